@@ -1,0 +1,451 @@
+//! Physical quantities: integer time, rates, sizes, probabilities, each parsed from and printed
+//! with its unit.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+use std::str::FromStr;
+
+/// A point on the clock of a run, in whole nanoseconds since its start.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The start of the run.
+    pub const ZERO: Instant = Instant(0);
+    /// Later than everything: "no deadline".
+    pub const NEVER: Instant = Instant(u64::MAX);
+
+    /// From nanoseconds since the start.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Instant(nanos)
+    }
+
+    /// Nanoseconds since the start.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds since the start, for output only.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 * 1e-9
+    }
+
+    /// Time since `earlier`, or zero if `earlier` is in the future.
+    pub const fn saturating_since(self, earlier: Instant) -> Duration {
+        Duration(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Instant::NEVER {
+            f.write_str("never")
+        } else {
+            write!(f, "{}", Duration(self.0))
+        }
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+    #[inline]
+    fn add(self, rhs: Duration) -> Instant {
+        Instant(self.0 + rhs.0)
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    #[inline]
+    fn add_assign(&mut self, rhs: Duration) {
+        self.0 += rhs.0;
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+    #[inline]
+    fn sub(self, rhs: Instant) -> Duration {
+        debug_assert!(self.0 >= rhs.0, "time runs backwards: {self:?} - {rhs:?}");
+        Duration(self.0 - rhs.0)
+    }
+}
+
+/// A length of time in whole nanoseconds. Written `"50 ms"`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Duration(u64);
+
+impl Duration {
+    /// No time.
+    pub const ZERO: Duration = Duration(0);
+
+    /// From whole nanoseconds.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Duration(nanos)
+    }
+
+    /// From whole milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Duration(millis * 1_000_000)
+    }
+
+    /// From whole seconds.
+    pub const fn from_secs(secs: u64) -> Self {
+        Duration(secs * 1_000_000_000)
+    }
+
+    /// Whole nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds, for output only.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 * 1e-9
+    }
+}
+
+impl Add for Duration {
+    type Output = Duration;
+    fn add(self, rhs: Duration) -> Duration {
+        Duration(self.0 + rhs.0)
+    }
+}
+
+impl std::ops::Mul<u64> for Duration {
+    type Output = Duration;
+    fn mul(self, rhs: u64) -> Duration {
+        Duration(self.0 * rhs)
+    }
+}
+
+/// A rate in bits per second. Written `"64 kbps"`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// From bits per second.
+    pub const fn from_bps(bps: u64) -> Self {
+        Rate(bps)
+    }
+
+    /// Bits per second.
+    pub const fn as_bps(self) -> u64 {
+        self.0
+    }
+}
+
+/// A size in bytes. Written `"250 B"`; `kB` and `MB` are powers of ten, `KiB` and `MiB` of two.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Bytes(u64);
+
+impl Bytes {
+    /// From a number of bytes.
+    pub const fn new(bytes: u64) -> Self {
+        Bytes(bytes)
+    }
+
+    /// The number of bytes.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The number of bits.
+    pub const fn bits(self) -> u64 {
+        self.0 * 8
+    }
+}
+
+/// A probability in [0, 1]. Written `"2.5 %"` or `0.025`.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Default)]
+pub struct Probability(f64);
+
+impl Probability {
+    /// From a number in [0, 1]; `None` outside.
+    pub fn new(p: f64) -> Option<Self> {
+        (0.0..=1.0).contains(&p).then_some(Probability(p))
+    }
+
+    /// The number in [0, 1].
+    pub const fn get(self) -> f64 {
+        self.0
+    }
+}
+
+/// Time on the transmitter of a link, kept exactly: whole nanoseconds plus a fraction in units of
+/// 1 / rate nanoseconds, so that back-to-back frames accumulate no rounding drift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct ExactTime {
+    /// Whole nanoseconds.
+    pub nanos: u64,
+    /// Numerator of the fraction; its denominator is the rate in bits per second.
+    pub fraction: u64,
+}
+
+impl ExactTime {
+    /// The exact time at which a frame of `bits` that starts at `self` has been clocked out.
+    #[inline]
+    pub fn after(self, bits: u64, rate: Rate) -> ExactTime {
+        let scaled = bits * 1_000_000_000;
+        let (mut nanos, mut fraction) =
+            (self.nanos + scaled / rate.0, self.fraction + scaled % rate.0);
+        if fraction >= rate.0 {
+            nanos += 1;
+            fraction -= rate.0;
+        }
+        ExactTime { nanos, fraction }
+    }
+
+    /// As an instant, rounded down.
+    #[inline]
+    pub fn instant(self) -> Instant {
+        Instant(self.nanos)
+    }
+}
+
+impl From<Instant> for ExactTime {
+    #[inline]
+    fn from(instant: Instant) -> Self {
+        ExactTime { nanos: instant.0, fraction: 0 }
+    }
+}
+
+/// Why a text is not a quantity: what was found and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("found {found}; allowed: {allowed}")]
+pub struct UnitError {
+    /// What was found, quoted.
+    pub found: String,
+    /// What would be right.
+    pub allowed: &'static str,
+}
+
+/// Splits `"2.5 ms"` into number and unit and scales the number to the unit's size in base units.
+/// Scaling happens in decimal, so that `"0.1 ms"` is exactly 100 000 ns.
+fn scaled(text: &str, units: &[(&str, u64)], allowed: &'static str) -> Result<u64, UnitError> {
+    let error = || UnitError { found: format!("{text:?}"), allowed };
+    let trimmed = text.trim();
+    let split =
+        trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).ok_or_else(error)?;
+    let (number, unit) = trimmed.split_at(split);
+    let unit = unit.trim_start();
+    let size = units.iter().find(|(name, _)| *name == unit).ok_or_else(error)?.1;
+    let number = number.replace('_', "");
+    let (whole, decimals) = number.split_once('.').unwrap_or((&number, ""));
+    if whole.is_empty() || (number.contains('.') && decimals.is_empty()) || decimals.len() > 15 {
+        return Err(error());
+    }
+    let whole: u128 = whole.parse().map_err(|_| error())?;
+    let denominator = 10u128.pow(decimals.len() as u32);
+    let decimals: u128 =
+        if decimals.is_empty() { 0 } else { decimals.parse().map_err(|_| error())? };
+    let numerator = whole
+        .checked_mul(denominator)
+        .and_then(|n| n.checked_add(decimals))
+        .and_then(|n| n.checked_mul(u128::from(size)))
+        .ok_or_else(error)?;
+    if numerator % denominator != 0 {
+        return Err(error());
+    }
+    u64::try_from(numerator / denominator).map_err(|_| error())
+}
+
+/// Prints with the largest unit that leaves a whole number or at most three decimals.
+fn print_scaled(value: u64, units: &[(&str, u64)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let &(name, size) = units
+        .iter()
+        .find(|(_, size)| value >= *size && (value as u128 * 1000) % *size as u128 == 0)
+        .unwrap_or(&units[units.len() - 1]);
+    let (whole, thousandths) = (value / size, (value % size) as u128 * 1000 / size as u128);
+    if thousandths == 0 {
+        write!(f, "{whole} {name}")
+    } else {
+        let decimals = format!("{thousandths:03}");
+        write!(f, "{whole}.{} {name}", decimals.trim_end_matches('0'))
+    }
+}
+
+const DURATION_UNITS: &[(&str, u64)] = &[
+    ("h", 3_600_000_000_000),
+    ("min", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("ns", 1),
+];
+/// Units a duration is printed with; `1.5 min` would be hard to read.
+const DURATION_PRINT: &[(&str, u64)] =
+    &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+const RATE_UNITS: &[(&str, u64)] =
+    &[("Gbps", 1_000_000_000), ("Mbps", 1_000_000), ("kbps", 1_000), ("bps", 1)];
+const BYTES_UNITS: &[(&str, u64)] = &[
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1_000),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("B", 1),
+];
+const BYTES_PRINT: &[(&str, u64)] =
+    &[("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("B", 1)];
+
+impl FromStr for Duration {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        scaled(
+            text,
+            DURATION_UNITS,
+            "a duration such as \"50 ms\" (units ns, us, ms, s, min, h; whole nanoseconds)",
+        )
+        .map(Duration)
+    }
+}
+
+impl fmt::Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 { f.write_str("0 s") } else { print_scaled(self.0, DURATION_PRINT, f) }
+    }
+}
+
+impl fmt::Debug for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Rate {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        scaled(
+            text,
+            RATE_UNITS,
+            "a rate such as \"64 kbps\" (units bps, kbps, Mbps, Gbps; whole bits per second)",
+        )
+        .map(Rate)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print_scaled(self.0, RATE_UNITS, f)
+    }
+}
+
+impl fmt::Debug for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        scaled(
+            text,
+            BYTES_UNITS,
+            "a size such as \"250 B\" (units B, kB, MB, GB, KiB, MiB, GiB; whole bytes)",
+        )
+        .map(Bytes)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print_scaled(self.0, BYTES_PRINT, f)
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Probability {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let error = || UnitError {
+            found: format!("{text:?}"),
+            allowed: "a probability such as \"2.5 %\" or 0.025, from 0 to 1",
+        };
+        let trimmed = text.trim();
+        let (number, scale) = match trimmed.strip_suffix('%') {
+            Some(rest) => (rest.trim_end(), 100.0),
+            None => (trimmed, 1.0),
+        };
+        // `f64::from_str` also takes "inf" and "nan", which the range check refuses.
+        let value: f64 = number.parse().map_err(|_| error())?;
+        Probability::new(value / scale).ok_or_else(error)
+    }
+}
+
+impl fmt::Display for Probability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Decimal places beyond 1e-12 are rounding noise of the multiplication.
+        let percent = (self.0 * 100.0 * 1e12).round() / 1e12;
+        if self.0 != 0.0 && self.0 < 1e-4 {
+            write!(f, "{:e}", self.0)
+        } else {
+            write!(f, "{percent} %")
+        }
+    }
+}
+
+impl fmt::Debug for Probability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quantities_parse_exactly() {
+        assert_eq!("0.1 ms".parse(), Ok(Duration::from_nanos(100_000)));
+        assert_eq!("1.35 s".parse(), Ok(Duration::from_millis(1350)));
+        assert_eq!("2min".parse(), Ok(Duration::from_secs(120)));
+        assert_eq!("9.99 Mbps".parse(), Ok(Rate::from_bps(9_990_000)));
+        assert_eq!("10 MB".parse(), Ok(Bytes::new(10_000_000)));
+        assert_eq!("10 MiB".parse(), Ok(Bytes::new(10 << 20)));
+        assert_eq!("2.5 %".parse::<Probability>().unwrap().get(), 0.025);
+        assert_eq!("1e-6".parse::<Probability>().unwrap().get(), 1e-6);
+    }
+
+    #[test]
+    fn wrong_texts_say_what_is_allowed() {
+        for text in
+            ["", "5", "ms", "5 parsecs", "-1 s", "1.5 ns", ". s", "1. s", "1e3 s", "999999999 h"]
+        {
+            let error = text.parse::<Duration>().unwrap_err().to_string();
+            assert!(error.contains(&format!("{text:?}")) && error.contains("50 ms"), "{error}");
+        }
+        for text in ["101 %", "-0.1", "nan", "inf", "two"] {
+            assert!(text.parse::<Probability>().is_err(), "{text}");
+        }
+        assert!("64 kb".parse::<Rate>().is_err());
+        assert!("0.5 B".parse::<Bytes>().is_err());
+    }
+
+    #[test]
+    fn back_to_back_frames_do_not_drift() {
+        // 3 bits at 7 bit/s last 428 571 428.571… ns; seven of them last exactly 3 s.
+        let mut time = ExactTime::default();
+        for _ in 0..7 {
+            time = time.after(3, Rate::from_bps(7));
+        }
+        assert_eq!(time, ExactTime { nanos: 3_000_000_000, fraction: 0 });
+    }
+
+    proptest! {
+        #[test]
+        fn printed_quantities_parse_back(value in 1u64..u64::MAX / 4) {
+            prop_assert_eq!(Duration(value).to_string().parse(), Ok(Duration(value)));
+            prop_assert_eq!(Rate(value).to_string().parse(), Ok(Rate(value)));
+            prop_assert_eq!(Bytes(value).to_string().parse(), Ok(Bytes(value)));
+        }
+    }
+}
