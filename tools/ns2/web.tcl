@@ -22,34 +22,15 @@ $ns duplex-link $S $A $bw $dl DropTail
 $ns duplex-link $A $C 64kb 50ms DropTail
 foreach {x y} {S A A S A C C A} { $ns queue-limit [set $x] [set $y] $o(q) }
 
-# size-aware two-state model is not possible from Tcl, so each frame is taken as data-sized
-# on the down link and ACK-sized on the up link.
-Class ErrorModel/BitTwoState -superclass ErrorModel/MultiState
-ErrorModel/BitTwoState instproc init {rng mg mb bg bb bytes} {
-  $self next {} {} {} pkt pkt 0 ""
-  $self instvar rng_ mg_ mb_ lg_ lb_ txt_ st_ end_
-  set rng_ $rng; set mg_ $mg; set mb_ $mb; set txt_ [expr {$bytes*8/64000.0}]
-  set lg_ [expr {log(1.0-$bg)*64000}]; set lb_ [expr {log(1.0-$bb)*64000}]
-  set st_ [expr {[$rng uniform 0 1] < double($mb)/($mg+$mb) ? 1 : 0}]
-  set end_ [expr {[$rng exponential]*($st_ ? $mb : $mg)}]
-}
-ErrorModel/BitTwoState instproc corrupt {} {
-  $self instvar rng_ mg_ mb_ lg_ lb_ txt_ st_ end_
-  global ns
-  set now [$ns now]; set cur [expr {$now - $txt_}]; set tb 0.0
-  while {$end_ <= $now} {
-    if {$end_ > $cur} { if {$st_} {set tb [expr {$tb + $end_ - $cur}]}; set cur $end_ }
-    set st_ [expr {!$st_}]; set end_ [expr {$end_ + [$rng_ exponential]*($st_ ? $mb_ : $mg_)}]
-  }
-  if {$st_} { set tb [expr {$tb + $now - $cur}] }
-  return [expr {[$rng_ uniform 0 1] >= exp($lg_*($txt_-$tb) + $lb_*$tb)}]
-}
+# Every frame is taken as data-sized on the down link and ACK-sized on the up link (see channel.tcl).
+source [file join $here channel.tcl]
 foreach {st x y sz} [list 1 $A $C $o(frame) 2 $C $A $o(ackpkt)] {
   if {$o(err) eq "none"} break
+  if {$o(err) eq "two"} { two_state [mkrng $st] $o(good) $o(bad) $o(berg) $o(berb) $sz $x $y; continue }
   if {$o(err) eq "uniform"} {
     set e [new ErrorModel]; $e unit pkt; $e set rate_ $o(p)
     set u [new RandomVariable/Uniform]; $u set min_ 0; $u set max_ 1; $u use-rng [mkrng $st]; $e ranvar $u
-  } else { set e [new ErrorModel/BitTwoState [mkrng $st] $o(good) $o(bad) $o(berg) $o(berb) $sz] }
+  } else { error "err=$o(err)" }
   $e drop-target [new Agent/Null]; $ns link-lossmodel $e $x $y
 }
 if {$o(cong)} {
