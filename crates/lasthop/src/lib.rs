@@ -9,4 +9,5 @@ pub mod channel;
 pub mod link;
 pub mod packet;
 pub mod rng;
+pub mod scenario;
 pub mod units;
