@@ -12,9 +12,9 @@ pub struct ScenarioError {
     /// What would be right.
     pub allowed: String,
     /// Line of the scenario file, from 1, where it is known.
-    pub line: Option<usize>,
+    pub line: Option<u32>,
     /// Column of the scenario file, from 1, for errors of TOML syntax.
-    pub column: Option<usize>,
+    pub column: Option<u32>,
     /// The sweep value that was being tried, such as `link.a.rate = "0 bps"`.
     pub sweep: Option<String>,
 }

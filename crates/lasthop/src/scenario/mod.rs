@@ -5,12 +5,17 @@
 //! allowed. The model is described once, in `model.rs`; reader, messages, JSON Schema and
 //! reference page all come from there.
 
+mod document;
 mod error;
 mod keys;
 mod model;
+mod network;
 mod quantity;
 mod resolve;
+mod schema;
 
+pub use document::{Document, Point};
 pub use error::ScenarioError;
 pub use model::*;
 pub use quantity::{DelayedAck, DurationLaw, LinkTimeout, QueueLimit, Window};
+pub use schema::{reference_markdown, schema};

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 const POSITIVE: Limits = Limits::POSITIVE;
 /// The largest IP packet.
 const PACKET: Limits = Limits::range(1, 65_535);
+/// Control frames of a link.
+const CONTROL: Limits = Limits::range(1, 1_000);
 /// Headers, frame or TCP/IP.
 const HEADER: Limits = Limits::range(0, 1_000);
 
@@ -144,7 +146,7 @@ table! {
         /// Whether the receiver tells at once, by a reject frame, that one is missing.
         reject: bool = "true";
         /// Size of a stand-alone acknowledgment or reject frame.
-        control: Bytes = "2 B", PACKET;
+        control: Bytes = "2 B", CONTROL;
     }
 }
 
@@ -162,7 +164,7 @@ table! {
         /// How acknowledgments travel.
         acks: Acks = "piggybacked";
         /// Size of a stand-alone acknowledgment or negative acknowledgment.
-        control: Bytes = "2 B", PACKET;
+        control: Bytes = "2 B", CONTROL;
     }
 }
 
