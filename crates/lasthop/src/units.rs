@@ -253,7 +253,7 @@ fn scaled(text: &str, units: &[(&str, u64)], allowed: &'static str) -> Result<u6
 fn print_scaled(value: u64, units: &[(&str, u64)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let &(name, size) = units
         .iter()
-        .find(|(_, size)| value >= *size && (value as u128 * 1000) % *size as u128 == 0)
+        .find(|(_, size)| value >= *size && (value as u128 * 1000).is_multiple_of(*size as u128))
         .unwrap_or(&units[units.len() - 1]);
     let (whole, thousandths) = (value / size, (value % size) as u128 * 1000 / size as u128);
     if thousandths == 0 {
