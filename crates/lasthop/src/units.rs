@@ -186,8 +186,13 @@ impl ExactTime {
     #[inline]
     pub fn after(self, bits: u64, rate: Rate) -> ExactTime {
         let scaled = bits * 1_000_000_000;
-        let (mut nanos, mut fraction) =
-            (self.nanos + scaled / rate.0, self.fraction + scaled % rate.0);
+        self.plus(ExactTime { nanos: scaled / rate.0, fraction: scaled % rate.0 }, rate)
+    }
+
+    /// The sum of two exact times at the same rate.
+    #[inline]
+    pub fn plus(self, other: ExactTime, rate: Rate) -> ExactTime {
+        let (mut nanos, mut fraction) = (self.nanos + other.nanos, self.fraction + other.fraction);
         if fraction >= rate.0 {
             nanos += 1;
             fraction -= rate.0;

@@ -264,6 +264,11 @@ impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
     }
 
     #[inline]
+    fn has_frame(&self) -> bool {
+        self.reject_pending || self.cursor < self.filled || self.ack_pending
+    }
+
+    #[inline]
     fn receive(&mut self, now: Instant, frame: Frame<P>) {
         if let Some(ack) = frame.ack {
             self.on_ack(now, ack);

@@ -179,6 +179,9 @@ pub trait Endpoint<P: Payload> {
     /// The transmitter is idle: the next frame, control frames first, then retransmissions, then
     /// new data. Its transmission starts at `now`.
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>>;
+    /// Would [`Self::poll_transmit`] return a frame? Lets a driver sleep through an idle
+    /// transmitter.
+    fn has_frame(&self) -> bool;
     /// A frame came in undamaged.
     fn receive(&mut self, now: Instant, frame: Frame<P>);
     /// The next packet that may go up.
@@ -240,6 +243,11 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
     #[inline]
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
         dispatch!(self, endpoint => endpoint.poll_transmit(now))
+    }
+
+    #[inline]
+    fn has_frame(&self) -> bool {
+        dispatch!(self, endpoint => endpoint.has_frame())
     }
 
     #[inline]

@@ -56,6 +56,11 @@ impl<P: Payload> Endpoint<P> for Raw<P> {
     }
 
     #[inline]
+    fn has_frame(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    #[inline]
     fn receive(&mut self, _now: Instant, frame: Frame<P>) {
         self.up.extend(frame.payload);
     }

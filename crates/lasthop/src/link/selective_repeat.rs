@@ -413,6 +413,11 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
     }
 
     #[inline]
+    fn has_frame(&self) -> bool {
+        self.nacks != 0 || self.queued != 0 || self.filled > self.next || self.ack_pending
+    }
+
+    #[inline]
     fn receive(&mut self, now: Instant, frame: Frame<P>) {
         if let Some(ack) = frame.ack {
             self.on_ack(now, ack);

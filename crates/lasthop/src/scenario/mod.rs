@@ -14,8 +14,9 @@ mod quantity;
 mod resolve;
 mod schema;
 
+pub use crate::rng::DurationLaw;
 pub use document::{Document, Point};
 pub use error::ScenarioError;
 pub use model::*;
-pub use quantity::{DelayedAck, DurationLaw, LinkTimeout, QueueLimit, Window};
+pub use quantity::{DelayedAck, LinkTimeout, QueueLimit, Window};
 pub use schema::{reference_markdown, schema};

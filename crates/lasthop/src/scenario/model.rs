@@ -4,7 +4,8 @@
 //! and `union!` make from it the Rust types, the reader, the JSON Schema and the reference page.
 
 use super::keys::{Limits, choice, table, table_field, union};
-use super::quantity::{DelayedAck, DurationLaw, LinkTimeout, Mean, QueueLimit, Sweep, Window};
+use super::quantity::{DelayedAck, LinkTimeout, Mean, QueueLimit, Sweep, Window};
+use crate::rng::DurationLaw;
 use crate::units::{Bytes, Duration, Probability, Rate};
 use std::path::PathBuf;
 
@@ -144,7 +145,7 @@ table! {
         /// Time after which the sender goes back; "auto" derives it from the link.
         timeout: LinkTimeout = "auto";
         /// Whether the receiver tells at once, by a reject frame, that one is missing.
-        reject: bool = "true";
+        reject: bool = "false";
         /// Size of a stand-alone acknowledgment or reject frame.
         control: Bytes = "2 B", CONTROL;
     }

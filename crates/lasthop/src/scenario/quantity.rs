@@ -2,6 +2,7 @@
 
 use super::error::ScenarioError;
 use super::keys::{Field, Limits, NAME_ALLOWED, Node, Read, Shape, is_name};
+use crate::rng::DurationLaw;
 use crate::units::{Bytes, Duration, Probability, Rate};
 use serde_json::Value;
 use std::fmt;
@@ -339,25 +340,6 @@ worded!(
     "a window such as \"20 segments\" or \"64 kB\", more than zero",
     number_or!("B|kB|MB|GB|KiB|MiB|GiB", "\\s*[0-9]+\\s*segments?\\s*")
 );
-
-/// The law of a random duration. Written `"exp 1 s"` (exponential with that mean) or `"1 s"`
-/// (always the same).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DurationLaw {
-    /// Always this long.
-    Constant(Duration),
-    /// Exponential with this mean, longer than zero.
-    Exponential(Duration),
-}
-
-impl DurationLaw {
-    /// The mean of the law.
-    pub const fn mean(self) -> Duration {
-        match self {
-            DurationLaw::Constant(mean) | DurationLaw::Exponential(mean) => mean,
-        }
-    }
-}
 
 /// A duration that the clock can bear.
 fn bounded(text: &str) -> Result<Duration, ()> {

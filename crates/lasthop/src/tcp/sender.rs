@@ -41,6 +41,8 @@ pub struct Flight {
     fin_at: u64,
     /// Ends of application writes not yet acknowledged; segments do not cross them.
     message_ends: VecDeque<u64>,
+    /// The first of them, or 0.
+    first_message_end: u64,
     /// Receive window that the peer advertised, in bytes.
     peer_window: u64,
     pub(super) congestion: Reno,
@@ -71,6 +73,7 @@ impl Flight {
             write_end: first,
             fin_at: u64::MAX,
             message_ends: VecDeque::with_capacity(4),
+            first_message_end: 0,
             peer_window: (config.receive_window * config.segment.get() as f64) as u64,
             congestion: Reno::new(config, cwnd),
             rtt: RttEstimator::new(config, boot_offset),
@@ -87,6 +90,16 @@ impl Flight {
     /// End of the segment that starts at `seq`: a full segment or the end of a write.
     #[inline]
     pub(super) fn segment_end(&self, seq: u64) -> u64 {
+        if seq < self.first_message_end {
+            self.first_message_end.min(seq + self.mss)
+        } else {
+            self.segment_end_beyond(seq)
+        }
+    }
+
+    /// The same beyond the first write.
+    #[cold]
+    fn segment_end_beyond(&self, seq: u64) -> u64 {
         for &end in &self.message_ends {
             if seq < end {
                 return end.min(seq + self.mss);
@@ -103,6 +116,21 @@ impl Flight {
     /// May the segment at `snd_nxt` go out if `window` segments from `snd_una` on are allowed?
     #[inline]
     pub(super) fn fits(&self, window: f64) -> bool {
+        let bytes = match self.config.conventions {
+            // ns-2 counts whole packets.
+            Conventions::Ns2 => u64::from(window as u32) * self.mss,
+            Conventions::Rfc => (window * self.mss as f64) as u64,
+        };
+        self.fits_bytes(bytes)
+    }
+
+    /// May the segment at `snd_nxt` go out as far as the receiver is concerned?
+    pub(super) fn fits_receiver(&self) -> bool {
+        self.fits_bytes(u64::MAX)
+    }
+
+    #[inline]
+    fn fits_bytes(&self, window: u64) -> bool {
         if self.snd_nxt >= self.write_end {
             return false;
         }
@@ -110,18 +138,7 @@ impl Flight {
             // Nothing follows a SYN before it is acknowledged.
             return self.snd_nxt == 0;
         }
-        let whole = match self.config.conventions {
-            Conventions::Ns2 => window.floor(),
-            Conventions::Rfc => window,
-        };
-        let end = self.segment_end(self.snd_nxt);
-        let allowed = self.peer_window.min((whole * self.mss as f64) as u64);
-        end <= self.snd_una + allowed
-    }
-
-    /// May the segment at `snd_nxt` go out as far as the receiver is concerned?
-    pub(super) fn fits_receiver(&self) -> bool {
-        self.fits(f64::INFINITY)
+        self.segment_end(self.snd_nxt) <= self.snd_una + window.min(self.peer_window)
     }
 
     /// The window in use, in segments, from which a reduction is computed: ns-2 takes the
@@ -165,9 +182,24 @@ impl Flight {
     pub(super) fn move_una(&mut self, ack: u64) {
         self.snd_una = ack;
         self.snd_nxt = self.snd_nxt.max(ack);
+        if ack >= self.first_message_end {
+            self.forget_messages(ack);
+        }
+    }
+
+    #[cold]
+    fn forget_messages(&mut self, ack: u64) {
         while self.message_ends.front().is_some_and(|&end| end <= ack) {
             self.message_ends.pop_front();
         }
+        self.first_message_end = self.message_ends.front().copied().unwrap_or(0);
+    }
+
+    /// The application (or the handshake) wants `length` more of the sequence space sent.
+    fn extend(&mut self, length: u64) {
+        self.write_end += length;
+        self.message_ends.push_back(self.write_end);
+        self.first_message_end = self.message_ends.front().copied().unwrap_or(0);
     }
 
     /// A partial ACK may cover the timed segment: back-off ends, but the sample is worthless.
@@ -215,7 +247,13 @@ impl Flight {
     /// Takes the segment that limited transmit allows, if the windows do.
     #[inline]
     pub(super) fn poll_limited_transmit(&mut self) -> Option<u64> {
-        if !std::mem::take(&mut self.limited_transmit_due) || !self.fits_receiver() {
+        if self.limited_transmit_due { self.limited_transmit_segment() } else { None }
+    }
+
+    #[cold]
+    fn limited_transmit_segment(&mut self) -> Option<u64> {
+        self.limited_transmit_due = false;
+        if !self.fits_receiver() {
             return None;
         }
         let end = self.segment_end(self.snd_nxt) - self.snd_una;
@@ -310,8 +348,7 @@ impl Sender {
     /// The SYN becomes due.
     pub(super) fn open(&mut self) {
         if self.flight.write_end == 0 {
-            self.flight.write_end = 1;
-            self.flight.message_ends.push_back(1);
+            self.flight.extend(1);
         }
     }
 
@@ -325,8 +362,7 @@ impl Sender {
             bytes
         };
         if length > 0 {
-            flight.write_end += length;
-            flight.message_ends.push_back(flight.write_end);
+            flight.extend(length);
         }
     }
 
@@ -334,8 +370,7 @@ impl Sender {
         let flight = &mut self.flight;
         if flight.config.fin && flight.fin_at == u64::MAX {
             flight.fin_at = flight.write_end;
-            flight.write_end += 1;
-            flight.message_ends.push_back(flight.write_end);
+            flight.extend(1);
         }
     }
 
