@@ -92,6 +92,18 @@ fn broken_traces_name_the_line() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
+#[test]
+fn trees_of_any_depth_are_refused_in_peace() {
+    let deep = "a.".repeat(3_000) + "a";
+    let lists = format!("name = {}{}", "[".repeat(20_000), "]".repeat(20_000));
+    let tables = format!("name = {}", "{ a = ".repeat(20_000));
+    for text in [format!("{deep} = 1"), format!("[{deep}]"), lists, tables] {
+        assert!(Scenario::from_toml(&text, Path::new(".")).is_err());
+    }
+    assert!(base().set(&format!("link.{deep}"), "1").is_err());
+    assert!(base().set("name", &"[".repeat(20_000)).is_ok(), "plain text");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 

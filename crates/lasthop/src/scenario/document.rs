@@ -12,6 +12,11 @@ use toml::de::{DeTable, DeValue};
 /// The most points a sweep may have.
 const MAX_POINTS: usize = 1_000_000;
 
+/// The most keys a dotted key may have, tables within tables; no scenario needs ten. Trees are
+/// walked recursively.
+const MAX_DEPTH: usize = 32;
+const MAX_DEPTH_ALLOWED: &str = "at most 32 tables within each other";
+
 /// What may stand at the top of a dotted key that is swept.
 const SWEEP_TOPS: [&str; 3] = ["link", "flow", "run"];
 
@@ -66,11 +71,12 @@ impl Scenario {
     /// are only written differently, and the same on every machine.
     pub fn hash(&self) -> u64 {
         let mut json = Table::write(self);
-        json.remove("name");
-        json.remove("description");
+        // A plain `remove` would move the last key into the gap.
+        json.shift_remove("name");
+        json.shift_remove("description");
         if let Some(Value::Object(run)) = json.get_mut("run") {
-            run.remove("replications");
-            run.remove("seed");
+            run.shift_remove("replications");
+            run.shift_remove("seed");
         }
         let mut hash = Fnv::new();
         hash.bytes(Value::Object(json).to_string().as_bytes());
@@ -256,7 +262,7 @@ impl Document {
             parameters.push((key.clone(), values[*index].clone()));
         }
         if let Some(table) = value.as_object_mut() {
-            table.remove("sweep");
+            table.shift_remove("sweep");
         }
         let read = Scenario::read(&self.node(&value));
         match read.and_then(|scenario| scenario.check().map(|()| scenario)) {
@@ -322,6 +328,9 @@ fn grid_place(sweep: &[(String, Vec<Value>)], mut index: usize) -> Vec<usize> {
 
 /// Puts a value at a dotted key, making the tables on the way that are not there.
 fn substitute(document: &mut Value, dotted_key: &str, value: Value) -> Read<()> {
+    if dotted_key.split('.').count() > MAX_DEPTH {
+        return Err(ScenarioError::new("", "a dotted key too long", MAX_DEPTH_ALLOWED));
+    }
     let mut path = String::new();
     let mut here = document;
     for part in dotted_key.split('.') {
@@ -364,6 +373,11 @@ struct Lines {
 
 impl Lines {
     fn table(&mut self, path: &str, table: DeTable<'_>) -> Read<Value> {
+        if path.split('.').count() > MAX_DEPTH {
+            let mut error = ScenarioError::new("", "tables too deep", MAX_DEPTH_ALLOWED);
+            error.line = self.by_path.get(path).copied();
+            return Err(error);
+        }
         let mut map = Map::with_capacity(table.len());
         for (key, value) in table {
             let path = join(path, key.get_ref());
