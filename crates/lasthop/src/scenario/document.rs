@@ -132,6 +132,16 @@ impl Document {
             self.lines.retain(|path, _| !path.starts_with("sweep."));
             return Ok(());
         }
+        if rest.contains('.')
+            && let Some((kind, name, names)) = self.unknown_item(dotted_key)
+        {
+            let near = suggestion(name, names.iter().map(String::as_str));
+            return Err(ScenarioError::new(
+                dotted_key,
+                format!("no {kind} {name:?}{near}"),
+                format!("one of {}", names.join(", ")),
+            ));
+        }
         substitute(&mut self.value, dotted_key, value)?;
         self.lines.retain(|path, _| !overlaps(path, dotted_key));
         if let Some(Value::Object(sweep)) = self.value.get_mut("sweep") {
@@ -243,7 +253,7 @@ impl Document {
     fn unknown_item<'a>(&self, key: &'a str) -> Option<(&'a str, &'a str, Vec<String>)> {
         let mut parts = key.split('.');
         let (top, name) = (parts.next()?, parts.next()?);
-        if top == "run" {
+        if !matches!(top, "link" | "flow") {
             return None;
         }
         let items = self.value.get(top)?.as_object()?;
@@ -264,11 +274,16 @@ impl Document {
         if let Some(table) = value.as_object_mut() {
             table.shift_remove("sweep");
         }
-        let read = Scenario::read(&self.node(&value));
-        match read.and_then(|scenario| scenario.check().map(|()| scenario)) {
+        match self.read(&value) {
             Ok(scenario) => Ok(Point { parameters, scenario }),
             Err(error) => Err(self.locate_in_sweep(error, &parameters)),
         }
+    }
+
+    fn read(&self, value: &Value) -> Read<Scenario> {
+        let scenario = Scenario::read(&self.node(value))?;
+        scenario.check()?;
+        Ok(scenario)
     }
 
     /// Adds the line of the file to an error.
@@ -289,15 +304,14 @@ impl Document {
         parameters: &[(String, Value)],
     ) -> ScenarioError {
         let print = |(key, value): &(String, Value)| format!("{key} = {}", show(value));
-        match parameters.iter().find(|(key, _)| overlaps(key, &error.path)) {
-            Some(parameter) => {
-                error.sweep = Some(print(parameter));
-                error.line = self.lines.get(&join("sweep", &parameter.0)).copied();
-            }
-            None if !parameters.is_empty() => {
-                error.sweep = Some(parameters.iter().map(print).collect::<Vec<_>>().join(", "));
-            }
-            None => {}
+        if let Some(parameter) = parameters.iter().find(|(key, _)| overlaps(key, &error.path)) {
+            error.sweep = Some(print(parameter));
+            error.line = self.lines.get(&join("sweep", &parameter.0)).copied();
+            return error;
+        }
+        // An error that the document has without its sweep, too, has nothing to do with it.
+        if !parameters.is_empty() && self.read(&self.value).err().as_ref() != Some(&error) {
+            error.sweep = Some(parameters.iter().map(print).collect::<Vec<_>>().join(", "));
         }
         self.locate(error)
     }
