@@ -117,6 +117,17 @@ fn lines_and_sweep_values_are_those_of_the_error() {
 }
 
 #[test]
+fn a_grid_beyond_all_patience_is_refused() {
+    let seconds = (1..=1001).map(|n| format!("\"{n} s\"")).collect::<Vec<_>>().join(", ");
+    let mut document = base();
+    document.set("sweep.link.wireless.errors.bad", &format!("[{seconds}]")).unwrap();
+    document.set("sweep.link.wireless.errors.good", &format!("[{seconds}]")).unwrap();
+    let error = document.points().unwrap_err().to_string();
+    assert!(error.contains("sweep: found a grid of 1001 × 2 × 1001 points"), "{error}");
+    assert!(error.contains("allowed: up to 1000000 points"), "{error}");
+}
+
+#[test]
 fn trees_of_any_depth_are_refused_in_peace() {
     let deep = "a.".repeat(3_000) + "a";
     let lists = format!("name = {}{}", "[".repeat(20_000), "]".repeat(20_000));

@@ -154,14 +154,8 @@ impl Document {
     /// document without a sweep has one point without parameters.
     pub fn points(&self) -> Result<Vec<Point>, ScenarioError> {
         let sweep = self.sweep()?;
-        let count = sweep.iter().try_fold(1usize, |n, (_, values)| n.checked_mul(values.len()));
-        let count = count.filter(|count| *count <= MAX_POINTS).ok_or_else(|| {
-            ScenarioError::new(
-                "sweep",
-                "more points than that",
-                format!("up to {MAX_POINTS} combinations of values"),
-            )
-        })?;
+        // `sweep` has checked that the product is small.
+        let count: usize = sweep.iter().map(|(_, values)| values.len()).product();
         (0..count).map(|index| self.point(&sweep, &grid_place(&sweep, index))).collect()
     }
 
@@ -244,6 +238,17 @@ impl Document {
                     "a list of different values".to_owned(),
                 );
             }
+        }
+        let count = sweep.iter().try_fold(1usize, |n, (_, values)| n.checked_mul(values.len()));
+        if count.is_none_or(|count| count > MAX_POINTS) {
+            let lengths: Vec<_> =
+                sweep.iter().map(|(_, values)| values.len().to_string()).collect();
+            let error = ScenarioError::new(
+                "sweep",
+                format!("a grid of {} points", lengths.join(" × ")),
+                format!("up to {MAX_POINTS} points"),
+            );
+            return Err(self.locate(error));
         }
         Ok(sweep)
     }
