@@ -92,6 +92,53 @@ fn broken_traces_name_the_line() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
+#[test]
+fn lines_and_sweep_values_are_those_of_the_error() {
+    let message = |from: &str, to: &str| {
+        assert!(BASE.contains(from));
+        let text = BASE.replacen(from, to, 1);
+        Scenario::from_toml(&text, Path::new(".")).unwrap_err().to_string()
+    };
+    let line = |of: &str| {
+        let before = &BASE[..BASE.find(of).unwrap()];
+        format!("(line {})", before.matches('\n').count() + 1)
+    };
+    // What the sweep has no part in is told without it.
+    let error = message("64 kbps", "64 kbit");
+    assert!(error.ends_with(&line("rate = \"64 kbps\"")) && !error.contains("sweep"), "{error}");
+    // A swept value is found at the sweep's line, not at that of the value it replaces.
+    let error = message("\"1 s\"]", "\"1 sec\"]");
+    assert!(error.ends_with(&line("\"link.wireless.errors.bad\"")), "{error}");
+    assert!(error.contains("[in sweep: link.wireless.errors.bad = \"1 sec\"]"), "{error}");
+    // An error elsewhere that a swept value brings about names that value.
+    let error = message("profile", "sack_recovery = \"ns-2\", profile");
+    assert!(error.contains("flow.transfer.transport.sack_recovery"), "{error}");
+    assert!(error.contains("flow.transfer.transport.variant = \"reno\""), "{error}");
+}
+
+#[test]
+fn a_grid_beyond_all_patience_is_refused() {
+    let seconds = (1..=1001).map(|n| format!("\"{n} s\"")).collect::<Vec<_>>().join(", ");
+    let mut document = base();
+    document.set("sweep.link.wireless.errors.bad", &format!("[{seconds}]")).unwrap();
+    document.set("sweep.link.wireless.errors.good", &format!("[{seconds}]")).unwrap();
+    let error = document.points().unwrap_err().to_string();
+    assert!(error.contains("sweep: found a grid of 1001 × 2 × 1001 points"), "{error}");
+    assert!(error.contains("allowed: up to 1000000 points"), "{error}");
+}
+
+#[test]
+fn trees_of_any_depth_are_refused_in_peace() {
+    let deep = "a.".repeat(3_000) + "a";
+    let lists = format!("name = {}{}", "[".repeat(20_000), "]".repeat(20_000));
+    let tables = format!("name = {}", "{ a = ".repeat(20_000));
+    for text in [format!("{deep} = 1"), format!("[{deep}]"), lists, tables] {
+        assert!(Scenario::from_toml(&text, Path::new(".")).is_err());
+    }
+    assert!(base().set(&format!("link.{deep}"), "1").is_err());
+    assert!(base().set("name", &"[".repeat(20_000)).is_ok(), "plain text");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 

@@ -12,6 +12,11 @@ use toml::de::{DeTable, DeValue};
 /// The most points a sweep may have.
 const MAX_POINTS: usize = 1_000_000;
 
+/// The most keys a dotted key may have, tables within tables; no scenario needs ten. Trees are
+/// walked recursively.
+const MAX_DEPTH: usize = 32;
+const MAX_DEPTH_ALLOWED: &str = "at most 32 tables within each other";
+
 /// What may stand at the top of a dotted key that is swept.
 const SWEEP_TOPS: [&str; 3] = ["link", "flow", "run"];
 
@@ -66,11 +71,12 @@ impl Scenario {
     /// are only written differently, and the same on every machine.
     pub fn hash(&self) -> u64 {
         let mut json = Table::write(self);
-        json.remove("name");
-        json.remove("description");
+        // A plain `remove` would move the last key into the gap.
+        json.shift_remove("name");
+        json.shift_remove("description");
         if let Some(Value::Object(run)) = json.get_mut("run") {
-            run.remove("replications");
-            run.remove("seed");
+            run.shift_remove("replications");
+            run.shift_remove("seed");
         }
         let mut hash = Fnv::new();
         hash.bytes(Value::Object(json).to_string().as_bytes());
@@ -126,6 +132,16 @@ impl Document {
             self.lines.retain(|path, _| !path.starts_with("sweep."));
             return Ok(());
         }
+        if rest.contains('.')
+            && let Some((kind, name, names)) = self.unknown_item(dotted_key)
+        {
+            let near = suggestion(name, names.iter().map(String::as_str));
+            return Err(ScenarioError::new(
+                dotted_key,
+                format!("no {kind} {name:?}{near}"),
+                format!("one of {}", names.join(", ")),
+            ));
+        }
         substitute(&mut self.value, dotted_key, value)?;
         self.lines.retain(|path, _| !overlaps(path, dotted_key));
         if let Some(Value::Object(sweep)) = self.value.get_mut("sweep") {
@@ -138,14 +154,8 @@ impl Document {
     /// document without a sweep has one point without parameters.
     pub fn points(&self) -> Result<Vec<Point>, ScenarioError> {
         let sweep = self.sweep()?;
-        let count = sweep.iter().try_fold(1usize, |n, (_, values)| n.checked_mul(values.len()));
-        let count = count.filter(|count| *count <= MAX_POINTS).ok_or_else(|| {
-            ScenarioError::new(
-                "sweep",
-                "more points than that",
-                format!("up to {MAX_POINTS} combinations of values"),
-            )
-        })?;
+        // `sweep` has checked that the product is small.
+        let count: usize = sweep.iter().map(|(_, values)| values.len()).product();
         (0..count).map(|index| self.point(&sweep, &grid_place(&sweep, index))).collect()
     }
 
@@ -229,6 +239,17 @@ impl Document {
                 );
             }
         }
+        let count = sweep.iter().try_fold(1usize, |n, (_, values)| n.checked_mul(values.len()));
+        if count.is_none_or(|count| count > MAX_POINTS) {
+            let lengths: Vec<_> =
+                sweep.iter().map(|(_, values)| values.len().to_string()).collect();
+            let error = ScenarioError::new(
+                "sweep",
+                format!("a grid of {} points", lengths.join(" × ")),
+                format!("up to {MAX_POINTS} points"),
+            );
+            return Err(self.locate(error));
+        }
         Ok(sweep)
     }
 
@@ -237,7 +258,7 @@ impl Document {
     fn unknown_item<'a>(&self, key: &'a str) -> Option<(&'a str, &'a str, Vec<String>)> {
         let mut parts = key.split('.');
         let (top, name) = (parts.next()?, parts.next()?);
-        if top == "run" {
+        if !matches!(top, "link" | "flow") {
             return None;
         }
         let items = self.value.get(top)?.as_object()?;
@@ -256,13 +277,18 @@ impl Document {
             parameters.push((key.clone(), values[*index].clone()));
         }
         if let Some(table) = value.as_object_mut() {
-            table.remove("sweep");
+            table.shift_remove("sweep");
         }
-        let read = Scenario::read(&self.node(&value));
-        match read.and_then(|scenario| scenario.check().map(|()| scenario)) {
+        match self.read(&value) {
             Ok(scenario) => Ok(Point { parameters, scenario }),
             Err(error) => Err(self.locate_in_sweep(error, &parameters)),
         }
+    }
+
+    fn read(&self, value: &Value) -> Read<Scenario> {
+        let scenario = Scenario::read(&self.node(value))?;
+        scenario.check()?;
+        Ok(scenario)
     }
 
     /// Adds the line of the file to an error.
@@ -283,15 +309,14 @@ impl Document {
         parameters: &[(String, Value)],
     ) -> ScenarioError {
         let print = |(key, value): &(String, Value)| format!("{key} = {}", show(value));
-        match parameters.iter().find(|(key, _)| overlaps(key, &error.path)) {
-            Some(parameter) => {
-                error.sweep = Some(print(parameter));
-                error.line = self.lines.get(&join("sweep", &parameter.0)).copied();
-            }
-            None if !parameters.is_empty() => {
-                error.sweep = Some(parameters.iter().map(print).collect::<Vec<_>>().join(", "));
-            }
-            None => {}
+        if let Some(parameter) = parameters.iter().find(|(key, _)| overlaps(key, &error.path)) {
+            error.sweep = Some(print(parameter));
+            error.line = self.lines.get(&join("sweep", &parameter.0)).copied();
+            return error;
+        }
+        // An error that the document has without its sweep, too, has nothing to do with it.
+        if !parameters.is_empty() && self.read(&self.value).err().as_ref() != Some(&error) {
+            error.sweep = Some(parameters.iter().map(print).collect::<Vec<_>>().join(", "));
         }
         self.locate(error)
     }
@@ -322,6 +347,9 @@ fn grid_place(sweep: &[(String, Vec<Value>)], mut index: usize) -> Vec<usize> {
 
 /// Puts a value at a dotted key, making the tables on the way that are not there.
 fn substitute(document: &mut Value, dotted_key: &str, value: Value) -> Read<()> {
+    if dotted_key.split('.').count() > MAX_DEPTH {
+        return Err(ScenarioError::new("", "a dotted key too long", MAX_DEPTH_ALLOWED));
+    }
     let mut path = String::new();
     let mut here = document;
     for part in dotted_key.split('.') {
@@ -364,6 +392,11 @@ struct Lines {
 
 impl Lines {
     fn table(&mut self, path: &str, table: DeTable<'_>) -> Read<Value> {
+        if path.split('.').count() > MAX_DEPTH {
+            let mut error = ScenarioError::new("", "tables too deep", MAX_DEPTH_ALLOWED);
+            error.line = self.by_path.get(path).copied();
+            return Err(error);
+        }
         let mut map = Map::with_capacity(table.len());
         for (key, value) in table {
             let path = join(path, key.get_ref());

@@ -137,7 +137,7 @@ impl Table for Scenario {
         let Scenario { name, description, links: link, flows: flow, run } = self.clone();
         let keys = ScenarioKeys { name, description, link, flow, sweep: Sweep::default(), run };
         let mut map = keys.write();
-        map.remove("sweep");
+        map.shift_remove("sweep");
         map
     }
 }

@@ -210,7 +210,7 @@ impl Page {
             return;
         }
         self.unions.push(kinds);
-        self.line(format_args!("\n## `{path}`\n\nThe key `kind` is one of the following.\n"));
+        self.line(format_args!("\n## `{path}`\n\nThe key `kind` is one of the following."));
         for variant in variants {
             self.line(format_args!("\n### `kind = \"{}\"`\n", variant.kind));
             self.line(format_args!("{}", variant.about.trim()));
