@@ -3,7 +3,7 @@
 Usage: python3 tools/ns2/traces.py
 
 Rows: time in s, event, seqno in packets (the SYN is packet 0), size in bytes. `send` is a packet
-leaving the sending TCP, `ack` a cumulative acknowledgement reaching it, `rto` an expiry of its timer
+leaving the sending TCP, `ack` a cumulative acknowledgement reaching it, `rto` its timer expiring
 (seqno: the packet that is resent). Events of one instant stand in the order in which they happened.
 """
 
