@@ -6,6 +6,8 @@ Usage: python3 tools/ns2/measure.py OUT.csv [--app ft|web] [--tcp reno,sack]
 Cells already in OUT.csv are skipped, so an interrupted measurement goes on where it stopped.
 """
 
+# ruff: noqa: S603, T201
+
 from __future__ import annotations
 
 import argparse
@@ -119,6 +121,7 @@ def read_cells(path: Path) -> set[Cell]:
 
 
 def main() -> int:
+    """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("out", type=Path)
     parser.add_argument("--app", default="ft", choices=sorted(METRICS))

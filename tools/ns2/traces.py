@@ -2,10 +2,12 @@
 
 Usage: python3 tools/ns2/traces.py
 
-Rows: time in s, event, seqno in packets (the SYN is packet 0), size in bytes. `send` is a packet leaving the
-sending TCP, `ack` a cumulative acknowledgement reaching it, `rto` an expiry of its timer (seqno: the packet that
-is resent). Events of one instant stand in the order in which they happened.
+Rows: time in s, event, seqno in packets (the SYN is packet 0), size in bytes. `send` is a packet
+leaving the sending TCP, `ack` a cumulative acknowledgement reaching it, `rto` its timer expiring
+(seqno: the packet that is resent). Events of one instant stand in the order in which they happened.
 """
+
+# ruff: noqa: S603
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ SCATTERED_ACKS = "3,18,47,62,63,95,121,144,166,168,201,230,231,266,288"
 
 @dataclass(frozen=True)
 class Pattern:
-    """Frames lost on the wireless link, counted from 1 in each direction (data frame 1 is the SYN)."""
+    """Frames lost on the wireless link, counted from 1 each way (data frame 1 is the SYN)."""
 
     name: str
     drop: str = ""
@@ -88,10 +90,11 @@ def raw_trace(tcp: str, drop: str, drop_ack: str) -> list[list[str]]:
 
 def retransmission_frame(tcp: str, frame: int) -> int:
     """Which wireless data frame carries the first retransmission of the packet lost in `frame`."""
-    seen: list[str] = []
-    for words in raw_trace(tcp, str(frame), ""):
-        if words[0] == "-" and words[2:5] == ["1", "2", "tcp"]:
-            seen.append(words[10])
+    seen = [
+        words[10]
+        for words in raw_trace(tcp, str(frame), "")
+        if words[0] == "-" and words[2:5] == ["1", "2", "tcp"]
+    ]
     packet = seen[frame - 1]
     return seen.index(packet, frame) + 1
 
@@ -102,7 +105,7 @@ def events(lines: list[list[str]]) -> Iterator[tuple[str, str, int, int]]:
     expired = False
     for words in lines:
         if words[0] == "+" and words[2:5] == ["0", "1", "tcp"]:
-            if expired:  # the timer's own trace line has fewer digits than the resend it causes at once
+            if expired:  # the timer's own line has fewer digits than the resend it causes at once
                 yield f"{float(words[1]):.6f}", "rto", acked + 1, 0
                 expired = False
             yield f"{float(words[1]):.6f}", "send", int(words[10]), int(words[5])
@@ -114,6 +117,7 @@ def events(lines: list[list[str]]) -> Iterator[tuple[str, str, int, int]]:
 
 
 def main() -> int:
+    """Entry point."""
     os.nice(10)
     TRACES.mkdir(parents=True, exist_ok=True)
     with (TRACES / "cases.csv").open("w", newline="") as file:
