@@ -39,8 +39,8 @@ pub struct Config {
     pub header: Bytes,
     /// Bytes of a segment without payload (ACK, SYN, FIN), SACK blocks and timestamps apart.
     pub ack_size: Bytes,
-    /// Does the wire carry the bytes of options (SACK blocks, timestamps)? ns-2 does not count
-    /// them.
+    /// Does the wire carry the bytes of options (SACK, timestamps) in full? ns-2 counts 8 bytes
+    /// per SACK block and nothing else.
     pub charge_options: bool,
     /// Receive window, in segments.
     pub receive_window: f64,
@@ -84,7 +84,8 @@ impl Config {
             self.ack_size.get() as u32
         };
         if !self.charge_options {
-            return base;
+            // ns-2 counts the blocks, but neither the option's head nor timestamps.
+            return base + 8 * u32::from(sack_blocks);
         }
         // RFC 7323: 10 bytes and 2 of padding; RFC 2018: 2 + 8 n and 2 of padding.
         let timestamps = if self.timestamps { 12 } else { 0 };
