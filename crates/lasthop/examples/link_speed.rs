@@ -44,21 +44,20 @@ fn link_speed(name: &str, mut ends: [LinkEndpoint<Packet>; 2], loss: Probability
     let (mut now, mut events, mut delivered) = (Instant::ZERO, 0u64, 0u64);
     let clock = Clock::now();
     for _ in 0..rounds {
-        for side in 0..2 {
-            let other = 1 - side;
-            while air[side].front().is_some_and(|(at, _)| *at <= now) {
-                if let Some((_, frame)) = air[side].pop_front() {
-                    ends[other].receive(now, frame);
+        for (side, in_flight) in air.iter_mut().enumerate() {
+            let receiver = &mut ends[1 - side];
+            while in_flight.front().is_some_and(|(at, _)| *at <= now) {
+                if let Some((_, frame)) = in_flight.pop_front() {
+                    receiver.receive(now, frame);
                     events += 1;
                 }
-                while ends[other].poll_deliver().is_some() {
+                while receiver.poll_deliver().is_some() {
                     delivered += 1;
                 }
-                while ends[other].poll_event().is_some() {}
+                while receiver.poll_event().is_some() {}
             }
         }
-        for side in 0..2 {
-            let end = &mut ends[side];
+        for (side, end) in ends.iter_mut().enumerate() {
             if end.next_timeout() <= now {
                 end.handle_timeout(now);
             }
