@@ -68,8 +68,8 @@ proptest! {
     ) {
         for protocol in every_reliable_protocol(window, Duration::from_millis(timeout)) {
             let outcome = run(protocol, &gaps, &patterns, true);
-            for side in 0..2 {
-                let sent: Vec<_> = offers(&gaps[side]).into_iter().map(|(_, t)| t).collect();
+            for (side, gaps) in gaps.iter().enumerate() {
+                let sent: Vec<_> = offers(gaps).into_iter().map(|(_, token)| token).collect();
                 prop_assert_eq!(&outcome.0[1 - side], &sent, "{:?}", protocol);
                 prop_assert_eq!(outcome.1[side].data_frames, sent.len() as u64);
             }
@@ -84,10 +84,10 @@ proptest! {
         patterns in [pattern(), pattern()],
     ) {
         let outcome = run(Protocol::Raw, &gaps, &patterns, true);
-        for side in 0..2 {
-            let lost = |index: usize| patterns[side].get(index).is_some_and(|&(lost, _)| lost);
-            let kept = offers(&gaps[side]).into_iter().map(|(_, token)| token);
-            let kept: Vec<_> = kept.filter(|token| !lost(token.number as usize)).collect();
+        for (side, pattern) in patterns.iter().enumerate() {
+            let lost = |index: u64| pattern.get(index as usize).is_some_and(|&(lost, _)| lost);
+            let sent = offers(&gaps[side]).into_iter().map(|(_, token)| token);
+            let kept: Vec<_> = sent.filter(|token| !lost(token.number)).collect();
             prop_assert_eq!(&outcome.0[1 - side], &kept);
         }
     }
