@@ -39,7 +39,8 @@ use std::collections::VecDeque;
 /// Parameters of go-back-N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoBackNParameters {
-    /// Frames that may be outstanding, 1 to 255 (one less than the numbers of a one-byte field).
+    /// Frames that may be outstanding, 1 to 255 (one less than the numbers of a one-byte field);
+    /// at most 128 with `reject`.
     pub window: u32,
     /// Retransmission timeout from the start of a frame's transmission, in nanoseconds; above 0.
     pub timeout: Duration,
@@ -105,11 +106,13 @@ pub struct GoBackN<P> {
 }
 
 impl<P> GoBackN<P> {
-    /// An idle endpoint; refuses a window outside 1 to 255 and a timeout of 0.
+    /// An idle endpoint; refuses a window outside 1 to 255 (128 with `reject`) and a timeout of 0.
     pub fn new(parameters: GoBackNParameters) -> Result<Self, LinkError> {
         let GoBackNParameters { window, timeout, header, control, .. } = parameters;
-        let (header, control) =
-            check_parameters("go-back-N", window, 255, timeout, header, control)?;
+        // One-byte numbers tell a gap from a repetition only within half of their range.
+        let (name, largest) =
+            if parameters.reject { ("go-back-N with reject", 128) } else { ("go-back-N", 255) };
+        let (header, control) = check_parameters(name, window, largest, timeout, header, control)?;
         let slots = window.next_power_of_two() as usize;
         Ok(GoBackN {
             parameters,
