@@ -3,7 +3,7 @@
 use super::deadlines::Deadlines;
 use super::direction::{Direction, DirectionParameters, Kind};
 use super::probe::Probe;
-use super::traffic::{App, Browser, Flow, START_MACHINE, Stage};
+use super::traffic::{App, Browser, Flow, Stage};
 use super::world::{HERE, Listener, Machine, Pair, World, boot_offset};
 use crate::app::{OnOff, OnOffParameters, Web, WebParameters};
 use crate::link::LinkEndpoint;
@@ -11,9 +11,6 @@ use crate::packet::Packet;
 use crate::rng::Streams;
 use crate::tcp::{Config, Connection, Role};
 use crate::units::{Bytes, Instant};
-
-/// The machine of whoever never has a deadline.
-const NOBODY: usize = 1;
 
 /// A way through the network, fixed for the run.
 #[derive(Clone, Debug)]
@@ -231,7 +228,7 @@ impl Builder {
             })
             .collect();
         // Only who can ever have a deadline gets a place in the table.
-        let mut machines = vec![Machine::Start, Machine::Nobody];
+        let mut machines = Vec::new();
         for (index, direction) in self.directions.iter_mut().enumerate() {
             let surfaces = self.paths.iter().enumerate().any(|(path, known)| {
                 let next = next_hop[index * paths + path];
@@ -242,7 +239,7 @@ impl Builder {
             direction.machine = machines.len();
             match direction.kind {
                 Kind::Raw(_) if surfaces => machines.push(Machine::Arrival(index as u32)),
-                Kind::Raw(_) => direction.machine = NOBODY,
+                Kind::Raw(_) => direction.machine = Deadlines::NOBODY,
                 Kind::Arq(_) => {
                     machines
                         .extend([Machine::Arrival(index as u32), Machine::Transmit(index as u32)]);
@@ -252,7 +249,8 @@ impl Builder {
         for (index, pair) in self.pairs.iter_mut().enumerate() {
             let connection = index as u32;
             let quiet = pair.config.one_way && pair.config.delayed_ack.is_none();
-            pair.machines = [machines.len(), if quiet { NOBODY } else { machines.len() + 1 }];
+            pair.machines =
+                [machines.len(), if quiet { Deadlines::NOBODY } else { machines.len() + 1 }];
             machines.push(Machine::Tcp { connection, opener: true });
             if !quiet {
                 machines.push(Machine::Tcp { connection, opener: false });
@@ -264,11 +262,13 @@ impl Builder {
                 machines.push(Machine::Datagrams(index as u32));
             }
         }
+        // The last one, so that the table can forget it when every flow has started.
+        machines.push(Machine::Start);
         let mut starts: Vec<u32> = (0..self.flows.len() as u32).collect();
         starts.sort_by_key(|&index| std::cmp::Reverse((self.flows[index as usize].start, index)));
         let mut deadlines = Deadlines::new(machines.len());
         if let Some(&first) = starts.last() {
-            deadlines.set(START_MACHINE, self.flows[first as usize].start);
+            deadlines.set(machines.len() - 1, self.flows[first as usize].start);
         }
         World {
             now: Instant::ZERO,

@@ -27,6 +27,10 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
+    /// The index of every machine that can never have a deadline: setting it to
+    /// [`Instant::NEVER`] is allowed and does nothing.
+    pub const NOBODY: usize = usize::MAX;
+
     /// `machines` machines without deadlines.
     pub fn new(machines: usize) -> Self {
         let heaped = if machines > FLAT_LIMIT { machines } else { 0 };
@@ -50,10 +54,18 @@ impl Deadlines {
     /// deadline keeps its place.
     #[inline]
     pub fn set(&mut self, machine: usize, at: Instant) {
-        if (self.keys[machine] >> 64) as u64 != at.as_nanos() {
+        let known = self.keys.get(machine).map_or(u64::MAX, |&key| (key >> 64) as u64);
+        if known != at.as_nanos() {
             let ticket = self.ticket();
             self.set_with_ticket(machine, at, ticket);
         }
+    }
+
+    /// The last machine will never have a deadline again.
+    pub fn forget_last(&mut self) {
+        let last = self.keys.len() - 1;
+        self.set(last, Instant::NEVER);
+        self.keys.truncate(last);
     }
 
     /// Sets a machine's deadline with the sequence number of an earlier [`Self::ticket`].

@@ -6,9 +6,6 @@ use super::world::{World, boot_offset};
 use crate::app::{OnOff, Web};
 use crate::units::{Bytes, Instant};
 
-/// The machine that starts flows.
-pub(super) const START_MACHINE: usize = 0;
-
 /// What a flow does.
 #[derive(Clone, Debug)]
 pub(super) enum App {
@@ -94,8 +91,13 @@ impl<P: Probe> World<P> {
     }
 
     fn schedule_start(&mut self) {
-        let next = self.starts.last().map(|&index| self.flows[index as usize].start);
-        self.deadlines.set(START_MACHINE, next.unwrap_or(Instant::NEVER));
+        match self.starts.last() {
+            Some(&index) => {
+                let machine = self.machines.len() - 1;
+                self.deadlines.set(machine, self.flows[index as usize].start);
+            }
+            None => self.deadlines.forget_last(),
+        }
     }
 
     /// A datagram is due.

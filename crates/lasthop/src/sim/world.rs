@@ -40,8 +40,6 @@ pub(super) enum Machine {
     Start,
     /// A source of datagrams.
     Datagrams(u32),
-    /// Never woken.
-    Nobody,
 }
 
 /// A connection and what belongs to it.
@@ -132,7 +130,6 @@ impl<P: Probe> World<P> {
                 Machine::Tcp { connection, opener } => self.on_tcp_timer(connection, opener),
                 Machine::Start => self.on_start(),
                 Machine::Datagrams(flow) => self.on_datagram(flow),
-                Machine::Nobody => {}
             }
         };
         for direction in &mut self.directions {
@@ -345,30 +342,34 @@ impl<P: Probe> World<P> {
     /// Sends what a TCP end has to send, and notes its next deadline.
     #[inline]
     pub(super) fn pump(&mut self, connection: u32, opener: bool) {
-        let path = self.connections[connection as usize].paths[usize::from(!opener)];
+        let end = usize::from(!opener);
+        let pair = &self.connections[connection as usize];
+        let path = pair.paths[end];
         let first_hop = self.first_hop[path as usize];
+        let mut packet = Packet { path, incarnation: pair.incarnation, ..Packet::default() };
         loop {
             let pair = &mut self.connections[connection as usize];
-            let end = &mut pair.ends[usize::from(!opener)];
-            let Some((tcp, bytes)) = end.poll_transmit(self.now) else { break };
+            match pair.ends[end].poll_transmit(self.now, &mut packet.tcp) {
+                Some(bytes) => packet.bytes = bytes,
+                None => break,
+            }
             if P::ACTIVE {
-                let sequence = u64::from(tcp.seq);
-                let sent =
-                    Event::SegmentSent { connection, opener, sequence, payload: tcp.payload };
+                let TcpHeader { seq, payload, .. } = packet.tcp;
+                let sequence = u64::from(seq);
+                let sent = Event::SegmentSent { connection, opener, sequence, payload };
                 self.probe.record(self.now, sent);
             }
-            let incarnation = pair.incarnation;
-            let packet = Packet { path, incarnation, bytes, tcp };
             self.send(first_hop, self.now, &packet);
         }
         let pair = &self.connections[connection as usize];
-        let end = &pair.ends[usize::from(!opener)];
+        let machine = pair.machines[end];
+        let end = &pair.ends[end];
         if P::ACTIVE {
             let cwnd = end.sender().congestion_window();
             let ssthresh = end.sender().slow_start_threshold();
             self.probe.record(self.now, Event::Window { connection, opener, cwnd, ssthresh });
         }
-        self.deadlines.set(pair.machines[usize::from(!opener)], end.next_timeout());
+        self.deadlines.set(machine, end.next_timeout());
     }
 
     /// Sends a datagram of `bytes`.
