@@ -196,6 +196,47 @@ impl Builder {
         }
     }
 
+    /// Turns acceptors of one-way file transfers into [`Listener::Sink`]s where every packet that
+    /// enters their way back is such an acceptor's, and all they receive comes over one computed
+    /// direction: then acknowledgments enter the way back in order.
+    fn find_sinks(&mut self) {
+        let direction =
+            |index: Option<&u32>| index.map(|&index| &self.directions[index as usize].kind);
+        let computed = |index: Option<&u32>| matches!(direction(index), Some(Kind::Raw(raw)) if !raw.queue.has_background());
+        let candidate = |pair: &Pair| {
+            let [there, back] = pair.paths.map(|path| &self.paths[path as usize].directions);
+            let app = &self.flows[pair.flow as usize].app;
+            let suits = matches!(app, App::File { .. })
+                && pair.config.one_way
+                && pair.config.delayed_ack.is_none()
+                && matches!(direction(there.last()), Some(Kind::Raw(_)))
+                && computed(back.first());
+            suits.then(|| (pair.paths, there.last().copied(), back.first().copied()))
+        };
+        let candidates: Vec<_> = self.pairs.iter().map(candidate).collect();
+        let sinks: Vec<bool> = candidates
+            .iter()
+            .map(|found| {
+                let Some((_, last, first)) = found else { return false };
+                self.paths.iter().enumerate().all(|(index, path)| {
+                    let uses = path.directions.iter().position(|hop| Some(*hop) == *first);
+                    uses.is_none_or(|place| {
+                        place == 0
+                            && candidates.iter().flatten().any(|(paths, other_last, _)| {
+                                paths[1] as usize == index && other_last == last
+                            })
+                    })
+                })
+            })
+            .collect();
+        for (connection, pair) in self.pairs.iter().enumerate() {
+            if sinks[connection] {
+                let connection = connection as u32;
+                self.paths[pair.paths[0] as usize].listener = Listener::Sink { connection };
+            }
+        }
+    }
+
     /// The finished world.
     pub fn build<P: Probe>(mut self, probe: P) -> World<P> {
         let paths = self.paths.len();
@@ -227,13 +268,15 @@ impl Builder {
                     && feeders[index].is_some_and(|from| from != HERE && is_raw(from))
             })
             .collect();
+        self.find_sinks();
         // Only who can ever have a deadline gets a place in the table.
         let mut machines = Vec::new();
         for (index, direction) in self.directions.iter_mut().enumerate() {
             let surfaces = self.paths.iter().enumerate().any(|(path, known)| {
                 let next = next_hop[index * paths + path];
+                let waits = !matches!(known.listener, Listener::Sink { .. });
                 known.directions.contains(&(index as u32))
-                    && (next == HERE || !is_chained[next as usize])
+                    && if next == HERE { waits } else { !is_chained[next as usize] }
             });
             direction.is_chained = is_chained[index];
             direction.machine = machines.len();

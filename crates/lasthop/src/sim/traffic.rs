@@ -246,8 +246,9 @@ impl<P: Probe> World<P> {
             |at: Option<Instant>| at.unwrap_or(self.now).saturating_since(flow.start).as_secs_f64();
         match &flow.app {
             App::File { connection, size, finished } => {
-                let acceptor = &self.connections[*connection as usize].ends[1];
-                let delivered = acceptor.delivered_bytes().min(size.get());
+                // What the sender knows to have arrived: a receiver may have been computed ahead.
+                let opener = &self.connections[*connection as usize].ends[0];
+                let delivered = opener.acked_bytes().min(size.get());
                 delivery(delivered, end_or(*finished));
                 report(&entity, "complete", f64::from(u8::from(finished.is_some())));
                 self.tcp_metrics(&entity, &[[*connection; 2]], report);

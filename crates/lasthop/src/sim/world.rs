@@ -23,6 +23,9 @@ pub(super) const HERE: u32 = u32::MAX;
 pub(super) enum Listener {
     /// One end of a connection.
     Tcp { connection: u32, opener: bool },
+    /// An acceptor that does nothing but acknowledge at once, on a way back that only such
+    /// acceptors use: what it sends can be computed together with what it receives.
+    Sink { connection: u32 },
     /// A flow that only counts.
     Datagrams { flow: u32 },
 }
@@ -209,9 +212,15 @@ impl<P: Probe> World<P> {
             at = end + this.delay;
             let next = self.next_hop[direction as usize * paths + path];
             if next == HERE {
-                if let Listener::Datagrams { flow } = self.listeners[path] {
+                match self.listeners[path] {
                     // Nobody acts on its arrival: its fate is all there is to know.
-                    return self.flows[flow as usize].count_datagram(packet.bytes);
+                    Listener::Datagrams { flow } => {
+                        return self.flows[flow as usize].count_datagram(packet.bytes);
+                    }
+                    Listener::Sink { connection } => {
+                        return self.acknowledge(connection, at, packet);
+                    }
+                    Listener::Tcp { .. } => {}
                 }
             } else if self.directions[next as usize].is_chained {
                 direction = next;
@@ -229,6 +238,30 @@ impl<P: Probe> World<P> {
             raw.ring.push(InFlight { at, ticket, item: *packet });
             return;
         }
+    }
+
+    /// A packet reaches a [`Listener::Sink`] at `at`, ahead of the clock.
+    fn acknowledge(&mut self, connection: u32, at: Instant, packet: &Packet) {
+        let pair = &mut self.connections[connection as usize];
+        let path = pair.paths[1];
+        pair.ends[1].receive(at, &packet.tcp);
+        let mut ack = Packet { path, incarnation: packet.incarnation, ..Packet::default() };
+        let Some(bytes) = pair.ends[1].poll_transmit(at, &mut ack.tcp) else { return };
+        ack.bytes = bytes;
+        if P::ACTIVE {
+            self.record_received(connection, false, at, &packet.tcp);
+            let sequence = u64::from(ack.tcp.seq);
+            let sent = Event::SegmentSent { connection, opener: false, sequence, payload: 0 };
+            self.probe.record(at, sent);
+        }
+        self.send(self.first_hop[path as usize], at, &ack);
+    }
+
+    fn record_received(&mut self, connection: u32, opener: bool, at: Instant, tcp: &TcpHeader) {
+        let TcpHeader { seq, ack, payload, .. } = *tcp;
+        let (sequence, ack) = (u64::from(seq), u64::from(ack));
+        let event = Event::SegmentReceived { connection, opener, sequence, ack, payload };
+        self.probe.record(at, event);
     }
 
     /// The head of a ring is due.
@@ -310,20 +343,18 @@ impl<P: Probe> World<P> {
     fn deliver(&mut self, packet: &Packet) {
         let (connection, opener) = match self.listeners[packet.path as usize] {
             Listener::Tcp { connection, opener } => (connection, opener),
+            Listener::Sink { connection } => (connection, false),
             Listener::Datagrams { flow } => {
                 return self.flows[flow as usize].count_datagram(packet.bytes);
             }
         };
-        let pair = &mut self.connections[connection as usize];
-        if packet.incarnation != pair.incarnation {
+        if packet.incarnation != self.connections[connection as usize].incarnation {
             return;
         }
         if P::ACTIVE {
-            let TcpHeader { seq, ack, payload, .. } = packet.tcp;
-            let (sequence, ack) = (u64::from(seq), u64::from(ack));
-            let event = Event::SegmentReceived { connection, opener, sequence, ack, payload };
-            self.probe.record(self.now, event);
+            self.record_received(connection, opener, self.now, &packet.tcp);
         }
+        let pair = &mut self.connections[connection as usize];
         pair.ends[usize::from(!opener)].receive(self.now, &packet.tcp);
         self.pump(connection, opener);
         self.on_progress(connection, opener);

@@ -211,6 +211,12 @@ impl Connection {
         self.receiver.rcv_nxt.saturating_sub(1)
     }
 
+    /// Bytes sent in this incarnation that have been acknowledged, padding included.
+    #[inline]
+    pub fn acked_bytes(&self) -> u64 {
+        self.sender.flight.snd_una.saturating_sub(1)
+    }
+
     /// Segments received that brought nothing new.
     pub fn duplicates_received(&self) -> u64 {
         self.receiver.duplicates
