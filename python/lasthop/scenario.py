@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from lasthop import _lasthop
 
-__all__ = ["Json", "Scenario", "load", "schema"]
+__all__ = ["Json", "Scenario", "assign", "load", "schema"]
 
 Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
 
@@ -111,7 +111,7 @@ class Scenario:
                 document = document.with_key(key, value)
             else:
                 tables = json.loads(document.to_json())
-                _assign(tables, key, copy.deepcopy(value))
+                assign(tables, key, copy.deepcopy(value))
                 document = Scenario(tables, base=self._base)._document
         return Scenario._of(document, self._base)
 
@@ -143,7 +143,8 @@ class Scenario:
         return f"<Scenario {self.name!r}>"
 
 
-def _assign(tables: dict[str, Any], key: str, value: Any) -> None:
+def assign(tables: dict[str, Any], key: str, value: Any) -> None:
+    """Puts a value under a dotted key of nested tables."""
     *parents, last = key.split(".")
     for number, part in enumerate(parents):
         child = tables.setdefault(part, {})
