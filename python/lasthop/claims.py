@@ -217,9 +217,7 @@ class _Evaluator:
             return None
         return gap <= max(self.rule.about * abs(right.value), widths)
 
-    def _compare(
-        self, relation: str, left: Estimate, right: Estimate, width: float
-    ) -> bool | None:
+    def _compare(self, relation: str, left: Estimate, right: Estimate, width: float) -> bool | None:
         gap = left.value - right.value
         if relation == "about":
             return self._about(left, right)

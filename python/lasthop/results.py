@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -80,7 +81,7 @@ class Results:
     def _rows_of_point(self) -> list[NDArray[np.intp]]:
         order = np.argsort(self.point, kind="stable")
         bounds = np.searchsorted(self.point[order], np.arange(len(self.points) + 1))
-        return [order[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+        return [order[start:end] for start, end in itertools.pairwise(bounds)]
 
     @cached_property
     def _replications(self) -> NDArray[np.uint64]:
@@ -253,9 +254,9 @@ class Results:
             )
         parameters = self._parameter_columns(np.asarray(compared, dtype=np.uint32))
         numbers = {
-            name: pl.Series(
-                name, [getattr(row, name) for row in rows], dtype=pl.Float64
-            ).fill_nan(None)
+            name: pl.Series(name, [getattr(row, name) for row in rows], dtype=pl.Float64).fill_nan(
+                None
+            )
             for name in ("mean", "ci95", "p_value", "ratio", "ratio_ci95")
         }
         counts = pl.Series("n", [row.n for row in rows], dtype=pl.UInt32)
@@ -274,8 +275,10 @@ class Results:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """What `lasthop run --format json` prints: `scenario` and `points`, each with its
-        `parameters` and its `metrics`: `mean`, `ci95` (half-width, None if unknown) and `n`.
+        """What `lasthop run --format json` prints.
+
+        `scenario`, and `points`, each with its `parameters` and its `metrics`: `mean`, `ci95`
+        (half-width, None if unknown) and `n`.
         """
         return {
             "scenario": dict(self.scenario),

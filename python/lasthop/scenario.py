@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from lasthop import _lasthop
 
-__all__ = ["Json", "Scenario", "assign", "load", "schema"]
-
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+__all__ = ["Scenario", "assign", "load", "schema"]
 
 
 class Scenario:
@@ -100,19 +97,15 @@ class Scenario:
     def with_(self, changes: Mapping[str, Any] | None = None, /, **keys: Any) -> Scenario:
         """A copy with dotted keys changed.
 
-        Text is taken as on the command line (`--set`); anything else as the value itself.
+        Text is taken as on the command line (`--set`): `"64 kbps"` is text, `"8"` a number. A key
+        that was swept is swept no more.
 
             scenario.with_({"link.wireless.errors.bad": "200 ms"})
             scenario.with_(**{"run.replications": 10})
         """
         document = self._document
         for key, value in {**(changes or {}), **keys}.items():
-            if isinstance(value, str):
-                document = document.with_key(key, value)
-            else:
-                tables = json.loads(document.to_json())
-                assign(tables, key, copy.deepcopy(value))
-                document = Scenario(tables, base=self._base)._document
+            document = document.with_key(key, value if isinstance(value, str) else _toml(value))
         return Scenario._of(document, self._base)
 
     def set(self, key: str, value: Any) -> Scenario:
@@ -141,6 +134,23 @@ class Scenario:
 
     def __repr__(self) -> str:
         return f"<Scenario {self.name!r}>"
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML writes it on one line."""
+    match value:
+        case bool() | str():
+            return json.dumps(value, ensure_ascii=False)
+        case int() | float():
+            return repr(value)
+        case Mapping():
+            return f"{{ {', '.join(f'{json.dumps(k)} = {_toml(v)}' for k, v in value.items())} }}"
+        case Sequence():
+            return f"[{', '.join(map(_toml, value))}]"
+    raise _lasthop.ScenarioError(
+        f"scenario: found {value!r}, which is none of a scenario's values; "
+        "allowed: tables, lists, text, numbers, true and false"
+    )
 
 
 def assign(tables: dict[str, Any], key: str, value: Any) -> None:

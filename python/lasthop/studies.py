@@ -200,7 +200,7 @@ class Study:
         for name in names:
             artefact = known.get(_normal(name))
             if artefact is None:
-                allowed = ", ".join(artefact.name for artefact in self.artefacts)
+                allowed = "; ".join(artefact.name for artefact in self.artefacts)
                 raise StudyError(f"{name}: no such table or figure in {self.key}; it has {allowed}")
             found[artefact.name] = artefact
         return list(found.values())
@@ -303,9 +303,7 @@ class Study:
             return Estimate.of(results.samples(metric, index[cell]))
 
         numbers = [
-            cell
-            for artefact in artefacts
-            for cell in self._report_cells(artefact, index, results)
+            cell for artefact in artefacts for cell in self._report_cells(artefact, index, results)
         ]
         names = {re.sub(r"\W", "_", name).lower(): name for name in self.combinations}
         verdicts = list(judge(self.claims, samples, names, self.rule))

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Trace", "trace"]
 
+WINDOW_EVENTS = ("cwnd", "ssthresh")
+QUEUE_EVENTS = ("queue", "drop")
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -34,6 +37,18 @@ class Trace:
     frame: pl.DataFrame
     metrics: Mapping[str, float]
     name: str
+
+    def series(self) -> dict[str, pl.DataFrame]:
+        """The events by subject: `cwnd`, `sequence`, `queue` and `link`, columns as in `frame`."""
+        is_link = pl.col("entity").str.starts_with("link.")
+        window = pl.col("event").is_in(WINDOW_EVENTS)
+        queue = pl.col("event").is_in(QUEUE_EVENTS)
+        return {
+            "cwnd": self.frame.filter(~is_link & window),
+            "sequence": self.frame.filter(~is_link & ~window),
+            "queue": self.frame.filter(is_link & queue),
+            "link": self.frame.filter(is_link & ~queue),
+        }
 
     def plot(self) -> Figure:
         """Draws congestion window, sequence numbers, queues and losses over time."""

@@ -42,14 +42,14 @@ impl Document {
     /// Reads TOML; `base` is the folder that file names in it are relative to.
     #[staticmethod]
     fn from_toml(text: &str, base: &str) -> PyResult<Self> {
-        scenario::Document::from_toml(text, Path::new(base)).map(Self).map_err(refused)
+        Scenario::from_toml(text, Path::new(base)).map(Self).map_err(refused)
     }
 
     /// Reads the same thing as JSON text.
     #[staticmethod]
     fn from_json(text: &str, base: &str) -> PyResult<Self> {
         let value = serde_json::from_str(text).map_err(refused)?;
-        scenario::Document::from_json(value, Path::new(base)).map(Self).map_err(refused)
+        Scenario::from_json(value, Path::new(base)).map(Self).map_err(refused)
     }
 
     /// A copy with one key changed; `text` as on the command line.
@@ -61,7 +61,7 @@ impl Document {
 
     /// The document as JSON text.
     fn to_json(&self) -> String {
-        self.0.value().to_string()
+        self.0.to_json().to_string()
     }
 
     /// The parameter points of its sweep; one if it has none.
