@@ -300,7 +300,8 @@ class Study:
             metric = self.metric(cell, quantity)
             if metric not in results.metrics:
                 raise Missing(metric)
-            return Estimate.of(results.samples(metric, index[cell]))
+            scale = 1000.0 if quantity == "goodput" else 1.0
+            return Estimate.of(results.samples(metric, index[cell]) / scale)
 
         numbers = [
             cell for artefact in artefacts for cell in self._report_cells(artefact, index, results)
