@@ -1,5 +1,6 @@
-"""Prints what the extras named on the command line pin, for pip: the package itself is built by
-maturin, and asking pip for `.[dev]` would build it a second time.
+"""Prints what the extras named on the command line pin, for pip.
+
+The package itself is built by maturin; asking pip for `.[dev]` would build it a second time.
 """
 
 import sys
@@ -10,6 +11,7 @@ PROJECT = Path(__file__).parent.parent / "pyproject.toml"
 
 
 def main(extras: list[str]) -> None:
+    """Prints one requirement a line."""
     pinned = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     sys.stdout.write("\n".join(name for extra in extras for name in pinned[extra]) + "\n")
 

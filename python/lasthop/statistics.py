@@ -201,10 +201,13 @@ class Estimate:
         return self._combine(other, self.value * other.value, other.value, self.value)
 
     def __truediv__(self, other: Estimate) -> Estimate:
-        if other.value == 0.0 or math.isnan(other.value):
+        if other.value == 0.0:
             return self._combine(other, math.nan, math.nan, math.nan)
-        quotient = self.value / other.value
-        return self._combine(other, quotient, 1.0 / other.value, -quotient / other.value)
+        quotient, inverse = self.value / other.value, 1.0 / other.value
+        if not math.isfinite(quotient * inverse):
+            # Missing, or a divisor too near to zero for a ratio to mean anything.
+            return self._combine(other, math.nan, math.nan, math.nan)
+        return self._combine(other, quotient, inverse, -quotient * inverse)
 
     def __neg__(self) -> Estimate:
         return Estimate(-self.value, -self.influence)

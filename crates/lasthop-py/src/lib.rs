@@ -102,7 +102,7 @@ impl Point {
     /// Replications that the scenario asks for.
     #[getter]
     fn replications(&self) -> u64 {
-        self.scenario.run.replications
+        self.scenario.run.replications.into()
     }
 
     /// Seed that the scenario asks for.
@@ -188,7 +188,7 @@ fn run(
         total.store(progress.total, Ordering::Relaxed);
         !stop.load(Ordering::Relaxed)
     };
-    let (finished, wait) = channel();
+    let (finished, mut wait) = channel();
     // Signals reach only the thread that Python runs on, so the engine gets a thread of its own.
     let results = std::thread::scope(|scope| {
         let (scenarios, options, observe) = (&scenarios, &options, &observe);
@@ -201,7 +201,9 @@ fn run(
         let mut error = None;
         let mut reported = u64::MAX;
         loop {
-            let ended = py.detach(|| wait.recv_timeout(TICK)) != Err(RecvTimeoutError::Timeout);
+            let wait = &mut wait;
+            let ended =
+                py.detach(move || wait.recv_timeout(TICK)) != Err(RecvTimeoutError::Timeout);
             if error.is_none() {
                 let now = done.load(Ordering::Relaxed);
                 let mut tick = || -> PyResult<()> {
@@ -242,9 +244,8 @@ fn run(
 /// Records one replication event by event.
 #[pyfunction]
 fn trace(py: Python<'_>, point: &Point, seed: u64, replication: u64) -> PyResult<RawTrace> {
-    let trace = py
-        .detach(|| lasthop::run::trace(&point.scenario, seed, replication))
-        .map_err(failed)?;
+    let trace =
+        py.detach(|| lasthop::run::trace(&point.scenario, seed, replication)).map_err(failed)?;
     let mut entities: Vec<String> = Vec::new();
     let mut events: Vec<String> = Vec::new();
     let mut codes = Vec::with_capacity(trace.events.len());
