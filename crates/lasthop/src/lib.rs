@@ -1,12 +1,19 @@
 //! Lasthop: given this lossy link and this traffic, what does each way of recovering errors
 //! deliver?
 //!
-//! Every protocol is a sans-IO state machine; the simulator in `sim` turns a virtual clock for
-//! them. Dependencies point one way: [`channel`], [`link`], `queue`, `tcp` and `app` know
-//! [`units`], [`rng`] and [`packet`]; `sim` knows all of them; `scenario` builds a `sim`.
+//! Every protocol is a sans-IO state machine; the simulator in [`sim`] turns a virtual clock for
+//! them. Dependencies point one way: [`channel`], [`link`], [`queue`], [`tcp`] and [`app`] know
+//! [`units`], [`rng`] and [`packet`]; [`sim`] knows all of them; [`scenario`] describes what to
+//! simulate; [`run`] builds a world from a scenario and runs its replications.
 
+pub mod app;
 pub mod channel;
 pub mod link;
 pub mod packet;
+pub mod queue;
 pub mod rng;
+pub mod run;
+pub mod scenario;
+pub mod sim;
+pub mod tcp;
 pub mod units;

@@ -52,12 +52,12 @@ pub mod flags {
 /// An IP packet in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
-    /// Connection or datagram flow the packet belongs to: an index into the world's table.
-    pub connection: u32,
+    /// Which way it takes and who waits for it: an index into the world's table of paths.
+    pub path: u32,
+    /// Incarnation of the connection; packets of earlier ones are stale.
+    pub incarnation: u32,
     /// Length in bytes, headers included as far as the profile charges them.
     pub bytes: u32,
-    /// True on the way from the side that opened the connection, false on the way back.
-    pub from_opener: bool,
     /// TCP header; default for UDP.
     pub tcp: TcpHeader,
 }

@@ -82,6 +82,33 @@ impl Stream {
     }
 }
 
+/// How long something lasts: always the same, or exponential with a mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DurationLaw {
+    /// Always this long.
+    Constant(Duration),
+    /// Exponential with this mean.
+    Exponential(Duration),
+}
+
+impl DurationLaw {
+    /// The mean of the law.
+    pub const fn mean(self) -> Duration {
+        match self {
+            DurationLaw::Constant(mean) | DurationLaw::Exponential(mean) => mean,
+        }
+    }
+
+    /// One duration, drawn from `stream` (a constant draws nothing).
+    #[inline]
+    pub fn sample(self, stream: &mut Stream) -> Duration {
+        match self {
+            DurationLaw::Constant(duration) => duration,
+            DurationLaw::Exponential(mean) => stream.exponential_duration(mean),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -186,8 +186,13 @@ impl ExactTime {
     #[inline]
     pub fn after(self, bits: u64, rate: Rate) -> ExactTime {
         let scaled = bits * 1_000_000_000;
-        let (mut nanos, mut fraction) =
-            (self.nanos + scaled / rate.0, self.fraction + scaled % rate.0);
+        self.plus(ExactTime { nanos: scaled / rate.0, fraction: scaled % rate.0 }, rate)
+    }
+
+    /// The sum of two exact times at the same rate.
+    #[inline]
+    pub fn plus(self, other: ExactTime, rate: Rate) -> ExactTime {
+        let (mut nanos, mut fraction) = (self.nanos + other.nanos, self.fraction + other.fraction);
         if fraction >= rate.0 {
             nanos += 1;
             fraction -= rate.0;
@@ -253,7 +258,7 @@ fn scaled(text: &str, units: &[(&str, u64)], allowed: &'static str) -> Result<u6
 fn print_scaled(value: u64, units: &[(&str, u64)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let &(name, size) = units
         .iter()
-        .find(|(_, size)| value >= *size && (value as u128 * 1000) % *size as u128 == 0)
+        .find(|(_, size)| value >= *size && (value as u128 * 1000).is_multiple_of(*size as u128))
         .unwrap_or(&units[units.len() - 1]);
     let (whole, thousandths) = (value / size, (value % size) as u128 * 1000 / size as u128);
     if thousandths == 0 {

@@ -2,10 +2,32 @@
 //!
 //! An error process belongs to one direction of a link. It is told the exact air time of each
 //! frame, in order, and answers whether the frame is lost. It is a function of time, so that idle
-//! periods count. Sojourns and per-frame draws come from separate streams: two protocols that send
-//! different frames still meet the same good and bad periods.
+//! periods count.
+//!
+//! # Common random numbers
+//!
+//! A process draws exactly one number per frame from its stream `frame loss` (or none at all) and
+//! compares it with the frame's loss probability: the k-th frame meets the k-th number, whatever
+//! the protocol. Sojourns and state transitions come from streams of their own: two protocols that
+//! send different frames still meet the same good and bad periods.
+
+mod bits;
+mod gilbert_elliott;
+mod independent_bits;
+mod trace;
+mod two_state;
+mod uniform;
+
+pub use gilbert_elliott::{GilbertElliott, GilbertElliottParameters};
+pub use independent_bits::IndependentBits;
+pub use trace::{CsvColumn, LossRecord, Trace, TraceEnd, TraceError};
+pub use two_state::{TwoState, TwoStateParameters};
+pub use uniform::Uniform;
 
 use crate::units::Instant;
+
+/// Purpose of the stream from which every process takes its one number per frame.
+const FRAME_LOSS: &str = "frame loss";
 
 /// One frame's stay on the air.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,4 +46,176 @@ pub struct Airtime {
 pub trait ErrorProcess {
     /// Is this frame destroyed?
     fn is_lost(&mut self, airtime: Airtime) -> bool;
+}
+
+/// Why an error process cannot be built from its parameters, or cannot go on.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ChannelError {
+    /// A state of the two-state process would last no time.
+    #[error("{state} state: found a mean duration of 0 s; allowed: any duration above 0 s")]
+    NoSojourn {
+        /// `good` or `bad`.
+        state: &'static str,
+    },
+    /// Both transition probabilities of a Gilbert–Elliott chain are zero: it has no unique
+    /// stationary law.
+    #[error(
+        "Gilbert-Elliott: found 0 for both transition probabilities; allowed: at least one above 0"
+    )]
+    FrozenChain,
+    /// No chain has this mean loss and this mean burst.
+    #[error(
+        "Gilbert-Elliott: found a mean burst of {burst} frames at a mean loss of {loss}; allowed: \
+         a loss below 1 and a finite burst of at least max(1, loss / (1 - loss)) frames"
+    )]
+    ImpossibleBurst {
+        /// Mean fraction of frames lost that was asked for.
+        loss: f64,
+        /// Mean number of frames in a burst that was asked for.
+        burst: f64,
+    },
+    /// More frames were sent than the trace holds, and its end policy refuses that.
+    #[error("the loss trace has {recorded} frames; the run sent {sent}")]
+    TraceExhausted {
+        /// Frames in the trace.
+        recorded: u64,
+        /// Frames sent so far.
+        sent: u64,
+    },
+}
+
+/// Every error process, dispatched statically.
+#[derive(Clone, Debug)]
+pub enum Channel {
+    /// Loses nothing and draws nothing.
+    Clean,
+    /// Each frame is lost with one probability.
+    Uniform(Uniform),
+    /// Good and bad periods in time, each with its bit error rate.
+    TwoState(TwoState),
+    /// Independent bit errors.
+    IndependentBits(IndependentBits),
+    /// A Markov chain that steps once per frame.
+    GilbertElliott(GilbertElliott),
+    /// A recorded trace, replayed.
+    Trace(Trace),
+}
+
+impl Channel {
+    /// Is this frame destroyed? Air times do not decrease and do not overlap.
+    #[inline]
+    pub fn is_lost(&mut self, airtime: Airtime) -> bool {
+        match self {
+            Channel::Clean => false,
+            Channel::Uniform(process) => process.is_lost(airtime),
+            Channel::TwoState(process) => process.is_lost(airtime),
+            Channel::IndependentBits(process) => process.is_lost(airtime),
+            Channel::GilbertElliott(process) => process.is_lost(airtime),
+            Channel::Trace(process) => process.is_lost(airtime),
+        }
+    }
+
+    /// Has every answer so far been the process's own? Only a trace that was to cover the whole
+    /// run ([`TraceEnd::Refuse`]) and did not says no; ask once at the end of a run.
+    pub fn check(&self) -> Result<(), ChannelError> {
+        match self {
+            Channel::Trace(process) => process.check(),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl ErrorProcess for Channel {
+    #[inline]
+    fn is_lost(&mut self, airtime: Airtime) -> bool {
+        Channel::is_lost(self, airtime)
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    //! What the tests of the processes share.
+
+    use super::*;
+    use crate::rng::Streams;
+    use crate::units::{Duration, Probability};
+
+    /// Where the test streams come from; all seeds are fixed.
+    pub const STREAMS: Streams = Streams { seed: 7, replication: 0 };
+
+    /// A probability known to be one.
+    pub fn probability(p: f64) -> Probability {
+        Probability::new(p).expect("a literal in [0, 1]")
+    }
+
+    /// Air times of `bits`-bit frames, back to back, each `length` long.
+    pub fn back_to_back(bits: u64, length: Duration) -> impl Iterator<Item = Airtime> {
+        let mut start = Instant::ZERO;
+        std::iter::from_fn(move || {
+            let airtime = Airtime { start, end: start + length, bits };
+            start = airtime.end;
+            Some(airtime)
+        })
+    }
+
+    /// Losses among the first `n` frames.
+    pub fn losses(channel: &mut Channel, n: u64, bits: u64) -> u64 {
+        let airtimes = back_to_back(bits, Duration::from_millis(1));
+        airtimes.take(n as usize).map(|airtime| u64::from(channel.is_lost(airtime))).sum()
+    }
+
+    /// Holds a binomial count against its law: 5 standard errors, false alarm below 1e-6 a test.
+    pub fn assert_binomial(count: u64, n: u64, p: f64) {
+        let (mean, error) = (n as f64 * p, (n as f64 * p * (1.0 - p)).sqrt());
+        assert!((count as f64 - mean).abs() <= 5.0 * error, "{count} of {n}, expected p = {p}");
+    }
+
+    /// Lengths of the runs of losses.
+    pub fn bursts(channel: &mut Channel, frames: u64) -> Vec<u64> {
+        let (mut runs, mut run) = (Vec::new(), 0);
+        for airtime in back_to_back(8, Duration::from_millis(1)).take(frames as usize) {
+            if channel.is_lost(airtime) {
+                run += 1;
+            } else if run > 0 {
+                runs.push(std::mem::take(&mut run));
+            }
+        }
+        runs
+    }
+
+    /// Holds run lengths against the geometric law P(k) = q^(k-1) (1-q): counts of 1, 2, …, 6 and
+    /// "7 or more", each within 5 standard errors (false alarm below 5e-6 over the seven).
+    pub fn assert_geometric(runs: &[u64], q: f64) {
+        let n = runs.len() as u64;
+        for k in 1..=6u64 {
+            let count = runs.iter().filter(|&&run| run == k).count() as u64;
+            assert_binomial(count, n, q.powi(k as i32 - 1) * (1.0 - q));
+        }
+        let count = runs.iter().filter(|&&run| run >= 7).count() as u64;
+        assert_binomial(count, n, q.powi(6));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::*;
+    use super::*;
+
+    #[test]
+    fn a_clean_channel_loses_nothing() {
+        assert_eq!(losses(&mut Channel::Clean, 1000, 2016), 0);
+        assert_eq!(Channel::Clean.check(), Ok(()));
+    }
+
+    #[test]
+    fn the_kth_frame_meets_the_kth_number_whatever_its_size() {
+        // A larger loss probability loses a superset of frames: the numbers are common.
+        let mut small = Channel::Uniform(Uniform::new(probability(0.02), &STREAMS, "link"));
+        let mut large =
+            Channel::IndependentBits(IndependentBits::new(probability(1e-3), &STREAMS, "link"));
+        for airtime in back_to_back(2016, crate::units::Duration::from_millis(1)).take(10_000) {
+            let (lost, surely) = (small.is_lost(airtime), large.is_lost(airtime));
+            assert!(!lost || surely);
+        }
+    }
 }

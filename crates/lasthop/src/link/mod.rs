@@ -12,10 +12,24 @@
 //!   driver drains [`Endpoint::poll_deliver`] and [`Endpoint::poll_event`] and polls an idle
 //!   transmitter again;
 //! - at [`Endpoint::next_timeout`] it calls [`Endpoint::handle_timeout`]; an early or repeated call
-//!   changes nothing.
+//!   changes nothing;
+//! - events also come from [`Endpoint::poll_transmit`] and [`Endpoint::handle_timeout`]; they wait,
+//!   in memory, until they are drained.
+
+mod go_back_n;
+mod raw;
+mod selective_repeat;
+mod timers;
+mod timing;
+pub mod wire;
+
+pub use go_back_n::{GoBackN, GoBackNParameters};
+pub use raw::Raw;
+pub use selective_repeat::{Renack, SelectiveRepeat, SelectiveRepeatParameters, TimerMode};
+pub use timing::LinkTiming;
 
 use crate::packet::Payload;
-use crate::units::Instant;
+use crate::units::{Bytes, Duration, Instant};
 
 /// What crosses the air.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +101,73 @@ pub struct LinkCounters {
     pub timeouts: u64,
     /// Data frames received that had been received before.
     pub duplicates: u64,
+    /// Data frames dropped on arrival because they were out of sequence or beyond the window.
+    pub discarded: u64,
     /// Frames given up.
     pub abandoned: u64,
+}
+
+/// How acknowledgments travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Acknowledgment {
+    /// On a data frame if one is ready to go, else in an ACK frame at once.
+    #[default]
+    Piggyback,
+    /// Each in an ACK frame of its own, ahead of data. The header field of data frames holds the
+    /// current acknowledgment all the same.
+    StandAlone,
+}
+
+/// Why a link endpoint cannot be built from its parameters.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// The window does not fit the one-byte numbers.
+    #[error("{protocol}: found a window of {found} frames; allowed: 1 to {largest}")]
+    Window {
+        /// Name of the protocol.
+        protocol: &'static str,
+        /// Window asked for, in frames.
+        found: u32,
+        /// Largest window, in frames.
+        largest: u32,
+    },
+    /// Frames would be sent again before they have left.
+    #[error("{protocol}: found a timeout of 0 s; allowed: any duration above 0 s")]
+    Timeout {
+        /// Name of the protocol.
+        protocol: &'static str,
+    },
+    /// No header is this long.
+    #[error("{protocol}: found {found} of link header; allowed: at most 65535 B")]
+    Header {
+        /// Name of the protocol.
+        protocol: &'static str,
+        /// Size asked for.
+        found: Bytes,
+    },
+}
+
+/// What the numbered protocols have to check; returns header and control bytes as frames count
+/// them.
+fn check_parameters(
+    protocol: &'static str,
+    window: u32,
+    largest: u32,
+    timeout: Duration,
+    header: Bytes,
+    control: Bytes,
+) -> Result<(u32, u32), LinkError> {
+    if !(1..=largest).contains(&window) {
+        return Err(LinkError::Window { protocol, found: window, largest });
+    }
+    if timeout == Duration::ZERO {
+        return Err(LinkError::Timeout { protocol });
+    }
+    let small = |bytes: Bytes| match u16::try_from(bytes.get()) {
+        Ok(small) => Ok(u32::from(small)),
+        Err(_) => Err(LinkError::Header { protocol, found: bytes }),
+    };
+    Ok((small(header)?, small(control)?))
 }
 
 /// One end of a link-layer protocol that carries packets of type `P`.
@@ -100,6 +179,9 @@ pub trait Endpoint<P: Payload> {
     /// The transmitter is idle: the next frame, control frames first, then retransmissions, then
     /// new data. Its transmission starts at `now`.
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>>;
+    /// Would [`Self::poll_transmit`] return a frame? Lets a driver sleep through an idle
+    /// transmitter.
+    fn has_frame(&self) -> bool;
     /// A frame came in undamaged.
     fn receive(&mut self, now: Instant, frame: Frame<P>);
     /// The next packet that may go up.
@@ -112,4 +194,89 @@ pub trait Endpoint<P: Payload> {
     fn handle_timeout(&mut self, now: Instant);
     /// Counters since the start.
     fn counters(&self) -> LinkCounters;
+}
+
+/// Every link protocol, dispatched statically.
+#[derive(Clone, Debug)]
+pub enum LinkEndpoint<P> {
+    /// No recovery.
+    Raw(Raw<P>),
+    /// Selective repeat with multireject.
+    SelectiveRepeat(SelectiveRepeat<P>),
+    /// Go-back-N.
+    GoBackN(GoBackN<P>),
+}
+
+impl<P> LinkEndpoint<P> {
+    /// Where both directions stand, for the byte codec; `None` for protocols without numbers.
+    pub fn wire_window(&self) -> Option<wire::WireWindow> {
+        match self {
+            LinkEndpoint::Raw(_) => None,
+            LinkEndpoint::SelectiveRepeat(endpoint) => Some(endpoint.wire_window()),
+            LinkEndpoint::GoBackN(endpoint) => Some(endpoint.wire_window()),
+        }
+    }
+}
+
+/// Calls the machine inside.
+macro_rules! dispatch {
+    ($self:expr, $endpoint:ident => $call:expr) => {
+        match $self {
+            LinkEndpoint::Raw($endpoint) => $call,
+            LinkEndpoint::SelectiveRepeat($endpoint) => $call,
+            LinkEndpoint::GoBackN($endpoint) => $call,
+        }
+    };
+}
+
+impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
+    #[inline]
+    fn wants_packet(&self) -> bool {
+        dispatch!(self, endpoint => endpoint.wants_packet())
+    }
+
+    #[inline]
+    fn enqueue(&mut self, now: Instant, packet: P) {
+        dispatch!(self, endpoint => endpoint.enqueue(now, packet))
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
+        dispatch!(self, endpoint => endpoint.poll_transmit(now))
+    }
+
+    #[inline]
+    fn has_frame(&self) -> bool {
+        dispatch!(self, endpoint => endpoint.has_frame())
+    }
+
+    #[inline]
+    fn receive(&mut self, now: Instant, frame: Frame<P>) {
+        dispatch!(self, endpoint => endpoint.receive(now, frame))
+    }
+
+    #[inline]
+    fn poll_deliver(&mut self) -> Option<P> {
+        dispatch!(self, endpoint => endpoint.poll_deliver())
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<LinkEvent> {
+        dispatch!(self, endpoint => endpoint.poll_event())
+    }
+
+    #[inline]
+    fn next_timeout(&self) -> Instant {
+        dispatch!(self, endpoint => endpoint.next_timeout())
+    }
+
+    #[inline]
+    fn handle_timeout(&mut self, now: Instant) {
+        dispatch!(self, endpoint => endpoint.handle_timeout(now))
+    }
+
+    #[inline]
+    fn counters(&self) -> LinkCounters {
+        dispatch!(self, endpoint => endpoint.counters())
+    }
 }

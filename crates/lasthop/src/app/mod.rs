@@ -1,0 +1,9 @@
+//! Applications: what asks a transport to send, and when.
+
+mod mah;
+mod on_off;
+mod web;
+
+pub use mah::Empirical;
+pub use on_off::{OnOff, OnOffParameters};
+pub use web::{Web, WebCounters, WebParameters};

@@ -1,0 +1,312 @@
+//! Replay of a recorded loss trace: one frame a line.
+//!
+//! Two formats. *Text*: each line is `0` or `ok` (arrived), `1` or `lost`; lines that start with
+//! `#` are comments. *CSV*: the same four words in one column, named (then the first line names
+//! the columns) or numbered from 1; cells may stand in double quotes. Blank lines are allowed only
+//! at the end: in the middle they are more likely a frame that the recorder failed to write.
+//!
+//! The k-th frame sent meets the k-th line. Draws no random numbers: every replication meets the
+//! same losses.
+//!
+//! Not modelled: time (idle periods do not consume the trace), the size of frames, quoted line
+//! breaks inside CSV cells.
+
+use super::{Airtime, ChannelError, ErrorProcess};
+use std::sync::Arc;
+
+/// The words a line may hold.
+const OUTCOMES: &str = "0 or ok (arrived), 1 or lost";
+
+/// Why a text is not a loss trace: where, what was found, what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// A line does not hold an outcome.
+    #[error("line {line}: found {found}; allowed: {OUTCOMES}")]
+    Outcome {
+        /// Number of the line, from 1.
+        line: usize,
+        /// What was found, quoted.
+        found: String,
+    },
+    /// A CSV line lacks the column.
+    #[error("line {line}: found {found} columns; allowed: at least {needed}")]
+    TooFewColumns {
+        /// Number of the line, from 1.
+        line: usize,
+        /// Columns in the line.
+        found: usize,
+        /// Columns needed.
+        needed: usize,
+    },
+    /// A CSV cell opens a quote and does not close it, or goes on after closing it.
+    #[error("line {line}: found a stray double quote; allowed: cells quoted as a whole")]
+    Quote {
+        /// Number of the line, from 1.
+        line: usize,
+    },
+    /// The header of a CSV file does not name the column.
+    #[error("line 1: found no column {wanted:?}; allowed: one of {found:?}")]
+    NoSuchColumn {
+        /// Name that was asked for.
+        wanted: String,
+        /// Names in the header.
+        found: Vec<String>,
+    },
+    /// Columns are numbered from 1.
+    #[error("found column number 0; allowed: 1 for the first column, and so on")]
+    ColumnZero,
+    /// The trace holds no frame.
+    #[error("found no frame; allowed: at least one line with {OUTCOMES}")]
+    Empty,
+}
+
+/// Which column of a CSV file holds the outcomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CsvColumn {
+    /// The column of this name; the first line is the header.
+    Named(String),
+    /// The column of this number, from 1; `header` says whether the first line is to be skipped.
+    Numbered {
+        /// Number of the column, from 1.
+        column: usize,
+        /// Is the first line a header?
+        header: bool,
+    },
+}
+
+/// A recorded sequence of outcomes. Cheap to clone: replications share the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LossRecord(Arc<[bool]>);
+
+impl LossRecord {
+    /// From outcomes, true for a lost frame.
+    pub fn new(lost: Vec<bool>) -> Result<Self, TraceError> {
+        if lost.is_empty() { Err(TraceError::Empty) } else { Ok(LossRecord(lost.into())) }
+    }
+
+    /// From the text format.
+    pub fn parse_text(text: &str) -> Result<Self, TraceError> {
+        let lines = numbered_lines(text).filter(|(_, line)| !line.trim_start().starts_with('#'));
+        Self::new(lines.map(|(line, text)| outcome(line, text)).collect::<Result<_, _>>()?)
+    }
+
+    /// From the CSV format.
+    pub fn parse_csv(text: &str, column: &CsvColumn) -> Result<Self, TraceError> {
+        let mut lines = numbered_lines(text);
+        let index = match column {
+            CsvColumn::Named(wanted) => {
+                let header = match lines.next() {
+                    Some((line, text)) => cells(line, text)?,
+                    None => return Err(TraceError::Empty),
+                };
+                header.iter().position(|name| name == wanted).ok_or_else(|| {
+                    TraceError::NoSuchColumn { wanted: wanted.clone(), found: header }
+                })?
+            }
+            CsvColumn::Numbered { column, header } => {
+                if *header {
+                    lines.next();
+                }
+                column.checked_sub(1).ok_or(TraceError::ColumnZero)?
+            }
+        };
+        let outcomes = lines.map(|(line, text)| {
+            let cells = cells(line, text)?;
+            let cell = cells.get(index).ok_or(TraceError::TooFewColumns {
+                line,
+                found: cells.len(),
+                needed: index + 1,
+            })?;
+            outcome(line, cell)
+        });
+        Self::new(outcomes.collect::<Result<_, _>>()?)
+    }
+
+    /// Number of frames.
+    pub fn frames(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Number of lost frames.
+    pub fn losses(&self) -> usize {
+        self.0.iter().filter(|&&lost| lost).count()
+    }
+}
+
+/// Lines with their numbers, blank lines at the end left out.
+fn numbered_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    text.trim_end().lines().enumerate().map(|(index, line)| (index + 1, line))
+}
+
+fn outcome(line: usize, text: &str) -> Result<bool, TraceError> {
+    match text.trim() {
+        "0" | "ok" => Ok(false),
+        "1" | "lost" => Ok(true),
+        found => {
+            // A binary file may hold one endless line.
+            let found = format!("{:?}", found.chars().take(40).collect::<String>());
+            Err(TraceError::Outcome { line, found })
+        }
+    }
+}
+
+/// Cells of one CSV line, trimmed, quotes removed.
+fn cells(line: usize, text: &str) -> Result<Vec<String>, TraceError> {
+    let (mut cells, mut rest) = (Vec::new(), text);
+    loop {
+        let after = if let Some(mut quoted) = rest.trim_start().strip_prefix('"') {
+            let mut cell = String::new();
+            loop {
+                let end = quoted.find('"').ok_or(TraceError::Quote { line })?;
+                cell.push_str(&quoted[..end]);
+                quoted = &quoted[end + 1..];
+                match quoted.strip_prefix('"') {
+                    Some(more) => {
+                        cell.push('"');
+                        quoted = more;
+                    }
+                    None => break,
+                }
+            }
+            cells.push(cell);
+            quoted.trim_start()
+        } else {
+            let end = rest.find(',').unwrap_or(rest.len());
+            cells.push(rest[..end].trim().to_owned());
+            &rest[end..]
+        };
+        match after.strip_prefix(',') {
+            Some(next) => rest = next,
+            None if after.is_empty() => return Ok(cells),
+            None => return Err(TraceError::Quote { line }),
+        }
+    }
+}
+
+/// What happens when the trace is over and frames still come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum TraceEnd {
+    /// Start again from the first line.
+    #[default]
+    Repeat,
+    /// No further frame is lost.
+    Clean,
+    /// The run is invalid: further frames arrive, but [`Trace::check`] reports them.
+    Refuse,
+}
+
+/// Replays a recorded trace.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    record: LossRecord,
+    at_end: TraceEnd,
+    position: usize,
+    /// Frames sent after the end under [`TraceEnd::Refuse`].
+    overrun: u64,
+}
+
+impl Trace {
+    /// Replays `record` from its first line.
+    pub fn new(record: LossRecord, at_end: TraceEnd) -> Self {
+        Trace { record, at_end, position: 0, overrun: 0 }
+    }
+
+    /// An error if the trace was to cover the run and did not.
+    pub fn check(&self) -> Result<(), ChannelError> {
+        let recorded = self.record.frames() as u64;
+        match self.overrun {
+            0 => Ok(()),
+            overrun => Err(ChannelError::TraceExhausted { recorded, sent: recorded + overrun }),
+        }
+    }
+}
+
+impl ErrorProcess for Trace {
+    #[inline]
+    fn is_lost(&mut self, _airtime: Airtime) -> bool {
+        if self.position == self.record.0.len() {
+            match self.at_end {
+                TraceEnd::Repeat => self.position = 0,
+                TraceEnd::Clean => return false,
+                TraceEnd::Refuse => {
+                    self.overrun += 1;
+                    return false;
+                }
+            }
+        }
+        let lost = self.record.0[self.position];
+        self.position += 1;
+        lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Channel;
+    use super::super::testing::*;
+    use super::*;
+    use crate::units::Duration;
+
+    fn replay(text: &str, at_end: TraceEnd, frames: usize) -> (Vec<bool>, Channel) {
+        let record = LossRecord::parse_text(text).expect("a valid trace");
+        let mut channel = Channel::Trace(Trace::new(record, at_end));
+        let airtimes = back_to_back(8, Duration::from_millis(1)).take(frames);
+        (airtimes.map(|airtime| channel.is_lost(airtime)).collect(), channel)
+    }
+
+    #[test]
+    fn frames_meet_lines_in_order() {
+        let text = "# recorded in a lift\n0\nlost\r\nok\n 1\n\n";
+        let (seen, channel) = replay(text, TraceEnd::Repeat, 6);
+        assert_eq!(seen, [false, true, false, true, false, true]);
+        assert_eq!(channel.check(), Ok(()));
+        assert_eq!(replay(text, TraceEnd::Clean, 6).0[4..], [false, false]);
+        assert_eq!(replay(text, TraceEnd::Refuse, 4).1.check(), Ok(()));
+        let (_, channel) = replay(text, TraceEnd::Refuse, 6);
+        let error = channel.check().unwrap_err();
+        assert_eq!(error, ChannelError::TraceExhausted { recorded: 4, sent: 6 });
+    }
+
+    #[test]
+    fn columns_are_found_by_name_or_number() {
+        let text = "time,\"was \"\"it\"\" lost\",size\n0.1,0,8\n0.2, \"1\" ,8\n";
+        let named = CsvColumn::Named("was \"it\" lost".to_owned());
+        let numbered = CsvColumn::Numbered { column: 2, header: true };
+        for column in [named, numbered] {
+            let record = LossRecord::parse_csv(text, &column).expect("a valid trace");
+            assert_eq!((record.frames(), record.losses()), (2, 1));
+        }
+    }
+
+    #[test]
+    fn errors_say_where_and_what_is_allowed() {
+        let text = |text| LossRecord::parse_text(text).unwrap_err().to_string();
+        assert_eq!(
+            text("0\nmaybe\n"),
+            "line 2: found \"maybe\"; allowed: 0 or ok (arrived), 1 or lost"
+        );
+        assert!(text("0\n\n1\n").starts_with("line 2: found \"\""));
+        assert!(text("# nothing\n\n").starts_with("found no frame"));
+        let csv = |text, column| {
+            LossRecord::parse_csv(text, &column).expect_err("an invalid trace").to_string()
+        };
+        let number = |column| CsvColumn::Numbered { column, header: false };
+        assert_eq!(csv("0,1\n0\n", number(2)), "line 2: found 1 columns; allowed: at least 2");
+        assert!(csv("0\n", number(0)).contains("column number 0"));
+        assert!(csv("\"0\n", number(1)).contains("line 1: found a stray"));
+        assert!(csv("\"0\"1\n", number(1)).contains("line 1: found a stray"));
+        assert!(csv("", CsvColumn::Named("lost".to_owned())).contains("no frame"));
+        let error = csv("time,size\n", CsvColumn::Named("lost".to_owned()));
+        assert_eq!(error, "line 1: found no column \"lost\"; allowed: one of [\"time\", \"size\"]");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in ".{0,60}(\n[01,\" a]{0,9}){0,5}", column in 0usize..4) {
+            let _ = LossRecord::parse_text(&text);
+            let _ = LossRecord::parse_csv(&text, &CsvColumn::Numbered { column, header: false });
+            let _ = LossRecord::parse_csv(&text, &CsvColumn::Named("a".to_owned()));
+        }
+    }
+}

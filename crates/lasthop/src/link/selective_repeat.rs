@@ -1,0 +1,478 @@
+//! Selective repeat with multireject: a sliding window in which only lost frames are sent again.
+//!
+//! Source: Xylomenos and Kokkinakis, "Multiple layer error control over wireless links"; after
+//! Brady, "Evaluation of multireject, selective reject, and other protocol enhancements", IEEE
+//! Trans. Commun. 35(6), 1987. Window, timeout and the rule of repeated NACKs are published
+//! nowhere: they are parameters (see `docs/links.md` for where their defaults come from).
+//!
+//! A frame at the sender:
+//!
+//! ```text
+//!          enqueue         sent            ACK beyond it
+//!  (none) --------> new ----------> sent ----------------> (gone)
+//!                                   ^  |                     ^
+//!                              sent |  | NACK or timer       | ACK beyond it
+//!                                   |  v                     |
+//!                                  queued -------------------+
+//! ```
+//!
+//! A number at the receiver:
+//!
+//! ```text
+//!              a later one arrives             arrives
+//!   not seen -----------------------> missing ---------> buffered
+//!      |                                 |                  |
+//!      | arrives, all before are in      | the same         | the hole is filled
+//!      +-------------------------------->+----------------->+--> delivered, one ACK for the run
+//! ```
+//!
+//! Each missing number is NACKed when its gap is first seen, and again by [`Renack`]. The receiver
+//! has no timer: if nothing arrives the sender's timer is the backstop. Out goes, in this order:
+//! NACKs, retransmissions by number, new data, stand-alone ACKs. Nothing is ever given up.
+//!
+//! Timers count from the start of a transmission (the machine does not know the rate), so they
+//! include the frame's own air time.
+//!
+//! Not modelled: reordering by the channel, adaptive timers, a limit on retransmissions, combined
+//! NACKs for several frames.
+
+use super::timers::TransmissionOrder;
+use super::timing::{LinkTiming, deadline};
+use super::wire::WireWindow;
+use super::{
+    Acknowledgment, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
+    check_parameters,
+};
+use crate::packet::Payload;
+use crate::units::{Bytes, Duration, Instant};
+use std::collections::VecDeque;
+
+/// When a number that is still missing is NACKed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renack {
+    /// Never: one NACK when the gap is first seen.
+    OncePerGap,
+    /// On every data frame that arrives.
+    EveryArrival,
+    /// On any arrival, once the last NACK for it is at least this old (in nanoseconds).
+    AfterRoundTrip(Duration),
+}
+
+/// Which frames have a retransmission timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum TimerMode {
+    /// Every outstanding frame, as published. A frame buffered behind a hole stays unacknowledged
+    /// for about one more round trip: a timeout below about two of them sends it needlessly.
+    #[default]
+    PerFrame,
+    /// Only the oldest outstanding frame.
+    BaseOnly,
+}
+
+/// Parameters of selective repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelectiveRepeatParameters {
+    /// Frames that may be outstanding, 1 to 128 (half of the 256 numbers of the one-byte field).
+    pub window: u32,
+    /// Retransmission timeout from the start of a frame's transmission, in nanoseconds; above 0.
+    pub timeout: Duration,
+    /// When to NACK again.
+    pub renack: Renack,
+    /// Which frames have a timer.
+    pub timer: TimerMode,
+    /// A NACK is stale, and ignored, if the frame's last transmission started less than this ago
+    /// (in nanoseconds): the NACK left before that copy can have arrived.
+    pub nack_guard: Duration,
+    /// How acknowledgments travel.
+    pub acknowledgment: Acknowledgment,
+    /// Link header of a data frame, in bytes (default 2: number and acknowledgment).
+    pub header: Bytes,
+    /// Length of an ACK or NACK frame, in bytes (default 2).
+    pub control: Bytes,
+}
+
+impl SelectiveRepeatParameters {
+    /// Defaults for a link: window 8, timeout 1.5 (RTT_L + T_f), NACK again after RTT_L + T_f,
+    /// guard RTT_L, piggybacked acknowledgments.
+    pub fn for_link(timing: &LinkTiming) -> Self {
+        SelectiveRepeatParameters {
+            window: 8,
+            timeout: Duration::from_nanos(timing.turnaround().as_nanos() / 2 * 3),
+            renack: Renack::AfterRoundTrip(timing.turnaround()),
+            timer: TimerMode::PerFrame,
+            nack_guard: timing.round_trip(),
+            acknowledgment: Acknowledgment::Piggyback,
+            header: Bytes::new(2),
+            control: Bytes::new(2),
+        }
+    }
+}
+
+/// Bitmap with the `n` lowest bits set.
+#[inline]
+fn low_bits(n: u64) -> u128 {
+    if n >= 128 { u128::MAX } else { (1 << n) - 1 }
+}
+
+/// `bitmap` moved down by `n` numbers.
+#[inline]
+fn slide(bitmap: u128, n: u64) -> u128 {
+    if n >= 128 { 0 } else { bitmap >> n }
+}
+
+/// One end of a selective-repeat link. Bit i of a sender's bitmap is number `base + i`, of a
+/// receiver's `expected + i`; slots of the rings are numbers modulo their power-of-two size.
+#[derive(Clone, Debug)]
+pub struct SelectiveRepeat<P> {
+    parameters: SelectiveRepeatParameters,
+    mask: u64,
+    header: u32,
+    control: u32,
+
+    /// Oldest number not acknowledged.
+    base: u64,
+    /// Number of the next new frame.
+    next: u64,
+    /// End of the numbers that have a packet: `next`, or one more if a packet waits.
+    filled: u64,
+    /// To be sent again.
+    queued: u128,
+    packets: Box<[Option<P>]>,
+    /// Start of the last transmission.
+    sent: Box<[Instant]>,
+    order: TransmissionOrder,
+    /// Deadline of the oldest frame in [`TimerMode::BaseOnly`].
+    base_deadline: Instant,
+
+    /// Next number to deliver.
+    expected: u64,
+    /// One beyond the highest number seen.
+    seen: u64,
+    buffered: u128,
+    /// NACKs that wait for the transmitter.
+    nacks: u128,
+    ack_pending: bool,
+    held: Box<[Option<P>]>,
+    nacked: Box<[Instant]>,
+
+    up: VecDeque<P>,
+    events: VecDeque<LinkEvent>,
+    counters: LinkCounters,
+}
+
+impl<P> SelectiveRepeat<P> {
+    /// An idle endpoint; refuses a window outside 1 to 128 and a timeout of 0.
+    pub fn new(parameters: SelectiveRepeatParameters) -> Result<Self, LinkError> {
+        let SelectiveRepeatParameters { window, timeout, header, control, .. } = parameters;
+        let (header, control) =
+            check_parameters("selective repeat", window, 128, timeout, header, control)?;
+        let slots = window.next_power_of_two() as usize;
+        let empty = || (0..slots).map(|_| None).collect();
+        Ok(SelectiveRepeat {
+            parameters,
+            mask: slots as u64 - 1,
+            header,
+            control,
+            base: 0,
+            next: 0,
+            filled: 0,
+            queued: 0,
+            packets: empty(),
+            sent: vec![Instant::ZERO; slots].into(),
+            order: TransmissionOrder::new(slots),
+            base_deadline: Instant::NEVER,
+            expected: 0,
+            seen: 0,
+            buffered: 0,
+            nacks: 0,
+            ack_pending: false,
+            held: empty(),
+            nacked: vec![Instant::ZERO; slots].into(),
+            up: VecDeque::with_capacity(slots),
+            events: VecDeque::with_capacity(2 * slots),
+            counters: LinkCounters::default(),
+        })
+    }
+
+    /// Where both directions stand, for the byte codec.
+    pub fn wire_window(&self) -> WireWindow {
+        let SelectiveRepeatParameters { window, .. } = self.parameters;
+        WireWindow { expected: self.expected, base: self.base, next: self.next, window }
+    }
+
+    #[inline]
+    fn slot(&self, sequence: u64) -> usize {
+        (sequence & self.mask) as usize
+    }
+
+    #[inline]
+    fn per_frame(&self) -> bool {
+        self.parameters.timer == TimerMode::PerFrame
+    }
+
+    /// Must an acknowledgment go out on its own before any data?
+    #[inline]
+    fn ack_first(&self) -> bool {
+        self.ack_pending && self.parameters.acknowledgment == Acknowledgment::StandAlone
+    }
+
+    fn control_frame(&mut self, kind: FrameKind) -> Frame<P> {
+        // A NACK carries the acknowledgment too.
+        self.ack_pending = false;
+        Frame { kind, ack: Some(self.expected), payload: None, bytes: self.control }
+    }
+
+    fn ack_frame(&mut self) -> Frame<P> {
+        self.counters.acks += 1;
+        self.control_frame(FrameKind::Ack)
+    }
+
+    #[inline]
+    fn on_ack(&mut self, now: Instant, ack: u64) {
+        if ack <= self.base || ack > self.next {
+            return;
+        }
+        for sequence in self.base..ack {
+            let slot = self.slot(sequence);
+            self.packets[slot] = None;
+            if self.per_frame() {
+                self.order.remove(slot);
+            }
+        }
+        self.queued = slide(self.queued, ack - self.base);
+        self.base = ack;
+        if !self.per_frame() {
+            let running = self.base < self.next && self.queued & 1 == 0;
+            self.base_deadline = if running {
+                deadline(self.sent[self.slot(ack)], self.parameters.timeout).max(now)
+            } else {
+                Instant::NEVER
+            };
+        }
+    }
+
+    fn on_nack(&mut self, now: Instant, sequence: u64) {
+        if sequence < self.base || sequence >= self.next {
+            return;
+        }
+        let (slot, bit) = (self.slot(sequence), 1 << (sequence - self.base));
+        let age = now.saturating_since(self.sent[slot]);
+        if self.queued & bit == 0 && age >= self.parameters.nack_guard {
+            self.queue(sequence);
+        }
+    }
+
+    /// The frame is to be sent again; its timer stops until then.
+    fn queue(&mut self, sequence: u64) {
+        self.queued |= 1 << (sequence - self.base);
+        if self.per_frame() {
+            self.order.remove(self.slot(sequence));
+        } else if sequence == self.base {
+            self.base_deadline = Instant::NEVER;
+        }
+    }
+
+    #[inline]
+    fn on_data(&mut self, sequence: u64, packet: P) {
+        let Some(offset) = sequence.checked_sub(self.expected) else {
+            return self.on_duplicate();
+        };
+        if offset == 0 {
+            self.up.push_back(packet);
+            self.ack_pending = true;
+            let run = 1 + u64::from((self.buffered >> 1).trailing_ones());
+            for later in 1..run {
+                let slot = self.slot(self.expected + later);
+                self.up.extend(self.held[slot].take());
+            }
+            self.expected += run;
+            self.seen = self.seen.max(self.expected);
+            self.buffered = slide(self.buffered, run);
+            self.nacks = slide(self.nacks, run);
+            return;
+        }
+        if offset >= u64::from(self.parameters.window) {
+            // A correct sender cannot be there.
+            self.counters.discarded += 1;
+            return;
+        }
+        let bit = 1 << offset;
+        if self.buffered & bit != 0 {
+            return self.on_duplicate();
+        }
+        let slot = self.slot(sequence);
+        self.held[slot] = Some(packet);
+        self.buffered |= bit;
+        self.nacks &= !bit;
+        if sequence >= self.seen {
+            self.nacks |= low_bits(offset) & !low_bits(self.seen - self.expected);
+            self.seen = sequence + 1;
+        }
+    }
+
+    #[cold]
+    fn on_duplicate(&mut self) {
+        self.counters.duplicates += 1;
+        self.ack_pending = true;
+    }
+
+    /// The numbers missing whose NACK has gone out are NACKed again where the rule says so.
+    #[cold]
+    fn renack(&mut self, now: Instant, is_data: bool) {
+        let missing = !self.buffered & low_bits(self.seen - self.expected) & !self.nacks;
+        match self.parameters.renack {
+            Renack::OncePerGap => {}
+            Renack::EveryArrival => {
+                // Control frames do not count, or two ends would NACK each other for ever.
+                if is_data {
+                    self.nacks |= missing;
+                }
+            }
+            Renack::AfterRoundTrip(round_trip) => {
+                let mut left = missing;
+                while left != 0 {
+                    let offset = u64::from(left.trailing_zeros());
+                    let last = self.nacked[self.slot(self.expected + offset)];
+                    if now.saturating_since(last) >= round_trip {
+                        self.nacks |= 1 << offset;
+                    }
+                    left &= left - 1;
+                }
+            }
+        }
+    }
+}
+
+impl<P: Payload + Clone> SelectiveRepeat<P> {
+    #[inline]
+    fn data_frame(&mut self, now: Instant, sequence: u64) -> Option<Frame<P>> {
+        let slot = self.slot(sequence);
+        debug_assert!(self.packets[slot].is_some(), "a frame in the window has its packet");
+        let packet = self.packets[slot].clone()?;
+        self.sent[slot] = now;
+        if self.per_frame() {
+            self.order.push(slot);
+        } else if sequence == self.base {
+            self.base_deadline = deadline(now, self.parameters.timeout);
+        }
+        if self.parameters.acknowledgment == Acknowledgment::Piggyback {
+            self.ack_pending = false;
+        }
+        let bytes = self.header + packet.wire_bytes();
+        let kind = FrameKind::Data { sequence };
+        Some(Frame { kind, ack: Some(self.expected), payload: Some(packet), bytes })
+    }
+}
+
+impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
+    #[inline]
+    fn wants_packet(&self) -> bool {
+        self.nacks == 0
+            && self.queued == 0
+            && self.filled == self.next
+            && self.next - self.base < u64::from(self.parameters.window)
+            && !self.ack_first()
+    }
+
+    #[inline]
+    fn enqueue(&mut self, _now: Instant, packet: P) {
+        debug_assert!(self.wants_packet(), "enqueue without wants_packet");
+        let slot = self.slot(self.next);
+        self.packets[slot] = Some(packet);
+        self.filled = self.next + 1;
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
+        if self.nacks != 0 {
+            let sequence = self.expected + u64::from(self.nacks.trailing_zeros());
+            self.nacks &= self.nacks - 1;
+            let slot = self.slot(sequence);
+            self.nacked[slot] = now;
+            self.counters.nacks += 1;
+            self.events.push_back(LinkEvent::NackSent { sequence });
+            return Some(self.control_frame(FrameKind::Nack { sequence }));
+        }
+        if self.ack_first() {
+            return Some(self.ack_frame());
+        }
+        if self.queued != 0 {
+            let sequence = self.base + u64::from(self.queued.trailing_zeros());
+            self.queued &= self.queued - 1;
+            self.counters.retransmissions += 1;
+            self.events.push_back(LinkEvent::Retransmitted { sequence });
+            return self.data_frame(now, sequence);
+        }
+        if self.filled > self.next {
+            let sequence = self.next;
+            self.next += 1;
+            self.counters.data_frames += 1;
+            return self.data_frame(now, sequence);
+        }
+        self.ack_pending.then(|| self.ack_frame())
+    }
+
+    #[inline]
+    fn has_frame(&self) -> bool {
+        self.nacks != 0 || self.queued != 0 || self.filled > self.next || self.ack_pending
+    }
+
+    #[inline]
+    fn receive(&mut self, now: Instant, frame: Frame<P>) {
+        if let Some(ack) = frame.ack {
+            self.on_ack(now, ack);
+        }
+        let mut is_data = false;
+        match (frame.kind, frame.payload) {
+            (FrameKind::Data { sequence }, Some(packet)) => {
+                is_data = true;
+                self.on_data(sequence, packet);
+            }
+            (FrameKind::Nack { sequence }, _) => self.on_nack(now, sequence),
+            (FrameKind::Data { .. } | FrameKind::Ack, _) => {}
+        }
+        if self.seen > self.expected {
+            self.renack(now, is_data);
+        }
+    }
+
+    #[inline]
+    fn poll_deliver(&mut self) -> Option<P> {
+        self.up.pop_front()
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<LinkEvent> {
+        self.events.pop_front()
+    }
+
+    #[inline]
+    fn next_timeout(&self) -> Instant {
+        match self.parameters.timer {
+            TimerMode::PerFrame => self
+                .order
+                .first()
+                .map_or(Instant::NEVER, |slot| deadline(self.sent[slot], self.parameters.timeout)),
+            TimerMode::BaseOnly => self.base_deadline,
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        while self.next_timeout() <= now && self.base < self.next {
+            let slot = match self.parameters.timer {
+                TimerMode::PerFrame => self.order.first(),
+                TimerMode::BaseOnly => (self.queued & 1 == 0).then(|| self.slot(self.base)),
+            };
+            let Some(slot) = slot else { return };
+            // The slot's number is the one at or after `base` with these low bits.
+            let sequence = self.base + ((slot as u64).wrapping_sub(self.base) & self.mask);
+            self.counters.timeouts += 1;
+            self.events.push_back(LinkEvent::TimedOut { sequence });
+            self.queue(sequence);
+        }
+    }
+
+    fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+}

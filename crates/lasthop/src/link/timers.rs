@@ -1,0 +1,86 @@
+//! Retransmission timers of one constant length, in constant time and fixed space.
+//!
+//! With a constant timeout deadlines fall in the order of transmission, so a list in that order is
+//! a priority queue. It is threaded through the slots of the window: a frame has at most one
+//! timer, an acknowledgment takes it out at once, and nothing stale is left behind to wake for.
+
+/// Marks the end of the list.
+const NONE: u8 = u8::MAX;
+
+/// Slots in order of their last transmission.
+#[derive(Clone, Debug)]
+pub struct TransmissionOrder {
+    /// (previous, next) of each slot; a slot that is not in the list points to itself.
+    links: Box<[(u8, u8)]>,
+    head: u8,
+    tail: u8,
+}
+
+impl TransmissionOrder {
+    /// For at most 128 slots.
+    pub fn new(slots: usize) -> Self {
+        debug_assert!(slots <= 128, "slot numbers must stay clear of the end mark");
+        let links = (0..slots).map(|slot| (slot as u8, slot as u8)).collect();
+        TransmissionOrder { links, head: NONE, tail: NONE }
+    }
+
+    /// The slot sent longest ago.
+    #[inline]
+    pub fn first(&self) -> Option<usize> {
+        (self.head != NONE).then_some(usize::from(self.head))
+    }
+
+    /// The slot has just been sent. It must not be in the list.
+    #[inline]
+    pub fn push(&mut self, slot: usize) {
+        let new = slot as u8;
+        debug_assert_eq!(self.links[slot], (new, new), "a frame has one timer");
+        self.links[slot] = (self.tail, NONE);
+        match self.tail {
+            NONE => self.head = new,
+            tail => self.links[usize::from(tail)].1 = new,
+        }
+        self.tail = new;
+    }
+
+    /// Takes the slot's timer out, if it has one.
+    #[inline]
+    pub fn remove(&mut self, slot: usize) {
+        let own = slot as u8;
+        let (previous, next) = self.links[slot];
+        if previous == own {
+            return;
+        }
+        match previous {
+            NONE => self.head = next,
+            previous => self.links[usize::from(previous)].1 = next,
+        }
+        match next {
+            NONE => self.tail = previous,
+            next => self.links[usize::from(next)].0 = previous,
+        }
+        self.links[slot] = (own, own);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_list(steps in prop::collection::vec((0usize..8, any::<bool>()), 0..60)) {
+            let (mut order, mut model) = (TransmissionOrder::new(8), Vec::new());
+            for (slot, send) in steps {
+                order.remove(slot);
+                model.retain(|&other| other != slot);
+                if send {
+                    order.push(slot);
+                    model.push(slot);
+                }
+                prop_assert_eq!(order.first(), model.first().copied());
+            }
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! A drop-tail FIFO in front of a constant-rate transmitter, computed rather than simulated.
+//!
+//! A FIFO knows a packet's departure when the packet arrives, so no event marks it. With a limit
+//! of `L` packets, the one in transmission among them (as ns-2's `DropTail` with `limit_` = L), an
+//! arrival is admitted if the packet admitted `L` places earlier has departed: one comparison. A
+//! departure at the instant of an arrival comes first.
+//!
+//! Departures are kept as *runs*: packets of equal size that left back to back. A run is one entry
+//! however long it is. That is what makes background traffic cheap: a [`OnOff`] source that only
+//! shares this queue is *replayed* when somebody looks, whole blocks of its packets at once:
+//!
+//! - transmitter idle, and service shorter than the interval: every packet of the block starts on
+//!   arrival, nothing is left but the last departure;
+//! - transmitter busy: packets extend the current run while (a) the transmitter stays busy and
+//!   (b) the departure that admits each of them, one place further along an older run per packet,
+//!   comes in time; as the run advances by the service time and arrivals by the longer interval,
+//!   (b) holds for the whole run if it holds for its first packet.
+//!
+//! Every step is in integers, so that drops and delays equal those of the packet-by-packet run bit
+//! for bit; where the block rules do not apply (lossy channel, byte limit, service not shorter than
+//! the interval), the replay goes packet by packet.
+//!
+//! *Not modelled*: RED, ECN, priorities, more than one background source in blocks.
+
+use super::{Ring, Transmitter};
+use crate::app::OnOff;
+use crate::channel::{Airtime, Channel};
+use crate::units::{Bytes, ExactTime, Instant, Rate};
+
+/// Exact times multiply the bits of a run by 1e9, which must fit 64 bits.
+const LONGEST_RUN_BITS: u64 = 10_000_000_000;
+
+/// What a queue holds, the packet in transmission included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// So many packets.
+    Packets(u64),
+    /// So many bytes.
+    Bytes(Bytes),
+}
+
+/// Always-on counters of one queue and its transmitter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounters {
+    /// Packets that arrived.
+    pub arrivals: u64,
+    /// Packets refused because the queue was full.
+    pub drops: u64,
+    /// Frames put on the air.
+    pub frames_sent: u64,
+    /// Bits put on the air.
+    pub bits_sent: u64,
+    /// Frames that the channel destroyed.
+    pub frames_lost: u64,
+}
+
+impl std::ops::Add for QueueCounters {
+    type Output = QueueCounters;
+    fn add(self, rhs: QueueCounters) -> QueueCounters {
+        QueueCounters {
+            arrivals: self.arrivals + rhs.arrivals,
+            drops: self.drops + rhs.drops,
+            frames_sent: self.frames_sent + rhs.frames_sent,
+            bits_sent: self.bits_sent + rhs.bits_sent,
+            frames_lost: self.frames_lost + rhs.frames_lost,
+        }
+    }
+}
+
+/// Packets of one size that depart back to back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    first: ExactTime,
+    bits: u64,
+    count: u64,
+}
+
+/// Background traffic that ends behind this link.
+#[derive(Clone, Debug)]
+struct Background {
+    source: OnOff,
+    /// May blocks be used?
+    in_blocks: bool,
+    counters: QueueCounters,
+}
+
+/// The queue, its transmitter, its channel and the background traffic that shares them.
+#[derive(Clone, Debug)]
+pub struct DropTail {
+    transmitter: Transmitter,
+    limit: Limit,
+    channel: Channel,
+    /// Frame header added to each packet, in bytes.
+    header: u32,
+    /// The newest departures: at least as many packets as the limit, or all since an idle moment.
+    runs: Ring<Run>,
+    packets: u64,
+    background: Vec<Background>,
+    counters: QueueCounters,
+}
+
+impl DropTail {
+    /// An idle transmitter of `rate` behind an empty queue.
+    pub fn new(rate: Rate, limit: Limit, header: Bytes, channel: Channel) -> Self {
+        DropTail {
+            transmitter: Transmitter::new(rate),
+            limit,
+            channel,
+            header: header.get() as u32,
+            runs: Ring::with_capacity(64),
+            packets: 0,
+            background: Vec::new(),
+            counters: QueueCounters::default(),
+        }
+    }
+
+    /// Lets `source` share this queue; returns its index for [`Self::background_counters`].
+    pub fn add_background(&mut self, source: OnOff) -> usize {
+        let service = ExactTime::default()
+            .after(self.frame_bits(source.packet().get() as u32), self.transmitter.rate());
+        // Two nanoseconds of margin keep rounded times monotone within a block.
+        let has_slack = source.interval_floor() >= service.nanos + 3;
+        let in_blocks = has_slack
+            && matches!(self.limit, Limit::Packets(_))
+            && matches!(self.channel, Channel::Clean)
+            && self.background.is_empty();
+        for other in &mut self.background {
+            other.in_blocks = false;
+        }
+        self.background.push(Background { source, in_blocks, counters: QueueCounters::default() });
+        self.background.len() - 1
+    }
+
+    /// Replays background traffic up to and including `now`. Call before reading counters.
+    #[inline]
+    pub fn catch_up(&mut self, now: Instant) {
+        match self.background.len() {
+            0 => {}
+            1 => self.replay(now),
+            _ => self.replay_merged(now),
+        }
+    }
+
+    /// Does background traffic share this queue?
+    pub fn has_background(&self) -> bool {
+        !self.background.is_empty()
+    }
+
+    /// Rate of the transmitter.
+    pub fn rate(&self) -> Rate {
+        self.transmitter.rate()
+    }
+
+    /// Counters of all packets, background included as of the last catch-up.
+    pub fn total_counters(&self) -> QueueCounters {
+        self.background.iter().fold(self.counters, |sum, background| sum + background.counters)
+    }
+
+    /// Counters of background source `index`, as of the last catch-up.
+    pub fn background_counters(&self, index: usize) -> QueueCounters {
+        self.background[index].counters
+    }
+
+    /// A packet of `bytes` arrives now. `None`: dropped. Otherwise its exact time on the air and
+    /// whether it survives.
+    #[inline]
+    pub fn offer(&mut self, now: Instant, bytes: u32) -> Option<(Airtime, bool)> {
+        self.catch_up(now);
+        self.counters.arrivals += 1;
+        let bits = self.frame_bits(bytes);
+        let Some(airtime) = self.admit(now, bits) else {
+            self.counters.drops += 1;
+            return None;
+        };
+        self.counters.frames_sent += 1;
+        self.counters.bits_sent += bits;
+        let is_lost = self.channel.is_lost(airtime);
+        self.counters.frames_lost += u64::from(is_lost);
+        Some((airtime, !is_lost))
+    }
+
+    /// Packets ahead of an arrival at `now`, the one in transmission included.
+    pub fn length(&self, now: Instant) -> u64 {
+        let departed: u64 = self.runs.iter().map(|run| self.departed(run, now)).sum();
+        self.packets - departed
+    }
+
+    #[inline]
+    fn frame_bits(&self, bytes: u32) -> u64 {
+        u64::from(bytes + self.header) * 8
+    }
+
+    #[inline]
+    fn admit(&mut self, now: Instant, bits: u64) -> Option<Airtime> {
+        if !self.transmitter.is_busy(now) {
+            self.runs.clear();
+            self.packets = 0;
+        } else if !self.has_room(now, bits) {
+            return None;
+        }
+        let airtime = self.transmitter.send(now, bits);
+        self.append(Run { first: self.transmitter.free_at(), bits, count: 1 });
+        Some(airtime)
+    }
+
+    fn has_room(&self, now: Instant, bits: u64) -> bool {
+        match self.limit {
+            Limit::Packets(limit) => {
+                self.packets < limit || self.departure(self.packets - limit) <= now
+            }
+            Limit::Bytes(limit) => {
+                let held: u64 = self
+                    .runs
+                    .iter()
+                    .map(|run| (run.count - self.departed(run, now)) * run.bits)
+                    .sum();
+                held + bits <= limit.bits()
+            }
+        }
+    }
+
+    /// Departure of the packet at `index` in `runs`; only the front run is ever asked with a
+    /// packet limit.
+    #[inline]
+    fn departure(&self, mut index: u64) -> Instant {
+        for run in self.runs.iter() {
+            if index < run.count {
+                return self.departure_in(run, index);
+            }
+            index -= run.count;
+        }
+        Instant::ZERO
+    }
+
+    #[inline]
+    fn departure_in(&self, run: &Run, index: u64) -> Instant {
+        if index == 0 {
+            run.first.instant()
+        } else {
+            run.first.after(run.bits * index, self.transmitter.rate()).instant()
+        }
+    }
+
+    fn departed(&self, run: &Run, now: Instant) -> u64 {
+        // Runs are short where this is asked (probes, byte limits).
+        (0..run.count).take_while(|&index| self.departure_in(run, index) <= now).count() as u64
+    }
+
+    #[inline]
+    fn append(&mut self, run: Run) {
+        self.packets += run.count;
+        self.runs.push(run);
+        self.forget();
+    }
+
+    /// Drops runs that no admission test can ask for.
+    #[inline]
+    fn forget(&mut self) {
+        if let Limit::Packets(limit) = self.limit {
+            while self.runs.front().is_some_and(|front| self.packets - front.count >= limit) {
+                self.packets -= self.runs.pop().map_or(0, |front| front.count);
+            }
+        }
+    }
+
+    fn replay(&mut self, now: Instant) {
+        while self.background[0].source.next_at() <= now {
+            if self.background[0].in_blocks {
+                self.replay_block(now);
+            } else {
+                self.replay_packet(0);
+            }
+        }
+    }
+
+    /// Several sources: the earliest packet first, ties by index.
+    fn replay_merged(&mut self, now: Instant) {
+        loop {
+            let next = (0..self.background.len())
+                .min_by_key(|&index| (self.background[index].source.next_at(), index));
+            match next {
+                Some(index) if self.background[index].source.next_at() <= now => {
+                    self.replay_packet(index)
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn replay_packet(&mut self, index: usize) {
+        let source = &mut self.background[index].source;
+        let at = source.next_at();
+        let bytes = source.packet().get() as u32;
+        source.advance(1);
+        let bits = self.frame_bits(bytes);
+        let admitted = self.admit(at, bits);
+        let lost = admitted.is_some_and(|airtime| self.channel.is_lost(airtime));
+        let counters = &mut self.background[index].counters;
+        counters.arrivals += 1;
+        match admitted {
+            None => counters.drops += 1,
+            Some(_) => {
+                counters.frames_sent += 1;
+                counters.bits_sent += bits;
+            }
+        }
+        counters.frames_lost += u64::from(lost);
+    }
+
+    /// Takes as many packets at once as one rule covers.
+    fn replay_block(&mut self, now: Instant) {
+        let Limit::Packets(limit) = self.limit else { return self.replay_packet(0) };
+        let source = &self.background[0].source;
+        let bits = self.frame_bits(source.packet().get() as u32);
+        let block = source.count_until(now).min(LONGEST_RUN_BITS / 2 / bits);
+        let first = source.next_at();
+        let admitted = if self.transmitter.free_at().instant() < first {
+            // Idle: every packet of the block starts on arrival and is gone before the next.
+            self.runs.clear();
+            self.packets = 0;
+            self.transmitter.send_at(source.at(block - 1), bits);
+            self.append(Run { first: self.transmitter.free_at(), bits, count: 1 });
+            block
+        } else {
+            let ready = if self.packets < limit {
+                limit - self.packets
+            } else {
+                let Some(&front) = self.runs.front() else { return self.replay_packet(0) };
+                let index = self.packets - limit;
+                let departure = self.departure_in(&front, index);
+                if front.bits == bits && departure < first {
+                    // A single run grows while it is used.
+                    if self.runs.len() == 1 { block } else { front.count - index }
+                } else {
+                    return self.replay_packet(0);
+                }
+            };
+            let count = self.busy_until_packet(block.min(ready), bits);
+            if count == 0 {
+                return self.replay_packet(0);
+            }
+            self.extend(count, bits);
+            count
+        };
+        let background = &mut self.background[0];
+        background.source.advance(admitted);
+        background.counters.arrivals += admitted;
+        background.counters.frames_sent += admitted;
+        background.counters.bits_sent += admitted * bits;
+    }
+
+    /// How many of the next `most` background packets find the transmitter busy.
+    #[inline]
+    fn busy_until_packet(&self, most: u64, bits: u64) -> u64 {
+        let source = &self.background[0].source;
+        let (free_at, rate) = (self.transmitter.free_at(), self.transmitter.rate());
+        let finds_busy =
+            |index: u64| free_at.after(bits * index, rate).instant() > source.at(index);
+        // The backlog shrinks by at least two nanoseconds a packet, so the predicate is monotone.
+        if finds_busy(most - 1) {
+            return most;
+        }
+        let (mut low, mut high) = (0, most - 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if finds_busy(middle) { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// Appends `count` packets back to back.
+    fn extend(&mut self, count: u64, bits: u64) {
+        let first = self.transmitter.free_at().after(bits, self.transmitter.rate());
+        self.transmitter.send_back_to_back(count, bits);
+        match self.runs.back_mut() {
+            Some(back) if back.bits == bits && (back.count + count) * bits < LONGEST_RUN_BITS => {
+                back.count += count;
+                self.packets += count;
+                self.forget();
+            }
+            _ => self.append(Run { first, bits, count }),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A growable ring buffer for the hot path.
+//!
+//! `VecDeque` would do; this one has a power-of-two capacity, so that an index is one mask, and no
+//! iterator machinery between the simulator and a slot.
+
+/// First in, first out; grows when full and never shrinks.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring<T> {
+    slots: Box<[T]>,
+    /// Counts of items ever taken and ever put; they wrap.
+    head: usize,
+    tail: usize,
+}
+
+impl<T: Copy + Default> Ring<T> {
+    /// An empty ring with room for `capacity` items, rounded up to a power of two.
+    pub fn with_capacity(capacity: usize) -> Self {
+        let slots = vec![T::default(); capacity.next_power_of_two()].into_boxed_slice();
+        Ring { slots, head: 0, tail: 0 }
+    }
+
+    #[inline]
+    fn slot(&self, count: usize) -> usize {
+        count & (self.slots.len() - 1)
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.tail.wrapping_sub(self.head)
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
+    #[inline]
+    pub fn clear(&mut self) {
+        self.head = self.tail;
+    }
+
+    #[inline]
+    pub fn push(&mut self, item: T) {
+        if self.len() == self.slots.len() {
+            self.grow();
+        }
+        let slot = self.slot(self.tail);
+        self.slots[slot] = item;
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        let item = *self.front()?;
+        self.head = self.head.wrapping_add(1);
+        Some(item)
+    }
+
+    #[inline]
+    pub fn front(&self) -> Option<&T> {
+        (!self.is_empty()).then(|| &self.slots[self.slot(self.head)])
+    }
+
+    #[inline]
+    pub fn back_mut(&mut self) -> Option<&mut T> {
+        let slot = self.slot(self.tail.wrapping_sub(1));
+        (!self.is_empty()).then(|| &mut self.slots[slot])
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.len()).map(|index| &self.slots[self.slot(self.head.wrapping_add(index))])
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut bigger = Ring::with_capacity(2 * self.slots.len());
+        for &item in self.iter() {
+            bigger.push(item);
+        }
+        *self = bigger;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn agrees_with_vec_deque_through_growth_and_wrap() {
+        let mut ring = Ring::with_capacity(3);
+        let mut model = VecDeque::new();
+        for step in 0..1000u64 {
+            if step % 7 < 4 || step > 500 && step % 7 < 5 {
+                ring.push(step);
+                model.push_back(step);
+            } else {
+                assert_eq!(ring.pop(), model.pop_front());
+            }
+            assert_eq!((ring.len(), ring.front()), (model.len(), model.front()));
+            assert_eq!(ring.back_mut(), model.back_mut());
+        }
+        assert!(ring.iter().eq(model.iter()));
+        ring.clear();
+        assert!(ring.is_empty() && ring.pop().is_none());
+    }
+}

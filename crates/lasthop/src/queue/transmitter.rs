@@ -1,0 +1,68 @@
+//! The transmitter of one direction of a link: one frame at a time, at a constant rate.
+
+use crate::channel::Airtime;
+use crate::units::{ExactTime, Instant, Rate};
+
+/// When the air is free, and how long frames take.
+#[derive(Clone, Copy, Debug)]
+pub struct Transmitter {
+    rate: Rate,
+    free_at: ExactTime,
+    /// Exact air time of frames of `known_bits`: most frames have the length of the one before.
+    known_bits: u64,
+    known_time: ExactTime,
+}
+
+impl Transmitter {
+    /// An idle transmitter.
+    pub fn new(rate: Rate) -> Self {
+        Transmitter {
+            rate,
+            free_at: ExactTime::default(),
+            known_bits: 0,
+            known_time: ExactTime::default(),
+        }
+    }
+
+    /// Its rate.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// When everything accepted so far has been sent.
+    #[inline]
+    pub fn free_at(&self) -> ExactTime {
+        self.free_at
+    }
+
+    /// Is a frame on the air? One that ends now is not.
+    #[inline]
+    pub fn is_busy(&self, now: Instant) -> bool {
+        self.free_at.instant() > now
+    }
+
+    /// Sends a frame of `bits` as soon as the air is free, not before `now`. Only back-to-back
+    /// frames inherit a fraction of a nanosecond.
+    #[inline]
+    pub fn send(&mut self, now: Instant, bits: u64) -> Airtime {
+        let start = if self.free_at.instant() >= now { self.free_at } else { now.into() };
+        if bits != self.known_bits {
+            self.known_bits = bits;
+            self.known_time = ExactTime::default().after(bits, self.rate);
+        }
+        self.free_at = start.plus(self.known_time, self.rate);
+        Airtime { start: start.instant(), end: self.free_at.instant(), bits }
+    }
+
+    /// Sends `count` frames of `bits` back to back behind what has been accepted.
+    #[inline]
+    pub(super) fn send_back_to_back(&mut self, count: u64, bits: u64) {
+        self.free_at = self.free_at.after(bits * count, self.rate);
+    }
+
+    /// An idle transmitter sends a frame at `start`.
+    #[inline]
+    pub(super) fn send_at(&mut self, start: Instant, bits: u64) {
+        self.free_at = ExactTime::from(start).after(bits, self.rate);
+    }
+}

@@ -1,0 +1,259 @@
+//! From a scenario to a world.
+
+use super::RunError;
+use crate::app::{OnOffParameters, WebParameters};
+use crate::channel::{
+    Channel, GilbertElliott, GilbertElliottParameters, IndependentBits, LossRecord, Trace,
+    TraceEnd, TwoState, TwoStateParameters, Uniform,
+};
+use crate::link::{
+    Acknowledgment, GoBackN, GoBackNParameters, LinkEndpoint, LinkError, LinkTiming, Renack,
+    SelectiveRepeat, SelectiveRepeatParameters, TimerMode,
+};
+use crate::packet::Packet;
+use crate::queue::Limit;
+use crate::rng::Streams;
+use crate::scenario::{self, App, Direction, Errors, Flow, Link, Protocol, Scenario, Transport};
+use crate::sim::builder::{Builder, RoundTrip};
+use crate::sim::direction::DirectionParameters;
+use crate::tcp::config::RecoveryKind;
+use crate::tcp::{self, Config, Overrides, presets};
+use crate::units::{Bytes, Instant};
+
+/// Builds the world of one replication.
+pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, RunError> {
+    let mut builder = Builder::new(streams);
+    for (index, link) in scenario.links.iter().enumerate() {
+        let side = |direction: &Direction, name: &str| {
+            let component = format!("link.{}.{name}", link.name);
+            Ok(DirectionParameters {
+                rate: direction.rate,
+                delay: direction.delay,
+                limit: match direction.queue {
+                    scenario::QueueLimit::Packets(packets) => Limit::Packets(packets.into()),
+                    scenario::QueueLimit::Bytes(bytes) => Limit::Bytes(bytes),
+                },
+                header: link.header,
+                channel: channel(&link.name, &direction.errors, &streams, &component)?,
+            })
+        };
+        let forward = side(&link.forward, "forward")?;
+        let reverse = side(&link.reverse, "reverse")?;
+        if link.protocol == Protocol::Raw {
+            builder.raw_link(forward, reverse);
+            continue;
+        }
+        let packet = largest_packet(scenario, index);
+        let end = |direction: &Direction| {
+            endpoint(link, direction, packet)
+                .map_err(|error| RunError::Link { link: link.name.clone(), error })
+        };
+        let (first, second) = (end(&link.forward)?, end(&link.reverse)?);
+        builder.arq_link((forward, first), (reverse, second));
+    }
+    for flow in &scenario.flows {
+        add_flow(&mut builder, scenario, flow);
+    }
+    Ok(builder)
+}
+
+fn channel(
+    link: &str,
+    errors: &Errors,
+    streams: &Streams,
+    component: &str,
+) -> Result<Channel, RunError> {
+    let refused = |error| RunError::Channel { link: link.to_owned(), error };
+    Ok(match errors {
+        Errors::None => Channel::Clean,
+        Errors::Uniform(uniform) => {
+            Channel::Uniform(Uniform::new(uniform.loss, streams, component))
+        }
+        Errors::TwoState(states) => {
+            let parameters = TwoStateParameters {
+                good: states.good,
+                bad: states.bad,
+                good_ber: states.good_ber,
+                bad_ber: states.bad_ber,
+            };
+            Channel::TwoState(TwoState::new(parameters, streams, component).map_err(refused)?)
+        }
+        Errors::Bit(bit) => {
+            Channel::IndependentBits(IndependentBits::new(bit.ber, streams, component))
+        }
+        Errors::GilbertElliott(chain) => {
+            let parameters = GilbertElliottParameters {
+                good_to_bad: chain.p_good_to_bad,
+                bad_to_good: chain.p_bad_to_good,
+                loss_in_good: chain.loss_good,
+                loss_in_bad: chain.loss_bad,
+            };
+            let chain = GilbertElliott::new(parameters, streams, component).map_err(refused)?;
+            Channel::GilbertElliott(chain)
+        }
+        Errors::Trace(trace) => {
+            let record = LossRecord::new(trace.lost.clone())
+                .map_err(|error| RunError::Trace { link: link.to_owned(), error })?;
+            let end = match trace.at_end {
+                scenario::AtEnd::Repeat => TraceEnd::Repeat,
+                scenario::AtEnd::Clean => TraceEnd::Clean,
+            };
+            Channel::Trace(Trace::new(record, end))
+        }
+    })
+}
+
+/// The largest packet that any flow sends over link `index`: what "auto" timers are made for.
+fn largest_packet(scenario: &Scenario, index: usize) -> Bytes {
+    let crosses =
+        |flow: &&Flow| scenario.route(&flow.from, &flow.to).iter().any(|&(link, _)| link == index);
+    let packet = |flow: &Flow| match (&flow.transport, &flow.app) {
+        (Transport::Tcp(tcp), _) => {
+            let config = tcp_config(tcp);
+            Bytes::new(config.wire_bytes(config.segment.get() as u32, 0).into())
+        }
+        (Transport::Udp, App::OnOff(source)) => source.packet,
+        (Transport::Udp, _) => Bytes::default(),
+    };
+    scenario.flows.iter().filter(crosses).map(packet).max().unwrap_or_default()
+}
+
+/// The endpoint that transmits on `direction`.
+fn endpoint(
+    link: &Link,
+    direction: &Direction,
+    packet: Bytes,
+) -> Result<LinkEndpoint<Packet>, LinkError> {
+    let timing = |control: Bytes| LinkTiming {
+        rate: direction.rate,
+        delay: direction.delay,
+        data_frame: Bytes::new(packet.get() + link.header.get()),
+        control_frame: control,
+    };
+    match &link.protocol {
+        Protocol::Raw => Ok(LinkEndpoint::Raw(Default::default())),
+        Protocol::SelectiveRepeat(set) => {
+            let timing = timing(set.control);
+            let auto = SelectiveRepeatParameters::for_link(&timing);
+            let parameters = SelectiveRepeatParameters {
+                window: set.window,
+                timeout: match set.timeout {
+                    scenario::LinkTimeout::Auto => auto.timeout,
+                    scenario::LinkTimeout::After(timeout) => timeout,
+                },
+                renack: match set.renack {
+                    scenario::Renack::OncePerGap => Renack::OncePerGap,
+                    scenario::Renack::EveryArrival => Renack::EveryArrival,
+                    scenario::Renack::AfterRoundTrip => Renack::AfterRoundTrip(timing.turnaround()),
+                },
+                timer: match set.timer {
+                    scenario::Timer::PerFrame => TimerMode::PerFrame,
+                    scenario::Timer::BaseOnly => TimerMode::BaseOnly,
+                },
+                acknowledgment: match set.acks {
+                    scenario::Acks::Piggybacked => Acknowledgment::Piggyback,
+                    scenario::Acks::StandAlone => Acknowledgment::StandAlone,
+                },
+                header: link.header,
+                control: set.control,
+                ..auto
+            };
+            SelectiveRepeat::new(parameters).map(LinkEndpoint::SelectiveRepeat)
+        }
+        Protocol::GoBackN(set) => {
+            let auto = GoBackNParameters::for_link(&timing(set.control));
+            let parameters = GoBackNParameters {
+                window: set.window,
+                timeout: match set.timeout {
+                    scenario::LinkTimeout::Auto => auto.timeout,
+                    scenario::LinkTimeout::After(timeout) => timeout,
+                },
+                reject: set.reject,
+                header: link.header,
+                control: set.control,
+                ..auto
+            };
+            GoBackN::new(parameters).map(LinkEndpoint::GoBackN)
+        }
+    }
+}
+
+fn tcp_config(set: &scenario::Tcp) -> Config {
+    let variant = match set.variant {
+        scenario::Variant::Reno => tcp::Variant::Reno,
+        scenario::Variant::NewReno => tcp::Variant::NewReno,
+        scenario::Variant::Sack => tcp::Variant::Sack,
+    };
+    let profile = match set.profile {
+        scenario::Profile::Rfc => tcp::Profile::Rfc,
+        scenario::Profile::Ns2 => tcp::Profile::Ns2,
+    };
+    let sack_recovery = set.sack_recovery.map(|recovery| match recovery {
+        scenario::SackRecovery::Ns2 => RecoveryKind::SackNs2,
+        scenario::SackRecovery::Rfc6675 => RecoveryKind::Sack6675,
+    });
+    let mut overrides = Overrides {
+        sack_recovery,
+        segment: set.segment,
+        header: set.header,
+        ack_size: set.ack_size,
+        delayed_ack: set.delayed_ack.map(|delay| match delay {
+            scenario::DelayedAck::Off => None,
+            scenario::DelayedAck::After(delay) => Some(delay),
+        }),
+        timestamps: set.timestamps,
+        limited_transmit: set.limited_transmit,
+        handshake: set.handshake,
+        fin: set.fin,
+        pad_segments: set.pad_segments,
+        dupack_threshold: set.dupack_threshold,
+        initial_rto: set.initial_rto,
+        min_rto: set.min_rto,
+        max_rto: set.max_rto,
+        clock_granularity: set.clock_granularity,
+        ..Overrides::default()
+    };
+    // Windows may be given in bytes, which become segments of the profile's or the user's size.
+    let segment = presets::config(variant, profile, &overrides).segment;
+    let segments = |window: scenario::Window| match window {
+        scenario::Window::Segments(segments) => f64::from(segments),
+        scenario::Window::Bytes(bytes) => bytes.get() as f64 / segment.get() as f64,
+    };
+    overrides.receive_window = set.receive_window.map(segments);
+    overrides.initial_window = set.initial_window.map(segments);
+    presets::config(variant, profile, &overrides)
+}
+
+fn add_flow(builder: &mut Builder, scenario: &Scenario, flow: &Flow) {
+    let path = |from: &str, to: &str| -> Vec<u32> {
+        let hop = |(link, forward): (usize, bool)| 2 * link as u32 + u32::from(!forward);
+        scenario.route(from, to).into_iter().map(hop).collect()
+    };
+    let (there, back) = (path(&flow.from, &flow.to), path(&flow.to, &flow.from));
+    let round_trip = RoundTrip { there: &there, back: &back };
+    let start = Instant::ZERO + flow.start;
+    match (&flow.transport, &flow.app) {
+        (Transport::Tcp(tcp), App::File(file)) => {
+            builder.file(&flow.name, start, &tcp_config(tcp), round_trip, file.size);
+        }
+        (Transport::Tcp(tcp), App::Web(web)) => {
+            let parameters = WebParameters {
+                connections: web.connections,
+                page_counts_itself: web.page_counts_itself,
+            };
+            builder.web(&flow.name, start, &tcp_config(tcp), round_trip, parameters);
+        }
+        (_, App::OnOff(source)) => {
+            let parameters = OnOffParameters {
+                rate: source.rate,
+                on: source.on,
+                off: source.off,
+                packet: source.packet,
+            };
+            let lazy = source.replay == scenario::Replay::Lazy;
+            builder.on_off(&flow.name, start, parameters, &there, lazy);
+        }
+        // The scenario's checks leave no other combination.
+        (Transport::Udp, App::File(_) | App::Web(_)) => {}
+    }
+}

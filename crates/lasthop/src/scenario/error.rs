@@ -1,0 +1,90 @@
+//! The one message that says what is wrong with a scenario.
+
+use std::fmt;
+
+/// Why a scenario was refused: where, what was found there, what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// Dotted path of the key, such as `link.wireless.errors.bad`; empty for the file as a whole.
+    pub path: String,
+    /// What was found there.
+    pub found: String,
+    /// What would be right.
+    pub allowed: String,
+    /// Line of the scenario file, from 1, where it is known.
+    pub line: Option<u32>,
+    /// Column of the scenario file, from 1, for errors of TOML syntax.
+    pub column: Option<u32>,
+    /// The sweep value that was being tried, such as `link.a.rate = "0 bps"`.
+    pub sweep: Option<String>,
+}
+
+impl ScenarioError {
+    pub(super) fn new(
+        path: impl Into<String>,
+        found: impl Into<String>,
+        allowed: impl Into<String>,
+    ) -> Self {
+        ScenarioError {
+            path: path.into(),
+            found: found.into(),
+            allowed: allowed.into(),
+            line: None,
+            column: None,
+            sweep: None,
+        }
+    }
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.path.is_empty() { "scenario" } else { &self.path };
+        write!(f, "{path}: found {}; allowed: {}", self.found, self.allowed)?;
+        if let Some(sweep) = &self.sweep {
+            write!(f, " [in sweep: {sweep}]")?;
+        }
+        match (self.line, self.column) {
+            (Some(line), Some(column)) => write!(f, " (line {line}, column {column})"),
+            (Some(line), None) => write!(f, " (line {line})"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+/// The candidate nearest to `word`, if near enough to be a likely slip.
+pub(super) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let word: Vec<char> = word.chars().take(64).collect();
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(&word, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= 1 + candidate.chars().count() / 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance without regard to case, `_` and `-` being the same.
+fn distance(a: &[char], b: &str) -> usize {
+    let plain = |c: char| if c == '_' { '-' } else { c.to_ascii_lowercase() };
+    let b: Vec<char> = b.chars().map(plain).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, &from) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &to) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(plain(from) != to);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// "; did you mean …?" for the words of a message, or nothing.
+pub(super) fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(word, candidates).map(|near| format!(" (did you mean {near:?}?)")).unwrap_or_default()
+}

@@ -1,0 +1,491 @@
+//! How the model's types describe themselves, once: each key's name, type, default, limits and
+//! meaning, from which come the reader, the error messages, the JSON Schema and the reference page.
+
+use super::error::{ScenarioError, suggestion};
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// Result of reading.
+pub(super) type Read<T> = Result<T, ScenarioError>;
+
+/// One key of a table.
+pub(crate) struct Key {
+    pub name: &'static str,
+    /// What it means; the doc comment of the model's field.
+    pub about: &'static str,
+    /// The default as written in TOML, without quotes; for a union, its kind.
+    pub default: Option<&'static str>,
+    /// May be left out although it has no default.
+    pub optional: bool,
+    pub limits: Limits,
+    pub shape: Shape,
+}
+
+/// Least and greatest value in base units (1, ns, bytes, bit/s).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Limits {
+    pub min: u64,
+    pub max: u64,
+}
+
+impl Limits {
+    pub const ANY: Limits = Limits { min: 0, max: u64::MAX };
+    pub const POSITIVE: Limits = Limits { min: 1, max: u64::MAX };
+
+    pub const fn range(min: u64, max: u64) -> Limits {
+        Limits { min, max }
+    }
+
+    pub fn contains(self, value: u64) -> bool {
+        (self.min..=self.max).contains(&value)
+    }
+
+    /// ", from 1 B to 1.5 kB", or nothing; `print` gives a number its unit.
+    pub fn text(self, print: impl Fn(u64) -> String) -> String {
+        match (self.min, self.max) {
+            (0, u64::MAX) => String::new(),
+            (1, u64::MAX) => ", more than zero".to_owned(),
+            (min, u64::MAX) => format!(", at least {}", print(min)),
+            (min, max) => format!(", from {} to {}", print(min), print(max)),
+        }
+    }
+}
+
+/// What may stand as a value.
+pub(crate) enum Shape {
+    /// Free text.
+    Text,
+    /// A quantity written as text.
+    Quantity {
+        /// Its type, as the reference calls it.
+        what: &'static str,
+        /// What is allowed, for messages.
+        allowed: &'static str,
+        /// Regular expression of the texts allowed.
+        pattern: &'static str,
+        /// Prints a number of base units, for limits.
+        print: fn(u64) -> String,
+    },
+    /// A probability: a number, or text with a per-cent sign.
+    Probability,
+    /// A number, at least 1.
+    Mean,
+    Bool,
+    Integer,
+    /// Two different host names.
+    HostPair,
+    /// One of these words, each with its meaning.
+    Choice(&'static [(&'static str, &'static str)]),
+    Table(&'static [Key]),
+    /// A table whose key `kind` decides which other keys it has.
+    Union(&'static [Variant]),
+    /// Names to tables, in file order.
+    Map(&'static [Key]),
+    /// Dotted keys to lists of values.
+    Sweep,
+}
+
+/// One kind of a union.
+pub(crate) struct Variant {
+    pub kind: &'static str,
+    pub about: &'static str,
+    pub keys: &'static [Key],
+}
+
+/// Something that can be the value of a key.
+pub(crate) trait Field: Sized {
+    const SHAPE: Shape;
+    /// True for `Option`.
+    const OPTIONAL: bool = false;
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self>;
+    /// As a scenario file would say it; `Null` is left out.
+    fn write(&self) -> Value;
+    /// The value of a key that is absent and has no default.
+    fn absent(_node: &Node<'_>) -> Option<Self> {
+        None
+    }
+}
+
+/// A table with a fixed set of keys.
+pub(crate) trait Table: Sized {
+    const KEYS: &'static [Key];
+    fn read(node: &Node<'_>) -> Read<Self>;
+    fn write(&self) -> Map<String, Value>;
+}
+
+/// A value of the document and where it stands.
+#[derive(Clone)]
+pub(crate) struct Node<'a> {
+    pub value: &'a Value,
+    /// Dotted path from the top of the document.
+    pub path: String,
+    /// What file names are relative to.
+    pub base_dir: &'a Path,
+}
+
+impl<'a> Node<'a> {
+    /// The last part of the path.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('.').next().unwrap_or_default()
+    }
+
+    pub fn error(&self, found: impl Into<String>, allowed: impl Into<String>) -> ScenarioError {
+        ScenarioError::new(self.path.clone(), found, allowed)
+    }
+
+    /// The error that this value is of the wrong type or form.
+    pub fn wrong(&self, allowed: impl Into<String>) -> ScenarioError {
+        self.error(show(self.value), allowed)
+    }
+
+    pub fn child_path(&self, key: &str) -> String {
+        join(&self.path, key)
+    }
+
+    pub fn child(&self, key: &str, value: &'a Value) -> Node<'a> {
+        Node { value, path: self.child_path(key), base_dir: self.base_dir }
+    }
+
+    pub fn text(&self, allowed: &str) -> Read<&'a str> {
+        self.value.as_str().ok_or_else(|| self.wrong(allowed))
+    }
+
+    pub fn object(&self, allowed: &str) -> Read<&'a Map<String, Value>> {
+        self.value.as_object().ok_or_else(|| self.wrong(allowed))
+    }
+
+    /// The error for a key of this table.
+    pub fn key_error(
+        &self,
+        key: &str,
+        found: impl Into<String>,
+        allowed: impl Into<String>,
+    ) -> ScenarioError {
+        ScenarioError::new(self.child_path(key), found, allowed)
+    }
+
+    /// This value as a table that has no other keys than these and, in a union, `kind`.
+    pub fn only(&self, keys: &[Key], in_union: bool) -> Read<&'a Map<String, Value>> {
+        let names = || in_union.then_some("kind").into_iter().chain(keys.iter().map(|k| k.name));
+        let list = || names().collect::<Vec<_>>().join(", ");
+        let table = self.object(&format!("a table with the keys {}", list()))?;
+        match table.keys().find(|key| !names().any(|name| name == *key)) {
+            None => Ok(table),
+            Some(key) => Err(self.key_error(
+                key,
+                format!("unknown key {key:?}{}", suggestion(key, names())),
+                list(),
+            )),
+        }
+    }
+
+    /// Reads one key of this table.
+    pub fn field<T: Field>(&self, key: &Key) -> Read<T> {
+        let default;
+        let value = match (self.value.get(key.name), key.default) {
+            (Some(value), _) => value,
+            (None, Some(text)) => {
+                default = default_value(&key.shape, text);
+                &default
+            }
+            (None, None) => {
+                return T::absent(self).ok_or_else(|| {
+                    self.key_error(key.name, "nothing (the key is missing)", allowed(key))
+                });
+            }
+        };
+        T::read(
+            &Node { value, path: self.child_path(key.name), base_dir: self.base_dir },
+            key.limits,
+        )
+    }
+
+    /// The variant that `kind` names.
+    pub fn variant(&self, variants: &'static [Variant]) -> Read<&'static Variant> {
+        let kinds = || variants.iter().map(|v| v.kind);
+        let list = || kinds().map(|k| format!("{k:?}")).collect::<Vec<_>>().join(", ");
+        let table = self.object(&format!("a table with the key kind, one of {}", list()))?;
+        let missing = || self.key_error("kind", "nothing (the key is missing)", list());
+        let kind = table.get("kind").ok_or_else(missing)?;
+        let node = self.child("kind", kind);
+        let word = node.text(&list())?;
+        variants
+            .iter()
+            .find(|v| v.kind == word)
+            .ok_or_else(|| node.error(format!("{word:?}{}", suggestion(word, kinds())), list()))
+    }
+}
+
+/// Appends a key to a dotted path, in quotes if it is not a bare key.
+pub(super) fn join(path: &str, key: &str) -> String {
+    let quoted;
+    let key = if is_name(key) {
+        key
+    } else {
+        quoted = format!("{key:?}");
+        &quoted
+    };
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+/// Letters, digits, `-` and `_`, at least one.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+}
+
+/// What is allowed as a name.
+pub(super) const NAME_ALLOWED: &str = "a name of letters, digits, - and _";
+
+/// What is allowed as the value of a key.
+pub(super) fn allowed(key: &Key) -> String {
+    match &key.shape {
+        Shape::Text => "text that is not empty".to_owned(),
+        Shape::Quantity { allowed, print, .. } => format!("{allowed}{}", key.limits.text(print)),
+        Shape::Probability => super::quantity::PROBABILITY_ALLOWED.to_owned(),
+        Shape::Mean => super::quantity::MEAN_ALLOWED.to_owned(),
+        Shape::Bool => "true or false".to_owned(),
+        Shape::Integer => format!("a whole number{}", key.limits.text(|n| n.to_string())),
+        Shape::HostPair => super::quantity::PAIR_ALLOWED.to_owned(),
+        Shape::Choice(words) => one_of(words.iter().map(|(word, _)| *word)),
+        Shape::Table(keys) => {
+            let names: Vec<_> = keys.iter().map(|k| k.name).collect();
+            format!("a table with the keys {}", names.join(", "))
+        }
+        Shape::Union(variants) => {
+            format!("a table with the key kind, {}", one_of(variants.iter().map(|v| v.kind)))
+        }
+        Shape::Map(_) => format!("at least one table [{}.NAME]", key.name),
+        Shape::Sweep => super::quantity::SWEEP_ALLOWED.to_owned(),
+    }
+}
+
+/// "one of …" with each word in quotes.
+pub(super) fn one_of<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let words: Vec<_> = words.map(|word| format!("{word:?}")).collect();
+    format!("one of {}", words.join(", "))
+}
+
+/// The JSON value of a default.
+pub(super) fn default_value(shape: &Shape, text: &str) -> Value {
+    match shape {
+        Shape::Integer | Shape::Bool | Shape::Table(_) | Shape::Map(_) | Shape::Sweep => {
+            serde_json::from_str(text).unwrap_or(Value::Null)
+        }
+        Shape::Union(_) => Value::Object(Map::from_iter([("kind".to_owned(), text.into())])),
+        _ => text.into(),
+    }
+}
+
+/// A value as a message shows it: short, as TOML would write it.
+pub(super) fn show(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Array(items) if items.is_empty() => "an empty list".to_owned(),
+        Value::Array(items) if items.len() > 4 => format!("a list of {} values", items.len()),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(", "))
+        }
+        Value::Object(table) if table.is_empty() => "an empty table".to_owned(),
+        Value::Object(table) => {
+            let mut names: Vec<_> = table.keys().take(4).map(String::as_str).collect();
+            if table.len() > 4 {
+                names.push("…");
+            }
+            format!("a table with the keys {}", names.join(", "))
+        }
+        Value::String(text) if text.chars().count() > 60 => {
+            format!("{:?}…", text.chars().take(60).collect::<String>())
+        }
+        Value::String(text) => format!("{text:?}"),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
+}
+
+/// Declares a struct of the model together with its keys, its reader and its writer. Per field:
+/// `/// meaning`, `name: Type`, `= "default"`, `, limits`, `;`.
+macro_rules! table {
+    ($(#[doc = $about:literal])* $vis:vis struct $name:ident {
+        $($(#[doc = $doc:literal])* $field:ident : $type:ty
+            $(= $default:literal)? $(, $limits:expr)? ;)*
+    }) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, PartialEq)]
+        $vis struct $name {
+            $($(#[doc = $doc])* pub $field: $type,)*
+        }
+
+        impl $crate::scenario::keys::Table for $name {
+            const KEYS: &'static [$crate::scenario::keys::Key] = &[$(
+                $crate::scenario::keys::Key {
+                    name: stringify!($field),
+                    about: concat!($($doc),*),
+                    default: table!(@option $($default)?),
+                    optional: <$type as $crate::scenario::keys::Field>::OPTIONAL,
+                    limits: table!(@limits $($limits)?),
+                    shape: <$type as $crate::scenario::keys::Field>::SHAPE,
+                },
+            )*];
+
+            fn read(
+                node: &$crate::scenario::keys::Node<'_>,
+            ) -> $crate::scenario::keys::Read<Self> {
+                // A struct expression evaluates its fields in this order, which is that of KEYS.
+                let mut keys = Self::KEYS.iter();
+                Ok($name {
+                    $($field: match keys.next() {
+                        Some(key) => node.field(key)?,
+                        None => unreachable!("one key per field"),
+                    },)*
+                })
+            }
+
+            fn write(&self) -> serde_json::Map<String, serde_json::Value> {
+                let mut map = serde_json::Map::new();
+                $(
+                    let value = $crate::scenario::keys::Field::write(&self.$field);
+                    if !value.is_null() {
+                        map.insert(stringify!($field).to_owned(), value);
+                    }
+                )*
+                map
+            }
+        }
+    };
+    (@option) => { None };
+    (@option $value:literal) => { Some($value) };
+    (@limits) => { $crate::scenario::keys::Limits::ANY };
+    (@limits $value:expr) => { $value };
+}
+
+/// Makes a table usable as the value of a key.
+macro_rules! table_field {
+    ($($name:ident),*) => {$(
+        impl $crate::scenario::keys::Field for $name {
+            const SHAPE: $crate::scenario::keys::Shape = $crate::scenario::keys::Shape::Table(
+                <$name as $crate::scenario::keys::Table>::KEYS,
+            );
+            fn read(
+                node: &$crate::scenario::keys::Node<'_>,
+                _: $crate::scenario::keys::Limits,
+            ) -> $crate::scenario::keys::Read<Self> {
+                use $crate::scenario::keys::Table;
+                node.only(Self::KEYS, false)?;
+                <$name as Table>::read(node)
+            }
+            fn write(&self) -> serde_json::Value {
+                serde_json::Value::Object($crate::scenario::keys::Table::write(self))
+            }
+        }
+    )*};
+}
+
+/// Declares an enum whose variants are words.
+macro_rules! choice {
+    ($(#[doc = $about:literal])* pub enum $name:ident {
+        $($(#[doc = $doc:literal])* $variant:ident = $word:literal,)*
+    }) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[doc = $doc])* $variant,)*
+        }
+
+        impl $name {
+            /// The word for it in a scenario.
+            pub const fn word(self) -> &'static str {
+                match self { $($name::$variant => $word,)* }
+            }
+        }
+
+        impl $crate::scenario::keys::Field for $name {
+            const SHAPE: $crate::scenario::keys::Shape = $crate::scenario::keys::Shape::Choice(
+                &[$(($word, concat!($($doc),*)),)*],
+            );
+            fn read(
+                node: &$crate::scenario::keys::Node<'_>,
+                _: $crate::scenario::keys::Limits,
+            ) -> $crate::scenario::keys::Read<Self> {
+                let words = [$($word),*];
+                let allowed = $crate::scenario::keys::one_of(words.into_iter());
+                match node.text(&allowed)? {
+                    $($word => Ok($name::$variant),)*
+                    word => {
+                        let near = $crate::scenario::error::suggestion(word, words);
+                        Err(node.error(format!("{word:?}{near}"), allowed))
+                    }
+                }
+            }
+            fn write(&self) -> serde_json::Value {
+                self.word().into()
+            }
+        }
+    };
+}
+
+/// Declares an enum whose variants are tables told apart by their key `kind`.
+macro_rules! union {
+    ($(#[doc = $about:literal])* pub enum $name:ident {
+        $($(#[doc = $doc:literal])* $variant:ident $(($type:ty))? = $word:literal,)*
+    }) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum $name {
+            $($(#[doc = $doc])* $variant $(($type))?,)*
+        }
+
+        impl $name {
+            /// Its `kind` in a scenario.
+            pub const fn kind(&self) -> &'static str {
+                match self { $($name::$variant { .. } => $word,)* }
+            }
+        }
+
+        impl $crate::scenario::keys::Field for $name {
+            const SHAPE: $crate::scenario::keys::Shape = $crate::scenario::keys::Shape::Union(&[
+                $($crate::scenario::keys::Variant {
+                    kind: $word,
+                    about: concat!($($doc),*),
+                    keys: union!(@keys $($type)?),
+                },)*
+            ]);
+            fn read(
+                node: &$crate::scenario::keys::Node<'_>,
+                _: $crate::scenario::keys::Limits,
+            ) -> $crate::scenario::keys::Read<Self> {
+                let $crate::scenario::keys::Shape::Union(variants) = Self::SHAPE else {
+                    unreachable!("a union");
+                };
+                let variant = node.variant(variants)?;
+                node.only(variant.keys, true)?;
+                match variant.kind {
+                    $($word => Ok(union!(@read node, $name::$variant $(, $type)?)),)*
+                    _ => unreachable!("node.variant gives one of them"),
+                }
+            }
+            fn write(&self) -> serde_json::Value {
+                let mut map = serde_json::Map::new();
+                map.insert("kind".to_owned(), self.kind().into());
+                match self {
+                    $(union!(@pattern table, $name::$variant $(, $type)?) => {
+                        union!(@write map, table $(, $type)?);
+                    })*
+                }
+                map.into()
+            }
+        }
+    };
+    (@keys) => { &[] };
+    (@keys $type:ty) => { <$type as $crate::scenario::keys::Table>::KEYS };
+    (@read $node:ident, $variant:path) => { $variant };
+    (@read $node:ident, $variant:path, $type:ty) => {
+        $variant(<$type as $crate::scenario::keys::Table>::read($node)?)
+    };
+    (@pattern $table:ident, $variant:path) => { $variant };
+    (@pattern $table:ident, $variant:path, $type:ty) => { $variant($table) };
+    (@write $map:ident, $table:ident) => {};
+    (@write $map:ident, $table:ident, $type:ty) => {
+        $map.extend($crate::scenario::keys::Table::write($table))
+    };
+}
+
+pub(super) use {choice, table, table_field, union};

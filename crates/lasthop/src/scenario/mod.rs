@@ -1,0 +1,22 @@
+//! Scenarios: the declarative model of a network, its traffic and its runs.
+//!
+//! A scenario is a TOML file or the JSON value that Python objects give. It becomes a typed,
+//! resolved [`Scenario`] or one [`ScenarioError`] that names the key, what was found and what is
+//! allowed. The model is described once, in `model.rs`; reader, messages, JSON Schema and
+//! reference page all come from there.
+
+mod document;
+mod error;
+mod keys;
+mod model;
+mod network;
+mod quantity;
+mod resolve;
+mod schema;
+
+pub use crate::rng::DurationLaw;
+pub use document::{Document, Point};
+pub use error::ScenarioError;
+pub use model::*;
+pub use quantity::{DelayedAck, LinkTimeout, QueueLimit, Window};
+pub use schema::{reference_markdown, schema};

@@ -1,0 +1,513 @@
+//! The model of a scenario: plain data, fully resolved and checked.
+//!
+//! What stands here is the one source of names, units, defaults and limits: `table!`, `choice!`
+//! and `union!` make from it the Rust types, the reader, the JSON Schema and the reference page.
+
+use super::keys::{Limits, choice, table, table_field, union};
+use super::quantity::{DelayedAck, LinkTimeout, Mean, QueueLimit, Sweep, Window};
+use crate::rng::DurationLaw;
+use crate::units::{Bytes, Duration, Probability, Rate};
+use std::path::PathBuf;
+
+const POSITIVE: Limits = Limits::POSITIVE;
+/// The largest IP packet.
+const PACKET: Limits = Limits::range(1, 65_535);
+/// Control frames of a link.
+const CONTROL: Limits = Limits::range(1, 1_000);
+/// Headers, frame or TCP/IP.
+const HEADER: Limits = Limits::range(0, 1_000);
+
+/// A network, its traffic and how often to run it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// What the scenario is called in results.
+    pub name: String,
+    /// What it is about.
+    pub description: Option<String>,
+    /// The links in file order; routes with equally many hops take the earliest.
+    pub links: Vec<Link>,
+    /// The flows in file order.
+    pub flows: Vec<Flow>,
+    /// Replications, seed and end.
+    pub run: Run,
+}
+
+/// A point-to-point link between two hosts, each direction with its own queue and errors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Its name: `NAME` of `[link.NAME]`.
+    pub name: String,
+    /// The two hosts; `forward` is from the first to the second.
+    pub between: [String; 2],
+    /// From the first host to the second.
+    pub forward: Direction,
+    /// From the second host to the first.
+    pub reverse: Direction,
+    /// The link-layer protocol, the same at both ends.
+    pub protocol: Protocol,
+    /// Frame header added to each packet.
+    pub header: Bytes,
+    /// The largest packet the link takes.
+    pub max_payload: Option<Bytes>,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Direction {
+    /// Transmission rate, more than zero.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Duration,
+    /// What the queue at its head holds, the packet in transmission included.
+    pub queue: QueueLimit,
+    /// What destroys frames.
+    pub errors: Errors,
+}
+
+table! {
+    /// The top of a scenario.
+    pub(super) struct ScenarioKeys {
+        /// What the scenario is called in results.
+        name: String;
+        /// What it is about.
+        description: Option<String>;
+        /// Links by name, in this order.
+        link: Vec<Link>;
+        /// Flows by name, in this order.
+        flow: Vec<Flow>;
+        /// Dotted keys and the values each takes in turn; every combination is run.
+        sweep: Sweep = "{}";
+        /// How often and how long to run.
+        run: Run = "{}";
+    }
+}
+
+table! {
+    /// `[link.NAME]`.
+    pub(super) struct LinkKeys {
+        /// The two hosts that the link joins.
+        between: [String; 2];
+        /// Transmission rate.
+        rate: Rate, POSITIVE;
+        /// Propagation delay, one way.
+        delay: Duration;
+        /// What the drop-tail queue at the head of each direction holds, the packet in
+        /// transmission included.
+        queue: QueueLimit = "50 packets";
+        /// Frame header added to each packet; by default 0 B without and 2 B with a link-layer
+        /// protocol.
+        header: Option<Bytes>, HEADER;
+        /// The largest packet the link takes, frame header not counted; there is no
+        /// fragmentation, so that flows with larger packets are refused.
+        max_payload: Option<Bytes>, PACKET;
+        /// The link-layer protocol, the same at both ends.
+        protocol: Protocol = "raw";
+        /// What destroys frames, in each direction independently.
+        errors: Errors = "none";
+        /// What is different in the direction from the second host to the first.
+        reverse: Option<Reverse>;
+    }
+}
+
+table! {
+    /// `[link.NAME.reverse]`: what is different from the second host to the first.
+    pub(super) struct Reverse {
+        /// Transmission rate.
+        rate: Option<Rate>, POSITIVE;
+        /// Propagation delay, one way.
+        delay: Option<Duration>;
+        /// What the queue holds, the packet in transmission included.
+        queue: Option<QueueLimit>;
+        /// What destroys frames.
+        errors: Option<Errors>;
+    }
+}
+table_field!(Reverse);
+
+union! {
+    /// A link-layer protocol.
+    pub enum Protocol {
+        /// No recovery: a frame that the channel destroys is lost.
+        Raw = "raw",
+        /// Go-back-N ARQ: the receiver takes frames in order only.
+        GoBackN(GoBackN) = "go-back-n",
+        /// Selective-repeat ARQ: the receiver keeps what comes out of order and asks for what is
+        /// missing.
+        SelectiveRepeat(SelectiveRepeat) = "selective-repeat",
+    }
+}
+
+table! {
+    /// Parameters of go-back-N.
+    pub struct GoBackN {
+        /// Frames that may be outstanding.
+        window: u32 = "8", Limits::range(1, 255);
+        /// Time after which the sender goes back; "auto" derives it from the link.
+        timeout: LinkTimeout = "auto";
+        /// Whether the receiver tells at once, by a reject frame, that one is missing.
+        reject: bool = "false";
+        /// Size of a stand-alone acknowledgment or reject frame.
+        control: Bytes = "2 B", CONTROL;
+    }
+}
+
+table! {
+    /// Parameters of selective repeat.
+    pub struct SelectiveRepeat {
+        /// Frames that may be outstanding.
+        window: u32 = "8", Limits::range(1, 128);
+        /// Time after which a frame is sent again; "auto" derives it from the link.
+        timeout: LinkTimeout = "auto";
+        /// Which frames have a retransmission timer.
+        timer: Timer = "per-frame";
+        /// When the receiver asks again for a frame that is still missing.
+        renack: Renack = "once-per-gap";
+        /// How acknowledgments travel.
+        acks: Acks = "piggybacked";
+        /// Size of a stand-alone acknowledgment or negative acknowledgment.
+        control: Bytes = "2 B", CONTROL;
+    }
+}
+
+choice! {
+    /// Which frames have a retransmission timer.
+    pub enum Timer {
+        /// Each outstanding frame has its own.
+        PerFrame = "per-frame",
+        /// Only the oldest outstanding frame has one.
+        BaseOnly = "base-only",
+    }
+}
+
+choice! {
+    /// When a receiver asks again for a frame that is still missing.
+    pub enum Renack {
+        /// Never: once for each missing frame; then the sender's timer must help.
+        OncePerGap = "once-per-gap",
+        /// With each frame that arrives out of order.
+        EveryArrival = "every-arrival",
+        /// When the frame asked for has not come after a round trip.
+        AfterRoundTrip = "after-round-trip",
+    }
+}
+
+choice! {
+    /// How acknowledgments of a link travel.
+    pub enum Acks {
+        /// In the header of a data frame if one is waiting, otherwise in a frame of their own.
+        Piggybacked = "piggybacked",
+        /// Always in a frame of their own.
+        StandAlone = "stand-alone",
+    }
+}
+
+union! {
+    /// What destroys frames.
+    pub enum Errors {
+        /// Nothing.
+        None = "none",
+        /// Each frame independently, whatever its length.
+        Uniform(Uniform) = "uniform",
+        /// Bit errors at a rate that alternates between a good and a bad state, both of
+        /// exponential duration; a frame is lost if any of its bits is.
+        TwoState(TwoState) = "two-state",
+        /// Independent bit errors; a frame is lost if any of its bits is.
+        Bit(Bit) = "bit",
+        /// A two-state Markov chain that makes one step a frame: give either p_good_to_bad and
+        /// p_bad_to_good, or mean_loss and mean_burst.
+        GilbertElliott(GilbertElliott) = "gilbert-elliott",
+        /// A recorded sequence of lost and received frames.
+        Trace(Trace) = "trace",
+    }
+}
+
+table! {
+    /// Parameters of independent frame losses.
+    pub struct Uniform {
+        /// Probability that a frame is lost.
+        loss: Probability;
+    }
+}
+
+table! {
+    /// Parameters of the two-state channel in continuous time.
+    pub struct TwoState {
+        /// Mean duration of the good state.
+        good: Duration, POSITIVE;
+        /// Mean duration of the bad state.
+        bad: Duration, POSITIVE;
+        /// Bit error rate in the good state.
+        good_ber: Probability;
+        /// Bit error rate in the bad state.
+        bad_ber: Probability;
+    }
+}
+
+table! {
+    /// Parameters of independent bit errors.
+    pub struct Bit {
+        /// Bit error rate.
+        ber: Probability;
+    }
+}
+
+/// Parameters of the Gilbert–Elliott model, one step a frame.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GilbertElliott {
+    /// Probability that a good state is followed by a bad one.
+    pub p_good_to_bad: Probability,
+    /// Probability that a bad state is followed by a good one.
+    pub p_bad_to_good: Probability,
+    /// Probability that a frame is lost in the good state.
+    pub loss_good: Probability,
+    /// Probability that a frame is lost in the bad state.
+    pub loss_bad: Probability,
+}
+
+table! {
+    /// Keys of the Gilbert–Elliott model.
+    pub(super) struct GilbertElliottKeys {
+        /// Probability that a good state is followed by a bad one; with p_bad_to_good.
+        p_good_to_bad: Option<Probability>;
+        /// Probability that a bad state is followed by a good one; with p_good_to_bad.
+        p_bad_to_good: Option<Probability>;
+        /// Probability that a frame is lost in the good state; with p_good_to_bad, then by
+        /// default 0.
+        loss_good: Option<Probability>;
+        /// Probability that a frame is lost in the bad state; with p_good_to_bad, then by
+        /// default 1.
+        loss_bad: Option<Probability>;
+        /// Long-run share of frames lost, below 1; with mean_burst.
+        mean_loss: Option<Probability>;
+        /// Mean number of frames lost in a row, at least 1; with mean_loss.
+        mean_burst: Option<Mean>;
+    }
+}
+
+/// A recorded sequence of lost and received frames, read from a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// The file as the scenario names it.
+    pub file: PathBuf,
+    /// The column read, if the file has several.
+    pub column: Option<String>,
+    /// What comes after the last frame of the recording.
+    pub at_end: AtEnd,
+    /// One entry a frame, in order, at least one: was it lost?
+    pub lost: Vec<bool>,
+}
+
+table! {
+    /// Keys of a recorded trace.
+    pub(super) struct TraceKeys {
+        /// A text file with one line a frame, 1 for lost and 0 for received, relative to the
+        /// scenario file. Empty lines and lines that begin with # are skipped.
+        file: String;
+        /// The column to read: the file is comma-separated and its first line names the columns.
+        column: Option<String>;
+        /// What comes after the last frame of the recording.
+        at_end: AtEnd = "repeat";
+    }
+}
+
+choice! {
+    /// What comes after the end of a recording.
+    pub enum AtEnd {
+        /// The recording again, from its beginning.
+        Repeat = "repeat",
+        /// No more losses.
+        Clean = "clean",
+    }
+}
+
+/// Traffic from one host to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// Its name: `NAME` of `[flow.NAME]`.
+    pub name: String,
+    /// The host that opens the connection and sends the data (of a web flow: the server).
+    pub from: String,
+    /// The host that receives the data.
+    pub to: String,
+    /// When it starts, after the start of the run.
+    pub start: Duration,
+    /// The transport protocol.
+    pub transport: Transport,
+    /// The application.
+    pub app: App,
+}
+
+table! {
+    /// `[flow.NAME]`.
+    pub(super) struct FlowKeys {
+        /// The host that sends the data; of a web flow, the server.
+        from: String;
+        /// The host that receives the data; of a web flow, the client.
+        to: String;
+        /// When the flow starts, after the start of the run.
+        start: Duration = "0 s";
+        /// The transport protocol.
+        transport: Transport;
+        /// What sends.
+        app: App;
+    }
+}
+
+union! {
+    /// A transport protocol.
+    pub enum Transport {
+        /// TCP.
+        Tcp(Tcp) = "tcp",
+        /// UDP: what is lost stays lost.
+        Udp = "udp",
+    }
+}
+
+table! {
+    /// A TCP: its variant, its profile, and what differs from the profile (`None`: as the
+    /// profile says).
+    pub struct Tcp {
+        /// How losses are recovered.
+        variant: Variant;
+        /// Conventions and defaults of every key below.
+        profile: Profile = "rfc";
+        /// Payload of a full segment.
+        segment: Option<Bytes>, PACKET;
+        /// TCP and IP headers added to each segment.
+        header: Option<Bytes>, HEADER;
+        /// Size of a pure acknowledgment, headers included.
+        ack_size: Option<Bytes>, PACKET;
+        /// The receiver's buffer.
+        receive_window: Option<Window>;
+        /// Longest time an acknowledgment is held back.
+        delayed_ack: Option<DelayedAck>;
+        /// Which SACK recovery; with variant "sack" only.
+        sack_recovery: Option<SackRecovery>;
+        /// Timestamps option (RFC 7323).
+        timestamps: Option<bool>;
+        /// Limited Transmit (RFC 3042).
+        limited_transmit: Option<bool>;
+        /// Whether SYN segments open the connection.
+        handshake: Option<bool>;
+        /// Whether FIN segments close the connection.
+        fin: Option<bool>;
+        /// Initial congestion window.
+        initial_window: Option<Window>;
+        /// Least retransmission timeout.
+        min_rto: Option<Duration>;
+        /// Greatest retransmission timeout, back-off included.
+        max_rto: Option<Duration>, POSITIVE;
+        /// Retransmission timeout before the first measurement.
+        initial_rto: Option<Duration>, POSITIVE;
+        /// Tick of the clock that measures round trips.
+        clock_granularity: Option<Duration>;
+        /// Duplicate acknowledgments that mean a loss.
+        dupack_threshold: Option<u32>, Limits::range(1, 255);
+        /// Whether the last segment of a transfer is filled up to a full one, as simulators do
+        /// that count in packets.
+        pad_segments: Option<bool>;
+    }
+}
+
+choice! {
+    /// How a TCP recovers losses.
+    pub enum Variant {
+        /// Reno: fast retransmit and fast recovery (RFC 5681).
+        Reno = "reno",
+        /// NewReno: partial acknowledgments continue the recovery (RFC 6582).
+        NewReno = "newreno",
+        /// Selective acknowledgments (RFC 2018).
+        Sack = "sack",
+    }
+}
+
+choice! {
+    /// Conventions that TCP defaults follow.
+    pub enum Profile {
+        /// The current standards.
+        Rfc = "rfc",
+        /// The simulator ns-2, as papers of its time used it.
+        Ns2 = "ns-2",
+    }
+}
+
+choice! {
+    /// SACK loss recovery.
+    pub enum SackRecovery {
+        /// As in the TCP agents of ns-2: "pipe" counted up and down.
+        Ns2 = "ns-2",
+        /// RFC 6675.
+        Rfc6675 = "rfc6675",
+    }
+}
+
+union! {
+    /// An application.
+    pub enum App {
+        /// One file, sent as fast as the transport can; needs tcp.
+        File(FileTransfer) = "file",
+        /// Web browsing: pages of several objects, requested one after the other; needs tcp.
+        Web(Web) = "web",
+        /// Packets at a constant rate in on periods, silence between them; needs udp.
+        OnOff(OnOff) = "on-off",
+    }
+}
+
+table! {
+    /// Parameters of a file transfer.
+    pub struct FileTransfer {
+        /// Size of the file.
+        size: Bytes, POSITIVE;
+    }
+}
+
+table! {
+    /// Parameters of web browsing.
+    pub struct Web {
+        /// Connections that the browser holds open at a time.
+        connections: u32 = "4", Limits::range(1, 64);
+        /// Whether the page itself is one of the objects drawn for it.
+        page_counts_itself: bool = "false";
+    }
+}
+
+table! {
+    /// Parameters of an on-off source.
+    pub struct OnOff {
+        /// Rate at which it sends while on, packet headers included.
+        rate: Rate, POSITIVE;
+        /// Duration of an on period.
+        on: DurationLaw, POSITIVE;
+        /// Duration of an off period.
+        off: DurationLaw;
+        /// Size of each packet, headers included.
+        packet: Bytes, PACKET;
+        /// How the simulator works through the packets; the results are the same.
+        replay: Replay = "lazy";
+    }
+}
+
+choice! {
+    /// How the simulator works through the packets of an on-off source.
+    pub enum Replay {
+        /// Only when somebody looks at the queue they share: fast.
+        Lazy = "lazy",
+        /// One event for each packet and hop.
+        PerPacket = "per-packet",
+    }
+}
+
+table! {
+    /// How often and how long to run.
+    pub struct Run {
+        /// Independent replications, each with its own random numbers.
+        replications: u32 = "30", Limits::range(1, 1_000_000);
+        /// Master seed of all random numbers.
+        seed: u64 = "1", Limits::range(0, i64::MAX as u64);
+        /// Simulated time at which a run stops; without it, when all file transfers are complete.
+        duration: Option<Duration>, POSITIVE;
+        /// Simulated time at which a run is given up that has not ended by itself.
+        max_time: Duration = "100000 s", POSITIVE;
+    }
+}
+table_field!(Run);

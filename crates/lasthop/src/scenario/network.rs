@@ -1,0 +1,244 @@
+//! Hosts and routes, and the checks that concern more than one key.
+
+use super::error::{ScenarioError, suggestion};
+use super::model::{App, Flow, Scenario, Tcp, Transport, Variant};
+use crate::units::Bytes;
+
+impl Scenario {
+    /// The hosts, in the order in which the links name them.
+    pub fn hosts(&self) -> Vec<&str> {
+        let mut hosts: Vec<&str> = Vec::new();
+        for host in self.links.iter().flat_map(|link| &link.between) {
+            if !hosts.contains(&host.as_str()) {
+                hosts.push(host);
+            }
+        }
+        hosts
+    }
+
+    /// The route with the fewest hops; among equals, at each hop from `from` on, the link that
+    /// stands first in the file. Each hop is the index of a link and whether it is crossed from its
+    /// first host to its second. Empty if there is none, or if `from` is `to`.
+    pub fn route(&self, from: &str, to: &str) -> Vec<(usize, bool)> {
+        // Breadth first from the far end gives every host its distance to it.
+        let hosts = self.hosts();
+        let index = |name: &str| hosts.iter().position(|host| *host == name);
+        let (Some(start), Some(end)) = (index(from), index(to)) else {
+            return Vec::new();
+        };
+        let ends: Vec<[usize; 2]> = self
+            .links
+            .iter()
+            .filter_map(|link| Some([index(&link.between[0])?, index(&link.between[1])?]))
+            .collect();
+        let mut distance = vec![usize::MAX; hosts.len()];
+        distance[end] = 0;
+        let mut reached = vec![end];
+        let mut next = 0;
+        while let Some(&host) = reached.get(next) {
+            next += 1;
+            for &[a, b] in &ends {
+                for (near, far) in [(a, b), (b, a)] {
+                    if near == host && distance[far] == usize::MAX {
+                        distance[far] = distance[host] + 1;
+                        reached.push(far);
+                    }
+                }
+            }
+        }
+        if distance[start] == usize::MAX {
+            return Vec::new();
+        }
+        let mut route = Vec::with_capacity(distance[start]);
+        let mut here = start;
+        while here != end {
+            let closer = |there: usize| distance[there] + 1 == distance[here];
+            let hop = ends.iter().enumerate().find_map(|(link, &[a, b])| {
+                if a == here && closer(b) {
+                    Some((link, true, b))
+                } else if b == here && closer(a) {
+                    Some((link, false, a))
+                } else {
+                    None
+                }
+            });
+            // A host at a finite distance has a neighbour that is closer by one.
+            let Some((link, forward, there)) = hop else {
+                return Vec::new();
+            };
+            route.push((link, forward));
+            here = there;
+        }
+        route
+    }
+
+    /// What no single key shows.
+    pub(super) fn check(&self) -> Result<(), ScenarioError> {
+        for flow in &self.flows {
+            self.check_flow(flow)?;
+        }
+        let run = &self.run;
+        let ends_by_itself = self.flows.iter().any(|flow| matches!(flow.app, App::File(_)));
+        match run.duration {
+            None if !ends_by_itself => Err(ScenarioError::new(
+                "run.duration",
+                "nothing (the key is missing), and no flow that ends by itself",
+                "a duration such as \"1000 s\", or a flow with app kind \"file\"",
+            )),
+            Some(duration) if duration > run.max_time => Err(ScenarioError::new(
+                "run.duration",
+                quoted(duration),
+                format!("a duration up to run.max_time, {}", quoted(run.max_time)),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_flow(&self, flow: &Flow) -> Result<(), ScenarioError> {
+        let path = |key: &str| format!("flow.{}.{key}", flow.name);
+        let hosts = self.hosts();
+        for (key, host) in [("from", &flow.from), ("to", &flow.to)] {
+            if !hosts.contains(&host.as_str()) {
+                return Err(ScenarioError::new(
+                    path(key),
+                    format!("{host:?}{}", suggestion(host, hosts.iter().copied())),
+                    format!("a host of a link: {}", hosts.join(", ")),
+                ));
+            }
+        }
+        if flow.from == flow.to {
+            return Err(ScenarioError::new(
+                path("to"),
+                format!("{:?}, which is also from", flow.to),
+                "a host other than from",
+            ));
+        }
+        let route = self.route(&flow.from, &flow.to);
+        if route.is_empty() {
+            let reachable: Vec<_> = hosts
+                .iter()
+                .filter(|host| !self.route(&flow.from, host).is_empty())
+                .copied()
+                .collect();
+            return Err(ScenarioError::new(
+                path("to"),
+                format!("{:?}, which no links connect with {:?}", flow.to, flow.from),
+                format!("a host that can be reached: {}", reachable.join(", ")),
+            ));
+        }
+        if let Some(end) = self.run.duration
+            && flow.start >= end
+        {
+            return Err(ScenarioError::new(
+                path("start"),
+                quoted(flow.start),
+                format!("a time before run.duration, {}", quoted(end)),
+            ));
+        }
+        if flow.start >= self.run.max_time {
+            return Err(ScenarioError::new(
+                path("start"),
+                quoted(flow.start),
+                format!("a time before run.max_time, {}", quoted(self.run.max_time)),
+            ));
+        }
+        match (&flow.transport, &flow.app) {
+            (Transport::Udp, App::File(_) | App::Web(_)) => Err(ScenarioError::new(
+                path("app.kind"),
+                format!("{:?} over udp", flow.app.kind()),
+                "\"on-off\" over udp; \"file\" and \"web\" need transport kind \"tcp\"",
+            )),
+            (Transport::Tcp(_), App::OnOff(_)) => Err(ScenarioError::new(
+                path("app.kind"),
+                "\"on-off\" over tcp",
+                "\"file\" or \"web\" over tcp; \"on-off\" needs transport kind \"udp\"",
+            )),
+            (Transport::Tcp(tcp), _) => {
+                check_tcp(tcp, &path("transport"))?;
+                // The profile may add more than the keys given say; the simulator's builder,
+                // which resolves it, checks again.
+                let header = tcp.header.map_or(0, Bytes::get);
+                let (key, segment) = match tcp.segment {
+                    Some(segment) => ("transport.segment", segment.get()),
+                    None => ("transport.header", 0),
+                };
+                self.check_size(&route, &path(key), segment + header)?;
+                let back = self.route(&flow.to, &flow.from);
+                let ack = tcp.ack_size.map_or(0, Bytes::get);
+                self.check_size(&back, &path("transport.ack_size"), ack)
+            }
+            (Transport::Udp, App::OnOff(on_off)) => {
+                self.check_size(&route, &path("app.packet"), on_off.packet.get())
+            }
+        }
+    }
+
+    /// No link on the route may be too narrow for a packet of this many bytes.
+    fn check_size(
+        &self,
+        route: &[(usize, bool)],
+        path: &str,
+        bytes: u64,
+    ) -> Result<(), ScenarioError> {
+        for &(index, _) in route {
+            let link = &self.links[index];
+            if let Some(most) = link.max_payload
+                && bytes > most.get()
+            {
+                return Err(ScenarioError::new(
+                    path,
+                    format!("packets of {}", Bytes::new(bytes)),
+                    format!(
+                        "packets, headers included, up to link.{}.max_payload, {most}; there is \
+                         no fragmentation",
+                        link.name
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
+    let error = |key: &str, found: String, allowed: String| {
+        Err(ScenarioError::new(format!("{path}.{key}"), found, allowed))
+    };
+    if let Some(recovery) = tcp.sack_recovery
+        && tcp.variant != Variant::Sack
+    {
+        return error(
+            "sack_recovery",
+            format!("{:?} with variant {:?}", recovery.word(), tcp.variant.word()),
+            "only with variant \"sack\"".to_owned(),
+        );
+    }
+    if let (Some(min), Some(max)) = (tcp.min_rto, tcp.max_rto)
+        && min > max
+    {
+        return error("min_rto", quoted(min), format!("a duration up to max_rto, {}", quoted(max)));
+    }
+    if let (Some(initial), Some(max)) = (tcp.initial_rto, tcp.max_rto)
+        && initial > max
+    {
+        return error(
+            "initial_rto",
+            quoted(initial),
+            format!("a duration up to max_rto, {}", quoted(max)),
+        );
+    }
+    let total = tcp.segment.map_or(0, Bytes::get) + tcp.header.map_or(0, Bytes::get);
+    if total > 65_535 {
+        return error(
+            "segment",
+            format!("packets of {}", Bytes::new(total)),
+            "segment and header together up to 65.535 kB".to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// A quantity as the scenario would write it.
+fn quoted(quantity: impl std::fmt::Display) -> String {
+    format!("\"{quantity}\"")
+}

@@ -1,0 +1,493 @@
+//! Values of keys: quantities with their units, and the words that may stand in their place.
+
+use super::error::ScenarioError;
+use super::keys::{Field, Limits, NAME_ALLOWED, Node, Read, Shape, is_name};
+use crate::rng::DurationLaw;
+use crate::units::{Bytes, Duration, Probability, Rate};
+use serde_json::Value;
+use std::fmt;
+use std::str::FromStr;
+
+pub(super) const PROBABILITY_ALLOWED: &str =
+    "a probability such as \"2.5 %\" or 0.025, from 0 to 1";
+pub(super) const MEAN_ALLOWED: &str = "a number such as 3.5, at least 1";
+pub(super) const PAIR_ALLOWED: &str =
+    "a list of two different host names such as [\"ap\", \"client\"]";
+pub(super) const SWEEP_ALLOWED: &str = "a table of dotted keys, each with a list of values such as \
+     \"link.wireless.delay\" = [\"1 ms\", \"50 ms\"]";
+const TEXT_ALLOWED: &str = "text that is not empty";
+const DURATION_ALLOWED: &str =
+    "a duration such as \"50 ms\" (units ns, us, ms, s, min, h; whole nanoseconds)";
+const BYTES_ALLOWED: &str =
+    "a size such as \"250 B\" (units B, kB, MB, GB, KiB, MiB, GiB; whole bytes)";
+
+/// The longest duration a scenario may name, about 31 years: sums of a few stay far from the end
+/// of the 64-bit nanosecond clock.
+const LONGEST: Duration = Duration::from_secs(1_000_000_000);
+
+/// Regular expression of a number with one of some units; `scaled` in `units.rs` reads it.
+macro_rules! number_with {
+    ($units:literal) => {
+        concat!("^\\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(", $units, ")\\s*$")
+    };
+}
+/// Where a word or a counted thing may stand in place of a quantity.
+macro_rules! number_or {
+    ($units:literal, $other:literal) => {
+        concat!("^\\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(", $units, ")\\s*$|^", $other, "$")
+    };
+}
+fn print_duration(nanos: u64) -> String {
+    Duration::from_nanos(nanos).to_string()
+}
+
+fn print_bytes(bytes: u64) -> String {
+    Bytes::new(bytes).to_string()
+}
+
+/// Reads text in a form of its own, or says what is allowed.
+fn parse<T: FromStr>(node: &Node<'_>, allowed: &str) -> Read<T> {
+    node.text(allowed)?.parse().map_err(|_| node.wrong(allowed))
+}
+
+fn within<T>(
+    node: &Node<'_>,
+    value: T,
+    base_units: u64,
+    limits: Limits,
+    allowed: &str,
+    print: fn(u64) -> String,
+) -> Read<T> {
+    if limits.contains(base_units) {
+        Ok(value)
+    } else {
+        Err(node.wrong(format!("{allowed}{}", limits.text(print))))
+    }
+}
+
+impl Field for String {
+    const SHAPE: Shape = Shape::Text;
+    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+        let text = node.text(TEXT_ALLOWED)?;
+        if text.trim().is_empty() { Err(node.wrong(TEXT_ALLOWED)) } else { Ok(text.to_owned()) }
+    }
+    fn write(&self) -> Value {
+        self.as_str().into()
+    }
+}
+
+impl Field for bool {
+    const SHAPE: Shape = Shape::Bool;
+    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+        node.value.as_bool().ok_or_else(|| node.wrong("true or false"))
+    }
+    fn write(&self) -> Value {
+        (*self).into()
+    }
+}
+
+impl Field for u64 {
+    const SHAPE: Shape = Shape::Integer;
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        let value = node.value.as_u64().filter(|value| limits.contains(*value));
+        value.ok_or_else(|| {
+            node.wrong(format!("a whole number{}", limits.text(|number| number.to_string())))
+        })
+    }
+    fn write(&self) -> Value {
+        (*self).into()
+    }
+}
+
+impl Field for u32 {
+    const SHAPE: Shape = Shape::Integer;
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        let limits = Limits::range(limits.min, limits.max.min(u64::from(u32::MAX)));
+        // The limit just set makes the conversion exact.
+        u64::read(node, limits).map(|value| value as u32)
+    }
+    fn write(&self) -> Value {
+        (*self).into()
+    }
+}
+
+impl Field for Duration {
+    const SHAPE: Shape = Shape::Quantity {
+        what: "duration",
+        allowed: DURATION_ALLOWED,
+        pattern: number_with!("ns|us|µs|ms|s|min|h"),
+        print: print_duration,
+    };
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        let allowed = format!("{DURATION_ALLOWED}{}", limits.text(print_duration));
+        let value: Duration = parse(node, &allowed)?;
+        if value > LONGEST {
+            return Err(node.wrong(format!("{DURATION_ALLOWED}, at most {LONGEST}")));
+        }
+        within(node, value, value.as_nanos(), limits, DURATION_ALLOWED, print_duration)
+    }
+    fn write(&self) -> Value {
+        self.to_string().into()
+    }
+}
+
+impl Field for Rate {
+    const SHAPE: Shape = Shape::Quantity {
+        what: "rate",
+        allowed: "a rate such as \"64 kbps\" (units bps, kbps, Mbps, Gbps; whole bits per second)",
+        pattern: number_with!("bps|kbps|Mbps|Gbps"),
+        print: |bps| Rate::from_bps(bps).to_string(),
+    };
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        let Shape::Quantity { allowed, print, .. } = Self::SHAPE else {
+            unreachable!("set above");
+        };
+        let value: Rate = parse(node, &format!("{allowed}{}", limits.text(print)))?;
+        within(node, value, value.as_bps(), limits, allowed, print)
+    }
+    fn write(&self) -> Value {
+        self.to_string().into()
+    }
+}
+
+impl Field for Bytes {
+    const SHAPE: Shape = Shape::Quantity {
+        what: "size",
+        allowed: BYTES_ALLOWED,
+        pattern: number_with!("B|kB|MB|GB|KiB|MiB|GiB"),
+        print: print_bytes,
+    };
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        let value: Bytes = parse(node, &format!("{BYTES_ALLOWED}{}", limits.text(print_bytes)))?;
+        within(node, value, value.get(), limits, BYTES_ALLOWED, print_bytes)
+    }
+    fn write(&self) -> Value {
+        self.to_string().into()
+    }
+}
+
+impl Field for Probability {
+    const SHAPE: Shape = Shape::Probability;
+    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+        let value = match node.value {
+            Value::Number(number) => number.as_f64().and_then(Probability::new),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        };
+        value.ok_or_else(|| node.wrong(PROBABILITY_ALLOWED))
+    }
+    fn write(&self) -> Value {
+        // A number keeps every bit; the printed per cent would not.
+        serde_json::Number::from_f64(self.get()).map_or(Value::Null, Value::Number)
+    }
+}
+
+/// A mean number of things of which there is at least one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Mean(pub f64);
+
+impl Field for Mean {
+    const SHAPE: Shape = Shape::Mean;
+    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+        let value = node.value.as_f64().filter(|mean| *mean >= 1.0);
+        value.map(Mean).ok_or_else(|| node.wrong(MEAN_ALLOWED))
+    }
+    fn write(&self) -> Value {
+        serde_json::Number::from_f64(self.0).map_or(Value::Null, Value::Number)
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    const SHAPE: Shape = T::SHAPE;
+    const OPTIONAL: bool = true;
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        T::read(node, limits).map(Some)
+    }
+    fn write(&self) -> Value {
+        self.as_ref().map_or(Value::Null, T::write)
+    }
+    fn absent(_: &Node<'_>) -> Option<Self> {
+        Some(None)
+    }
+}
+
+impl Field for [String; 2] {
+    const SHAPE: Shape = Shape::HostPair;
+    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+        let Some([first, second]) = node.value.as_array().map(Vec::as_slice) else {
+            return Err(node.wrong(PAIR_ALLOWED));
+        };
+        let name = |value: &Value| match value.as_str() {
+            Some(text) if is_name(text) => Ok(text.to_owned()),
+            _ => Err(node.wrong(format!("{PAIR_ALLOWED}; each {NAME_ALLOWED}"))),
+        };
+        let pair = [name(first)?, name(second)?];
+        if pair[0] == pair[1] { Err(node.wrong(PAIR_ALLOWED)) } else { Ok(pair) }
+    }
+    fn write(&self) -> Value {
+        self.as_slice().into()
+    }
+}
+
+/// Splits a whole number from the word after it, as in "50 packets".
+fn counted(text: &str, one: &str, many: &str) -> Option<u32> {
+    let text = text.trim();
+    let split = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, word) = text.split_at(split);
+    let word = word.trim_start();
+    (word == one || word == many).then_some(())?;
+    number.parse().ok()
+}
+
+fn print_counted(f: &mut fmt::Formatter<'_>, count: u32, word: &str) -> fmt::Result {
+    write!(f, "{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Gives a type the reader and printer that its `FromStr` and `Display` define.
+macro_rules! worded {
+    ($name:ident, $what:literal, $allowed:literal, $pattern:expr) => {
+        impl Field for $name {
+            const SHAPE: Shape = Shape::Quantity {
+                what: $what,
+                allowed: $allowed,
+                pattern: $pattern,
+                print: |number| number.to_string(),
+            };
+            fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+                parse(node, $allowed)
+            }
+            fn write(&self) -> Value {
+                self.to_string().into()
+            }
+        }
+    };
+}
+
+/// How much an interface queue holds. Written `"50 packets"` or `"64 kB"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// So many packets, at least one, the one in transmission among them.
+    Packets(u32),
+    /// So many bytes, at least one, those in transmission among them.
+    Bytes(Bytes),
+}
+
+impl FromStr for QueueLimit {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if let Some(count) = counted(text, "packet", "packets") {
+            return if count > 0 { Ok(QueueLimit::Packets(count)) } else { Err(()) };
+        }
+        let bytes: Bytes = text.parse().map_err(|_| ())?;
+        if bytes.get() > 0 { Ok(QueueLimit::Bytes(bytes)) } else { Err(()) }
+    }
+}
+
+impl fmt::Display for QueueLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QueueLimit::Packets(count) => print_counted(f, *count, "packet"),
+            QueueLimit::Bytes(bytes) => bytes.fmt(f),
+        }
+    }
+}
+
+worded!(
+    QueueLimit,
+    "packets or size",
+    "a queue length such as \"50 packets\" or \"64 kB\", more than zero",
+    number_or!("B|kB|MB|GB|KiB|MiB|GiB", "\\s*[0-9]+\\s*packets?\\s*")
+);
+
+/// A window of TCP. Written `"20 segments"` or `"64 kB"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// So many full segments, at least one.
+    Segments(u32),
+    /// So many payload bytes, at least one.
+    Bytes(Bytes),
+}
+
+impl FromStr for Window {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if let Some(count) = counted(text, "segment", "segments") {
+            return if count > 0 { Ok(Window::Segments(count)) } else { Err(()) };
+        }
+        let bytes: Bytes = text.parse().map_err(|_| ())?;
+        if bytes.get() > 0 { Ok(Window::Bytes(bytes)) } else { Err(()) }
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Window::Segments(count) => print_counted(f, *count, "segment"),
+            Window::Bytes(bytes) => bytes.fmt(f),
+        }
+    }
+}
+
+worded!(
+    Window,
+    "segments or size",
+    "a window such as \"20 segments\" or \"64 kB\", more than zero",
+    number_or!("B|kB|MB|GB|KiB|MiB|GiB", "\\s*[0-9]+\\s*segments?\\s*")
+);
+
+/// A duration that the clock can bear.
+fn bounded(text: &str) -> Result<Duration, ()> {
+    text.parse().ok().filter(|duration| *duration <= LONGEST).ok_or(())
+}
+
+impl FromStr for DurationLaw {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text.trim_start().strip_prefix("exp ") {
+            None => bounded(text).map(DurationLaw::Constant),
+            Some(mean) => match bounded(mean)? {
+                Duration::ZERO => Err(()),
+                mean => Ok(DurationLaw::Exponential(mean)),
+            },
+        }
+    }
+}
+
+impl fmt::Display for DurationLaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DurationLaw::Constant(duration) => duration.fmt(f),
+            DurationLaw::Exponential(mean) => write!(f, "exp {mean}"),
+        }
+    }
+}
+
+const LAW_ALLOWED: &str = "a duration such as \"1 s\", or \"exp 1 s\" for an exponential law with \
+     that mean (units ns, us, ms, s, min, h)";
+
+impl Field for DurationLaw {
+    const SHAPE: Shape = Shape::Quantity {
+        what: "duration law",
+        allowed: LAW_ALLOWED,
+        pattern: "^\\s*(exp )?\\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(ns|us|µs|ms|s|min|h)\\s*$",
+        print: print_duration,
+    };
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        let value: DurationLaw = parse(node, LAW_ALLOWED)?;
+        within(node, value, value.mean().as_nanos(), limits, LAW_ALLOWED, print_duration)
+    }
+    fn write(&self) -> Value {
+        self.to_string().into()
+    }
+}
+
+/// A retransmission timeout of a link. Written `"auto"` or as a duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkTimeout {
+    /// Derived from the link: 1.5 times the time a full frame needs to get there and its
+    /// acknowledgment to get back.
+    Auto,
+    /// So long, more than zero.
+    After(Duration),
+}
+
+impl FromStr for LinkTimeout {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if text == "auto" {
+            return Ok(LinkTimeout::Auto);
+        }
+        match bounded(text)? {
+            Duration::ZERO => Err(()),
+            duration => Ok(LinkTimeout::After(duration)),
+        }
+    }
+}
+
+impl fmt::Display for LinkTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkTimeout::Auto => f.write_str("auto"),
+            LinkTimeout::After(duration) => duration.fmt(f),
+        }
+    }
+}
+
+worded!(
+    LinkTimeout,
+    "duration or auto",
+    "\"auto\", or a duration such as \"250 ms\" (units ns, us, ms, s, min, h), more than zero",
+    number_or!("ns|us|µs|ms|s|min|h", "auto")
+);
+
+/// Whether a TCP receiver delays its acknowledgments. Written `"off"` or as a duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DelayedAck {
+    /// Each segment is acknowledged at once.
+    Off,
+    /// Every second segment is acknowledged, and none later than after this long, more than zero.
+    After(Duration),
+}
+
+impl FromStr for DelayedAck {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if text == "off" {
+            return Ok(DelayedAck::Off);
+        }
+        match bounded(text)? {
+            Duration::ZERO => Err(()),
+            duration => Ok(DelayedAck::After(duration)),
+        }
+    }
+}
+
+impl fmt::Display for DelayedAck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DelayedAck::Off => f.write_str("off"),
+            DelayedAck::After(duration) => duration.fmt(f),
+        }
+    }
+}
+
+worded!(
+    DelayedAck,
+    "duration or off",
+    "\"off\", or a duration such as \"100 ms\" (units ns, us, ms, s, min, h), more than zero",
+    number_or!("ns|us|µs|ms|s|min|h", "off")
+);
+
+/// The sweep as the document gives it; `Document` reads what it holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sweep(pub Vec<(String, Vec<Value>)>);
+
+impl Field for Sweep {
+    const SHAPE: Shape = Shape::Sweep;
+    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+        let mut keys = Vec::new();
+        for (key, value) in node.object(SWEEP_ALLOWED)? {
+            let child = node.child(key, value);
+            let allowed = "a list of at least one value";
+            match value {
+                Value::Array(values) if !values.is_empty() => {
+                    keys.push((key.clone(), values.clone()));
+                }
+                Value::Object(_) if is_name(key) => {
+                    // `link.a.rate = […]` without quotes is a table `link` in TOML.
+                    return Err(ScenarioError::new(
+                        node.path.clone(),
+                        format!("a table {key:?}"),
+                        format!("{SWEEP_ALLOWED}; the dotted key in quotes"),
+                    ));
+                }
+                _ => return Err(child.wrong(allowed)),
+            }
+        }
+        Ok(Sweep(keys))
+    }
+    fn write(&self) -> Value {
+        let keys = self.0.iter().map(|(key, values)| (key.clone(), values.clone().into()));
+        Value::Object(keys.collect())
+    }
+}

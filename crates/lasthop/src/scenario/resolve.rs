@@ -1,0 +1,308 @@
+//! From the keys of a document to the resolved model, where the two differ.
+
+use super::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name};
+use super::model::{
+    Direction, Errors, Flow, FlowKeys, GilbertElliott, GilbertElliottKeys, Link, LinkKeys,
+    Protocol, Reverse, Scenario, ScenarioKeys, Trace, TraceKeys,
+};
+use super::quantity::Sweep;
+use crate::units::{Bytes, Probability};
+use serde_json::{Map, Value};
+
+/// Frame header of the ARQ protocols: sequence number and acknowledgment, a byte each.
+const ARQ_HEADER: Bytes = Bytes::new(2);
+
+/// Reads a table of named tables.
+fn read_map<T: Table>(node: &Node<'_>) -> Read<Vec<T>> {
+    let what = node.name();
+    let allowed = format!("at least one table [{what}.NAME]");
+    let tables = node.object(&allowed)?;
+    if tables.is_empty() {
+        return Err(node.wrong(allowed));
+    }
+    let mut items = Vec::with_capacity(tables.len());
+    for (name, value) in tables {
+        if !is_name(name) {
+            return Err(node.error(format!("the name {name:?}"), NAME_ALLOWED));
+        }
+        let child = node.child(name, value);
+        child.only(T::KEYS, false)?;
+        items.push(T::read(&child)?);
+    }
+    Ok(items)
+}
+
+impl Field for Vec<Link> {
+    const SHAPE: Shape = Shape::Map(LinkKeys::KEYS);
+    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+        read_map(node)
+    }
+    fn write(&self) -> Value {
+        Value::Object(self.iter().map(|link| (link.name.clone(), link.write().into())).collect())
+    }
+}
+
+impl Field for Vec<Flow> {
+    const SHAPE: Shape = Shape::Map(FlowKeys::KEYS);
+    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+        read_map(node)
+    }
+    fn write(&self) -> Value {
+        Value::Object(self.iter().map(|flow| (flow.name.clone(), flow.write().into())).collect())
+    }
+}
+
+impl Table for Link {
+    const KEYS: &'static [Key] = LinkKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let keys = LinkKeys::read(node)?;
+        let header = keys.header.unwrap_or(match keys.protocol {
+            Protocol::Raw => Bytes::new(0),
+            Protocol::GoBackN(_) | Protocol::SelectiveRepeat(_) => ARQ_HEADER,
+        });
+        let forward = Direction {
+            rate: keys.rate,
+            delay: keys.delay,
+            queue: keys.queue,
+            errors: keys.errors,
+        };
+        let reverse = match keys.reverse {
+            None => forward.clone(),
+            Some(different) => Direction {
+                rate: different.rate.unwrap_or(forward.rate),
+                delay: different.delay.unwrap_or(forward.delay),
+                queue: different.queue.unwrap_or(forward.queue),
+                errors: different.errors.unwrap_or_else(|| forward.errors.clone()),
+            },
+        };
+        Ok(Link {
+            name: node.name().to_owned(),
+            between: keys.between,
+            forward,
+            reverse,
+            protocol: keys.protocol,
+            header,
+            max_payload: keys.max_payload,
+        })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        let different = Reverse {
+            rate: (self.reverse.rate != self.forward.rate).then_some(self.reverse.rate),
+            delay: (self.reverse.delay != self.forward.delay).then_some(self.reverse.delay),
+            queue: (self.reverse.queue != self.forward.queue).then_some(self.reverse.queue),
+            errors: (self.reverse.errors != self.forward.errors)
+                .then(|| self.reverse.errors.clone()),
+        };
+        let keys = LinkKeys {
+            between: self.between.clone(),
+            rate: self.forward.rate,
+            delay: self.forward.delay,
+            queue: self.forward.queue,
+            header: Some(self.header),
+            max_payload: self.max_payload,
+            protocol: self.protocol.clone(),
+            errors: self.forward.errors.clone(),
+            reverse: (self.forward != self.reverse).then_some(different),
+        };
+        keys.write()
+    }
+}
+
+impl Table for Flow {
+    const KEYS: &'static [Key] = FlowKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let FlowKeys { from, to, start, transport, app } = FlowKeys::read(node)?;
+        Ok(Flow { name: node.name().to_owned(), from, to, start, transport, app })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        let Flow { name: _, from, to, start, transport, app } = self.clone();
+        FlowKeys { from, to, start, transport, app }.write()
+    }
+}
+
+impl Table for Scenario {
+    const KEYS: &'static [Key] = ScenarioKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let ScenarioKeys { name, description, link: links, flow: flows, sweep: _, run } =
+            ScenarioKeys::read(node)?;
+        Ok(Scenario { name, description, links, flows, run })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        let Scenario { name, description, links: link, flows: flow, run } = self.clone();
+        let keys = ScenarioKeys { name, description, link, flow, sweep: Sweep::default(), run };
+        let mut map = keys.write();
+        map.shift_remove("sweep");
+        map
+    }
+}
+
+impl Table for GilbertElliott {
+    const KEYS: &'static [Key] = GilbertElliottKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        const PAIRS: &str = "either p_good_to_bad and p_bad_to_good, or mean_loss and mean_burst";
+        let keys = GilbertElliottKeys::read(node)?;
+        let steps = keys.p_good_to_bad.is_some() || keys.p_bad_to_good.is_some();
+        let means = keys.mean_loss.is_some() || keys.mean_burst.is_some();
+        if steps == means {
+            let found = if means { "keys of both forms" } else { "neither" };
+            return Err(node.error(found, PAIRS));
+        }
+        let missing = |key: &str| node.key_error(key, "nothing (the key is missing)", PAIRS);
+        let zero = Probability::default();
+        // A frame is certainly lost in the bad state unless told otherwise.
+        let one = Probability::new(1.0).unwrap_or_default();
+        if steps {
+            return Ok(GilbertElliott {
+                p_good_to_bad: keys.p_good_to_bad.ok_or_else(|| missing("p_good_to_bad"))?,
+                p_bad_to_good: keys.p_bad_to_good.ok_or_else(|| missing("p_bad_to_good"))?,
+                loss_good: keys.loss_good.unwrap_or(zero),
+                loss_bad: keys.loss_bad.unwrap_or(one),
+            });
+        }
+        for (key, value) in [("loss_good", keys.loss_good), ("loss_bad", keys.loss_bad)] {
+            if let Some(value) = value {
+                let allowed = "only with p_good_to_bad and p_bad_to_good";
+                return Err(node.key_error(key, value.to_string(), allowed));
+            }
+        }
+        let loss = keys.mean_loss.ok_or_else(|| missing("mean_loss"))?;
+        let burst = keys.mean_burst.ok_or_else(|| missing("mean_burst"))?.0;
+        if loss.get() >= 1.0 {
+            let allowed = "a probability below 1, such as \"2.5 %\"";
+            return Err(node.key_error("mean_loss", loss.to_string(), allowed));
+        }
+        // The share of bad steps is p / (p + r); a burst lasts 1 / r steps in the mean.
+        let p = loss.get() / ((1.0 - loss.get()) * burst);
+        let feasible = Probability::new(p).zip(Probability::new(1.0 / burst));
+        let Some((p_good_to_bad, p_bad_to_good)) = feasible else {
+            let least = loss.get() / (1.0 - loss.get());
+            return Err(node.key_error(
+                "mean_burst",
+                burst.to_string(),
+                format!(
+                    "at least {least:.6} where mean_loss is {loss}: mean_loss / ((1 - mean_loss) \
+                     * mean_burst) may not be above 1"
+                ),
+            ));
+        };
+        Ok(GilbertElliott { p_good_to_bad, p_bad_to_good, loss_good: zero, loss_bad: one })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        let keys = GilbertElliottKeys {
+            p_good_to_bad: Some(self.p_good_to_bad),
+            p_bad_to_good: Some(self.p_bad_to_good),
+            loss_good: Some(self.loss_good),
+            loss_bad: Some(self.loss_bad),
+            mean_loss: None,
+            mean_burst: None,
+        };
+        keys.write()
+    }
+}
+
+impl Table for Trace {
+    const KEYS: &'static [Key] = TraceKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let keys = TraceKeys::read(node)?;
+        let path = node.base_dir.join(&keys.file);
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            node.key_error(
+                "file",
+                format!("{:?}, which cannot be read ({error})", keys.file),
+                format!("a text file, relative to {}", node.base_dir.display()),
+            )
+        })?;
+        let lost = parse_trace(&text, keys.column.as_deref()).map_err(|error| {
+            let (key, found, allowed) = match error {
+                TraceError::Column(names) => {
+                    let found = format!("{:?}", keys.column.as_deref().unwrap_or_default());
+                    ("column", found, format!("one of the file's columns: {names}"))
+                }
+                TraceError::Line(line, text) => {
+                    let found = format!("{text:?} in line {line} of {:?}", keys.file);
+                    ("file", found, "1 for a lost frame, 0 for a received one".to_owned())
+                }
+                TraceError::Empty => {
+                    let found = format!("no frame in {:?}", keys.file);
+                    ("file", found, "one line a frame: 1 for lost, 0 for received".to_owned())
+                }
+            };
+            node.key_error(key, found, allowed)
+        })?;
+        Ok(Trace { file: keys.file.into(), column: keys.column, at_end: keys.at_end, lost })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        let keys = TraceKeys {
+            file: self.file.to_string_lossy().into_owned(),
+            column: self.column.clone(),
+            at_end: self.at_end,
+        };
+        keys.write()
+    }
+}
+
+enum TraceError {
+    /// No such column; the file's columns.
+    Column(String),
+    /// Line number from 1 and what stands there.
+    Line(usize, String),
+    Empty,
+}
+
+/// One `0` or `1` a line; with a column name, comma-separated below a line of names.
+fn parse_trace(text: &str, column: Option<&str>) -> Result<Vec<bool>, TraceError> {
+    let mut lines = (1..)
+        .zip(text.lines())
+        .map(|(number, line)| (number, line.trim()))
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let index =
+        match column {
+            None => None,
+            Some(column) => {
+                let names: Vec<_> = lines
+                    .next()
+                    .map(|(_, line)| line.split(',').map(str::trim).collect())
+                    .unwrap_or_default();
+                let index = names.iter().position(|name| *name == column);
+                Some(index.ok_or_else(|| {
+                    TraceError::Column(names.join(", ").chars().take(200).collect())
+                })?)
+            }
+        };
+    let mut lost = Vec::new();
+    for (number, line) in lines {
+        let entry = match index {
+            None => Some(line),
+            Some(index) => line.split(',').nth(index).map(str::trim),
+        };
+        match entry {
+            Some("0") => lost.push(false),
+            Some("1") => lost.push(true),
+            _ => {
+                let shown = entry.unwrap_or(line).chars().take(40).collect();
+                return Err(TraceError::Line(number, shown));
+            }
+        }
+    }
+    if lost.is_empty() { Err(TraceError::Empty) } else { Ok(lost) }
+}
+
+impl Errors {
+    /// The recording, if the errors come from one.
+    pub(super) fn trace(&self) -> Option<&Trace> {
+        match self {
+            Errors::Trace(trace) => Some(trace),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What the descriptions in `model.rs` become besides a reader: a JSON Schema for editors and the
+//! reference page.
+
+use super::keys::{Key, Shape, Table, Variant, allowed, default_value};
+use super::model::ScenarioKeys;
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+const NAME_PATTERN: &str = "^[A-Za-z0-9_-]+$";
+
+/// The JSON Schema (draft 2020-12) of a scenario document. It says what a single key may hold; what
+/// several keys must have in common (reachable hosts, an end of the run) only the reader checks.
+pub fn schema() -> Value {
+    let mut schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Lasthop scenario",
+        "description": "A lossy network, its traffic and how often to run it.",
+    });
+    if let (Some(schema), Value::Object(top)) =
+        (schema.as_object_mut(), table_schema(ScenarioKeys::KEYS, None))
+    {
+        schema.extend(top);
+    }
+    schema
+}
+
+fn table_schema(keys: &[Key], variant: Option<&Variant>) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    if let Some(variant) = variant {
+        properties.insert("kind".to_owned(), json!({ "const": variant.kind }));
+        required.push("kind");
+    }
+    for key in keys {
+        properties.insert(key.name.to_owned(), key_schema(key));
+        if is_required(key) {
+            required.push(key.name);
+        }
+    }
+    let mut schema = json!({
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": false,
+    });
+    if let Some(variant) = variant {
+        schema["title"] = variant.kind.into();
+        schema["description"] = variant.about.trim().into();
+    }
+    if !required.is_empty() {
+        schema["required"] = required.into();
+    }
+    schema
+}
+
+fn key_schema(key: &Key) -> Value {
+    let mut schema = match &key.shape {
+        Shape::Text => json!({ "type": "string", "pattern": "\\S" }),
+        Shape::Quantity { pattern, .. } => json!({ "type": "string", "pattern": pattern }),
+        Shape::Probability => json!({ "anyOf": [
+            { "type": "number", "minimum": 0, "maximum": 1 },
+            { "type": "string", "pattern": "^\\s*[0-9.]+([eE][+-]?[0-9]+)?\\s*%?\\s*$" },
+        ] }),
+        Shape::Mean => json!({ "type": "number", "minimum": 1 }),
+        Shape::Bool => json!({ "type": "boolean" }),
+        Shape::Integer => {
+            let mut schema = json!({ "type": "integer", "minimum": key.limits.min });
+            if key.limits.max != u64::MAX {
+                schema["maximum"] = key.limits.max.into();
+            }
+            schema
+        }
+        Shape::HostPair => json!({
+            "type": "array",
+            "items": { "type": "string", "pattern": NAME_PATTERN },
+            "minItems": 2,
+            "maxItems": 2,
+            "uniqueItems": true,
+        }),
+        Shape::Choice(words) => {
+            json!({ "enum": words.iter().map(|(word, _)| *word).collect::<Vec<_>>() })
+        }
+        Shape::Table(keys) => table_schema(keys, None),
+        Shape::Union(variants) => {
+            json!({ "oneOf": variants.iter().map(variant_schema).collect::<Vec<_>>() })
+        }
+        Shape::Map(keys) => json!({
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": { "pattern": NAME_PATTERN },
+            "additionalProperties": table_schema(keys, None),
+        }),
+        Shape::Sweep => json!({
+            "type": "object",
+            "propertyNames": {
+                "pattern": "^(link|flow|run)(\\.[A-Za-z0-9_-]+)+$"
+            },
+            "additionalProperties": { "type": "array", "minItems": 1, "uniqueItems": true },
+        }),
+    };
+    let about = key.about.trim();
+    schema["description"] = match &key.shape {
+        Shape::Quantity { .. } | Shape::Probability | Shape::Mean => {
+            format!("{about} Allowed: {}.", allowed(key)).into()
+        }
+        Shape::Choice(words) => {
+            let list =
+                words.iter().map(|(word, meaning)| format!("\"{word}\": {}", meaning.trim()));
+            format!("{about} {}", list.collect::<Vec<_>>().join(" ")).into()
+        }
+        _ => about.into(),
+    };
+    if let Some(text) = key.default {
+        schema["default"] = default_value(&key.shape, text);
+    }
+    schema
+}
+
+fn variant_schema(variant: &Variant) -> Value {
+    table_schema(variant.keys, Some(variant))
+}
+
+fn is_required(key: &Key) -> bool {
+    key.default.is_none() && !key.optional
+}
+
+/// The reference of all scenario keys as a page of Markdown: a table for each section with key,
+/// type, default and meaning.
+pub fn reference_markdown() -> String {
+    let mut page = Page { text: String::from(REFERENCE_HEAD), unions: Vec::new() };
+    page.section("The top level", "", ScenarioKeys::KEYS);
+    page.text
+}
+
+const REFERENCE_HEAD: &str = "\
+# Scenario reference
+
+A scenario is a TOML file, or the same tree as Python objects. Quantities are text with a unit;
+probabilities are numbers or text with a per-cent sign. A key marked *required* has no default; a
+key without a default that is not required is described with what its absence means. Names of links,
+flows and hosts are made of letters, digits, `-` and `_`.
+
+This page is generated from the model that reads scenarios.
+";
+
+struct Page {
+    text: String,
+    /// The unions already described, by their kinds.
+    unions: Vec<Vec<&'static str>>,
+}
+
+impl Page {
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    fn section(&mut self, title: &str, path: &str, keys: &'static [Key]) {
+        self.line(format_args!("\n## {title}\n"));
+        self.table(keys);
+        self.below(path, keys);
+    }
+
+    fn table(&mut self, keys: &[Key]) {
+        self.line(format_args!("| key | type | default | meaning |"));
+        self.line(format_args!("|---|---|---|---|"));
+        for key in keys {
+            let default = match (key.default, &key.shape) {
+                (Some("{}"), _) | (None, _) if !is_required(key) => "–".to_owned(),
+                (Some(text), Shape::Union(_)) => format!("`{{ kind = \"{text}\" }}`"),
+                (Some(text), Shape::Integer | Shape::Bool) => format!("`{text}`"),
+                (Some(text), _) => format!("`\"{text}\"`"),
+                (None, _) => "*required*".to_owned(),
+            };
+            let (name, about) = (key.name, key.about.trim());
+            self.line(format_args!("| `{name}` | {} | {default} | {about} |", kind(key)));
+        }
+    }
+
+    /// The sections of the keys that hold tables, and the words of those that hold words.
+    fn below(&mut self, path: &str, keys: &'static [Key]) {
+        let dotted = |key: &Key| {
+            if path.is_empty() { key.name.into() } else { format!("{path}.{}", key.name) }
+        };
+        for key in keys {
+            if let Shape::Choice(words) = key.shape {
+                self.line(format_args!("\n`{}` is one of:\n", key.name));
+                for (word, meaning) in words {
+                    self.line(format_args!("- `\"{word}\"`: {}", meaning.trim()));
+                }
+            }
+        }
+        for key in keys {
+            let path: String = dotted(key);
+            match key.shape {
+                Shape::Table(keys) => self.section(&format!("`[{path}]`"), &path, keys),
+                Shape::Map(keys) => {
+                    let path = format!("{path}.NAME");
+                    self.section(&format!("`[{path}]`"), &path, keys);
+                }
+                Shape::Union(variants) => self.union(&path, variants),
+                Shape::Sweep => self.line(format_args!("{SWEEP_REFERENCE}")),
+                _ => {}
+            }
+        }
+    }
+
+    fn union(&mut self, path: &str, variants: &'static [Variant]) {
+        let kinds: Vec<_> = variants.iter().map(|variant| variant.kind).collect();
+        if self.unions.contains(&kinds) {
+            return;
+        }
+        self.unions.push(kinds);
+        self.line(format_args!("\n## `{path}`\n\nThe key `kind` is one of the following."));
+        for variant in variants {
+            self.line(format_args!("\n### `kind = \"{}\"`\n", variant.kind));
+            self.line(format_args!("{}", variant.about.trim()));
+            if !variant.keys.is_empty() {
+                self.text.push('\n');
+                self.table(variant.keys);
+                self.below(path, variant.keys);
+            }
+        }
+    }
+}
+
+const SWEEP_REFERENCE: &str = "
+## `[sweep]`
+
+Each key is a dotted key of a link, a flow or the run, in quotes; its value is the list of values
+that the key takes in turn. Every combination is run, the last key varying fastest. A value may be a
+table. `run.replications` and `run.seed` cannot be swept.
+
+```toml
+[sweep]
+\"link.wireless.errors.bad\" = [\"100 ms\", \"1 s\"]
+\"flow.transfer.transport.variant\" = [\"reno\", \"sack\"]
+```";
+
+/// The type of a key for the reference, with its limits.
+fn kind(key: &Key) -> String {
+    match &key.shape {
+        Shape::Text => "text".to_owned(),
+        Shape::Quantity { what, print, .. } => format!("{what}{}", key.limits.text(print)),
+        Shape::Probability => "probability".to_owned(),
+        Shape::Mean => "number, at least 1".to_owned(),
+        Shape::Bool => "true or false".to_owned(),
+        Shape::Integer => format!("whole number{}", key.limits.text(|n| n.to_string())),
+        Shape::HostPair => "list of two host names".to_owned(),
+        Shape::Choice(_) => "word".to_owned(),
+        Shape::Table(_) | Shape::Union(_) => "table".to_owned(),
+        Shape::Map(_) => "named tables, at least one".to_owned(),
+        Shape::Sweep => "table of lists".to_owned(),
+    }
+}

@@ -1,0 +1,289 @@
+//! Assembling a [`World`]: first links, then flows, then [`Builder::build`].
+
+use super::deadlines::Deadlines;
+use super::direction::{Direction, DirectionParameters, Kind};
+use super::probe::Probe;
+use super::traffic::{App, Browser, Flow, START_MACHINE, Stage};
+use super::world::{HERE, Listener, Machine, Pair, World, boot_offset};
+use crate::app::{OnOff, OnOffParameters, Web, WebParameters};
+use crate::link::LinkEndpoint;
+use crate::packet::Packet;
+use crate::rng::Streams;
+use crate::tcp::{Config, Connection, Role};
+use crate::units::{Bytes, Instant};
+
+/// The machine of whoever never has a deadline.
+const NOBODY: usize = 1;
+
+/// A way through the network, fixed for the run.
+#[derive(Clone, Debug)]
+struct Path {
+    directions: Vec<u32>,
+    listener: Listener,
+}
+
+/// The directions of a path and of the way back.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundTrip<'a> {
+    /// From the near end to the far end.
+    pub there: &'a [u32],
+    /// Back.
+    pub back: &'a [u32],
+}
+
+/// A world in the making. Directions are numbered in the order of the links: link `n` has `2 n`
+/// (forward) and `2 n + 1` (reverse). Paths are lists of directions, in order.
+pub struct Builder {
+    streams: Streams,
+    directions: Vec<Direction>,
+    pairs: Vec<Pair>,
+    paths: Vec<Path>,
+    flows: Vec<Flow>,
+    unfinished: u32,
+}
+
+impl Builder {
+    /// Nothing yet; all random numbers will come from `streams`.
+    pub fn new(streams: Streams) -> Self {
+        Builder {
+            streams,
+            directions: Vec::new(),
+            pairs: Vec::new(),
+            paths: Vec::new(),
+            flows: Vec::new(),
+            unfinished: 0,
+        }
+    }
+
+    /// A link without protocol; its directions are numbered `2 n` and `2 n + 1`.
+    pub fn raw_link(&mut self, forward: DirectionParameters, reverse: DirectionParameters) {
+        self.directions.push(Direction::raw(forward));
+        self.directions.push(Direction::raw(reverse));
+    }
+
+    /// A link with an endpoint at each end; `forward` transmits on the forward direction.
+    pub fn arq_link(
+        &mut self,
+        forward: (DirectionParameters, LinkEndpoint<Packet>),
+        reverse: (DirectionParameters, LinkEndpoint<Packet>),
+    ) {
+        self.directions.push(Direction::arq(forward.0, forward.1));
+        self.directions.push(Direction::arq(reverse.0, reverse.1));
+    }
+
+    /// A TCP connection of the flow that is added next, for its transfer `slot`: the opener's
+    /// packets take the directions of `there`, the acceptor's those of `back`.
+    fn connection(&mut self, config: &Config, there: &[u32], back: &[u32], slot: u32) -> u32 {
+        let connection = self.pairs.len() as u32;
+        let flow = self.flows.len() as u32;
+        let mut boot = self.streams.stream(&format!("connection {connection}"), "boot time");
+        let ends = [Role::Opener, Role::Acceptor]
+            .map(|role| Connection::new(config, role, boot_offset(&mut boot, config)));
+        let paths = [(there, false), (back, true)]
+            .map(|(path, opener)| self.path(path, Listener::Tcp { connection, opener }));
+        self.pairs.push(Pair {
+            ends,
+            config: *config,
+            paths,
+            incarnation: 0,
+            boot,
+            flow,
+            slot,
+            machines: [0; 2],
+        });
+        connection
+    }
+
+    /// A path for datagrams of the flow that is added next.
+    fn datagram_path(&mut self, directions: &[u32]) -> u32 {
+        let flow = self.flows.len() as u32;
+        self.path(directions, Listener::Datagrams { flow })
+    }
+
+    fn path(&mut self, directions: &[u32], listener: Listener) -> u32 {
+        self.paths.push(Path { directions: directions.to_vec(), listener });
+        self.paths.len() as u32 - 1
+    }
+
+    fn flow(&mut self, name: &str, start: Instant, app: App) {
+        self.flows.push(Flow { name: name.to_owned(), start, app });
+    }
+
+    /// One file of `size` from the opener of a connection to its acceptor; the run is not over
+    /// before it is complete.
+    pub fn file(
+        &mut self,
+        name: &str,
+        start: Instant,
+        config: &Config,
+        path: RoundTrip,
+        size: Bytes,
+    ) {
+        let connection = self.connection(config, path.there, path.back, 0);
+        self.unfinished += 1;
+        self.flow(name, start, App::File { connection, size, finished: None });
+    }
+
+    /// A browser at the far end of `path` and its server at the near end.
+    pub fn web(
+        &mut self,
+        name: &str,
+        start: Instant,
+        config: &Config,
+        path: RoundTrip,
+        parameters: WebParameters,
+    ) {
+        let slots = 0..parameters.connections;
+        let connections = slots.map(|slot| {
+            let requests = self.connection(config, path.back, path.there, slot);
+            let replies = if config.one_way {
+                self.connection(config, path.there, path.back, slot)
+            } else {
+                requests
+            };
+            [requests, replies]
+        });
+        let connections: Vec<_> = connections.collect();
+        let browser = Browser {
+            web: Web::new(parameters, &self.streams, &format!("flow.{name}")),
+            stages: vec![Stage::Idle; connections.len()],
+            connections,
+            last_page: None,
+        };
+        self.flow(name, start, App::Web(Box::new(browser)));
+    }
+
+    /// An on-off source of datagrams. `lazy`: replayed by the queue of its only link, if it has
+    /// just one and that is raw; the results are the same.
+    pub fn on_off(
+        &mut self,
+        name: &str,
+        start: Instant,
+        parameters: OnOffParameters,
+        path: &[u32],
+        lazy: bool,
+    ) {
+        let stream = self.streams.stream(&format!("flow.{name}"), "on-off");
+        let source = OnOff::new(parameters, start, stream);
+        let index = match path {
+            &[direction] if lazy => {
+                self.background(direction, &source).map(|index| (direction, index))
+            }
+            _ => None,
+        };
+        let app = match index {
+            Some((direction, index)) => {
+                App::Background { direction, index, packet: parameters.packet }
+            }
+            None => {
+                let path = self.datagram_path(path);
+                App::Datagrams {
+                    source,
+                    machine: 0,
+                    path,
+                    sent: 0,
+                    delivered: 0,
+                    delivered_bytes: 0,
+                }
+            }
+        };
+        self.flow(name, start, app);
+    }
+
+    /// Lets `source` be replayed in the queue of `direction`, unless that is driven by a protocol;
+    /// returns the source's index there.
+    fn background(&mut self, direction: u32, source: &OnOff) -> Option<usize> {
+        match &mut self.directions[direction as usize].kind {
+            Kind::Raw(raw) => Some(raw.queue.add_background(source.clone())),
+            Kind::Arq(_) => None,
+        }
+    }
+
+    /// The finished world.
+    pub fn build<P: Probe>(mut self, probe: P) -> World<P> {
+        let paths = self.paths.len();
+        let mut next_hop = vec![HERE; self.directions.len() * paths];
+        let mut first_hop = vec![HERE; paths];
+        // What feeds each direction: None nothing yet, Some(u32::MAX) a host or several.
+        let mut feeders: Vec<Option<u32>> = vec![None; self.directions.len()];
+        for (index, direction) in self.directions.iter().enumerate() {
+            if matches!(&direction.kind, Kind::Raw(raw) if raw.queue.has_background()) {
+                feeders[index] = Some(HERE);
+            }
+        }
+        for (index, path) in self.paths.iter().enumerate() {
+            let mut from = HERE;
+            for &direction in &path.directions {
+                let feeder = &mut feeders[direction as usize];
+                *feeder = Some(if feeder.is_none_or(|known| known == from) { from } else { HERE });
+                match from {
+                    HERE => first_hop[index] = direction,
+                    _ => next_hop[from as usize * paths + index] = direction,
+                }
+                from = direction;
+            }
+        }
+        let is_raw = |index: u32| matches!(self.directions[index as usize].kind, Kind::Raw(_));
+        let is_chained: Vec<bool> = (0..self.directions.len())
+            .map(|index| {
+                is_raw(index as u32)
+                    && feeders[index].is_some_and(|from| from != HERE && is_raw(from))
+            })
+            .collect();
+        // Only who can ever have a deadline gets a place in the table.
+        let mut machines = vec![Machine::Start, Machine::Nobody];
+        for (index, direction) in self.directions.iter_mut().enumerate() {
+            let surfaces = self.paths.iter().enumerate().any(|(path, known)| {
+                let next = next_hop[index * paths + path];
+                known.directions.contains(&(index as u32))
+                    && (next == HERE || !is_chained[next as usize])
+            });
+            direction.is_chained = is_chained[index];
+            direction.machine = machines.len();
+            match direction.kind {
+                Kind::Raw(_) if surfaces => machines.push(Machine::Arrival(index as u32)),
+                Kind::Raw(_) => direction.machine = NOBODY,
+                Kind::Arq(_) => {
+                    machines
+                        .extend([Machine::Arrival(index as u32), Machine::Transmit(index as u32)]);
+                }
+            }
+        }
+        for (index, pair) in self.pairs.iter_mut().enumerate() {
+            let connection = index as u32;
+            let quiet = pair.config.one_way && pair.config.delayed_ack.is_none();
+            pair.machines = [machines.len(), if quiet { NOBODY } else { machines.len() + 1 }];
+            machines.push(Machine::Tcp { connection, opener: true });
+            if !quiet {
+                machines.push(Machine::Tcp { connection, opener: false });
+            }
+        }
+        for (index, flow) in self.flows.iter_mut().enumerate() {
+            if let App::Datagrams { machine, .. } = &mut flow.app {
+                *machine = machines.len();
+                machines.push(Machine::Datagrams(index as u32));
+            }
+        }
+        let mut starts: Vec<u32> = (0..self.flows.len() as u32).collect();
+        starts.sort_by_key(|&index| std::cmp::Reverse((self.flows[index as usize].start, index)));
+        let mut deadlines = Deadlines::new(machines.len());
+        if let Some(&first) = starts.last() {
+            deadlines.set(START_MACHINE, self.flows[first as usize].start);
+        }
+        World {
+            now: Instant::ZERO,
+            deadlines,
+            machines,
+            directions: self.directions,
+            next_hop,
+            first_hop,
+            listeners: self.paths.iter().map(|path| path.listener).collect(),
+            connections: self.pairs,
+            flows: self.flows,
+            starts,
+            unfinished: self.unfinished,
+            probe,
+            events: 0,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! One direction of a link.
+//!
+//! A *raw* direction is computed: its queue knows a packet's departure and fate when the packet is
+//! offered, and only arrivals that somebody must handle wait in its ring. An *ARQ* direction is
+//! driven: its endpoint chooses the next frame when the transmitter falls idle.
+
+use crate::channel::Channel;
+use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint};
+use crate::packet::{Packet, Payload};
+use crate::queue::{DropTail, Limit, QueueCounters, Ring, Transmitter};
+use crate::units::{Bytes, Duration, Instant, Rate};
+use std::collections::VecDeque;
+
+/// Something on its way: when it arrives, its insertion ticket, and what it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct InFlight<T> {
+    pub at: Instant,
+    pub ticket: u64,
+    pub item: T,
+}
+
+/// Parameters of one direction.
+#[derive(Clone, Debug)]
+pub struct DirectionParameters {
+    /// Transmission rate.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Duration,
+    /// What the interface queue holds.
+    pub limit: Limit,
+    /// Link header of each frame (raw links; endpoints of ARQ links add their own).
+    pub header: Bytes,
+    /// What destroys frames.
+    pub channel: Channel,
+}
+
+/// A direction without link protocol.
+#[derive(Clone, Debug)]
+pub(super) struct Raw {
+    pub queue: DropTail,
+    /// Packets that have been computed and not yet handled, in order of arrival.
+    pub ring: Ring<InFlight<Packet>>,
+}
+
+/// A direction whose frames an endpoint chooses.
+#[derive(Clone, Debug)]
+pub(super) struct Arq {
+    pub endpoint: LinkEndpoint<Packet>,
+    pub queue: VecDeque<Packet>,
+    queued_bytes: u64,
+    limit: Limit,
+    transmitter: Transmitter,
+    channel: Channel,
+    /// Length of the frame on the air.
+    on_air_bytes: u64,
+    pub ring: VecDeque<InFlight<Frame<Packet>>>,
+    pub counters: QueueCounters,
+}
+
+/// What an ARQ direction's transmitter did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// The frame, and when its last bit leaves.
+    pub frame: Frame<Packet>,
+    pub end: Instant,
+    pub is_lost: bool,
+}
+
+impl Arq {
+    pub fn new(parameters: DirectionParameters, endpoint: LinkEndpoint<Packet>) -> Self {
+        Arq {
+            endpoint,
+            queue: VecDeque::with_capacity(64),
+            queued_bytes: 0,
+            limit: parameters.limit,
+            transmitter: Transmitter::new(parameters.rate),
+            channel: parameters.channel,
+            on_air_bytes: 0,
+            ring: VecDeque::with_capacity(64),
+            counters: QueueCounters::default(),
+        }
+    }
+
+    /// A packet joins the interface queue; false: dropped. Frames held in the endpoint's window
+    /// have left the queue.
+    pub fn offer(&mut self, now: Instant, packet: Packet) -> bool {
+        let busy = self.transmitter.is_busy(now);
+        let bytes = u64::from(packet.wire_bytes());
+        let has_room = match self.limit {
+            Limit::Packets(limit) => self.queue.len() as u64 + u64::from(busy) < limit,
+            Limit::Bytes(limit) => {
+                let on_air = if busy { self.on_air_bytes } else { 0 };
+                self.queued_bytes + on_air + bytes <= limit.get()
+            }
+        };
+        self.counters.arrivals += 1;
+        if !has_room {
+            self.counters.drops += 1;
+            return false;
+        }
+        self.queue.push_back(packet);
+        self.queued_bytes += bytes;
+        true
+    }
+
+    /// Counters of the endpoint that transmits here.
+    pub fn link_counters(&self) -> LinkCounters {
+        self.endpoint.counters()
+    }
+
+    /// Packets in the queue, the frame in transmission included.
+    pub fn length(&self, now: Instant) -> u64 {
+        self.queue.len() as u64 + u64::from(self.transmitter.is_busy(now))
+    }
+
+    /// Puts the next frame on the air if the transmitter is idle and there is one.
+    #[inline]
+    pub fn poll(&mut self, now: Instant) -> Option<Sent> {
+        if self.transmitter.is_busy(now) {
+            return None;
+        }
+        if self.endpoint.wants_packet()
+            && let Some(packet) = self.queue.pop_front()
+        {
+            self.queued_bytes -= u64::from(packet.wire_bytes());
+            self.endpoint.enqueue(now, packet);
+        }
+        let frame = self.endpoint.poll_transmit(now)?;
+        let airtime = self.transmitter.send(now, u64::from(frame.bytes) * 8);
+        let is_lost = self.channel.is_lost(airtime);
+        self.on_air_bytes = u64::from(frame.bytes);
+        self.counters.frames_sent += 1;
+        self.counters.bits_sent += airtime.bits;
+        self.counters.frames_lost += u64::from(is_lost);
+        Some(Sent { frame, end: airtime.end, is_lost })
+    }
+
+    /// When this direction must be polled again: end of transmission if something waits, or the
+    /// endpoint's timer.
+    #[inline]
+    pub fn next_poll(&self) -> Instant {
+        let waiting =
+            self.endpoint.has_frame() || !self.queue.is_empty() && self.endpoint.wants_packet();
+        let timeout = self.endpoint.next_timeout();
+        if waiting { timeout.min(self.transmitter.free_at().instant()) } else { timeout }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Raw(Raw),
+    Arq(Box<Arq>),
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug)]
+pub(super) struct Direction {
+    pub kind: Kind,
+    pub delay: Duration,
+    /// Its deadlines: arrivals at its far end, and the one after it for an endpoint's
+    /// transmissions and timers.
+    pub machine: usize,
+    /// Everything that enters comes from one computed direction, in order: packets can be handed
+    /// on as soon as that direction has computed them.
+    pub is_chained: bool,
+}
+
+impl Direction {
+    pub fn raw(parameters: DirectionParameters) -> Self {
+        let DirectionParameters { rate, delay, limit, header, channel } = parameters;
+        let queue = DropTail::new(rate, limit, header, channel);
+        let ring = Ring::with_capacity(64);
+        Direction { kind: Kind::Raw(Raw { queue, ring }), delay, machine: 0, is_chained: false }
+    }
+
+    pub fn arq(parameters: DirectionParameters, endpoint: LinkEndpoint<Packet>) -> Self {
+        let delay = parameters.delay;
+        let arq = Box::new(Arq::new(parameters, endpoint));
+        Direction { kind: Kind::Arq(arq), delay, machine: 0, is_chained: false }
+    }
+
+    /// Rate of the transmitter.
+    pub fn rate(&self) -> Rate {
+        match &self.kind {
+            Kind::Raw(raw) => raw.queue.rate(),
+            Kind::Arq(arq) => arq.transmitter.rate(),
+        }
+    }
+
+    /// Counters of the queue and transmitter, background traffic included.
+    pub fn counters(&self) -> QueueCounters {
+        match &self.kind {
+            Kind::Raw(raw) => raw.queue.total_counters(),
+            Kind::Arq(arq) => arq.counters,
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The simulator: a virtual clock that turns the sans-IO machines.
+//!
+//! - [`builder`]: links and flows become a world.
+//! - [`deadlines`]: one deadline per machine, earliest first, ties by insertion.
+//! - [`direction`]: one direction of a link, computed (raw) or driven (ARQ).
+//! - [`world`]: hosts, routes, connections, applications and the event loop.
+//! - [`probe`]: observation that costs nothing when absent.
+
+pub mod builder;
+pub mod deadlines;
+pub mod direction;
+pub mod probe;
+mod traffic;
+pub mod world;

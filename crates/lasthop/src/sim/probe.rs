@@ -1,0 +1,113 @@
+//! Observation: what a run may tell while it goes on.
+//!
+//! A [`Probe`] is a type parameter of the world. With [`Silent`] every call compiles to nothing.
+//! A computed link knows a frame's fate before its time has come, so that events arrive in the
+//! order of their computation: sort by time before use.
+
+use crate::link::LinkEvent;
+use crate::units::Instant;
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// A TCP end sent a segment.
+    SegmentSent {
+        /// Connection index.
+        connection: u32,
+        /// True at the end that opened the connection.
+        opener: bool,
+        /// First byte of the segment; the SYN is byte 0.
+        sequence: u64,
+        /// Payload bytes.
+        payload: u32,
+    },
+    /// A TCP end received a segment.
+    SegmentReceived {
+        /// Connection index.
+        connection: u32,
+        /// True at the end that opened the connection.
+        opener: bool,
+        /// First byte of the segment.
+        sequence: u64,
+        /// Cumulative acknowledgment that it carried.
+        ack: u64,
+        /// Payload bytes.
+        payload: u32,
+    },
+    /// A sender's window after something happened to it.
+    Window {
+        /// Connection index.
+        connection: u32,
+        /// True at the end that opened the connection.
+        opener: bool,
+        /// Congestion window in segments.
+        cwnd: f64,
+        /// Slow-start threshold in segments.
+        ssthresh: f64,
+    },
+    /// A retransmission timer fired.
+    Timeout {
+        /// Connection index.
+        connection: u32,
+        /// True at the end that opened the connection.
+        opener: bool,
+    },
+    /// Length of an interface queue just after an arrival, the packet in transmission included.
+    Queue {
+        /// Direction index.
+        direction: u32,
+        /// Packets.
+        packets: u64,
+    },
+    /// A packet was refused by a full queue.
+    Dropped {
+        /// Direction index.
+        direction: u32,
+    },
+    /// A frame went on the air; the time is the end of its transmission.
+    FrameSent {
+        /// Direction index.
+        direction: u32,
+        /// Did the channel destroy it?
+        lost: bool,
+    },
+    /// A link endpoint reports.
+    Link {
+        /// Direction in which the endpoint transmits.
+        direction: u32,
+        /// What happened.
+        event: LinkEvent,
+    },
+}
+
+/// Receives events.
+pub trait Probe {
+    /// Are events worth preparing at all?
+    const ACTIVE: bool;
+    /// Something happened at `at`.
+    fn record(&mut self, at: Instant, event: Event);
+}
+
+/// Nobody watches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Probe for Silent {
+    const ACTIVE: bool = false;
+    #[inline(always)]
+    fn record(&mut self, _at: Instant, _event: Event) {}
+}
+
+/// Keeps everything.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder {
+    /// Events in the order of their computation.
+    pub events: Vec<(Instant, Event)>,
+}
+
+impl Probe for Recorder {
+    const ACTIVE: bool = true;
+    fn record(&mut self, at: Instant, event: Event) {
+        self.events.push((at, event));
+    }
+}

@@ -1,0 +1,321 @@
+//! Flows: how applications drive connections, and what they report.
+
+use super::direction::Kind;
+use super::probe::Probe;
+use super::world::{World, boot_offset};
+use crate::app::{OnOff, Web};
+use crate::units::{Bytes, Instant};
+
+/// The machine that starts flows.
+pub(super) const START_MACHINE: usize = 0;
+
+/// What a flow does.
+#[derive(Clone, Debug)]
+pub(super) enum App {
+    /// One file over one connection.
+    File { connection: u32, size: Bytes, finished: Option<Instant> },
+    /// A browser; transfers run over the connections of each slot.
+    Web(Box<Browser>),
+    /// Datagrams, an event each.
+    Datagrams {
+        source: OnOff,
+        machine: usize,
+        path: u32,
+        sent: u64,
+        delivered: u64,
+        delivered_bytes: u64,
+    },
+    /// Datagrams that the queue of one direction replays.
+    Background { direction: u32, index: usize, packet: Bytes },
+}
+
+/// A browser and its transfers.
+#[derive(Clone, Debug)]
+pub(super) struct Browser {
+    pub web: Web,
+    /// By slot: the connection for requests and the one for replies (the same if full duplex).
+    pub connections: Vec<[u32; 2]>,
+    /// By slot: what is under way.
+    pub stages: Vec<Stage>,
+    /// When the newest page was complete.
+    pub last_page: Option<Instant>,
+}
+
+/// What a slot of a browser waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Idle,
+    Request { bytes: u64 },
+    Reply { bytes: u64 },
+}
+
+/// A flow of the scenario.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    pub name: String,
+    pub start: Instant,
+    pub app: App,
+}
+
+impl Flow {
+    /// A datagram of `bytes` got through.
+    pub fn count_datagram(&mut self, bytes: u32) {
+        if let App::Datagrams { delivered, delivered_bytes, .. } = &mut self.app {
+            *delivered += 1;
+            *delivered_bytes += u64::from(bytes);
+        }
+    }
+}
+
+impl<P: Probe> World<P> {
+    /// The flows whose time has come start.
+    pub(super) fn on_start(&mut self) {
+        while let Some(&index) = self.starts.last()
+            && self.flows[index as usize].start <= self.now
+        {
+            self.starts.pop();
+            match &mut self.flows[index as usize].app {
+                App::File { connection, size, .. } => {
+                    let (connection, size) = (*connection, *size);
+                    self.connections[connection as usize].ends[0].write(size.get());
+                    self.pump(connection, true);
+                }
+                App::Web(browser) => {
+                    browser.web.start_page();
+                    self.send_requests(index);
+                }
+                App::Datagrams { source, machine, .. } => {
+                    self.deadlines.set_with_ticket(*machine, source.next_at(), 0);
+                }
+                App::Background { .. } => {}
+            }
+        }
+        self.schedule_start();
+    }
+
+    fn schedule_start(&mut self) {
+        let next = self.starts.last().map(|&index| self.flows[index as usize].start);
+        self.deadlines.set(START_MACHINE, next.unwrap_or(Instant::NEVER));
+    }
+
+    /// A datagram is due.
+    pub(super) fn on_datagram(&mut self, index: u32) {
+        let App::Datagrams { source, machine, path, sent, .. } =
+            &mut self.flows[index as usize].app
+        else {
+            return;
+        };
+        let (path, bytes) = (*path, source.packet().get() as u32);
+        source.advance(1);
+        *sent += 1;
+        // Ticket 0: at a tie datagrams come first, as in the lazy replay.
+        self.deadlines.set_with_ticket(*machine, source.next_at(), 0);
+        self.send_datagram(path, bytes);
+    }
+
+    /// A TCP end may have come to the end of a transfer.
+    #[inline]
+    pub(super) fn on_progress(&mut self, connection: u32, opener: bool) {
+        let pair = &mut self.connections[connection as usize];
+        let index = pair.flow;
+        match &mut self.flows[index as usize].app {
+            App::File { finished, .. } => {
+                if opener && finished.is_none() && pair.ends[0].is_all_acked() {
+                    *finished = Some(self.now);
+                    self.unfinished -= 1;
+                    pair.ends[0].close();
+                    self.pump(connection, true);
+                }
+            }
+            App::Web(_) => self.on_web_progress(index, connection, opener),
+            App::Datagrams { .. } | App::Background { .. } => {}
+        }
+    }
+
+    fn on_web_progress(&mut self, index: u32, connection: u32, opener: bool) {
+        let pair = &mut self.connections[connection as usize];
+        let slot = pair.slot;
+        let App::Web(browser) = &mut self.flows[index as usize].app else { return };
+        let [requests, replies] = browser.connections[slot as usize];
+        let stage = &mut browser.stages[slot as usize];
+        let one_way = requests != replies;
+        // One way, a transfer ends with the sender's last ACK (ns-2); full duplex, with the last
+        // byte at the receiver.
+        let acked = one_way && opener && pair.ends[0].is_all_acked();
+        match *stage {
+            Stage::Request { bytes }
+                if connection == requests
+                    && (acked
+                        || !one_way && !opener && pair.ends[1].delivered_bytes() >= bytes) =>
+            {
+                let bytes = browser.web.on_request();
+                *stage = Stage::Reply { bytes };
+                if one_way {
+                    self.start_transfer(replies, bytes);
+                } else {
+                    pair.ends[1].write(bytes);
+                    pair.ends[1].close();
+                    self.pump(connection, false);
+                }
+            }
+            Stage::Reply { bytes }
+                if connection == replies
+                    && (acked || !one_way && opener && pair.ends[0].delivered_bytes() >= bytes) =>
+            {
+                *stage = Stage::Idle;
+                if !one_way {
+                    pair.ends[0].close();
+                    self.pump(connection, true);
+                }
+                let App::Web(browser) = &mut self.flows[index as usize].app else { return };
+                if browser.web.on_reply(slot) {
+                    browser.last_page = Some(self.now);
+                }
+                self.send_requests(index);
+            }
+            _ => {}
+        }
+    }
+
+    fn send_requests(&mut self, index: u32) {
+        while let App::Web(browser) = &mut self.flows[index as usize].app
+            && let Some((slot, bytes)) = browser.web.poll_request()
+        {
+            browser.stages[slot as usize] = Stage::Request { bytes };
+            let connection = browser.connections[slot as usize][0];
+            self.start_transfer(connection, bytes);
+        }
+    }
+
+    /// A fresh incarnation of a connection whose opener writes `bytes`.
+    fn start_transfer(&mut self, connection: u32, bytes: u64) {
+        let pair = &mut self.connections[connection as usize];
+        pair.incarnation = pair.incarnation.wrapping_add(1);
+        for end in &mut pair.ends {
+            let offset = boot_offset(&mut pair.boot, &pair.config);
+            end.reset(offset);
+        }
+        pair.ends[0].write(bytes);
+        self.pump(connection, true);
+        self.pump(connection, false);
+    }
+
+    /// Reports every metric of the run as (entity, metric, value); values are in SI units, NaN
+    /// where a metric does not apply. The order depends on the scenario alone.
+    pub fn metrics(&self, link_names: &[String], report: &mut dyn FnMut(&str, &'static str, f64)) {
+        for flow in &self.flows {
+            self.flow_metrics(flow, report);
+        }
+        let elapsed = self.now().as_secs_f64();
+        for (index, direction) in self.directions.iter().enumerate() {
+            let side = if index % 2 == 0 { "forward" } else { "reverse" };
+            let entity = format!("link.{}.{side}", link_names[index / 2]);
+            let counters = direction.counters();
+            let ratio = |part: u64, whole: u64| {
+                if whole == 0 { f64::NAN } else { part as f64 / whole as f64 }
+            };
+            report(&entity, "packets_offered", counters.arrivals as f64);
+            report(&entity, "queue_drops", counters.drops as f64);
+            report(&entity, "frames_sent", counters.frames_sent as f64);
+            report(&entity, "frames_lost", counters.frames_lost as f64);
+            report(&entity, "frame_loss", ratio(counters.frames_lost, counters.frames_sent));
+            let capacity = direction.rate().as_bps() as f64 * elapsed;
+            report(&entity, "utilization", counters.bits_sent as f64 / capacity);
+            if let Kind::Arq(arq) = &direction.kind {
+                let link = arq.link_counters();
+                report(&entity, "data_frames", link.data_frames as f64);
+                report(&entity, "retransmissions", link.retransmissions as f64);
+                report(&entity, "acks", link.acks as f64);
+                report(&entity, "nacks", link.nacks as f64);
+                report(&entity, "timeouts", link.timeouts as f64);
+                report(&entity, "duplicates", link.duplicates as f64);
+            }
+        }
+    }
+
+    fn flow_metrics(&self, flow: &Flow, report: &mut dyn FnMut(&str, &'static str, f64)) {
+        let entity = format!("flow.{}", flow.name);
+        let mut delivery = |bytes: u64, seconds: f64| {
+            let goodput = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { f64::NAN };
+            report(&entity, "goodput_bps", goodput);
+            report(&entity, "delivered_bytes", bytes as f64);
+            report(&entity, "duration_s", seconds);
+        };
+        let end_or =
+            |at: Option<Instant>| at.unwrap_or(self.now).saturating_since(flow.start).as_secs_f64();
+        match &flow.app {
+            App::File { connection, size, finished } => {
+                let acceptor = &self.connections[*connection as usize].ends[1];
+                let delivered = acceptor.delivered_bytes().min(size.get());
+                delivery(delivered, end_or(*finished));
+                report(&entity, "complete", f64::from(u8::from(finished.is_some())));
+                self.tcp_metrics(&entity, &[[*connection; 2]], report);
+            }
+            App::Web(browser) => {
+                let counters = browser.web.counters();
+                // The state at the end of the last completed page is what counts.
+                let seconds = browser.last_page.map_or(f64::NAN, |at| end_or(Some(at)));
+                delivery(counters.page_bytes, seconds);
+                report(&entity, "pages", counters.pages as f64);
+                report(&entity, "replies", counters.replies as f64);
+                self.tcp_metrics(&entity, &browser.connections, report);
+            }
+            App::Datagrams { sent, delivered, delivered_bytes, .. } => {
+                delivery(*delivered_bytes, end_or(None));
+                datagram_metrics(&entity, *sent, *delivered, report);
+            }
+            App::Background { direction, index, packet } => {
+                let Kind::Raw(raw) = &self.directions[*direction as usize].kind else { return };
+                let counters = raw.queue.background_counters(*index);
+                let delivered = counters.frames_sent - counters.frames_lost;
+                delivery(delivered * packet.get(), end_or(None));
+                datagram_metrics(&entity, counters.arrivals, delivered, report);
+            }
+        }
+    }
+
+    fn tcp_metrics(
+        &self,
+        entity: &str,
+        connections: &[[u32; 2]],
+        report: &mut dyn FnMut(&str, &'static str, f64),
+    ) {
+        let (mut sent, mut again, mut timeouts, mut fast, mut cuts, mut duplicates) =
+            (0, 0, 0, 0, 0, 0);
+        let mut add = |connection: u32| {
+            for end in &self.connections[connection as usize].ends {
+                let counters = end.counters();
+                sent += counters.segments_sent;
+                again += counters.retransmissions;
+                timeouts += counters.timeouts;
+                fast += counters.fast_retransmits;
+                cuts += counters.window_cuts;
+                duplicates += end.duplicates_received();
+            }
+        };
+        for &[first, second] in connections {
+            add(first);
+            if second != first {
+                add(second);
+            }
+        }
+        report(entity, "segments_sent", sent as f64);
+        report(entity, "retransmissions", again as f64);
+        report(entity, "timeouts", timeouts as f64);
+        report(entity, "fast_retransmits", fast as f64);
+        report(entity, "window_cuts", cuts as f64);
+        report(entity, "duplicates_received", duplicates as f64);
+    }
+}
+
+fn datagram_metrics(
+    entity: &str,
+    sent: u64,
+    delivered: u64,
+    report: &mut dyn FnMut(&str, &'static str, f64),
+) {
+    report(entity, "packets_sent", sent as f64);
+    report(entity, "packets_delivered", delivered as f64);
+    let lost = sent.saturating_sub(delivered);
+    report(entity, "loss", if sent == 0 { f64::NAN } else { lost as f64 / sent as f64 });
+}

@@ -1,0 +1,375 @@
+//! The world: hosts joined by links, connections between hosts, and the loop that runs them.
+
+use super::deadlines::Deadlines;
+use super::direction::{Direction, InFlight, Kind};
+use super::probe::{Event, Probe};
+use super::traffic::{App, Flow};
+use crate::link::Endpoint;
+use crate::packet::{Packet, TcpHeader};
+use crate::rng::Stream;
+use crate::tcp::{Config, Connection};
+use crate::units::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Events between two looks at the interrupt flag: some milliseconds.
+const INTERRUPT_EVENTS: u64 = 1 << 16;
+
+/// Where a packet goes next: a direction, or the host where it is.
+pub(super) const HERE: u32 = u32::MAX;
+
+/// Who waits for packets at the end of a path.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Listener {
+    /// One end of a connection.
+    Tcp { connection: u32, opener: bool },
+    /// A flow that only counts.
+    Datagrams { flow: u32 },
+}
+
+/// Who is woken at a deadline.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Machine {
+    /// The head of a direction's ring arrives.
+    Arrival(u32),
+    /// An ARQ direction's transmitter or timer.
+    Transmit(u32),
+    /// A TCP end.
+    Tcp { connection: u32, opener: bool },
+    /// The next flow starts.
+    Start,
+    /// A source of datagrams.
+    Datagrams(u32),
+    /// Never woken.
+    Nobody,
+}
+
+/// A connection and what belongs to it.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    /// Opener, acceptor.
+    pub ends: [Connection; 2],
+    pub config: Config,
+    /// Paths of the opener's and of the acceptor's packets.
+    pub paths: [u32; 2],
+    /// Incarnation: packets of earlier ones are stale.
+    pub incarnation: u32,
+    /// Phase of the hosts' clocks.
+    pub boot: Stream,
+    /// The flow it belongs to, and which of its transfers.
+    pub flow: u32,
+    pub slot: u32,
+    /// Deadlines of opener and acceptor.
+    pub machines: [usize; 2],
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Every transfer was complete.
+    Complete,
+    /// The stop time was reached.
+    Stopped,
+    /// Nothing more could ever happen.
+    Starved,
+    /// Somebody asked for it.
+    Interrupted,
+}
+
+/// Hosts, links, connections and applications of one replication.
+pub struct World<P: Probe> {
+    pub(super) now: Instant,
+    pub(super) deadlines: Deadlines,
+    pub(super) machines: Vec<Machine>,
+    pub(super) directions: Vec<Direction>,
+    /// Next direction after `direction` on `path`: `[direction * paths + path]`.
+    pub(super) next_hop: Vec<u32>,
+    /// First direction of each path.
+    pub(super) first_hop: Vec<u32>,
+    /// Who waits at the end of each path.
+    pub(super) listeners: Vec<Listener>,
+    pub(super) connections: Vec<Pair>,
+    pub(super) flows: Vec<Flow>,
+    /// Flows that have not started, latest first.
+    pub(super) starts: Vec<u32>,
+    /// Flows whose completion ends the run.
+    pub(super) unfinished: u32,
+    pub(super) probe: P,
+    pub(super) events: u64,
+}
+
+/// A host's clock is somewhere within its tick.
+pub(super) fn boot_offset(stream: &mut Stream, config: &Config) -> Duration {
+    let tick = config.clock_granularity.as_nanos();
+    Duration::from_nanos((stream.uniform() * tick as f64) as u64)
+}
+
+impl<P: Probe> World<P> {
+    /// Runs until `stop`, until nothing is left to happen, or, if `until_complete`, until every
+    /// file transfer is complete. `interrupt` is looked at now and then.
+    pub fn run(&mut self, stop: Instant, until_complete: bool, interrupt: &AtomicBool) -> End {
+        let end = loop {
+            if until_complete && self.unfinished == 0 {
+                break End::Complete;
+            }
+            let (at, machine) = self.deadlines.first();
+            if at > stop {
+                self.now = stop;
+                break End::Stopped;
+            }
+            if at == Instant::NEVER {
+                break End::Starved;
+            }
+            debug_assert!(at >= self.now, "time runs backwards");
+            self.now = at;
+            self.events += 1;
+            if self.events.is_multiple_of(INTERRUPT_EVENTS) && interrupt.load(Ordering::Relaxed) {
+                break End::Interrupted;
+            }
+            match self.machines[machine] {
+                Machine::Arrival(direction) => self.on_arrival(direction),
+                Machine::Transmit(direction) => self.on_transmit(direction),
+                Machine::Tcp { connection, opener } => self.on_tcp_timer(connection, opener),
+                Machine::Start => self.on_start(),
+                Machine::Datagrams(flow) => self.on_datagram(flow),
+                Machine::Nobody => {}
+            }
+        };
+        for direction in &mut self.directions {
+            if let Kind::Raw(raw) = &mut direction.kind {
+                raw.queue.catch_up(self.now);
+            }
+        }
+        end
+    }
+
+    /// The clock.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Names of each connection's opener and acceptor.
+    pub fn connection_names(&self) -> Vec<[String; 2]> {
+        let names = self.connections.iter().enumerate().map(|(index, pair)| {
+            let flow = &self.flows[pair.flow as usize];
+            match flow.app {
+                App::File { .. } => {
+                    [format!("flow.{}", flow.name), format!("flow.{}.receiver", flow.name)]
+                }
+                _ => ["opener", "acceptor"]
+                    .map(|end| format!("flow.{}.connection {index} {end}", flow.name)),
+            }
+        });
+        names.collect()
+    }
+
+    /// The probe, after a run.
+    pub fn into_probe(self) -> P {
+        self.probe
+    }
+
+    /// A packet enters `direction` at `at` (which may lie ahead of the clock on a chained
+    /// direction) and goes on as far as its fate can be computed.
+    #[inline]
+    pub(super) fn send(&mut self, mut direction: u32, mut at: Instant, packet: Packet) {
+        let paths = self.first_hop.len();
+        let path = packet.path as usize;
+        loop {
+            let this = &mut self.directions[direction as usize];
+            let raw = match &mut this.kind {
+                Kind::Raw(raw) => raw,
+                Kind::Arq(arq) => {
+                    let admitted = arq.offer(at, packet);
+                    if P::ACTIVE {
+                        let packets = arq.length(at);
+                        self.probe.record(at, Event::Queue { direction, packets });
+                        if !admitted {
+                            self.probe.record(at, Event::Dropped { direction });
+                        }
+                    }
+                    return self.on_transmit(direction);
+                }
+            };
+            let fate = raw.queue.offer(at, packet.bytes);
+            if P::ACTIVE {
+                self.probe.record(at, Event::Queue { direction, packets: raw.queue.length(at) });
+                match fate {
+                    None => self.probe.record(at, Event::Dropped { direction }),
+                    Some((airtime, survives)) => self
+                        .probe
+                        .record(airtime.end, Event::FrameSent { direction, lost: !survives }),
+                }
+            }
+            let Some((airtime, true)) = fate else { return };
+            at = airtime.end + this.delay;
+            let next = self.next_hop[direction as usize * paths + path];
+            if next == HERE {
+                if let Listener::Datagrams { flow } = self.listeners[path] {
+                    // Nobody acts on its arrival: its fate is all there is to know.
+                    return self.flows[flow as usize].count_datagram(packet.bytes);
+                }
+            } else if self.directions[next as usize].is_chained {
+                direction = next;
+                continue;
+            }
+            let Direction { kind: Kind::Raw(raw), machine, .. } =
+                &mut self.directions[direction as usize]
+            else {
+                return;
+            };
+            let ticket = self.deadlines.ticket();
+            if raw.ring.is_empty() {
+                self.deadlines.set_with_ticket(*machine, at, ticket);
+            }
+            raw.ring.push(InFlight { at, ticket, item: packet });
+            return;
+        }
+    }
+
+    /// The head of a ring is due.
+    #[inline]
+    fn on_arrival(&mut self, direction: u32) {
+        let Direction { kind, machine, .. } = &mut self.directions[direction as usize];
+        let machine = *machine;
+        match kind {
+            Kind::Raw(raw) => {
+                let Some(arrived) = raw.ring.pop() else { return };
+                match raw.ring.front() {
+                    Some(next) => self.deadlines.set_with_ticket(machine, next.at, next.ticket),
+                    None => self.deadlines.set(machine, Instant::NEVER),
+                }
+                self.forward(direction, arrived.item);
+            }
+            Kind::Arq(arq) => {
+                let Some(arrived) = arq.ring.pop_front() else { return };
+                match arq.ring.front() {
+                    Some(next) => self.deadlines.set_with_ticket(machine, next.at, next.ticket),
+                    None => self.deadlines.set(machine, Instant::NEVER),
+                }
+                // The receiving endpoint is the one that transmits the other way.
+                let back = direction ^ 1;
+                if let Kind::Arq(peer) = &mut self.directions[back as usize].kind {
+                    peer.endpoint.receive(self.now, arrived.item);
+                }
+                while let Kind::Arq(peer) = &mut self.directions[back as usize].kind
+                    && let Some(packet) = peer.endpoint.poll_deliver()
+                {
+                    self.forward(direction, packet);
+                }
+                self.on_transmit(back);
+            }
+        }
+    }
+
+    /// A packet has crossed `direction`.
+    #[inline]
+    fn forward(&mut self, direction: u32, packet: Packet) {
+        let paths = self.first_hop.len();
+        match self.next_hop[direction as usize * paths + packet.path as usize] {
+            HERE => self.deliver(packet),
+            next => self.send(next, self.now, packet),
+        }
+    }
+
+    /// An ARQ direction may have something to send, or its timer is due.
+    fn on_transmit(&mut self, direction: u32) {
+        let now = self.now;
+        let Direction { kind: Kind::Arq(arq), delay, machine, .. } =
+            &mut self.directions[direction as usize]
+        else {
+            return;
+        };
+        if arq.endpoint.next_timeout() <= now {
+            arq.endpoint.handle_timeout(now);
+        }
+        if let Some(sent) = arq.poll(now) {
+            if P::ACTIVE {
+                self.probe.record(sent.end, Event::FrameSent { direction, lost: sent.is_lost });
+            }
+            if !sent.is_lost {
+                let (at, ticket) = (sent.end + *delay, self.deadlines.ticket());
+                if arq.ring.is_empty() {
+                    self.deadlines.set_with_ticket(*machine, at, ticket);
+                }
+                arq.ring.push_back(InFlight { at, ticket, item: sent.frame });
+            }
+        }
+        while let Some(event) = arq.endpoint.poll_event() {
+            self.probe.record(now, Event::Link { direction, event });
+        }
+        self.deadlines.set(*machine + 1, arq.next_poll());
+    }
+
+    /// A packet is at its destination.
+    #[inline]
+    fn deliver(&mut self, packet: Packet) {
+        let (connection, opener) = match self.listeners[packet.path as usize] {
+            Listener::Tcp { connection, opener } => (connection, opener),
+            Listener::Datagrams { flow } => {
+                return self.flows[flow as usize].count_datagram(packet.bytes);
+            }
+        };
+        let pair = &mut self.connections[connection as usize];
+        if packet.incarnation != pair.incarnation {
+            return;
+        }
+        if P::ACTIVE {
+            let TcpHeader { seq, ack, payload, .. } = packet.tcp;
+            let (sequence, ack) = (u64::from(seq), u64::from(ack));
+            let event = Event::SegmentReceived { connection, opener, sequence, ack, payload };
+            self.probe.record(self.now, event);
+        }
+        pair.ends[usize::from(!opener)].receive(self.now, &packet.tcp);
+        self.pump(connection, opener);
+        self.on_progress(connection, opener);
+    }
+
+    fn on_tcp_timer(&mut self, connection: u32, opener: bool) {
+        let end = &mut self.connections[connection as usize].ends[usize::from(!opener)];
+        let before = end.counters().timeouts;
+        end.handle_timeout(self.now);
+        if P::ACTIVE && end.counters().timeouts > before {
+            self.probe.record(self.now, Event::Timeout { connection, opener });
+        }
+        self.pump(connection, opener);
+    }
+
+    /// Sends what a TCP end has to send, and notes its next deadline.
+    #[inline]
+    pub(super) fn pump(&mut self, connection: u32, opener: bool) {
+        let path = self.connections[connection as usize].paths[usize::from(!opener)];
+        let first_hop = self.first_hop[path as usize];
+        loop {
+            let pair = &mut self.connections[connection as usize];
+            let end = &mut pair.ends[usize::from(!opener)];
+            let Some((tcp, bytes)) = end.poll_transmit(self.now) else { break };
+            if P::ACTIVE {
+                let sequence = u64::from(tcp.seq);
+                let sent =
+                    Event::SegmentSent { connection, opener, sequence, payload: tcp.payload };
+                self.probe.record(self.now, sent);
+            }
+            let incarnation = pair.incarnation;
+            let packet = Packet { path, incarnation, bytes, tcp };
+            self.send(first_hop, self.now, packet);
+        }
+        let pair = &self.connections[connection as usize];
+        let end = &pair.ends[usize::from(!opener)];
+        if P::ACTIVE {
+            let cwnd = end.sender().congestion_window();
+            let ssthresh = end.sender().slow_start_threshold();
+            self.probe.record(self.now, Event::Window { connection, opener, cwnd, ssthresh });
+        }
+        self.deadlines.set(pair.machines[usize::from(!opener)], end.next_timeout());
+    }
+
+    /// Sends a datagram of `bytes`.
+    pub(super) fn send_datagram(&mut self, path: u32, bytes: u32) {
+        let packet = Packet { path, bytes, ..Packet::default() };
+        self.send(self.first_hop[path as usize], self.now, packet);
+    }
+}

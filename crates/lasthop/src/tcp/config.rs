@@ -1,0 +1,95 @@
+//! What a TCP is told at birth.
+
+use crate::units::{Bytes, Duration};
+
+/// Whose arithmetic a TCP follows where the RFCs and ns-2 differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conventions {
+    /// ns-2 2.30 to 2.35: windows count whole packets, half of the window in use is kept
+    /// fractional, a transfer is one-way.
+    Ns2,
+    /// RFC 5681, 6582, 6675: windows count bytes, half of the flight size.
+    Rfc,
+}
+
+/// How losses are found and repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryKind {
+    /// Fast retransmit and fast recovery, left at the first new ACK (RFC 5681).
+    Reno,
+    /// Partial ACKs retransmit the next hole (RFC 6582).
+    NewReno,
+    /// ns-2's `Sack1`.
+    SackNs2,
+    /// Conservative SACK-based recovery (RFC 6675).
+    Sack6675,
+}
+
+/// All parameters of one TCP, resolved. Obtain one from
+/// [`presets::config`](super::presets::config).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// Whose arithmetic.
+    pub conventions: Conventions,
+    /// How losses are repaired.
+    pub recovery: RecoveryKind,
+    /// Sender maximum segment size: payload bytes of a full segment.
+    pub segment: Bytes,
+    /// Bytes added to the payload of each data segment on the wire.
+    pub header: Bytes,
+    /// Bytes of a segment without payload (ACK, SYN, FIN), SACK blocks and timestamps apart.
+    pub ack_size: Bytes,
+    /// Does the wire carry the bytes of options (SACK, timestamps) in full? ns-2 counts 8 bytes
+    /// per SACK block and nothing else.
+    pub charge_options: bool,
+    /// Receive window, in segments.
+    pub receive_window: f64,
+    /// Delay of an ACK for in-order data; `None` acknowledges every segment at once.
+    pub delayed_ack: Option<Duration>,
+    /// Do ACKs carry SACK blocks?
+    pub sack: bool,
+    /// Timestamps option (RFC 7323).
+    pub timestamps: bool,
+    /// Limited transmit (RFC 3042).
+    pub limited_transmit: bool,
+    /// Does a SYN open the connection?
+    pub handshake: bool,
+    /// Only the opener sends data, and the other side answers the SYN with a plain ACK.
+    pub one_way: bool,
+    /// Does a FIN close it?
+    pub fin: bool,
+    /// Is the last segment of an application write padded to full size?
+    pub pad_segments: bool,
+    /// Initial window, in segments.
+    pub initial_window: f64,
+    /// Duplicate ACKs that trigger fast retransmit.
+    pub dupack_threshold: u32,
+    /// RTO before the first sample.
+    pub initial_rto: Duration,
+    /// Lower bound of the RTO, before back-off.
+    pub min_rto: Duration,
+    /// Upper bound of the RTO, after back-off.
+    pub max_rto: Duration,
+    /// Granularity G of the clock that times segments.
+    pub clock_granularity: Duration,
+}
+
+impl Config {
+    /// Bytes on the wire of a segment with `payload` bytes and `sack_blocks` SACK blocks.
+    #[inline]
+    pub fn wire_bytes(&self, payload: u32, sack_blocks: u8) -> u32 {
+        let base = if payload > 0 {
+            self.header.get() as u32 + payload
+        } else {
+            self.ack_size.get() as u32
+        };
+        if !self.charge_options {
+            // ns-2 counts the blocks, but neither the option's head nor timestamps.
+            return base + 8 * u32::from(sack_blocks);
+        }
+        // RFC 7323: 10 bytes and 2 of padding; RFC 2018: 2 + 8 n and 2 of padding.
+        let timestamps = if self.timestamps { 12 } else { 0 };
+        let sack = if sack_blocks > 0 { 4 + 8 * u32::from(sack_blocks) } else { 0 };
+        base + timestamps + sack
+    }
+}

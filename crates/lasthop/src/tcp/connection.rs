@@ -1,0 +1,214 @@
+//! A TCP connection: one sender and one receiver per end (RFC 9293).
+//!
+//! ```text
+//!   opener:    CLOSED --open--> SYN-SENT --SYN,ACK (or ACK, one-way)--> ESTABLISHED --close--> FIN
+//!   acceptor:  LISTEN --SYN--> SYN-RECEIVED --ACK of SYN--> ESTABLISHED --close--> FIN
+//! ```
+//!
+//! The states need no variable: a SYN is byte 0 and a FIN the last byte of the sequence space, so
+//! `snd_una` and `rcv_nxt` tell which state holds. Under a one-way profile (ns-2) only the opener
+//! has anything to send.
+//!
+//! # Contract
+//!
+//! Calls carry a non-decreasing `now`. After any input call [`Connection::poll_transmit`] until it
+//! returns `None`, then look at [`Connection::next_timeout`]. A spurious
+//! [`Connection::handle_timeout`] changes nothing.
+
+use super::config::Config;
+use super::receiver::Receiver;
+use super::sender::{Sender, SenderCounters};
+use crate::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
+use crate::units::{Duration, Instant};
+
+/// Which end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Sends the first SYN.
+    Opener,
+    /// Answers it.
+    Acceptor,
+}
+
+/// One end of a connection.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    config: Config,
+    role: Role,
+    sender: Sender,
+    receiver: Receiver,
+}
+
+impl Connection {
+    /// One end with its parameters; `boot_offset` is the phase of its clock within a tick.
+    pub fn new(config: &Config, role: Role, boot_offset: Duration) -> Self {
+        Connection {
+            config: *config,
+            role,
+            sender: Sender::new(config, boot_offset),
+            receiver: Receiver::new(config),
+        }
+    }
+
+    /// A new incarnation between the same ports; counters go on.
+    pub fn reset(&mut self, boot_offset: Duration) {
+        self.sender.reset(boot_offset);
+        self.receiver.reset(&self.config);
+    }
+
+    /// Sends the SYN, if the profile has one. Writing opens too.
+    pub fn open(&mut self) {
+        if self.role == Role::Opener && self.config.handshake {
+            self.sender.open();
+        }
+    }
+
+    /// The application writes a message of `bytes`.
+    pub fn write(&mut self, bytes: u64) {
+        self.open();
+        if self.role == Role::Acceptor && !self.config.one_way && self.config.handshake {
+            // Data may be queued before the SYN arrives; they wait behind ours.
+            self.sender.open();
+        }
+        self.sender.write(bytes);
+    }
+
+    /// The application has nothing more to send.
+    pub fn close(&mut self) {
+        self.sender.close();
+    }
+
+    /// A segment arrived.
+    #[inline]
+    pub fn receive(&mut self, now: Instant, segment: &TcpHeader) {
+        let length =
+            u64::from(segment.payload) + u64::from(segment.flags & (flags::SYN | flags::FIN) != 0);
+        if length > 0 {
+            let seq = self.receiver.unwrap(segment.seq);
+            let control = segment.flags & (flags::SYN | flags::FIN) != 0;
+            if segment.flags & flags::TIMESTAMPS != 0 && seq <= self.receiver.rcv_nxt {
+                self.receiver.ts_recent = segment.timestamps.0;
+            }
+            self.receiver.receive(&self.config, now, seq, seq + length, control);
+            if segment.flags & flags::SYN != 0
+                && self.role == Role::Acceptor
+                && !self.config.one_way
+            {
+                self.sender.open();
+            }
+        }
+        if segment.flags & flags::ACK != 0 {
+            let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
+            let count = usize::from(segment.sack_blocks);
+            for (block, wire) in blocks[..count].iter_mut().zip(&segment.sack) {
+                *block = (self.sender.unwrap(wire.0), self.sender.unwrap(wire.1));
+            }
+            let sent = (segment.flags & flags::TIMESTAMPS != 0)
+                .then(|| self.unwrap_timestamp(now, segment.timestamps.1));
+            if !self.config.one_way {
+                self.sender.set_peer_window(u64::from(segment.window));
+            }
+            let ack = self.sender.unwrap(segment.ack);
+            self.sender.on_ack(now, ack, &blocks[..count], length == 0, sent);
+        }
+    }
+
+    /// The next segment to send now, with its length on the wire in bytes.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<(TcpHeader, u32)> {
+        let mut header = TcpHeader::default();
+        if let Some(out) = self.sender.poll_transmit(now) {
+            header.seq = out.seq as u32;
+            header.payload = out.payload;
+            if out.syn {
+                header.flags |= flags::SYN;
+            }
+            if out.fin {
+                header.flags |= flags::FIN;
+            }
+            // The first SYN acknowledges nothing, and in a one-way transfer nothing comes back.
+            if self.receiver.rcv_nxt > 0 && !self.config.one_way {
+                self.acknowledge(&mut header);
+            }
+        } else if self.receiver.is_ack_due() {
+            header.seq = self.sender.flight.snd_nxt as u32;
+            self.acknowledge(&mut header);
+        } else {
+            return None;
+        }
+        if self.config.timestamps {
+            header.flags |= flags::TIMESTAMPS;
+            header.timestamps = (self.timestamp(now), self.receiver.ts_recent);
+        }
+        let bytes = self.config.wire_bytes(header.payload, header.sack_blocks);
+        Some((header, bytes))
+    }
+
+    #[inline]
+    fn acknowledge(&mut self, header: &mut TcpHeader) {
+        header.flags |= flags::ACK;
+        header.ack = self.receiver.rcv_nxt as u32;
+        let window = self.config.receive_window * self.config.segment.get() as f64;
+        header.window = window as u32;
+        if self.config.sack && self.receiver.has_holes() {
+            header.sack_blocks = self.receiver.sack_blocks(&mut header.sack);
+        }
+        self.receiver.ack_sent();
+    }
+
+    /// Ticks of the timestamp clock, from 1 so that 0 means "none".
+    fn timestamp(&self, now: Instant) -> u32 {
+        (now.as_nanos() / self.config.clock_granularity.as_nanos() + 1) as u32
+    }
+
+    /// When a segment left, to the precision of its timestamp.
+    fn unwrap_timestamp(&self, now: Instant, echo: u32) -> Instant {
+        let ago = u64::from(self.timestamp(now).wrapping_sub(echo));
+        let tick = self.config.clock_granularity.as_nanos();
+        Instant::from_nanos(now.as_nanos().saturating_sub(ago * tick))
+    }
+
+    /// The earliest deadline: retransmission or delayed ACK.
+    #[inline]
+    pub fn next_timeout(&self) -> Instant {
+        self.sender.next_timeout().min(self.receiver.delayed_ack_deadline)
+    }
+
+    /// A deadline has come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.receiver.handle_timeout(now);
+        self.sender.handle_timeout(now);
+    }
+
+    /// Has everything written been acknowledged?
+    #[inline]
+    pub fn is_all_acked(&self) -> bool {
+        self.sender.is_all_acked()
+    }
+
+    /// Application bytes received in order so far in this incarnation, padding included.
+    #[inline]
+    pub fn delivered_bytes(&self) -> u64 {
+        self.receiver.rcv_nxt.saturating_sub(1)
+    }
+
+    /// Segments received that brought nothing new.
+    pub fn duplicates_received(&self) -> u64 {
+        self.receiver.duplicates
+    }
+
+    /// Counters over all incarnations.
+    pub fn counters(&self) -> SenderCounters {
+        self.sender.flight.counters
+    }
+
+    /// The sending half, for probes.
+    pub fn sender(&self) -> &Sender {
+        &self.sender
+    }
+
+    /// Smoothed round-trip time; zero before the first sample.
+    pub fn srtt(&self) -> Duration {
+        self.sender.flight.rtt.srtt()
+    }
+}

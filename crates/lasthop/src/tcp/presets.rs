@@ -1,0 +1,173 @@
+//! Named TCPs and profiles, as data.
+
+use super::config::{Config, Conventions, RecoveryKind};
+use crate::units::{Bytes, Duration};
+
+/// A named TCP: how it recovers and how its window moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// RFC 5681.
+    Reno,
+    /// RFC 6582.
+    NewReno,
+    /// Selective acknowledgments, RFC 2018; recovery as ns-2's Sack1 or as RFC 6675.
+    Sack,
+}
+
+/// A set of conventions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// ns-2 2.30 (2006), with the minimum RTO of 1 s that its published results show.
+    Ns2,
+    /// The RFCs of today: 5681, 6298, 6675, 6928, 3042.
+    Rfc,
+}
+
+/// Every variant with its name in scenarios and a line that explains it.
+pub const VARIANTS: &[(&str, Variant, &str)] = &[
+    (
+        "reno",
+        Variant::Reno,
+        "fast retransmit and fast recovery, left at the first new ACK (RFC 5681)",
+    ),
+    ("newreno", Variant::NewReno, "stays in recovery through partial ACKs (RFC 6582)"),
+    ("sack", Variant::Sack, "selective acknowledgments: ns-2's Sack1, or RFC 6675"),
+];
+
+/// Every profile with its name in scenarios and a line that explains it.
+pub const PROFILES: &[(&str, Profile, &str)] = &[
+    ("rfc", Profile::Rfc, "today's RFCs: handshake, delayed ACKs, initial window 10, fine clock"),
+    (
+        "ns-2",
+        Profile::Ns2,
+        "ns-2 2.30: one-way transfers counted in packets, 10 ms clock, no delayed ACKs",
+    ),
+];
+
+/// What a user sets; everything else comes from the profile.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Overrides {
+    /// See [`Config::recovery`]; only for [`Variant::Sack`].
+    pub sack_recovery: Option<RecoveryKind>,
+    /// See [`Config::segment`].
+    pub segment: Option<Bytes>,
+    /// See [`Config::header`].
+    pub header: Option<Bytes>,
+    /// See [`Config::ack_size`].
+    pub ack_size: Option<Bytes>,
+    /// See [`Config::receive_window`], in segments.
+    pub receive_window: Option<f64>,
+    /// See [`Config::delayed_ack`].
+    pub delayed_ack: Option<Option<Duration>>,
+    /// See [`Config::timestamps`].
+    pub timestamps: Option<bool>,
+    /// See [`Config::limited_transmit`].
+    pub limited_transmit: Option<bool>,
+    /// See [`Config::handshake`].
+    pub handshake: Option<bool>,
+    /// See [`Config::fin`].
+    pub fin: Option<bool>,
+    /// See [`Config::pad_segments`].
+    pub pad_segments: Option<bool>,
+    /// See [`Config::initial_window`], in segments.
+    pub initial_window: Option<f64>,
+    /// See [`Config::dupack_threshold`].
+    pub dupack_threshold: Option<u32>,
+    /// See [`Config::initial_rto`].
+    pub initial_rto: Option<Duration>,
+    /// See [`Config::min_rto`].
+    pub min_rto: Option<Duration>,
+    /// See [`Config::max_rto`].
+    pub max_rto: Option<Duration>,
+    /// See [`Config::clock_granularity`].
+    pub clock_granularity: Option<Duration>,
+}
+
+const NS2: Config = Config {
+    conventions: Conventions::Ns2,
+    recovery: RecoveryKind::Reno,
+    segment: Bytes::new(1000),
+    header: Bytes::new(0),
+    ack_size: Bytes::new(40),
+    charge_options: false,
+    receive_window: 20.0,
+    delayed_ack: None,
+    sack: false,
+    timestamps: false,
+    limited_transmit: true,
+    handshake: true,
+    one_way: true,
+    fin: false,
+    pad_segments: true,
+    initial_window: 2.0,
+    dupack_threshold: 3,
+    initial_rto: Duration::from_secs(3),
+    min_rto: Duration::from_secs(1),
+    max_rto: Duration::from_secs(60),
+    clock_granularity: Duration::from_millis(10),
+};
+
+const RFC: Config = Config {
+    conventions: Conventions::Rfc,
+    recovery: RecoveryKind::Reno,
+    segment: Bytes::new(1460),
+    header: Bytes::new(40),
+    ack_size: Bytes::new(40),
+    charge_options: true,
+    receive_window: 64.0,
+    delayed_ack: Some(Duration::from_millis(200)),
+    sack: false,
+    timestamps: false,
+    limited_transmit: true,
+    handshake: true,
+    one_way: false,
+    fin: true,
+    pad_segments: false,
+    initial_window: 10.0,
+    dupack_threshold: 3,
+    initial_rto: Duration::from_secs(1),
+    min_rto: Duration::from_secs(1),
+    max_rto: Duration::from_secs(60),
+    clock_granularity: Duration::from_millis(1),
+};
+
+/// The parameters of `variant` under `profile`, with the user's overrides.
+pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
+    let base = match profile {
+        Profile::Ns2 => NS2,
+        Profile::Rfc => RFC,
+    };
+    let recovery = match (variant, profile) {
+        (Variant::Reno, _) => RecoveryKind::Reno,
+        (Variant::NewReno, _) => RecoveryKind::NewReno,
+        (Variant::Sack, Profile::Ns2) => set.sack_recovery.unwrap_or(RecoveryKind::SackNs2),
+        (Variant::Sack, Profile::Rfc) => set.sack_recovery.unwrap_or(RecoveryKind::Sack6675),
+    };
+    let segment = set.segment.unwrap_or(base.segment);
+    // RFC 6928: min(10 MSS, max(2 MSS, 14600 B)).
+    let initial_window = match profile {
+        Profile::Ns2 => base.initial_window,
+        Profile::Rfc => (14_600.0 / segment.get() as f64).floor().clamp(2.0, base.initial_window),
+    };
+    Config {
+        recovery,
+        segment,
+        header: set.header.unwrap_or(base.header),
+        ack_size: set.ack_size.unwrap_or(base.ack_size),
+        receive_window: set.receive_window.unwrap_or(base.receive_window),
+        delayed_ack: set.delayed_ack.unwrap_or(base.delayed_ack),
+        sack: variant == Variant::Sack,
+        timestamps: set.timestamps.unwrap_or(base.timestamps),
+        limited_transmit: set.limited_transmit.unwrap_or(base.limited_transmit),
+        handshake: set.handshake.unwrap_or(base.handshake),
+        fin: set.fin.unwrap_or(base.fin),
+        pad_segments: set.pad_segments.unwrap_or(base.pad_segments),
+        initial_window: set.initial_window.unwrap_or(initial_window),
+        dupack_threshold: set.dupack_threshold.unwrap_or(base.dupack_threshold),
+        initial_rto: set.initial_rto.unwrap_or(base.initial_rto),
+        min_rto: set.min_rto.unwrap_or(base.min_rto),
+        max_rto: set.max_rto.unwrap_or(base.max_rto),
+        clock_granularity: set.clock_granularity.unwrap_or(base.clock_granularity),
+        ..base
+    }
+}

@@ -1,0 +1,195 @@
+//! Round-trip time estimation and retransmission timeout: RFC 6298, and the integer ticks of the
+//! BSD code that ns-2 kept.
+
+use super::config::{Config, Conventions};
+use crate::units::{Duration, Instant};
+
+/// Estimates the round-trip time and says how long to wait for an ACK.
+///
+/// Under [`Conventions::Rfc`]: SRTT and RTTVAR in nanoseconds, gains 1/8 and 1/4,
+/// `RTO = max(min_rto, SRTT + max(G, 4 RTTVAR))`, doubled per timeout up to `max_rto`.
+///
+/// Under [`Conventions::Ns2`]: everything in whole ticks of the clock, SRTT scaled by 8 and RTTVAR
+/// by 4; the minimum holds before the back-off factor; past a factor of 8 SRTT is folded into
+/// RTTVAR and forgotten.
+#[derive(Clone, Copy, Debug)]
+pub struct RttEstimator {
+    conventions: Conventions,
+    tick: u64,
+    min_rto: u64,
+    max_rto: u64,
+    /// Where in a tick the host's clock started (ns-2 only).
+    boot_offset: u64,
+    /// RTO before bounds and back-off, ns.
+    base_rto: u64,
+    /// Scaled by 8: in ticks (ns-2) or nanoseconds (RFC); 0 before the first sample.
+    srtt: i64,
+    /// Scaled by 4.
+    rttvar: i64,
+    backoff: u64,
+    last_sample: Duration,
+}
+
+/// ns-2's `rttvar_init_` in seconds; seen only if timeouts precede the first sample.
+const NS2_INITIAL_RTTVAR_SECS: u64 = 12;
+
+impl RttEstimator {
+    /// A fresh estimator. `boot_offset` is the phase of the host's clock within one tick; it
+    /// matters only under [`Conventions::Ns2`].
+    pub fn new(config: &Config, boot_offset: Duration) -> Self {
+        let tick = config.clock_granularity.as_nanos();
+        let rttvar = match config.conventions {
+            Conventions::Ns2 => ((NS2_INITIAL_RTTVAR_SECS * 1_000_000_000 / tick) << 2) as i64,
+            Conventions::Rfc => 0,
+        };
+        RttEstimator {
+            conventions: config.conventions,
+            tick,
+            min_rto: config.min_rto.as_nanos(),
+            max_rto: config.max_rto.as_nanos(),
+            boot_offset: boot_offset.as_nanos(),
+            base_rto: config.initial_rto.as_nanos(),
+            srtt: 0,
+            rttvar,
+            backoff: 1,
+            last_sample: Duration::ZERO,
+        }
+    }
+
+    /// A segment sent at `sent` and never retransmitted was acknowledged at `now` (Karn's rule).
+    #[inline]
+    pub fn sample(&mut self, sent: Instant, now: Instant) {
+        let elapsed = (now - sent).as_nanos();
+        self.last_sample = now - sent;
+        match self.conventions {
+            Conventions::Ns2 => {
+                // The clock ticks on its own: count the ticks between the two instants.
+                let phase = (sent.as_nanos() + self.boot_offset) % self.tick;
+                let ticks = (((elapsed + phase) / self.tick) as i64).max(1);
+                if self.srtt != 0 {
+                    let mut delta = ticks - (self.srtt >> 3);
+                    self.srtt = (self.srtt + delta).max(1);
+                    delta = delta.abs() - (self.rttvar >> 2);
+                    self.rttvar = (self.rttvar + delta).max(1);
+                } else {
+                    self.srtt = ticks << 3;
+                    self.rttvar = ticks << 1;
+                }
+                self.base_rto = (((self.rttvar << 3) + self.srtt) >> 3) as u64 * self.tick;
+            }
+            Conventions::Rfc => {
+                // A sample is a whole number of ticks, at least one.
+                let sample = (elapsed.div_ceil(self.tick) * self.tick) as i64;
+                if self.srtt != 0 {
+                    let error = (self.srtt / 8 - sample).abs();
+                    self.rttvar += error - self.rttvar / 4;
+                    self.srtt += sample - self.srtt / 8;
+                } else {
+                    self.srtt = sample * 8;
+                    self.rttvar = sample * 2;
+                }
+                self.base_rto = (self.srtt / 8) as u64 + self.tick.max(self.rttvar as u64);
+            }
+        }
+    }
+
+    /// How long to wait for the next ACK.
+    #[inline]
+    pub fn rto(&self) -> Duration {
+        let rto = (self.base_rto.max(self.min_rto)).saturating_mul(self.backoff);
+        let floor = match self.conventions {
+            Conventions::Ns2 => 2 * self.tick,
+            Conventions::Rfc => 0,
+        };
+        Duration::from_nanos(rto.min(self.max_rto).max(floor))
+    }
+
+    /// The timer fired.
+    pub fn back_off(&mut self) {
+        if self.backoff < 64 || self.rto().as_nanos() < self.max_rto {
+            self.backoff <<= 1;
+        }
+        if self.conventions == Conventions::Ns2 && self.backoff > 8 {
+            self.rttvar += self.srtt >> 3;
+            self.srtt = 0;
+        }
+    }
+
+    /// Progress ends the back-off.
+    #[inline]
+    pub fn end_back_off(&mut self) {
+        self.backoff = 1;
+    }
+
+    /// Smoothed round-trip time; zero before the first sample.
+    pub fn srtt(&self) -> Duration {
+        Duration::from_nanos(match self.conventions {
+            Conventions::Ns2 => (self.srtt >> 3) as u64 * self.tick,
+            Conventions::Rfc => (self.srtt / 8) as u64,
+        })
+    }
+
+    /// The newest sample, unrounded.
+    pub fn last_sample(&self) -> Duration {
+        self.last_sample
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::presets::{Overrides, Profile, Variant, config};
+
+    fn estimator(profile: Profile) -> RttEstimator {
+        RttEstimator::new(&config(Variant::Reno, profile, &Overrides::default()), Duration::ZERO)
+    }
+
+    fn sample(estimator: &mut RttEstimator, millis: u64) {
+        let sent = Instant::from_nanos(1_000_000_000);
+        estimator.sample(sent, sent + Duration::from_millis(millis));
+    }
+
+    #[test]
+    fn rfc_6298_by_hand() {
+        let mut rtt = estimator(Profile::Rfc);
+        assert_eq!(rtt.rto(), Duration::from_secs(1));
+        sample(&mut rtt, 800); // SRTT 800, RTTVAR 400: RTO 2400
+        assert_eq!(rtt.rto(), Duration::from_millis(2400));
+        sample(&mut rtt, 1200); // RTTVAR 300 + 100 = 400, SRTT 850: RTO 2450
+        assert_eq!(rtt.srtt(), Duration::from_millis(850));
+        assert_eq!(rtt.rto(), Duration::from_millis(2450));
+        rtt.back_off();
+        assert_eq!(rtt.rto(), Duration::from_millis(4900));
+        rtt.end_back_off();
+        assert_eq!(rtt.rto(), Duration::from_millis(2450));
+    }
+
+    #[test]
+    fn ns2_ticks_by_hand() {
+        let mut rtt = estimator(Profile::Ns2);
+        assert_eq!(rtt.rto(), Duration::from_secs(3));
+        sample(&mut rtt, 404); // 40 ticks: srtt 320/8, rttvar 80/4, RTO 40 + 80 ticks
+        assert_eq!(rtt.rto(), Duration::from_millis(1200));
+        sample(&mut rtt, 509); // 50 ticks: delta 10, srtt 330, rttvar 80 + 10 - 20 = 70
+        assert_eq!(rtt.rto(), Duration::from_millis(1110)); // (560 + 330) >> 3 = 111 ticks
+        for _ in 0..4 {
+            rtt.back_off(); // factor 16: srtt is folded into rttvar
+        }
+        assert_eq!(rtt.rto(), Duration::from_millis(17_760));
+        rtt.end_back_off();
+        sample(&mut rtt, 100); // as a first sample: 10 + 20 ticks, below the minimum
+        assert_eq!(rtt.rto(), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn back_off_stops_at_the_maximum() {
+        for profile in [Profile::Ns2, Profile::Rfc] {
+            let mut rtt = estimator(profile);
+            for _ in 0..100 {
+                rtt.back_off();
+                assert!(rtt.rto() <= Duration::from_secs(60));
+            }
+            assert_eq!(rtt.rto(), Duration::from_secs(60));
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! The sending half of a connection: sequence space, timers, and what recovery and congestion
+//! control share.
+
+use super::config::{Config, Conventions};
+use super::congestion::{CongestionControl, Reno};
+use super::recovery::Recovery;
+use super::rtt::RttEstimator;
+use crate::units::{Duration, Instant};
+use std::collections::VecDeque;
+
+/// Always-on counters of one sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderCounters {
+    /// Segments sent, first transmissions and retransmissions, SYN and FIN included.
+    pub segments_sent: u64,
+    /// Of these, segments that had been sent before.
+    pub retransmissions: u64,
+    /// Expiries of the retransmission timer.
+    pub timeouts: u64,
+    /// Fast retransmits: entries into recovery by duplicate ACKs.
+    pub fast_retransmits: u64,
+    /// Window reductions, by fast retransmit or timeout.
+    pub window_cuts: u64,
+}
+
+/// What is in flight, and the state that every recovery scheme works on.
+#[derive(Clone, Debug)]
+pub struct Flight {
+    pub(super) config: Config,
+    /// Payload bytes of a full segment.
+    pub(super) mss: u64,
+    /// Oldest unacknowledged byte (RFC 9293: SND.UNA).
+    pub(super) snd_una: u64,
+    /// Next byte to send (SND.NXT); a timeout pulls it back to `snd_una`.
+    pub(super) snd_nxt: u64,
+    /// One past the highest byte ever sent.
+    pub(super) snd_max: u64,
+    /// One past the last byte that the application wants sent (SYN and FIN count one each).
+    write_end: u64,
+    /// Where the FIN stands, once the application has closed.
+    fin_at: u64,
+    /// Ends of application writes not yet acknowledged; segments do not cross them.
+    message_ends: VecDeque<u64>,
+    /// The first of them, or 0.
+    first_message_end: u64,
+    /// Receive window that the peer advertised, in bytes.
+    peer_window: u64,
+    pub(super) congestion: Reno,
+    pub(super) rtt: RttEstimator,
+    pub(super) dup_acks: u32,
+    pub(super) rto_deadline: Instant,
+    /// The one segment being timed: its end and when it left (Karn's rule).
+    timed: Option<(u64, Instant)>,
+    /// Window after the handshake; 1 once a SYN was lost (RFC 5681, section 3.1).
+    initial_window: f64,
+    /// A duplicate ACK allows one new segment (RFC 3042).
+    limited_transmit_due: bool,
+    /// `snd_una` at the latest timeout.
+    timed_out_at: u64,
+    pub(super) counters: SenderCounters,
+}
+
+impl Flight {
+    fn new(config: &Config, boot_offset: Duration, initial_window: f64) -> Self {
+        let first = u64::from(!config.handshake);
+        let cwnd = if config.handshake { 1.0 } else { initial_window };
+        Flight {
+            config: *config,
+            mss: config.segment.get(),
+            snd_una: first,
+            snd_nxt: first,
+            snd_max: first,
+            write_end: first,
+            fin_at: u64::MAX,
+            message_ends: VecDeque::with_capacity(4),
+            first_message_end: 0,
+            peer_window: (config.receive_window * config.segment.get() as f64) as u64,
+            congestion: Reno::new(config, cwnd),
+            rtt: RttEstimator::new(config, boot_offset),
+            dup_acks: 0,
+            rto_deadline: Instant::NEVER,
+            timed: None,
+            initial_window,
+            limited_transmit_due: false,
+            timed_out_at: u64::MAX,
+            counters: SenderCounters::default(),
+        }
+    }
+
+    /// End of the segment that starts at `seq`: a full segment or the end of a write.
+    #[inline]
+    pub(super) fn segment_end(&self, seq: u64) -> u64 {
+        if seq < self.first_message_end {
+            self.first_message_end.min(seq + self.mss)
+        } else {
+            self.segment_end_beyond(seq)
+        }
+    }
+
+    /// The same beyond the first write.
+    #[cold]
+    fn segment_end_beyond(&self, seq: u64) -> u64 {
+        for &end in &self.message_ends {
+            if seq < end {
+                return end.min(seq + self.mss);
+            }
+        }
+        self.write_end
+    }
+
+    /// Outstanding bytes in segments, rounded up.
+    pub(super) fn outstanding_segments(&self) -> u64 {
+        (self.snd_max - self.snd_una).div_ceil(self.mss)
+    }
+
+    /// May the segment at `snd_nxt` go out if `window` segments from `snd_una` on are allowed?
+    #[inline]
+    pub(super) fn fits(&self, window: f64) -> bool {
+        let bytes = match self.config.conventions {
+            // ns-2 counts whole packets.
+            Conventions::Ns2 => u64::from(window as u32) * self.mss,
+            Conventions::Rfc => (window * self.mss as f64) as u64,
+        };
+        self.fits_bytes(bytes)
+    }
+
+    /// May the segment at `snd_nxt` go out as far as the receiver is concerned?
+    pub(super) fn fits_receiver(&self) -> bool {
+        self.fits_bytes(u64::MAX)
+    }
+
+    #[inline]
+    fn fits_bytes(&self, window: u64) -> bool {
+        if self.snd_nxt >= self.write_end {
+            return false;
+        }
+        if self.snd_una == 0 {
+            // Nothing follows a SYN before it is acknowledged.
+            return self.snd_nxt == 0;
+        }
+        self.segment_end(self.snd_nxt) <= self.snd_una + window.min(self.peer_window)
+    }
+
+    /// The window in use, in segments, from which a reduction is computed: ns-2 takes the
+    /// (inflated) congestion window bounded by the receiver's, the RFCs the flight size.
+    pub(super) fn window_in_use(&self, inflation: u32) -> f64 {
+        match self.config.conventions {
+            Conventions::Ns2 => {
+                let receiver = self.config.receive_window;
+                (self.congestion.window() + f64::from(inflation)).min(receiver)
+            }
+            Conventions::Rfc => (self.snd_max - self.snd_una) as f64 / self.mss as f64,
+        }
+    }
+
+    /// Takes the segment at `snd_nxt` and moves on.
+    #[inline]
+    pub(super) fn advance_next(&mut self) -> u64 {
+        let seq = self.snd_nxt;
+        self.snd_nxt = self.segment_end(seq);
+        seq
+    }
+
+    /// An ACK for new data: times, timers, the sequence space.
+    #[inline]
+    pub(super) fn new_ack(&mut self, now: Instant, ack: u64) {
+        self.dup_acks = 0;
+        self.limited_transmit_due = false;
+        self.move_una(ack);
+        if let Some((end, sent)) = self.timed
+            && ack >= end
+        {
+            self.timed = None;
+            self.rtt.end_back_off();
+            self.rtt.sample(sent, now);
+        }
+        self.restart_timer(now);
+    }
+
+    /// Moves the left edge; neither duplicates nor timers are touched.
+    #[inline]
+    pub(super) fn move_una(&mut self, ack: u64) {
+        self.snd_una = ack;
+        self.snd_nxt = self.snd_nxt.max(ack);
+        if ack >= self.first_message_end {
+            self.forget_messages(ack);
+        }
+    }
+
+    #[cold]
+    fn forget_messages(&mut self, ack: u64) {
+        while self.message_ends.front().is_some_and(|&end| end <= ack) {
+            self.message_ends.pop_front();
+        }
+        self.first_message_end = self.message_ends.front().copied().unwrap_or(0);
+    }
+
+    /// The application (or the handshake) wants `length` more of the sequence space sent.
+    fn extend(&mut self, length: u64) {
+        self.write_end += length;
+        self.message_ends.push_back(self.write_end);
+        self.first_message_end = self.message_ends.front().copied().unwrap_or(0);
+    }
+
+    /// A partial ACK may cover the timed segment: back-off ends, but the sample is worthless.
+    pub(super) fn forget_timed(&mut self, ack: u64) {
+        if self.timed.is_some_and(|(end, _)| ack >= end) {
+            self.timed = None;
+            self.rtt.end_back_off();
+        }
+    }
+
+    /// Grows the window, or opens it after the handshake.
+    #[inline]
+    pub(super) fn grow_window(&mut self) {
+        self.congestion.on_ack();
+        if self.config.handshake && self.snd_una == 1 {
+            self.congestion.set_window(self.initial_window);
+        }
+    }
+
+    /// Starts the timer anew while anything is outstanding.
+    #[inline]
+    pub(super) fn restart_timer(&mut self, now: Instant) {
+        self.rto_deadline =
+            if self.snd_una < self.snd_max { now + self.rtt.rto() } else { Instant::NEVER };
+    }
+
+    /// The third duplicate: one reduction, timer restarted, nothing timed.
+    pub(super) fn fast_retransmit(&mut self, now: Instant, inflation: u32) {
+        let in_use = self.window_in_use(inflation);
+        self.congestion.on_congestion(in_use);
+        self.counters.fast_retransmits += 1;
+        self.counters.window_cuts += 1;
+        self.timed = None;
+        self.limited_transmit_due = false;
+        self.restart_timer(now);
+    }
+
+    /// One of the first duplicates: RFC 3042 allows one new segment each.
+    pub(super) fn limited_transmit(&mut self) {
+        if self.config.limited_transmit {
+            self.limited_transmit_due = true;
+        }
+    }
+
+    /// Takes the segment that limited transmit allows, if the windows do.
+    #[inline]
+    pub(super) fn poll_limited_transmit(&mut self) -> Option<u64> {
+        if self.limited_transmit_due { self.limited_transmit_segment() } else { None }
+    }
+
+    #[cold]
+    fn limited_transmit_segment(&mut self) -> Option<u64> {
+        self.limited_transmit_due = false;
+        if !self.fits_receiver() {
+            return None;
+        }
+        let end = self.segment_end(self.snd_nxt) - self.snd_una;
+        let allowed = (self.congestion.window() + f64::from(self.dup_acks)) * self.mss as f64;
+        (end as f64 <= allowed).then(|| self.advance_next())
+    }
+
+    fn on_timeout(&mut self, now: Instant) {
+        self.counters.timeouts += 1;
+        self.counters.window_cuts += 1;
+        self.dup_acks = 0;
+        self.limited_transmit_due = false;
+        if self.snd_una == 0 {
+            self.initial_window = self.initial_window.min(1.0);
+        }
+        let in_use = match self.config.conventions {
+            // RFC 5681, section 3.1: the threshold is halved once per lost segment.
+            Conventions::Rfc if self.timed_out_at == self.snd_una => {
+                2.0 * self.congestion.ssthresh()
+            }
+            _ => self.window_in_use(0),
+        };
+        self.timed_out_at = self.snd_una;
+        self.congestion.on_timeout(in_use);
+        self.rtt.back_off();
+        self.timed = None;
+        self.snd_nxt = self.snd_una;
+        self.rto_deadline = now + self.rtt.rto();
+    }
+
+    /// Accounts for the segment `seq` leaving now and returns its end.
+    #[inline]
+    fn sent(&mut self, now: Instant, seq: u64) -> u64 {
+        let end = self.segment_end(seq);
+        let nothing_outstanding = self.snd_una == self.snd_max;
+        self.counters.segments_sent += 1;
+        if end > self.snd_max {
+            self.snd_max = end;
+            if self.timed.is_none() {
+                self.timed = Some((end, now));
+            }
+        } else {
+            self.counters.retransmissions += 1;
+        }
+        if nothing_outstanding || self.rto_deadline == Instant::NEVER {
+            self.rto_deadline = now + self.rtt.rto();
+        }
+        end
+    }
+}
+
+/// A segment that the sender wants on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Outgoing {
+    pub seq: u64,
+    /// Payload bytes.
+    pub payload: u32,
+    pub syn: bool,
+    pub fin: bool,
+}
+
+/// The sending half.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    pub(super) flight: Flight,
+    recovery: Recovery,
+}
+
+impl Sender {
+    pub(super) fn new(config: &Config, boot_offset: Duration) -> Self {
+        Sender {
+            flight: Flight::new(config, boot_offset, config.initial_window),
+            recovery: Recovery::new(config),
+        }
+    }
+
+    /// A new incarnation: everything afresh, except that a host which has once lost a SYN keeps
+    /// its initial window of one (as ns-2's agents do), and the counters go on.
+    pub(super) fn reset(&mut self, boot_offset: Duration) {
+        let Flight { config, initial_window, counters, .. } = self.flight;
+        let keep = if config.conventions == Conventions::Ns2 {
+            initial_window
+        } else {
+            config.initial_window
+        };
+        let mut message_ends = std::mem::take(&mut self.flight.message_ends);
+        message_ends.clear();
+        self.flight = Flight { message_ends, counters, ..Flight::new(&config, boot_offset, keep) };
+        self.recovery.reset();
+    }
+
+    /// The SYN becomes due.
+    pub(super) fn open(&mut self) {
+        if self.flight.write_end == 0 {
+            self.flight.extend(1);
+        }
+    }
+
+    /// The application writes `bytes`; the last segment of the write is a short one unless the
+    /// profile pads it.
+    pub(super) fn write(&mut self, bytes: u64) {
+        let flight = &mut self.flight;
+        let length = if flight.config.pad_segments {
+            bytes.div_ceil(flight.mss) * flight.mss
+        } else {
+            bytes
+        };
+        if length > 0 {
+            flight.extend(length);
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        let flight = &mut self.flight;
+        if flight.config.fin && flight.fin_at == u64::MAX {
+            flight.fin_at = flight.write_end;
+            flight.extend(1);
+        }
+    }
+
+    pub(super) fn set_peer_window(&mut self, bytes: u64) {
+        self.flight.peer_window = bytes;
+    }
+
+    /// Has everything written been acknowledged?
+    #[inline]
+    pub(super) fn is_all_acked(&self) -> bool {
+        self.flight.snd_una == self.flight.write_end
+    }
+
+    /// Unwraps a 32-bit number near the left edge.
+    #[inline]
+    pub(super) fn unwrap(&self, wire: u32) -> u64 {
+        let una = self.flight.snd_una;
+        una.wrapping_add_signed(i64::from(wire.wrapping_sub(una as u32) as i32))
+    }
+
+    /// An ACK arrived. `is_pure`: it carried no payload, so it may count as a duplicate
+    /// (RFC 5681, section 2). `sent` is when the segment that triggered it left, if the timestamps
+    /// option tells.
+    #[inline]
+    pub(super) fn on_ack(
+        &mut self,
+        now: Instant,
+        ack: u64,
+        blocks: &[(u64, u64)],
+        is_pure: bool,
+        sent: Option<Instant>,
+    ) {
+        let flight = &mut self.flight;
+        if ack > flight.snd_max {
+            return;
+        }
+        if ack > flight.snd_una
+            && let Some(sent) = sent
+        {
+            flight.timed = None;
+            flight.rtt.end_back_off();
+            flight.rtt.sample(sent, now);
+        }
+        let is_duplicate = is_pure && ack <= flight.snd_una && flight.snd_una < flight.snd_max;
+        if ack > flight.snd_una || is_duplicate {
+            self.recovery.on_ack(flight, now, ack, blocks);
+        }
+    }
+
+    /// The next segment to send now.
+    #[inline]
+    pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
+        let seq = self.recovery.next_segment(&mut self.flight)?;
+        let end = self.flight.sent(now, seq);
+        let syn = self.flight.config.handshake && seq == 0;
+        let fin = seq == self.flight.fin_at;
+        let payload = if syn || fin { 0 } else { (end - seq) as u32 };
+        Some(Outgoing { seq, payload, syn, fin })
+    }
+
+    pub(super) fn next_timeout(&self) -> Instant {
+        self.flight.rto_deadline
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if now >= self.flight.rto_deadline {
+            self.recovery.on_timeout(&mut self.flight);
+            self.flight.on_timeout(now);
+        }
+    }
+
+    /// Congestion window in segments, inflation apart.
+    pub fn congestion_window(&self) -> f64 {
+        self.flight.congestion.window()
+    }
+
+    /// Slow-start threshold in segments.
+    pub fn slow_start_threshold(&self) -> f64 {
+        self.flight.congestion.ssthresh()
+    }
+}

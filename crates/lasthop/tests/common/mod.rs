@@ -1,0 +1,294 @@
+//! A tiny driver: two endpoints and two directions of rate and delay, for tests only.
+
+// Each test file uses its own part of this module.
+#![allow(dead_code)]
+
+use lasthop::link::{
+    Acknowledgment, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, LinkEndpoint,
+    LinkEvent, Raw, Renack, SelectiveRepeat, SelectiveRepeatParameters, TimerMode,
+};
+use lasthop::packet::Payload;
+use lasthop::units::{Bytes, Duration, Instant, Rate};
+use std::collections::VecDeque;
+use std::fmt::Debug;
+
+/// A packet that is only its number and its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    pub number: u64,
+    pub bytes: u32,
+}
+
+impl Payload for Token {
+    fn wire_bytes(&self) -> u32 {
+        self.bytes
+    }
+}
+
+/// `count` packets of `bytes` bytes, all offered at time 0.
+pub fn tokens(count: u64, bytes: u32) -> VecDeque<(Instant, Token)> {
+    (0..count).map(|number| (Instant::ZERO, Token { number, bytes })).collect()
+}
+
+/// What happens to the k-th frame of a direction: lost or not, and extra delay.
+pub type Fate = Box<dyn FnMut(u64) -> (bool, Duration)>;
+
+/// A direction that loses nothing.
+pub fn clean() -> Fate {
+    Box::new(|_| (false, Duration::ZERO))
+}
+
+/// A direction that loses the frames of these indices.
+pub fn losing(indices: &'static [u64]) -> Fate {
+    Box::new(move |index| (indices.contains(&index), Duration::ZERO))
+}
+
+/// How a frame gets from the air into the endpoint that receives it.
+pub type Codec<P> = fn(Frame<P>, &LinkEndpoint<P>) -> Frame<P>;
+
+/// One frame of the log: start, end that sends, kind, acknowledgment.
+pub type LogEntry = (Instant, usize, FrameKind, Option<u64>);
+
+struct Direction<P> {
+    fate: Fate,
+    frames: u64,
+    busy_until: Instant,
+    last_arrival: Instant,
+    in_flight: VecDeque<(Instant, Frame<P>)>,
+}
+
+/// Two endpoints and the air between them.
+pub struct Link<P> {
+    pub ends: [LinkEndpoint<P>; 2],
+    pub delivered: [Vec<P>; 2],
+    pub events: [Vec<LinkEvent>; 2],
+    /// Every frame in order of transmission, if kept.
+    pub log: Option<Vec<LogEntry>>,
+    /// Check the call contract at every step: slow.
+    pub strict: bool,
+    pub now: Instant,
+    rate: Rate,
+    delay: Duration,
+    codec: Codec<P>,
+    offers: [VecDeque<(Instant, P)>; 2],
+    directions: [Direction<P>; 2],
+}
+
+impl<P: Payload + Clone + Debug> Link<P> {
+    pub fn new(
+        ends: [LinkEndpoint<P>; 2],
+        (rate, delay): (Rate, Duration),
+        offers: [VecDeque<(Instant, P)>; 2],
+        fates: [Fate; 2],
+    ) -> Self {
+        Link {
+            ends,
+            delivered: [Vec::new(), Vec::new()],
+            events: [Vec::new(), Vec::new()],
+            log: None,
+            strict: false,
+            now: Instant::ZERO,
+            rate,
+            delay,
+            codec: |frame, _| frame,
+            offers,
+            directions: fates.map(|fate| Direction {
+                fate,
+                frames: 0,
+                busy_until: Instant::ZERO,
+                last_arrival: Instant::ZERO,
+                in_flight: VecDeque::new(),
+            }),
+        }
+    }
+
+    pub fn with_codec(mut self, codec: Codec<P>) -> Self {
+        self.codec = codec;
+        self
+    }
+
+    /// Runs until nothing is left to do or `end` comes.
+    pub fn run(&mut self, end: Instant) {
+        loop {
+            for side in 0..2 {
+                self.transmit(side);
+            }
+            let next = (0..2).map(|side| self.next_instant(side)).min().unwrap_or(Instant::NEVER);
+            if next == Instant::NEVER || next >= end {
+                return;
+            }
+            self.now = self.now.max(next);
+            for side in 0..2 {
+                self.arrive(side);
+                self.wake(side);
+            }
+        }
+    }
+
+    fn next_instant(&self, side: usize) -> Instant {
+        let direction = &self.directions[side];
+        let mut next = self.ends[side].next_timeout();
+        if let Some((arrival, _)) = direction.in_flight.front() {
+            next = next.min(*arrival);
+        }
+        if direction.busy_until > self.now {
+            next = next.min(direction.busy_until);
+        }
+        match self.offers[side].front() {
+            Some((offer, _)) if *offer > self.now => next.min(*offer),
+            _ => next,
+        }
+    }
+
+    fn transmit(&mut self, side: usize) {
+        let (now, end) = (self.now, &mut self.ends[side]);
+        if self.directions[side].busy_until > now {
+            return;
+        }
+        let offered = self.offers[side].front().is_some_and(|(offer, _)| *offer <= now);
+        if offered && end.wants_packet() {
+            let (_, packet) = self.offers[side].pop_front().expect("an offer");
+            end.enqueue(now, packet);
+        }
+        let Some(frame) = end.poll_transmit(now) else {
+            if self.strict {
+                let before = format!("{end:?}");
+                assert!(end.poll_transmit(now).is_none(), "output without progress");
+                assert_eq!(before, format!("{end:?}"), "an idle poll changes nothing");
+            }
+            return;
+        };
+        self.drain(side);
+        if let Some(log) = &mut self.log {
+            log.push((now, side, frame.kind, frame.ack));
+        }
+        let direction = &mut self.directions[side];
+        let airtime = u64::from(frame.bytes) * 8_000_000_000 / self.rate.as_bps();
+        direction.busy_until = now + Duration::from_nanos(airtime);
+        let (lost, jitter) = (direction.fate)(direction.frames);
+        direction.frames += 1;
+        if !lost {
+            let arrival = direction.busy_until + self.delay + jitter;
+            direction.last_arrival = direction.last_arrival.max(arrival);
+            direction.in_flight.push_back((direction.last_arrival, frame));
+        }
+    }
+
+    /// Takes in what `side` has sent and now reaches the other end.
+    fn arrive(&mut self, side: usize) {
+        let other = 1 - side;
+        while self.directions[side].in_flight.front().is_some_and(|(at, _)| *at <= self.now) {
+            let (_, frame) = self.directions[side].in_flight.pop_front().expect("a frame");
+            let frame = (self.codec)(frame, &self.ends[other]);
+            self.ends[other].receive(self.now, frame);
+            while let Some(packet) = self.ends[other].poll_deliver() {
+                self.delivered[other].push(packet);
+            }
+            self.drain(other);
+        }
+    }
+
+    fn wake(&mut self, side: usize) {
+        let (now, end) = (self.now, &mut self.ends[side]);
+        if end.next_timeout() <= now {
+            end.handle_timeout(now);
+        }
+        if self.strict {
+            assert!(end.next_timeout() > now, "a deadline stays in the past");
+            let before = format!("{end:?}");
+            end.handle_timeout(now);
+            assert_eq!(before, format!("{end:?}"), "a spurious wake changes nothing");
+        }
+        self.drain(side);
+    }
+
+    fn drain(&mut self, side: usize) {
+        while let Some(event) = self.ends[side].poll_event() {
+            if self.log.is_some() {
+                self.events[side].push(event);
+            }
+        }
+    }
+}
+
+/// Both ends of a protocol, by plain data, so that a failing case prints.
+#[derive(Clone, Copy, Debug)]
+pub enum Protocol {
+    Raw,
+    SelectiveRepeat(SelectiveRepeatParameters),
+    GoBackN(GoBackNParameters),
+}
+
+impl Protocol {
+    pub fn ends<P>(self) -> [LinkEndpoint<P>; 2] {
+        [self.end(), self.end()]
+    }
+
+    fn end<P>(self) -> LinkEndpoint<P> {
+        match self {
+            Protocol::Raw => LinkEndpoint::Raw(Raw::new()),
+            Protocol::SelectiveRepeat(parameters) => LinkEndpoint::SelectiveRepeat(
+                SelectiveRepeat::new(parameters).expect("valid parameters"),
+            ),
+            Protocol::GoBackN(parameters) => {
+                LinkEndpoint::GoBackN(GoBackN::new(parameters).expect("valid parameters"))
+            }
+        }
+    }
+}
+
+/// Selective repeat that repeats a NACK, and ignores a stale one, for half of the timeout.
+pub fn selective_repeat(window: u32, timeout: Duration) -> SelectiveRepeatParameters {
+    SelectiveRepeatParameters {
+        window,
+        timeout,
+        renack: Renack::AfterRoundTrip(Duration::from_nanos(timeout.as_nanos() / 2)),
+        timer: TimerMode::PerFrame,
+        nack_guard: Duration::from_nanos(timeout.as_nanos() / 2),
+        acknowledgment: Acknowledgment::Piggyback,
+        header: Bytes::new(2),
+        control: Bytes::new(2),
+    }
+}
+
+/// Go-back-N, timer only.
+pub fn go_back_n(window: u32, timeout: Duration) -> GoBackNParameters {
+    GoBackNParameters {
+        window,
+        timeout,
+        restart_on_ack: false,
+        reject: false,
+        acknowledgment: Acknowledgment::Piggyback,
+        header: Bytes::new(2),
+        control: Bytes::new(2),
+    }
+}
+
+/// One of each machine in each of its modes.
+pub fn every_reliable_protocol(window: u32, timeout: Duration) -> Vec<Protocol> {
+    let mut all = Vec::new();
+    let round_trip = Duration::from_nanos(timeout.as_nanos() / 2);
+    for acknowledgment in [Acknowledgment::Piggyback, Acknowledgment::StandAlone] {
+        for timer in [TimerMode::PerFrame, TimerMode::BaseOnly] {
+            for renack in
+                [Renack::OncePerGap, Renack::EveryArrival, Renack::AfterRoundTrip(round_trip)]
+            {
+                all.push(Protocol::SelectiveRepeat(SelectiveRepeatParameters {
+                    acknowledgment,
+                    timer,
+                    renack,
+                    ..selective_repeat(window.min(128), timeout)
+                }));
+            }
+        }
+        for (reject, restart_on_ack) in [(false, false), (true, false), (false, true)] {
+            all.push(Protocol::GoBackN(GoBackNParameters {
+                acknowledgment,
+                reject,
+                restart_on_ack,
+                ..go_back_n(if reject { window.min(128) } else { window }, timeout)
+            }));
+        }
+    }
+    all
+}

@@ -1,0 +1,352 @@
+//! What good scenarios become: model, sweep, hash, schema, reference.
+
+use lasthop::scenario::*;
+use lasthop::units::{Bytes, Duration, Probability, Rate};
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+const EXAMPLE: &str = include_str!("../../../examples/sr-file-transfer.toml");
+const FIRST: &str = include_str!("../../../examples/first.toml");
+
+fn load(text: &str) -> Document {
+    Scenario::from_toml(text, Path::new(".")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The only point of a scenario of one link, one flow and these lines.
+fn with_link(lines: &str) -> Result<Scenario, ScenarioError> {
+    let text = FIRST.replacen("errors = { kind = \"uniform\", loss = \"1 %\" }", lines, 1);
+    Ok(Scenario::from_toml(&text, Path::new("."))?.points()?.remove(0).scenario)
+}
+
+#[test]
+fn the_example_is_read_as_written() {
+    let points = load(EXAMPLE).points().unwrap();
+    assert_eq!(points.len(), 8);
+    assert_eq!(
+        points[1].parameters,
+        [
+            ("link.wireless.errors.bad".to_owned(), json!("100 ms")),
+            ("flow.transfer.transport.variant".to_owned(), json!("sack")),
+        ]
+    );
+    assert_eq!(points[2].parameters[0].1, "200 ms", "the last key varies fastest");
+    let scenario = &points[7].scenario;
+    assert_eq!(scenario.hosts(), ["server", "ap", "client"]);
+    let wireless = &scenario.links[1];
+    assert_eq!((wireless.name.as_str(), wireless.header), ("wireless", Bytes::new(2)));
+    assert_eq!(wireless.forward, wireless.reverse);
+    assert_eq!(wireless.forward.rate, Rate::from_bps(64_000));
+    assert_eq!(wireless.forward.delay, Duration::from_millis(50));
+    assert_eq!(wireless.forward.queue, QueueLimit::Packets(50));
+    assert_eq!(
+        wireless.protocol,
+        Protocol::SelectiveRepeat(SelectiveRepeat {
+            window: 8,
+            timeout: LinkTimeout::Auto,
+            timer: Timer::PerFrame,
+            renack: Renack::OncePerGap,
+            acks: Acks::Piggybacked,
+            control: Bytes::new(2),
+        })
+    );
+    assert_eq!(
+        wireless.forward.errors,
+        Errors::TwoState(TwoState {
+            good: Duration::from_secs(10),
+            bad: Duration::from_secs(1),
+            good_ber: Probability::new(1e-6).unwrap(),
+            bad_ber: Probability::new(1e-2).unwrap(),
+        })
+    );
+    let [transfer, congestion] = scenario.flows.as_slice() else { panic!("two flows") };
+    let Transport::Tcp(tcp) = &transfer.transport else { panic!("tcp") };
+    assert_eq!((tcp.variant, tcp.profile), (Variant::Sack, Profile::Ns2));
+    assert_eq!((tcp.segment, tcp.header), (Some(Bytes::new(250)), None));
+    assert_eq!(transfer.app, App::File(FileTransfer { size: Bytes::new(10_000_000) }));
+    assert_eq!(
+        congestion.app,
+        App::OnOff(OnOff {
+            rate: Rate::from_bps(9_990_000),
+            on: DurationLaw::Exponential(Duration::from_secs(1)),
+            off: DurationLaw::Exponential(Duration::from_millis(1350)),
+            packet: Bytes::new(250),
+            replay: Replay::Lazy,
+        })
+    );
+    assert_eq!((scenario.run.replications, scenario.run.seed), (30, 1));
+    assert_eq!(scenario.run.max_time, Duration::from_secs(100_000));
+}
+
+#[test]
+fn what_is_printed_reads_back_as_the_same_scenario() {
+    for text in [EXAMPLE, FIRST] {
+        for point in load(text).points().unwrap() {
+            let again = Scenario::from_json(point.scenario.to_json(), Path::new(".")).unwrap();
+            assert_eq!(again.points().unwrap()[0].scenario, point.scenario);
+        }
+    }
+}
+
+#[test]
+fn the_reverse_direction_overrides_what_it_names() {
+    let link = with_link(
+        "errors = { kind = \"bit\", ber = 1e-5 }\nreverse = { rate = \"64 kbps\", queue = \"2 kB\" }",
+    )
+    .unwrap()
+    .links
+    .remove(0);
+    assert_eq!(link.reverse.rate, Rate::from_bps(64_000));
+    assert_eq!(link.reverse.queue, QueueLimit::Bytes(Bytes::new(2_000)));
+    assert_eq!(link.reverse.delay, link.forward.delay);
+    assert_eq!(link.reverse.errors, link.forward.errors);
+    assert_eq!(link.header, Bytes::new(0));
+}
+
+#[test]
+fn mean_loss_and_burst_become_a_chain() {
+    let scenario =
+        with_link("errors = { kind = \"gilbert-elliott\", mean_loss = \"20 %\", mean_burst = 4 }");
+    let Errors::GilbertElliott(chain) = scenario.unwrap().links.remove(0).forward.errors else {
+        panic!("gilbert-elliott")
+    };
+    // p / (p + r) = 0.2 with r = 1/4.
+    assert_eq!(chain.p_bad_to_good.get(), 0.25);
+    assert!((chain.p_good_to_bad.get() - 0.0625).abs() < 1e-15);
+    assert_eq!((chain.loss_good.get(), chain.loss_bad.get()), (0.0, 1.0));
+}
+
+#[test]
+fn routes_take_the_fewest_hops_then_the_earliest_link() {
+    let link = |name: &str, a: &str, b: &str| {
+        format!(
+            "[link.{name}]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"1 Mbps\"\ndelay = \"1 ms\"\n"
+        )
+    };
+    let flow = "[flow.f]\nfrom = \"a\"\nto = \"d\"\n\
+                transport = { kind = \"udp\" }\n\
+                app = { kind = \"on-off\", rate = \"1 Mbps\", on = \"1 s\", off = \"0 s\", \
+                packet = \"1 kB\" }\n[run]\nduration = \"1 s\"\n";
+    let text = [
+        "name = \"diamond\"\n".to_owned(),
+        link("z-long", "a", "x"),
+        link("down", "c", "a"),
+        link("up", "a", "b"),
+        link("up2", "b", "d"),
+        link("down2", "c", "d"),
+        link("down2-twin", "c", "d"),
+        flow.to_owned(),
+    ]
+    .concat();
+    let scenario = load(&text).points().unwrap().remove(0).scenario;
+    assert_eq!(scenario.route("a", "d"), [(1, false), (4, true)]);
+    assert_eq!(scenario.route("d", "a"), [(3, false), (2, false)]);
+    assert_eq!(scenario.route("x", "d"), [(0, false), (1, false), (4, true)]);
+    assert!(scenario.route("a", "a").is_empty());
+    assert!(scenario.route("a", "nowhere").is_empty());
+    assert_eq!(scenario.hosts(), ["a", "x", "c", "b", "d"]);
+}
+
+#[test]
+fn set_takes_toml_values_and_plain_text_and_ends_a_sweep() {
+    let mut document = load(EXAMPLE);
+    document.set("link.wireless.errors.bad", "2 s").unwrap();
+    document.set("link.wireless.protocol", "{ kind = \"raw\" }").unwrap();
+    document.set("run.replications", "5").unwrap();
+    document.set("flow.transfer.transport.dupack_threshold", "4").unwrap();
+    let points = document.points().unwrap();
+    assert_eq!(points.len(), 2, "only the variant is still swept");
+    let scenario = &points[0].scenario;
+    assert_eq!(scenario.links[1].protocol, Protocol::Raw);
+    assert_eq!(scenario.run.replications, 5);
+    let Errors::TwoState(errors) = &scenario.links[1].forward.errors else { panic!("two-state") };
+    assert_eq!(errors.bad, Duration::from_secs(2));
+}
+
+#[test]
+fn tables_and_keys_that_the_file_leaves_out_can_be_swept() {
+    let sweep = "\n[sweep]\n\"link.wireless.errors\" = [{ kind = \"none\" }, { kind = \"bit\", \
+                 ber = 1e-5 }]\n\"run.duration\" = [\"10 s\", \"20 s\", \"30 s\"]\n";
+    let points = load(&format!("{FIRST}{sweep}")).points().unwrap();
+    assert_eq!(points.len(), 6);
+    assert_eq!(points[0].scenario.links[0].forward.errors, Errors::None);
+    assert_eq!(points[5].scenario.run.duration, Some(Duration::from_secs(30)));
+    // A required key may stand in the sweep alone.
+    let text = FIRST.replacen("rate = \"2 Mbps\"\n", "", 1);
+    let sweep = "\n[sweep]\n\"link.wireless.rate\" = [\"1 Mbps\", \"2 Mbps\"]\n";
+    assert_eq!(load(&format!("{text}{sweep}")).points().unwrap().len(), 2);
+    assert!(Scenario::from_toml(&text, Path::new(".")).is_err());
+}
+
+#[test]
+fn the_hash_sees_the_experiment_and_not_its_wording() {
+    let hash = |document: &Document| document.points().unwrap()[0].scenario.hash();
+    let first = load(FIRST);
+    let plain = hash(&first);
+    for (key, value) in [
+        ("name", "other"),
+        ("description", "why"),
+        ("run.seed", "7"),
+        ("run.replications", "2"),
+        ("link.wireless.rate", "2000 kbps"),
+        ("link.wireless.queue", "50 packets"),
+        ("link.wireless.errors.loss", "0.01"),
+    ] {
+        let mut document = first.clone();
+        document.set(key, value).unwrap();
+        assert_eq!(hash(&document), plain, "{key}");
+    }
+    for (key, value) in [
+        ("link.wireless.rate", "2001 kbps"),
+        ("run.duration", "10 s"),
+        ("flow.transfer.transport.variant", "sack"),
+        ("link.wireless.reverse", "{ delay = \"1 ms\" }"),
+    ] {
+        let mut document = first.clone();
+        document.set(key, value).unwrap();
+        assert_ne!(hash(&document), plain, "{key}");
+    }
+    // Stored results are found again by this number: change it knowingly.
+    assert_eq!(plain, 1_368_030_451_658_126_127);
+}
+
+/// Checks a value against the keywords that `schema` uses, `pattern` excepted.
+fn accepts(schema: &Value, value: &Value) -> Result<(), String> {
+    let no = |why: &str| Err(format!("{value}: {why}"));
+    if let Some(kind) = schema["type"].as_str() {
+        let right = match kind {
+            "object" => value.is_object(),
+            "array" => value.is_array(),
+            "string" => value.is_string(),
+            "boolean" => value.is_boolean(),
+            "integer" => value.is_u64() || value.is_i64(),
+            "number" => value.is_number(),
+            _ => panic!("type {kind}"),
+        };
+        if !right {
+            return no(kind);
+        }
+    }
+    if schema.get("const").is_some_and(|constant| constant != value) {
+        return no("const");
+    }
+    if schema["enum"].as_array().is_some_and(|words| !words.contains(value)) {
+        return no("enum");
+    }
+    for keyword in ["oneOf", "anyOf"] {
+        if let Some(choices) = schema[keyword].as_array() {
+            let right = choices.iter().filter(|choice| accepts(choice, value).is_ok()).count();
+            if right == 0 || (keyword == "oneOf" && right > 1) {
+                return no(keyword);
+            }
+        }
+    }
+    let outside = |limit: &str, wrong: fn(f64, f64) -> bool| {
+        let limit = schema[limit].as_f64();
+        limit.zip(value.as_f64()).is_some_and(|(limit, value)| wrong(value, limit))
+    };
+    if outside("minimum", |v, l| v < l) || outside("maximum", |v, l| v > l) {
+        return no("limits");
+    }
+    for name in schema["required"].as_array().into_iter().flatten() {
+        if value.get(name.as_str().unwrap()).is_none() {
+            return no(&format!("required {name}"));
+        }
+    }
+    for (name, item) in value.as_object().into_iter().flatten() {
+        match (&schema["properties"][name], &schema["additionalProperties"]) {
+            (Value::Null, Value::Bool(false)) => return no(&format!("unknown {name}")),
+            (Value::Null, Value::Null) => {}
+            (Value::Null, others) => accepts(others, item)?,
+            (property, _) => accepts(property, item)?,
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_schema_accepts_the_examples_and_refuses_slips() {
+    let schema = schema();
+    for text in [EXAMPLE, FIRST] {
+        accepts(&schema, load(text).to_json()).unwrap();
+        for point in load(text).points().unwrap() {
+            accepts(&schema, &point.scenario.to_json()).unwrap();
+        }
+    }
+    for (pointer, value) in [
+        ("/link/wireless/protocol/window", json!(129)),
+        ("/link/wireless/protocol/kind", json!("sr")),
+        ("/link/wireless/rate", json!(64)),
+        ("/flow/transfer/transport/variant", json!("tahoe")),
+        ("/run/replications", json!(0)),
+        ("/link", json!([])),
+    ] {
+        let mut value_tree = load(EXAMPLE).to_json().clone();
+        *value_tree.pointer_mut(pointer).unwrap() = value;
+        assert!(accepts(&schema, &value_tree).is_err(), "{pointer}");
+    }
+}
+
+/// Every table of the schema: where it goes in the first example, and its properties.
+fn tables(schema: &Value) -> Vec<(String, Value)> {
+    let named = |map: &str| schema["properties"][map]["additionalProperties"].clone();
+    let mut tables = vec![
+        ("".to_owned(), schema.clone()),
+        ("run".to_owned(), schema["properties"]["run"].clone()),
+        ("link.wireless".to_owned(), named("link")),
+        ("flow.transfer".to_owned(), named("flow")),
+    ];
+    let mut index = 0;
+    while index < tables.len() {
+        let (path, table) = tables[index].clone();
+        for (name, property) in table["properties"].as_object().unwrap() {
+            let below = format!("{path}.{name}");
+            for variant in property["oneOf"].as_array().into_iter().flatten() {
+                tables.push((below.clone(), variant.clone()));
+            }
+            if !path.is_empty() && property["properties"].is_object() {
+                tables.push((below, property.clone()));
+            }
+        }
+        index += 1;
+    }
+    tables
+}
+
+#[test]
+fn the_reader_knows_the_keys_of_the_schema_and_no_others() {
+    let tables = tables(&schema());
+    assert!(tables.len() > 20, "{}", tables.len());
+    for (path, table) in tables {
+        let names: Vec<_> = table["properties"].as_object().unwrap().keys().cloned().collect();
+        // A table of this kind with a key that no table has: the message lists the keys it may have.
+        let mut json = load(FIRST).to_json().clone();
+        let place = path
+            .split('.')
+            .filter(|part| !part.is_empty())
+            .fold(&mut json, |place, part| &mut place[part]);
+        if place.is_null() || table["properties"]["kind"].is_object() {
+            *place = Value::Object(Map::new());
+        }
+        if let Some(kind) = table["properties"]["kind"].get("const") {
+            place["kind"] = kind.clone();
+        }
+        place["zzzzzzzz"] = 1.into();
+        let error = Scenario::from_json(json, Path::new(".")).unwrap_err();
+        assert!(error.path.ends_with("zzzzzzzz"), "{error}");
+        assert_eq!(error.allowed, names.join(", "), "{path}");
+    }
+}
+
+#[test]
+fn the_reference_names_every_key() {
+    let page = reference_markdown();
+    for (path, table) in tables(&schema()) {
+        for name in table["properties"].as_object().unwrap().keys() {
+            assert!(name == "kind" || page.contains(&format!("| `{name}` |")), "{path}.{name}");
+        }
+        if let Some(kind) = table["properties"]["kind"]["const"].as_str() {
+            assert!(page.contains(&format!("### `kind = \"{kind}\"`")), "{kind}");
+        }
+    }
+    assert!(!page.contains("  "), "doc comments join into single lines");
+}
