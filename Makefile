@@ -25,11 +25,11 @@ $(VENV)/.tools: pyproject.toml
 
 # `maturin develop` installs in editable form: a changed Python file needs no new build.
 $(VENV)/.built: $(VENV)/.tools $(SOURCES)
-	VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release --locked --quiet
+	VIRTUAL_ENV="$(CURDIR)/$(VENV)" PIP_QUIET=1 $(BIN)/maturin develop --release --locked --quiet
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.built
-	VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/python -m pip install --quiet \
+	$(BIN)/python -m pip install --quiet \
 	    --disable-pip-version-check $$($(BIN)/python tools/requirements.py dev docs)
 	touch $@
 

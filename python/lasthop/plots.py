@@ -117,7 +117,7 @@ def _draw_windows(axes: Axes, frame: pl.DataFrame) -> None:
 
 
 def _draw_sequences(axes: Axes, frame: pl.DataFrame) -> None:
-    for event, marker, size in (("send", ".", 1.5), ("ack", "_", 3.0)):
+    for event, marker, size in (("segment_sent", ".", 1.5), ("ack_received", "_", 3.0)):
         for entity, events, colour in _entities(frame, event):
             axes.plot(
                 events["time_s"],
@@ -125,8 +125,8 @@ def _draw_sequences(axes: Axes, frame: pl.DataFrame) -> None:
                 linestyle="none",
                 marker=marker,
                 markersize=size,
-                color=colour if event == "send" else GREEN,
-                label=f"{entity} {event}",
+                color=colour if event == "segment_sent" else GREEN,
+                label=f"{entity} {event.replace('_', ' ')}",
                 rasterized=True,
             )
     for entity, events, _ in _entities(frame, "timeout"):
@@ -143,7 +143,7 @@ def _draw_queues(axes: Axes, frame: pl.DataFrame) -> None:
 
 
 def _draw_losses(axes: Axes, frame: pl.DataFrame) -> None:
-    for event, marker in (("lost", "x"), ("drop", "v")):
+    for event, marker in (("frame_lost", "x"), ("drop", "v")):
         for entity, events, colour in _entities(frame, event):
             axes.plot(
                 events["time_s"],
@@ -152,7 +152,7 @@ def _draw_losses(axes: Axes, frame: pl.DataFrame) -> None:
                 marker=marker,
                 markersize=4,
                 color=colour,
-                label=f"{entity} {event}",
+                label=f"{entity} {event.replace('_', ' ')}",
                 rasterized=True,
             )
 

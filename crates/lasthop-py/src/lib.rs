@@ -6,12 +6,11 @@
 use lasthop::run::{Options, Progress, Results};
 use lasthop::scenario::{self, Scenario};
 use pyo3::create_exception;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 create_exception!(
@@ -22,8 +21,8 @@ create_exception!(
 );
 create_exception!(lasthop, RunError, PyRuntimeError, "A replication could not be finished.");
 
-/// How often a run looks for Ctrl-C and reports its progress.
-const TICK: Duration = Duration::from_millis(100);
+/// How often a trace looks for Ctrl-C.
+const TICK: Duration = Duration::from_millis(10);
 
 fn refused(error: impl std::fmt::Display) -> PyErr {
     ScenarioError::new_err(error.to_string())
@@ -150,7 +149,7 @@ fn column<const N: usize>(
     Ok(bytes.unbind())
 }
 
-fn raw_results(py: Python<'_>, results: &Results) -> PyResult<RawResults> {
+fn raw_results(py: Python<'_>, results: &Results, complete: bool) -> PyResult<RawResults> {
     let rows = &results.rows;
     let width = results.metrics.len();
     Ok(RawResults {
@@ -162,13 +161,13 @@ fn raw_results(py: Python<'_>, results: &Results) -> PyResult<RawResults> {
             rows.len() * width,
             rows.iter().flat_map(|row| row.values.iter().map(|value| value.to_ne_bytes())),
         )?,
-        complete: results.complete,
+        complete,
     })
 }
 
 /// Runs every replication of every point, without holding the interpreter's lock. `progress(done,
-/// total)` is called on this thread, at most ten times a second. On Ctrl-C the replications under
-/// way are finished, no more are begun, and what there is comes back with `complete` false.
+/// total)` is called now and then, and at the end. On Ctrl-C what is finished comes back with
+/// `complete` false.
 #[pyfunction]
 #[pyo3(signature = (points, *, replications, first_replication, seed, jobs, progress=None))]
 fn run(
@@ -178,74 +177,60 @@ fn run(
     first_replication: u64,
     seed: u64,
     jobs: usize,
-    progress: Option<Bound<'_, PyAny>>,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<RawResults> {
     let scenarios: Vec<Scenario> = points.iter().map(|point| point.scenario.clone()).collect();
     let options = Options { replications, first_replication, seed, jobs };
-    let (stop, done, total) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-    let observe = |progress: Progress| {
-        done.fetch_max(progress.done, Ordering::Relaxed);
-        total.store(progress.total, Ordering::Relaxed);
-        !stop.load(Ordering::Relaxed)
+    let mut raised = None;
+    let mut reported = None;
+    let mut report = |py: Python<'_>, now: Progress| -> PyResult<()> {
+        py.check_signals()?;
+        if let Some(progress) = progress.as_ref().filter(|_| reported != Some(now)) {
+            reported = Some(now);
+            progress.call1(py, (now.done, now.total))?;
+        }
+        Ok(())
     };
-    let (finished, mut wait) = channel();
-    // Signals reach only the thread that Python runs on, so the engine gets a thread of its own.
-    let results = std::thread::scope(|scope| {
-        let (scenarios, options, observe) = (&scenarios, &options, &observe);
-        let engine = scope.spawn(move || {
-            let results = lasthop::run::run(scenarios, options, observe);
-            // Nobody listens any more only if this thread is already being joined.
-            let _ = finished.send(());
-            results
-        });
-        let mut error = None;
-        let mut reported = u64::MAX;
-        loop {
-            let wait = &mut wait;
-            let ended =
-                py.detach(move || wait.recv_timeout(TICK)) != Err(RecvTimeoutError::Timeout);
-            if error.is_none() {
-                let now = done.load(Ordering::Relaxed);
-                let mut tick = || -> PyResult<()> {
-                    py.check_signals()?;
-                    if let Some(progress) = progress.as_ref().filter(|_| now != reported) {
-                        reported = now;
-                        progress.call1((now, total.load(Ordering::Relaxed)))?;
-                    }
-                    Ok(())
-                };
-                if let Err(raised) = tick() {
-                    stop.store(true, Ordering::Relaxed);
-                    error = Some(raised);
+    let results = py
+        .detach(|| {
+            lasthop::run::run(&scenarios, &options, &mut |now| {
+                if raised.is_none() {
+                    raised = Python::attach(|py| report(py, now)).err();
                 }
-            }
-            if ended {
-                break;
-            }
-        }
-        let results = py.detach(|| engine.join());
-        match error {
-            Some(error) if !error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) => {
-                Err(error)
-            }
-            interrupt => match results {
-                Ok(Ok(mut results)) => {
-                    results.complete &= interrupt.is_none();
-                    Ok(results)
-                }
-                Ok(Err(error)) => Err(failed(error)),
-                Err(_) => Err(failed("the engine panicked; please report this with the scenario")),
-            },
-        }
-    })?;
-    raw_results(py, &results)
+                raised.is_none()
+            })
+        })
+        .map_err(failed)?;
+    if raised.is_none() {
+        // A short run may end before anybody looks.
+        let done = results.rows.len() as u64;
+        let total = replications * scenarios.len() as u64;
+        raised = report(py, Progress { done, total }).err();
+    }
+    match raised {
+        Some(error) if !error.is_instance_of::<PyKeyboardInterrupt>(py) => Err(error),
+        interrupt => raw_results(py, &results, results.complete && interrupt.is_none()),
+    }
 }
 
-/// Records one replication event by event.
+/// Records one replication event by event; Ctrl-C ends it with `KeyboardInterrupt`.
 #[pyfunction]
 fn trace(py: Python<'_>, point: &Point, seed: u64, replication: u64) -> PyResult<RawTrace> {
-    let trace =
-        py.detach(|| lasthop::run::trace(&point.scenario, seed, replication)).map_err(failed)?;
+    let interrupt = AtomicBool::new(false);
+    // Signals reach only the thread that Python runs on, so the engine gets one of its own.
+    let trace = std::thread::scope(|scope| {
+        let engine =
+            scope.spawn(|| lasthop::run::trace(&point.scenario, seed, replication, &interrupt));
+        while !engine.is_finished() {
+            py.detach(|| std::thread::sleep(TICK));
+            if let Err(raised) = py.check_signals() {
+                interrupt.store(true, Ordering::Relaxed);
+                return Err(raised);
+            }
+        }
+        let trace = engine.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        trace.map_err(failed)
+    })?;
     let mut entities: Vec<String> = Vec::new();
     let mut events: Vec<String> = Vec::new();
     let mut codes = Vec::with_capacity(trace.events.len());
@@ -260,7 +245,7 @@ fn trace(py: Python<'_>, point: &Point, seed: u64, replication: u64) -> PyResult
         event: column(py, rows, codes.iter().map(|(_, event)| event.to_ne_bytes()))?,
         sequence: column(py, rows, all().map(|event| event.sequence.to_ne_bytes()))?,
         value: column(py, rows, all().map(|event| event.value.to_ne_bytes()))?,
-        metrics: trace.metrics.clone(),
+        metrics: trace.metrics,
         entities,
         events,
     })
