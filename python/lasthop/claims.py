@@ -261,33 +261,40 @@ def judge(
             verdict = "contradicted"
         else:
             verdict = "undecided"
-        yield Verdict(claim, verdict, judgements, _evidence(judgements))
+        yield Verdict(claim, verdict, judgements, _evidence(judgements, rule.about))
 
 
-def _evidence(judgements: Sequence[Judgement]) -> str:
-    """Counts, then the comparison that decided: a failed one, an open one, or the closest."""
+def _evidence(judgements: Sequence[Judgement], about: float) -> str:
+    """Counts, then one comparison with figures: the clearest failure, or else the closest call."""
     counts = {
         "hold": sum(j.holds is True for j in judgements),
         "fail": sum(j.holds is False for j in judgements),
-        "are open": sum(j.holds is None for j in judgements),
+        "open": sum(j.holds is None for j in judgements),
     }
-    parts = [f"{count} {what}" for what, count in counts.items() if count or what == "hold"]
-    for outcome, label in ((False, "failed"), (None, "open"), (True, "narrowest")):
-        found = [judgement for judgement in judgements if judgement.holds is outcome]
-        if found:
-            worst = min(found, key=_margin) if outcome is not False else max(found, key=_margin)
-            return f"of {len(judgements)} comparisons {', '.join(parts)}; {label}: {show(worst)}"
-    return "no comparisons"
+    parts = ", ".join(f"{n} {what}" for what, n in counts.items() if n or what == "hold")
+    failed = [j for j in judgements if j.holds is False]
+    if failed:
+        label, chosen = "failed", max(failed, key=lambda j: _strength(j, about))
+    else:
+        unclear = [j for j in judgements if j.holds is None]
+        label = "open" if unclear else "closest"
+        chosen = min(unclear or judgements, key=lambda j: _strength(j, about))
+    return f"comparisons: {parts}; {label}: {show(chosen)}"
 
 
-def _margin(judgement: Judgement) -> float:
-    """How far from zero the difference is, in half-widths."""
+def _strength(judgement: Judgement, about: float) -> float:
+    """How clear the outcome is: 1 at the limit that decides, more the farther from it."""
+    one, gap = judgement.comparison, abs(judgement.difference)
     if math.isnan(judgement.difference) or math.isnan(judgement.half_width):
         return 0.0
-    if judgement.comparison.relation == "between":
-        middle = (judgement.comparison.low + judgement.comparison.high) / 2.0
-        return abs(judgement.difference - middle)
-    return abs(judgement.difference) / max(judgement.half_width, 1e-12)
+    if one.relation == "between":
+        low, high = one.low * (1.0 - about), one.high * (1.0 + about)
+        inside = min(judgement.left / low, high / judgement.left) if judgement.left > 0.0 else 0.0
+    elif one.relation in ("about", "not less"):
+        inside = about * abs(judgement.right) / max(gap, 1e-12)
+    else:
+        return gap / max(judgement.half_width, 1e-12)
+    return inside if judgement.holds else 1.0 / max(inside, 1e-12)
 
 
 def show(judgement: Judgement) -> str:

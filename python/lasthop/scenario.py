@@ -100,8 +100,7 @@ class Scenario:
         Text is taken as on the command line (`--set`): `"64 kbps"` is text, `"8"` a number. A key
         that was swept is swept no more.
 
-            scenario.with_({"link.wireless.errors.bad": "200 ms"})
-            scenario.with_(**{"run.replications": 10})
+            scenario.with_({"link.wireless.errors.bad": "200 ms", "run.replications": 10})
         """
         document = self._document
         for key, value in {**(changes or {}), **keys}.items():
