@@ -57,7 +57,7 @@ bench:
 	cargo bench --locked
 
 compare-ns2: setup
-	$(BIN)/python benches/ns2/compare.py
+	$(BIN)/python tools/compare_ns2.py
 
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

@@ -151,6 +151,7 @@ impl Arq {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "few directions, and raw ones are the hot path")]
 pub(super) enum Kind {
     Raw(Raw),
     Arq(Box<Arq>),
