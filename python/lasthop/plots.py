@@ -163,6 +163,8 @@ def save(figure: Figure, path: Path, *formats: str) -> list[Path]:
     Raises:
         OSError: If a file cannot be written.
     """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # laid out once, not once a format
     written = []
     for suffix in formats:
         file = path.with_name(f"{path.name}.{suffix}")
