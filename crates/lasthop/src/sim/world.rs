@@ -6,6 +6,7 @@ use super::probe::{Event, Probe};
 use super::traffic::{App, Flow};
 use crate::link::Endpoint;
 use crate::packet::{Packet, TcpHeader};
+use crate::queue::Fate;
 use crate::rng::Stream;
 use crate::tcp::{Config, Connection};
 use crate::units::{Duration, Instant};
@@ -22,6 +23,9 @@ pub(super) const HERE: u32 = u32::MAX;
 pub(super) enum Listener {
     /// One end of a connection.
     Tcp { connection: u32, opener: bool },
+    /// An acceptor that does nothing but acknowledge at once, on a way back that only such
+    /// acceptors use: what it sends can be computed together with what it receives.
+    Sink { connection: u32 },
     /// A flow that only counts.
     Datagrams { flow: u32 },
 }
@@ -39,8 +43,6 @@ pub(super) enum Machine {
     Start,
     /// A source of datagrams.
     Datagrams(u32),
-    /// Never woken.
-    Nobody,
 }
 
 /// A connection and what belongs to it.
@@ -131,7 +133,6 @@ impl<P: Probe> World<P> {
                 Machine::Tcp { connection, opener } => self.on_tcp_timer(connection, opener),
                 Machine::Start => self.on_start(),
                 Machine::Datagrams(flow) => self.on_datagram(flow),
-                Machine::Nobody => {}
             }
         };
         for direction in &mut self.directions {
@@ -175,7 +176,7 @@ impl<P: Probe> World<P> {
     /// A packet enters `direction` at `at` (which may lie ahead of the clock on a chained
     /// direction) and goes on as far as its fate can be computed.
     #[inline]
-    pub(super) fn send(&mut self, mut direction: u32, mut at: Instant, packet: Packet) {
+    pub(super) fn send(&mut self, mut direction: u32, mut at: Instant, packet: &Packet) {
         let paths = self.first_hop.len();
         let path = packet.path as usize;
         loop {
@@ -183,7 +184,7 @@ impl<P: Probe> World<P> {
             let raw = match &mut this.kind {
                 Kind::Raw(raw) => raw,
                 Kind::Arq(arq) => {
-                    let admitted = arq.offer(at, packet);
+                    let admitted = arq.offer(at, *packet);
                     if P::ACTIVE {
                         let packets = arq.length(at);
                         self.probe.record(at, Event::Queue { direction, packets });
@@ -198,19 +199,28 @@ impl<P: Probe> World<P> {
             if P::ACTIVE {
                 self.probe.record(at, Event::Queue { direction, packets: raw.queue.length(at) });
                 match fate {
-                    None => self.probe.record(at, Event::Dropped { direction }),
-                    Some((airtime, survives)) => self
-                        .probe
-                        .record(airtime.end, Event::FrameSent { direction, lost: !survives }),
+                    Fate::Dropped => self.probe.record(at, Event::Dropped { direction }),
+                    Fate::Lost { end } => {
+                        self.probe.record(end, Event::FrameSent { direction, lost: true });
+                    }
+                    Fate::Sent { end } => {
+                        self.probe.record(end, Event::FrameSent { direction, lost: false });
+                    }
                 }
             }
-            let Some((airtime, true)) = fate else { return };
-            at = airtime.end + this.delay;
+            let Fate::Sent { end } = fate else { return };
+            at = end + this.delay;
             let next = self.next_hop[direction as usize * paths + path];
             if next == HERE {
-                if let Listener::Datagrams { flow } = self.listeners[path] {
+                match self.listeners[path] {
                     // Nobody acts on its arrival: its fate is all there is to know.
-                    return self.flows[flow as usize].count_datagram(packet.bytes);
+                    Listener::Datagrams { flow } => {
+                        return self.flows[flow as usize].count_datagram(packet.bytes);
+                    }
+                    Listener::Sink { connection } => {
+                        return self.acknowledge(connection, at, packet);
+                    }
+                    Listener::Tcp { .. } => {}
                 }
             } else if self.directions[next as usize].is_chained {
                 direction = next;
@@ -225,9 +235,33 @@ impl<P: Probe> World<P> {
             if raw.ring.is_empty() {
                 self.deadlines.set_with_ticket(*machine, at, ticket);
             }
-            raw.ring.push(InFlight { at, ticket, item: packet });
+            raw.ring.push(InFlight { at, ticket, item: *packet });
             return;
         }
+    }
+
+    /// A packet reaches a [`Listener::Sink`] at `at`, ahead of the clock.
+    fn acknowledge(&mut self, connection: u32, at: Instant, packet: &Packet) {
+        let pair = &mut self.connections[connection as usize];
+        let path = pair.paths[1];
+        pair.ends[1].receive(at, &packet.tcp);
+        let mut ack = Packet { path, incarnation: packet.incarnation, ..Packet::default() };
+        let Some(bytes) = pair.ends[1].poll_transmit(at, &mut ack.tcp) else { return };
+        ack.bytes = bytes;
+        if P::ACTIVE {
+            self.record_received(connection, false, at, &packet.tcp);
+            let sequence = u64::from(ack.tcp.seq);
+            let sent = Event::SegmentSent { connection, opener: false, sequence, payload: 0 };
+            self.probe.record(at, sent);
+        }
+        self.send(self.first_hop[path as usize], at, &ack);
+    }
+
+    fn record_received(&mut self, connection: u32, opener: bool, at: Instant, tcp: &TcpHeader) {
+        let TcpHeader { seq, ack, payload, .. } = *tcp;
+        let (sequence, ack) = (u64::from(seq), u64::from(ack));
+        let event = Event::SegmentReceived { connection, opener, sequence, ack, payload };
+        self.probe.record(at, event);
     }
 
     /// The head of a ring is due.
@@ -242,7 +276,7 @@ impl<P: Probe> World<P> {
                     Some(next) => self.deadlines.set_with_ticket(machine, next.at, next.ticket),
                     None => self.deadlines.set(machine, Instant::NEVER),
                 }
-                self.forward(direction, arrived.item);
+                self.forward(direction, &arrived.item);
             }
             Kind::Arq(arq) => {
                 let Some(arrived) = arq.ring.pop_front() else { return };
@@ -258,7 +292,7 @@ impl<P: Probe> World<P> {
                 while let Kind::Arq(peer) = &mut self.directions[back as usize].kind
                     && let Some(packet) = peer.endpoint.poll_deliver()
                 {
-                    self.forward(direction, packet);
+                    self.forward(direction, &packet);
                 }
                 self.on_transmit(back);
             }
@@ -267,7 +301,7 @@ impl<P: Probe> World<P> {
 
     /// A packet has crossed `direction`.
     #[inline]
-    fn forward(&mut self, direction: u32, packet: Packet) {
+    fn forward(&mut self, direction: u32, packet: &Packet) {
         let paths = self.first_hop.len();
         match self.next_hop[direction as usize * paths + packet.path as usize] {
             HERE => self.deliver(packet),
@@ -306,23 +340,21 @@ impl<P: Probe> World<P> {
 
     /// A packet is at its destination.
     #[inline]
-    fn deliver(&mut self, packet: Packet) {
+    fn deliver(&mut self, packet: &Packet) {
         let (connection, opener) = match self.listeners[packet.path as usize] {
             Listener::Tcp { connection, opener } => (connection, opener),
+            Listener::Sink { connection } => (connection, false),
             Listener::Datagrams { flow } => {
                 return self.flows[flow as usize].count_datagram(packet.bytes);
             }
         };
-        let pair = &mut self.connections[connection as usize];
-        if packet.incarnation != pair.incarnation {
+        if packet.incarnation != self.connections[connection as usize].incarnation {
             return;
         }
         if P::ACTIVE {
-            let TcpHeader { seq, ack, payload, .. } = packet.tcp;
-            let (sequence, ack) = (u64::from(seq), u64::from(ack));
-            let event = Event::SegmentReceived { connection, opener, sequence, ack, payload };
-            self.probe.record(self.now, event);
+            self.record_received(connection, opener, self.now, &packet.tcp);
         }
+        let pair = &mut self.connections[connection as usize];
         pair.ends[usize::from(!opener)].receive(self.now, &packet.tcp);
         self.pump(connection, opener);
         self.on_progress(connection, opener);
@@ -341,35 +373,39 @@ impl<P: Probe> World<P> {
     /// Sends what a TCP end has to send, and notes its next deadline.
     #[inline]
     pub(super) fn pump(&mut self, connection: u32, opener: bool) {
-        let path = self.connections[connection as usize].paths[usize::from(!opener)];
+        let end = usize::from(!opener);
+        let pair = &self.connections[connection as usize];
+        let path = pair.paths[end];
         let first_hop = self.first_hop[path as usize];
+        let mut packet = Packet { path, incarnation: pair.incarnation, ..Packet::default() };
         loop {
             let pair = &mut self.connections[connection as usize];
-            let end = &mut pair.ends[usize::from(!opener)];
-            let Some((tcp, bytes)) = end.poll_transmit(self.now) else { break };
+            match pair.ends[end].poll_transmit(self.now, &mut packet.tcp) {
+                Some(bytes) => packet.bytes = bytes,
+                None => break,
+            }
             if P::ACTIVE {
-                let sequence = u64::from(tcp.seq);
-                let sent =
-                    Event::SegmentSent { connection, opener, sequence, payload: tcp.payload };
+                let TcpHeader { seq, payload, .. } = packet.tcp;
+                let sequence = u64::from(seq);
+                let sent = Event::SegmentSent { connection, opener, sequence, payload };
                 self.probe.record(self.now, sent);
             }
-            let incarnation = pair.incarnation;
-            let packet = Packet { path, incarnation, bytes, tcp };
-            self.send(first_hop, self.now, packet);
+            self.send(first_hop, self.now, &packet);
         }
         let pair = &self.connections[connection as usize];
-        let end = &pair.ends[usize::from(!opener)];
+        let machine = pair.machines[end];
+        let end = &pair.ends[end];
         if P::ACTIVE {
             let cwnd = end.sender().congestion_window();
             let ssthresh = end.sender().slow_start_threshold();
             self.probe.record(self.now, Event::Window { connection, opener, cwnd, ssthresh });
         }
-        self.deadlines.set(pair.machines[usize::from(!opener)], end.next_timeout());
+        self.deadlines.set(machine, end.next_timeout());
     }
 
     /// Sends a datagram of `bytes`.
     pub(super) fn send_datagram(&mut self, path: u32, bytes: u32) {
         let packet = Packet { path, bytes, ..Packet::default() };
-        self.send(self.first_hop[path as usize], self.now, packet);
+        self.send(self.first_hop[path as usize], self.now, &packet);
     }
 }
