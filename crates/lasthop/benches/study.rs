@@ -1,8 +1,9 @@
 //! What one replication of the study's scenarios costs: processor time, events, ratios.
 //!
-//! `cargo bench --bench study`; `-- --csv` prints `case,milliseconds,events` for
-//! `benches/run.py`, which sets ns-2 beside it. Each case runs a batch of replications on this
-//! thread; the batches of all cases alternate for some rounds, and the median round counts.
+//! `cargo bench --bench study`, or `cargo bench --bench study -- raw sr` for some cases;
+//! `-- --csv` prints `case,milliseconds,events` for `benches/run.py`, which sets ns-2 beside it.
+//! Each case runs a batch of replications on this thread; the batches of all cases alternate for
+//! some rounds, and the median round counts.
 
 use lasthop::app::{OnOffParameters, WebParameters};
 use lasthop::channel::{Channel, Uniform};
@@ -128,36 +129,45 @@ fn processor_time(started: std::time::Instant) -> f64 {
 }
 
 fn main() {
-    let csv = std::env::args().any(|argument| argument == "--csv");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let csv = arguments.iter().any(|argument| argument == "--csv");
+    let names: Vec<_> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let cases: Vec<Case> = CASES
+        .into_iter()
+        .filter(|case| names.is_empty() || names.iter().any(|name| *name == case.name))
+        .collect();
     let started = std::time::Instant::now();
     let loss = Probability::new(0.025).unwrap_or_default();
-    let mut seconds = CASES.map(|_| Vec::with_capacity(ROUNDS));
-    let mut events = CASES.map(|_| 0);
+    let mut seconds = vec![Vec::with_capacity(ROUNDS); cases.len()];
+    let mut events = vec![0; cases.len()];
     for _ in 0..ROUNDS {
-        for (index, case) in CASES.iter().enumerate() {
+        for (index, case) in cases.iter().enumerate() {
             let before = processor_time(started);
             let sum: u64 = (0..case.replications).map(|index| replicate(case, loss, index)).sum();
             seconds[index].push((processor_time(started) - before) / case.replications as f64);
             events[index] = sum / case.replications;
         }
     }
-    let medians = seconds.map(|mut rounds| {
-        rounds.sort_by(f64::total_cmp);
-        rounds[ROUNDS / 2]
-    });
+    let medians: Vec<f64> = seconds
+        .into_iter()
+        .map(|mut rounds: Vec<f64>| {
+            rounds.sort_by(f64::total_cmp);
+            rounds[ROUNDS / 2]
+        })
+        .collect();
     if !csv {
         println!(
-            "{:<26} {:>9} {:>10} {:>9} {:>9} {:>8}",
-            "one replication", "ms", "events", "ns/event", "events/s", "raw = 1"
+            "{:<26} {:>9} {:>10} {:>9} {:>9} {:>9}",
+            "one replication", "ms", "events", "ns/event", "events/s", "first = 1"
         );
     }
-    for ((case, seconds), events) in CASES.iter().zip(medians).zip(events) {
+    for ((case, seconds), events) in cases.iter().zip(&medians).zip(events) {
         let rate = events as f64 / seconds;
         if csv {
             println!("{},{:.6},{events}", case.name, seconds * 1e3);
         } else {
             println!(
-                "{:<26} {:>9.3} {events:>10} {:>9.2} {:>9} {:>8.2}",
+                "{:<26} {:>9.3} {events:>10} {:>9.2} {:>9} {:>9.2}",
                 case.name,
                 seconds * 1e3,
                 1e9 / rate,
