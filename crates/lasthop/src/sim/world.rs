@@ -192,7 +192,11 @@ impl<P: Probe> World<P> {
                             self.probe.record(at, Event::Dropped { direction });
                         }
                     }
-                    return self.on_transmit(direction);
+                    // Behind others, it changes nothing until the head of the queue moves.
+                    if !arq.has_backlog() {
+                        self.on_transmit(direction);
+                    }
+                    return;
                 }
             };
             let fate = raw.queue.offer(at, packet.bytes);
@@ -279,7 +283,7 @@ impl<P: Probe> World<P> {
                 self.forward(direction, &arrived.item);
             }
             Kind::Arq(arq) => {
-                let Some(arrived) = arq.ring.pop_front() else { return };
+                let Some(arrived) = arq.ring.pop() else { return };
                 match arq.ring.front() {
                     Some(next) => self.deadlines.set_with_ticket(machine, next.at, next.ticket),
                     None => self.deadlines.set(machine, Instant::NEVER),
@@ -329,7 +333,7 @@ impl<P: Probe> World<P> {
                 if arq.ring.is_empty() {
                     self.deadlines.set_with_ticket(*machine, at, ticket);
                 }
-                arq.ring.push_back(InFlight { at, ticket, item: sent.frame });
+                arq.ring.push(InFlight { at, ticket, item: sent.frame });
             }
         }
         while let Some(event) = arq.endpoint.poll_event() {
