@@ -7,7 +7,7 @@ scenarios there, in its fastest setting (slim=1 sched=Heap), processor time of t
 Both alternate, and medians count. Standard library only.
 """
 
-# ruff: noqa: S603, S607, T201
+# ruff: noqa: S603, T201
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def lasthop() -> dict[str, tuple[float, int]]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5, help="rounds of which medians count")
     rounds = parser.parse_args().rounds
     has_ns = shutil.which("ns") is not None
@@ -82,7 +84,8 @@ def main() -> None:
             for name, (arguments, _) in CASES.items():
                 if arguments:
                     theirs[name].append(ns(arguments, seed))
-    print("| one replication | lasthop, ms | events | ns an event | raw = 1 | ns-2, ms | ratio | asked |")
+    heads = "one replication, lasthop ms, events, ns an event, raw = 1, ns-2 ms, ratio, asked"
+    print(f"| {heads.replace(', ', ' | ')} |")
     print("|---|---|---|---|---|---|---|---|")
     raw = statistics.median(ours["raw"])
     for name, (_, asked) in CASES.items():
