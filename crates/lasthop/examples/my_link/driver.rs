@@ -36,10 +36,11 @@ pub fn carry<P: Payload, E: Endpoint<P>>(
             if air.transmitters[side].is_busy(now) {
                 continue;
             }
-            if side == 0 && ends[0].wants_packet() {
-                if let Some(packet) = offered.pop_front() {
-                    ends[0].enqueue(now, packet);
-                }
+            if side == 0
+                && ends[0].wants_packet()
+                && let Some(packet) = offered.pop_front()
+            {
+                ends[0].enqueue(now, packet);
             }
             if let Some(frame) = ends[side].poll_transmit(now) {
                 let airtime = air.transmitters[side].send(now, u64::from(frame.bytes) * 8);
