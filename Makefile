@@ -48,13 +48,13 @@ test-rust:
 	cargo test --workspace --release --locked
 
 test-python: $(VENV)/.dev
-	$(BIN)/ruff format --check python tests tools docs
-	$(BIN)/ruff check python tests tools docs
+	$(BIN)/ruff format --check python tests tools docs benches
+	$(BIN)/ruff check python tests tools docs benches
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 
 bench:
-	cargo bench --locked
+	python3 benches/run.py
 
 compare-ns2: setup
 	$(BIN)/python tools/compare_ns2.py
