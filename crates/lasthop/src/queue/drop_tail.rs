@@ -42,8 +42,6 @@ pub enum Limit {
 /// Always-on counters of one queue and its transmitter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounters {
-    /// Packets that arrived.
-    pub arrivals: u64,
     /// Packets refused because the queue was full.
     pub drops: u64,
     /// Frames put on the air.
@@ -58,13 +56,29 @@ impl std::ops::Add for QueueCounters {
     type Output = QueueCounters;
     fn add(self, rhs: QueueCounters) -> QueueCounters {
         QueueCounters {
-            arrivals: self.arrivals + rhs.arrivals,
             drops: self.drops + rhs.drops,
             frames_sent: self.frames_sent + rhs.frames_sent,
             bits_sent: self.bits_sent + rhs.bits_sent,
             frames_lost: self.frames_lost + rhs.frames_lost,
         }
     }
+}
+
+/// What becomes of a packet that is offered to a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The queue is full.
+    Dropped,
+    /// It is transmitted until `end`, in vain.
+    Lost {
+        /// Its last bit leaves the transmitter.
+        end: Instant,
+    },
+    /// It is transmitted until `end` and survives.
+    Sent {
+        /// Its last bit leaves the transmitter.
+        end: Instant,
+    },
 }
 
 /// Packets of one size that depart back to back.
@@ -95,6 +109,8 @@ pub struct DropTail {
     /// The newest departures: at least as many packets as the limit, or all since an idle moment.
     runs: Ring<Run>,
     packets: u64,
+    /// Bits of the packet in transmission when `runs` is empty.
+    only_bits: u64,
     background: Vec<Background>,
     counters: QueueCounters,
 }
@@ -109,6 +125,7 @@ impl DropTail {
             header: header.get() as u32,
             runs: Ring::with_capacity(64),
             packets: 0,
+            only_bits: 0,
             background: Vec::new(),
             counters: QueueCounters::default(),
         }
@@ -161,26 +178,32 @@ impl DropTail {
         self.background[index].counters
     }
 
-    /// A packet of `bytes` arrives now. `None`: dropped. Otherwise its exact time on the air and
-    /// whether it survives.
+    /// A packet of `bytes` arrives now.
     #[inline]
-    pub fn offer(&mut self, now: Instant, bytes: u32) -> Option<(Airtime, bool)> {
-        self.catch_up(now);
-        self.counters.arrivals += 1;
+    pub fn offer(&mut self, now: Instant, bytes: u32) -> Fate {
+        if !self.background.is_empty() {
+            self.catch_up(now);
+        }
         let bits = self.frame_bits(bytes);
         let Some(airtime) = self.admit(now, bits) else {
             self.counters.drops += 1;
-            return None;
+            return Fate::Dropped;
         };
         self.counters.frames_sent += 1;
         self.counters.bits_sent += bits;
-        let is_lost = self.channel.is_lost(airtime);
-        self.counters.frames_lost += u64::from(is_lost);
-        Some((airtime, !is_lost))
+        if self.channel.is_lost(airtime) {
+            self.counters.frames_lost += 1;
+            Fate::Lost { end: airtime.end }
+        } else {
+            Fate::Sent { end: airtime.end }
+        }
     }
 
     /// Packets ahead of an arrival at `now`, the one in transmission included.
     pub fn length(&self, now: Instant) -> u64 {
+        if self.packets == 0 {
+            return u64::from(self.transmitter.is_busy(now));
+        }
         let departed: u64 = self.runs.iter().map(|run| self.departed(run, now)).sum();
         self.packets - departed
     }
@@ -192,15 +215,33 @@ impl DropTail {
 
     #[inline]
     fn admit(&mut self, now: Instant, bits: u64) -> Option<Airtime> {
-        if !self.transmitter.is_busy(now) {
-            self.runs.clear();
-            self.packets = 0;
-        } else if !self.has_room(now, bits) {
+        if self.transmitter.is_busy(now) {
+            return self.admit_busy(now, bits);
+        }
+        // Nothing is stored of a packet that finds the transmitter idle: see `store_only`.
+        self.runs.clear();
+        self.packets = 0;
+        self.only_bits = bits;
+        Some(self.transmitter.send(now, bits))
+    }
+
+    fn admit_busy(&mut self, now: Instant, bits: u64) -> Option<Airtime> {
+        self.store_only();
+        if !self.has_room(now, bits) {
             return None;
         }
         let airtime = self.transmitter.send(now, bits);
         self.append(Run { first: self.transmitter.free_at(), bits, count: 1 });
         Some(airtime)
+    }
+
+    /// A queue that was idle keeps no runs; now that more packets come, the one in transmission
+    /// must be known.
+    #[inline]
+    fn store_only(&mut self) {
+        if self.packets == 0 {
+            self.append(Run { first: self.transmitter.free_at(), bits: self.only_bits, count: 1 });
+        }
     }
 
     fn has_room(&self, now: Instant, bits: u64) -> bool {
@@ -296,7 +337,6 @@ impl DropTail {
         let admitted = self.admit(at, bits);
         let lost = admitted.is_some_and(|airtime| self.channel.is_lost(airtime));
         let counters = &mut self.background[index].counters;
-        counters.arrivals += 1;
         match admitted {
             None => counters.drops += 1,
             Some(_) => {
@@ -319,9 +359,10 @@ impl DropTail {
             self.runs.clear();
             self.packets = 0;
             self.transmitter.send_at(source.at(block - 1), bits);
-            self.append(Run { first: self.transmitter.free_at(), bits, count: 1 });
+            self.only_bits = bits;
             block
         } else {
+            self.store_only();
             let ready = if self.packets < limit {
                 limit - self.packets
             } else {
@@ -344,7 +385,6 @@ impl DropTail {
         };
         let background = &mut self.background[0];
         background.source.advance(admitted);
-        background.counters.arrivals += admitted;
         background.counters.frames_sent += admitted;
         background.counters.bits_sent += admitted * bits;
     }

@@ -4,6 +4,6 @@ mod drop_tail;
 mod ring;
 mod transmitter;
 
-pub use drop_tail::{DropTail, Limit, QueueCounters};
+pub use drop_tail::{DropTail, Fate, Limit, QueueCounters};
 pub(crate) use ring::Ring;
 pub use transmitter::Transmitter;

@@ -9,12 +9,17 @@ use crate::units::Instant;
 pub const FLAT_LIMIT: usize = 48;
 
 const ABSENT: u32 = u32::MAX;
+const NEVER: u128 = key(u64::MAX, u64::MAX);
+
+const fn key(nanos: u64, ticket: u64) -> u128 {
+    (nanos as u128) << 64 | ticket as u128
+}
 
 /// Deadlines by machine index.
 #[derive(Clone, Debug, Default)]
 pub struct Deadlines {
-    times: Vec<u64>,
-    sequences: Vec<u64>,
+    /// Time in the high half, insertion sequence in the low: one comparison decides.
+    keys: Vec<u128>,
     inserted: u64,
     /// Heap of machine indices, and where each machine stands in it; used beyond the limit.
     heap: Vec<u32>,
@@ -26,8 +31,7 @@ impl Deadlines {
     pub fn new(machines: usize) -> Self {
         let heaped = if machines > FLAT_LIMIT { machines } else { 0 };
         Deadlines {
-            times: vec![u64::MAX; machines],
-            sequences: vec![0; machines],
+            keys: vec![NEVER; machines],
             inserted: 0,
             heap: Vec::with_capacity(heaped),
             places: vec![ABSENT; heaped],
@@ -46,7 +50,7 @@ impl Deadlines {
     /// deadline keeps its place.
     #[inline]
     pub fn set(&mut self, machine: usize, at: Instant) {
-        if self.times[machine] != at.as_nanos() {
+        if (self.keys[machine] >> 64) as u64 != at.as_nanos() {
             let ticket = self.ticket();
             self.set_with_ticket(machine, at, ticket);
         }
@@ -55,8 +59,7 @@ impl Deadlines {
     /// Sets a machine's deadline with the sequence number of an earlier [`Self::ticket`].
     #[inline]
     pub fn set_with_ticket(&mut self, machine: usize, at: Instant, ticket: u64) {
-        self.times[machine] = at.as_nanos();
-        self.sequences[machine] = ticket;
+        self.keys[machine] = key(at.as_nanos(), ticket);
         if !self.places.is_empty() {
             self.reheap(machine as u32);
         }
@@ -65,34 +68,26 @@ impl Deadlines {
     /// The earliest deadline and its machine; [`Instant::NEVER`] if there is none.
     #[inline]
     pub fn first(&self) -> (Instant, usize) {
-        if !self.places.is_empty() {
-            return match self.heap.first() {
-                Some(&machine) => {
-                    (Instant::from_nanos(self.times[machine as usize]), machine as usize)
+        let (mut machine, mut first) = (0, NEVER);
+        if self.places.is_empty() {
+            for (candidate, &key) in self.keys.iter().enumerate() {
+                if key < first {
+                    (machine, first) = (candidate, key);
                 }
-                None => (Instant::NEVER, 0),
-            };
-        }
-        let (mut best, mut time) = (0, u64::MAX);
-        for (machine, &candidate) in self.times.iter().enumerate() {
-            if candidate < time
-                || candidate == time
-                    && time != u64::MAX
-                    && self.sequences[machine] < self.sequences[best]
-            {
-                (best, time) = (machine, candidate);
             }
+        } else if let Some(&top) = self.heap.first() {
+            (machine, first) = (top as usize, self.keys[top as usize]);
         }
-        (Instant::from_nanos(time), best)
+        (Instant::from_nanos((first >> 64) as u64), machine)
     }
 
-    fn key(&self, machine: u32) -> (u64, u64, u32) {
-        (self.times[machine as usize], self.sequences[machine as usize], machine)
+    fn key(&self, machine: u32) -> (u128, u32) {
+        (self.keys[machine as usize], machine)
     }
 
     fn reheap(&mut self, machine: u32) {
         let place = self.places[machine as usize];
-        let absent = self.times[machine as usize] == u64::MAX;
+        let absent = (self.keys[machine as usize] >> 64) as u64 == u64::MAX;
         let place = match (place, absent) {
             (ABSENT, true) => return,
             (ABSENT, false) => {

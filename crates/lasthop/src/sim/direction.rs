@@ -93,7 +93,6 @@ impl Arq {
                 self.queued_bytes + on_air + bytes <= limit.get()
             }
         };
-        self.counters.arrivals += 1;
         if !has_room {
             self.counters.drops += 1;
             return false;

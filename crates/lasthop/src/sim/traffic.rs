@@ -214,7 +214,6 @@ impl<P: Probe> World<P> {
             let ratio = |part: u64, whole: u64| {
                 if whole == 0 { f64::NAN } else { part as f64 / whole as f64 }
             };
-            report(&entity, "packets_offered", counters.arrivals as f64);
             report(&entity, "queue_drops", counters.drops as f64);
             report(&entity, "frames_sent", counters.frames_sent as f64);
             report(&entity, "frames_lost", counters.frames_lost as f64);
@@ -269,7 +268,7 @@ impl<P: Probe> World<P> {
                 let counters = raw.queue.background_counters(*index);
                 let delivered = counters.frames_sent - counters.frames_lost;
                 delivery(delivered * packet.get(), end_or(None));
-                datagram_metrics(&entity, counters.arrivals, delivered, report);
+                datagram_metrics(&entity, counters.frames_sent + counters.drops, delivered, report);
             }
         }
     }

@@ -6,6 +6,7 @@ use super::probe::{Event, Probe};
 use super::traffic::{App, Flow};
 use crate::link::Endpoint;
 use crate::packet::{Packet, TcpHeader};
+use crate::queue::Fate;
 use crate::rng::Stream;
 use crate::tcp::{Config, Connection};
 use crate::units::{Duration, Instant};
@@ -175,7 +176,7 @@ impl<P: Probe> World<P> {
     /// A packet enters `direction` at `at` (which may lie ahead of the clock on a chained
     /// direction) and goes on as far as its fate can be computed.
     #[inline]
-    pub(super) fn send(&mut self, mut direction: u32, mut at: Instant, packet: Packet) {
+    pub(super) fn send(&mut self, mut direction: u32, mut at: Instant, packet: &Packet) {
         let paths = self.first_hop.len();
         let path = packet.path as usize;
         loop {
@@ -183,7 +184,7 @@ impl<P: Probe> World<P> {
             let raw = match &mut this.kind {
                 Kind::Raw(raw) => raw,
                 Kind::Arq(arq) => {
-                    let admitted = arq.offer(at, packet);
+                    let admitted = arq.offer(at, *packet);
                     if P::ACTIVE {
                         let packets = arq.length(at);
                         self.probe.record(at, Event::Queue { direction, packets });
@@ -198,14 +199,17 @@ impl<P: Probe> World<P> {
             if P::ACTIVE {
                 self.probe.record(at, Event::Queue { direction, packets: raw.queue.length(at) });
                 match fate {
-                    None => self.probe.record(at, Event::Dropped { direction }),
-                    Some((airtime, survives)) => self
-                        .probe
-                        .record(airtime.end, Event::FrameSent { direction, lost: !survives }),
+                    Fate::Dropped => self.probe.record(at, Event::Dropped { direction }),
+                    Fate::Lost { end } => {
+                        self.probe.record(end, Event::FrameSent { direction, lost: true });
+                    }
+                    Fate::Sent { end } => {
+                        self.probe.record(end, Event::FrameSent { direction, lost: false });
+                    }
                 }
             }
-            let Some((airtime, true)) = fate else { return };
-            at = airtime.end + this.delay;
+            let Fate::Sent { end } = fate else { return };
+            at = end + this.delay;
             let next = self.next_hop[direction as usize * paths + path];
             if next == HERE {
                 if let Listener::Datagrams { flow } = self.listeners[path] {
@@ -225,7 +229,7 @@ impl<P: Probe> World<P> {
             if raw.ring.is_empty() {
                 self.deadlines.set_with_ticket(*machine, at, ticket);
             }
-            raw.ring.push(InFlight { at, ticket, item: packet });
+            raw.ring.push(InFlight { at, ticket, item: *packet });
             return;
         }
     }
@@ -242,7 +246,7 @@ impl<P: Probe> World<P> {
                     Some(next) => self.deadlines.set_with_ticket(machine, next.at, next.ticket),
                     None => self.deadlines.set(machine, Instant::NEVER),
                 }
-                self.forward(direction, arrived.item);
+                self.forward(direction, &arrived.item);
             }
             Kind::Arq(arq) => {
                 let Some(arrived) = arq.ring.pop_front() else { return };
@@ -258,7 +262,7 @@ impl<P: Probe> World<P> {
                 while let Kind::Arq(peer) = &mut self.directions[back as usize].kind
                     && let Some(packet) = peer.endpoint.poll_deliver()
                 {
-                    self.forward(direction, packet);
+                    self.forward(direction, &packet);
                 }
                 self.on_transmit(back);
             }
@@ -267,7 +271,7 @@ impl<P: Probe> World<P> {
 
     /// A packet has crossed `direction`.
     #[inline]
-    fn forward(&mut self, direction: u32, packet: Packet) {
+    fn forward(&mut self, direction: u32, packet: &Packet) {
         let paths = self.first_hop.len();
         match self.next_hop[direction as usize * paths + packet.path as usize] {
             HERE => self.deliver(packet),
@@ -306,7 +310,7 @@ impl<P: Probe> World<P> {
 
     /// A packet is at its destination.
     #[inline]
-    fn deliver(&mut self, packet: Packet) {
+    fn deliver(&mut self, packet: &Packet) {
         let (connection, opener) = match self.listeners[packet.path as usize] {
             Listener::Tcp { connection, opener } => (connection, opener),
             Listener::Datagrams { flow } => {
@@ -355,7 +359,7 @@ impl<P: Probe> World<P> {
             }
             let incarnation = pair.incarnation;
             let packet = Packet { path, incarnation, bytes, tcp };
-            self.send(first_hop, self.now, packet);
+            self.send(first_hop, self.now, &packet);
         }
         let pair = &self.connections[connection as usize];
         let end = &pair.ends[usize::from(!opener)];
@@ -370,6 +374,6 @@ impl<P: Probe> World<P> {
     /// Sends a datagram of `bytes`.
     pub(super) fn send_datagram(&mut self, path: u32, bytes: u32) {
         let packet = Packet { path, bytes, ..Packet::default() };
-        self.send(self.first_hop[path as usize], self.now, packet);
+        self.send(self.first_hop[path as usize], self.now, &packet);
     }
 }

@@ -98,19 +98,36 @@ impl Connection {
             }
         }
         if segment.flags & flags::ACK != 0 {
-            let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
-            let count = usize::from(segment.sack_blocks);
-            for (block, wire) in blocks[..count].iter_mut().zip(&segment.sack) {
-                *block = (self.sender.unwrap(wire.0), self.sender.unwrap(wire.1));
-            }
             let sent = (segment.flags & flags::TIMESTAMPS != 0)
                 .then(|| self.unwrap_timestamp(now, segment.timestamps.1));
             if !self.config.one_way {
                 self.sender.set_peer_window(u64::from(segment.window));
             }
             let ack = self.sender.unwrap(segment.ack);
-            self.sender.on_ack(now, ack, &blocks[..count], length == 0, sent);
+            if segment.sack_blocks == 0 {
+                self.sender.on_ack(now, ack, &[], length == 0, sent);
+            } else {
+                self.on_sack(now, ack, segment, length == 0, sent);
+            }
         }
+    }
+
+    /// An ACK with SACK blocks.
+    #[cold]
+    fn on_sack(
+        &mut self,
+        now: Instant,
+        ack: u64,
+        segment: &TcpHeader,
+        is_pure: bool,
+        sent: Option<Instant>,
+    ) {
+        let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
+        let count = usize::from(segment.sack_blocks).min(MAX_SACK_BLOCKS);
+        for (block, wire) in blocks[..count].iter_mut().zip(&segment.sack) {
+            *block = (self.sender.unwrap(wire.0), self.sender.unwrap(wire.1));
+        }
+        self.sender.on_ack(now, ack, &blocks[..count], is_pure, sent);
     }
 
     /// The next segment to send now, with its length on the wire in bytes.

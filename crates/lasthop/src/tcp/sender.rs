@@ -423,6 +423,9 @@ impl Sender {
     /// The next segment to send now.
     #[inline]
     pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
+        if self.is_all_acked() {
+            return None;
+        }
         let seq = self.recovery.next_segment(&mut self.flight)?;
         let end = self.flight.sent(now, seq);
         let syn = self.flight.config.handshake && seq == 0;
