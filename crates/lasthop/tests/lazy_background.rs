@@ -5,7 +5,7 @@
 //! alone: every admission and air time against a model that knows nothing of runs and blocks.
 
 use lasthop::app::{OnOff, OnOffParameters};
-use lasthop::channel::{Airtime, Channel, ErrorProcess, TwoState, TwoStateParameters, Uniform};
+use lasthop::channel::{Airtime, Channel, TwoState, TwoStateParameters, Uniform};
 use lasthop::queue::{DropTail, Fate, Limit, QueueCounters};
 use lasthop::rng::{DurationLaw, Streams};
 use lasthop::run::{self, Options};
@@ -14,6 +14,10 @@ use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::path::Path;
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
+}
 
 fn scenario(text: &str) -> Scenario {
     Scenario::from_toml(text, Path::new("."))
@@ -93,7 +97,14 @@ struct Source {
 
 fn sources() -> impl Strategy<Value = Source> {
     let packet = prop_oneof![Just(250u64), 40u64..1500];
-    (loads(), packet, 1u64..1500, 0u64..1500, prop_oneof![Just(0u64), 0u64..3_000_000], any::<bool>())
+    (
+        loads(),
+        packet,
+        1u64..1500,
+        0u64..1500,
+        prop_oneof![Just(0u64), 0u64..3_000_000],
+        any::<bool>(),
+    )
         .prop_map(|(load, packet, on_ms, off_ms, start_us, is_exponential)| Source {
             load,
             packet,
@@ -129,14 +140,15 @@ fn scenarios() -> impl Strategy<Value = String> {
         1 => (2000u64..40_000).prop_map(|bytes| format!("{bytes} B")),
     ];
     let errors = prop_oneof![
-        3 => Just("\"none\"".to_owned()),
+        3 => Just("{ kind = \"none\" }".to_owned()),
         1 => (0.0f64..0.2).prop_map(|p| format!("{{ kind = \"uniform\", loss = {p} }}")),
         1 => Just("{ kind = \"two-state\", good = \"300 ms\", bad = \"50 ms\", good_ber = 1e-6, bad_ber = 1e-3 }".to_owned()),
         1 => Just("{ kind = \"gilbert-elliott\", mean_loss = 0.05, mean_burst = 3 }".to_owned()),
     ];
     let delay = prop_oneof![Just("1 ms"), Just("50 ms"), Just("0 s")];
     let wireless = prop_oneof![Just("64 kbps"), Just("1 Mbps"), Just("30 Mbps")];
-    let protocol = prop_oneof![3 => Just("\"raw\""), 1 => Just("{ kind = \"selective-repeat\" }")];
+    let protocol =
+        prop_oneof![3 => Just("{ kind = \"raw\" }"), 1 => Just("{ kind = \"selective-repeat\" }")];
     let tcp = prop_oneof![
         Just(r#"variant = "reno", profile = "ns-2", segment = "252 B""#),
         Just(r#"variant = "sack", profile = "rfc", segment = "1000 B""#),
@@ -171,7 +183,7 @@ fn scenarios() -> impl Strategy<Value = String> {
                 transport = {{ kind = "tcp", {tcp} }}
                 app = {app}
                 [run]
-                max_time = "60 s"
+                max_time = "30 s"
                 "#
             );
             text += &source_text("first", "server", "ap", rate, &first);
@@ -191,7 +203,7 @@ fn scenarios() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 40 } else { 150 }))]
+    #![proptest_config(config(if cfg!(debug_assertions) { 20 } else { 100 }))]
 
     #[test]
     fn a_lazy_source_changes_no_metric_of_any_run(text in scenarios(), seed in 0u64..1000) {
@@ -206,9 +218,10 @@ fn the_studys_congestion_is_the_same_both_ways() {
     for (name, wired_rate, delay, source_rate) in
         [("LAN", "10 Mbps", "1 ms", "9.99 Mbps"), ("WAN", "2 Mbps", "50 ms", "1.99 Mbps")]
     {
-        for (variant, protocol) in
-            [("reno", "\"raw\""), ("sack", "{ kind = \"selective-repeat\", window = 8 }")]
-        {
+        for (variant, protocol) in [
+            ("reno", "{ kind = \"raw\" }"),
+            ("sack", "{ kind = \"selective-repeat\", window = 8 }"),
+        ] {
             let text = format!(
                 r#"
                 name = "{name}"
@@ -338,12 +351,8 @@ fn queue_cases() -> impl Strategy<Value = QueueCase> {
         3 => (1u64..60).prop_map(Limit::Packets),
         1 => (1500u64..30_000).prop_map(|bytes| Limit::Bytes(Bytes::new(bytes))),
     ];
-    let gap = prop_oneof![
-        Just(0u64),
-        1u64..100_000,
-        100_000u64..5_000_000,
-        5_000_000u64..3_000_000_000,
-    ];
+    let gap =
+        prop_oneof![Just(0u64), 1u64..100_000, 100_000u64..5_000_000, 5_000_000u64..3_000_000_000,];
     // 64-byte packets that come back to back, large ones, the background's own size.
     let offer = (gap, prop_oneof![Just(250u32), Just(40), 40u32..1500]);
     (
@@ -381,7 +390,7 @@ fn channel(errors: u8, streams: &Streams) -> Channel {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 150 } else { 1000 }))]
+    #![proptest_config(config(if cfg!(debug_assertions) { 150 } else { 1000 }))]
 
     #[test]
     fn the_queue_admits_what_a_naive_queue_admits(case in queue_cases()) {
