@@ -227,6 +227,9 @@ impl DropTail {
 
     fn admit_busy(&mut self, now: Instant, bits: u64) -> Option<Airtime> {
         self.store_only();
+        if let Limit::Bytes(_) = self.limit {
+            self.forget_departed(now);
+        }
         if !self.has_room(now, bits) {
             return None;
         }
@@ -257,6 +260,17 @@ impl DropTail {
                     .sum();
                 held + bits <= limit.bits()
             }
+        }
+    }
+
+    /// A byte limit counts what is held, so that whoever has departed can be forgotten; else a
+    /// queue that is never idle would remember all of its past.
+    fn forget_departed(&mut self, now: Instant) {
+        while let Some(front) = self.runs.front()
+            && self.departure_in(front, front.count - 1) <= now
+        {
+            self.packets -= front.count;
+            self.runs.pop();
         }
     }
 

@@ -78,6 +78,10 @@ impl Connection {
 
     /// The application has nothing more to send.
     pub fn close(&mut self) {
+        if self.role == Role::Acceptor && !self.config.one_way && self.config.handshake {
+            // Our FIN stands behind our SYN, sent or not.
+            self.sender.open();
+        }
         self.sender.close();
     }
 
@@ -137,6 +141,10 @@ impl Connection {
     /// bytes.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+        if self.role == Role::Acceptor && self.receiver.rcv_nxt == 0 {
+            // LISTEN: what has been written waits for the opener's SYN.
+            return None;
+        }
         if let Some(out) = self.sender.poll_transmit(now) {
             header.seq = out.seq as u32;
             header.payload = out.payload;
@@ -205,7 +213,8 @@ impl Connection {
         self.sender.is_all_acked()
     }
 
-    /// Application bytes received in order so far in this incarnation, padding included.
+    /// Application bytes received in order so far in this incarnation, padding included; a FIN
+    /// counts as one more.
     #[inline]
     pub fn delivered_bytes(&self) -> u64 {
         self.receiver.rcv_nxt.saturating_sub(1)

@@ -108,6 +108,11 @@ impl Flight {
         self.write_end
     }
 
+    /// Has everything written been acknowledged?
+    fn is_idle(&self) -> bool {
+        self.snd_una == self.write_end
+    }
+
     /// Outstanding bytes in segments, rounded up.
     pub(super) fn outstanding_segments(&self) -> u64 {
         (self.snd_max - self.snd_una).div_ceil(self.mss)
@@ -219,11 +224,13 @@ impl Flight {
         }
     }
 
-    /// Starts the timer anew while anything is outstanding.
+    /// Starts the timer anew while anything is outstanding. Halving can leave ns-2's window below
+    /// one packet, which forbids all; there the timer runs on and opens it again.
     #[inline]
     pub(super) fn restart_timer(&mut self, now: Instant) {
-        self.rto_deadline =
-            if self.snd_una < self.snd_max { now + self.rtt.rto() } else { Instant::NEVER };
+        let is_running = self.snd_una < self.snd_max
+            || self.congestion.window() < 1.0 && self.snd_una < self.write_end;
+        self.rto_deadline = if is_running { now + self.rtt.rto() } else { Instant::NEVER };
     }
 
     /// The third duplicate: one reduction, timer restarted, nothing timed.
@@ -362,6 +369,10 @@ impl Sender {
             bytes
         };
         if length > 0 {
+            if flight.is_idle() && flight.congestion.window() < 1.0 {
+                // No timer runs that would open the window.
+                flight.congestion.set_window(1.0);
+            }
             flight.extend(length);
         }
     }
