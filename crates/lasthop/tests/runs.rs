@@ -59,3 +59,40 @@ delay = \"47 ms\"
         assert!(compared > 20);
     }
 }
+
+#[test]
+fn a_lossless_asymmetric_link_sends_nothing_twice() {
+    for protocol in ["selective-repeat", "go-back-n"] {
+        for (forward, reverse) in [
+            (("10 Mbps", "1 ms"), ("9.6 kbps", "400 ms")),
+            (("9.6 kbps", "1 ms"), ("10 Mbps", "400 ms")),
+        ] {
+            let flow = |name: &str, from: &str, to: &str| {
+                format!(
+                    "[flow.{name}]\nfrom = \"{from}\"\nto = \"{to}\"\n\
+                     transport = {{ kind = \"tcp\", variant = \"newreno\", segment = \"500 B\" }}\n\
+                     app = {{ kind = \"file\", size = \"30 kB\" }}\n"
+                )
+            };
+            let link = format!(
+                "name = \"asymmetric\"\n[link.l]\nbetween = [\"a\", \"b\"]\n\
+                 rate = \"{}\"\ndelay = \"{}\"\nprotocol = {{ kind = \"{protocol}\" }}\n\
+                 reverse = {{ rate = \"{}\", delay = \"{}\" }}\n",
+                forward.0, forward.1, reverse.0, reverse.1
+            );
+            let there = flow("there", "a", "b");
+            let both = format!("{there}{}", flow("back", "b", "a"));
+            for flows in [there, both] {
+                for metrics in metrics(&format!("{link}{flows}"), 1) {
+                    for side in ["forward", "reverse"] {
+                        for name in ["retransmissions", "timeouts", "nacks"] {
+                            let name = format!("link.l.{side}.{name}");
+                            assert_eq!(metrics[&name], 0.0, "{protocol}, {forward:?}: {name}");
+                        }
+                        assert!(metrics[&format!("link.l.{side}.data_frames")] > 30.0);
+                    }
+                }
+            }
+        }
+    }
+}

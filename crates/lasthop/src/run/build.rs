@@ -42,11 +42,12 @@ pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, Ru
             continue;
         }
         let packet = largest_packet(scenario, index);
-        let end = |direction: &Direction| {
-            endpoint(link, direction, packet)
+        let end = |own: &Direction, other: &Direction| {
+            endpoint(link, own, other, packet)
                 .map_err(|error| RunError::Link { link: link.name.clone(), error })
         };
-        let (first, second) = (end(&link.forward)?, end(&link.reverse)?);
+        let first = end(&link.forward, &link.reverse)?;
+        let second = end(&link.reverse, &link.forward)?;
         builder.arq_link((forward, first), (reverse, second));
     }
     for flow in &scenario.flows {
@@ -114,15 +115,18 @@ fn largest_packet(scenario: &Scenario, index: usize) -> Bytes {
     scenario.flows.iter().filter_map(packet).max().unwrap_or_default()
 }
 
-/// The endpoint that transmits on `direction`.
+/// The endpoint that transmits on `own` and receives on `other`.
 fn endpoint(
     link: &Link,
-    direction: &Direction,
+    own: &Direction,
+    other: &Direction,
     packet: Bytes,
 ) -> Result<LinkEndpoint<Packet>, LinkError> {
     let timing = |control: Bytes| LinkTiming {
-        rate: direction.rate,
-        delay: direction.delay,
+        rate: own.rate,
+        delay: own.delay,
+        back_rate: other.rate,
+        back_delay: other.delay,
         data_frame: Bytes::new(packet.get() + link.header.get()),
         control_frame: control,
     };
@@ -140,7 +144,9 @@ fn endpoint(
                 renack: match set.renack {
                     scenario::Renack::OncePerGap => Renack::OncePerGap,
                     scenario::Renack::EveryArrival => Renack::EveryArrival,
-                    scenario::Renack::AfterRoundTrip => Renack::AfterRoundTrip(timing.turnaround()),
+                    scenario::Renack::AfterRoundTrip => {
+                        Renack::AfterRoundTrip(timing.repair_time())
+                    }
                 },
                 timer: match set.timer {
                     scenario::Timer::PerFrame => TimerMode::PerFrame,
