@@ -79,12 +79,12 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
     // Raw packets have the link header in them; endpoints add it themselves.
     let packet = if case.selective_repeat { 250 } else { 252 };
     if case.selective_repeat {
-        let timing = LinkTiming {
-            rate: Rate::from_bps(64_000),
-            delay: Duration::from_millis(50),
-            data_frame: Bytes::new(252),
-            control_frame: Bytes::new(2),
-        };
+        let timing = LinkTiming::symmetric(
+            Rate::from_bps(64_000),
+            Duration::from_millis(50),
+            Bytes::new(252),
+            Bytes::new(2),
+        );
         let end = || {
             let parameters = SelectiveRepeatParameters::for_link(&timing);
             SelectiveRepeat::new(parameters).map(LinkEndpoint::SelectiveRepeat)

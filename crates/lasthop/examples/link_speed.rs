@@ -101,12 +101,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let chain = GilbertElliott::new(chain, &STREAMS, "g")?;
     channel_speed("gilbert-elliott", Channel::GilbertElliott(chain));
 
-    let timing = LinkTiming {
-        rate: Rate::from_bps(64_000),
-        delay: "50 ms".parse()?,
-        data_frame: Bytes::new(252),
-        control_frame: Bytes::new(2),
-    };
+    let timing = LinkTiming::symmetric(
+        Rate::from_bps(64_000),
+        "50 ms".parse()?,
+        Bytes::new(252),
+        Bytes::new(2),
+    );
     for (window, loss) in [(8, "0 %"), (8, "2.5 %"), (32, "2.5 %"), (128, "9.8 %")] {
         let parameters = SelectiveRepeatParameters {
             window,

@@ -57,12 +57,13 @@ pub struct GoBackNParameters {
 }
 
 impl GoBackNParameters {
-    /// Defaults for a link: window 8, the coarse timeout max(5 RTT_L, 250 ms) that reproduces the
-    /// published orderings, no REJ, piggybacked acknowledgments.
+    /// Defaults for a link: window 8, the coarse timeout max(5 RTT_L, RTT_L + 2 T_f', 250 ms) that
+    /// reproduces the published orderings, no REJ, piggybacked acknowledgments.
     pub fn for_link(timing: &LinkTiming) -> Self {
+        let longest = (timing.round_trip() * 5).max(timing.longest_turnaround());
         GoBackNParameters {
             window: 8,
-            timeout: (timing.round_trip() * 5).max(Duration::from_millis(250)),
+            timeout: longest.max(Duration::from_millis(250)),
             restart_on_ack: false,
             reject: false,
             acknowledgment: Acknowledgment::Piggyback,

@@ -92,13 +92,14 @@ pub struct SelectiveRepeatParameters {
 }
 
 impl SelectiveRepeatParameters {
-    /// Defaults for a link: window 8, timeout 1.5 (RTT_L + T_f), NACK again after RTT_L + T_f,
-    /// guard RTT_L, piggybacked acknowledgments.
+    /// Defaults for a link: window 8, timeout 1.5 (RTT_L + T_f') and at least RTT_L + 2 T_f', NACK
+    /// again after [`LinkTiming::repair_time`], guard RTT_L, piggybacked acknowledgments.
     pub fn for_link(timing: &LinkTiming) -> Self {
+        let timeout = Duration::from_nanos(timing.turnaround().as_nanos() / 2 * 3);
         SelectiveRepeatParameters {
             window: 8,
-            timeout: Duration::from_nanos(timing.turnaround().as_nanos() / 2 * 3),
-            renack: Renack::AfterRoundTrip(timing.turnaround()),
+            timeout: timeout.max(timing.longest_turnaround()),
+            renack: Renack::AfterRoundTrip(timing.repair_time()),
             timer: TimerMode::PerFrame,
             nack_guard: timing.round_trip(),
             acknowledgment: Acknowledgment::Piggyback,

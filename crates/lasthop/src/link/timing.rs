@@ -2,13 +2,18 @@
 
 use crate::units::{Bytes, Duration, Instant, Rate};
 
-/// A link as its protocol's timers see it: what they are tuned to.
+/// A link as the timers of one endpoint see it: what they are tuned to. Data go out on the
+/// endpoint's own direction, acknowledgments come in on the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkTiming {
-    /// Bit rate of both directions, in bits per second.
+    /// Bit rate of the endpoint's own direction (R), in bits per second.
     pub rate: Rate,
-    /// Propagation delay one way (P), in nanoseconds.
+    /// Propagation delay of the endpoint's own direction (P), in nanoseconds.
     pub delay: Duration,
+    /// Bit rate of the other direction (R'), in bits per second.
+    pub back_rate: Rate,
+    /// Propagation delay of the other direction (P'), in nanoseconds.
+    pub back_delay: Duration,
     /// Length of a full data frame on the air, header included, in bytes.
     pub data_frame: Bytes,
     /// Length of a control frame on the air, in bytes.
@@ -16,24 +21,48 @@ pub struct LinkTiming {
 }
 
 impl LinkTiming {
+    /// A link whose directions are equal.
+    pub fn symmetric(rate: Rate, delay: Duration, data_frame: Bytes, control_frame: Bytes) -> Self {
+        let (back_rate, back_delay) = (rate, delay);
+        LinkTiming { rate, delay, back_rate, back_delay, data_frame, control_frame }
+    }
+
     /// Air time of a data frame, T_f, rounded up.
     pub fn frame_time(&self) -> Duration {
         airtime(self.data_frame, self.rate)
     }
 
-    /// Air time of a control frame, T_ack, rounded up.
-    pub fn control_time(&self) -> Duration {
-        airtime(self.control_frame, self.rate)
+    /// Air time of a data frame of the other direction, T_f', rounded up.
+    pub fn back_frame_time(&self) -> Duration {
+        airtime(self.data_frame, self.back_rate)
     }
 
-    /// RTT_L = 2 P + T_f + T_ack: from the start of a frame to the end of its acknowledgment.
+    /// Air time of a control frame of the other direction, T_ack', rounded up.
+    pub fn back_control_time(&self) -> Duration {
+        airtime(self.control_frame, self.back_rate)
+    }
+
+    /// RTT_L = T_f + P + T_ack' + P': from the start of a frame to the end of its acknowledgment.
     pub fn round_trip(&self) -> Duration {
-        self.delay * 2 + self.frame_time() + self.control_time()
+        self.frame_time() + self.delay + self.back_control_time() + self.back_delay
     }
 
-    /// RTT_L + T_f: the same if the acknowledgment waits for a data frame of the other direction.
+    /// RTT_L + T_f': the same if the acknowledgment waits for a data frame of the other direction.
     pub fn turnaround(&self) -> Duration {
-        self.round_trip() + self.frame_time()
+        self.round_trip() + self.back_frame_time()
+    }
+
+    /// RTT_L + 2 T_f': it waits for one data frame and comes on the next. No acknowledgment of a
+    /// frame that got through takes longer.
+    pub fn longest_turnaround(&self) -> Duration {
+        self.turnaround() + self.back_frame_time()
+    }
+
+    /// T_ack + P + 2 T_f' + P': from the start of a NACK to the end of the copy, if that waits for
+    /// a data frame.
+    pub fn repair_time(&self) -> Duration {
+        let control_time = airtime(self.control_frame, self.rate);
+        control_time + self.delay + self.back_frame_time() * 2 + self.back_delay
     }
 }
 
@@ -58,14 +87,32 @@ mod tests {
 
     #[test]
     fn the_cellular_link_of_the_reference_has_its_times() {
-        let timing = LinkTiming {
-            rate: Rate::from_bps(43_200),
-            delay: Duration::from_millis(100),
-            data_frame: Bytes::new(52),
-            control_frame: Bytes::new(2),
-        };
+        let timing = LinkTiming::symmetric(
+            Rate::from_bps(43_200),
+            Duration::from_millis(100),
+            Bytes::new(52),
+            Bytes::new(2),
+        );
         assert_eq!(timing.frame_time(), Duration::from_nanos(9_629_630));
         assert_eq!(timing.round_trip(), Duration::from_nanos(210_000_001));
         assert_eq!(timing.turnaround(), timing.round_trip() + timing.frame_time());
+        assert_eq!(timing.repair_time(), timing.turnaround());
+    }
+
+    #[test]
+    fn each_direction_has_its_own_times() {
+        let timing = LinkTiming {
+            rate: Rate::from_bps(1_000_000),
+            delay: Duration::from_millis(1),
+            back_rate: Rate::from_bps(10_000),
+            back_delay: Duration::from_millis(30),
+            data_frame: Bytes::new(125),
+            control_frame: Bytes::new(25),
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(timing.round_trip(), ms(1 + 1 + 20 + 30));
+        assert_eq!(timing.turnaround(), ms(52 + 100));
+        assert_eq!(timing.longest_turnaround(), ms(52 + 200));
+        assert_eq!(timing.repair_time(), ms(231) + Duration::from_nanos(200_000));
     }
 }

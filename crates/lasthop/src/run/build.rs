@@ -16,8 +16,6 @@ use crate::rng::Streams;
 use crate::scenario::{self, App, Direction, Errors, Flow, Link, Protocol, Scenario, Transport};
 use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
-use crate::tcp::config::RecoveryKind;
-use crate::tcp::{self, Config, Overrides, presets};
 use crate::units::{Bytes, Instant};
 
 /// Builds the world of one replication.
@@ -44,11 +42,12 @@ pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, Ru
             continue;
         }
         let packet = largest_packet(scenario, index);
-        let end = |direction: &Direction| {
-            endpoint(link, direction, packet)
+        let end = |own: &Direction, other: &Direction| {
+            endpoint(link, own, other, packet)
                 .map_err(|error| RunError::Link { link: link.name.clone(), error })
         };
-        let (first, second) = (end(&link.forward)?, end(&link.reverse)?);
+        let first = end(&link.forward, &link.reverse)?;
+        let second = end(&link.reverse, &link.forward)?;
         builder.arq_link((forward, first), (reverse, second));
     }
     for flow in &scenario.flows {
@@ -106,27 +105,28 @@ fn channel(
 /// The largest packet that any flow sends over link `index`: what "auto" timers are made for.
 fn largest_packet(scenario: &Scenario, index: usize) -> Bytes {
     let crosses =
-        |flow: &&Flow| scenario.route(&flow.from, &flow.to).iter().any(|&(link, _)| link == index);
-    let packet = |flow: &Flow| match (&flow.transport, &flow.app) {
-        (Transport::Tcp(tcp), _) => {
-            let config = tcp_config(tcp);
-            Bytes::new(config.wire_bytes(config.segment.get() as u32, 0).into())
-        }
-        (Transport::Udp, App::OnOff(source)) => source.packet,
-        (Transport::Udp, _) => Bytes::default(),
+        |from: &str, to: &str| scenario.route(from, to).iter().any(|&(link, _)| link == index);
+    let packet = |flow: &Flow| {
+        let [there, back] = flow.largest_packets();
+        let there = crosses(&flow.from, &flow.to).then_some(there);
+        let back = crosses(&flow.to, &flow.from).then_some(back);
+        there.max(back)
     };
-    scenario.flows.iter().filter(crosses).map(packet).max().unwrap_or_default()
+    scenario.flows.iter().filter_map(packet).max().unwrap_or_default()
 }
 
-/// The endpoint that transmits on `direction`.
+/// The endpoint that transmits on `own` and receives on `other`.
 fn endpoint(
     link: &Link,
-    direction: &Direction,
+    own: &Direction,
+    other: &Direction,
     packet: Bytes,
 ) -> Result<LinkEndpoint<Packet>, LinkError> {
     let timing = |control: Bytes| LinkTiming {
-        rate: direction.rate,
-        delay: direction.delay,
+        rate: own.rate,
+        delay: own.delay,
+        back_rate: other.rate,
+        back_delay: other.delay,
         data_frame: Bytes::new(packet.get() + link.header.get()),
         control_frame: control,
     };
@@ -144,7 +144,9 @@ fn endpoint(
                 renack: match set.renack {
                     scenario::Renack::OncePerGap => Renack::OncePerGap,
                     scenario::Renack::EveryArrival => Renack::EveryArrival,
-                    scenario::Renack::AfterRoundTrip => Renack::AfterRoundTrip(timing.turnaround()),
+                    scenario::Renack::AfterRoundTrip => {
+                        Renack::AfterRoundTrip(timing.repair_time())
+                    }
                 },
                 timer: match set.timer {
                     scenario::Timer::PerFrame => TimerMode::PerFrame,
@@ -178,52 +180,6 @@ fn endpoint(
     }
 }
 
-fn tcp_config(set: &scenario::Tcp) -> Config {
-    let variant = match set.variant {
-        scenario::Variant::Reno => tcp::Variant::Reno,
-        scenario::Variant::NewReno => tcp::Variant::NewReno,
-        scenario::Variant::Sack => tcp::Variant::Sack,
-    };
-    let profile = match set.profile {
-        scenario::Profile::Rfc => tcp::Profile::Rfc,
-        scenario::Profile::Ns2 => tcp::Profile::Ns2,
-    };
-    let sack_recovery = set.sack_recovery.map(|recovery| match recovery {
-        scenario::SackRecovery::Ns2 => RecoveryKind::SackNs2,
-        scenario::SackRecovery::Rfc6675 => RecoveryKind::Sack6675,
-    });
-    let mut overrides = Overrides {
-        sack_recovery,
-        segment: set.segment,
-        header: set.header,
-        ack_size: set.ack_size,
-        delayed_ack: set.delayed_ack.map(|delay| match delay {
-            scenario::DelayedAck::Off => None,
-            scenario::DelayedAck::After(delay) => Some(delay),
-        }),
-        timestamps: set.timestamps,
-        limited_transmit: set.limited_transmit,
-        handshake: set.handshake,
-        fin: set.fin,
-        pad_segments: set.pad_segments,
-        dupack_threshold: set.dupack_threshold,
-        initial_rto: set.initial_rto,
-        min_rto: set.min_rto,
-        max_rto: set.max_rto,
-        clock_granularity: set.clock_granularity,
-        ..Overrides::default()
-    };
-    // Windows may be given in bytes, which become segments of the profile's or the user's size.
-    let segment = presets::config(variant, profile, &overrides).segment;
-    let segments = |window: scenario::Window| match window {
-        scenario::Window::Segments(segments) => f64::from(segments),
-        scenario::Window::Bytes(bytes) => bytes.get() as f64 / segment.get() as f64,
-    };
-    overrides.receive_window = set.receive_window.map(segments);
-    overrides.initial_window = set.initial_window.map(segments);
-    presets::config(variant, profile, &overrides)
-}
-
 fn add_flow(builder: &mut Builder, scenario: &Scenario, flow: &Flow) {
     let path = |from: &str, to: &str| -> Vec<u32> {
         let hop = |(link, forward): (usize, bool)| 2 * link as u32 + u32::from(!forward);
@@ -234,14 +190,14 @@ fn add_flow(builder: &mut Builder, scenario: &Scenario, flow: &Flow) {
     let start = Instant::ZERO + flow.start;
     match (&flow.transport, &flow.app) {
         (Transport::Tcp(tcp), App::File(file)) => {
-            builder.file(&flow.name, start, &tcp_config(tcp), round_trip, file.size);
+            builder.file(&flow.name, start, &tcp.config(), round_trip, file.size);
         }
         (Transport::Tcp(tcp), App::Web(web)) => {
             let parameters = WebParameters {
                 connections: web.connections,
                 page_counts_itself: web.page_counts_itself,
             };
-            builder.web(&flow.name, start, &tcp_config(tcp), round_trip, parameters);
+            builder.web(&flow.name, start, &tcp.config(), round_trip, parameters);
         }
         (_, App::OnOff(source)) => {
             let parameters = OnOffParameters {
@@ -255,5 +211,37 @@ fn add_flow(builder: &mut Builder, scenario: &Scenario, flow: &Flow) {
         }
         // The scenario's checks leave no other combination.
         (Transport::Udp, App::File(_) | App::Web(_)) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_link_of_the_way_back_alone_has_packets_too() {
+        let link = |name: &str, a: &str, b: &str| {
+            format!(
+                "[link.{name}]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"1 Mbps\"\ndelay = \"1 ms\"\n"
+            )
+        };
+        // Both ways take the link that stands first in the file.
+        let text = [
+            "name = \"ring\"\n".to_owned(),
+            link("sa", "s", "a"),
+            link("bc", "b", "c"),
+            link("sb", "s", "b"),
+            link("ac", "a", "c"),
+            "[flow.f]\nfrom = \"s\"\nto = \"c\"\n".to_owned(),
+            "transport = { kind = \"tcp\", variant = \"sack\", timestamps = true }\n".to_owned(),
+            "app = { kind = \"file\", size = \"1 MB\" }\n".to_owned(),
+        ]
+        .concat();
+        let document = Scenario::from_toml(&text, Path::new(".")).expect("a scenario");
+        let scenario = document.points().expect("a point").remove(0).scenario;
+        let packets = [0, 1, 2, 3].map(|link| largest_packet(&scenario, link).get());
+        // 1460 + 40 + 12 bytes of data; 40 + 12 + 28 of an acknowledgment with three blocks.
+        assert_eq!(packets, [1512, 80, 80, 1512]);
     }
 }

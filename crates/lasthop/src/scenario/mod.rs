@@ -13,6 +13,7 @@ mod network;
 mod quantity;
 mod resolve;
 mod schema;
+mod transport;
 
 pub use crate::rng::DurationLaw;
 pub use document::{Document, Point};

@@ -1,7 +1,8 @@
 //! Hosts and routes, and the checks that concern more than one key.
 
 use super::error::{ScenarioError, suggestion};
-use super::model::{App, Flow, Scenario, Tcp, Transport, Variant};
+use super::model::{App, Flow, PACKET, Scenario, Tcp, Transport, Variant};
+use super::transport::TcpPackets;
 use crate::units::Bytes;
 
 impl Scenario {
@@ -155,39 +156,43 @@ impl Scenario {
             )),
             (Transport::Tcp(tcp), _) => {
                 check_tcp(tcp, &path("transport"))?;
-                // The profile may add more than the keys given say; the simulator's builder,
-                // which resolves it, checks again.
-                let header = tcp.header.map_or(0, Bytes::get);
-                let (key, segment) = match tcp.segment {
-                    Some(segment) => ("transport.segment", segment.get()),
-                    None => ("transport.header", 0),
+                let TcpPackets { data, control, ack } = TcpPackets::new(&tcp.config());
+                let key = match (tcp.segment, tcp.header) {
+                    (None, Some(_)) => "transport.header",
+                    _ => "transport.segment",
                 };
-                self.check_size(&route, &path(key), segment + header)?;
                 let back = self.route(&flow.to, &flow.from);
-                let ack = tcp.ack_size.map_or(0, Bytes::get);
+                self.check_size(&route, &path(key), data)?;
+                let mut opening = control;
+                if matches!(flow.app, App::Web(_)) {
+                    // Requests are data too, and replies are acknowledged.
+                    self.check_size(&back, &path(key), data)?;
+                    opening = ack;
+                }
+                self.check_size(&route, &path("transport.ack_size"), opening)?;
                 self.check_size(&back, &path("transport.ack_size"), ack)
             }
             (Transport::Udp, App::OnOff(on_off)) => {
-                self.check_size(&route, &path("app.packet"), on_off.packet.get())
+                self.check_size(&route, &path("app.packet"), on_off.packet)
             }
         }
     }
 
-    /// No link on the route may be too narrow for a packet of this many bytes.
+    /// No link on the route may be too narrow for such a packet.
     fn check_size(
         &self,
         route: &[(usize, bool)],
         path: &str,
-        bytes: u64,
+        packet: Bytes,
     ) -> Result<(), ScenarioError> {
         for &(index, _) in route {
             let link = &self.links[index];
             if let Some(most) = link.max_payload
-                && bytes > most.get()
+                && packet > most
             {
                 return Err(ScenarioError::new(
                     path,
-                    format!("packets of {}", Bytes::new(bytes)),
+                    format!("packets of {packet}"),
                     format!(
                         "packets, headers included, up to link.{}.max_payload, {most}; there is \
                          no fragmentation",
@@ -213,26 +218,40 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
             "only with variant \"sack\"".to_owned(),
         );
     }
-    if let (Some(min), Some(max)) = (tcp.min_rto, tcp.max_rto)
-        && min > max
-    {
-        return error("min_rto", quoted(min), format!("a duration up to max_rto, {}", quoted(max)));
+    let config = tcp.config();
+    let (max, most) = (config.max_rto, tcp.max_rto);
+    for (key, set, value) in [
+        ("min_rto", tcp.min_rto, config.min_rto),
+        ("initial_rto", tcp.initial_rto, config.initial_rto),
+    ] {
+        if value <= max {
+            continue;
+        }
+        // The key that the scenario gives is the one to change.
+        return match (set, most) {
+            (None, Some(_)) => {
+                error("max_rto", quoted(max), format!("a duration from {key}, {}", quoted(value)))
+            }
+            _ => error(key, quoted(value), format!("a duration up to max_rto, {}", quoted(max))),
+        };
     }
-    if let (Some(initial), Some(max)) = (tcp.initial_rto, tcp.max_rto)
-        && initial > max
-    {
-        return error(
-            "initial_rto",
-            quoted(initial),
-            format!("a duration up to max_rto, {}", quoted(max)),
-        );
+    for (key, set, segments) in [
+        ("receive_window", tcp.receive_window, config.receive_window),
+        ("initial_window", tcp.initial_window, config.initial_window),
+    ] {
+        if let Some(window) = set
+            && segments < 1.0
+        {
+            let allowed = format!("at least one segment, {}", quoted(config.segment));
+            return error(key, quoted(window), allowed);
+        }
     }
-    let total = tcp.segment.map_or(0, Bytes::get) + tcp.header.map_or(0, Bytes::get);
-    if total > 65_535 {
+    let data = TcpPackets::new(&config).data;
+    if data.get() > PACKET.max {
         return error(
             "segment",
-            format!("packets of {}", Bytes::new(total)),
-            "segment and header together up to 65.535 kB".to_owned(),
+            format!("packets of {data}"),
+            "segment, header and options together up to 65.535 kB".to_owned(),
         );
     }
     Ok(())

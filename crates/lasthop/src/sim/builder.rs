@@ -8,7 +8,7 @@ use super::world::{HERE, Listener, Machine, Pair, World, boot_offset};
 use crate::app::{OnOff, OnOffParameters, Web, WebParameters};
 use crate::link::LinkEndpoint;
 use crate::packet::Packet;
-use crate::rng::Streams;
+use crate::rng::{Stream, Streams};
 use crate::tcp::{Config, Connection, Role};
 use crate::units::{Bytes, Instant};
 
@@ -69,11 +69,18 @@ impl Builder {
     }
 
     /// A TCP connection of the flow that is added next, for its transfer `slot`: the opener's
-    /// packets take the directions of `there`, the acceptor's those of `back`.
-    fn connection(&mut self, config: &Config, there: &[u32], back: &[u32], slot: u32) -> u32 {
+    /// packets take the directions of `there`, the acceptor's those of `back`, and `boot` draws the
+    /// phases of their clocks.
+    fn connection(
+        &mut self,
+        config: &Config,
+        there: &[u32],
+        back: &[u32],
+        slot: u32,
+        mut boot: Stream,
+    ) -> u32 {
         let connection = self.pairs.len() as u32;
         let flow = self.flows.len() as u32;
-        let mut boot = self.streams.stream(&format!("connection {connection}"), "boot time");
         let ends = [Role::Opener, Role::Acceptor]
             .map(|role| Connection::new(config, role, boot_offset(&mut boot, config)));
         let paths = [(there, false), (back, true)]
@@ -116,7 +123,8 @@ impl Builder {
         path: RoundTrip,
         size: Bytes,
     ) {
-        let connection = self.connection(config, path.there, path.back, 0);
+        let boot = self.streams.stream(&format!("flow.{name}"), "boot time");
+        let connection = self.connection(config, path.there, path.back, 0, boot);
         self.unfinished += 1;
         self.flow(name, start, App::File { connection, size, finished: None });
     }
@@ -130,11 +138,16 @@ impl Builder {
         path: RoundTrip,
         parameters: WebParameters,
     ) {
+        let streams = self.streams;
+        let boot = |what: &str, slot| {
+            streams.stream(&format!("flow.{name}"), &format!("boot time {what} {slot}"))
+        };
         let slots = 0..parameters.connections;
         let connections = slots.map(|slot| {
-            let requests = self.connection(config, path.back, path.there, slot);
+            let requests =
+                self.connection(config, path.back, path.there, slot, boot("request", slot));
             let replies = if config.one_way {
-                self.connection(config, path.there, path.back, slot)
+                self.connection(config, path.there, path.back, slot, boot("reply", slot))
             } else {
                 requests
             };

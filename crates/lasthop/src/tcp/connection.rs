@@ -93,7 +93,8 @@ impl Connection {
         if length > 0 {
             let seq = self.receiver.unwrap(segment.seq);
             let control = segment.flags & (flags::SYN | flags::FIN) != 0;
-            if segment.flags & flags::TIMESTAMPS != 0 && seq <= self.receiver.rcv_nxt {
+            // RFC 7323, section 4.3: of the segments that one ACK covers, the first is echoed.
+            if segment.flags & flags::TIMESTAMPS != 0 && seq <= self.receiver.last_ack_sent {
                 self.receiver.ts_recent = segment.timestamps.0;
             }
             self.receiver.receive(&self.config, now, seq, seq + length, control);
@@ -244,5 +245,38 @@ impl Connection {
     /// Smoothed round-trip time; zero before the first sample.
     pub fn srtt(&self) -> Duration {
         self.sender.flight.rtt.srtt()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::presets::{self, Overrides, Profile, Variant};
+
+    #[test]
+    fn a_delayed_ack_echoes_the_first_segment_it_covers() {
+        let set =
+            Overrides { timestamps: Some(true), handshake: Some(false), ..Overrides::default() };
+        let config = presets::config(Variant::Reno, Profile::Rfc, &set);
+        let mut end = Connection::new(&config, Role::Acceptor, Duration::ZERO);
+        let mut ack = TcpHeader::default();
+        let mut seq = 1;
+        for round in 0..3 {
+            for place in 0..2 {
+                let stamp = 100 + 10 * round + place;
+                let data = TcpHeader {
+                    seq,
+                    payload: 1460,
+                    flags: flags::TIMESTAMPS,
+                    timestamps: (stamp, 0),
+                    ..TcpHeader::default()
+                };
+                end.receive(Instant::from_nanos(1_000_000), &data);
+                seq += 1460;
+                let sent = end.poll_transmit(Instant::from_nanos(1_000_000), &mut ack);
+                assert_eq!(sent.is_some(), place == 1, "every second segment");
+            }
+            assert_eq!((ack.ack, ack.timestamps.1), (seq, 100 + 10 * round));
+        }
     }
 }

@@ -23,27 +23,6 @@ pub enum Profile {
     Rfc,
 }
 
-/// Every variant with its name in scenarios and a line that explains it.
-pub const VARIANTS: &[(&str, Variant, &str)] = &[
-    (
-        "reno",
-        Variant::Reno,
-        "fast retransmit and fast recovery, left at the first new ACK (RFC 5681)",
-    ),
-    ("newreno", Variant::NewReno, "stays in recovery through partial ACKs (RFC 6582)"),
-    ("sack", Variant::Sack, "selective acknowledgments: ns-2's Sack1, or RFC 6675"),
-];
-
-/// Every profile with its name in scenarios and a line that explains it.
-pub const PROFILES: &[(&str, Profile, &str)] = &[
-    ("rfc", Profile::Rfc, "today's RFCs: handshake, delayed ACKs, initial window 10, fine clock"),
-    (
-        "ns-2",
-        Profile::Ns2,
-        "ns-2 2.30: one-way transfers counted in packets, 10 ms clock, no delayed ACKs",
-    ),
-];
-
 /// What a user sets; everything else comes from the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overrides {

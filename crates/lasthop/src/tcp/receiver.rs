@@ -9,6 +9,8 @@ use crate::units::Instant;
 pub(super) struct Receiver {
     /// Next byte expected (RFC 9293: RCV.NXT).
     pub rcv_nxt: u64,
+    /// What the last acknowledgment said (RFC 7323: Last.ACK.sent).
+    pub last_ack_sent: u64,
     out_of_order: Ranges,
     /// Counts out-of-order arrivals, to report the newest block first.
     arrivals: u64,
@@ -24,8 +26,10 @@ pub(super) struct Receiver {
 
 impl Receiver {
     pub fn new(config: &Config) -> Self {
+        let first = u64::from(!config.handshake);
         Receiver {
-            rcv_nxt: u64::from(!config.handshake),
+            rcv_nxt: first,
+            last_ack_sent: first,
             out_of_order: Ranges::default(),
             arrivals: 0,
             unacked: 0,
@@ -97,6 +101,7 @@ impl Receiver {
     /// An acknowledgment leaves, alone or on data.
     #[inline]
     pub fn ack_sent(&mut self) {
+        self.last_ack_sent = self.rcv_nxt;
         self.ack_due = false;
         self.unacked = 0;
         self.delayed_ack_deadline = Instant::NEVER;

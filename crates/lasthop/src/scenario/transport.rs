@@ -1,0 +1,95 @@
+//! From the keys of a transport to its parameters: the one place where profiles fill in what a
+//! scenario leaves open. The checks and the simulator both ask here.
+
+use super::model::{App, Flow, Profile, SackRecovery, Tcp, Transport, Variant};
+use super::quantity::{DelayedAck, Window};
+use crate::packet::MAX_SACK_BLOCKS;
+use crate::tcp::config::RecoveryKind;
+use crate::tcp::{self, Config, Overrides, presets};
+use crate::units::Bytes;
+
+impl Tcp {
+    /// All parameters: what the scenario sets, and for the rest what its profile says.
+    pub fn config(&self) -> Config {
+        let variant = match self.variant {
+            Variant::Reno => tcp::Variant::Reno,
+            Variant::NewReno => tcp::Variant::NewReno,
+            Variant::Sack => tcp::Variant::Sack,
+        };
+        let profile = match self.profile {
+            Profile::Rfc => tcp::Profile::Rfc,
+            Profile::Ns2 => tcp::Profile::Ns2,
+        };
+        let sack_recovery = self.sack_recovery.map(|recovery| match recovery {
+            SackRecovery::Ns2 => RecoveryKind::SackNs2,
+            SackRecovery::Rfc6675 => RecoveryKind::Sack6675,
+        });
+        let mut overrides = Overrides {
+            sack_recovery,
+            segment: self.segment,
+            header: self.header,
+            ack_size: self.ack_size,
+            delayed_ack: self.delayed_ack.map(|delay| match delay {
+                DelayedAck::Off => None,
+                DelayedAck::After(delay) => Some(delay),
+            }),
+            timestamps: self.timestamps,
+            limited_transmit: self.limited_transmit,
+            handshake: self.handshake,
+            fin: self.fin,
+            pad_segments: self.pad_segments,
+            dupack_threshold: self.dupack_threshold,
+            initial_rto: self.initial_rto,
+            min_rto: self.min_rto,
+            max_rto: self.max_rto,
+            clock_granularity: self.clock_granularity,
+            ..Overrides::default()
+        };
+        // Windows may be given in bytes, which become segments of the profile's or the user's size.
+        let segment = presets::config(variant, profile, &overrides).segment;
+        let segments = |window: Window| match window {
+            Window::Segments(segments) => f64::from(segments),
+            Window::Bytes(bytes) => bytes.get() as f64 / segment.get() as f64,
+        };
+        overrides.receive_window = self.receive_window.map(segments);
+        overrides.initial_window = self.initial_window.map(segments);
+        presets::config(variant, profile, &overrides)
+    }
+}
+
+/// The largest packets of each kind that a TCP sends, headers and options included.
+pub(super) struct TcpPackets {
+    /// A full segment.
+    pub data: Bytes,
+    /// What opens or closes a connection.
+    pub control: Bytes,
+    /// An acknowledgment.
+    pub ack: Bytes,
+}
+
+impl TcpPackets {
+    pub fn new(config: &Config) -> Self {
+        let blocks = if config.sack { MAX_SACK_BLOCKS as u8 } else { 0 };
+        let bytes = |payload, blocks| Bytes::new(config.wire_bytes(payload, blocks).into());
+        let data = bytes(config.segment.get() as u32, 0);
+        TcpPackets { data, control: bytes(0, 0), ack: bytes(0, blocks) }
+    }
+}
+
+impl Flow {
+    /// The largest packets that it sends: from `from` to `to`, and back.
+    pub fn largest_packets(&self) -> [Bytes; 2] {
+        match (&self.transport, &self.app) {
+            (Transport::Tcp(tcp), app) => {
+                let TcpPackets { data, control, ack } = TcpPackets::new(&tcp.config());
+                match app {
+                    // Requests of a browser are data too.
+                    App::Web(_) => [data.max(ack); 2],
+                    _ => [data.max(control), ack],
+                }
+            }
+            (Transport::Udp, App::OnOff(source)) => [source.packet, Bytes::default()],
+            (Transport::Udp, App::File(_) | App::Web(_)) => [Bytes::default(); 2],
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Whole runs of small scenarios, and what their metrics must say.
+
+use lasthop::run::{self, Options, Results};
+use lasthop::scenario::Scenario;
+use std::collections::HashMap;
+use std::path::Path;
+
+fn run_points(text: &str, replications: u64) -> Results {
+    let points = Scenario::from_toml(text, Path::new("."))
+        .and_then(|document| document.points())
+        .unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let points: Vec<_> = points.into_iter().map(|point| point.scenario).collect();
+    let options = Options { replications, first_replication: 0, seed: 1, jobs: 1 };
+    run::run(&points, &options, &mut |_| true).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// Metrics of each replication of a scenario without sweep.
+fn metrics(text: &str, replications: u64) -> Vec<HashMap<String, f64>> {
+    let results = run_points(text, replications);
+    let row = |row: &run::Row| results.metrics.iter().cloned().zip(row.values.clone()).collect();
+    results.rows.iter().map(row).collect()
+}
+
+#[test]
+fn a_flow_does_not_depend_on_flows_before_it() {
+    // ns-2 counts round trips in ticks of a clock whose phase is random: timeouts tell the phase.
+    let links = "\
+name = \"phases\"
+[link.first]
+between = [\"a\", \"b\"]
+rate = \"64 kbps\"
+delay = \"47 ms\"
+errors = { kind = \"uniform\", loss = \"10 %\" }
+[link.second]
+between = [\"c\", \"d\"]
+rate = \"64 kbps\"
+delay = \"47 ms\"
+";
+    let flow = |name: &str, from: &str, to: &str, app: &str| {
+        format!(
+            "[flow.{name}]\nfrom = \"{from}\"\nto = \"{to}\"\napp = {app}\n\
+             transport = {{ kind = \"tcp\", variant = \"reno\", profile = \"ns-2\", min_rto = \"0 s\" }}\n"
+        )
+    };
+    let end = "[run]\nduration = \"300 s\"\n";
+    let web = "{ kind = \"web\" }";
+    for app in ["{ kind = \"file\", size = \"200 kB\" }", web] {
+        let watched = flow("watched", "a", "b", app);
+        let alone = metrics(&format!("{links}{watched}{end}"), 5);
+        let behind =
+            metrics(&format!("{links}{}{watched}{end}", flow("earlier", "c", "d", web)), 5);
+        let mut compared = 0;
+        for (alone, behind) in alone.iter().zip(&behind) {
+            for (name, value) in alone.iter().filter(|(name, _)| name.contains("watched")) {
+                assert_eq!(value.to_bits(), behind[name].to_bits(), "{name}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 20);
+    }
+}
+
+#[test]
+fn a_lossless_asymmetric_link_sends_nothing_twice() {
+    for protocol in ["selective-repeat", "go-back-n"] {
+        for (forward, reverse) in [
+            (("10 Mbps", "1 ms"), ("9.6 kbps", "400 ms")),
+            (("9.6 kbps", "1 ms"), ("10 Mbps", "400 ms")),
+        ] {
+            let flow = |name: &str, from: &str, to: &str| {
+                format!(
+                    "[flow.{name}]\nfrom = \"{from}\"\nto = \"{to}\"\n\
+                     transport = {{ kind = \"tcp\", variant = \"newreno\", segment = \"500 B\" }}\n\
+                     app = {{ kind = \"file\", size = \"30 kB\" }}\n"
+                )
+            };
+            let link = format!(
+                "name = \"asymmetric\"\n[link.l]\nbetween = [\"a\", \"b\"]\n\
+                 rate = \"{}\"\ndelay = \"{}\"\nprotocol = {{ kind = \"{protocol}\" }}\n\
+                 reverse = {{ rate = \"{}\", delay = \"{}\" }}\n",
+                forward.0, forward.1, reverse.0, reverse.1
+            );
+            let there = flow("there", "a", "b");
+            let both = format!("{there}{}", flow("back", "b", "a"));
+            for flows in [there, both] {
+                for metrics in metrics(&format!("{link}{flows}"), 1) {
+                    for side in ["forward", "reverse"] {
+                        for name in ["retransmissions", "timeouts", "nacks"] {
+                            let name = format!("link.l.{side}.{name}");
+                            assert_eq!(metrics[&name], 0.0, "{protocol}, {forward:?}: {name}");
+                        }
+                        assert!(metrics[&format!("link.l.{side}.data_frames")] > 30.0);
+                    }
+                }
+            }
+        }
+    }
+}
