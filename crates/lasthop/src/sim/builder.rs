@@ -72,11 +72,19 @@ impl Builder {
     }
 
     /// A TCP connection of the flow that is added next, for its transfer `slot`: the opener's
-    /// packets take the directions of `there`, the acceptor's those of `back`.
-    fn connection(&mut self, config: &Config, there: &[u32], back: &[u32], slot: u32) -> u32 {
+    /// packets take the directions of `there`, the acceptor's those of `back`. Its clocks have the
+    /// stream that `name` names, whatever else there is.
+    fn connection(
+        &mut self,
+        name: &str,
+        config: &Config,
+        there: &[u32],
+        back: &[u32],
+        slot: u32,
+    ) -> u32 {
         let connection = self.pairs.len() as u32;
         let flow = self.flows.len() as u32;
-        let mut boot = self.streams.stream(&format!("connection {connection}"), "boot time");
+        let mut boot = self.streams.stream(name, "boot time");
         let ends = [Role::Opener, Role::Acceptor]
             .map(|role| Connection::new(config, role, boot_offset(&mut boot, config)));
         let paths = [(there, false), (back, true)]
@@ -119,7 +127,7 @@ impl Builder {
         path: RoundTrip,
         size: Bytes,
     ) {
-        let connection = self.connection(config, path.there, path.back, 0);
+        let connection = self.connection(&format!("flow.{name}"), config, path.there, path.back, 0);
         self.unfinished += 1;
         self.flow(name, start, App::File { connection, size, finished: None });
     }
@@ -135,9 +143,10 @@ impl Builder {
     ) {
         let slots = 0..parameters.connections;
         let connections = slots.map(|slot| {
-            let requests = self.connection(config, path.back, path.there, slot);
+            let named = |what: &str| format!("flow.{name}.{what} {slot}");
+            let requests = self.connection(&named("requests"), config, path.back, path.there, slot);
             let replies = if config.one_way {
-                self.connection(config, path.there, path.back, slot)
+                self.connection(&named("replies"), config, path.there, path.back, slot)
             } else {
                 requests
             };

@@ -139,7 +139,11 @@ impl<P: Probe> World<P> {
                 Machine::Nobody => {}
             }
         };
-        if end == End::Interrupted || !self.catch_up(seen, interrupt) { End::Interrupted } else { end }
+        if end == End::Interrupted || !self.catch_up(seen, interrupt) {
+            End::Interrupted
+        } else {
+            end
+        }
     }
 
     /// Replays the background traffic that nobody has looked at since `seen`; false if it was
