@@ -72,7 +72,7 @@ impl Flight {
             snd_max: first,
             write_end: first,
             fin_at: u64::MAX,
-            message_ends: VecDeque::with_capacity(4),
+            message_ends: VecDeque::new(),
             first_message_end: 0,
             peer_window: (config.receive_window * config.segment.get() as f64) as u64,
             congestion: Reno::new(config, cwnd),
