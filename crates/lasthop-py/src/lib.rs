@@ -1,1 +1,290 @@
-//! Python bindings.
+//! Python bindings. Nothing is decided here: scenarios are read and judged by
+//! [`lasthop::scenario`], replications run by [`lasthop::run`]; this crate moves their inputs and
+//! outputs across. Structured values cross as JSON text, columns of numbers as the bytes of native
+//! arrays, which NumPy and Polars take as they are.
+
+use lasthop::run::{Options, Progress, Results};
+use lasthop::scenario::{self, Scenario};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+create_exception!(
+    lasthop,
+    ScenarioError,
+    PyValueError,
+    "A scenario was refused: which key, what was found there and what is allowed."
+);
+create_exception!(lasthop, RunError, PyRuntimeError, "A replication could not be finished.");
+
+/// How often a trace looks for Ctrl-C.
+const TICK: Duration = Duration::from_millis(10);
+
+fn refused(error: impl std::fmt::Display) -> PyErr {
+    ScenarioError::new_err(error.to_string())
+}
+
+fn failed(error: impl std::fmt::Display) -> PyErr {
+    RunError::new_err(error.to_string())
+}
+
+/// A scenario document: what a file says, with its sweep.
+#[pyclass(frozen, module = "lasthop._lasthop")]
+struct Document(scenario::Document);
+
+#[pymethods]
+impl Document {
+    /// Reads TOML; `base` is the folder that file names in it are relative to.
+    #[staticmethod]
+    fn from_toml(text: &str, base: &str) -> PyResult<Self> {
+        Scenario::from_toml(text, Path::new(base)).map(Self).map_err(refused)
+    }
+
+    /// Reads the same thing as JSON text.
+    #[staticmethod]
+    fn from_json(text: &str, base: &str) -> PyResult<Self> {
+        let value = serde_json::from_str(text).map_err(refused)?;
+        Scenario::from_json(value, Path::new(base)).map(Self).map_err(refused)
+    }
+
+    /// A copy with one key changed; `text` as on the command line.
+    fn with_key(&self, key: &str, text: &str) -> PyResult<Self> {
+        let mut document = self.0.clone();
+        document.set(key, text).map_err(refused)?;
+        Ok(Self(document))
+    }
+
+    /// The document as JSON text.
+    fn to_json(&self) -> String {
+        self.0.to_json().to_string()
+    }
+
+    /// The parameter points of its sweep; one if it has none.
+    fn points(&self) -> PyResult<Vec<Point>> {
+        let points = self.0.points().map_err(refused)?;
+        Ok(points
+            .into_iter()
+            .map(|point| Point {
+                parameters: serde_json::Value::Object(point.parameters.into_iter().collect())
+                    .to_string(),
+                scenario: point.scenario,
+            })
+            .collect())
+    }
+}
+
+/// One fully resolved scenario.
+#[pyclass(frozen, module = "lasthop._lasthop")]
+struct Point {
+    parameters: String,
+    scenario: Scenario,
+}
+
+#[pymethods]
+impl Point {
+    /// The swept keys and their values here, as JSON text.
+    #[getter]
+    fn parameters(&self) -> &str {
+        &self.parameters
+    }
+
+    /// Hash of everything that decides the result but the seed.
+    #[getter]
+    fn hash(&self) -> u64 {
+        self.scenario.hash()
+    }
+
+    /// Replications that the scenario asks for.
+    #[getter]
+    fn replications(&self) -> u64 {
+        self.scenario.run.replications.into()
+    }
+
+    /// Seed that the scenario asks for.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.scenario.run.seed
+    }
+}
+
+/// Results of a run: `values` holds one row of metrics after the other, as 64-bit floats.
+#[pyclass(frozen, get_all, module = "lasthop._lasthop")]
+struct RawResults {
+    metrics: Vec<String>,
+    point: Py<PyBytes>,
+    replication: Py<PyBytes>,
+    values: Py<PyBytes>,
+    complete: bool,
+}
+
+/// Events of one replication, column by column, and its metrics.
+#[pyclass(frozen, get_all, module = "lasthop._lasthop")]
+struct RawTrace {
+    entities: Vec<String>,
+    events: Vec<String>,
+    time_ns: Py<PyBytes>,
+    entity: Py<PyBytes>,
+    event: Py<PyBytes>,
+    sequence: Py<PyBytes>,
+    value: Py<PyBytes>,
+    metrics: Vec<(String, f64)>,
+}
+
+/// Native bytes of a column.
+fn column<const N: usize>(
+    py: Python<'_>,
+    length: usize,
+    cells: impl Iterator<Item = [u8; N]>,
+) -> PyResult<Py<PyBytes>> {
+    let bytes = PyBytes::new_with(py, length * N, |buffer| {
+        for (slot, cell) in buffer.chunks_exact_mut(N).zip(cells) {
+            slot.copy_from_slice(&cell);
+        }
+        Ok(())
+    })?;
+    Ok(bytes.unbind())
+}
+
+fn raw_results(py: Python<'_>, results: &Results, complete: bool) -> PyResult<RawResults> {
+    let rows = &results.rows;
+    let width = results.metrics.len();
+    Ok(RawResults {
+        metrics: results.metrics.clone(),
+        point: column(py, rows.len(), rows.iter().map(|row| row.point.to_ne_bytes()))?,
+        replication: column(py, rows.len(), rows.iter().map(|row| row.replication.to_ne_bytes()))?,
+        values: column(
+            py,
+            rows.len() * width,
+            rows.iter().flat_map(|row| row.values.iter().map(|value| value.to_ne_bytes())),
+        )?,
+        complete,
+    })
+}
+
+/// Runs every replication of every point, without holding the interpreter's lock. `progress(done,
+/// total)` is called now and then, and at the end. On Ctrl-C what is finished comes back with
+/// `complete` false.
+#[pyfunction]
+#[pyo3(signature = (points, *, replications, first_replication, seed, jobs, progress=None))]
+fn run(
+    py: Python<'_>,
+    points: Vec<PyRef<'_, Point>>,
+    replications: u64,
+    first_replication: u64,
+    seed: u64,
+    jobs: usize,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<RawResults> {
+    let scenarios: Vec<Scenario> = points.iter().map(|point| point.scenario.clone()).collect();
+    let options = Options { replications, first_replication, seed, jobs };
+    let mut raised = None;
+    let mut reported = None;
+    let mut report = |py: Python<'_>, now: Progress| -> PyResult<()> {
+        py.check_signals()?;
+        if let Some(progress) = progress.as_ref().filter(|_| reported != Some(now)) {
+            reported = Some(now);
+            progress.call1(py, (now.done, now.total))?;
+        }
+        Ok(())
+    };
+    let results = py
+        .detach(|| {
+            lasthop::run::run(&scenarios, &options, &mut |now| {
+                if raised.is_none() {
+                    raised = Python::attach(|py| report(py, now)).err();
+                }
+                raised.is_none()
+            })
+        })
+        .map_err(failed)?;
+    if raised.is_none() {
+        // A short run may end before anybody looks.
+        let done = results.rows.len() as u64;
+        let total = replications * scenarios.len() as u64;
+        raised = report(py, Progress { done, total }).err();
+    }
+    match raised {
+        Some(error) if !error.is_instance_of::<PyKeyboardInterrupt>(py) => Err(error),
+        interrupt => raw_results(py, &results, results.complete && interrupt.is_none()),
+    }
+}
+
+/// Records one replication event by event; Ctrl-C ends it with `KeyboardInterrupt`.
+#[pyfunction]
+fn trace(py: Python<'_>, point: &Point, seed: u64, replication: u64) -> PyResult<RawTrace> {
+    let interrupt = AtomicBool::new(false);
+    // Signals reach only the thread that Python runs on, so the engine gets one of its own.
+    let trace = std::thread::scope(|scope| {
+        let engine =
+            scope.spawn(|| lasthop::run::trace(&point.scenario, seed, replication, &interrupt));
+        while !engine.is_finished() {
+            py.detach(|| std::thread::sleep(TICK));
+            if let Err(raised) = py.check_signals() {
+                interrupt.store(true, Ordering::Relaxed);
+                return Err(raised);
+            }
+        }
+        let trace = engine.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        trace.map_err(failed)
+    })?;
+    let mut entities: Vec<String> = Vec::new();
+    let mut events: Vec<String> = Vec::new();
+    let mut codes = Vec::with_capacity(trace.events.len());
+    for event in &trace.events {
+        codes.push((code(&mut entities, &event.entity), code(&mut events, event.event)));
+    }
+    let rows = trace.events.len();
+    let all = || trace.events.iter();
+    Ok(RawTrace {
+        time_ns: column(py, rows, all().map(|event| event.time_ns.to_ne_bytes()))?,
+        entity: column(py, rows, codes.iter().map(|(entity, _)| entity.to_ne_bytes()))?,
+        event: column(py, rows, codes.iter().map(|(_, event)| event.to_ne_bytes()))?,
+        sequence: column(py, rows, all().map(|event| event.sequence.to_ne_bytes()))?,
+        value: column(py, rows, all().map(|event| event.value.to_ne_bytes()))?,
+        metrics: trace.metrics,
+        entities,
+        events,
+    })
+}
+
+/// Index of a name in a short list of names, appended if new.
+fn code(names: &mut Vec<String>, name: &str) -> u32 {
+    let index = names.iter().position(|known| known == name).unwrap_or_else(|| {
+        names.push(name.to_owned());
+        names.len() - 1
+    });
+    index as u32
+}
+
+/// The JSON Schema of a scenario, as JSON text.
+#[pyfunction]
+fn schema() -> String {
+    scenario::schema().to_string()
+}
+
+/// The scenario reference, in Markdown.
+#[pyfunction]
+fn reference_markdown() -> String {
+    scenario::reference_markdown()
+}
+
+/// The native half of the package `lasthop`.
+#[pymodule]
+fn _lasthop(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("ScenarioError", py.get_type::<ScenarioError>())?;
+    module.add("RunError", py.get_type::<RunError>())?;
+    module.add_class::<Document>()?;
+    module.add_class::<Point>()?;
+    module.add_class::<RawResults>()?;
+    module.add_class::<RawTrace>()?;
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(trace, module)?)?;
+    module.add_function(wrap_pyfunction!(schema, module)?)?;
+    module.add_function(wrap_pyfunction!(reference_markdown, module)?)
+}

@@ -424,11 +424,11 @@ proptest! {
         }
         let mut now = Instant::ZERO;
         for &(gap, bytes) in &case.offers {
-            now = now + Duration::from_nanos(gap);
+            now += Duration::from_nanos(gap);
             prop_assert_eq!(queue.offer(now, bytes), naive.offer(now, bytes), "at {}", now.as_nanos());
             prop_assert_eq!(queue.length(now), naive.length(now), "at {}", now.as_nanos());
         }
-        now = now + Duration::from_secs(1);
+        now += Duration::from_secs(1);
         queue.catch_up(now);
         naive.catch_up(now);
         let mut total = naive.counters;

@@ -105,7 +105,7 @@ fn run(case: &Case) -> Result<Vec<Sent>, TestCaseError> {
     let mut stream = Streams { seed: case.seed, replication: 0 }.stream("pipe", "fate");
     let mut pipe =
         Pipe::new(&case.config, Box::new(move |_, _, now, _| fate(case, &mut stream, now)));
-    pipe.is_paranoid = case.seed % 4 == 0;
+    pipe.is_paranoid = case.seed.is_multiple_of(4);
     let mut written = [0u64; 2];
     for &(end, at, bytes) in &case.writes {
         pipe.run(ms(at));

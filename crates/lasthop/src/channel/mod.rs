@@ -103,8 +103,18 @@ pub enum Channel {
 
 impl Channel {
     /// Is this frame destroyed? Air times do not decrease and do not overlap.
-    #[inline]
+    #[inline(always)]
     pub fn is_lost(&mut self, airtime: Airtime) -> bool {
+        match self {
+            Channel::Clean => false,
+            Channel::Uniform(process) => process.is_lost(airtime),
+            _ => self.is_lost_with_memory(airtime),
+        }
+    }
+
+    /// The processes that are too long to inline.
+    #[inline(never)]
+    fn is_lost_with_memory(&mut self, airtime: Airtime) -> bool {
         match self {
             Channel::Clean => false,
             Channel::Uniform(process) => process.is_lost(airtime),

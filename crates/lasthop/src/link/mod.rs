@@ -32,7 +32,7 @@ use crate::packet::Payload;
 use crate::units::{Bytes, Duration, Instant};
 
 /// What crosses the air.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame<P> {
     /// What the frame is.
     pub kind: FrameKind,
@@ -45,7 +45,7 @@ pub struct Frame<P> {
 }
 
 /// Kinds of frame. Sequence numbers are unwrapped; the wire format carries them modulo 256.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FrameKind {
     /// A packet with its sequence number.
     Data {
@@ -53,6 +53,7 @@ pub enum FrameKind {
         sequence: u64,
     },
     /// Stand-alone cumulative acknowledgment (in [`Frame::ack`]).
+    #[default]
     Ack,
     /// Negative acknowledgment: this frame is missing.
     Nack {

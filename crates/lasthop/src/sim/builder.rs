@@ -3,7 +3,7 @@
 use super::deadlines::Deadlines;
 use super::direction::{Direction, DirectionParameters, Kind};
 use super::probe::Probe;
-use super::traffic::{App, Browser, Flow, START_MACHINE, Stage};
+use super::traffic::{App, Browser, Flow, Stage};
 use super::world::{HERE, Listener, Machine, Pair, World, boot_offset};
 use crate::app::{OnOff, OnOffParameters, Web, WebParameters};
 use crate::link::LinkEndpoint;
@@ -11,9 +11,6 @@ use crate::packet::Packet;
 use crate::rng::Streams;
 use crate::tcp::{Config, Connection, Role};
 use crate::units::{Bytes, Instant};
-
-/// The machine of whoever never has a deadline.
-const NOBODY: usize = 1;
 
 /// A way through the network, fixed for the run.
 #[derive(Clone, Debug)]
@@ -208,6 +205,47 @@ impl Builder {
         }
     }
 
+    /// Turns acceptors of one-way file transfers into [`Listener::Sink`]s where every packet that
+    /// enters their way back is such an acceptor's, and all they receive comes over one computed
+    /// direction: then acknowledgments enter the way back in order.
+    fn find_sinks(&mut self) {
+        let direction =
+            |index: Option<&u32>| index.map(|&index| &self.directions[index as usize].kind);
+        let computed = |index: Option<&u32>| matches!(direction(index), Some(Kind::Raw(raw)) if !raw.queue.has_background());
+        let candidate = |pair: &Pair| {
+            let [there, back] = pair.paths.map(|path| &self.paths[path as usize].directions);
+            let app = &self.flows[pair.flow as usize].app;
+            let suits = matches!(app, App::File { .. })
+                && pair.config.one_way
+                && pair.config.delayed_ack.is_none()
+                && matches!(direction(there.last()), Some(Kind::Raw(_)))
+                && computed(back.first());
+            suits.then(|| (pair.paths, there.last().copied(), back.first().copied()))
+        };
+        let candidates: Vec<_> = self.pairs.iter().map(candidate).collect();
+        let sinks: Vec<bool> = candidates
+            .iter()
+            .map(|found| {
+                let Some((_, last, first)) = found else { return false };
+                self.paths.iter().enumerate().all(|(index, path)| {
+                    let uses = path.directions.iter().position(|hop| Some(*hop) == *first);
+                    uses.is_none_or(|place| {
+                        place == 0
+                            && candidates.iter().flatten().any(|(paths, other_last, _)| {
+                                paths[1] as usize == index && other_last == last
+                            })
+                    })
+                })
+            })
+            .collect();
+        for (connection, pair) in self.pairs.iter().enumerate() {
+            if sinks[connection] {
+                let connection = connection as u32;
+                self.paths[pair.paths[0] as usize].listener = Listener::Sink { connection };
+            }
+        }
+    }
+
     /// The finished world.
     pub fn build<P: Probe>(mut self, probe: P) -> World<P> {
         let paths = self.paths.len();
@@ -239,19 +277,21 @@ impl Builder {
                     && feeders[index].is_some_and(|from| from != HERE && is_raw(from))
             })
             .collect();
+        self.find_sinks();
         // Only who can ever have a deadline gets a place in the table.
-        let mut machines = vec![Machine::Start, Machine::Nobody];
+        let mut machines = Vec::new();
         for (index, direction) in self.directions.iter_mut().enumerate() {
             let surfaces = self.paths.iter().enumerate().any(|(path, known)| {
                 let next = next_hop[index * paths + path];
+                let waits = !matches!(known.listener, Listener::Sink { .. });
                 known.directions.contains(&(index as u32))
-                    && (next == HERE || !is_chained[next as usize])
+                    && if next == HERE { waits } else { !is_chained[next as usize] }
             });
             direction.is_chained = is_chained[index];
             direction.machine = machines.len();
             match direction.kind {
                 Kind::Raw(_) if surfaces => machines.push(Machine::Arrival(index as u32)),
-                Kind::Raw(_) => direction.machine = NOBODY,
+                Kind::Raw(_) => direction.machine = Deadlines::NOBODY,
                 Kind::Arq(_) => {
                     machines
                         .extend([Machine::Arrival(index as u32), Machine::Transmit(index as u32)]);
@@ -261,7 +301,8 @@ impl Builder {
         for (index, pair) in self.pairs.iter_mut().enumerate() {
             let connection = index as u32;
             let quiet = pair.config.one_way && pair.config.delayed_ack.is_none();
-            pair.machines = [machines.len(), if quiet { NOBODY } else { machines.len() + 1 }];
+            pair.machines =
+                [machines.len(), if quiet { Deadlines::NOBODY } else { machines.len() + 1 }];
             machines.push(Machine::Tcp { connection, opener: true });
             if !quiet {
                 machines.push(Machine::Tcp { connection, opener: false });
@@ -273,11 +314,13 @@ impl Builder {
                 machines.push(Machine::Datagrams(index as u32));
             }
         }
+        // The last one, so that the table can forget it when every flow has started.
+        machines.push(Machine::Start);
         let mut starts: Vec<u32> = (0..self.flows.len() as u32).collect();
         starts.sort_by_key(|&index| std::cmp::Reverse((self.flows[index as usize].start, index)));
         let mut deadlines = Deadlines::new(machines.len());
         if let Some(&first) = starts.last() {
-            deadlines.set(START_MACHINE, self.flows[first as usize].start);
+            deadlines.set(machines.len() - 1, self.flows[first as usize].start);
         }
         World {
             now: Instant::ZERO,

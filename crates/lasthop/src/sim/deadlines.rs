@@ -9,17 +9,12 @@ use crate::units::Instant;
 pub const FLAT_LIMIT: usize = 48;
 
 const ABSENT: u32 = u32::MAX;
-const NEVER: u128 = key(u64::MAX, u64::MAX);
-
-const fn key(nanos: u64, ticket: u64) -> u128 {
-    (nanos as u128) << 64 | ticket as u128
-}
-
 /// Deadlines by machine index.
 #[derive(Clone, Debug, Default)]
 pub struct Deadlines {
-    /// Time in the high half, insertion sequence in the low: one comparison decides.
-    keys: Vec<u128>,
+    /// Nanoseconds; `u64::MAX` for none.
+    times: Vec<u64>,
+    tickets: Vec<u64>,
     inserted: u64,
     /// Heap of machine indices, and where each machine stands in it; used beyond the limit.
     heap: Vec<u32>,
@@ -27,11 +22,16 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
+    /// The index of every machine that can never have a deadline: setting it to
+    /// [`Instant::NEVER`] is allowed and does nothing.
+    pub const NOBODY: usize = usize::MAX;
+
     /// `machines` machines without deadlines.
     pub fn new(machines: usize) -> Self {
         let heaped = if machines > FLAT_LIMIT { machines } else { 0 };
         Deadlines {
-            keys: vec![NEVER; machines],
+            times: vec![u64::MAX; machines],
+            tickets: vec![0; machines],
             inserted: 0,
             heap: Vec::with_capacity(heaped),
             places: vec![ABSENT; heaped],
@@ -50,16 +50,26 @@ impl Deadlines {
     /// deadline keeps its place.
     #[inline]
     pub fn set(&mut self, machine: usize, at: Instant) {
-        if (self.keys[machine] >> 64) as u64 != at.as_nanos() {
+        let known = self.times.get(machine).copied().unwrap_or(u64::MAX);
+        if known != at.as_nanos() {
             let ticket = self.ticket();
             self.set_with_ticket(machine, at, ticket);
         }
     }
 
+    /// The last machine will never have a deadline again.
+    pub fn forget_last(&mut self) {
+        let last = self.times.len() - 1;
+        self.set(last, Instant::NEVER);
+        self.times.truncate(last);
+        self.tickets.truncate(last);
+    }
+
     /// Sets a machine's deadline with the sequence number of an earlier [`Self::ticket`].
     #[inline]
     pub fn set_with_ticket(&mut self, machine: usize, at: Instant, ticket: u64) {
-        self.keys[machine] = key(at.as_nanos(), ticket);
+        self.times[machine] = at.as_nanos();
+        self.tickets[machine] = ticket;
         if !self.places.is_empty() {
             self.reheap(machine as u32);
         }
@@ -68,26 +78,36 @@ impl Deadlines {
     /// The earliest deadline and its machine; [`Instant::NEVER`] if there is none.
     #[inline]
     pub fn first(&self) -> (Instant, usize) {
-        let (mut machine, mut first) = (0, NEVER);
-        if self.places.is_empty() {
-            for (candidate, &key) in self.keys.iter().enumerate() {
-                if key < first {
-                    (machine, first) = (candidate, key);
+        if !self.places.is_empty() {
+            return self.heap.first().map_or((Instant::NEVER, 0), |&top| {
+                (Instant::from_nanos(self.times[top as usize]), top as usize)
+            });
+        }
+        let (mut machine, mut first) = (0, u64::MAX);
+        for (candidate, &time) in self.times.iter().enumerate() {
+            // Two conditional moves: which machine is next is anybody's guess.
+            let is_earlier = time < first;
+            machine = if is_earlier { candidate } else { machine };
+            first = if is_earlier { time } else { first };
+        }
+        if first != u64::MAX {
+            for candidate in machine + 1..self.times.len() {
+                if self.times[candidate] == first && self.tickets[candidate] < self.tickets[machine]
+                {
+                    machine = candidate;
                 }
             }
-        } else if let Some(&top) = self.heap.first() {
-            (machine, first) = (top as usize, self.keys[top as usize]);
         }
-        (Instant::from_nanos((first >> 64) as u64), machine)
+        (Instant::from_nanos(first), machine)
     }
 
-    fn key(&self, machine: u32) -> (u128, u32) {
-        (self.keys[machine as usize], machine)
+    fn key(&self, machine: u32) -> (u64, u64, u32) {
+        (self.times[machine as usize], self.tickets[machine as usize], machine)
     }
 
     fn reheap(&mut self, machine: u32) {
         let place = self.places[machine as usize];
-        let absent = (self.keys[machine as usize] >> 64) as u64 == u64::MAX;
+        let absent = self.times[machine as usize] == u64::MAX;
         let place = match (place, absent) {
             (ABSENT, true) => return,
             (ABSENT, false) => {

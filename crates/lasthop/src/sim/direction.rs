@@ -9,7 +9,6 @@ use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint};
 use crate::packet::{Packet, Payload};
 use crate::queue::{DropTail, Limit, QueueCounters, Ring, Transmitter};
 use crate::units::{Bytes, Duration, Instant, Rate};
-use std::collections::VecDeque;
 
 /// Something on its way: when it arrives, its insertion ticket, and what it is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,14 +45,14 @@ pub(super) struct Raw {
 #[derive(Clone, Debug)]
 pub(super) struct Arq {
     pub endpoint: LinkEndpoint<Packet>,
-    pub queue: VecDeque<Packet>,
+    pub queue: Ring<Packet>,
     queued_bytes: u64,
     limit: Limit,
     transmitter: Transmitter,
     channel: Channel,
     /// Length of the frame on the air.
     on_air_bytes: u64,
-    pub ring: VecDeque<InFlight<Frame<Packet>>>,
+    pub ring: Ring<InFlight<Frame<Packet>>>,
     pub counters: QueueCounters,
 }
 
@@ -70,13 +69,13 @@ impl Arq {
     pub fn new(parameters: DirectionParameters, endpoint: LinkEndpoint<Packet>) -> Self {
         Arq {
             endpoint,
-            queue: VecDeque::with_capacity(64),
+            queue: Ring::with_capacity(64),
             queued_bytes: 0,
             limit: parameters.limit,
             transmitter: Transmitter::new(parameters.rate),
             channel: parameters.channel,
             on_air_bytes: 0,
-            ring: VecDeque::with_capacity(64),
+            ring: Ring::with_capacity(64),
             counters: QueueCounters::default(),
         }
     }
@@ -97,7 +96,7 @@ impl Arq {
             self.counters.drops += 1;
             return false;
         }
-        self.queue.push_back(packet);
+        self.queue.push(packet);
         self.queued_bytes += bytes;
         true
     }
@@ -112,6 +111,12 @@ impl Arq {
         self.queue.len() as u64 + u64::from(self.transmitter.is_busy(now))
     }
 
+    /// Does the packet that joined last stand behind others?
+    #[inline]
+    pub fn has_backlog(&self) -> bool {
+        self.queue.len() > 1
+    }
+
     /// Puts the next frame on the air if the transmitter is idle and there is one.
     #[inline]
     pub fn poll(&mut self, now: Instant) -> Option<Sent> {
@@ -119,7 +124,7 @@ impl Arq {
             return None;
         }
         if self.endpoint.wants_packet()
-            && let Some(packet) = self.queue.pop_front()
+            && let Some(packet) = self.queue.pop()
         {
             self.queued_bytes -= u64::from(packet.wire_bytes());
             self.endpoint.enqueue(now, packet);
@@ -146,6 +151,7 @@ impl Arq {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "few directions, and raw ones are the hot path")]
 pub(super) enum Kind {
     Raw(Raw),
     Arq(Box<Arq>),

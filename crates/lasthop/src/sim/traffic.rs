@@ -6,9 +6,6 @@ use super::world::{World, boot_offset};
 use crate::app::{OnOff, Web};
 use crate::units::{Bytes, Instant};
 
-/// The machine that starts flows.
-pub(super) const START_MACHINE: usize = 0;
-
 /// What a flow does.
 #[derive(Clone, Debug)]
 pub(super) enum App {
@@ -94,8 +91,13 @@ impl<P: Probe> World<P> {
     }
 
     fn schedule_start(&mut self) {
-        let next = self.starts.last().map(|&index| self.flows[index as usize].start);
-        self.deadlines.set(START_MACHINE, next.unwrap_or(Instant::NEVER));
+        match self.starts.last() {
+            Some(&index) => {
+                let machine = self.machines.len() - 1;
+                self.deadlines.set(machine, self.flows[index as usize].start);
+            }
+            None => self.deadlines.forget_last(),
+        }
     }
 
     /// A datagram is due.
@@ -244,8 +246,9 @@ impl<P: Probe> World<P> {
             |at: Option<Instant>| at.unwrap_or(self.now).saturating_since(flow.start).as_secs_f64();
         match &flow.app {
             App::File { connection, size, finished } => {
-                let acceptor = &self.connections[*connection as usize].ends[1];
-                let delivered = acceptor.delivered_bytes().min(size.get());
+                // What the sender knows to have arrived: a receiver may have been computed ahead.
+                let opener = &self.connections[*connection as usize].ends[0];
+                let delivered = opener.acked_bytes().min(size.get());
                 delivery(delivered, end_or(*finished));
                 report(&entity, "complete", f64::from(u8::from(finished.is_some())));
                 self.tcp_metrics(&entity, &[[*connection; 2]], report);

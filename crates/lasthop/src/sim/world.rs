@@ -26,6 +26,9 @@ pub(super) const HERE: u32 = u32::MAX;
 pub(super) enum Listener {
     /// One end of a connection.
     Tcp { connection: u32, opener: bool },
+    /// An acceptor that does nothing but acknowledge at once, on a way back that only such
+    /// acceptors use: what it sends can be computed together with what it receives.
+    Sink { connection: u32 },
     /// A flow that only counts.
     Datagrams { flow: u32 },
 }
@@ -43,8 +46,6 @@ pub(super) enum Machine {
     Start,
     /// A source of datagrams.
     Datagrams(u32),
-    /// Never woken.
-    Nobody,
 }
 
 /// A connection and what belongs to it.
@@ -136,7 +137,6 @@ impl<P: Probe> World<P> {
                 Machine::Tcp { connection, opener } => self.on_tcp_timer(connection, opener),
                 Machine::Start => self.on_start(),
                 Machine::Datagrams(flow) => self.on_datagram(flow),
-                Machine::Nobody => {}
             }
         };
         if end == End::Interrupted || !self.catch_up(seen, interrupt) {
@@ -216,7 +216,11 @@ impl<P: Probe> World<P> {
                             self.probe.record(at, Event::Dropped { direction });
                         }
                     }
-                    return self.on_transmit(direction);
+                    // Behind others, it changes nothing until the head of the queue moves.
+                    if !arq.has_backlog() {
+                        self.on_transmit(direction);
+                    }
+                    return;
                 }
             };
             let fate = raw.queue.offer(at, packet.bytes);
@@ -236,9 +240,15 @@ impl<P: Probe> World<P> {
             at = end + this.delay;
             let next = self.next_hop[direction as usize * paths + path];
             if next == HERE {
-                if let Listener::Datagrams { flow } = self.listeners[path] {
+                match self.listeners[path] {
                     // Nobody acts on its arrival: its fate is all there is to know.
-                    return self.flows[flow as usize].count_datagram(packet.bytes);
+                    Listener::Datagrams { flow } => {
+                        return self.flows[flow as usize].count_datagram(packet.bytes);
+                    }
+                    Listener::Sink { connection } => {
+                        return self.acknowledge(connection, at, packet);
+                    }
+                    Listener::Tcp { .. } => {}
                 }
             } else if self.directions[next as usize].is_chained {
                 direction = next;
@@ -258,6 +268,30 @@ impl<P: Probe> World<P> {
         }
     }
 
+    /// A packet reaches a [`Listener::Sink`] at `at`, ahead of the clock.
+    fn acknowledge(&mut self, connection: u32, at: Instant, packet: &Packet) {
+        let pair = &mut self.connections[connection as usize];
+        let path = pair.paths[1];
+        pair.ends[1].receive(at, &packet.tcp);
+        let mut ack = Packet { path, incarnation: packet.incarnation, ..Packet::default() };
+        let Some(bytes) = pair.ends[1].poll_transmit(at, &mut ack.tcp) else { return };
+        ack.bytes = bytes;
+        if P::ACTIVE {
+            self.record_received(connection, false, at, &packet.tcp);
+            let sequence = u64::from(ack.tcp.seq);
+            let sent = Event::SegmentSent { connection, opener: false, sequence, payload: 0 };
+            self.probe.record(at, sent);
+        }
+        self.send(self.first_hop[path as usize], at, &ack);
+    }
+
+    fn record_received(&mut self, connection: u32, opener: bool, at: Instant, tcp: &TcpHeader) {
+        let TcpHeader { seq, ack, payload, .. } = *tcp;
+        let (sequence, ack) = (u64::from(seq), u64::from(ack));
+        let event = Event::SegmentReceived { connection, opener, sequence, ack, payload };
+        self.probe.record(at, event);
+    }
+
     /// The head of a ring is due.
     #[inline]
     fn on_arrival(&mut self, direction: u32) {
@@ -273,7 +307,7 @@ impl<P: Probe> World<P> {
                 self.forward(direction, &arrived.item);
             }
             Kind::Arq(arq) => {
-                let Some(arrived) = arq.ring.pop_front() else { return };
+                let Some(arrived) = arq.ring.pop() else { return };
                 match arq.ring.front() {
                     Some(next) => self.deadlines.set_with_ticket(machine, next.at, next.ticket),
                     None => self.deadlines.set(machine, Instant::NEVER),
@@ -323,7 +357,7 @@ impl<P: Probe> World<P> {
                 if arq.ring.is_empty() {
                     self.deadlines.set_with_ticket(*machine, at, ticket);
                 }
-                arq.ring.push_back(InFlight { at, ticket, item: sent.frame });
+                arq.ring.push(InFlight { at, ticket, item: sent.frame });
             }
         }
         while let Some(event) = arq.endpoint.poll_event() {
@@ -337,20 +371,18 @@ impl<P: Probe> World<P> {
     fn deliver(&mut self, packet: &Packet) {
         let (connection, opener) = match self.listeners[packet.path as usize] {
             Listener::Tcp { connection, opener } => (connection, opener),
+            Listener::Sink { connection } => (connection, false),
             Listener::Datagrams { flow } => {
                 return self.flows[flow as usize].count_datagram(packet.bytes);
             }
         };
-        let pair = &mut self.connections[connection as usize];
-        if packet.incarnation != pair.incarnation {
+        if packet.incarnation != self.connections[connection as usize].incarnation {
             return;
         }
         if P::ACTIVE {
-            let TcpHeader { seq, ack, payload, .. } = packet.tcp;
-            let (sequence, ack) = (u64::from(seq), u64::from(ack));
-            let event = Event::SegmentReceived { connection, opener, sequence, ack, payload };
-            self.probe.record(self.now, event);
+            self.record_received(connection, opener, self.now, &packet.tcp);
         }
+        let pair = &mut self.connections[connection as usize];
         pair.ends[usize::from(!opener)].receive(self.now, &packet.tcp);
         self.pump(connection, opener);
         self.on_progress(connection, opener);
@@ -369,30 +401,34 @@ impl<P: Probe> World<P> {
     /// Sends what a TCP end has to send, and notes its next deadline.
     #[inline]
     pub(super) fn pump(&mut self, connection: u32, opener: bool) {
-        let path = self.connections[connection as usize].paths[usize::from(!opener)];
+        let end = usize::from(!opener);
+        let pair = &self.connections[connection as usize];
+        let path = pair.paths[end];
         let first_hop = self.first_hop[path as usize];
+        let mut packet = Packet { path, incarnation: pair.incarnation, ..Packet::default() };
         loop {
             let pair = &mut self.connections[connection as usize];
-            let end = &mut pair.ends[usize::from(!opener)];
-            let Some((tcp, bytes)) = end.poll_transmit(self.now) else { break };
+            match pair.ends[end].poll_transmit(self.now, &mut packet.tcp) {
+                Some(bytes) => packet.bytes = bytes,
+                None => break,
+            }
             if P::ACTIVE {
-                let sequence = u64::from(tcp.seq);
-                let sent =
-                    Event::SegmentSent { connection, opener, sequence, payload: tcp.payload };
+                let TcpHeader { seq, payload, .. } = packet.tcp;
+                let sequence = u64::from(seq);
+                let sent = Event::SegmentSent { connection, opener, sequence, payload };
                 self.probe.record(self.now, sent);
             }
-            let incarnation = pair.incarnation;
-            let packet = Packet { path, incarnation, bytes, tcp };
             self.send(first_hop, self.now, &packet);
         }
         let pair = &self.connections[connection as usize];
-        let end = &pair.ends[usize::from(!opener)];
+        let machine = pair.machines[end];
+        let end = &pair.ends[end];
         if P::ACTIVE {
             let cwnd = end.sender().congestion_window();
             let ssthresh = end.sender().slow_start_threshold();
             self.probe.record(self.now, Event::Window { connection, opener, cwnd, ssthresh });
         }
-        self.deadlines.set(pair.machines[usize::from(!opener)], end.next_timeout());
+        self.deadlines.set(machine, end.next_timeout());
     }
 
     /// Sends a datagram of `bytes`.

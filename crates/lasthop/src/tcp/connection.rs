@@ -37,6 +37,8 @@ pub struct Connection {
     role: Role,
     sender: Sender,
     receiver: Receiver,
+    /// In bytes; the application reads at once.
+    advertised_window: u32,
 }
 
 impl Connection {
@@ -47,6 +49,7 @@ impl Connection {
             role,
             sender: Sender::new(config, boot_offset),
             receiver: Receiver::new(config),
+            advertised_window: (config.receive_window * config.segment.get() as f64) as u32,
         }
     }
 
@@ -134,30 +137,29 @@ impl Connection {
         self.sender.on_ack(now, ack, &blocks[..count], is_pure, sent);
     }
 
-    /// The next segment to send now, with its length on the wire in bytes.
+    /// The next segment to send now: fills in `header` and returns the length on the wire in
+    /// bytes.
     #[inline]
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<(TcpHeader, u32)> {
+    pub fn poll_transmit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         if self.role == Role::Acceptor && self.receiver.rcv_nxt == 0 {
             // LISTEN: what has been written waits for the opener's SYN.
             return None;
         }
-        let mut header = TcpHeader::default();
         if let Some(out) = self.sender.poll_transmit(now) {
             header.seq = out.seq as u32;
             header.payload = out.payload;
-            if out.syn {
-                header.flags |= flags::SYN;
-            }
-            if out.fin {
-                header.flags |= flags::FIN;
-            }
+            header.sack_blocks = 0;
+            header.flags =
+                if out.syn { flags::SYN } else { 0 } | if out.fin { flags::FIN } else { 0 };
             // The first SYN acknowledges nothing, and in a one-way transfer nothing comes back.
             if self.receiver.rcv_nxt > 0 && !self.config.one_way {
-                self.acknowledge(&mut header);
+                self.acknowledge(header);
             }
         } else if self.receiver.is_ack_due() {
             header.seq = self.sender.flight.snd_nxt as u32;
-            self.acknowledge(&mut header);
+            header.payload = 0;
+            header.flags = 0;
+            self.acknowledge(header);
         } else {
             return None;
         }
@@ -165,19 +167,19 @@ impl Connection {
             header.flags |= flags::TIMESTAMPS;
             header.timestamps = (self.timestamp(now), self.receiver.ts_recent);
         }
-        let bytes = self.config.wire_bytes(header.payload, header.sack_blocks);
-        Some((header, bytes))
+        Some(self.config.wire_bytes(header.payload, header.sack_blocks))
     }
 
     #[inline]
     fn acknowledge(&mut self, header: &mut TcpHeader) {
         header.flags |= flags::ACK;
         header.ack = self.receiver.rcv_nxt as u32;
-        let window = self.config.receive_window * self.config.segment.get() as f64;
-        header.window = window as u32;
-        if self.config.sack && self.receiver.has_holes() {
-            header.sack_blocks = self.receiver.sack_blocks(&mut header.sack);
-        }
+        header.window = self.advertised_window;
+        header.sack_blocks = if self.config.sack && self.receiver.has_holes() {
+            self.receiver.sack_blocks(&mut header.sack)
+        } else {
+            0
+        };
         self.receiver.ack_sent();
     }
 
@@ -216,6 +218,12 @@ impl Connection {
     #[inline]
     pub fn delivered_bytes(&self) -> u64 {
         self.receiver.rcv_nxt.saturating_sub(1)
+    }
+
+    /// Bytes sent in this incarnation that have been acknowledged, padding included.
+    #[inline]
+    pub fn acked_bytes(&self) -> u64 {
+        self.sender.flight.snd_una.saturating_sub(1)
     }
 
     /// Segments received that brought nothing new.

@@ -77,7 +77,8 @@ impl<'a> Pipe<'a> {
     /// Lets `end` send what it has.
     pub fn pump(&mut self, end: usize) {
         let mut burst = 0;
-        while let Some((header, bytes)) = self.ends[end].poll_transmit(self.now) {
+        let mut header = TcpHeader::default();
+        while let Some(bytes) = self.ends[end].poll_transmit(self.now, &mut header) {
             burst += 1;
             assert!(burst < 10_000, "end {end} never stops sending at {:?}", self.now);
             self.check_window(end, &header);
@@ -89,7 +90,8 @@ impl<'a> Pipe<'a> {
                 self.copies += 1;
             }
         }
-        assert_eq!(self.ends[end].poll_transmit(self.now), None, "None once is None twice");
+        let again = self.ends[end].poll_transmit(self.now, &mut header);
+        assert_eq!(again, None, "None once is None twice");
     }
 
     /// Never more outstanding than the receive window.
@@ -144,7 +146,7 @@ impl<'a> Pipe<'a> {
             if end.next_timeout() > self.now {
                 let before = format!("{end:?}");
                 end.handle_timeout(self.now);
-                assert_eq!(end.poll_transmit(self.now), None);
+                assert_eq!(end.poll_transmit(self.now, &mut TcpHeader::default()), None);
                 assert_eq!(before, format!("{end:?}"), "a spurious wake changes nothing");
             }
         }

@@ -1,0 +1,67 @@
+# Two commands matter: `make demo` and `make test`. Needs Rust, Python 3.11 or later, a C compiler.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*')
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-rust test-python bench compare-ns2 docs clean
+
+help:
+	@echo "make setup        build the package; the command is then $(BIN)/lasthop"
+	@echo "make demo         setup, then Table I of a study beside the published one, and a picture"
+	@echo "make test         formatting, lints, types, all tests"
+	@echo "make bench        speed, and where ns-2 is installed the ratio to it"
+	@echo "make compare-ns2  results against ns-2 (needs ns)"
+	@echo "make docs         the documentation, in docs/_build/html"
+
+# What pyproject.toml pins, and the build tool.
+$(VENV)/.tools: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or later is needed"'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "maturin==1.16.*"
+	touch $@
+
+# `maturin develop` installs in editable form: a changed Python file needs no new build.
+$(VENV)/.built: $(VENV)/.tools $(SOURCES)
+	VIRTUAL_ENV="$(CURDIR)/$(VENV)" PIP_QUIET=1 $(BIN)/maturin develop --release --locked --quiet
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet \
+	    --disable-pip-version-check $$($(BIN)/python tools/requirements.py dev docs)
+	touch $@
+
+setup: $(VENV)/.built
+
+demo: setup
+	$(BIN)/lasthop reproduce multilayer "Table I" "Figure 2" --out results/demo
+	@echo
+	@echo "The picture: results/demo/figure-2.png"
+
+test: test-rust test-python
+
+test-rust:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo test --workspace --release --locked
+
+test-python: $(VENV)/.dev
+	$(BIN)/ruff format --check python tests tools docs benches
+	$(BIN)/ruff check python tests tools docs benches
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+bench:
+	python3 benches/run.py
+
+compare-ns2: setup
+	$(BIN)/python tools/compare_ns2.py
+
+docs: $(VENV)/.dev
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+clean:
+	rm -rf $(VENV) docs/_build results target

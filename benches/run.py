@@ -1,0 +1,113 @@
+"""Print what a replication costs here and in ns-2, and the ratio, measured in one run.
+
+Usage: python benches/run.py [--rounds 5]
+
+Builds and runs `crates/lasthop/benches/study.rs`; where `ns` (ns-2) is installed also runs the same
+scenarios there, in its fastest setting (slim=1 sched=Heap), processor time of the whole process.
+Both alternate, and medians count. Standard library only.
+"""
+
+# ruff: noqa: S603, T201
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NS2 = ROOT / "tools" / "ns2"
+
+SETTING = ["tcp=Reno", "err=uniform", "p=0.025", "sched=Heap", "slim=1"]
+FILE = ["ft.tcl", *SETTING, "pkt=252", "minrto=1"]
+WEB = ["web.tcl", *SETTING]
+# Case of the Rust bench: the same in ns-2, and the ratio that is asked for.
+CASES: dict[str, tuple[list[str] | None, str]] = {
+    "raw": (FILE, "25"),
+    "raw-congestion": ([*FILE, "cong=1"], "80"),
+    "raw-congestion-per-packet": (None, ""),
+    "sr": (None, "at most 2 x raw"),
+    "sr-congestion": (None, ""),
+    "web": (WEB, ""),
+    "web-congestion": ([*WEB, "cong=1"], ""),
+}
+
+
+def processor_time(command: list[str], **options: object) -> float:
+    """Run a command to its end; seconds of processor time, user and system."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit code {process.returncode}")
+    return float(usage.ru_utime + usage.ru_stime)
+
+
+def ns(arguments: list[str], seed: int) -> float:
+    """Milliseconds of one ns-2 process."""
+    script, *rest = arguments
+    return 1e3 * processor_time(["ns", script, *rest, f"seed={seed}"], cwd=NS2)
+
+
+def lasthop() -> dict[str, tuple[float, int]]:
+    """Milliseconds and events of one replication, by case."""
+    command = ["cargo", "bench", "--locked", "--quiet", "-p", "lasthop", "--bench", "study"]
+    output = subprocess.run(
+        [*command, "--", "--csv"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+    rows = [line.split(",") for line in output.splitlines() if line.count(",") == 2]
+    return {name: (float(milliseconds), int(events)) for name, milliseconds, events in rows}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of which medians count")
+    rounds = parser.parse_args().rounds
+    has_ns = shutil.which("ns") is not None
+    ours: dict[str, list[float]] = {name: [] for name in CASES}
+    theirs: dict[str, list[float]] = {name: [] for name in CASES}
+    start_up: list[float] = []
+    events: dict[str, int] = {}
+    for seed in range(1, rounds + 1):
+        for name, (milliseconds, count) in lasthop().items():
+            ours[name].append(milliseconds)
+            events[name] = count
+        if has_ns:
+            start_up.append(1e3 * processor_time(["ns", "/dev/null"]))
+            for name, (arguments, _) in CASES.items():
+                if arguments:
+                    theirs[name].append(ns(arguments, seed))
+    heads = "one replication, lasthop ms, events, ns an event, raw = 1, ns-2 ms, ratio, asked"
+    print(f"| {heads.replace(', ', ' | ')} |")
+    print("|---|---|---|---|---|---|---|---|")
+    raw = statistics.median(ours["raw"])
+    for name, (_, asked) in CASES.items():
+        own = statistics.median(ours[name])
+        cells = [
+            name,
+            f"{own:.3f}",
+            str(events[name]),
+            f"{own * 1e6 / events[name]:.2f}",
+            f"{own / raw:.2f}",
+        ]
+        if theirs[name]:
+            other = statistics.median(theirs[name])
+            cells += [f"{other:.1f}", f"{other / own:.1f}"]
+        else:
+            cells += ["", ""]
+        print(f"| {' | '.join([*cells, asked])} |")
+    if has_ns:
+        print(f"\nns-2 start-up alone, in its figures: {statistics.median(start_up):.1f} ms.")
+    else:
+        print("\nns-2 is not installed (Debian: ns2): no ratios.")
+
+
+if __name__ == "__main__":
+    main()

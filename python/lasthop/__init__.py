@@ -1,0 +1,29 @@
+"""Lasthop: what does each way of recovering errors deliver over a lossy link?
+
+    >>> import lasthop
+    >>> scenario = lasthop.load("examples/selective-repeat.toml")     # doctest: +SKIP
+    >>> results = lasthop.run(scenario, replications=30)              # doctest: +SKIP
+    >>> results.summary()                                             # doctest: +SKIP
+
+Units: times in seconds, rates in bit/s, sizes in bytes unless a column's name says otherwise.
+"""
+
+from lasthop._lasthop import RunError, ScenarioError, __version__
+from lasthop.results import Results
+from lasthop.running import run, sweep
+from lasthop.scenario import Scenario, load, schema
+from lasthop.tracing import Trace, trace
+
+__all__ = [
+    "Results",
+    "RunError",
+    "Scenario",
+    "ScenarioError",
+    "Trace",
+    "__version__",
+    "load",
+    "run",
+    "schema",
+    "sweep",
+    "trace",
+]

@@ -1,0 +1,65 @@
+"""What a scenario can be made of, read off the schema that the engine exports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lasthop.scenario import schema
+from lasthop.studies import studies
+
+__all__ = ["CATEGORIES", "catalogue"]
+
+CATEGORIES = ("links", "errors", "transports", "applications", "studies")
+
+
+def catalogue(category: str) -> list[tuple[str, str]]:
+    """What there is in a category: (name, one line of explanation).
+
+    Raises:
+        ValueError: If there is no such category.
+    """
+    if category == "studies":
+        return [(study.key, study.about) for study in studies().values()]
+    link = _items("link")
+    flow = _items("flow")
+    match category:
+        case "links":
+            return _kinds(link["protocol"])
+        case "errors":
+            return _kinds(link["errors"])
+        case "transports":
+            return _transports(flow["transport"])
+        case "applications":
+            return _kinds(flow["app"])
+    raise ValueError(f"list: found {category!r}; allowed: {', '.join(CATEGORIES)}")
+
+
+def _items(table: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = schema()["properties"][table]["additionalProperties"]["properties"]
+    return found
+
+
+def _kinds(union: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [
+        (variant["properties"]["kind"]["const"], " ".join(variant["description"].split()))
+        for variant in union["oneOf"]
+    ]
+
+
+def _transports(union: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Its kinds; one that comes in variants is listed once for each."""
+    found = []
+    for variant, (kind, about) in zip(union["oneOf"], _kinds(union), strict=True):
+        choice = variant["properties"].get("variant")
+        if choice is None:
+            found.append((kind, about))
+            continue
+        for word in choice["enum"]:
+            # The description ends in `"word": Meaning.` for each word.
+            meaning = re.search(
+                rf'"{re.escape(word)}": (.*?)(?= "[\w-]+": |$)', choice["description"]
+            )
+            found.append((f"{kind} {word}", meaning[1] if meaning else about))
+    return found

@@ -1,0 +1,367 @@
+"""The command `lasthop`.
+
+Exit codes: 0 done, 1 failure, 2 bad input, 130 interrupted (what is finished is still printed and
+written). Results go to standard output; progress and errors to standard error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import polars as pl
+import typer
+from typer._click.exceptions import ClickException  # typer 0.29 bundles it; no public name
+
+import lasthop
+from lasthop import catalogue, terminal
+from lasthop.results import Results
+from lasthop.scenario import Scenario
+from lasthop.studies import Report, StudyError, studies
+
+__all__ = ["main"]
+
+DONE, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    help="Simulates error recovery over lossy links: link ARQ, TCP and applications.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class Format(StrEnum):
+    """How `run` prints results."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+
+
+class ReportFormat(StrEnum):
+    """How `reproduce` prints results."""
+
+    text = "text"
+    json = "json"
+
+
+class BadInput(ValueError):
+    """Something the user gave is not right; the message says what."""
+
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML or JSON).")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a dotted key. Repeatable."),
+]
+Replications = Annotated[
+    int | None, typer.Option(min=1, help="Replications a point; by default the scenario's.")
+]
+Seed = Annotated[int | None, typer.Option(min=0, help="Master seed; by default the scenario's.")]
+Jobs = Annotated[int, typer.Option(min=0, help="Threads; 0 for all cores.")]
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    context: typer.Context,
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> int:
+    if version:
+        _print(f"lasthop {lasthop.__version__}")
+        raise typer.Exit
+    return DONE if context.invoked_subcommand else BAD_INPUT
+
+
+@app.command()
+def run(
+    file: File,
+    *,
+    replications: Replications = None,
+    seed: Seed = None,
+    jobs: Jobs = 0,
+    changes: Changes = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Metrics in the table, with * and ?. Repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Also write replications.parquet, summary.csv and results.json."
+        ),
+    ] = None,
+    output: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            help="table and json: mean and interval of each metric; csv and parquet: one row a "
+            "replication and flow or link.",
+        ),
+    ] = Format.table,
+) -> int:
+    """Run a scenario and print what it delivers."""
+    scenario = _load(file, changes)
+    if output is Format.parquet and out is None and sys.stdout.isatty():
+        raise BadInput("--format: found parquet on a terminal; allowed: with --out, or in a pipe")
+    folder = None if out is None else _folder(out)
+    with terminal.progress(scenario.name or file.name) as progress:
+        results = lasthop.run(
+            scenario, replications=replications, seed=seed, jobs=jobs, progress=progress
+        )
+    if folder is not None:
+        results.frame.write_parquet(folder / "replications.parquet")
+        _plain_columns(results.summary()).write_csv(folder / "summary.csv")
+        _write(folder / "results.json", results.to_json() + "\n")
+    match output:
+        case Format.json:
+            _print(results.to_json())
+        case Format.csv:
+            _print(_plain_columns(results.frame).write_csv().rstrip("\n"))
+        case Format.parquet if folder is None:
+            results.frame.write_parquet(sys.stdout.buffer)
+        case Format.table:
+            terminal.console().print(terminal.show_results(results, tuple(metric or ())))
+        case _:
+            pass
+    if folder is not None and output is not Format.json:
+        _note(f"written to {folder}")
+    return _ended(results)
+
+
+@app.command()
+def check(file: File, *, changes: Changes = None) -> int:
+    """Say whether a scenario is right; if not, where and what would be."""
+    points = _load(file, changes).points()
+    _print(f"{file}: right, {len(points)} point{'s' if len(points) != 1 else ''}")
+    return DONE
+
+
+@app.command()
+def schema() -> int:
+    """Print the JSON Schema of scenarios, for editors."""
+    _print(json.dumps(lasthop.schema(), indent=2, ensure_ascii=False))
+    return DONE
+
+
+@app.command("list")
+def list_(
+    category: Annotated[
+        str | None,
+        typer.Argument(metavar="[CATEGORY]", help="|".join(catalogue.CATEGORIES)),
+    ] = None,
+) -> int:
+    """List what a scenario can be made of, and the studies."""
+    try:
+        tables = [
+            terminal.show_list(name, catalogue.catalogue(name))
+            for name in ([category] if category else catalogue.CATEGORIES)
+        ]
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    out = terminal.console()
+    for table in tables:
+        out.print(table)
+    return DONE
+
+
+@app.command()
+def trace(
+    file: File,
+    *,
+    seed: Seed = None,
+    replication: Annotated[int, typer.Option(min=0, help="Which replication.")] = 0,
+    point: Annotated[int, typer.Option(min=0, help="Which point of the sweep.")] = 0,
+    changes: Changes = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("trace"),
+) -> int:
+    """Record one replication: window, sequence numbers, queues and link events as CSV and PNG."""
+    scenario = _load(file, changes)
+    folder = _folder(out)
+    try:
+        recorded = lasthop.trace(scenario, seed=seed, replication=replication, point=point)
+    except lasthop.ScenarioError:
+        raise
+    except ValueError as error:
+        raise BadInput(f"--{error}") from None
+    from lasthop import plots
+
+    written = []
+    for name, frame in recorded.series().items():
+        path = folder / f"{name}.csv"
+        with path.open("wb") as file_:
+            frame.write_csv(file_)
+        written.append(path)
+    written += plots.save(recorded.plot(), folder / "trace", "png")
+    for path in written:
+        _print(str(path))
+    return DONE
+
+
+@app.command()
+def reproduce(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="See `lasthop list studies`.")],
+    artefacts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TABLE|FIGURE]...", help='Such as "Table I"; all if none.'),
+    ] = None,
+    *,
+    replications: Annotated[
+        int | None, typer.Option(min=1, help="Replications a cell; by default the paper's.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Master seed; by default the study's.")
+    ] = None,
+    jobs: Jobs = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write figures (PNG and PDF), report.json and replications.parquet here; "
+            "if figures are asked for, by default results/STUDY.",
+        ),
+    ] = None,
+    output: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.text,
+) -> int:
+    """Reproduce a published study: its tables beside the printed ones, its figures, its claims."""
+    known = studies()
+    if study not in known:
+        raise BadInput(f"STUDY: found {study!r}; allowed: {', '.join(known)}")
+    chosen = known[study]
+    wanted = chosen.find(artefacts or [])
+    figures = [artefact for artefact in wanted if artefact.kind == "figure"]
+    if out is None and figures:
+        out = Path("results") / study
+    folder = None if out is None else _folder(out)
+    with terminal.progress(study) as progress:
+        report = chosen.reproduce(
+            artefacts or [], replications=replications, seed=seed, jobs=jobs, progress=progress
+        )
+    written = [] if folder is None else _write_report(report, folder)
+    if output is ReportFormat.json:
+        _print(json.dumps(report.to_dict(), allow_nan=False, ensure_ascii=False, indent=2))
+    else:
+        console = terminal.console()
+        for table in terminal.show_report(report):
+            console.print(table)
+            console.print()
+        for path in written:
+            _print(str(path))
+    return _ended(report.results)
+
+
+def _write_report(report: Report, folder: Path) -> list[Path]:
+    from lasthop import plots
+
+    text = json.dumps(report.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
+    written = [folder / "report.json", folder / "replications.parquet"]
+    _write(written[0], text + "\n")
+    report.results.frame.write_parquet(written[1])
+    for artefact in report.artefacts:
+        if artefact.kind == "figure":
+            name = re.sub(r"[^a-z0-9]+", "-", artefact.name.lower().removesuffix(" (figure)"))
+            figure = plots.draw_figure(artefact, report.cells)
+            written += plots.save(figure, folder / name.strip("-"), "png", "pdf")
+    return written
+
+
+def _load(file: Path, changes: list[str] | None) -> Scenario:
+    try:
+        scenario = Scenario.from_file(file)
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror or error}") from None
+    for change in changes or []:
+        key, equals, value = change.partition("=")
+        if not equals or not key.strip():
+            raise BadInput(f"--set: found {change!r}; allowed: KEY=VALUE")
+        scenario = scenario.with_({key.strip(): value.strip()})
+    return scenario
+
+
+def _folder(path: Path) -> Path:
+    """Makes a folder before anything is run, so that a bad name costs no time."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"--out: {path}: {error.strerror or error}") from None
+    if not os.access(path, os.W_OK):
+        raise BadInput(f"--out: {path}: {os.strerror(errno.EACCES)}")
+    return path
+
+
+def _plain_columns(frame: pl.DataFrame) -> pl.DataFrame:
+    """Swept tables and lists as text, which CSV can hold."""
+    return frame.with_columns(pl.selectors.nested().map_elements(str, pl.String))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+def _ended(results: Results) -> int:
+    if results.complete:
+        return DONE
+    _note(f"lasthop: interrupted; {len(results.point)} replications were finished")
+    return INTERRUPTED
+
+
+def _main(arguments: list[str] | None = None) -> int:
+    """Runs the command line; every expected failure is one line on standard error."""
+    try:
+        # What a command returns is its exit code; typer itself returns that of `typer.Exit`.
+        code: int = app(arguments, prog_name="lasthop", standalone_mode=False) or DONE
+        sys.stdout.flush()
+    except (lasthop.ScenarioError, StudyError, BadInput) as error:
+        return _fail(str(error), BAD_INPUT)
+    except ClickException as error:
+        return _fail(error.format_message(), BAD_INPUT)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has had enough.
+        _abandon_output()
+        return FAILURE
+    except OSError as error:
+        # A full disk, most likely; what is still buffered for it cannot be written either.
+        _abandon_output()
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", FAILURE)
+    except pl.exceptions.PolarsError as error:
+        return _fail(str(error), FAILURE)
+    except lasthop.RunError as error:
+        return _fail(str(error), FAILURE)
+    return code
+
+
+def _fail(message: str, code: int) -> int:
+    with contextlib.suppress(OSError):
+        _note(f"lasthop: {' '.join(message.split())}")
+    return code
+
+
+def _abandon_output() -> None:
+    """Lets the interpreter's own flush at exit go nowhere, instead of failing again."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def main() -> NoReturn:
+    """Runs the command line and leaves the process."""
+    sys.exit(_main())

@@ -1,0 +1,174 @@
+"""Pictures: the figures of studies, and the course of one replication.
+
+Drawing needs no display. Colours are those of Okabe and Ito, which people with any common colour
+blindness can tell apart; each combination of protocols also has its own marker and line, the same
+in every figure: colour tells the transport, the line tells the link.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from lasthop.studies import Artefact, ReportCell
+    from lasthop.tracing import Trace
+
+__all__ = ["draw_figure", "draw_trace", "save"]
+
+BLUE, ORANGE, GREEN, PURPLE, SKY, RED = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#D55E00",
+)
+STYLES = {
+    "Reno/Raw": (BLUE, "o", "--"),
+    "SACK/Raw": (RED, "s", "--"),
+    "Reno/SR": (BLUE, "^", "-"),
+    "SACK/SR": (RED, "D", "-"),
+}
+OTHERS = ((GREEN, "v", "-."), (PURPLE, "P", "-."), (ORANGE, "X", ":"), (SKY, "*", ":"))
+
+
+def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
+    """Draws throughput over frame loss rate, one curve a combination, with 95 % intervals.
+
+    Args:
+        artefact: The figure.
+        cells: The report's cells; those of other artefacts and units are left out.
+    """
+    figure = Figure(figsize=(5.2, 3.9), layout="constrained")
+    axes = figure.subplots()
+    own = [cell for cell in cells if cell.artefact == artefact.name and cell.unit == "kbps"]
+    columns = list(dict.fromkeys(cell.column for cell in own))
+    spare = iter(OTHERS * len(columns))
+    for column in columns:
+        colour, marker, line = STYLES.get(column) or next(spare)
+        points = [cell for cell in own if cell.column == column and not math.isnan(cell.value)]
+        axes.errorbar(
+            [float(cell.row) for cell in points],
+            [cell.value for cell in points],
+            yerr=[0.0 if math.isnan(cell.ci95) else cell.ci95 for cell in points],
+            label=column,
+            color=colour,
+            marker=marker,
+            linestyle=line,
+            markersize=5,
+            markerfacecolor="white",
+            linewidth=1.3,
+            capsize=2.5,
+        )
+    axes.set_xlabel("Frame loss rate (%)")
+    axes.set_ylabel("Throughput (kbps)")
+    axes.set_xticks(list(artefact.losses), [f"{flr:g}" for flr in artefact.losses])
+    axes.set_ylim(bottom=0.0)
+    axes.set_title(f"{artefact.name.removesuffix(' (figure)')}. {artefact.caption}", fontsize=9)
+    axes.grid(alpha=0.3, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+    if columns:
+        axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def draw_trace(trace: Trace) -> Figure:
+    """Draws one replication: congestion windows, sequence numbers, queues, losses, over time."""
+    panels = [
+        ("Congestion window (segments)", _draw_windows),
+        ("Sequence number (kB)", _draw_sequences),
+        ("Queue (packets)", _draw_queues),
+        ("Frames lost", _draw_losses),
+    ]
+    figure = Figure(figsize=(8.0, 9.0), layout="constrained")
+    rows = figure.subplots(len(panels), 1, sharex=True)
+    for axes, (label, draw) in zip(rows, panels, strict=True):
+        draw(axes, trace.frame)
+        axes.set_ylabel(label, fontsize=8)
+        axes.grid(alpha=0.3, linewidth=0.5)
+        axes.spines[["top", "right"]].set_visible(False)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize=7, loc="upper right")
+    rows[0].set_title(trace.name, fontsize=10)
+    rows[-1].set_xlabel("Time (s)")
+    return figure
+
+
+def _entities(frame: pl.DataFrame, event: str) -> Iterable[tuple[str, pl.DataFrame, str]]:
+    """Per entity that has such events: its name, the events, a colour."""
+    own = frame.filter(pl.col("event") == event)
+    colours = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
+    for index, entity in enumerate(own["entity"].unique(maintain_order=True)):
+        yield entity, own.filter(pl.col("entity") == entity), colours[index % len(colours)]
+
+
+def _draw_windows(axes: Axes, frame: pl.DataFrame) -> None:
+    for entity, events, colour in _entities(frame, "cwnd"):
+        axes.step(
+            events["time_s"], events["value"], where="post", label=entity, color=colour, lw=0.9
+        )
+
+
+def _draw_sequences(axes: Axes, frame: pl.DataFrame) -> None:
+    for event, marker, size in (("segment_sent", ".", 1.5), ("ack_received", "_", 3.0)):
+        for entity, events, colour in _entities(frame, event):
+            axes.plot(
+                events["time_s"],
+                events["sequence"] / 1000.0,
+                linestyle="none",
+                marker=marker,
+                markersize=size,
+                color=colour if event == "segment_sent" else GREEN,
+                label=f"{entity} {event.replace('_', ' ')}",
+                rasterized=True,
+            )
+    for entity, events, _ in _entities(frame, "timeout"):
+        for index, time in enumerate(events["time_s"]):
+            label = f"{entity} timeout" if index == 0 else None
+            axes.axvline(time, color=ORANGE, linewidth=0.5, label=label)
+
+
+def _draw_queues(axes: Axes, frame: pl.DataFrame) -> None:
+    for entity, events, colour in _entities(frame, "queue"):
+        axes.step(
+            events["time_s"], events["value"], where="post", label=entity, color=colour, lw=0.9
+        )
+
+
+def _draw_losses(axes: Axes, frame: pl.DataFrame) -> None:
+    for event, marker in (("frame_lost", "x"), ("drop", "v")):
+        for entity, events, colour in _entities(frame, event):
+            axes.plot(
+                events["time_s"],
+                [entity] * events.height,
+                linestyle="none",
+                marker=marker,
+                markersize=4,
+                color=colour,
+                label=f"{entity} {event.replace('_', ' ')}",
+                rasterized=True,
+            )
+
+
+def save(figure: Figure, path: Path, *formats: str) -> list[Path]:
+    """Writes a figure as `path` with each format's suffix; the same figure, the same bytes.
+
+    Raises:
+        OSError: If a file cannot be written.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # laid out once, not once a format
+    written = []
+    for suffix in formats:
+        file = path.with_name(f"{path.name}.{suffix}")
+        metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}}[suffix]
+        figure.savefig(file, format=suffix, dpi=150, metadata=metadata)
+        written.append(file)
+    return written

@@ -1,0 +1,313 @@
+"""What a run gives back: a tidy table, a summary, paired differences."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from lasthop import statistics
+from lasthop._lasthop import __version__
+from lasthop.statistics import Floats
+
+__all__ = ["Point", "Results"]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One parameter point.
+
+    Attributes:
+        parameters: Swept dotted keys and their values here.
+        scenario_hash: Hash of everything that decides its results but the seed.
+    """
+
+    parameters: Mapping[str, Any]
+    scenario_hash: str
+
+
+@dataclass(frozen=True)
+class Results:
+    """The metrics of every replication of every point.
+
+    Attributes:
+        scenario: What was run, as nested tables.
+        points: Its parameter points.
+        metrics: Names such as `flow.transfer.goodput_bps`; the unit ends the name, and names
+            without one are counts or shares.
+        point: Shape (rows,): index into `points`.
+        replication: Shape (rows,).
+        values: Shape (rows, metrics); NaN where a metric does not apply.
+        seed: Master seed.
+        complete: False if the run was interrupted.
+        engine_version: Version of the engine.
+    """
+
+    scenario: Mapping[str, Any]
+    points: Sequence[Point]
+    metrics: Sequence[str]
+    point: NDArray[np.uint32]
+    replication: NDArray[np.uint64]
+    values: Floats
+    seed: int
+    complete: bool = True
+    engine_version: str = field(default=__version__)
+
+    def __repr__(self) -> str:
+        state = "" if self.complete else ", incomplete"
+        return (
+            f"<Results: {len(self.points)} points, {len(self.point)} replications, "
+            f"{len(self.metrics)} metrics{state}>"
+        )
+
+    @cached_property
+    def _column(self) -> dict[str, int]:
+        return {metric: index for index, metric in enumerate(self.metrics)}
+
+    def _index(self, metric: str) -> int:
+        if metric not in self._column:
+            raise KeyError(f"{metric}: no such metric; there are {', '.join(sorted(self.metrics))}")
+        return self._column[metric]
+
+    @cached_property
+    def _rows_of_point(self) -> list[NDArray[np.intp]]:
+        order = np.argsort(self.point, kind="stable")
+        bounds = np.searchsorted(self.point[order], np.arange(len(self.points) + 1))
+        return [order[start:end] for start, end in itertools.pairwise(bounds)]
+
+    @cached_property
+    def _replications(self) -> NDArray[np.uint64]:
+        return np.unique(self.replication)
+
+    def samples(self, metric: str, point: int) -> Floats:
+        """One metric at one point.
+
+        Returns:
+            Shape (replications of the whole run,), in order of replication number; NaN where a
+            replication was not finished or the metric does not apply.
+
+        Raises:
+            KeyError: If there is no such metric.
+        """
+        column = self._index(metric)
+        rows = self._rows_of_point[point]
+        samples = np.full(self._replications.size, np.nan)
+        places = np.searchsorted(self._replications, self.replication[rows])
+        samples[places] = self.values[rows, column]
+        return samples
+
+    def _parameter_columns(self, rows: NDArray[Any]) -> dict[str, pl.Series]:
+        names = list(dict.fromkeys(name for point in self.points for name in point.parameters))
+        columns = {}
+        for name in names:
+            cells = [_plain(point.parameters.get(name)) for point in self.points]
+            if len({type(cell) for cell in cells if cell is not None}) > 1:
+                cells = [None if cell is None else str(cell) for cell in cells]
+            columns[name] = pl.Series(name, cells).gather(rows)
+        return columns
+
+    def _provenance(self) -> dict[str, pl.Series]:
+        hashes = pl.Series("scenario_hash", [point.scenario_hash for point in self.points])
+        rows = len(self.point)
+        return {
+            "point": pl.Series("point", self.point),
+            "replication": pl.Series("replication", self.replication),
+            **self._parameter_columns(self.point),
+            "scenario_hash": hashes.cast(pl.String).gather(self.point),
+            "seed": pl.Series("seed", np.full(rows, self.seed, dtype=np.uint64)),
+            "engine_version": pl.Series("engine_version", [self.engine_version] * rows),
+        }
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """The tidy table: one row per (point, replication, flow or link).
+
+        Columns: `point`, `replication`, the swept keys, `scenario_hash`, `seed`, `engine_version`,
+        `kind` (`flow` or `link`), `name` (of a link with its direction: `wireless.forward`), then
+        every metric with its unit in its name; null where one does not apply.
+        """
+        entities: dict[tuple[str, str], dict[str, int]] = {}
+        columns: dict[str, None] = {}
+        for index, metric in enumerate(self.metrics):
+            kind, _, rest = metric.partition(".")
+            name, _, quantity = rest.rpartition(".")
+            entities.setdefault((kind, name), {})[quantity] = index
+            columns[quantity] = None
+        provenance = self._provenance()
+        rows = len(self.point)
+        empty = pl.Series("", [None] * rows, dtype=pl.Float64)
+        frames = []
+        for (kind, name), own in entities.items():
+            cells = {
+                quantity: pl.Series(quantity, self.values[:, own[quantity]], nan_to_null=True)
+                if quantity in own
+                else empty.alias(quantity)
+                for quantity in columns
+            }
+            # A point without this flow or link has no row for it.
+            there = ~np.isnan(self.values[:, list(own.values())]).all(axis=1)
+            frame = pl.DataFrame(
+                {
+                    **provenance,
+                    "kind": pl.Series("kind", [kind] * rows, dtype=pl.String),
+                    "name": pl.Series("name", [name] * rows, dtype=pl.String),
+                    **cells,
+                }
+            )
+            frames.append(frame.filter(pl.Series(there)))
+        if not frames:
+            return pl.DataFrame(provenance)
+        return pl.concat(frames).sort(["point", "replication"], maintain_order=True)
+
+    @cached_property
+    def wide(self) -> pl.DataFrame:
+        """One row per (point, replication), one column per metric by its full name."""
+        metrics = {
+            metric: pl.Series(metric, self.values[:, index], nan_to_null=True)
+            for index, metric in enumerate(self.metrics)
+        }
+        return pl.DataFrame({**self._provenance(), **metrics})
+
+    def summary(self) -> pl.DataFrame:
+        """Mean and 95 % Student-t interval of each metric at each point.
+
+        Columns: `point`, the swept keys, `metric`, `mean`, `ci95` (half-width, null for fewer than
+        two replications), `n`. A metric that does not apply at a point has no row there.
+        """
+        point, metric, mean, ci95, n = [], [], [], [], []
+        for index in range(len(self.points)):
+            for name, interval in self._intervals(index).items():
+                point.append(index)
+                metric.append(name)
+                mean.append(interval.mean)
+                ci95.append(None if math.isnan(interval.ci95) else interval.ci95)
+                n.append(interval.n)
+        index_column = np.asarray(point, dtype=np.uint32)
+        return pl.DataFrame(
+            {
+                "point": pl.Series("point", index_column),
+                **self._parameter_columns(index_column),
+                "metric": pl.Series("metric", metric, dtype=pl.String),
+                "mean": pl.Series("mean", mean, dtype=pl.Float64),
+                "ci95": pl.Series("ci95", ci95, dtype=pl.Float64),
+                "n": pl.Series("n", n, dtype=pl.UInt32),
+            }
+        )
+
+    def _intervals(self, point: int) -> dict[str, statistics.Interval]:
+        rows = self.values[self._rows_of_point[point]]
+        intervals = {
+            name: statistics.interval(rows[:, column]) for column, name in enumerate(self.metrics)
+        }
+        return {name: interval for name, interval in intervals.items() if interval.n > 0}
+
+    def differences(self, metric: str, *, by: str, baseline: Any) -> pl.DataFrame:
+        """Paired differences under common random numbers.
+
+        Args:
+            metric: A metric by its full name.
+            by: The swept key whose values are compared.
+            baseline: The value of `by` that the others are compared with.
+
+        Returns:
+            One row for each other value of `by` at each setting of the other swept keys: those
+            keys, `by`, `baseline`, `mean` (of value minus baseline), `ci95` (half-width), `n`
+            (pairs), `p_value` (paired t-test), `ratio` (of means), `ratio_ci95`.
+
+        Raises:
+            KeyError: If there is no such metric or the scenario does not sweep `by`.
+            ValueError: If `by` never takes the value `baseline`.
+        """
+        self._index(metric)
+        swept = list(dict.fromkeys(name for point in self.points for name in point.parameters))
+        if by not in swept:
+            raise KeyError(f"{by}: not swept; swept are {', '.join(swept) or 'no keys'}")
+        others = [name for name in swept if name != by]
+
+        def setting(point: Point) -> str:
+            return json.dumps([point.parameters.get(name) for name in others])
+
+        baselines = {
+            setting(point): index
+            for index, point in enumerate(self.points)
+            if point.parameters.get(by) == baseline
+        }
+        if not baselines:
+            values = ", ".join(dict.fromkeys(str(p.parameters.get(by)) for p in self.points))
+            raise ValueError(f"baseline: found {baseline!r}; allowed: a value of {by}: {values}")
+        compared, rows = [], []
+        for index, point in enumerate(self.points):
+            base = baselines.get(setting(point))
+            if base is None or base == index:
+                continue
+            compared.append(index)
+            rows.append(
+                statistics.difference(self.samples(metric, index), self.samples(metric, base))
+            )
+        parameters = self._parameter_columns(np.asarray(compared, dtype=np.uint32))
+        numbers = {
+            name: pl.Series(name, [getattr(row, name) for row in rows], dtype=pl.Float64).fill_nan(
+                None
+            )
+            for name in ("mean", "ci95", "p_value", "ratio", "ratio_ci95")
+        }
+        counts = pl.Series("n", [row.n for row in rows], dtype=pl.UInt32)
+        return pl.DataFrame(
+            {
+                **{name: parameters[name] for name in others},
+                by: parameters[by],
+                "baseline": pl.Series("baseline", [str(_plain(baseline))] * len(rows)),
+                "mean": numbers["mean"],
+                "ci95": numbers["ci95"],
+                "n": counts,
+                "p_value": numbers["p_value"],
+                "ratio": numbers["ratio"],
+                "ratio_ci95": numbers["ratio_ci95"],
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `lasthop run --format json` prints.
+
+        `scenario`, and `points`, each with its `parameters` and its `metrics`: `mean`, `ci95`
+        (half-width, None if unknown) and `n`.
+        """
+        return {
+            "scenario": dict(self.scenario),
+            "points": [
+                {
+                    "parameters": dict(point.parameters),
+                    "metrics": {
+                        name: {
+                            "mean": number(interval.mean),
+                            "ci95": number(interval.ci95),
+                            "n": interval.n,
+                        }
+                        for name, interval in self._intervals(index).items()
+                    },
+                }
+                for index, point in enumerate(self.points)
+            ],
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text."""
+        return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
+
+
+def number(value: float) -> float | None:
+    """A number for JSON: None for NaN and infinities, which JSON has not."""
+    return value if math.isfinite(value) else None
+
+
+def _plain(value: Any) -> Any:
+    """A swept value as a table cell: tables and lists as compact text."""
+    return json.dumps(value) if isinstance(value, (dict, list)) else value

@@ -1,0 +1,143 @@
+"""Running scenarios: all cores, no interpreter lock, Ctrl-C keeps what is finished."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from lasthop import _lasthop
+from lasthop.results import Point, Results
+from lasthop.scenario import Scenario, load
+
+__all__ = ["Progress", "run", "run_points", "sweep"]
+
+Progress: TypeAlias = Callable[[int, int], object]
+
+
+def run(
+    scenario: Scenario | Mapping[str, Any] | str | Path,
+    *,
+    replications: int | None = None,
+    seed: int | None = None,
+    jobs: int = 0,
+    first_replication: int = 0,
+    progress: Progress | None = None,
+) -> Results:
+    """Runs every replication of every point of a scenario.
+
+    Args:
+        scenario: A scenario, a mapping with a scenario's keys, or the name of a file.
+        replications: Replications a point; what the scenario says if None.
+        seed: Master seed; what the scenario says if None. Same seed, same result, whatever `jobs`.
+        jobs: Threads; 0 for all cores.
+        first_replication: Number of the first one, to add replications to an earlier run.
+        progress: Called with (replications done, replications in all) now and then.
+
+    Returns:
+        The results. After Ctrl-C: those of the replications that were finished, with
+        `complete` False.
+
+    Raises:
+        lasthop.ScenarioError: If the scenario is refused.
+        lasthop.RunError: If a replication cannot be finished.
+        ValueError: If a number is out of range.
+    """
+    if isinstance(scenario, (str, Path)):
+        scenario = load(scenario)
+    elif not isinstance(scenario, Scenario):
+        scenario = Scenario(scenario)
+    points = scenario.points()
+    return run_points(
+        points,
+        scenario=scenario.to_dict(),
+        replications=points[0].replications if replications is None else replications,
+        seed=points[0].seed if seed is None else seed,
+        jobs=jobs,
+        first_replication=first_replication,
+        progress=progress,
+    )
+
+
+def run_points(
+    points: Sequence[_lasthop.Point],
+    *,
+    replications: int,
+    seed: int,
+    scenario: Mapping[str, Any] | None = None,
+    parameters: Iterable[Mapping[str, Any]] | None = None,
+    jobs: int = 0,
+    first_replication: int = 0,
+    progress: Progress | None = None,
+) -> Results:
+    """Runs points that need not come from one scenario; arguments as for `run`.
+
+    Args:
+        points: What to run.
+        scenario: What the results say they are results of.
+        parameters: What to call the points by, if not by their sweep.
+        replications: As for `run`.
+        seed: As for `run`.
+        jobs: As for `run`.
+        first_replication: As for `run`.
+        progress: As for `run`.
+    """
+    for name, value, least in (
+        ("replications", replications, 1),
+        ("seed", seed, 0),
+        ("jobs", jobs, 0),
+        ("first_replication", first_replication, 0),
+    ):
+        if not least <= value < 2**63:
+            raise ValueError(f"{name}: found {value}; allowed: from {least} to 2^63 - 1")
+    raw = _lasthop.run(
+        list(points),
+        replications=replications,
+        first_replication=first_replication,
+        seed=seed,
+        jobs=jobs,
+        progress=progress,
+    )
+    labels = (
+        [json.loads(point.parameters) for point in points]
+        if parameters is None
+        else [dict(label) for label in parameters]
+    )
+    values = np.frombuffer(raw.values, dtype=np.float64)
+    return Results(
+        scenario=dict(scenario or {}),
+        points=[
+            Point(label, f"{point.hash:016x}") for label, point in zip(labels, points, strict=True)
+        ],
+        metrics=raw.metrics,
+        point=np.frombuffer(raw.point, dtype=np.uint32),
+        replication=np.frombuffer(raw.replication, dtype=np.uint64),
+        values=values.reshape(-1, max(len(raw.metrics), 1)),
+        seed=seed,
+        complete=raw.complete,
+    )
+
+
+def sweep(
+    scenario: Scenario | str | Path,
+    axes: Mapping[str, Sequence[Any]],
+    *,
+    replications: int | None = None,
+    seed: int | None = None,
+    jobs: int = 0,
+    progress: Progress | None = None,
+) -> Results:
+    """Runs a scenario over lists of values for dotted keys, all against all.
+
+        lasthop.sweep("transfer.toml", {"flow.transfer.transport.variant": ["reno", "sack"]})
+
+    The other arguments, the result and the errors are those of `run`.
+    """
+    if not isinstance(scenario, Scenario):
+        scenario = load(scenario)
+    return run(
+        scenario.sweep(axes), replications=replications, seed=seed, jobs=jobs, progress=progress
+    )

@@ -1,0 +1,213 @@
+"""Means, Student-t intervals and paired comparisons over replications.
+
+Every sample here is one number a replication. Replications with the same index share their random
+streams whatever protocols are compared (common random numbers), so two settings are compared
+replication by replication: the interval of the *difference* is what decides, not whether two
+intervals overlap.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+__all__ = ["Difference", "Estimate", "Interval", "difference", "half_width", "interval"]
+
+Floats: TypeAlias = NDArray[np.float64]
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean with its confidence interval.
+
+    Attributes:
+        mean: Sample mean; NaN if there is no sample.
+        ci95: Half-width of the 95 % Student-t interval, in the sample's unit; NaN if `n` < 2.
+        n: Number of samples that were not NaN.
+    """
+
+    mean: float
+    ci95: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A paired comparison of a sample with its baseline.
+
+    Attributes:
+        mean: Mean of sample minus baseline, in the sample's unit.
+        ci95: Half-width of the 95 % interval of that mean; NaN if `n` < 2.
+        n: Number of pairs in which neither was NaN.
+        p_value: Two-sided p-value of the paired t-test that the mean difference is zero; NaN if
+            `n` < 2. Where all differences are the same it is 1 (all zero) or 0.
+        ratio: Mean of the sample over mean of the baseline, over those pairs.
+        ratio_ci95: Half-width of its 95 % interval (delta method on the pairs).
+    """
+
+    mean: float
+    ci95: float
+    n: int
+    p_value: float
+    ratio: float
+    ratio_ci95: float
+
+
+def _finite(samples: ArrayLike) -> Floats:
+    values = np.asarray(samples, dtype=np.float64).ravel()
+    return values[~np.isnan(values)]
+
+
+def half_width(samples: ArrayLike, level: float = CONFIDENCE) -> float:
+    """Half-width of the Student-t interval of the mean.
+
+    Args:
+        samples: Any shape; NaN is left out.
+        level: Confidence, above 0 and below 1.
+
+    Returns:
+        The half-width in the samples' unit: NaN for fewer than two samples, 0 for samples that
+        are all the same.
+
+    Raises:
+        ValueError: If `level` is not between 0 and 1.
+    """
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level: found {level}; allowed: above 0 and below 1")
+    values = _finite(samples)
+    if values.size < 2:
+        return math.nan
+    if np.ptp(values) == 0.0:
+        return 0.0
+    # Scaled, so that squares of very large or very small samples neither overflow nor vanish.
+    scale = float(np.max(np.abs(values)))
+    deviation = float(np.std(values / scale, ddof=1)) * scale
+    quantile = float(stats.t.ppf(0.5 + level / 2.0, values.size - 1))
+    return quantile * deviation / math.sqrt(values.size)
+
+
+def interval(samples: ArrayLike) -> Interval:
+    """Mean and 95 % Student-t interval of samples of any shape; NaN is left out."""
+    values = _finite(samples)
+    if values.size == 0:
+        return Interval(math.nan, math.nan, 0)
+    mean = float(values[0]) if np.ptp(values) == 0.0 else float(np.mean(values))
+    return Interval(mean, half_width(values), int(values.size))
+
+
+def difference(samples: ArrayLike, baseline: ArrayLike) -> Difference:
+    """Compares two samples pair by pair.
+
+    Args:
+        samples: Shape (replications,).
+        baseline: Same shape, same order of replications.
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    left = np.asarray(samples, dtype=np.float64)
+    right = np.asarray(baseline, dtype=np.float64)
+    if left.shape != right.shape or left.ndim != 1:
+        raise ValueError(
+            f"samples and baseline: found shapes {left.shape} and {right.shape}; "
+            "allowed: two one-dimensional samples of one length"
+        )
+    paired = ~(np.isnan(left) | np.isnan(right))
+    left, right = left[paired], right[paired]
+    gaps = interval(left - right)
+    if gaps.n < 2:
+        p_value = math.nan
+    elif gaps.ci95 == 0.0:
+        p_value = 1.0 if gaps.mean == 0.0 else 0.0
+    else:
+        quantile = float(stats.t.ppf(0.5 + CONFIDENCE / 2.0, gaps.n - 1))
+        p_value = 2.0 * float(stats.t.sf(abs(gaps.mean) / (gaps.ci95 / quantile), gaps.n - 1))
+    ratio = Estimate.of(left) / Estimate.of(right)
+    return Difference(gaps.mean, gaps.ci95, gaps.n, p_value, ratio.value, ratio.half_width())
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A smooth function of means over replications, carrying what its interval needs.
+
+    `influence[i]` is what replication `i` contributes to the estimate's deviation, to first order:
+    for a mean it is `x[i] - mean`, and sums, products and quotients follow the rules of
+    differentiation (the delta method). Because replication `i` has the same random streams in all
+    settings, the influences of two settings largely cancel in a difference or quotient; that is the
+    paired comparison. For a plain difference the result is exactly the paired t interval.
+
+    Attributes:
+        value: The estimate.
+        influence: Shape (replications,); NaN where a replication is missing. Empty for a constant.
+    """
+
+    value: float
+    influence: Floats
+
+    @classmethod
+    def of(cls, samples: ArrayLike) -> Estimate:
+        """The mean of samples of shape (replications,); NaN marks a missing replication."""
+        values = np.asarray(samples, dtype=np.float64)
+        mean = interval(values).mean
+        return cls(mean, values - mean)
+
+    @classmethod
+    def constant(cls, value: float) -> Estimate:
+        """A number known exactly."""
+        return cls(float(value), np.empty(0, dtype=np.float64))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is known exactly."""
+        return self.influence.size == 0
+
+    @property
+    def n(self) -> int:
+        """Replications it rests on."""
+        return int(np.count_nonzero(~np.isnan(self.influence)))
+
+    def half_width(self, level: float = CONFIDENCE) -> float:
+        """Half-width of its interval: 0 for a constant, NaN for fewer than two replications."""
+        if self.is_constant:
+            return 0.0
+        return half_width(self.influence, level) if math.isfinite(self.value) else math.nan
+
+    def _combine(self, other: Estimate, value: float, own: float, others: float) -> Estimate:
+        if self.is_constant and other.is_constant:
+            return Estimate.constant(value)
+        zero = np.zeros(max(self.influence.size, other.influence.size))
+        left = zero if self.is_constant else self.influence
+        right = zero if other.is_constant else other.influence
+        if left.shape != right.shape:
+            raise ValueError(
+                f"estimates over {left.size} and {right.size} replications cannot be paired"
+            )
+        return Estimate(value, own * left + others * right)
+
+    def __add__(self, other: Estimate) -> Estimate:
+        return self._combine(other, self.value + other.value, 1.0, 1.0)
+
+    def __sub__(self, other: Estimate) -> Estimate:
+        return self._combine(other, self.value - other.value, 1.0, -1.0)
+
+    def __mul__(self, other: Estimate) -> Estimate:
+        return self._combine(other, self.value * other.value, other.value, self.value)
+
+    def __truediv__(self, other: Estimate) -> Estimate:
+        if other.value == 0.0:
+            return self._combine(other, math.nan, math.nan, math.nan)
+        quotient, inverse = self.value / other.value, 1.0 / other.value
+        if not math.isfinite(quotient * inverse):
+            # Missing, or a divisor too near to zero for a ratio to mean anything.
+            return self._combine(other, math.nan, math.nan, math.nan)
+        return self._combine(other, quotient, inverse, -quotient * inverse)
+
+    def __neg__(self) -> Estimate:
+        return Estimate(-self.value, -self.influence)

@@ -1,0 +1,204 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lasthop import cli
+
+COMMAND = [sys.executable, "-m", "lasthop"]
+
+
+def lasthop(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False
+    )
+
+
+def slow(folder: Path) -> Path:
+    """A scenario that takes far longer than any test may."""
+    path = folder / "slow.toml"
+    path.write_text("""
+name = "slow"
+[link.wireless]
+between = ["server", "client"]
+rate = "64 kbps"
+delay = "50 ms"
+[flow.transfer]
+from = "server"
+to = "client"
+transport = { kind = "tcp", variant = "reno", profile = "ns-2", segment = "250 B" }
+app = { kind = "file", size = "10 MB" }
+[run]
+replications = 1000000
+""")
+    return path
+
+
+def test_run_prints_the_json_that_scripts_rely_on(small: Path) -> None:
+    done = lasthop("run", small, "--format", "json", "--replications", "3")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    printed = json.loads(done.stdout)
+    assert list(printed) == ["scenario", "points"]
+    assert printed["scenario"]["name"] == "small"
+    assert [point["parameters"] for point in printed["points"]] == [
+        {"flow.transfer.transport.variant": "reno"},
+        {"flow.transfer.transport.variant": "sack"},
+    ]
+    for point in printed["points"]:
+        assert list(point) == ["parameters", "metrics"]
+        goodput = point["metrics"]["flow.transfer.goodput_bps"]
+        assert list(goodput) == ["mean", "ci95", "n"]
+        assert goodput["n"] == 3
+        assert goodput["mean"] > 0.0
+
+
+def test_interval_of_one_replication_is_null(small: Path) -> None:
+    done = lasthop("run", small, "--format", "json", "--replications", "1")
+    metrics = json.loads(done.stdout)["points"][0]["metrics"]
+    assert metrics["flow.transfer.goodput_bps"]["ci95"] is None
+
+
+def test_every_format_holds_every_replication(small: Path, tmp_path: Path) -> None:
+    csv = lasthop("run", small, "--format", "csv")
+    frame = pl.read_csv(csv.stdout.encode())
+    assert frame.filter(kind="flow").height == 8
+    parquet = subprocess.run(
+        [*COMMAND, "run", str(small), "--format", "parquet"], capture_output=True, check=True
+    )
+    assert pl.read_parquet(parquet.stdout).height == frame.height
+    table = lasthop("run", small)
+    assert "flow.transfer.goodput_bps" in table.stdout
+    assert "±" in table.stdout
+    out = tmp_path / "out"
+    assert lasthop("run", small, "--out", out).returncode == 0
+    assert pl.read_parquet(out / "replications.parquet").height == frame.height
+    assert json.loads((out / "results.json").read_text())["points"]
+    assert pl.read_csv(out / "summary.csv").height > 0
+
+
+def test_set_changes_the_scenario(small: Path) -> None:
+    done = lasthop(
+        "run", small, "--set", "flow.transfer.transport.variant=sack", "--format", "json"
+    )
+    (point,) = json.loads(done.stdout)["points"]
+    assert point["parameters"] == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "absent.toml"], "absent.toml: No such file"),
+        (["run", "."], "Is a directory"),
+        (["run", "FILE", "--set", "nonsense"], "allowed: KEY=VALUE"),
+        (["run", "FILE", "--replications", "0"], "replications"),
+        (["run", "FILE", "--jobs", "-1"], "jobs"),
+        (["run", "FILE", "--format", "xml"], "xml"),
+        (["run", "FILE", "--out", "FILE"], "--out"),
+        (["run"], "FILE"),
+        (["fly"], "fly"),
+        (["list", "planets"], "'planets'; allowed: links"),
+        (["trace", "FILE", "--point", "9"], "point: found 9"),
+        (["reproduce", "absent"], "allowed: multilayer"),
+        (["reproduce", "multilayer", "Table XX"], "no such table or figure"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments: list[str], message: str, small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = cli._main([str(small) if word == "FILE" else word for word in arguments])
+    printed = capsys.readouterr()
+    assert code == 2
+    assert printed.out == ""
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_check(small: Path) -> None:
+    done = lasthop("check", small)
+    assert done.returncode == 0
+    assert "right, 2 points" in done.stdout
+
+
+def test_list_explains_each_part() -> None:
+    done = lasthop("list")
+    assert done.returncode == 0
+    for name in ("selective-repeat", "two-state", "tcp sack", "udp", "on-off", "multilayer"):
+        (line,) = [x for x in done.stdout.splitlines() if x.strip().startswith(f"{name} ")]
+        assert len(line.split()) > 3
+    assert "two-state" not in lasthop("list", "links").stdout
+
+
+def test_schema_is_json() -> None:
+    assert json.loads(lasthop("schema").stdout)["title"] == "Lasthop scenario"
+
+
+def test_trace_writes_series_and_a_picture(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "traced"
+    done = lasthop("trace", small, "--out", out)
+    assert done.returncode == 0, done.stderr
+    written = {Path(line).name for line in done.stdout.splitlines()}
+    assert written == {"cwnd.csv", "sequence.csv", "queue.csv", "link.csv", "trace.png"}
+    for name in ("cwnd", "sequence", "queue", "link"):
+        frame = pl.read_csv(out / f"{name}.csv")
+        assert frame.columns == ["time_s", "entity", "event", "sequence", "value"]
+        assert frame.height > 0
+        assert frame["time_s"].is_sorted()
+    assert (out / "trace.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_interrupt_stops_within_a_second_and_prints_what_is_finished(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "run", str(slow(tmp_path)), "--format", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(3.0)
+    process.send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    out, err = process.communicate(timeout=30)
+    assert time.monotonic() - sent < 2.0
+    assert process.returncode == 130
+    assert "interrupted" in err
+    goodput = json.loads(out)["points"][0]["metrics"]["flow.transfer.goodput_bps"]
+    assert 0 < goodput["n"] < 1_000_000
+
+
+def test_a_reader_that_leaves_is_no_traceback(small: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "run", str(small), "--format", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.wait(timeout=60) == 1
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line_and_exit_code_1(small: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "run", str(small), "--format", "json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert os.strerror(28) in done.stderr
+
+
+def test_version() -> None:
+    assert lasthop("--version").stdout.startswith("lasthop ")

@@ -1,0 +1,156 @@
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import lasthop
+from lasthop.results import Point, Results
+
+VARIANT = "flow.transfer.transport.variant"
+GOODPUT = "flow.transfer.goodput_bps"
+
+
+def synthetic() -> Results:
+    """Two variants at two rates, three replications; the link has no flow named web."""
+    settings = [("reno", 1), ("sack", 1), ("reno", 2), ("sack", 2)]
+    means = [100.0, 110.0, 200.0, 190.0]
+    rows = [
+        (point, replication, mean + 10.0 * replication)
+        for point, mean in enumerate(means)
+        for replication in range(3)
+    ]
+    return Results(
+        scenario={"name": "synthetic"},
+        points=[Point({VARIANT: variant, "rate": rate}, "00") for variant, rate in settings],
+        metrics=[GOODPUT, "link.a.forward.frames_lost", "flow.web.pages"],
+        point=np.array([row[0] for row in rows], dtype=np.uint32),
+        replication=np.array([row[1] for row in rows], dtype=np.uint64),
+        values=np.array([[row[2], 5.0, math.nan] for row in rows]),
+        seed=7,
+    )
+
+
+def test_frame_has_a_row_for_each_point_replication_and_entity() -> None:
+    frame = synthetic().frame
+    assert frame.height == 4 * 3 * 2
+    assert set(frame["name"]) == {"transfer", "a.forward"}
+    flow = frame.filter(pl.col("kind") == "flow")
+    assert flow["goodput_bps"].to_list()[:3] == [100.0, 110.0, 120.0]
+    assert flow["frames_lost"].null_count() == flow.height
+    assert frame["seed"].unique().to_list() == [7]
+    assert {"scenario_hash", "engine_version", VARIANT, "rate"} <= set(frame.columns)
+
+
+def test_summary_leaves_out_what_does_not_apply() -> None:
+    summary = synthetic().summary()
+    assert summary.height == 4 * 2
+    first = summary.row(0, named=True)
+    assert (first["mean"], first["n"]) == (110.0, 3)
+    assert first["ci95"] == pytest.approx(4.302652729 * 10.0 / math.sqrt(3.0))
+
+
+def test_differences_are_paired_within_the_other_settings() -> None:
+    differences = synthetic().differences(GOODPUT, by=VARIANT, baseline="reno")
+    assert differences["rate"].to_list() == [1, 2]
+    assert differences["mean"].to_list() == [10.0, -10.0]
+    # Replications differ, their differences do not: pairing removes all noise.
+    assert differences["ci95"].to_list() == [0.0, 0.0]
+    assert differences["ratio"].to_list() == pytest.approx([120.0 / 110.0, 200.0 / 210.0])
+
+
+def test_differences_refuse_what_is_not_there() -> None:
+    results = synthetic()
+    with pytest.raises(KeyError, match="goodput"):
+        results.differences("goodput", by=VARIANT, baseline="reno")
+    with pytest.raises(KeyError, match="not swept"):
+        results.differences(GOODPUT, by="delay", baseline="reno")
+    with pytest.raises(ValueError, match=r"'vegas'.*reno, sack"):
+        results.differences(GOODPUT, by=VARIANT, baseline="vegas")
+
+
+def test_json_has_null_for_nan() -> None:
+    results = synthetic()
+    keep = results.replication == 0
+    one = Results(
+        scenario={},
+        points=results.points,
+        metrics=results.metrics,
+        point=results.point[keep],
+        replication=results.replication[keep],
+        values=results.values[keep],
+        seed=1,
+    )
+    metrics = json.loads(one.to_json())["points"][0]["metrics"]
+    assert metrics == {
+        GOODPUT: {"mean": 100.0, "ci95": None, "n": 1},
+        "link.a.forward.frames_lost": {"mean": 5.0, "ci95": None, "n": 1},
+    }
+
+
+def test_missing_replications_are_nan_in_their_place() -> None:
+    results = synthetic()
+    keep = ~((results.point == 1) & (results.replication == 1))
+    partial = Results(
+        scenario={},
+        points=results.points,
+        metrics=results.metrics,
+        point=results.point[keep],
+        replication=results.replication[keep],
+        values=results.values[keep],
+        seed=1,
+        complete=False,
+    )
+    np.testing.assert_array_equal(partial.samples(GOODPUT, 1), [110.0, math.nan, 130.0])
+    row = partial.differences(GOODPUT, by=VARIANT, baseline="reno").row(0, named=True)
+    assert (row["mean"], row["n"]) == (10.0, 2)
+
+
+def test_run_is_the_same_for_any_number_of_jobs(small: Path) -> None:
+    one = lasthop.run(small, jobs=1)
+    two = lasthop.run(small, jobs=2)
+    assert one.metrics == two.metrics
+    np.testing.assert_array_equal(one.values, two.values)
+    assert one.complete
+    assert one.values.shape == (2 * 4, len(one.metrics))
+    assert (one.summary().filter(metric=GOODPUT)["mean"] > 0.0).all()
+
+
+def test_replications_can_be_added_later(small: Path) -> None:
+    whole = lasthop.run(small, replications=4)
+    rest = lasthop.run(small, replications=2, first_replication=2)
+    assert rest.replication.tolist() == [2, 3, 2, 3]
+    for point in (0, 1):
+        np.testing.assert_array_equal(
+            whole.samples(GOODPUT, point)[2:], rest.samples(GOODPUT, point)
+        )
+
+
+def test_seed_decides(small: Path) -> None:
+    assert not np.array_equal(
+        lasthop.run(small, seed=1).samples(GOODPUT, 0),
+        lasthop.run(small, seed=2).samples(GOODPUT, 0),
+    )
+
+
+def test_numbers_out_of_range_are_refused(small: Path) -> None:
+    with pytest.raises(ValueError, match="replications: found 0"):
+        lasthop.run(small, replications=0)
+    with pytest.raises(ValueError, match="jobs: found -1"):
+        lasthop.run(small, jobs=-1)
+    with pytest.raises(ValueError, match="point: found 2; allowed: from 0 to 1"):
+        lasthop.trace(small, point=2)
+
+
+def test_progress_reaches_the_end_and_its_errors_come_out(small: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    lasthop.run(small, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (8, 8)
+
+    def fail(done: int, total: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        lasthop.run(small, progress=fail)

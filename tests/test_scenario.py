@@ -1,0 +1,120 @@
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lasthop
+from conftest import ROOT, SMALL
+from lasthop import cli
+
+TABLE = ROOT / "crates/lasthop/tests/data/bad-scenarios.toml"
+BASE = ROOT / "examples/sr-file-transfer.toml"
+CASES: list[dict[str, Any]] = tomllib.loads(TABLE.read_text())["case"]
+
+
+def tables_without(key: str) -> dict[str, Any]:
+    tables = tomllib.loads(BASE.read_text())
+    del tables["sweep"]
+    *parents, last = key.split(".")
+    inner = tables
+    for parent in parents:
+        inner = inner[parent]
+    del inner[last]
+    return tables
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_python_refuses(case: dict[str, Any]) -> None:
+    def build() -> lasthop.Scenario:
+        if "text" in case:
+            return lasthop.Scenario.from_toml(case["text"])
+        if "without" in case:
+            return lasthop.Scenario(tables_without(case["without"]))
+        return lasthop.load(BASE).with_(case["set"])
+
+    with pytest.raises(lasthop.ScenarioError) as caught:
+        build().points()
+    for text in case["expect"]:
+        assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_command_line_refuses(
+    case: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = []
+    if "text" in case:
+        path = tmp_path / "bad.toml"
+        path.write_text(case["text"])
+    elif "without" in case:
+        path = tmp_path / "bad.json"
+        path.write_text(json.dumps(tables_without(case["without"])))
+    else:
+        path = BASE
+        arguments = [f"--set={key}={value}" for key, value in case["set"].items()]
+    assert cli._main(["run", str(path), *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("lasthop: ")
+    assert printed.err.count("\n") == 1
+    for text in case["expect"]:
+        assert " ".join(text.split()) in printed.err
+
+
+def test_the_ways_to_build_a_scenario_agree(small: Path) -> None:
+    of_file = lasthop.load(small)
+    of_text = lasthop.Scenario.from_toml(SMALL)
+    of_mapping = lasthop.Scenario(tomllib.loads(SMALL))
+    hashes = [[point.hash for point in s.points()] for s in (of_file, of_text, of_mapping)]
+    assert hashes[0] == hashes[1] == hashes[2]
+    assert hashes[0][0] != hashes[0][1]
+
+
+def test_with_changes_a_copy(small: Path) -> None:
+    before = lasthop.load(small)
+    after = before.with_({"link.wireless.rate": "1 Mbps", "run.replications": 9})
+    assert before["link.wireless.rate"] == "64 kbps"
+    assert after["link.wireless.rate"] == "1 Mbps"
+    assert after.points()[0].replications == 9
+    table = {"kind": "two-state", "good": "10 s", "bad": "1 s", "good_ber": 1e-6, "bad_ber": 0.01}
+    assert before.set("link.wireless.errors", table)["link.wireless.errors"] == table
+
+
+def test_a_key_that_is_set_is_swept_no_more(small: Path) -> None:
+    scenario = lasthop.load(small)
+    assert len(scenario.points()) == 2
+    assert len(scenario.with_({"flow.transfer.transport.variant": "sack"}).points()) == 1
+
+
+def test_sweep_is_all_against_all_last_key_fastest(small: Path) -> None:
+    points = lasthop.load(small).sweep({"link.wireless.delay": ["1 ms", "2 ms"]}).points()
+    parameters = [tuple(json.loads(point.parameters).values()) for point in points]
+    assert parameters == [("reno", "1 ms"), ("reno", "2 ms"), ("sack", "1 ms"), ("sack", "2 ms")]
+
+
+def test_missing_keys_and_values_that_are_none() -> None:
+    scenario = lasthop.Scenario.from_toml(SMALL)
+    with pytest.raises(KeyError, match=r"link\.wireless\.window"):
+        scenario["link.wireless.window"]
+    with pytest.raises(lasthop.ScenarioError, match="none of a scenario's"):
+        lasthop.Scenario({"name": object()})
+    with pytest.raises(lasthop.ScenarioError, match="none of a scenario's"):
+        scenario.with_({"run.seed": object()})
+
+
+def test_files_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "binary.toml"
+    path.write_bytes(b"name = '\xff'")
+    with pytest.raises(lasthop.ScenarioError, match="UTF-8"):
+        lasthop.load(path)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda p: p.stem)
+def test_examples_are_right(path: Path) -> None:
+    assert lasthop.load(path).points()
+
+
+def test_schema_describes_the_top_level() -> None:
+    assert {"name", "link", "flow", "sweep", "run"} <= set(lasthop.schema()["properties"])
