@@ -93,8 +93,8 @@ impl Connection {
         if length > 0 {
             let seq = self.receiver.unwrap(segment.seq);
             let control = segment.flags & (flags::SYN | flags::FIN) != 0;
-            if segment.flags & flags::TIMESTAMPS != 0 && seq <= self.receiver.rcv_nxt {
-                self.receiver.ts_recent = segment.timestamps.0;
+            if segment.flags & flags::TIMESTAMPS != 0 {
+                self.receiver.on_timestamp(seq, segment.timestamps.0);
             }
             self.receiver.receive(&self.config, now, seq, seq + length, control);
             if segment.flags & flags::SYN != 0

@@ -16,6 +16,8 @@ pub(super) struct Receiver {
     unacked: u32,
     ack_due: bool,
     pub delayed_ack_deadline: Instant,
+    /// What the newest acknowledgment said (RFC 7323: Last.ACK.sent).
+    pub last_ack_sent: u64,
     /// Timestamp to echo (RFC 7323: TS.Recent).
     pub ts_recent: u32,
     /// Segments that brought nothing new.
@@ -31,6 +33,7 @@ impl Receiver {
             unacked: 0,
             ack_due: false,
             delayed_ack_deadline: Instant::NEVER,
+            last_ack_sent: u64::from(!config.handshake),
             ts_recent: 0,
             duplicates: 0,
         }
@@ -84,6 +87,15 @@ impl Receiver {
         }
     }
 
+    /// RFC 7323, section 4.3: the echo is that of the earliest unacknowledged segment, so that a
+    /// delayed ACK's wait is part of the round trip.
+    pub fn on_timestamp(&mut self, seq: u64, value: u32) {
+        let is_newer = value.wrapping_sub(self.ts_recent) as i32 >= 0;
+        if seq <= self.last_ack_sent && is_newer {
+            self.ts_recent = value;
+        }
+    }
+
     pub fn handle_timeout(&mut self, now: Instant) {
         if now >= self.delayed_ack_deadline {
             self.ack_due = true;
@@ -97,6 +109,7 @@ impl Receiver {
     /// An acknowledgment leaves, alone or on data.
     #[inline]
     pub fn ack_sent(&mut self) {
+        self.last_ack_sent = self.rcv_nxt;
         self.ack_due = false;
         self.unacked = 0;
         self.delayed_ack_deadline = Instant::NEVER;
