@@ -400,7 +400,7 @@ table! {
         /// Retransmission timeout before the first measurement.
         initial_rto: Option<Duration>, POSITIVE;
         /// Tick of the clock that measures round trips.
-        clock_granularity: Option<Duration>;
+        clock_granularity: Option<Duration>, POSITIVE;
         /// Duplicate acknowledgments that mean a loss.
         dupack_threshold: Option<u32>, Limits::range(1, 255);
         /// Whether the last segment of a transfer is filled up to a full one, as simulators do
