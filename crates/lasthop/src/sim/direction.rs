@@ -117,12 +117,15 @@ impl Arq {
         self.queue.len() > 1
     }
 
-    /// Puts the next frame on the air if the transmitter is idle and there is one.
+    /// When the frame on the air has left.
+    #[inline]
+    pub fn free_at(&self) -> Instant {
+        self.transmitter.free_at().instant()
+    }
+
+    /// The transmitter is idle: puts the next frame on the air, if there is one.
     #[inline]
     pub fn poll(&mut self, now: Instant) -> Option<Sent> {
-        if self.transmitter.is_busy(now) {
-            return None;
-        }
         if self.endpoint.wants_packet()
             && let Some(packet) = self.queue.pop()
         {
@@ -146,7 +149,7 @@ impl Arq {
         let waiting =
             self.endpoint.has_frame() || !self.queue.is_empty() && self.endpoint.wants_packet();
         let timeout = self.endpoint.next_timeout();
-        if waiting { timeout.min(self.transmitter.free_at().instant()) } else { timeout }
+        if waiting { timeout.min(self.free_at()) } else { timeout }
     }
 }
 

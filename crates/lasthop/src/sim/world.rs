@@ -345,8 +345,16 @@ impl<P: Probe> World<P> {
         else {
             return;
         };
-        if arq.endpoint.next_timeout() <= now {
+        let mut timeout = arq.endpoint.next_timeout();
+        if timeout <= now {
             arq.endpoint.handle_timeout(now);
+            timeout = arq.endpoint.next_timeout();
+        }
+        let free_at = arq.free_at();
+        if free_at > now {
+            // When the frame on the air has left is soon enough to ask what comes next.
+            self.deadlines.set(*machine + 1, timeout.min(free_at));
+            return;
         }
         if let Some(sent) = arq.poll(now) {
             if P::ACTIVE {
