@@ -96,3 +96,27 @@ fn a_lossless_asymmetric_link_sends_nothing_twice() {
         }
     }
 }
+
+#[test]
+fn frames_are_counted_on_the_direction_they_travelled() {
+    for (protocol, counter) in [
+        ("kind = \"go-back-n\", reject = true", "discarded"),
+        ("kind = \"go-back-n\"", "duplicates"),
+        // A timer below the round trip sends everything twice.
+        ("kind = \"selective-repeat\", timeout = \"30 ms\"", "duplicates"),
+    ] {
+        let text = format!(
+            "name = \"counters\"\n[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbps\"\n\
+             delay = \"20 ms\"\nprotocol = {{ {protocol} }}\n\
+             errors = {{ kind = \"uniform\", loss = \"5 %\" }}\n\
+             [flow.f]\nfrom = \"a\"\nto = \"b\"\ntransport = {{ kind = \"udp\" }}\n\
+             app = {{ kind = \"on-off\", rate = \"100 kbps\", on = \"1 s\", off = \"1 s\", packet = \"100 B\" }}\n\
+             [run]\nduration = \"100 s\"\n"
+        );
+        for metrics in metrics(&text, 1) {
+            assert!(metrics[&format!("link.l.forward.{counter}")] > 0.0, "{protocol}");
+            assert_eq!(metrics[&format!("link.l.reverse.{counter}")], 0.0, "{protocol}");
+            assert_eq!(metrics["link.l.forward.abandoned"], 0.0);
+        }
+    }
+}
