@@ -4,6 +4,7 @@ use lasthop::run::{self, Options, Results};
 use lasthop::scenario::Scenario;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 fn run_points(text: &str, replications: u64) -> Results {
     let points = Scenario::from_toml(text, Path::new("."))
@@ -101,8 +102,8 @@ fn a_lossless_asymmetric_link_sends_nothing_twice() {
 fn frames_are_counted_on_the_direction_they_travelled() {
     for (protocol, counter) in [
         ("kind = \"go-back-n\", reject = true", "discarded"),
-        ("kind = \"go-back-n\"", "duplicates"),
         // A timer below the round trip sends everything twice.
+        ("kind = \"go-back-n\", timeout = \"30 ms\"", "duplicates"),
         ("kind = \"selective-repeat\", timeout = \"30 ms\"", "duplicates"),
     ] {
         let text = format!(
@@ -119,4 +120,19 @@ fn frames_are_counted_on_the_direction_they_travelled() {
             assert_eq!(metrics["link.l.forward.abandoned"], 0.0);
         }
     }
+}
+
+#[test]
+fn an_interrupted_trace_says_so() {
+    let text = "name = \"long\"\n[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbps\"\ndelay = \"1 ms\"\n\
+        [flow.f]\nfrom = \"a\"\nto = \"b\"\ntransport = { kind = \"udp\" }\n\
+        app = { kind = \"on-off\", rate = \"8 Mbps\", on = \"1 s\", off = \"0 s\", packet = \"100 B\", replay = \"per-packet\" }\n\
+        [run]\nduration = \"10 s\"\n";
+    let document = Scenario::from_toml(text, Path::new(".")).expect("a scenario");
+    let scenario = document.points().expect("a point").remove(0).scenario;
+    let trace =
+        |interrupt| run::trace(&scenario, 1, 0, &AtomicBool::new(interrupt)).expect("a trace");
+    let (whole, part) = (trace(false), trace(true));
+    assert!(whole.complete && !part.complete);
+    assert!(part.events.len() < whole.events.len());
 }
