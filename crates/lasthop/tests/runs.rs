@@ -136,3 +136,22 @@ fn an_interrupted_trace_says_so() {
     assert!(whole.complete && !part.complete);
     assert!(part.events.len() < whole.events.len());
 }
+
+#[test]
+fn byte_limits_count_frames_whatever_the_protocol() {
+    let drops = |protocol: &str| {
+        let text = format!(
+            "name = \"limits\"\n[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbps\"\n\
+             delay = \"1 ms\"\nheader = \"50 B\"\nqueue = \"850 B\"\nprotocol = {{ kind = \"{protocol}\" }}\n\
+             [flow.f]\nfrom = \"a\"\nto = \"b\"\ntransport = {{ kind = \"udp\" }}\n\
+             app = {{ kind = \"on-off\", rate = \"2 Mbps\", on = \"100 ms\", off = \"1 s\", packet = \"250 B\" }}\n\
+             [run]\nduration = \"1200 ms\"\n"
+        );
+        metrics(&text, 1)[0]["link.l.forward.queue_drops"]
+    };
+    // A frame lasts 2.4 ms, and two fit; one comes every millisecond.
+    let raw = drops("raw");
+    assert!(raw > 50.0);
+    assert_eq!(drops("go-back-n"), raw);
+    assert_eq!(drops("selective-repeat"), raw);
+}

@@ -92,7 +92,7 @@ table! {
         /// Propagation delay, one way.
         delay: Duration;
         /// What the drop-tail queue at the head of each direction holds, the packet in
-        /// transmission included.
+        /// transmission included; a size counts packets with the frame header.
         queue: QueueLimit = "50 packets";
         /// Frame header added to each packet; by default 0 B without and 2 B with a link-layer
         /// protocol.
