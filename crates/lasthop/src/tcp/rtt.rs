@@ -30,6 +30,9 @@ pub struct RttEstimator {
     last_sample: Duration,
 }
 
+/// RTO of the first data after a lost SYN (RFC 6298, rule 5.7).
+const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
+
 /// ns-2's `rttvar_init_` in seconds; seen only if timeouts precede the first sample.
 const NS2_INITIAL_RTTVAR_SECS: u64 = 12;
 
@@ -112,6 +115,16 @@ impl RttEstimator {
         if self.conventions == Conventions::Ns2 && self.backoff > 8 {
             self.rttvar += self.srtt >> 3;
             self.srtt = 0;
+        }
+    }
+
+    /// Data follow a SYN that was sent again. Without a sample the first RTO has proved too short:
+    /// under [`Conventions::Rfc`] it becomes 3 s.
+    pub fn after_lost_syn(&mut self) {
+        let more = RTO_AFTER_LOST_SYN.as_nanos();
+        if self.conventions == Conventions::Rfc && self.srtt == 0 && self.base_rto < more {
+            self.base_rto = more;
+            self.backoff = 1;
         }
     }
 

@@ -171,6 +171,9 @@ impl Flight {
     pub(super) fn new_ack(&mut self, now: Instant, ack: u64) {
         self.dup_acks = 0;
         self.limited_transmit_due = false;
+        if self.timed_out_at == 0 && self.snd_una == 0 {
+            self.rtt.after_lost_syn();
+        }
         self.move_una(ack);
         if let Some((end, sent)) = self.timed
             && ack >= end
