@@ -42,6 +42,7 @@ class RawTrace:
     sequence: bytes
     value: bytes
     metrics: list[tuple[str, float]]
+    complete: bool
 
 def run(
     points: list[Point],

@@ -32,11 +32,13 @@ class Trace:
             event; null where it has none.
         metrics: The replication's metrics by their full names.
         name: Name of the scenario.
+        complete: False if the run was interrupted; the events are those up to then.
     """
 
     frame: pl.DataFrame
     metrics: Mapping[str, float]
     name: str
+    complete: bool = True
 
     def series(self) -> dict[str, pl.DataFrame]:
         """The events by subject: `cwnd`, `sequence`, `queue` and `link`, columns as in `frame`."""
@@ -100,4 +102,4 @@ def trace(
             "value": pl.Series(np.frombuffer(raw.value), nan_to_null=True),
         }
     )
-    return Trace(frame, dict(raw.metrics), scenario.name)
+    return Trace(frame, dict(raw.metrics), scenario.name, raw.complete)

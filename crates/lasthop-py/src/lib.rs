@@ -132,6 +132,7 @@ struct RawTrace {
     sequence: Py<PyBytes>,
     value: Py<PyBytes>,
     metrics: Vec<(String, f64)>,
+    complete: bool,
 }
 
 /// Native bytes of a column.
@@ -246,6 +247,7 @@ fn trace(py: Python<'_>, point: &Point, seed: u64, replication: u64) -> PyResult
         sequence: column(py, rows, all().map(|event| event.sequence.to_ne_bytes()))?,
         value: column(py, rows, all().map(|event| event.value.to_ne_bytes()))?,
         metrics: trace.metrics,
+        complete: trace.complete,
         entities,
         events,
     })

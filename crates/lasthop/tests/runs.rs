@@ -4,6 +4,7 @@ use lasthop::run::{self, Options, Results};
 use lasthop::scenario::Scenario;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 fn run_points(text: &str, replications: u64) -> Results {
     let points = Scenario::from_toml(text, Path::new("."))
@@ -95,4 +96,62 @@ fn a_lossless_asymmetric_link_sends_nothing_twice() {
             }
         }
     }
+}
+
+#[test]
+fn frames_are_counted_on_the_direction_they_travelled() {
+    for (protocol, counter) in [
+        ("kind = \"go-back-n\", reject = true", "discarded"),
+        // A timer below the round trip sends everything twice.
+        ("kind = \"go-back-n\", timeout = \"30 ms\"", "duplicates"),
+        ("kind = \"selective-repeat\", timeout = \"30 ms\"", "duplicates"),
+    ] {
+        let text = format!(
+            "name = \"counters\"\n[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbps\"\n\
+             delay = \"20 ms\"\nprotocol = {{ {protocol} }}\n\
+             errors = {{ kind = \"uniform\", loss = \"5 %\" }}\n\
+             [flow.f]\nfrom = \"a\"\nto = \"b\"\ntransport = {{ kind = \"udp\" }}\n\
+             app = {{ kind = \"on-off\", rate = \"100 kbps\", on = \"1 s\", off = \"1 s\", packet = \"100 B\" }}\n\
+             [run]\nduration = \"100 s\"\n"
+        );
+        for metrics in metrics(&text, 1) {
+            assert!(metrics[&format!("link.l.forward.{counter}")] > 0.0, "{protocol}");
+            assert_eq!(metrics[&format!("link.l.reverse.{counter}")], 0.0, "{protocol}");
+            assert_eq!(metrics["link.l.forward.abandoned"], 0.0);
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_trace_says_so() {
+    let text = "name = \"long\"\n[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbps\"\ndelay = \"1 ms\"\n\
+        [flow.f]\nfrom = \"a\"\nto = \"b\"\ntransport = { kind = \"udp\" }\n\
+        app = { kind = \"on-off\", rate = \"8 Mbps\", on = \"1 s\", off = \"0 s\", packet = \"100 B\", replay = \"per-packet\" }\n\
+        [run]\nduration = \"10 s\"\n";
+    let document = Scenario::from_toml(text, Path::new(".")).expect("a scenario");
+    let scenario = document.points().expect("a point").remove(0).scenario;
+    let trace =
+        |interrupt| run::trace(&scenario, 1, 0, &AtomicBool::new(interrupt)).expect("a trace");
+    let (whole, part) = (trace(false), trace(true));
+    assert!(whole.complete && !part.complete);
+    assert!(part.events.len() < whole.events.len());
+}
+
+#[test]
+fn byte_limits_count_frames_whatever_the_protocol() {
+    let drops = |protocol: &str| {
+        let text = format!(
+            "name = \"limits\"\n[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbps\"\n\
+             delay = \"1 ms\"\nheader = \"50 B\"\nqueue = \"850 B\"\nprotocol = {{ kind = \"{protocol}\" }}\n\
+             [flow.f]\nfrom = \"a\"\nto = \"b\"\ntransport = {{ kind = \"udp\" }}\n\
+             app = {{ kind = \"on-off\", rate = \"2 Mbps\", on = \"100 ms\", off = \"1 s\", packet = \"250 B\" }}\n\
+             [run]\nduration = \"1200 ms\"\n"
+        );
+        metrics(&text, 1)[0]["link.l.forward.queue_drops"]
+    };
+    // A frame lasts 2.4 ms, and two fit; one comes every millisecond.
+    let raw = drops("raw");
+    assert!(raw > 50.0);
+    assert_eq!(drops("go-back-n"), raw);
+    assert_eq!(drops("selective-repeat"), raw);
 }

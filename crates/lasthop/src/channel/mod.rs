@@ -48,7 +48,7 @@ pub trait ErrorProcess {
     fn is_lost(&mut self, airtime: Airtime) -> bool;
 }
 
-/// Why an error process cannot be built from its parameters, or cannot go on.
+/// Why an error process cannot be built from its parameters.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ChannelError {
     /// A state of the two-state process would last no time.
@@ -73,14 +73,6 @@ pub enum ChannelError {
         loss: f64,
         /// Mean number of frames in a burst that was asked for.
         burst: f64,
-    },
-    /// More frames were sent than the trace holds, and its end policy refuses that.
-    #[error("the loss trace has {recorded} frames; the run sent {sent}")]
-    TraceExhausted {
-        /// Frames in the trace.
-        recorded: u64,
-        /// Frames sent so far.
-        sent: u64,
     },
 }
 
@@ -122,15 +114,6 @@ impl Channel {
             Channel::IndependentBits(process) => process.is_lost(airtime),
             Channel::GilbertElliott(process) => process.is_lost(airtime),
             Channel::Trace(process) => process.is_lost(airtime),
-        }
-    }
-
-    /// Has every answer so far been the process's own? Only a trace that was to cover the whole
-    /// run ([`TraceEnd::Refuse`]) and did not says no; ask once at the end of a run.
-    pub fn check(&self) -> Result<(), ChannelError> {
-        match self {
-            Channel::Trace(process) => process.check(),
-            _ => Ok(()),
         }
     }
 }
@@ -214,7 +197,6 @@ mod tests {
     #[test]
     fn a_clean_channel_loses_nothing() {
         assert_eq!(losses(&mut Channel::Clean, 1000, 2016), 0);
-        assert_eq!(Channel::Clean.check(), Ok(()));
     }
 
     #[test]

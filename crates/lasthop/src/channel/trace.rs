@@ -11,7 +11,7 @@
 //! Not modelled: time (idle periods do not consume the trace), the size of frames, quoted line
 //! breaks inside CSV cells.
 
-use super::{Airtime, ChannelError, ErrorProcess};
+use super::{Airtime, ErrorProcess};
 use std::sync::Arc;
 
 /// The words a line may hold.
@@ -192,8 +192,6 @@ pub enum TraceEnd {
     Repeat,
     /// No further frame is lost.
     Clean,
-    /// The run is invalid: further frames arrive, but [`Trace::check`] reports them.
-    Refuse,
 }
 
 /// Replays a recorded trace.
@@ -202,23 +200,12 @@ pub struct Trace {
     record: LossRecord,
     at_end: TraceEnd,
     position: usize,
-    /// Frames sent after the end under [`TraceEnd::Refuse`].
-    overrun: u64,
 }
 
 impl Trace {
     /// Replays `record` from its first line.
     pub fn new(record: LossRecord, at_end: TraceEnd) -> Self {
-        Trace { record, at_end, position: 0, overrun: 0 }
-    }
-
-    /// An error if the trace was to cover the run and did not.
-    pub fn check(&self) -> Result<(), ChannelError> {
-        let recorded = self.record.frames() as u64;
-        match self.overrun {
-            0 => Ok(()),
-            overrun => Err(ChannelError::TraceExhausted { recorded, sent: recorded + overrun }),
-        }
+        Trace { record, at_end, position: 0 }
     }
 }
 
@@ -229,10 +216,6 @@ impl ErrorProcess for Trace {
             match self.at_end {
                 TraceEnd::Repeat => self.position = 0,
                 TraceEnd::Clean => return false,
-                TraceEnd::Refuse => {
-                    self.overrun += 1;
-                    return false;
-                }
             }
         }
         let lost = self.record.0[self.position];
@@ -248,24 +231,18 @@ mod tests {
     use super::*;
     use crate::units::Duration;
 
-    fn replay(text: &str, at_end: TraceEnd, frames: usize) -> (Vec<bool>, Channel) {
+    fn replay(text: &str, at_end: TraceEnd, frames: usize) -> Vec<bool> {
         let record = LossRecord::parse_text(text).expect("a valid trace");
         let mut channel = Channel::Trace(Trace::new(record, at_end));
         let airtimes = back_to_back(8, Duration::from_millis(1)).take(frames);
-        (airtimes.map(|airtime| channel.is_lost(airtime)).collect(), channel)
+        airtimes.map(|airtime| channel.is_lost(airtime)).collect()
     }
 
     #[test]
     fn frames_meet_lines_in_order() {
         let text = "# recorded in a lift\n0\nlost\r\nok\n 1\n\n";
-        let (seen, channel) = replay(text, TraceEnd::Repeat, 6);
-        assert_eq!(seen, [false, true, false, true, false, true]);
-        assert_eq!(channel.check(), Ok(()));
-        assert_eq!(replay(text, TraceEnd::Clean, 6).0[4..], [false, false]);
-        assert_eq!(replay(text, TraceEnd::Refuse, 4).1.check(), Ok(()));
-        let (_, channel) = replay(text, TraceEnd::Refuse, 6);
-        let error = channel.check().unwrap_err();
-        assert_eq!(error, ChannelError::TraceExhausted { recorded: 4, sent: 6 });
+        assert_eq!(replay(text, TraceEnd::Repeat, 6), [false, true, false, true, false, true]);
+        assert_eq!(replay(text, TraceEnd::Clean, 6)[4..], [false, false]);
     }
 
     #[test]

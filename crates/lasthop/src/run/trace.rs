@@ -5,6 +5,7 @@ use crate::link::LinkEvent;
 use crate::rng::Streams;
 use crate::scenario::Scenario;
 use crate::sim::probe::{Event, Recorder};
+use crate::sim::world::End;
 use std::sync::atomic::AtomicBool;
 
 /// Something that happened in a replication.
@@ -32,10 +33,11 @@ pub struct Trace {
     pub events: Vec<TraceEvent>,
     /// Metrics of the replication, by name.
     pub metrics: Vec<(String, f64)>,
+    /// False if the run was interrupted: events and metrics are those up to then.
+    pub complete: bool,
 }
 
-/// Runs one replication under observation. `keep_going` is asked before the run; long runs are
-/// bounded by the scenario's stop time.
+/// Runs one replication under observation, to its end or until another thread sets `interrupt`.
 pub fn trace(
     scenario: &Scenario,
     seed: u64,
@@ -44,7 +46,7 @@ pub fn trace(
 ) -> Result<Trace, RunError> {
     let streams = Streams { seed, replication };
     let mut world = build::build(scenario, streams)?.build(Recorder::default());
-    finish(&mut world, scenario, interrupt);
+    let complete = finish(&mut world, scenario, interrupt) != End::Interrupted;
     let mut metrics = Vec::new();
     world.metrics(&link_names(scenario), &mut |entity, metric, value| {
         metrics.push((format!("{entity}.{metric}"), value));
@@ -112,5 +114,5 @@ pub fn trace(
             }
         }
     }
-    Ok(Trace { events, metrics })
+    Ok(Trace { events, metrics, complete })
 }

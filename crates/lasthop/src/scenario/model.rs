@@ -92,7 +92,7 @@ table! {
         /// Propagation delay, one way.
         delay: Duration;
         /// What the drop-tail queue at the head of each direction holds, the packet in
-        /// transmission included.
+        /// transmission included; a size counts packets with the frame header.
         queue: QueueLimit = "50 packets";
         /// Frame header added to each packet; by default 0 B without and 2 B with a link-layer
         /// protocol.
@@ -325,9 +325,10 @@ choice! {
 pub struct Flow {
     /// Its name: `NAME` of `[flow.NAME]`.
     pub name: String,
-    /// The host that opens the connection and sends the data (of a web flow: the server).
+    /// The host that sends the data: of a file, it opens the connection too; of a web flow, it is
+    /// the server.
     pub from: String,
-    /// The host that receives the data.
+    /// The host that receives the data: of a web flow the browser, which opens the connections.
     pub to: String,
     /// When it starts, after the start of the run.
     pub start: Duration,
@@ -340,9 +341,10 @@ pub struct Flow {
 table! {
     /// `[flow.NAME]`.
     pub(super) struct FlowKeys {
-        /// The host that sends the data; of a web flow, the server.
+        /// The host that sends the data and opens the connection; of a web flow, the server.
         from: String;
-        /// The host that receives the data; of a web flow, the client.
+        /// The host that receives the data; of a web flow, the browser, which opens the
+        /// connections.
         to: String;
         /// When the flow starts, after the start of the run.
         start: Duration = "0 s";

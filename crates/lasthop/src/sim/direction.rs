@@ -27,7 +27,8 @@ pub struct DirectionParameters {
     pub delay: Duration,
     /// What the interface queue holds.
     pub limit: Limit,
-    /// Link header of each frame (raw links; endpoints of ARQ links add their own).
+    /// Link header of each frame, which byte limits count. Endpoints of ARQ links add it
+    /// themselves.
     pub header: Bytes,
     /// What destroys frames.
     pub channel: Channel,
@@ -46,8 +47,10 @@ pub(super) struct Raw {
 pub(super) struct Arq {
     pub endpoint: LinkEndpoint<Packet>,
     pub queue: Ring<Packet>,
+    /// Link headers included.
     queued_bytes: u64,
     limit: Limit,
+    header: u64,
     transmitter: Transmitter,
     channel: Channel,
     /// Length of the frame on the air.
@@ -72,6 +75,7 @@ impl Arq {
             queue: Ring::with_capacity(64),
             queued_bytes: 0,
             limit: parameters.limit,
+            header: parameters.header.get(),
             transmitter: Transmitter::new(parameters.rate),
             channel: parameters.channel,
             on_air_bytes: 0,
@@ -84,7 +88,7 @@ impl Arq {
     /// have left the queue.
     pub fn offer(&mut self, now: Instant, packet: Packet) -> bool {
         let busy = self.transmitter.is_busy(now);
-        let bytes = u64::from(packet.wire_bytes());
+        let bytes = u64::from(packet.wire_bytes()) + self.header;
         let has_room = match self.limit {
             Limit::Packets(limit) => self.queue.len() as u64 + u64::from(busy) < limit,
             Limit::Bytes(limit) => {
@@ -129,7 +133,7 @@ impl Arq {
         if self.endpoint.wants_packet()
             && let Some(packet) = self.queue.pop()
         {
-            self.queued_bytes -= u64::from(packet.wire_bytes());
+            self.queued_bytes -= u64::from(packet.wire_bytes()) + self.header;
             self.endpoint.enqueue(now, packet);
         }
         let frame = self.endpoint.poll_transmit(now)?;

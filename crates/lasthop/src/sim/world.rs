@@ -72,10 +72,8 @@ pub(super) struct Pair {
 pub enum End {
     /// Every transfer was complete.
     Complete,
-    /// The stop time was reached.
+    /// The stop time was reached, whatever was left to happen.
     Stopped,
-    /// Nothing more could ever happen.
-    Starved,
     /// Somebody asked for it.
     Interrupted,
 }
@@ -109,9 +107,11 @@ pub(super) fn boot_offset(stream: &mut Stream, config: &Config) -> Duration {
 }
 
 impl<P: Probe> World<P> {
-    /// Runs until `stop`, until nothing is left to happen, or, if `until_complete`, until every
-    /// file transfer is complete. `interrupt` is looked at now and then.
+    /// Runs until `stop`, which comes before the end of time, or, if `until_complete`, until every
+    /// file transfer is complete. Where nothing is left to happen, the clock goes on to `stop`.
+    /// `interrupt` is looked at now and then.
     pub fn run(&mut self, stop: Instant, until_complete: bool, interrupt: &AtomicBool) -> End {
+        debug_assert!(stop < Instant::NEVER, "a run ends");
         let mut seen = self.now;
         let end = loop {
             if until_complete && self.unfinished == 0 {
@@ -121,9 +121,6 @@ impl<P: Probe> World<P> {
             if at > stop {
                 seen = std::mem::replace(&mut self.now, stop);
                 break End::Stopped;
-            }
-            if at == Instant::NEVER {
-                break End::Starved;
             }
             debug_assert!(at >= self.now, "time runs backwards");
             self.now = at;

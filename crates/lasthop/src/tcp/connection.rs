@@ -278,4 +278,43 @@ mod tests {
             assert_eq!((ack.ack, ack.timestamps.1), (seq, 100 + 10 * round));
         }
     }
+
+    /// When the first data of an opener are sent again whose SYN was sent twice.
+    fn retransmission_after_lost_syn(profile: Profile, timestamps: bool) -> Instant {
+        let set = Overrides {
+            timestamps: Some(timestamps),
+            initial_rto: Some(Duration::from_secs(1)),
+            ..Overrides::default()
+        };
+        let config = presets::config(Variant::Reno, profile, &set);
+        let mut end = Connection::new(&config, Role::Opener, Duration::ZERO);
+        let mut sent = TcpHeader::default();
+        end.write(5000);
+        assert!(end.poll_transmit(Instant::ZERO, &mut sent).is_some());
+        let second = Instant::from_nanos(1_000_000_000);
+        assert_eq!(end.next_timeout(), second);
+        end.handle_timeout(second);
+        assert!(end.poll_transmit(second, &mut sent).is_some());
+        let now = second + Duration::from_millis(100);
+        let answer = TcpHeader {
+            ack: 1,
+            flags: flags::SYN | flags::ACK | sent.flags & flags::TIMESTAMPS,
+            timestamps: (1, sent.timestamps.0),
+            window: 65_535,
+            ..TcpHeader::default()
+        };
+        end.receive(now, &answer);
+        assert!(end.poll_transmit(now, &mut sent).is_some_and(|_| sent.payload > 0));
+        end.next_timeout()
+    }
+
+    #[test]
+    fn after_a_lost_syn_data_have_three_seconds() {
+        let ms = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        assert_eq!(retransmission_after_lost_syn(Profile::Rfc, false), ms(1100 + 3000));
+        // A measured round trip of 100 ms is worth more: 1 s, the minimum.
+        assert_eq!(retransmission_after_lost_syn(Profile::Rfc, true), ms(1100 + 1000));
+        // ns-2 goes on with its back-off.
+        assert_eq!(retransmission_after_lost_syn(Profile::Ns2, false), ms(1100 + 2000));
+    }
 }

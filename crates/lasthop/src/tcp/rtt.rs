@@ -30,10 +30,11 @@ pub struct RttEstimator {
     last_sample: Duration,
 }
 
+/// RTO of the first data after a lost SYN (RFC 6298, rule 5.7).
+const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
+
 /// ns-2's `rttvar_init_` in seconds; seen only if timeouts precede the first sample.
 const NS2_INITIAL_RTTVAR_SECS: u64 = 12;
-
-const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
 impl RttEstimator {
     /// A fresh estimator. `boot_offset` is the phase of the host's clock within one tick; it
@@ -117,17 +118,19 @@ impl RttEstimator {
         }
     }
 
+    /// Data follow a SYN that was sent again. Without a sample the first RTO has proved too short:
+    /// under [`Conventions::Rfc`] it becomes 3 s.
+    pub fn after_lost_syn(&mut self) {
+        let more = RTO_AFTER_LOST_SYN.as_nanos();
+        if self.conventions == Conventions::Rfc && self.srtt == 0 && self.base_rto < more {
+            self.base_rto = more;
+            self.backoff = 1;
+        }
+    }
+
     /// Progress ends the back-off.
     #[inline]
     pub fn end_back_off(&mut self) {
-        self.backoff = 1;
-    }
-
-    /// RFC 6298, section 5.7: if the timer expired while the SYN was outstanding, "the RTO MUST be
-    /// re-initialized to 3 seconds when data transmission begins".
-    #[cold]
-    pub fn restart_after_lost_syn(&mut self) {
-        self.base_rto = self.base_rto.max(RTO_AFTER_LOST_SYN.as_nanos());
         self.backoff = 1;
     }
 

@@ -180,6 +180,9 @@ impl Flight {
         self.dup_acks = 0;
         self.limited_transmit_due = false;
         self.limited_bytes = 0;
+        if self.timed_out_at == 0 && self.snd_una == 0 {
+            self.rtt.after_lost_syn();
+        }
         self.move_una(ack);
         if let Some((end, sent)) = self.timed
             && ack >= end
@@ -230,9 +233,6 @@ impl Flight {
         self.congestion.on_ack();
         if self.config.handshake && self.snd_una == 1 {
             self.congestion.set_window(self.initial_window);
-            if self.timed_out_at == 0 && self.config.conventions == Conventions::Rfc {
-                self.rtt.restart_after_lost_syn();
-            }
         }
     }
 
