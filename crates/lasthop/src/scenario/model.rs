@@ -162,7 +162,7 @@ table! {
         /// Which frames have a retransmission timer.
         timer: Timer = "per-frame";
         /// When the receiver asks again for a frame that is still missing.
-        renack: Renack = "once-per-gap";
+        renack: Renack = "after-round-trip";
         /// How acknowledgments travel.
         acks: Acks = "piggybacked";
         /// Size of a stand-alone acknowledgment or negative acknowledgment.
@@ -185,7 +185,7 @@ choice! {
     pub enum Renack {
         /// Never: once for each missing frame; then the sender's timer must help.
         OncePerGap = "once-per-gap",
-        /// With each frame that arrives out of order.
+        /// With each data frame that arrives.
         EveryArrival = "every-arrival",
         /// When the frame asked for has not come after a round trip.
         AfterRoundTrip = "after-round-trip",
