@@ -361,7 +361,7 @@ fn queue_cases() -> impl Strategy<Value = QueueCase> {
         prop_oneof![Just(0u64), 1u64..30],
         prop_oneof![3 => Just(0u8), 1 => Just(1), 1 => Just(2)],
         prop::collection::vec(sources(), 1..4),
-        prop::collection::vec(offer, 1..120),
+        prop::collection::vec((offer, prop_oneof![Just(1usize), 1usize..60]), 1..40),
         any::<u64>(),
     )
         .prop_map(|(rate, limit, header, errors, mut sources, offers, seed)| {
@@ -369,6 +369,13 @@ fn queue_cases() -> impl Strategy<Value = QueueCase> {
             if seed % 3 > 0 {
                 sources.truncate(1);
             }
+            // Bursts fill the queue, so that background packets meet it full, or full but for one.
+            let offers = offers
+                .into_iter()
+                .flat_map(|((gap, bytes), count)| {
+                    (0..count).map(move |index| (if index == 0 { gap } else { 0 }, bytes))
+                })
+                .collect();
             QueueCase { rate, limit, header, errors, sources, offers, seed }
         })
 }
@@ -437,5 +444,25 @@ proptest! {
             total = total + *counters;
         }
         prop_assert_eq!(queue.total_counters(), total);
+    }
+}
+
+/// Both ways of replay take their packets from one source: its times against whole arithmetic.
+#[test]
+fn packets_of_a_burst_drift_by_nothing() {
+    let parameters = OnOffParameters {
+        rate: Rate::from_bps(9_999_991),
+        on: DurationLaw::Constant(Duration::from_secs(100)),
+        off: DurationLaw::Constant(Duration::from_secs(1)),
+        packet: Bytes::new(250),
+    };
+    let stream = Streams { seed: 1, replication: 0 }.stream("source", "on-off");
+    let mut source = OnOff::new(parameters, Instant::ZERO, stream);
+    // One interval, rounded down, and the off time come first.
+    let start = 1_000_000_000 + 2000 * 1_000_000_000 / 9_999_991;
+    for packet in 0..400_000u128 {
+        let due = start + packet * 2000 * 1_000_000_000 / 9_999_991;
+        assert_eq!(u128::from(source.next_at().as_nanos()), due);
+        source.advance(1);
     }
 }

@@ -163,6 +163,11 @@ impl DropTail {
         !self.background.is_empty()
     }
 
+    /// Its transmitter.
+    pub fn transmitter(&self) -> &Transmitter {
+        &self.transmitter
+    }
+
     /// Rate of the transmitter.
     pub fn rate(&self) -> Rate {
         self.transmitter.rate()

@@ -199,6 +199,16 @@ impl Direction {
         }
     }
 
+    /// Bits that have been accepted for transmission and are not out at `now`.
+    pub fn unsent_bits(&self, now: Instant) -> f64 {
+        let transmitter = match &self.kind {
+            Kind::Raw(raw) => raw.queue.transmitter(),
+            Kind::Arq(arq) => &arq.transmitter,
+        };
+        let left = transmitter.free_at().instant().saturating_since(now);
+        left.as_secs_f64() * transmitter.rate().as_bps() as f64
+    }
+
     /// Counters of the queue and transmitter, background traffic included.
     pub fn counters(&self) -> QueueCounters {
         match &self.kind {

@@ -221,7 +221,9 @@ impl<P: Probe> World<P> {
             report(&entity, "frames_lost", counters.frames_lost as f64);
             report(&entity, "frame_loss", ratio(counters.frames_lost, counters.frames_sent));
             let capacity = direction.rate().as_bps() as f64 * elapsed;
-            report(&entity, "utilization", counters.bits_sent as f64 / capacity);
+            // What still waits at the end has been counted, but not sent.
+            let sent = (counters.bits_sent as f64 - direction.unsent_bits(self.now())).max(0.0);
+            report(&entity, "utilization", sent / capacity);
             if let Kind::Arq(arq) = &direction.kind {
                 let link = arq.link_counters();
                 report(&entity, "data_frames", link.data_frames as f64);

@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Events between two looks at the interrupt flag: some milliseconds.
 const INTERRUPT_EVENTS: u64 = 1 << 16;
 
+/// Simulated time that is replayed at the end of a run between two looks at the interrupt flag.
+const REPLAY_SLICE: Duration = Duration::from_secs(1);
+
 /// Where a packet goes next: a direction, or the host where it is.
 pub(super) const HERE: u32 = u32::MAX;
 
@@ -109,13 +112,14 @@ impl<P: Probe> World<P> {
     /// `interrupt` is looked at now and then.
     pub fn run(&mut self, stop: Instant, until_complete: bool, interrupt: &AtomicBool) -> End {
         debug_assert!(stop < Instant::NEVER, "a run ends");
+        let mut seen = self.now;
         let end = loop {
             if until_complete && self.unfinished == 0 {
                 break End::Complete;
             }
             let (at, machine) = self.deadlines.first();
             if at > stop {
-                self.now = stop;
+                seen = std::mem::replace(&mut self.now, stop);
                 break End::Stopped;
             }
             debug_assert!(at >= self.now, "time runs backwards");
@@ -132,12 +136,32 @@ impl<P: Probe> World<P> {
                 Machine::Datagrams(flow) => self.on_datagram(flow),
             }
         };
-        for direction in &mut self.directions {
-            if let Kind::Raw(raw) = &mut direction.kind {
-                raw.queue.catch_up(self.now);
-            }
+        if end == End::Interrupted || !self.catch_up(seen, interrupt) {
+            End::Interrupted
+        } else {
+            end
         }
-        end
+    }
+
+    /// Replays the background traffic that nobody has looked at since `seen`; false if it was
+    /// interrupted.
+    fn catch_up(&mut self, seen: Instant, interrupt: &AtomicBool) -> bool {
+        for direction in &mut self.directions {
+            let Kind::Raw(raw) = &mut direction.kind else { continue };
+            if !raw.queue.has_background() {
+                continue;
+            }
+            let mut at = seen;
+            while at < self.now {
+                if interrupt.load(Ordering::Relaxed) {
+                    return false;
+                }
+                at = (at + REPLAY_SLICE).min(self.now);
+                raw.queue.catch_up(at);
+            }
+            raw.queue.catch_up(self.now);
+        }
+        true
     }
 
     /// The clock.

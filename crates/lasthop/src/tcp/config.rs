@@ -42,7 +42,7 @@ pub struct Config {
     /// Does the wire carry the bytes of options (SACK, timestamps) in full? ns-2 counts 8 bytes
     /// per SACK block and nothing else.
     pub charge_options: bool,
-    /// Receive window, in segments.
+    /// Receive window, in segments; at least one.
     pub receive_window: f64,
     /// Delay of an ACK for in-order data; `None` acknowledges every segment at once.
     pub delayed_ack: Option<Duration>,
@@ -60,7 +60,7 @@ pub struct Config {
     pub fin: bool,
     /// Is the last segment of an application write padded to full size?
     pub pad_segments: bool,
-    /// Initial window, in segments.
+    /// Initial window, in segments; at least one.
     pub initial_window: f64,
     /// Duplicate ACKs that trigger fast retransmit.
     pub dupack_threshold: u32,

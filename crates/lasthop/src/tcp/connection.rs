@@ -93,9 +93,8 @@ impl Connection {
         if length > 0 {
             let seq = self.receiver.unwrap(segment.seq);
             let control = segment.flags & (flags::SYN | flags::FIN) != 0;
-            // RFC 7323, section 4.3: of the segments that one ACK covers, the first is echoed.
-            if segment.flags & flags::TIMESTAMPS != 0 && seq <= self.receiver.last_ack_sent {
-                self.receiver.ts_recent = segment.timestamps.0;
+            if segment.flags & flags::TIMESTAMPS != 0 {
+                self.receiver.on_timestamp(seq, segment.timestamps.0);
             }
             self.receiver.receive(&self.config, now, seq, seq + length, control);
             if segment.flags & flags::SYN != 0

@@ -9,8 +9,6 @@ use crate::units::Instant;
 pub(super) struct Receiver {
     /// Next byte expected (RFC 9293: RCV.NXT).
     pub rcv_nxt: u64,
-    /// What the last acknowledgment said (RFC 7323: Last.ACK.sent).
-    pub last_ack_sent: u64,
     out_of_order: Ranges,
     /// Counts out-of-order arrivals, to report the newest block first.
     arrivals: u64,
@@ -18,6 +16,8 @@ pub(super) struct Receiver {
     unacked: u32,
     ack_due: bool,
     pub delayed_ack_deadline: Instant,
+    /// What the newest acknowledgment said (RFC 7323: Last.ACK.sent).
+    last_ack_sent: u64,
     /// Timestamp to echo (RFC 7323: TS.Recent).
     pub ts_recent: u32,
     /// Segments that brought nothing new.
@@ -26,15 +26,14 @@ pub(super) struct Receiver {
 
 impl Receiver {
     pub fn new(config: &Config) -> Self {
-        let first = u64::from(!config.handshake);
         Receiver {
-            rcv_nxt: first,
-            last_ack_sent: first,
+            rcv_nxt: u64::from(!config.handshake),
             out_of_order: Ranges::default(),
             arrivals: 0,
             unacked: 0,
             ack_due: false,
             delayed_ack_deadline: Instant::NEVER,
+            last_ack_sent: u64::from(!config.handshake),
             ts_recent: 0,
             duplicates: 0,
         }
@@ -85,6 +84,15 @@ impl Receiver {
             self.ack_due = true;
         } else if let Some(delay) = config.delayed_ack {
             self.delayed_ack_deadline = now + delay;
+        }
+    }
+
+    /// RFC 7323, section 4.3: the echo is that of the earliest unacknowledged segment, so that a
+    /// delayed ACK's wait is part of the round trip.
+    pub fn on_timestamp(&mut self, seq: u64, value: u32) {
+        let is_newer = value.wrapping_sub(self.ts_recent) as i32 >= 0;
+        if seq <= self.last_ack_sent && is_newer {
+            self.ts_recent = value;
         }
     }
 

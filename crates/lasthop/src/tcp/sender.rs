@@ -55,6 +55,8 @@ pub struct Flight {
     initial_window: f64,
     /// A duplicate ACK allows one new segment (RFC 3042).
     limited_transmit_due: bool,
+    /// Bytes sent that way since the latest new ACK.
+    limited_bytes: u64,
     /// `snd_una` at the latest timeout.
     timed_out_at: u64,
     pub(super) counters: SenderCounters,
@@ -72,7 +74,7 @@ impl Flight {
             snd_max: first,
             write_end: first,
             fin_at: u64::MAX,
-            message_ends: VecDeque::with_capacity(4),
+            message_ends: VecDeque::new(),
             first_message_end: 0,
             peer_window: (config.receive_window * config.segment.get() as f64) as u64,
             congestion: Reno::new(config, cwnd),
@@ -82,6 +84,7 @@ impl Flight {
             timed: None,
             initial_window,
             limited_transmit_due: false,
+            limited_bytes: 0,
             timed_out_at: u64::MAX,
             counters: SenderCounters::default(),
         }
@@ -154,7 +157,12 @@ impl Flight {
                 let receiver = self.config.receive_window;
                 (self.congestion.window() + f64::from(inflation)).min(receiver)
             }
-            Conventions::Rfc => (self.snd_max - self.snd_una) as f64 / self.mss as f64,
+            // RFC 5681, section 3.2: "additional data sent in limited transmit MUST NOT be included
+            // in this calculation".
+            Conventions::Rfc => {
+                (self.snd_max - self.snd_una).saturating_sub(self.limited_bytes) as f64
+                    / self.mss as f64
+            }
         }
     }
 
@@ -171,6 +179,7 @@ impl Flight {
     pub(super) fn new_ack(&mut self, now: Instant, ack: u64) {
         self.dup_acks = 0;
         self.limited_transmit_due = false;
+        self.limited_bytes = 0;
         if self.timed_out_at == 0 && self.snd_una == 0 {
             self.rtt.after_lost_syn();
         }
@@ -266,9 +275,14 @@ impl Flight {
         if !self.fits_receiver() {
             return None;
         }
-        let end = self.segment_end(self.snd_nxt) - self.snd_una;
+        let length = self.segment_end(self.snd_nxt) - self.snd_nxt;
+        let end = self.snd_nxt + length - self.snd_una;
         let allowed = (self.congestion.window() + f64::from(self.dup_acks)) * self.mss as f64;
-        (end as f64 <= allowed).then(|| self.advance_next())
+        if end as f64 > allowed {
+            return None;
+        }
+        self.limited_bytes += length;
+        Some(self.advance_next())
     }
 
     fn on_timeout(&mut self, now: Instant) {
@@ -276,6 +290,7 @@ impl Flight {
         self.counters.window_cuts += 1;
         self.dup_acks = 0;
         self.limited_transmit_due = false;
+        self.limited_bytes = 0;
         if self.snd_una == 0 {
             self.initial_window = self.initial_window.min(1.0);
         }

@@ -9,7 +9,7 @@ mod reno;
 mod sack_ns2;
 mod sack_rfc6675;
 
-use super::config::{Config, RecoveryKind};
+use super::config::{Config, Conventions, RecoveryKind};
 use super::sender::Flight;
 use crate::units::Instant;
 
@@ -75,7 +75,8 @@ impl Recovery {
 }
 
 /// A third duplicate below the point where the last reduction happened reports the same
-/// congestion again, unless nothing but the SYN was ever acknowledged.
+/// congestion again (RFC 6582, section 3.2); ns-2 makes an exception while nothing but the SYN was
+/// ever acknowledged (`bugfix_ss_`).
 fn may_cut(flight: &Flight, recover: u64) -> bool {
-    flight.snd_una > recover || flight.snd_una <= 1
+    flight.snd_una > recover || flight.snd_una <= 1 && flight.config.conventions == Conventions::Ns2
 }

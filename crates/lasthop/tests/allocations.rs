@@ -1,0 +1,146 @@
+//! Nothing is allocated per packet once a replication is warm, and memory does not grow with
+//! simulated time: a run ten times as long allocates as often and holds as much, bar a handful of
+//! buffers that happened to grow later.
+
+#![allow(unsafe_code, reason = "a counting allocator can be written no other way")]
+
+use lasthop::run::{self, Options};
+use lasthop::scenario::Scenario;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+static HELD: AtomicI64 = AtomicI64::new(0);
+static MOST_HELD: AtomicI64 = AtomicI64::new(0);
+
+fn count(grown: i64) {
+    ALLOCATIONS.fetch_add(1, Relaxed);
+    let held = HELD.fetch_add(grown, Relaxed) + grown;
+    MOST_HELD.fetch_max(held, Relaxed);
+}
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as i64);
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size() as i64, Relaxed);
+        unsafe { System.dealloc(pointer, layout) }
+    }
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size as i64 - layout.size() as i64);
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Allocations of a run, the most bytes it held beyond those before it, and packets it sent.
+fn cost(text: &str) -> (u64, i64, f64) {
+    let scenario = Scenario::from_toml(text, Path::new("."))
+        .and_then(|document| document.points())
+        .unwrap_or_else(|error| panic!("{error}\n{text}"))
+        .remove(0)
+        .scenario;
+    let options = Options { replications: 1, first_replication: 0, seed: 3, jobs: 1 };
+    let (before, held) = (ALLOCATIONS.load(Relaxed), HELD.load(Relaxed));
+    MOST_HELD.store(held, Relaxed);
+    let results = run::run(&[scenario], &options, &mut |_| true).unwrap();
+    let (after, most) = (ALLOCATIONS.load(Relaxed), MOST_HELD.load(Relaxed));
+    let sent = results.metrics.iter().position(|name| name == "flow.transfer.segments_sent");
+    (after - before, most - held, results.rows[0].values[sent.unwrap()])
+}
+
+/// Buffers double when they grow: a longer run may need a few more of them.
+const HANDFUL: u64 = 24;
+const HANDFUL_BYTES: i64 = 64 * 1024;
+
+/// One test, so that nothing else allocates at the same time.
+#[test]
+fn a_run_ten_times_as_long_allocates_no_more() {
+    let uniform = r#"{ kind = "uniform", loss = "2.5 %" }"#;
+    let two_state =
+        r#"{ kind = "two-state", good = "10 s", bad = "500 ms", good_ber = 1e-6, bad_ber = 1e-2 }"#;
+    let raw = r#"{ kind = "raw" }"#;
+    let sr = r#"{ kind = "selective-repeat", window = 8 }"#;
+    let gbn = r#"{ kind = "go-back-n", window = 8 }"#;
+    let ns2 = r#"profile = "ns-2", segment = "250 B""#;
+    let rfc = r#"profile = "rfc", segment = "536 B", timestamps = true"#;
+    let lazy = Some("lazy");
+    let cases = [
+        ("raw", raw, uniform, "reno", ns2, false, None, "50 packets"),
+        ("rfc", raw, two_state, "newreno", rfc, false, None, "50 packets"),
+        ("sack", raw, uniform, "sack", rfc, false, None, "50 packets"),
+        ("selective repeat", sr, two_state, "sack", ns2, false, None, "50 packets"),
+        ("go-back-n", gbn, uniform, "reno", ns2, false, None, "50 packets"),
+        ("congestion", raw, uniform, "sack", ns2, false, lazy, "50 packets"),
+        ("congestion, bytes", raw, uniform, "reno", ns2, false, lazy, "12500 B"),
+        ("congestion, packets", raw, uniform, "sack", ns2, false, Some("per-packet"), "50 packets"),
+        ("web", raw, uniform, "reno", ns2, true, None, "50 packets"),
+        ("web over sr", sr, uniform, "sack", rfc, true, lazy, "50 packets"),
+    ];
+    let mut failures = Vec::new();
+    for (name, protocol, errors, variant, profile, is_web, congestion, queue) in cases {
+        let text = |tenth: u64| {
+            let (app, end) = if is_web {
+                ("{ kind = \"web\" }".to_owned(), format!("duration = \"{} s\"", 200 * tenth))
+            } else {
+                let app = format!("{{ kind = \"file\", size = \"{tenth} MB\" }}");
+                (app, "max_time = \"100000 s\"".to_owned())
+            };
+            let congestion = congestion.map_or(String::new(), |replay| {
+                format!(
+                    r#"
+                    [flow.congestion]
+                    from = "server"
+                    to = "ap"
+                    transport = {{ kind = "udp" }}
+                    app = {{ kind = "on-off", rate = "1.99 Mbps", on = "exp 1 s", off = "exp 1.35 s", packet = "250 B", replay = "{replay}" }}
+                    "#
+                )
+            });
+            format!(
+                r#"
+                name = "{name}"
+                [link.wired]
+                between = ["server", "ap"]
+                rate = "2 Mbps"
+                delay = "1 ms"
+                queue = "{queue}"
+                [link.wireless]
+                between = ["ap", "client"]
+                rate = "500 kbps"
+                delay = "50 ms"
+                protocol = {protocol}
+                errors = {errors}
+                [flow.transfer]
+                from = "server"
+                to = "client"
+                transport = {{ kind = "tcp", variant = "{variant}", {profile} }}
+                app = {app}
+                {congestion}
+                [run]
+                {end}
+                "#
+            )
+        };
+        cost(&text(1)); // The first run of all warms the process itself.
+        let (short, short_bytes, short_packets) = cost(&text(1));
+        let (long, long_bytes, long_packets) = cost(&text(10));
+        assert!(long_packets > 5.0 * short_packets, "{name}: {short_packets}, {long_packets}");
+        println!("{name}: {short} and {long} allocations, {short_bytes} and {long_bytes} bytes");
+        if long > short + HANDFUL || long_bytes > short_bytes + HANDFUL_BYTES {
+            failures.push(format!(
+                "{name}: {short} and {long} allocations, {short_bytes} and {long_bytes} bytes at \
+                 most, {short_packets} and {long_packets} segments"
+            ));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}

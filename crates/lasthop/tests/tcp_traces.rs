@@ -1,0 +1,326 @@
+//! The rfc profile against traces worked by hand from the RFCs. The pipe takes 50 ms each way and
+//! transmits in no time; segments have 1000 bytes, the SYN is byte 0. `sent` shows `S` for SYN, `F`
+//! for FIN, `A n` for a pure ACK of everything below n, and `n` for data from byte n on.
+
+mod tcp_pipe;
+
+use lasthop::packet::{TcpHeader, flags};
+use lasthop::tcp::{Config, Overrides, Profile, Variant, presets};
+use lasthop::units::{Bytes, Duration};
+use tcp_pipe::{ACCEPTOR, OPENER, Pipe, ms};
+
+const DELAY: Duration = Duration::from_millis(50);
+
+fn config(variant: Variant, set: Overrides) -> Config {
+    let set = Overrides { segment: Some(Bytes::new(1000)), ..set };
+    presets::config(variant, Profile::Rfc, &set)
+}
+
+/// Every segment is acknowledged at once.
+fn at_once() -> Overrides {
+    Overrides { delayed_ack: Some(None), ..Overrides::default() }
+}
+
+/// Loses the opener's data segments that begin at these bytes, each the given number of times.
+fn losing(config: &Config, lost: &[(u32, u32)]) -> Pipe<'static> {
+    let mut lost = lost.to_vec();
+    Pipe::with_losses(config, DELAY, move |end, _, header: &TcpHeader| {
+        let fate = lost.iter_mut().find(|(seq, left)| {
+            end == OPENER && header.payload > 0 && header.seq == *seq && *left > 0
+        });
+        fate.is_some_and(|(_, left)| {
+            *left -= 1;
+            true
+        })
+    })
+}
+
+fn data(list: &[(u64, u64)]) -> Vec<(u64, String)> {
+    list.iter().map(|&(at, seq)| (at, seq.to_string())).collect()
+}
+
+fn acks(list: &[(u64, u64)]) -> Vec<(u64, String)> {
+    list.iter().map(|&(at, ack)| (at, format!("A {ack}"))).collect()
+}
+
+/// What the opener sent from `from` ms on.
+fn since(pipe: &Pipe, from: u64) -> Vec<(u64, String)> {
+    pipe.sent(OPENER).into_iter().filter(|&(at, _)| at >= from).collect()
+}
+
+/// RFC 9293, figure 6.
+#[test]
+fn three_way_handshake() {
+    let mut pipe = losing(&config(Variant::Reno, at_once()), &[]);
+    pipe.ends[OPENER].open();
+    pipe.pump(OPENER);
+    pipe.run(ms(10_000));
+    let [syn, syn_ack, ack] = pipe.log[..] else { panic!("{:?}", pipe.log) };
+    assert_eq!((syn.at, syn.end, syn.header.seq, syn.header.flags), (ms(0), OPENER, 0, flags::SYN));
+    assert_eq!(syn_ack.header.flags, flags::SYN | flags::ACK);
+    assert_eq!((syn_ack.at, syn_ack.end, syn_ack.header.ack), (ms(50), ACCEPTOR, 1));
+    assert_eq!(
+        (ack.at, ack.header.flags, ack.header.seq, ack.header.ack),
+        (ms(100), flags::ACK, 1, 1)
+    );
+    assert!(pipe.ends.iter().all(|end| end.is_all_acked()));
+}
+
+/// An acceptor in LISTEN sends nothing, whatever has been written.
+#[test]
+fn an_acceptor_waits_for_the_syn() {
+    let mut pipe = losing(&config(Variant::Reno, at_once()), &[]);
+    pipe.ends[ACCEPTOR].write(1500);
+    pipe.pump(ACCEPTOR);
+    pipe.run(ms(500));
+    assert!(pipe.log.is_empty());
+    pipe.ends[OPENER].open();
+    pipe.pump(OPENER);
+    pipe.run(ms(10_000));
+    assert_eq!(pipe.ends[OPENER].delivered_bytes(), 1500);
+    let sent = pipe.sent(ACCEPTOR);
+    assert_eq!(sent[0], (550, "S".to_owned()));
+    assert_eq!(sent[1..3], [(650, "1".to_owned()), (650, "1001".to_owned())]);
+}
+
+/// RFC 5681, section 4.2: an ACK for at least every second full segment, and within 500 ms; here
+/// 200 ms.
+#[test]
+fn delayed_acks() {
+    let mut pipe = losing(&config(Variant::Reno, Overrides::default()), &[]);
+    pipe.ends[OPENER].write(5000);
+    pipe.pump(OPENER);
+    pipe.run(ms(10_000));
+    // RFC 6928: 10 segments may go at once; the last of the five waits alone.
+    assert_eq!(
+        since(&pipe, 1),
+        data(&[(100, 1), (100, 1001), (100, 2001), (100, 3001), (100, 4001)])
+    );
+    let sent = pipe.sent(ACCEPTOR);
+    assert_eq!(sent[1..], acks(&[(150, 2001), (150, 4001), (350, 5001)]));
+}
+
+/// RFC 5681, section 4.2: out of order and hole-filling segments are acknowledged at once.
+#[test]
+fn gaps_are_acknowledged_at_once() {
+    let mut pipe = losing(&config(Variant::Reno, Overrides::default()), &[(1001, 1)]);
+    pipe.ends[OPENER].write(5000);
+    pipe.pump(OPENER);
+    pipe.run(ms(10_000));
+    // 1: delayed; 2001: at once, with what waited; 3001, 4001: at once, and two duplicates are too
+    // few. The timer, restarted at 200, resends at 1200; what fills the hole is acknowledged at once.
+    let sent = pipe.sent(ACCEPTOR);
+    assert_eq!(sent[1..], acks(&[(150, 1001), (150, 1001), (150, 1001), (1250, 5001)]));
+}
+
+/// RFC 5681, section 3.2, with limited transmit (RFC 3042). Ten segments out, the first is lost.
+#[test]
+fn reno_fast_retransmit_and_recovery() {
+    let mut pipe = losing(&config(Variant::Reno, at_once()), &[(1, 1)]);
+    pipe.ends[OPENER].write(40_000);
+    pipe.pump(OPENER);
+    pipe.run(ms(200));
+    // Nine duplicates at 200 ms. Two by limited transmit; the third resends and halves: the flight
+    // was 10, the two not counted, so ssthresh = 5. The window is 5 + 3 and +1 for each of the six
+    // others: 14 segments from 1 on, of which 12 are out.
+    let sender = pipe.ends[OPENER].sender();
+    assert_eq!((sender.congestion_window(), sender.slow_start_threshold()), (5.0, 5.0));
+    assert_eq!(
+        since(&pipe, 200),
+        data(&[(200, 10_001), (200, 11_001), (200, 1), (200, 12_001), (200, 13_001)])
+    );
+    pipe.run(ms(300));
+    // At 300 come the ACKs of what left at 200, in that order. Two duplicates (of 10001 and 11001)
+    // inflate to 16: 14001 and 15001 go. The retransmission is acknowledged with all behind it up to
+    // 12001 and the window deflates to 5: 12001 to 16001, of which 16001 is new. The ACKs of 12001
+    // and 13001 grow it by 1/5 and 1/5.2 and release one each.
+    assert_eq!(
+        since(&pipe, 300),
+        data(&[(300, 14_001), (300, 15_001), (300, 16_001), (300, 17_001), (300, 18_001)])
+    );
+    let sender = pipe.ends[OPENER].sender();
+    assert!((sender.congestion_window() - (5.2 + 1.0 / 5.2)).abs() < 1e-12);
+    pipe.run(ms(20_000));
+    let counters = pipe.ends[OPENER].counters();
+    assert_eq!((counters.retransmissions, counters.timeouts, counters.window_cuts), (1, 0, 1));
+}
+
+/// RFC 6582: the ACK of the first retransmission is partial; the next hole goes out at once.
+#[test]
+fn newreno_partial_ack() {
+    let set = Overrides { limited_transmit: Some(false), ..at_once() };
+    let mut pipe = losing(&config(Variant::NewReno, set), &[(1, 1), (4001, 1)]);
+    pipe.ends[OPENER].write(40_000);
+    pipe.pump(OPENER);
+    pipe.run(ms(200));
+    // Eight duplicates. Third: resend 1, ssthresh = 10 / 2. Window 5 + 3 + 5 = 13: three new ones.
+    assert_eq!(since(&pipe, 200), data(&[(200, 1), (200, 10_001), (200, 11_001), (200, 12_001)]));
+    pipe.run(ms(300));
+    // ACK 4001: partial. Four segments deflate the inflation 8 to 4, plus one; resend 4001. The
+    // window is 5 + 5 = 10 from 4001 on: 13001 fits. Three duplicates inflate: three new ones.
+    assert_eq!(
+        since(&pipe, 300),
+        data(&[(300, 4001), (300, 13_001), (300, 14_001), (300, 15_001), (300, 16_001)])
+    );
+    pipe.run(ms(20_000));
+    let counters = pipe.ends[OPENER].counters();
+    assert_eq!((counters.retransmissions, counters.timeouts, counters.window_cuts), (2, 0, 1));
+}
+
+/// RFC 6675, section 5: one cut, holes by NextSeg rule 1 as pipe allows, then new data by rule 2.
+#[test]
+fn sack_recovery_of_three_holes() {
+    let set = Overrides { limited_transmit: Some(false), ..at_once() };
+    let mut pipe = losing(&config(Variant::Sack, set), &[(1, 1), (2001, 1), (4001, 1)]);
+    pipe.ends[OPENER].write(40_000);
+    pipe.pump(OPENER);
+    pipe.run(ms(200));
+    // Out: 1 to 9001. SACKed one after the other: 1001, 3001, 5001, 6001, 7001, 8001, 9001. On the
+    // third duplicate the ranges are three, so 1 is lost: resend it. cwnd = 5.
+    // Unsacked: 1, 2001, 4001, 6001.. 9001. IsLost: three ranges above 1 (1001, 3001, 5001); above
+    // 2001: two ranges, 2000 bytes, not more than 2000: not lost. pipe = 2001, 4001, 6001, 7001, 8001,
+    // 9001 and the retransmission: 7. Fourth (6001 SACKed): 3001 and 5001-7000, 3000 bytes above 2001:
+    // lost; above 4001 2000 bytes: not. pipe = 4001, 7001, 8001, 9001, 1: 5. Fifth (7001): above 4001
+    // 3000 bytes: lost. pipe = 8001, 9001, 1: 3; two may go: 2001, 4001. Sixth (8001): 4: new data,
+    // 10001. Seventh (9001): 4: 11001.
+    assert_eq!(
+        since(&pipe, 200),
+        data(&[(200, 1), (200, 2001), (200, 4001), (200, 10_001), (200, 11_001)])
+    );
+    let sender = pipe.ends[OPENER].sender();
+    assert_eq!((sender.congestion_window(), sender.slow_start_threshold()), (5.0, 5.0));
+    pipe.run(ms(20_000));
+    let counters = pipe.ends[OPENER].counters();
+    assert_eq!((counters.retransmissions, counters.timeouts, counters.window_cuts), (3, 0, 1));
+    // RFC 2018: the first block holds the segment that triggered the ACK.
+    let blocks: Vec<_> = pipe
+        .log
+        .iter()
+        .filter(|sent| sent.end == ACCEPTOR && sent.at == ms(150))
+        .map(|sent| sent.header.sack[..usize::from(sent.header.sack_blocks)].to_vec())
+        .collect();
+    assert_eq!(blocks[2], [(5001, 6001), (3001, 4001), (1001, 2001)]);
+    assert_eq!(blocks[6], [(5001, 10_001), (3001, 4001), (1001, 2001)]);
+}
+
+/// RFC 6675, NextSeg rule 3: nothing new to send, a hole that is not proven lost goes.
+#[test]
+fn sack_rule_3_resends_what_may_be_lost() {
+    let set = Overrides { limited_transmit: Some(false), ..at_once() };
+    let mut pipe = losing(&config(Variant::Sack, set), &[(1, 1), (5001, 1)]);
+    pipe.ends[OPENER].write(7000);
+    pipe.pump(OPENER);
+    pipe.run(ms(200));
+    // SACKed: 1001 to 5000, then 6001. Third duplicate: cwnd = 3.5, resend 1. The last two: pipe is
+    // 5001, 6001 and 1, then 5001 and 1: there is room, nothing new, and 5001 has only 1000 bytes
+    // SACKed above it.
+    assert_eq!(since(&pipe, 200), data(&[(200, 1), (200, 5001)]));
+    pipe.run(ms(20_000));
+    assert_eq!(pipe.ends[OPENER].counters().timeouts, 0);
+}
+
+/// RFC 6675, NextSeg rule 4: the end of the flight is lost with the beginning; the rescue
+/// retransmission brings the ACK that keeps the clock running.
+#[test]
+fn sack_rule_4_rescues_the_tail() {
+    let set = Overrides { limited_transmit: Some(false), ..at_once() };
+    let mut pipe = losing(&config(Variant::Sack, set), &[(1, 1), (8001, 1), (9001, 1)]);
+    pipe.ends[OPENER].write(10_000);
+    pipe.pump(OPENER);
+    pipe.run(ms(200));
+    // SACKed: 1001 to 8000. cwnd = 5; pipe at the last duplicate: 8001, 9001 and 1. No hole below a
+    // SACK is left, so the last segment goes, once.
+    assert_eq!(since(&pipe, 200), data(&[(200, 1), (200, 9001)]));
+    pipe.run(ms(20_000));
+    let counters = pipe.ends[OPENER].counters();
+    assert_eq!((counters.timeouts, counters.retransmissions), (0, 3));
+}
+
+/// RFC 6298, 5.4 to 5.7 and Karn's rule.
+#[test]
+fn timeouts_double_and_a_retransmission_is_no_sample() {
+    let mut pipe = losing(&config(Variant::Reno, at_once()), &[(1, 3)]);
+    pipe.ends[OPENER].write(1000);
+    pipe.pump(OPENER);
+    pipe.run(ms(9_000));
+    // The SYN's round trip: 100 ms, RTO = max(1 s, 100 + 4 * 50). Sent at 100; +1, +2, +4 s.
+    // The acceptor, whose SYN-ACK nobody acknowledged, repeats it after 1 s: a pure ACK.
+    let (sent, repeated): (Vec<_>, Vec<_>) =
+        since(&pipe, 1).into_iter().partition(|(_, text)| !text.starts_with('A'));
+    assert_eq!(sent, data(&[(100, 1), (1100, 1), (3100, 1), (7100, 1)]));
+    assert_eq!(repeated, acks(&[(1100, 1)]));
+    assert_eq!(pipe.ends[OPENER].srtt(), Duration::from_millis(100));
+    assert!(pipe.ends[OPENER].is_all_acked());
+    // Back-off holds until a segment sent once is acknowledged: the next RTO is 8 s still.
+    pipe.ends[OPENER].write(1000);
+    pipe.pump(OPENER);
+    assert_eq!(pipe.ends[OPENER].next_timeout(), ms(17_000));
+    pipe.run(ms(9_100));
+    pipe.ends[OPENER].write(1000);
+    pipe.pump(OPENER);
+    assert_eq!(pipe.ends[OPENER].next_timeout(), ms(10_100));
+}
+
+/// RFC 6298, 2.1 and 5.7; RFC 5681, section 3.1: a lost SYN leaves a window of one segment and an RTO
+/// of 3 s.
+#[test]
+fn a_lost_syn() {
+    let mut pipe =
+        Pipe::with_losses(&config(Variant::Reno, at_once()), DELAY, |end, count, header| {
+            end == OPENER && (count == 0 || header.payload > 0)
+        });
+    pipe.ends[OPENER].write(5000);
+    pipe.pump(OPENER);
+    pipe.run(ms(5_000));
+    let sent = pipe.sent(OPENER);
+    assert_eq!(sent[..2], [(0, "S".to_owned()), (1000, "S".to_owned())]);
+    // The ACK of the SYN-ACK rides on the first segment, and one is all there is until 1100 + 3000;
+    // as that was lost, the acceptor sends its SYN again, which is acknowledged.
+    assert_eq!(sent[2], (1100, "1".to_owned()));
+    assert_eq!(sent[3], (2100, "A 1".to_owned()));
+    assert_eq!(sent[4], (4100, "1".to_owned()));
+    assert_eq!(sent.len(), 5);
+}
+
+/// RFC 7323, section 4.3: the echo is that of the segment whose ACK was delayed, so that the wait
+/// counts as round trip.
+#[test]
+fn timestamps_measure_every_ack_with_its_delay() {
+    let set = Overrides { timestamps: Some(true), ..Overrides::default() };
+    let mut pipe = losing(&config(Variant::Reno, set), &[]);
+    pipe.ends[OPENER].write(1000);
+    pipe.pump(OPENER);
+    pipe.run(ms(130));
+    // A second segment 30 ms after the first; its arrival releases the ACK, which echoes the first.
+    pipe.ends[OPENER].write(1000);
+    pipe.pump(OPENER);
+    pipe.run(ms(10_000));
+    let ack = pipe.log.iter().rfind(|sent| sent.end == ACCEPTOR).unwrap();
+    assert_eq!((ack.at, ack.header.ack), (ms(180), 2001));
+    assert_eq!(ack.header.timestamps.1, 101, "the clock of the first segment, sent at 100 ms");
+    // SRTT: 100 from the handshake, then 7/8 * 100 + 1/8 * 130.
+    assert_eq!(pipe.ends[OPENER].srtt(), Duration::from_nanos(103_750_000));
+}
+
+/// FIN takes a number of its own, is acknowledged and resent like data.
+#[test]
+fn fins_close_both_ways_and_are_resent() {
+    let mut lost = false;
+    let mut pipe =
+        Pipe::with_losses(&config(Variant::Reno, at_once()), DELAY, move |end, _, header| {
+            let is_fin = end == OPENER && header.flags & flags::FIN != 0;
+            is_fin && !std::mem::replace(&mut lost, true)
+        });
+    pipe.ends[OPENER].write(1000);
+    pipe.pump(OPENER);
+    pipe.ends[OPENER].close();
+    pipe.ends[ACCEPTOR].close();
+    pipe.run(ms(20_000));
+    let sent = since(&pipe, 100);
+    assert_eq!(sent[..2], [(100, "1".to_owned()), (100, "F".to_owned())]);
+    let fins = sent.iter().filter(|(_, text)| text == "F").count();
+    assert_eq!(fins, 2);
+    assert!(pipe.ends.iter().all(|end| end.is_all_acked()));
+    let fin = pipe.log.iter().find(|sent| sent.header.flags & flags::FIN != 0).unwrap();
+    assert_eq!((fin.header.seq, fin.header.payload), (1001, 0));
+}
