@@ -10,6 +10,7 @@
 //! one phase (that of [`REPLICATION`]) must reproduce all traces to the end, and every phase must
 //! reproduce them up to the first expiry, which it may only move by whole ticks.
 
+use lasthop::channel::LossRecord;
 use lasthop::run;
 use lasthop::scenario::{AtEnd, Errors, Scenario, Trace};
 use std::fmt::Write as _;
@@ -113,7 +114,8 @@ fn losses(list: &[usize]) -> Errors {
     for &frame in list {
         lost[frame - 1] = true;
     }
-    Errors::Trace(Trace { file: PathBuf::new(), column: None, at_end: AtEnd::Clean, lost })
+    let record = LossRecord::new(lost).unwrap();
+    Errors::Trace(Trace { file: PathBuf::new(), column: None, at_end: AtEnd::Clean, record })
 }
 
 /// What lasthop does.

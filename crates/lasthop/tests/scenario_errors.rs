@@ -64,9 +64,12 @@ fn broken_traces_name_the_line() {
     let dir = std::env::temp_dir().join(format!("lasthop-traces-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let file = |name: &str, text: &str| std::fs::write(dir.join(name), text).unwrap();
-    file("plain", "# recorded\n0\n1\n\n0\n");
+    file("plain", "# recorded\n0\nlost\nok\n\n");
     file("columns", "time, lost\n0.1,0\n0.2, 1\n");
-    file("broken", "0\n\n2\n");
+    file("broken", "0\n1\n2\n");
+    file("hole", "0\n\n1\n");
+    file("short", "time,lost\n0.1,0\n0.2\n");
+    file("quote", "time,lost\n0.1,\"0\n");
     file("empty", "# nothing\n");
     let load = |errors: &str| {
         let header = format!("[link.wired]\nerrors = {{ kind = \"trace\", {errors} }}");
@@ -78,13 +81,22 @@ fn broken_traces_name_the_line() {
         assert_eq!(load(errors).unwrap().len(), 8);
     }
     for (errors, parts) in [
-        ("file = \"broken\"", ["errors.file: found \"2\" in line 3 of \"broken\"", "1 for a lost"]),
+        ("file = \"broken\"", ["errors.file: found \"2\" in line 3 of \"broken\"", "1 or lost"]),
+        ("file = \"hole\"", ["errors.file: found \"\" in line 2 of \"hole\"", "0 or ok"]),
+        (
+            "file = \"short\", column = \"lost\"",
+            ["errors.file: found 1 column in line 3 of \"short\"", "at least 2 columns"],
+        ),
+        (
+            "file = \"quote\", column = \"lost\"",
+            ["errors.file: found a stray double quote in line 2", "quoted as a whole"],
+        ),
         ("file = \"empty\"", ["errors.file: found no frame in \"empty\"", "one line a frame"]),
         (
             "file = \"columns\", column = \"loss\"",
             ["errors.column: found \"loss\"", "the file's columns: time, lost"],
         ),
-        ("file = \"columns\"", ["found \"time, lost\" in line 1", "1 for a lost"]),
+        ("file = \"columns\"", ["found \"time, lost\" in line 1", "1 or lost"]),
     ] {
         let message = load(errors).unwrap_err().to_string();
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");

@@ -44,7 +44,7 @@ fn the_example_is_read_as_written() {
             window: 8,
             timeout: LinkTimeout::Auto,
             timer: Timer::PerFrame,
-            renack: Renack::OncePerGap,
+            renack: Renack::AfterRoundTrip,
             acks: Acks::Piggybacked,
             control: Bytes::new(2),
         })

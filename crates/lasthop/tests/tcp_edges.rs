@@ -36,7 +36,7 @@ fn extreme_settings_still_finish() {
                 r#"clock_granularity = "1 us", min_rto = "0 s", timestamps = true"#,
                 r#"min_rto = "0 s""#,
                 r#"initial_rto = "1 ns", min_rto = "0 s""#,
-                r#"max_rto = "1 s""#,
+                r#"max_rto = "1 ms", min_rto = "0 s", initial_rto = "1 ms""#,
                 r#"handshake = false, fin = false, timestamps = true"#,
                 r#"dupack_threshold = 1"#,
                 r#"segment = "1 B", header = "0 B", ack_size = "1 B""#,
@@ -60,4 +60,17 @@ fn extreme_settings_still_finish() {
 fn a_clock_without_ticks_is_refused() {
     let error = points(r#"variant = "reno", clock_granularity = "0 s""#).unwrap_err();
     assert!(error.contains("flow.f.transport.clock_granularity"), "{error}");
+}
+
+#[test]
+fn a_window_below_a_segment_is_refused() {
+    for key in ["receive_window", "initial_window"] {
+        for profile in ["rfc", "ns-2"] {
+            let transport = format!(r#"variant = "reno", profile = "{profile}", {key} = "999 B""#);
+            let error = points(&transport).unwrap_err();
+            assert!(error.contains(&format!("flow.f.transport.{key}: found \"999 B\"")), "{error}");
+            assert!(error.contains("at least one segment, \"1"), "{error}");
+        }
+        assert!(points(&format!(r#"variant = "reno", {key} = "1460 B""#)).is_ok());
+    }
 }

@@ -122,6 +122,11 @@ impl LossRecord {
         Self::new(outcomes.collect::<Result<_, _>>()?)
     }
 
+    /// The outcomes in order, true for a lost frame.
+    pub fn outcomes(&self) -> &[bool] {
+        &self.0
+    }
+
     /// Number of frames.
     pub fn frames(&self) -> usize {
         self.0.len()

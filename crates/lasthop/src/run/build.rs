@@ -3,8 +3,8 @@
 use super::RunError;
 use crate::app::{OnOffParameters, WebParameters};
 use crate::channel::{
-    Channel, GilbertElliott, GilbertElliottParameters, IndependentBits, LossRecord, Trace,
-    TraceEnd, TwoState, TwoStateParameters, Uniform,
+    Channel, GilbertElliott, GilbertElliottParameters, IndependentBits, Trace, TraceEnd, TwoState,
+    TwoStateParameters, Uniform,
 };
 use crate::link::{
     Acknowledgment, GoBackN, GoBackNParameters, LinkEndpoint, LinkError, LinkTiming, Renack,
@@ -91,13 +91,11 @@ fn channel(
             Channel::GilbertElliott(chain)
         }
         Errors::Trace(trace) => {
-            let record = LossRecord::new(trace.lost.clone())
-                .map_err(|error| RunError::Trace { link: link.to_owned(), error })?;
             let end = match trace.at_end {
                 scenario::AtEnd::Repeat => TraceEnd::Repeat,
                 scenario::AtEnd::Clean => TraceEnd::Clean,
             };
-            Channel::Trace(Trace::new(record, end))
+            Channel::Trace(Trace::new(trace.record.clone(), end))
         }
     })
 }

@@ -80,14 +80,6 @@ pub enum RunError {
         /// What is wrong.
         error: crate::channel::ChannelError,
     },
-    /// A recorded trace cannot be used.
-    #[error("link.{link}.errors.file: {error}")]
-    Trace {
-        /// Name of the link.
-        link: String,
-        /// What is wrong.
-        error: crate::channel::TraceError,
-    },
     /// A link protocol refuses its parameters.
     #[error("link.{link}.protocol: {error}")]
     Link {

@@ -83,7 +83,8 @@ impl Scenario {
         // The name of a recording does not say what is in it.
         for direction in self.links.iter().flat_map(|link| [&link.forward, &link.reverse]) {
             if let Some(trace) = direction.errors.trace() {
-                let entries: Vec<u8> = trace.lost.iter().map(|lost| u8::from(*lost)).collect();
+                let outcomes = trace.record.outcomes().iter();
+                let entries: Vec<u8> = outcomes.map(|lost| u8::from(*lost)).collect();
                 hash.bytes(&entries);
             }
         }

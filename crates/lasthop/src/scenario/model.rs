@@ -5,6 +5,7 @@
 
 use super::keys::{Limits, choice, table, table_field, union};
 use super::quantity::{DelayedAck, LinkTimeout, Mean, QueueLimit, Sweep, Window};
+use crate::channel::LossRecord;
 use crate::rng::DurationLaw;
 use crate::units::{Bytes, Duration, Probability, Rate};
 use std::path::PathBuf;
@@ -161,7 +162,7 @@ table! {
         /// Which frames have a retransmission timer.
         timer: Timer = "per-frame";
         /// When the receiver asks again for a frame that is still missing.
-        renack: Renack = "once-per-gap";
+        renack: Renack = "after-round-trip";
         /// How acknowledgments travel.
         acks: Acks = "piggybacked";
         /// Size of a stand-alone acknowledgment or negative acknowledgment.
@@ -184,7 +185,7 @@ choice! {
     pub enum Renack {
         /// Never: once for each missing frame; then the sender's timer must help.
         OncePerGap = "once-per-gap",
-        /// With each frame that arrives out of order.
+        /// With each data frame that arrives.
         EveryArrival = "every-arrival",
         /// When the frame asked for has not come after a round trip.
         AfterRoundTrip = "after-round-trip",
@@ -293,15 +294,16 @@ pub struct Trace {
     pub column: Option<String>,
     /// What comes after the last frame of the recording.
     pub at_end: AtEnd,
-    /// One entry a frame, in order, at least one: was it lost?
-    pub lost: Vec<bool>,
+    /// What the file says.
+    pub record: LossRecord,
 }
 
 table! {
     /// Keys of a recorded trace.
     pub(super) struct TraceKeys {
-        /// A text file with one line a frame, 1 for lost and 0 for received, relative to the
-        /// scenario file. Empty lines and lines that begin with # are skipped.
+        /// A text file with one line a frame, 1 or lost for a lost one and 0 or ok for one that
+        /// arrived, relative to the scenario file. Lines that begin with # are comments; blank
+        /// lines are allowed only at the end.
         file: String;
         /// The column to read: the file is comma-separated and its first line names the columns.
         column: Option<String>;

@@ -2,6 +2,7 @@
 
 use super::error::{ScenarioError, suggestion};
 use super::model::{App, Flow, PACKET, Scenario, Tcp, Transport, Variant};
+use super::quantity::Window;
 use super::transport::TcpPackets;
 use crate::units::Bytes;
 
@@ -235,15 +236,13 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
             _ => error(key, quoted(value), format!("a duration up to max_rto, {}", quoted(max))),
         };
     }
-    for (key, set, segments) in [
-        ("receive_window", tcp.receive_window, config.receive_window),
-        ("initial_window", tcp.initial_window, config.initial_window),
-    ] {
-        if let Some(window) = set
-            && segments < 1.0
+    let windows = [("receive_window", tcp.receive_window), ("initial_window", tcp.initial_window)];
+    for (key, window) in windows {
+        if let Some(Window::Bytes(bytes)) = window
+            && bytes < config.segment
         {
             let allowed = format!("at least one segment, {}", quoted(config.segment));
-            return error(key, quoted(window), allowed);
+            return error(key, quoted(bytes), allowed);
         }
     }
     let data = TcpPackets::new(&config).data;

@@ -6,11 +6,15 @@ use super::model::{
     Protocol, Reverse, Scenario, ScenarioKeys, Trace, TraceKeys,
 };
 use super::quantity::Sweep;
+use crate::channel::{CsvColumn, LossRecord, TraceError};
 use crate::units::{Bytes, Probability};
 use serde_json::{Map, Value};
 
 /// Frame header of the ARQ protocols: sequence number and acknowledgment, a byte each.
 const ARQ_HEADER: Bytes = Bytes::new(2);
+
+/// What a line of a loss trace may say.
+const OUTCOMES: &str = "1 or lost for a lost frame, 0 or ok for one that arrived";
 
 /// Reads a table of named tables.
 fn read_map<T: Table>(node: &Node<'_>) -> Read<Vec<T>> {
@@ -221,24 +225,37 @@ impl Table for Trace {
                 format!("a text file, relative to {}", node.base_dir.display()),
             )
         })?;
-        let lost = parse_trace(&text, keys.column.as_deref()).map_err(|error| {
+        let record = match &keys.column {
+            None => LossRecord::parse_text(&text),
+            Some(name) => LossRecord::parse_csv(&text, &CsvColumn::Named(name.clone())),
+        };
+        let record = record.map_err(|error| {
+            let in_line =
+                |found: String, line| format!("{found} in line {line} of {:?}", keys.file);
             let (key, found, allowed) = match error {
-                TraceError::Column(names) => {
-                    let found = format!("{:?}", keys.column.as_deref().unwrap_or_default());
-                    ("column", found, format!("one of the file's columns: {names}"))
+                TraceError::NoSuchColumn { wanted, found } => {
+                    let names: String = found.join(", ").chars().take(200).collect();
+                    ("column", format!("{wanted:?}"), format!("one of the file's columns: {names}"))
                 }
-                TraceError::Line(line, text) => {
-                    let found = format!("{text:?} in line {line} of {:?}", keys.file);
-                    ("file", found, "1 for a lost frame, 0 for a received one".to_owned())
+                TraceError::Outcome { line, found } => {
+                    ("file", in_line(found, line), OUTCOMES.to_owned())
                 }
-                TraceError::Empty => {
+                TraceError::TooFewColumns { line, found, needed } => {
+                    let found = format!("{found} column{}", if found == 1 { "" } else { "s" });
+                    ("file", in_line(found, line), format!("at least {needed} columns"))
+                }
+                TraceError::Quote { line } => {
+                    let found = in_line("a stray double quote".to_owned(), line);
+                    ("file", found, "cells that are quoted as a whole".to_owned())
+                }
+                TraceError::Empty | TraceError::ColumnZero => {
                     let found = format!("no frame in {:?}", keys.file);
-                    ("file", found, "one line a frame: 1 for lost, 0 for received".to_owned())
+                    ("file", found, format!("one line a frame: {OUTCOMES}"))
                 }
             };
             node.key_error(key, found, allowed)
         })?;
-        Ok(Trace { file: keys.file.into(), column: keys.column, at_end: keys.at_end, lost })
+        Ok(Trace { file: keys.file.into(), column: keys.column, at_end: keys.at_end, record })
     }
 
     fn write(&self) -> Map<String, Value> {
@@ -249,52 +266,6 @@ impl Table for Trace {
         };
         keys.write()
     }
-}
-
-enum TraceError {
-    /// No such column; the file's columns.
-    Column(String),
-    /// Line number from 1 and what stands there.
-    Line(usize, String),
-    Empty,
-}
-
-/// One `0` or `1` a line; with a column name, comma-separated below a line of names.
-fn parse_trace(text: &str, column: Option<&str>) -> Result<Vec<bool>, TraceError> {
-    let mut lines = (1..)
-        .zip(text.lines())
-        .map(|(number, line)| (number, line.trim()))
-        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    let index =
-        match column {
-            None => None,
-            Some(column) => {
-                let names: Vec<_> = lines
-                    .next()
-                    .map(|(_, line)| line.split(',').map(str::trim).collect())
-                    .unwrap_or_default();
-                let index = names.iter().position(|name| *name == column);
-                Some(index.ok_or_else(|| {
-                    TraceError::Column(names.join(", ").chars().take(200).collect())
-                })?)
-            }
-        };
-    let mut lost = Vec::new();
-    for (number, line) in lines {
-        let entry = match index {
-            None => Some(line),
-            Some(index) => line.split(',').nth(index).map(str::trim),
-        };
-        match entry {
-            Some("0") => lost.push(false),
-            Some("1") => lost.push(true),
-            _ => {
-                let shown = entry.unwrap_or(line).chars().take(40).collect();
-                return Err(TraceError::Line(number, shown));
-            }
-        }
-    }
-    if lost.is_empty() { Err(TraceError::Empty) } else { Ok(lost) }
 }
 
 impl Errors {

@@ -260,9 +260,11 @@ mod tests {
         let mut end = Connection::new(&config, Role::Acceptor, Duration::ZERO);
         let mut ack = TcpHeader::default();
         let mut seq = 1;
+        // A clock that is past half of its range when the connection starts.
+        let base = 3_000_000_000;
         for round in 0..3 {
             for place in 0..2 {
-                let stamp = 100 + 10 * round + place;
+                let stamp = base + 10 * round + place;
                 let data = TcpHeader {
                     seq,
                     payload: 1460,
@@ -275,7 +277,7 @@ mod tests {
                 let sent = end.poll_transmit(Instant::from_nanos(1_000_000), &mut ack);
                 assert_eq!(sent.is_some(), place == 1, "every second segment");
             }
-            assert_eq!((ack.ack, ack.timestamps.1), (seq, 100 + 10 * round));
+            assert_eq!((ack.ack, ack.timestamps.1), (seq, base + 10 * round));
         }
     }
 

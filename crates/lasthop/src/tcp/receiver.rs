@@ -90,7 +90,8 @@ impl Receiver {
     /// RFC 7323, section 4.3: the echo is that of the earliest unacknowledged segment, so that a
     /// delayed ACK's wait is part of the round trip.
     pub fn on_timestamp(&mut self, seq: u64, value: u32) {
-        let is_newer = value.wrapping_sub(self.ts_recent) as i32 >= 0;
+        // 0 is none yet: a clock may start in the upper half of its range.
+        let is_newer = self.ts_recent == 0 || value.wrapping_sub(self.ts_recent) as i32 >= 0;
         if seq <= self.last_ack_sent && is_newer {
             self.ts_recent = value;
         }
