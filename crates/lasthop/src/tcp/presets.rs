@@ -133,8 +133,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         segment,
         header: set.header.unwrap_or(base.header),
         ack_size: set.ack_size.unwrap_or(base.ack_size),
-        // Below one segment nothing would ever fit.
-        receive_window: set.receive_window.unwrap_or(base.receive_window).max(1.0),
+        receive_window: set.receive_window.unwrap_or(base.receive_window),
         delayed_ack: set.delayed_ack.unwrap_or(base.delayed_ack),
         sack: variant == Variant::Sack,
         timestamps: set.timestamps.unwrap_or(base.timestamps),
@@ -142,7 +141,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         handshake: set.handshake.unwrap_or(base.handshake),
         fin: set.fin.unwrap_or(base.fin),
         pad_segments: set.pad_segments.unwrap_or(base.pad_segments),
-        initial_window: set.initial_window.unwrap_or(initial_window).max(1.0),
+        initial_window: set.initial_window.unwrap_or(initial_window),
         dupack_threshold: set.dupack_threshold.unwrap_or(base.dupack_threshold),
         initial_rto: set.initial_rto.unwrap_or(base.initial_rto),
         min_rto: set.min_rto.unwrap_or(base.min_rto),
