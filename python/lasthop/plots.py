@@ -85,20 +85,41 @@ def draw_trace(trace: Trace) -> Figure:
         ("Congestion window (segments)", _draw_windows),
         ("Sequence number (kB)", _draw_sequences),
         ("Queue (packets)", _draw_queues),
-        ("Frames lost", _draw_losses),
+        ("Link events", _draw_link_events),
     ]
-    figure = Figure(figsize=(8.0, 9.0), layout="constrained")
+    frame = _of_data_senders(trace.frame)
+    figure = Figure(figsize=(8.0, 10.0), layout="constrained")
     rows = figure.subplots(len(panels), 1, sharex=True)
     for axes, (label, draw) in zip(rows, panels, strict=True):
-        draw(axes, trace.frame)
+        draw(axes, frame)
         axes.set_ylabel(label, fontsize=8)
         axes.grid(alpha=0.3, linewidth=0.5)
         axes.spines[["top", "right"]].set_visible(False)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False, fontsize=7, loc="upper right")
-    rows[0].set_title(trace.name, fontsize=10)
+        handles, names = axes.get_legend_handles_labels()
+        if handles:
+            # Above the panel, where it hides nothing; one entry a name.
+            named = dict(zip(names, handles, strict=True))
+            axes.legend(
+                named.values(),
+                named.keys(),
+                frameon=False,
+                fontsize=7,
+                ncols=4,
+                markerscale=2,
+                loc="lower left",
+                bbox_to_anchor=(0, 1),
+                borderaxespad=0.2,
+            )
+    figure.suptitle(trace.name, fontsize=10)
     rows[-1].set_xlabel("Time (s)")
     return figure
+
+
+def _of_data_senders(frame: pl.DataFrame) -> pl.DataFrame:
+    """Without the TCP ends that send no data: their windows and their ACKs' numbers say nothing."""
+    senders = frame.filter((pl.col("event") == "segment_sent") & (pl.col("value") > 0))["entity"]
+    is_link = pl.col("entity").str.starts_with("link.")
+    return frame.filter(is_link | pl.col("entity").is_in(senders.unique().implode()))
 
 
 def _entities(frame: pl.DataFrame, event: str) -> Iterable[tuple[str, pl.DataFrame, str]]:
@@ -142,19 +163,35 @@ def _draw_queues(axes: Axes, frame: pl.DataFrame) -> None:
         )
 
 
-def _draw_losses(axes: Axes, frame: pl.DataFrame) -> None:
-    for event, marker in (("frame_lost", "x"), ("drop", "v")):
-        for entity, events, colour in _entities(frame, event):
-            axes.plot(
-                events["time_s"],
-                [entity] * events.height,
-                linestyle="none",
-                marker=marker,
-                markersize=4,
-                color=colour,
-                label=f"{entity} {event.replace('_', ' ')}",
-                rasterized=True,
-            )
+def _draw_link_events(axes: Axes, frame: pl.DataFrame) -> None:
+    shown = {
+        "frame_lost": ("frame lost", "x", RED),
+        "drop": ("dropped by the queue", "v", PURPLE),
+        "nack_sent": ("NACK sent", "1", ORANGE),
+        "retransmitted": ("frame sent again", ".", BLUE),
+        "timed_out": ("link timeout", "|", GREEN),
+        "abandoned": ("frame given up", "s", SKY),
+    }
+    own = frame.filter(pl.col("event").is_in(list(shown)))
+    rows = {entity: row for row, entity in enumerate(sorted(own["entity"].unique()))}
+    for index, (event, (label, marker, colour)) in enumerate(shown.items()):
+        events = own.filter(pl.col("event") == event)
+        if events.is_empty():
+            continue
+        # A little apart, so that a loss and what repairs it can both be seen.
+        offset = 0.12 * (index - 2)
+        axes.plot(
+            events["time_s"],
+            [rows[entity] + offset for entity in events["entity"]],
+            linestyle="none",
+            marker=marker,
+            markersize=4,
+            color=colour,
+            label=label,
+            rasterized=True,
+        )
+    axes.set_yticks(list(rows.values()), list(rows), fontsize=7)
+    axes.set_ylim(-0.6, max(len(rows), 1) - 0.4)
 
 
 def save(figure: Figure, path: Path, *formats: str) -> list[Path]:
