@@ -11,7 +11,7 @@ import numpy as np
 
 from lasthop import _lasthop
 from lasthop.results import Point, Results
-from lasthop.scenario import Scenario, load
+from lasthop.scenario import Scenario, as_scenario, load
 
 __all__ = ["Progress", "run", "run_points", "sweep"]
 
@@ -46,10 +46,7 @@ def run(
         lasthop.RunError: If a replication cannot be finished.
         ValueError: If a number is out of range.
     """
-    if isinstance(scenario, (str, Path)):
-        scenario = load(scenario)
-    elif not isinstance(scenario, Scenario):
-        scenario = Scenario(scenario)
+    scenario = as_scenario(scenario)
     points = scenario.points()
     return run_points(
         points,

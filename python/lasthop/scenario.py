@@ -9,7 +9,7 @@ from typing import Any
 
 from lasthop import _lasthop
 
-__all__ = ["Scenario", "assign", "load", "schema"]
+__all__ = ["Scenario", "as_scenario", "assign", "load", "schema"]
 
 
 class Scenario:
@@ -172,6 +172,18 @@ def load(path: str | Path) -> Scenario:
         OSError: If the file cannot be read.
     """
     return Scenario.from_file(path)
+
+
+def as_scenario(given: Scenario | Mapping[str, Any] | str | Path) -> Scenario:
+    """A scenario from whatever a caller may give: the object, its tables, or a file's path.
+
+    Raises:
+        lasthop.ScenarioError: If the scenario is refused.
+        OSError: If the file cannot be read.
+    """
+    if isinstance(given, Scenario):
+        return given
+    return load(given) if isinstance(given, (str, Path)) else Scenario(given)
 
 
 def schema() -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from lasthop import _lasthop
-from lasthop.scenario import Scenario, load
+from lasthop.scenario import Scenario, as_scenario
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,10 +79,7 @@ def trace(
         lasthop.RunError: If the replication cannot be finished.
         ValueError: If a number is out of range.
     """
-    if isinstance(scenario, (str, Path)):
-        scenario = load(scenario)
-    elif not isinstance(scenario, Scenario):
-        scenario = Scenario(scenario)
+    scenario = as_scenario(scenario)
     points = scenario.points()
     if not 0 <= point < len(points):
         raise ValueError(f"point: found {point}; allowed: from 0 to {len(points) - 1}")
