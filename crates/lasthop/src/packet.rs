@@ -4,11 +4,31 @@
 pub trait Payload {
     /// Length of the packet in bytes, as the link layer sees it.
     fn wire_bytes(&self) -> u32;
+
+    /// Exclusive or with another packet, the shorter one padded with zeros: what parity is made
+    /// of. Twice the same packet cancels out, but for the padding: see [`Self::truncate`].
+    fn xor(&mut self, other: &Self);
+
+    /// Cuts the padding off: the packet is `bytes` long, at most what it is now.
+    fn truncate(&mut self, bytes: u32);
 }
 
 impl Payload for Vec<u8> {
     fn wire_bytes(&self) -> u32 {
         self.len() as u32
+    }
+
+    fn xor(&mut self, other: &Self) {
+        if self.len() < other.len() {
+            self.resize(other.len(), 0);
+        }
+        for (byte, other) in self.iter_mut().zip(other) {
+            *byte ^= other;
+        }
+    }
+
+    fn truncate(&mut self, bytes: u32) {
+        Vec::truncate(self, bytes as usize);
     }
 }
 
@@ -35,6 +55,22 @@ pub struct TcpHeader {
     pub sack: [(u32, u32); MAX_SACK_BLOCKS],
     /// Timestamp value and echo reply in clock ticks (RFC 7323), zero when the option is off.
     pub timestamps: (u32, u32),
+}
+
+impl TcpHeader {
+    fn xor(&mut self, other: &Self) {
+        self.seq ^= other.seq;
+        self.ack ^= other.ack;
+        self.payload ^= other.payload;
+        self.window ^= other.window;
+        self.flags ^= other.flags;
+        self.sack_blocks ^= other.sack_blocks;
+        for (block, other) in self.sack.iter_mut().zip(&other.sack) {
+            *block = (block.0 ^ other.0, block.1 ^ other.1);
+        }
+        self.timestamps.0 ^= other.timestamps.0;
+        self.timestamps.1 ^= other.timestamps.1;
+    }
 }
 
 /// TCP flag bits (RFC 9293, section 3.1).
@@ -66,5 +102,54 @@ impl Payload for Packet {
     #[inline]
     fn wire_bytes(&self) -> u32 {
         self.bytes
+    }
+
+    /// The descriptor stands for the bytes: its fields are combined, and its length is that of the
+    /// longer packet.
+    fn xor(&mut self, other: &Self) {
+        self.path ^= other.path;
+        self.incarnation ^= other.incarnation;
+        self.bytes = self.bytes.max(other.bytes);
+        self.tcp.xor(&other.tcp);
+    }
+
+    fn truncate(&mut self, bytes: u32) {
+        self.bytes = self.bytes.min(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parity_gives_a_missing_packet_back() {
+        let tcp = TcpHeader {
+            seq: 7,
+            ack: 1,
+            payload: 50,
+            window: 9,
+            flags: flags::ACK,
+            sack_blocks: 1,
+            sack: [(3, 4), (0, 0), (0, 0)],
+            timestamps: (5, 6),
+        };
+        let short = Packet { path: 1, incarnation: 2, bytes: 40, tcp: TcpHeader::default() };
+        let long = Packet { path: 3, incarnation: 1, bytes: 90, tcp };
+        let mut parity = short;
+        parity.xor(&long);
+        for (missing, other) in [(short, long), (long, short)] {
+            let mut found = parity;
+            found.xor(&other);
+            found.truncate(missing.bytes);
+            assert_eq!(found, missing);
+        }
+        let (short, long) = (vec![1u8, 2], vec![3u8, 4, 5]);
+        let mut parity = short.clone();
+        parity.xor(&long);
+        assert_eq!(parity, [2, 6, 5]);
+        parity.xor(&long);
+        Payload::truncate(&mut parity, 2);
+        assert_eq!(parity, short);
     }
 }

@@ -50,6 +50,8 @@ fn ladder(protocol: Protocol, offers: [&[u64]; 2], fates: [Fate; 2]) -> (Link<To
             FrameKind::Data { sequence } => format!("data {sequence} "),
             FrameKind::Nack { sequence } => format!("nack {sequence} "),
             FrameKind::Ack => String::new(),
+            FrameKind::Keepalive { next } => format!("keepalive {next} "),
+            FrameKind::Parity { first, count, .. } => format!("parity {first}+{count} "),
         };
         let ack = ack.map_or(String::new(), |ack| format!("ack {ack}"));
         format!("{} {} {what}{ack}", start.as_nanos() / MS, ["A", "B"][side])

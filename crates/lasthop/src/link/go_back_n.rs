@@ -279,12 +279,10 @@ impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
         }
         match (frame.kind, frame.payload) {
             (FrameKind::Data { sequence }, Some(packet)) => self.on_data(sequence, packet),
-            (FrameKind::Nack { sequence }, _) => {
-                if sequence == self.base && self.base < self.next {
-                    self.go_back();
-                }
+            (FrameKind::Nack { sequence }, _) if sequence == self.base && self.base < self.next => {
+                self.go_back();
             }
-            (FrameKind::Data { .. } | FrameKind::Ack, _) => {}
+            _ => {}
         }
     }
 

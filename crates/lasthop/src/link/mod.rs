@@ -12,7 +12,8 @@
 //!   driver drains [`Endpoint::poll_deliver`] and [`Endpoint::poll_event`] and polls an idle
 //!   transmitter again;
 //! - at [`Endpoint::next_timeout`] it calls [`Endpoint::handle_timeout`]; an early or repeated call
-//!   changes nothing;
+//!   changes nothing; then it drains [`Endpoint::poll_deliver`] again: what waited for a frame that
+//!   is now given up may go up;
 //! - events also come from [`Endpoint::poll_transmit`] and [`Endpoint::handle_timeout`]; they wait,
 //!   in memory, until they are drained.
 
@@ -60,6 +61,20 @@ pub enum FrameKind {
         /// Sequence number of the missing frame.
         sequence: u64,
     },
+    /// Nothing new: all numbers before `next` have been sent.
+    Keepalive {
+        /// Number of the next new frame.
+        next: u64,
+    },
+    /// Exclusive or of the packets of `count` data frames from `first` on.
+    Parity {
+        /// Sequence number of the first frame of the block.
+        first: u64,
+        /// Frames in the block.
+        count: u16,
+        /// Exclusive or of the packets' lengths in bytes.
+        lengths: u32,
+    },
 }
 
 /// What cross-layer agents and probes listen to.
@@ -80,8 +95,13 @@ pub enum LinkEvent {
         /// Sequence number of the missing frame.
         sequence: u64,
     },
-    /// The sender gave a frame up.
+    /// A frame was given up, by its sender or by its receiver.
     Abandoned {
+        /// Sequence number of the frame.
+        sequence: u64,
+    },
+    /// A lost frame was computed from parity.
+    Recovered {
         /// Sequence number of the frame.
         sequence: u64,
     },
@@ -104,8 +124,16 @@ pub struct LinkCounters {
     pub duplicates: u64,
     /// Data frames dropped on arrival because they were out of sequence or beyond the window.
     pub discarded: u64,
-    /// Frames given up.
+    /// Frames given up by their sender.
     pub abandoned: u64,
+    /// Missing frames that the receiver no longer waits for.
+    pub skipped: u64,
+    /// Keep-alives sent.
+    pub keepalives: u64,
+    /// Parity frames sent.
+    pub parities: u64,
+    /// Frames computed from parity.
+    pub recovered: u64,
 }
 
 /// How acknowledgments travel.

@@ -430,7 +430,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
                 self.on_data(sequence, packet);
             }
             (FrameKind::Nack { sequence }, _) => self.on_nack(now, sequence),
-            (FrameKind::Data { .. } | FrameKind::Ack, _) => {}
+            _ => {}
         }
         if self.seen > self.expected {
             self.renack(now, is_data);

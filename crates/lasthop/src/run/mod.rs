@@ -4,6 +4,7 @@
 //! from its own streams, and has its own row.
 
 mod build;
+mod links;
 mod trace;
 
 pub use trace::{Trace, TraceEvent, trace};

@@ -18,7 +18,7 @@ pub struct TraceEvent {
     pub entity: String,
     /// What: `segment_sent`, `segment_received`, `ack_received`, `cwnd`, `ssthresh`, `timeout`,
     /// `queue`, `drop`, `frame_sent`, `frame_lost`, `retransmitted`, `timed_out`, `nack_sent`,
-    /// `abandoned`.
+    /// `abandoned`, `recovered`.
     pub event: &'static str,
     /// First byte of a segment, acknowledgment number, or frame number; NaN if there is none.
     pub sequence: f64,
@@ -109,6 +109,7 @@ pub fn trace(
                     LinkEvent::TimedOut { sequence } => ("timed_out", sequence),
                     LinkEvent::NackSent { sequence } => ("nack_sent", sequence),
                     LinkEvent::Abandoned { sequence } => ("abandoned", sequence),
+                    LinkEvent::Recovered { sequence } => ("recovered", sequence),
                 };
                 push(direction(index), event, sequence as f64, f64::NAN);
             }

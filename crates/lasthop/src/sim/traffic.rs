@@ -232,12 +232,16 @@ impl<P: Probe> World<P> {
                 report(&entity, "nacks", link.nacks as f64);
                 report(&entity, "timeouts", link.timeouts as f64);
                 report(&entity, "abandoned", link.abandoned as f64);
+                report(&entity, "keepalives", link.keepalives as f64);
+                report(&entity, "parities", link.parities as f64);
             }
             // What came over this direction is known to the endpoint that transmits the other way.
             if let Kind::Arq(receiver) = &self.directions[index ^ 1].kind {
                 let link = receiver.link_counters();
                 report(&entity, "duplicates", link.duplicates as f64);
                 report(&entity, "discarded", link.discarded as f64);
+                report(&entity, "recovered", link.recovered as f64);
+                report(&entity, "skipped", link.skipped as f64);
             }
         }
     }

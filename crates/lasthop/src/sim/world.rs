@@ -334,19 +334,35 @@ impl<P: Probe> World<P> {
         }
     }
 
+    /// The timer of an ARQ direction's endpoint is due: what it lets go up has come over the other
+    /// direction.
+    #[cold]
+    fn on_link_timer(&mut self, direction: u32) {
+        let now = self.now;
+        if let Kind::Arq(arq) = &mut self.directions[direction as usize].kind {
+            arq.endpoint.handle_timeout(now);
+        }
+        while let Kind::Arq(arq) = &mut self.directions[direction as usize].kind
+            && let Some(packet) = arq.endpoint.poll_deliver()
+        {
+            self.forward(direction ^ 1, &packet);
+        }
+    }
+
     /// An ARQ direction may have something to send, or its timer is due.
     fn on_transmit(&mut self, direction: u32) {
         let now = self.now;
+        if let Kind::Arq(arq) = &self.directions[direction as usize].kind
+            && arq.endpoint.next_timeout() <= now
+        {
+            self.on_link_timer(direction);
+        }
         let Direction { kind: Kind::Arq(arq), delay, machine, .. } =
             &mut self.directions[direction as usize]
         else {
             return;
         };
-        let mut timeout = arq.endpoint.next_timeout();
-        if timeout <= now {
-            arq.endpoint.handle_timeout(now);
-            timeout = arq.endpoint.next_timeout();
-        }
+        let timeout = arq.endpoint.next_timeout();
         let free_at = arq.free_at();
         if free_at > now {
             // When the frame on the air has left is soon enough to ask what comes next.

@@ -23,6 +23,15 @@ impl Payload for Token {
     fn wire_bytes(&self) -> u32 {
         self.bytes
     }
+
+    fn xor(&mut self, other: &Self) {
+        self.number ^= other.number;
+        self.bytes = self.bytes.max(other.bytes);
+    }
+
+    fn truncate(&mut self, bytes: u32) {
+        self.bytes = self.bytes.min(bytes);
+    }
 }
 
 /// `count` packets of `bytes` bytes, all offered at time 0.
@@ -192,6 +201,9 @@ impl<P: Payload + Clone + Debug> Link<P> {
         let (now, end) = (self.now, &mut self.ends[side]);
         if end.next_timeout() <= now {
             end.handle_timeout(now);
+            while let Some(packet) = end.poll_deliver() {
+                self.delivered[side].push(packet);
+            }
         }
         if self.strict {
             assert!(end.next_timeout() > now, "a deadline stays in the past");

@@ -1,0 +1,74 @@
+//! From a scenario's link protocol to its endpoints.
+
+use crate::link::{
+    Acknowledgment, GoBackN, GoBackNParameters, LinkEndpoint, LinkError, LinkTiming, Renack,
+    SelectiveRepeat, SelectiveRepeatParameters, TimerMode,
+};
+use crate::packet::Packet;
+use crate::scenario::{self, Direction, Link, Protocol};
+use crate::units::Bytes;
+
+/// The endpoint that transmits on `own` and receives on `other`.
+pub(super) fn endpoint(
+    link: &Link,
+    own: &Direction,
+    other: &Direction,
+    packet: Bytes,
+) -> Result<LinkEndpoint<Packet>, LinkError> {
+    let timing = |control: Bytes| LinkTiming {
+        rate: own.rate,
+        delay: own.delay,
+        back_rate: other.rate,
+        back_delay: other.delay,
+        data_frame: Bytes::new(packet.get() + link.header.get()),
+        control_frame: control,
+    };
+    match &link.protocol {
+        Protocol::Raw => Ok(LinkEndpoint::Raw(Default::default())),
+        Protocol::SelectiveRepeat(set) => {
+            let timing = timing(set.control);
+            let auto = SelectiveRepeatParameters::for_link(&timing);
+            let parameters = SelectiveRepeatParameters {
+                window: set.window,
+                timeout: match set.timeout {
+                    scenario::LinkTimeout::Auto => auto.timeout,
+                    scenario::LinkTimeout::After(timeout) => timeout,
+                },
+                renack: match set.renack {
+                    scenario::Renack::OncePerGap => Renack::OncePerGap,
+                    scenario::Renack::EveryArrival => Renack::EveryArrival,
+                    scenario::Renack::AfterRoundTrip => {
+                        Renack::AfterRoundTrip(timing.repair_time())
+                    }
+                },
+                timer: match set.timer {
+                    scenario::Timer::PerFrame => TimerMode::PerFrame,
+                    scenario::Timer::BaseOnly => TimerMode::BaseOnly,
+                },
+                acknowledgment: match set.acks {
+                    scenario::Acks::Piggybacked => Acknowledgment::Piggyback,
+                    scenario::Acks::StandAlone => Acknowledgment::StandAlone,
+                },
+                header: link.header,
+                control: set.control,
+                ..auto
+            };
+            SelectiveRepeat::new(parameters).map(LinkEndpoint::SelectiveRepeat)
+        }
+        Protocol::GoBackN(set) => {
+            let auto = GoBackNParameters::for_link(&timing(set.control));
+            let parameters = GoBackNParameters {
+                window: set.window,
+                timeout: match set.timeout {
+                    scenario::LinkTimeout::Auto => auto.timeout,
+                    scenario::LinkTimeout::After(timeout) => timeout,
+                },
+                reject: set.reject,
+                header: link.header,
+                control: set.control,
+                ..auto
+            };
+            GoBackN::new(parameters).map(LinkEndpoint::GoBackN)
+        }
+    }
+}
