@@ -52,26 +52,24 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
     """Draws a quantity over frame loss rate, one curve a column, with 95 % intervals.
 
     Where the artefact shows the spread, thin bars with caps are plus and minus one standard
-    deviation, thick ones the 95 % interval of the mean, and curves stand a little apart so that
-    bars can be told apart.
+    deviation, thick ones the 95 % interval of the mean; markers are hollow, so that curves that
+    coincide all show.
 
     Args:
         artefact: The figure.
         cells: The report's cells; those of other artefacts are left out.
     """
     spread = artefact.spread
-    figure = Figure(figsize=(5.2, 4.3 if spread else 3.9), layout="constrained")
+    figure = Figure(figsize=(5.2, 4.4 if spread else 3.9), layout="constrained")
     axes = figure.subplots()
     unit = artefact.quantity.unit
     own = [cell for cell in cells if cell.artefact == artefact.name and cell.unit == unit]
     columns = list(dict.fromkeys(cell.column for cell in own))
     spare = iter(OTHERS * len(columns))
-    step = 0.008 * max(artefact.losses, default=0.0) if spread else 0.0
-    for place, column in enumerate(columns):
+    for column in columns:
         colour, marker, line = STYLES.get(column) or next(spare)
         points = [cell for cell in own if cell.column == column and not math.isnan(cell.value)]
-        offset = step * (place - (len(columns) - 1) / 2)
-        across = [float(cell.row) + offset for cell in points]
+        across = [float(cell.row) for cell in points]
         up = [cell.value for cell in points]
         ci95 = [0.0 if math.isnan(cell.ci95) else cell.ci95 for cell in points]
         sd = [0.0 if math.isnan(cell.sd) else cell.sd for cell in points]
@@ -84,10 +82,11 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
             marker=marker,
             linestyle=line,
             markersize=5,
-            markerfacecolor="white",
+            markerfacecolor="none" if spread else "white",
             linewidth=1.1 if spread else 1.3,
             elinewidth=0.7 if spread else None,
             capsize=2.5,
+            clip_on=not spread,
         )
         if spread:
             axes.errorbar(across, up, yerr=ci95, fmt="none", ecolor=colour, elinewidth=2.6)
@@ -97,19 +96,15 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
     axes.set_ylim(bottom=0.0)
     axes.grid(alpha=0.3, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    title = f"{artefact.name.removesuffix(' (figure)')}. {artefact.caption}"
-    if not spread:
-        axes.set_title(title, fontsize=9)
-        if columns:
-            axes.legend(frameon=False, fontsize=8)
-        return figure
-    figure.suptitle(title, fontsize=9)
-    if columns:
+    axes.set_title(f"{artefact.name.removesuffix(' (figure)')}. {artefact.caption}", fontsize=9)
+    if columns and spread:
         # Outside, where it hides no curve.
         handles, names = axes.get_legend_handles_labels()
         figure.legend(
-            handles, names, frameon=False, fontsize=8, ncols=3, loc="outside upper center"
+            handles, names, frameon=False, fontsize=8, ncols=3, loc="outside lower center"
         )
+    elif columns:
+        axes.legend(frameon=False, fontsize=8)
     return figure
 
 
