@@ -454,6 +454,9 @@ union! {
         Web(Web) = "web",
         /// Packets at a constant rate in on periods, silence between them; needs udp.
         OnOff(OnOff) = "on-off",
+        /// Speech, or audio and video: packets at a constant rate while someone talks; its
+        /// receiver reports loss, delay and missed playback deadlines; needs udp.
+        Media(Media) = "media",
     }
 }
 
@@ -488,6 +491,22 @@ table! {
         packet: Bytes, PACKET;
         /// How the simulator works through the packets; the results are the same.
         replay: Replay = "lazy";
+    }
+}
+
+table! {
+    /// Parameters of a media stream.
+    pub struct Media {
+        /// Rate while someone talks, packet headers included.
+        rate: Rate, POSITIVE;
+        /// Size of each packet, headers included.
+        packet: Bytes, PACKET;
+        /// Duration of a talk spurt.
+        talk: DurationLaw = "exp 1 s", POSITIVE;
+        /// Duration of a silence; 0 s makes the rate constant.
+        silence: DurationLaw = "exp 1.35 s";
+        /// Time after sending at which the receiver plays a packet; later it is of no use.
+        deadline: Duration = "400 ms", POSITIVE;
     }
 }
 
