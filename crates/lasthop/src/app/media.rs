@@ -178,12 +178,9 @@ impl MediaStatistics {
             let counts = sent.at + self.grace <= now;
             counted += u64::from(counts);
             if has_come(sent) {
-                tally.deliver(
-                    sent.at,
-                    sent.arrival,
-                    counts && sent.arrival <= sent.at + self.deadline,
-                );
-            } else if counts && sent.arrival == Instant::NEVER && (index < overtaken || is_dead) {
+                let in_time = sent.arrival <= sent.at + self.deadline;
+                tally.deliver(sent.at, sent.arrival, counts && in_time);
+            } else if counts && (index < overtaken || is_dead) {
                 tally.lose();
             } else {
                 under_way += u64::from(counts);
