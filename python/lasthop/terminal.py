@@ -26,7 +26,14 @@ from lasthop.studies import Artefact, Report, ReportCell
 
 __all__ = ["console", "progress", "show_list", "show_report", "show_results"]
 
-HEADLINES = ("flow.*.goodput_bps", "flow.*.duration_s", "flow.*.residual_loss", "flow.*.timeouts")
+HEADLINES = (
+    "flow.*.goodput_bps",
+    "flow.*.duration_s",
+    "flow.*.residual_loss",
+    "flow.*.delay_mean_plus_2sd_s",
+    "flow.*.deadline_miss",
+    "flow.*.timeouts",
+)
 VERDICTS = {"reproduced": "green", "contradicted": "red", "undecided": "yellow"}
 
 
