@@ -10,7 +10,8 @@
 //! use all of it, and half of them, 128, is the horizon of the protocol. The price is that a
 //! packet of one byte has no byte form. Numbers are modulo 256. Those of data and keep-alives are
 //! taken for the nearest to what has been seen, so 128 losses in a row are taken for a repetition;
-//! those of NACKs are among the last 256 that this end has sent. Whatever else comes is an error,
+//! those of NACKs are among the last 256 that this end has sent: with more than 128 frames in
+//! flight a late NACK may be taken for a later number, and bring a duplicate. Whatever else comes is an error,
 //! never a panic: these bytes come from the air.
 //!
 //! Not modelled: error detection; a damaged frame must be gone before it comes here.

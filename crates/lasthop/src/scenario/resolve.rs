@@ -1,5 +1,6 @@
 //! From the keys of a document to the resolved model, where the two differ.
 
+use super::error::ScenarioError;
 use super::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name};
 use super::model::{
     Direction, Errors, Flow, FlowKeys, GilbertElliott, GilbertElliottKeys, Link, LinkKeys,
@@ -134,7 +135,8 @@ fn check_keepalive(node: &Node<'_>, rlp: &Rlp, directions: [&Direction; 2]) -> R
                 "\"auto\", \"off\", or more than the {airtime} that {} take on the air at {rate}",
                 rlp.control
             );
-            return Err(node.key_error("protocol.keepalive", format!("\"{interval}\""), allowed));
+            let key = format!("{}.keepalive", node.child_path("protocol"));
+            return Err(ScenarioError::new(key, format!("\"{interval}\""), allowed));
         }
     }
     Ok(())
