@@ -249,6 +249,71 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Frames of 80 us and a round trip of 40 ms: the sender is 500 frames ahead, so that missing
+    /// numbers and history fall behind the horizon.
+    #[test]
+    fn nothing_is_confused_beyond_the_horizon(
+        n in 0u32..4,
+        timeout in 1u64..60,
+        packets in 1u64..700,
+        losses in [0.0..1.0f64, 0.0..0.6f64],
+        patterns in [prop::collection::vec(0.0..1.0f64, 800), prop::collection::vec(0.0..1.0f64, 800)],
+    ) {
+        let mut links = Vec::new();
+        for release in [Release::InSequence, Release::Immediate] {
+            let parameters = RlpParameters {
+                release,
+                keepalive: Some(Duration::from_millis(1)),
+                keepalives: Some(2000),
+                ..karn_rlp(n, Duration::from_millis(timeout), Duration::from_nanos(80_000))
+            };
+            let fates = [0, 1].map(|side| -> Fate {
+                let (draws, loss) = (patterns[side].clone(), losses[side]);
+                Box::new(move |index| {
+                    let lost = draws.get(index as usize).is_some_and(|&draw| draw < loss);
+                    (lost, Duration::ZERO)
+                })
+            });
+            let offers = [tokens(packets, 1), VecDeque::new()];
+            let ends = Protocol::Rlp(parameters).ends();
+            let mut link = Link::new(ends, (RATE, DELAY), offers, fates);
+            link.log = Some(Vec::new());
+            link.run(Instant::NEVER);
+            let counters = link.ends[1].counters();
+            prop_assert_eq!(link.delivered[1].len() as u64 + counters.skipped, packets);
+            let numbers: BTreeSet<u64> =
+                link.delivered[1].iter().map(|token| token.number).collect();
+            prop_assert_eq!(numbers.len(), link.delivered[1].len(), "a duplicate");
+            if release == Release::InSequence {
+                prop_assert!(link.delivered[1].is_sorted_by_key(|token| token.number));
+            }
+            // A first copy that arrives goes up.
+            let mut first = BTreeSet::new();
+            for (index, kind) in sent(&link, 0) {
+                if let FrameKind::Data { sequence } = kind
+                    && first.insert(sequence)
+                    && patterns[0].get(index).is_none_or(|&draw| draw >= losses[0])
+                {
+                    prop_assert!(numbers.contains(&sequence));
+                }
+            }
+            // Each frame is given up once, by the receiver, and refused at most once.
+            let given_up = |side: usize| {
+                let events = link.events[side].iter();
+                events.filter(|event| matches!(event, LinkEvent::Abandoned { .. })).count() as u64
+            };
+            prop_assert_eq!(given_up(1), counters.skipped);
+            prop_assert_eq!(given_up(0), link.ends[0].counters().abandoned);
+            prop_assert!(given_up(0) <= packets);
+            links.push((numbers, link.log));
+        }
+        prop_assert_eq!(&links[0], &links[1]);
+    }
+}
+
 #[test]
 fn a_frame_can_be_held_as_long_as_the_bound_says() {
     // Data 0 is lost with both copies; nothing else goes the way of the NACKs. 1 is held for
