@@ -86,6 +86,8 @@ fn a_run_ten_times_as_long_allocates_no_more() {
     let raw = r#"{ kind = "raw" }"#;
     let sr = r#"{ kind = "selective-repeat", window = 8 }"#;
     let gbn = r#"{ kind = "go-back-n", window = 8 }"#;
+    let karn = r#"{ kind = "karn-rlp" }"#;
+    let oos = r#"{ kind = "oos-rlp", retransmissions = 1 }"#;
     let ns2 = r#"profile = "ns-2", segment = "250 B""#;
     let rfc = r#"profile = "rfc", segment = "536 B", timestamps = true"#;
     let lazy = Some("lazy");
@@ -95,6 +97,8 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         ("sack", raw, uniform, "sack", rfc, false, None, "50 packets"),
         ("selective repeat", sr, two_state, "sack", ns2, false, None, "50 packets"),
         ("go-back-n", gbn, uniform, "reno", ns2, false, None, "50 packets"),
+        ("karn rlp", karn, uniform, "reno", ns2, false, None, "50 packets"),
+        ("web over rlp", oos, two_state, "sack", rfc, true, None, "50 packets"),
         ("congestion", raw, uniform, "sack", ns2, false, lazy, "50 packets"),
         ("congestion, bytes", raw, uniform, "reno", ns2, false, lazy, "12500 B"),
         ("congestion, packets", raw, uniform, "sack", ns2, false, Some("per-packet"), "50 packets"),
