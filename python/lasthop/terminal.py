@@ -35,7 +35,14 @@ __all__ = [
     "show_sensitivity",
 ]
 
-HEADLINES = ("flow.*.goodput_bps", "flow.*.duration_s", "flow.*.residual_loss", "flow.*.timeouts")
+HEADLINES = (
+    "flow.*.goodput_bps",
+    "flow.*.duration_s",
+    "flow.*.residual_loss",
+    "flow.*.delay_mean_plus_2sd_s",
+    "flow.*.deadline_miss",
+    "flow.*.timeouts",
+)
 VERDICTS = {
     "reproduced": "green",
     "in part": "cyan",

@@ -8,8 +8,8 @@ use lasthop::channel::{
     TwoStateParameters, Uniform,
 };
 use lasthop::link::{
-    Endpoint, Frame, GoBackN, GoBackNParameters, LinkEndpoint, LinkTiming, SelectiveRepeat,
-    SelectiveRepeatParameters,
+    Endpoint, Frame, GoBackN, GoBackNParameters, LinkEndpoint, LinkTiming, Release, Rlp,
+    RlpParameters, SelectiveRepeat, SelectiveRepeatParameters,
 };
 use lasthop::packet::Packet;
 use lasthop::rng::Streams;
@@ -121,6 +121,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         let parameters = GoBackNParameters::for_link(&timing);
         let end = || GoBackN::new(parameters).map(LinkEndpoint::GoBackN);
         link_speed(&format!("go-back-N 8 {loss}"), [end()?, end()?], loss.parse()?);
+    }
+    for (name, release) in
+        [("Karn RLP", Release::InSequence), ("out-of-sequence RLP", Release::Immediate)]
+    {
+        for loss in ["0 %", "2.5 %", "9.8 %"] {
+            let parameters = RlpParameters::for_link(&timing, release);
+            let end = || Rlp::new(parameters).map(LinkEndpoint::Rlp);
+            link_speed(&format!("{name} {loss}"), [end()?, end()?], loss.parse()?);
+        }
     }
     Ok(())
 }

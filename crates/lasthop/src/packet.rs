@@ -1,5 +1,7 @@
 //! What travels: a small `Copy` descriptor of an IP packet, without payload bytes.
 
+use crate::units::Instant;
+
 /// What a frame can carry: a descriptor in the simulator, real bytes on a live link.
 pub trait Payload {
     /// Length of the packet in bytes, as the link layer sees it.
@@ -94,8 +96,39 @@ pub struct Packet {
     pub incarnation: u32,
     /// Length in bytes, headers included as far as the profile charges them.
     pub bytes: u32,
-    /// TCP header; default for UDP.
+    /// TCP header. A datagram has none: its place holds what [`Packet::datagram`] says.
     pub tcp: TcpHeader,
+}
+
+/// The two halves of a number, low half first.
+fn halves(number: u64) -> (u32, u32) {
+    (number as u32, (number >> 32) as u32)
+}
+
+fn whole((low, high): (u32, u32)) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+impl Packet {
+    /// A UDP datagram that carries its number and the time when it was sent, as RTP does
+    /// (RFC 3550, section 5.1); both stand where a segment has its TCP header, so that the
+    /// descriptor stays as small as it is.
+    pub fn datagram(path: u32, bytes: u32, number: u64, sent_at: Instant) -> Self {
+        let (seq, ack) = halves(number);
+        let timestamps = halves(sent_at.as_nanos());
+        let tcp = TcpHeader { seq, ack, timestamps, ..TcpHeader::default() };
+        Packet { path, bytes, tcp, ..Packet::default() }
+    }
+
+    /// Number of a datagram within its flow; the first is 0.
+    pub fn datagram_number(&self) -> u64 {
+        whole((self.tcp.seq, self.tcp.ack))
+    }
+
+    /// When a datagram was sent.
+    pub fn datagram_sent_at(&self) -> Instant {
+        Instant::from_nanos(whole(self.tcp.timestamps))
+    }
 }
 
 impl Payload for Packet {
@@ -121,6 +154,14 @@ impl Payload for Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn datagrams_carry_number_and_time() {
+        let (number, sent_at) = (0x1_2345_6789, Instant::from_nanos(0xab_cdef_0123));
+        let datagram = Packet::datagram(3, 50, number, sent_at);
+        assert_eq!((datagram.path, datagram.wire_bytes()), (3, 50));
+        assert_eq!((datagram.datagram_number(), datagram.datagram_sent_at()), (number, sent_at));
+    }
 
     #[test]
     fn parity_gives_a_missing_packet_back() {

@@ -41,8 +41,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Allocations of a run, the most bytes it held beyond those before it, and packets it sent.
-fn cost(text: &str) -> (u64, i64, f64) {
+/// Allocations of a run, the most bytes it held beyond those before it, and what it sent: the
+/// metric `sent`.
+fn cost(text: &str, sent: &str) -> (u64, i64, f64) {
     let scenario = Scenario::from_toml(text, Path::new("."))
         .and_then(|document| document.points())
         .unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -53,13 +54,28 @@ fn cost(text: &str) -> (u64, i64, f64) {
     MOST_HELD.store(held, Relaxed);
     let results = run::run(&[scenario], &options, &mut |_| true).unwrap();
     let (after, most) = (ALLOCATIONS.load(Relaxed), MOST_HELD.load(Relaxed));
-    let sent = results.metrics.iter().position(|name| name == "flow.transfer.segments_sent");
+    let sent = results.metrics.iter().position(|name| name == sent);
     (after - before, most - held, results.rows[0].values[sent.unwrap()])
 }
 
 /// Buffers double when they grow: a longer run may need a few more of them.
 const HANDFUL: u64 = 24;
 const HANDFUL_BYTES: i64 = 64 * 1024;
+
+/// What is wrong if a run ten times as long allocates more or holds more.
+fn grows(name: &str, text: impl Fn(u64) -> String, sent: &str) -> Option<String> {
+    cost(&text(1), sent); // The first run of all warms the process itself.
+    let (short, short_bytes, short_packets) = cost(&text(1), sent);
+    let (long, long_bytes, long_packets) = cost(&text(10), sent);
+    assert!(long_packets > 5.0 * short_packets, "{name}: {short_packets}, {long_packets}");
+    println!("{name}: {short} and {long} allocations, {short_bytes} and {long_bytes} bytes");
+    (long > short + HANDFUL || long_bytes > short_bytes + HANDFUL_BYTES).then(|| {
+        format!(
+            "{name}: {short} and {long} allocations, {short_bytes} and {long_bytes} bytes at \
+             most, {short_packets} and {long_packets} packets"
+        )
+    })
+}
 
 /// One test, so that nothing else allocates at the same time.
 #[test]
@@ -70,6 +86,8 @@ fn a_run_ten_times_as_long_allocates_no_more() {
     let raw = r#"{ kind = "raw" }"#;
     let sr = r#"{ kind = "selective-repeat", window = 8 }"#;
     let gbn = r#"{ kind = "go-back-n", window = 8 }"#;
+    let karn = r#"{ kind = "karn-rlp" }"#;
+    let oos = r#"{ kind = "oos-rlp", retransmissions = 1 }"#;
     let ns2 = r#"profile = "ns-2", segment = "250 B""#;
     let rfc = r#"profile = "rfc", segment = "536 B", timestamps = true"#;
     let lazy = Some("lazy");
@@ -79,6 +97,8 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         ("sack", raw, uniform, "sack", rfc, false, None, "50 packets"),
         ("selective repeat", sr, two_state, "sack", ns2, false, None, "50 packets"),
         ("go-back-n", gbn, uniform, "reno", ns2, false, None, "50 packets"),
+        ("karn rlp", karn, uniform, "reno", ns2, false, None, "50 packets"),
+        ("web over rlp", oos, two_state, "sack", rfc, true, None, "50 packets"),
         ("congestion", raw, uniform, "sack", ns2, false, lazy, "50 packets"),
         ("congestion, bytes", raw, uniform, "reno", ns2, false, lazy, "12500 B"),
         ("congestion, packets", raw, uniform, "sack", ns2, false, Some("per-packet"), "50 packets"),
@@ -130,17 +150,31 @@ fn a_run_ten_times_as_long_allocates_no_more() {
                 "#
             )
         };
-        cost(&text(1)); // The first run of all warms the process itself.
-        let (short, short_bytes, short_packets) = cost(&text(1));
-        let (long, long_bytes, long_packets) = cost(&text(10));
-        assert!(long_packets > 5.0 * short_packets, "{name}: {short_packets}, {long_packets}");
-        println!("{name}: {short} and {long} allocations, {short_bytes} and {long_bytes} bytes");
-        if long > short + HANDFUL || long_bytes > short_bytes + HANDFUL_BYTES {
-            failures.push(format!(
-                "{name}: {short} and {long} allocations, {short_bytes} and {long_bytes} bytes at \
-                 most, {short_packets} and {long_packets} segments"
-            ));
-        }
+        failures.extend(grows(name, text, "flow.transfer.segments_sent"));
+    }
+    for (name, protocol) in [("media", raw), ("media over sr", sr), ("media over gbn", gbn)] {
+        let text = |tenth: u64| {
+            format!(
+                r#"
+                name = "{name}"
+                [link.wireless]
+                between = ["ap", "client"]
+                rate = "500 kbps"
+                delay = "50 ms"
+                protocol = {protocol}
+                errors = {uniform}
+                [flow.speech]
+                from = "ap"
+                to = "client"
+                transport = {{ kind = "udp" }}
+                app = {{ kind = "media", rate = "100 kbps", packet = "50 B" }}
+                [run]
+                duration = "{} s"
+                "#,
+                200 * tenth
+            )
+        };
+        failures.extend(grows(name, text, "flow.speech.packets_sent"));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -56,6 +56,42 @@ const CELLS: [Cell; 9] = [
     ("sack-gbn-uniform-web-rfc", GBN, UNIFORM, "sack", RFC, true, false),
 ];
 
+/// name, protocol and errors of both wireless links, talk and silence
+const MEDIA_CELLS: [[&str; 4]; 2] = [
+    ["media-raw-two-state", RAW, TWO_STATE, r#"talk = "exp 1 s", silence = "exp 1.35 s""#],
+    ["media-sr-uniform", SR, UNIFORM, r#"talk = "2 s", silence = "0 s", deadline = "150 ms""#],
+];
+
+fn media_cell([name, protocol, errors, talk]: &[&str; 4]) -> String {
+    let link = |name: &str, from: &str, to: &str| {
+        format!(
+            r#"
+            [link.{name}]
+            between = ["{from}", "{to}"]
+            rate = "43.2 kbps"
+            delay = "100 ms"
+            protocol = {protocol}
+            errors = {errors}
+            "#
+        )
+    };
+    let (up, down) = (link("up", "talker", "base"), link("down", "base", "listener"));
+    format!(
+        r#"
+        name = "{name}"
+        {up}
+        {down}
+        [flow.speech]
+        from = "talker"
+        to = "listener"
+        transport = {{ kind = "udp" }}
+        app = {{ kind = "media", rate = "14.4 kbps", packet = "50 B", {talk} }}
+        [run]
+        duration = "100 s"
+        "#
+    )
+}
+
 fn cell(cell: &Cell) -> String {
     let (name, protocol, errors, variant, profile, is_web, is_congested) = cell;
     let (app, end) = if *is_web {
@@ -98,9 +134,15 @@ fn cell(cell: &Cell) -> String {
     text
 }
 
+/// Name and text of each cell.
+fn cells() -> impl Iterator<Item = (&'static str, String)> {
+    let media = MEDIA_CELLS.iter().map(|known| (known[0], media_cell(known)));
+    CELLS.iter().map(|known| (known.0, cell(known))).chain(media)
+}
+
 /// All cells as one run.
 fn all() -> Vec<Scenario> {
-    CELLS.iter().flat_map(|known| scenarios(&cell(known))).collect()
+    cells().flat_map(|(_, text)| scenarios(&text)).collect()
 }
 
 fn golden_path() -> PathBuf {
@@ -110,12 +152,12 @@ fn golden_path() -> PathBuf {
 #[test]
 fn the_golden_file_holds_in_every_build() {
     let mut text = String::from("scenario,replication,metric,bits,value\n");
-    for known in &CELLS {
-        let results = run(&scenarios(&cell(known)), 2, 2);
+    for (name, cell) in cells() {
+        let results = run(&scenarios(&cell), 2, 2);
         assert!(results.complete);
         for row in &results.rows {
             for (metric, value) in results.metrics.iter().zip(&row.values) {
-                let (name, replication, bits) = (known.0, row.replication, value.to_bits());
+                let (replication, bits) = (row.replication, value.to_bits());
                 writeln!(text, "{name},{replication},{metric},{bits:016x},{value}").unwrap();
             }
         }
@@ -149,7 +191,7 @@ fn threads_change_no_bit_nor_the_order_of_rows() {
         assert_eq!(bits(&one), bits(&several), "{jobs} threads");
     }
     let order: Vec<_> = one.rows.iter().map(|row| (row.point, row.replication)).collect();
-    assert!(order.is_sorted() && order.len() == 3 * CELLS.len());
+    assert!(order.is_sorted() && order.len() == 3 * cells().count());
 }
 
 #[test]

@@ -3,8 +3,9 @@
 mod common;
 
 use common::*;
+use lasthop::link::rlp_wire::{self, RlpWireError, RlpWireWindow};
 use lasthop::link::wire::{WireError, WireWindow, decode, encode};
-use lasthop::link::{Frame, FrameKind, LinkEndpoint};
+use lasthop::link::{Endpoint, Frame, FrameKind, LinkEndpoint, Release, Rlp, RlpParameters};
 use lasthop::rng::Streams;
 use lasthop::units::{Duration, Instant, Rate};
 use proptest::prelude::*;
@@ -34,6 +35,14 @@ fn lossy(name: &str, loss: f64) -> Fate {
 }
 
 fn through_bytes(frame: Frame<Vec<u8>>, receiver: &LinkEndpoint<Vec<u8>>) -> Frame<Vec<u8>> {
+    if let LinkEndpoint::Rlp(receiver) = receiver {
+        let mut bytes = Vec::new();
+        rlp_wire::encode(&frame, &mut bytes).expect("every frame of a machine has a byte form");
+        assert_eq!(bytes.len() as u32, frame.bytes);
+        let decoded = rlp_wire::decode(&bytes, &receiver.wire_window());
+        assert_eq!(decoded.as_ref(), Ok(&frame));
+        return decoded.expect("a frame");
+    }
     let Some(window) = receiver.wire_window() else { return frame };
     let mut bytes = Vec::new();
     encode(&frame, &mut bytes).expect("every frame of a machine has a byte form");
@@ -61,6 +70,72 @@ fn files_cross_every_reliable_link_unharmed() {
             transfer(protocol, 0.1);
         }
     }
+}
+
+#[test]
+fn packets_cross_radio_links_unharmed_or_not_at_all() {
+    let frame_time = Duration::from_nanos(4_816_000);
+    let parameters = karn_rlp(2, Duration::from_millis(70), frame_time);
+    let parameters = RlpParameters { keepalive: Some(Duration::from_millis(30)), ..parameters };
+    // Packets of one byte look like control frames.
+    let two_bytes = |packets: VecDeque<(Instant, Vec<u8>)>| {
+        packets.into_iter().filter(|(_, packet)| packet.len() > 1).collect::<VecDeque<_>>()
+    };
+    for release in [Release::InSequence, Release::Immediate] {
+        let protocol = Protocol::Rlp(RlpParameters { release, ..parameters });
+        let offers = [two_bytes(file("up", 400_000).1), two_bytes(file("down", 300_000).1)];
+        let packets =
+            offers.each_ref().map(|o| o.iter().map(|(_, p)| p.clone()).collect::<Vec<_>>());
+        // About 40 frames in a round trip of up to 100 ms: the numbers suffice.
+        let air = (Rate::from_bps(500_000), Duration::from_millis(10));
+        let fates = [lossy("up", 0.1), lossy("down", 0.1)];
+        let mut link = Link::new(protocol.ends(), air, offers, fates).with_codec(through_bytes);
+        link.run(Instant::from_nanos(20_000_000_000));
+        for (side, packets) in packets.iter().enumerate() {
+            assert!(packets.len() > 1_900, "numbers wrap several times");
+            let up = &link.delivered[1 - side];
+            assert!(up.len() > packets.len() * 9 / 10 && up.len() < packets.len());
+            if release == Release::InSequence {
+                // A subsequence of what was sent.
+                let mut sent = packets.iter();
+                assert!(up.iter().all(|packet| sent.any(|other| other == packet)));
+            } else {
+                assert!(up.iter().all(|packet| packets.contains(packet)));
+            }
+        }
+    }
+}
+
+#[test]
+fn radio_frames_without_a_byte_form_are_refused() {
+    let frame = |kind, payload| Frame { kind, ack: None, payload, bytes: 2 };
+    let mut bytes = Vec::new();
+    let data = FrameKind::Data { sequence: 0 };
+    for (payload, found) in [(None, 0), (Some(vec![]), 0), (Some(vec![1]), 1)] {
+        let error = rlp_wire::encode(&frame(data, payload), &mut bytes);
+        assert_eq!(error, Err(RlpWireError::ShortPacket(found)));
+    }
+    assert_eq!(rlp_wire::encode(&frame(FrameKind::Ack, None), &mut bytes), Err(RlpWireError::Kind));
+    assert!(bytes.is_empty());
+}
+
+#[test]
+fn radio_control_frames_are_told_apart_and_checked() {
+    let window = RlpWireWindow { seen: 300, next: 10 };
+    let kind = |bytes: &[u8]| rlp_wire::decode(bytes, &window).map(|frame| frame.kind);
+    // 300 is 44 modulo 256: data and keep-alives are 172 to 427.
+    assert_eq!(kind(&[44, 1]), Ok(FrameKind::Keepalive { next: 300 }));
+    assert_eq!(kind(&[171, 1]), Ok(FrameKind::Keepalive { next: 427 }));
+    assert_eq!(kind(&[172, 9, 9]), Ok(FrameKind::Data { sequence: 172 }));
+    assert_eq!(kind(&[171, 9, 9]), Ok(FrameKind::Data { sequence: 427 }));
+    assert_eq!(kind(&[9, 0]), Ok(FrameKind::Nack { sequence: 9 }));
+    assert_eq!(kind(&[10, 0]), Err(RlpWireError::Number { found: 10, near: 9 }));
+    assert_eq!(kind(&[9, 2]), Err(RlpWireError::Type(2)));
+    assert_eq!(kind(&[9]), Err(RlpWireError::TooShort(1)));
+    assert_eq!(kind(&[]), Err(RlpWireError::TooShort(0)));
+    let idle = RlpWireWindow { seen: 0, next: 0 };
+    assert!(rlp_wire::decode(&[0, 0], &idle).is_err(), "nothing can be missing");
+    assert!(rlp_wire::decode(&[255, 1], &idle).is_err(), "nothing comes before 0");
 }
 
 #[test]
@@ -100,6 +175,48 @@ fn control_frames_are_told_apart_and_checked() {
 }
 
 proptest! {
+    #[test]
+    fn hostile_radio_bytes_never_panic(
+        frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..5), 0..40),
+        seen in prop_oneof![0u64..600, any::<u32>().prop_map(u64::from)],
+        next in 0u64..600,
+    ) {
+        let check = |bytes: &[u8], window: RlpWireWindow| -> Result<_, TestCaseError> {
+            let Ok(frame) = rlp_wire::decode(bytes, &window) else { return Ok(None) };
+            let mut again = Vec::new();
+            prop_assert_eq!(rlp_wire::encode(&frame, &mut again), Ok(()));
+            prop_assert_eq!(&again[..], bytes);
+            match frame.kind {
+                FrameKind::Data { sequence: number } | FrameKind::Keepalive { next: number } => {
+                    prop_assert!(number < window.seen + 128 && number + 128 >= window.seen);
+                }
+                FrameKind::Nack { sequence } => {
+                    prop_assert!(sequence < window.next && sequence + 256 >= window.next);
+                }
+                _ => prop_assert!(false, "no such frame"),
+            }
+            Ok(Some(frame))
+        };
+        // Whatever decodes may go into a machine.
+        let parameters = karn_rlp(2, Duration::from_millis(1), Duration::ZERO);
+        let mut end = Rlp::new(parameters).expect("valid parameters");
+        for (step, bytes) in frames.iter().enumerate() {
+            check(bytes, RlpWireWindow { seen, next })?;
+            let now = Instant::from_nanos(step as u64 * 500_000);
+            end.handle_timeout(now);
+            if let Some(frame) = check(bytes, end.wire_window())? {
+                end.receive(now, frame);
+            }
+            if end.wants_packet() {
+                end.enqueue(now, vec![1, 2]);
+            }
+            while let Some(frame) = end.poll_transmit(now) {
+                let mut form = Vec::new();
+                prop_assert_eq!(rlp_wire::encode(&frame, &mut form), Ok(()));
+            }
+        }
+    }
+
     #[test]
     fn hostile_bytes_never_panic(
         bytes in prop::collection::vec(any::<u8>(), 0..5),

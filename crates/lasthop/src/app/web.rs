@@ -168,4 +168,29 @@ mod tests {
         let per_page = replies as f64 / pages as f64;
         assert!((per_page - 3.84).abs() < 4.5 * 4.0 / (pages as f64).sqrt(), "{per_page}");
     }
+
+    #[test]
+    fn sizes_and_counts_have_the_means_of_the_tables() {
+        // 337.3, 7231 and 2.84, with 6 empty requests and 8 empty replies of 4100 made 1000 B.
+        // Standard deviations 293.5, 44 066 and 4.11. Within 5 standard errors: false alarm below
+        // 1e-6 each, as far as sums of so many are normal.
+        let parameters = WebParameters { connections: 4, page_counts_itself: false };
+        let mut web = Web::new(parameters, &Streams { seed: 5, replication: 0 }, "test");
+        web.start_page();
+        let (mut requests, mut request_bytes, mut reply_bytes) = (0.0, 0.0, 0.0);
+        while web.counters().pages < 100_000 {
+            let (connection, bytes) = web.poll_request().expect("a page in progress asks");
+            requests += 1.0;
+            request_bytes += bytes as f64;
+            reply_bytes += web.on_request() as f64;
+            web.on_reply(connection);
+        }
+        let objects = requests / web.counters().pages as f64 - 1.0;
+        let near = |found: f64, mean: f64, sd: f64, n: f64| {
+            assert!((found - mean).abs() < 5.0 * sd / n.sqrt(), "{found}, not {mean}");
+        };
+        near(request_bytes / requests, 337.3 + 6.0 / 4.1, 293.5, requests);
+        near(reply_bytes / requests, 7231.0 + 8.0 / 4.1, 44_066.0, requests);
+        near(objects, 2.84, 4.11, web.counters().pages as f64);
+    }
 }

@@ -19,6 +19,8 @@
 
 mod go_back_n;
 mod raw;
+mod rlp;
+pub mod rlp_wire;
 mod selective_repeat;
 mod timers;
 mod timing;
@@ -26,6 +28,7 @@ pub mod wire;
 
 pub use go_back_n::{GoBackN, GoBackNParameters};
 pub use raw::Raw;
+pub use rlp::{HORIZON, MOST_RETRANSMISSIONS, Release, Rlp, RlpParameters};
 pub use selective_repeat::{Renack, SelectiveRepeat, SelectiveRepeatParameters, TimerMode};
 pub use timing::LinkTiming;
 
@@ -166,6 +169,25 @@ pub enum LinkError {
         /// Name of the protocol.
         protocol: &'static str,
     },
+    /// More copies than make sense of a frame.
+    #[error("{protocol}: found {found} retransmissions; allowed: 0 to {largest}")]
+    Retransmissions {
+        /// Name of the protocol.
+        protocol: &'static str,
+        /// Limit asked for.
+        found: u32,
+        /// Largest limit.
+        largest: u32,
+    },
+    /// Keep-alives without pause, or none of them.
+    #[error(
+        "{protocol}: found a keep-alive interval of 0 s or 0 keep-alives; allowed: any duration \
+         above 0 s, at least 1, or keep-alives switched off"
+    )]
+    Keepalive {
+        /// Name of the protocol.
+        protocol: &'static str,
+    },
     /// No header is this long.
     #[error("{protocol}: found {found} of link header; allowed: at most 65535 B")]
     Header {
@@ -192,6 +214,15 @@ fn check_parameters(
     if timeout == Duration::ZERO {
         return Err(LinkError::Timeout { protocol });
     }
+    check_sizes(protocol, header, control)
+}
+
+/// Header and control bytes as frames count them.
+fn check_sizes(
+    protocol: &'static str,
+    header: Bytes,
+    control: Bytes,
+) -> Result<(u32, u32), LinkError> {
     let small = |bytes: Bytes| match u16::try_from(bytes.get()) {
         Ok(small) => Ok(u32::from(small)),
         Err(_) => Err(LinkError::Header { protocol, found: bytes }),
@@ -234,13 +265,16 @@ pub enum LinkEndpoint<P> {
     SelectiveRepeat(SelectiveRepeat<P>),
     /// Go-back-N.
     GoBackN(GoBackN<P>),
+    /// Radio link protocol, in sequence or not.
+    Rlp(Rlp<P>),
 }
 
 impl<P> LinkEndpoint<P> {
-    /// Where both directions stand, for the byte codec; `None` for protocols without numbers.
+    /// Where both directions stand, for the byte codec of [`wire`]; `None` for protocols that have
+    /// no numbers or another format ([`rlp_wire`]).
     pub fn wire_window(&self) -> Option<wire::WireWindow> {
         match self {
-            LinkEndpoint::Raw(_) => None,
+            LinkEndpoint::Raw(_) | LinkEndpoint::Rlp(_) => None,
             LinkEndpoint::SelectiveRepeat(endpoint) => Some(endpoint.wire_window()),
             LinkEndpoint::GoBackN(endpoint) => Some(endpoint.wire_window()),
         }
@@ -254,6 +288,7 @@ macro_rules! dispatch {
             LinkEndpoint::Raw($endpoint) => $call,
             LinkEndpoint::SelectiveRepeat($endpoint) => $call,
             LinkEndpoint::GoBackN($endpoint) => $call,
+            LinkEndpoint::Rlp($endpoint) => $call,
         }
     };
 }

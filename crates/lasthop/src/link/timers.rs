@@ -30,6 +30,18 @@ impl TransmissionOrder {
         (self.head != NONE).then_some(usize::from(self.head))
     }
 
+    /// The slot sent last.
+    #[inline]
+    pub fn last(&self) -> Option<usize> {
+        (self.tail != NONE).then_some(usize::from(self.tail))
+    }
+
+    /// Is the slot in the list?
+    #[inline]
+    pub fn contains(&self, slot: usize) -> bool {
+        self.links[slot] != (slot as u8, slot as u8)
+    }
+
     /// The slot has just been sent. It must not be in the list.
     #[inline]
     pub fn push(&mut self, slot: usize) {
@@ -80,6 +92,8 @@ mod tests {
                     model.push(slot);
                 }
                 prop_assert_eq!(order.first(), model.first().copied());
+                prop_assert_eq!(order.last(), model.last().copied());
+                prop_assert_eq!(order.contains(slot), send);
             }
         }
     }

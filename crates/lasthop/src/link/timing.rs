@@ -37,6 +37,11 @@ impl LinkTiming {
         airtime(self.data_frame, self.back_rate)
     }
 
+    /// Air time of a control frame, T_ack, rounded up.
+    pub fn control_time(&self) -> Duration {
+        airtime(self.control_frame, self.rate)
+    }
+
     /// Air time of a control frame of the other direction, T_ack', rounded up.
     pub fn back_control_time(&self) -> Duration {
         airtime(self.control_frame, self.back_rate)
@@ -61,8 +66,7 @@ impl LinkTiming {
     /// T_ack + P + 2 T_f' + P': from the start of a NACK to the end of the copy, if that waits for
     /// a data frame.
     pub fn repair_time(&self) -> Duration {
-        let control_time = airtime(self.control_frame, self.rate);
-        control_time + self.delay + self.back_frame_time() * 2 + self.back_delay
+        self.control_time() + self.delay + self.back_frame_time() * 2 + self.back_delay
     }
 }
 

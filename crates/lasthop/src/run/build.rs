@@ -138,6 +138,15 @@ fn add_flow(builder: &mut Builder, scenario: &Scenario, flow: &Flow) {
             let lazy = source.replay == scenario::Replay::Lazy;
             builder.on_off(&flow.name, start, parameters, &there, lazy);
         }
+        (_, App::Media(media)) => {
+            let parameters = OnOffParameters {
+                rate: media.rate,
+                on: media.talk,
+                off: media.silence,
+                packet: media.packet,
+            };
+            builder.media(&flow.name, start, parameters, media.deadline, &there);
+        }
         // The scenario's checks leave no other combination.
         (Transport::Udp, App::File(_) | App::Web(_)) => {}
     }

@@ -1,8 +1,8 @@
 //! From a scenario's link protocol to its endpoints.
 
 use crate::link::{
-    Acknowledgment, GoBackN, GoBackNParameters, LinkEndpoint, LinkError, LinkTiming, Renack,
-    SelectiveRepeat, SelectiveRepeatParameters, TimerMode,
+    Acknowledgment, GoBackN, GoBackNParameters, LinkEndpoint, LinkError, LinkTiming, Release,
+    Renack, Rlp, RlpParameters, SelectiveRepeat, SelectiveRepeatParameters, TimerMode,
 };
 use crate::packet::Packet;
 use crate::scenario::{self, Direction, Link, Protocol};
@@ -70,5 +70,40 @@ pub(super) fn endpoint(
             };
             GoBackN::new(parameters).map(LinkEndpoint::GoBackN)
         }
+        Protocol::KarnRlp(set) => {
+            rlp(set, link.header, &timing(set.control), Release::InSequence).map(LinkEndpoint::Rlp)
+        }
+        Protocol::OosRlp(set) => {
+            rlp(set, link.header, &timing(set.control), Release::Immediate).map(LinkEndpoint::Rlp)
+        }
     }
+}
+
+fn rlp(
+    set: &scenario::Rlp,
+    header: Bytes,
+    timing: &LinkTiming,
+    release: Release,
+) -> Result<Rlp<Packet>, LinkError> {
+    let auto = RlpParameters::for_link(timing, release);
+    let parameters = RlpParameters {
+        retransmissions: set.retransmissions,
+        nack_timeout: match set.nack_timeout {
+            scenario::LinkTimeout::Auto => auto.nack_timeout,
+            scenario::LinkTimeout::After(timeout) => timeout,
+        },
+        keepalive: match set.keepalive {
+            scenario::KeepaliveInterval::Auto => auto.keepalive,
+            scenario::KeepaliveInterval::Off => None,
+            scenario::KeepaliveInterval::Every(interval) => Some(interval),
+        },
+        keepalives: match set.keepalives {
+            scenario::KeepaliveLimit::Unlimited => None,
+            scenario::KeepaliveLimit::Frames(count) => Some(count),
+        },
+        header,
+        control: set.control,
+        ..auto
+    };
+    Rlp::new(parameters)
 }

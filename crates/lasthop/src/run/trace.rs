@@ -17,12 +17,14 @@ pub struct TraceEvent {
     /// opener`, `link.NAME.forward` …
     pub entity: String,
     /// What: `segment_sent`, `segment_received`, `ack_received`, `cwnd`, `ssthresh`, `timeout`,
-    /// `queue`, `drop`, `frame_sent`, `frame_lost`, `retransmitted`, `timed_out`, `nack_sent`,
+    /// `datagram_sent`, `datagram_received`, `queue`, `drop`, `frame_sent`, `frame_lost`, `retransmitted`, `timed_out`, `nack_sent`,
     /// `abandoned`, `recovered`.
     pub event: &'static str,
-    /// First byte of a segment, acknowledgment number, or frame number; NaN if there is none.
+    /// First byte of a segment, acknowledgment number, number of a datagram or of a frame; NaN if
+    /// there is none.
     pub sequence: f64,
-    /// Payload bytes, window in segments, or packets in a queue; NaN if there is none.
+    /// Payload bytes, bytes of a datagram sent, delay of one received in seconds, window in
+    /// segments, or packets in a queue; NaN if there is none.
     pub value: f64,
 }
 
@@ -60,6 +62,11 @@ pub fn trace(
         .iter()
         .flat_map(|link| ["forward", "reverse"].map(|side| format!("link.{}.{side}", link.name)))
         .collect();
+    let flows: Vec<[String; 2]> = scenario
+        .flows
+        .iter()
+        .map(|flow| ["", ".receiver"].map(|side| format!("flow.{}{side}", flow.name)))
+        .collect();
     let mut events = Vec::with_capacity(recorded.len());
     for (at, event) in recorded {
         let mut push = |entity: &String, event, sequence, value| {
@@ -92,6 +99,13 @@ pub fn trace(
             }
             Event::Timeout { connection, opener } => {
                 push(end(connection, opener), "timeout", f64::NAN, f64::NAN);
+            }
+            Event::DatagramSent { flow, number, bytes } => {
+                push(&flows[flow as usize][0], "datagram_sent", number as f64, bytes.into());
+            }
+            Event::DatagramReceived { flow, number, delay } => {
+                let entity = &flows[flow as usize][1];
+                push(entity, "datagram_received", number as f64, delay.as_secs_f64());
             }
             Event::Queue { direction: index, packets } => {
                 push(direction(index), "queue", f64::NAN, packets as f64);

@@ -19,5 +19,7 @@ pub use crate::rng::DurationLaw;
 pub use document::{Document, Point};
 pub use error::ScenarioError;
 pub use model::*;
-pub use quantity::{DelayedAck, LinkTimeout, QueueLimit, Window};
+pub use quantity::{
+    DelayedAck, KeepaliveInterval, KeepaliveLimit, LinkTimeout, QueueLimit, Window,
+};
 pub use schema::{reference_markdown, schema};

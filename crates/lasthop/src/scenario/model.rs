@@ -4,8 +4,11 @@
 //! and `union!` make from it the Rust types, the reader, the JSON Schema and the reference page.
 
 use super::keys::{Limits, choice, table, table_field, union};
-use super::quantity::{DelayedAck, LinkTimeout, Mean, QueueLimit, Sweep, Window};
+use super::quantity::{
+    DelayedAck, KeepaliveInterval, KeepaliveLimit, LinkTimeout, Mean, QueueLimit, Sweep, Window,
+};
 use crate::channel::LossRecord;
+use crate::link::MOST_RETRANSMISSIONS;
 use crate::rng::DurationLaw;
 use crate::units::{Bytes, Duration, Probability, Rate};
 use std::path::PathBuf;
@@ -95,8 +98,8 @@ table! {
         /// What the drop-tail queue at the head of each direction holds, the packet in
         /// transmission included; a size counts packets with the frame header.
         queue: QueueLimit = "50 packets";
-        /// Frame header added to each packet; by default 0 B without and 2 B with a link-layer
-        /// protocol.
+        /// Frame header added to each packet; by default 0 B without a link-layer protocol, 1 B
+        /// with an RLP, 2 B with go-back-n and selective-repeat.
         header: Option<Bytes>, HEADER;
         /// The largest packet the link takes, frame header not counted; there is no
         /// fragmentation, so that flows with larger packets are refused.
@@ -135,6 +138,11 @@ union! {
         /// Selective-repeat ARQ: the receiver keeps what comes out of order and asks for what is
         /// missing.
         SelectiveRepeat(SelectiveRepeat) = "selective-repeat",
+        /// Karn's radio link protocol: negative acknowledgments only, a frame is given up after a
+        /// few copies, those after it wait and go up in sequence.
+        KarnRlp(Rlp) = "karn-rlp",
+        /// Out-of-sequence radio link protocol: the same, but each frame goes up as it comes.
+        OosRlp(Rlp) = "oos-rlp",
     }
 }
 
@@ -166,6 +174,24 @@ table! {
         /// How acknowledgments travel.
         acks: Acks = "piggybacked";
         /// Size of a stand-alone acknowledgment or negative acknowledgment.
+        control: Bytes = "2 B", CONTROL;
+    }
+}
+
+table! {
+    /// Parameters of a radio link protocol.
+    pub struct Rlp {
+        /// Copies of a frame at most; then it is given up.
+        retransmissions: u32 = "3", Limits::range(0, MOST_RETRANSMISSIONS as u64);
+        /// Time after which the receiver asks again for a frame or gives it up; "auto" derives it
+        /// from the link.
+        nack_timeout: LinkTimeout = "auto";
+        /// Time from the last new frame or keep-alive to a keep-alive, which shows the receiver
+        /// that the last frames are lost; "auto" is the round trip of the link.
+        keepalive: KeepaliveInterval = "auto";
+        /// Keep-alives after which an idle sender is silent.
+        keepalives: KeepaliveLimit = "5 frames";
+        /// Size of a negative acknowledgment or keep-alive.
         control: Bytes = "2 B", CONTROL;
     }
 }
@@ -454,6 +480,9 @@ union! {
         Web(Web) = "web",
         /// Packets at a constant rate in on periods, silence between them; needs udp.
         OnOff(OnOff) = "on-off",
+        /// Speech, or audio and video: packets at a constant rate while someone talks; its
+        /// receiver reports loss, delay and missed playback deadlines; needs udp.
+        Media(Media) = "media",
     }
 }
 
@@ -488,6 +517,22 @@ table! {
         packet: Bytes, PACKET;
         /// How the simulator works through the packets; the results are the same.
         replay: Replay = "lazy";
+    }
+}
+
+table! {
+    /// Parameters of a media stream.
+    pub struct Media {
+        /// Rate while someone talks, packet headers included.
+        rate: Rate, POSITIVE;
+        /// Size of each packet, headers included.
+        packet: Bytes, PACKET;
+        /// Duration of a talk spurt.
+        talk: DurationLaw = "exp 1 s", POSITIVE;
+        /// Duration of a silence; 0 s makes the rate constant.
+        silence: DurationLaw = "exp 1.35 s";
+        /// Time after sending at which the receiver plays a packet; later it is of no use.
+        deadline: Duration = "400 ms", POSITIVE;
     }
 }
 

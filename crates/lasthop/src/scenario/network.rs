@@ -148,12 +148,12 @@ impl Scenario {
             (Transport::Udp, App::File(_) | App::Web(_)) => Err(ScenarioError::new(
                 path("app.kind"),
                 format!("{:?} over udp", flow.app.kind()),
-                "\"on-off\" over udp; \"file\" and \"web\" need transport kind \"tcp\"",
+                "\"on-off\" or \"media\" over udp; \"file\" and \"web\" need transport kind \"tcp\"",
             )),
-            (Transport::Tcp(_), App::OnOff(_)) => Err(ScenarioError::new(
+            (Transport::Tcp(_), App::OnOff(_) | App::Media(_)) => Err(ScenarioError::new(
                 path("app.kind"),
-                "\"on-off\" over tcp",
-                "\"file\" or \"web\" over tcp; \"on-off\" needs transport kind \"udp\"",
+                format!("{:?} over tcp", flow.app.kind()),
+                "\"file\" or \"web\" over tcp; \"on-off\" and \"media\" need transport kind \"udp\"",
             )),
             (Transport::Tcp(tcp), _) => {
                 check_tcp(tcp, &path("transport"))?;
@@ -175,6 +175,9 @@ impl Scenario {
             }
             (Transport::Udp, App::OnOff(on_off)) => {
                 self.check_size(&route, &path("app.packet"), on_off.packet)
+            }
+            (Transport::Udp, App::Media(media)) => {
+                self.check_size(&route, &path("app.packet"), media.packet)
             }
         }
     }

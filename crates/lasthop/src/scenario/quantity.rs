@@ -420,6 +420,92 @@ worded!(
     number_or!("ns|us|µs|ms|s|min|h", "auto")
 );
 
+/// How often an idle link end says that it is there. Written `"auto"`, `"off"` or as a duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepaliveInterval {
+    /// Derived from the link: its round trip.
+    Auto,
+    /// Never.
+    Off,
+    /// So often, more than zero and at most [`KeepaliveInterval::LONGEST`].
+    Every(Duration),
+}
+
+impl KeepaliveInterval {
+    /// A minute: a later keep-alive finds no loss that a transport has not found itself.
+    pub const LONGEST: Duration = Duration::from_secs(60);
+}
+
+impl FromStr for KeepaliveInterval {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "auto" => return Ok(KeepaliveInterval::Auto),
+            "off" => return Ok(KeepaliveInterval::Off),
+            _ => {}
+        }
+        match bounded(text)? {
+            Duration::ZERO => Err(()),
+            interval if interval > Self::LONGEST => Err(()),
+            interval => Ok(KeepaliveInterval::Every(interval)),
+        }
+    }
+}
+
+impl fmt::Display for KeepaliveInterval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeepaliveInterval::Auto => f.write_str("auto"),
+            KeepaliveInterval::Off => f.write_str("off"),
+            KeepaliveInterval::Every(interval) => interval.fmt(f),
+        }
+    }
+}
+
+worded!(
+    KeepaliveInterval,
+    "duration, auto or off",
+    "\"auto\", \"off\", or a duration such as \"250 ms\" (units ns, us, ms, s, min, h), more than \
+     zero, up to 1 min",
+    number_or!("ns|us|µs|ms|s|min|h", "(auto|off)")
+);
+
+/// How many keep-alives an idle link end sends. Written `"5 frames"` or `"unlimited"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepaliveLimit {
+    /// It never stops.
+    Unlimited,
+    /// So many, at least one.
+    Frames(u32),
+}
+
+impl FromStr for KeepaliveLimit {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match (text, counted(text, "frame", "frames")) {
+            ("unlimited", _) => Ok(KeepaliveLimit::Unlimited),
+            (_, Some(count)) if count > 0 => Ok(KeepaliveLimit::Frames(count)),
+            _ => Err(()),
+        }
+    }
+}
+
+impl fmt::Display for KeepaliveLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeepaliveLimit::Unlimited => f.write_str("unlimited"),
+            KeepaliveLimit::Frames(count) => print_counted(f, *count, "frame"),
+        }
+    }
+}
+
+worded!(
+    KeepaliveLimit,
+    "frames or unlimited",
+    "\"unlimited\", or a number such as \"5 frames\", at least 1",
+    "^(unlimited|\\s*[0-9]+\\s*frames?\\s*)$"
+);
+
 /// Whether a TCP receiver delays its acknowledgments. Written `"off"` or as a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DelayedAck {

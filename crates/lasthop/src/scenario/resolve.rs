@@ -1,17 +1,22 @@
 //! From the keys of a document to the resolved model, where the two differ.
 
+use super::error::ScenarioError;
 use super::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name};
 use super::model::{
     Direction, Errors, Flow, FlowKeys, GilbertElliott, GilbertElliottKeys, Link, LinkKeys,
-    Protocol, Reverse, Scenario, ScenarioKeys, Trace, TraceKeys,
+    Protocol, Reverse, Rlp, Scenario, ScenarioKeys, Trace, TraceKeys,
 };
-use super::quantity::Sweep;
+use super::quantity::{KeepaliveInterval, Sweep};
 use crate::channel::{CsvColumn, LossRecord, TraceError};
+use crate::link::LinkTiming;
 use crate::units::{Bytes, Probability};
 use serde_json::{Map, Value};
 
 /// Frame header of the ARQ protocols: sequence number and acknowledgment, a byte each.
 const ARQ_HEADER: Bytes = Bytes::new(2);
+
+/// Frame header of the radio link protocols: the sequence number.
+const RLP_HEADER: Bytes = Bytes::new(1);
 
 /// What a line of a loss trace may say.
 const OUTCOMES: &str = "1 or lost for a lost frame, 0 or ok for one that arrived";
@@ -64,6 +69,7 @@ impl Table for Link {
         let header = keys.header.unwrap_or(match keys.protocol {
             Protocol::Raw => Bytes::new(0),
             Protocol::GoBackN(_) | Protocol::SelectiveRepeat(_) => ARQ_HEADER,
+            Protocol::KarnRlp(_) | Protocol::OosRlp(_) => RLP_HEADER,
         });
         let forward = Direction {
             rate: keys.rate,
@@ -80,6 +86,9 @@ impl Table for Link {
                 errors: different.errors.unwrap_or_else(|| forward.errors.clone()),
             },
         };
+        if let Protocol::KarnRlp(rlp) | Protocol::OosRlp(rlp) = &keys.protocol {
+            check_keepalive(node, rlp, [&forward, &reverse])?;
+        }
         Ok(Link {
             name: node.name().to_owned(),
             between: keys.between,
@@ -112,6 +121,25 @@ impl Table for Link {
         };
         keys.write()
     }
+}
+
+/// Keep-alives must leave the link idle in between.
+fn check_keepalive(node: &Node<'_>, rlp: &Rlp, directions: [&Direction; 2]) -> Read<()> {
+    let KeepaliveInterval::Every(interval) = rlp.keepalive else { return Ok(()) };
+    for direction in directions {
+        let Direction { rate, delay, .. } = *direction;
+        let timing = LinkTiming::symmetric(rate, delay, Bytes::default(), rlp.control);
+        let airtime = timing.control_time();
+        if interval <= airtime {
+            let allowed = format!(
+                "\"auto\", \"off\", or more than the {airtime} that {} take on the air at {rate}",
+                rlp.control
+            );
+            let key = format!("{}.keepalive", node.child_path("protocol"));
+            return Err(ScenarioError::new(key, format!("\"{interval}\""), allowed));
+        }
+    }
+    Ok(())
 }
 
 impl Table for Flow {

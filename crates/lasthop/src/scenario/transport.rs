@@ -89,6 +89,7 @@ impl Flow {
                 }
             }
             (Transport::Udp, App::OnOff(source)) => [source.packet, Bytes::default()],
+            (Transport::Udp, App::Media(media)) => [media.packet, Bytes::default()],
             (Transport::Udp, App::File(_) | App::Web(_)) => [Bytes::default(); 2],
         }
     }

@@ -3,14 +3,14 @@
 use super::deadlines::Deadlines;
 use super::direction::{Direction, DirectionParameters, Kind};
 use super::probe::Probe;
-use super::traffic::{App, Browser, Flow, Stage};
+use super::traffic::{App, Browser, Flow, Media, Stage};
 use super::world::{HERE, Listener, Machine, Pair, World, boot_offset};
-use crate::app::{OnOff, OnOffParameters, Web, WebParameters};
+use crate::app::{MediaStatistics, OnOff, OnOffParameters, Web, WebParameters};
 use crate::link::LinkEndpoint;
 use crate::packet::Packet;
 use crate::rng::{Stream, Streams};
 use crate::tcp::{Config, Connection, Role};
-use crate::units::{Bytes, Instant};
+use crate::units::{Bytes, Duration, Instant};
 
 /// A way through the network, fixed for the run.
 #[derive(Clone, Debug)]
@@ -200,6 +200,26 @@ impl Builder {
         self.flow(name, start, app);
     }
 
+    /// A media stream: talk spurts and silences of `parameters` (on and off), and a receiver that
+    /// wants each packet within `deadline`.
+    pub fn media(
+        &mut self,
+        name: &str,
+        start: Instant,
+        parameters: OnOffParameters,
+        deadline: Duration,
+        path: &[u32],
+    ) {
+        let stream = self.streams.stream(&format!("flow.{name}"), "talk and silence");
+        let media = Media {
+            source: OnOff::new(parameters, start, stream),
+            machine: 0,
+            path: self.datagram_path(path),
+            statistics: MediaStatistics::new(deadline),
+        };
+        self.flow(name, start, App::Media(Box::new(media)));
+    }
+
     /// Lets `source` be replayed in the queue of `direction`, unless that is driven by a protocol;
     /// returns the source's index there.
     fn background(&mut self, direction: u32, source: &OnOff) -> Option<usize> {
@@ -313,10 +333,13 @@ impl Builder {
             }
         }
         for (index, flow) in self.flows.iter_mut().enumerate() {
-            if let App::Datagrams { machine, .. } = &mut flow.app {
-                *machine = machines.len();
-                machines.push(Machine::Datagrams(index as u32));
-            }
+            let machine = match &mut flow.app {
+                App::Datagrams { machine, .. } => machine,
+                App::Media(media) => &mut media.machine,
+                App::File { .. } | App::Web(_) | App::Background { .. } => continue,
+            };
+            *machine = machines.len();
+            machines.push(Machine::Datagrams(index as u32));
         }
         // The last one, so that the table can forget it when every flow has started.
         machines.push(Machine::Start);

@@ -5,7 +5,7 @@
 //! order of their computation: sort by time before use.
 
 use crate::link::LinkEvent;
-use crate::units::Instant;
+use crate::units::{Duration, Instant};
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,6 +51,24 @@ pub enum Event {
         connection: u32,
         /// True at the end that opened the connection.
         opener: bool,
+    },
+    /// A datagram was sent.
+    DatagramSent {
+        /// Flow index.
+        flow: u32,
+        /// Its number within the flow; the first is 0.
+        number: u64,
+        /// Its length.
+        bytes: u32,
+    },
+    /// A datagram reached its destination.
+    DatagramReceived {
+        /// Flow index.
+        flow: u32,
+        /// Its number within the flow.
+        number: u64,
+        /// How long after it was sent.
+        delay: Duration,
     },
     /// Length of an interface queue just after an arrival, the packet in transmission included.
     Queue {

@@ -3,7 +3,8 @@
 use super::direction::Kind;
 use super::probe::Probe;
 use super::world::{World, boot_offset};
-use crate::app::{OnOff, Web};
+use crate::app::{MediaReport, MediaStatistics, OnOff, Web};
+use crate::packet::Packet;
 use crate::units::{Bytes, Instant};
 
 /// What a flow does.
@@ -22,8 +23,19 @@ pub(super) enum App {
         delivered: u64,
         delivered_bytes: u64,
     },
+    /// Datagrams, an event each, whose receiver is observed.
+    Media(Box<Media>),
     /// Datagrams that the queue of one direction replays.
     Background { direction: u32, index: usize, packet: Bytes },
+}
+
+/// A media stream and what its receiver experiences.
+#[derive(Clone, Debug)]
+pub(super) struct Media {
+    pub source: OnOff,
+    pub machine: usize,
+    pub path: u32,
+    pub statistics: MediaStatistics,
 }
 
 /// A browser and its transfers.
@@ -55,11 +67,15 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// A datagram of `bytes` got through.
-    pub fn count_datagram(&mut self, bytes: u32) {
-        if let App::Datagrams { delivered, delivered_bytes, .. } = &mut self.app {
-            *delivered += 1;
-            *delivered_bytes += u64::from(bytes);
+    /// A datagram got through; it comes at `at`, which may lie ahead of the clock.
+    pub fn receive_datagram(&mut self, at: Instant, packet: &Packet) {
+        match &mut self.app {
+            App::Datagrams { delivered, delivered_bytes, .. } => {
+                *delivered += 1;
+                *delivered_bytes += u64::from(packet.bytes);
+            }
+            App::Media(media) => media.statistics.receive(packet.datagram_number(), at),
+            App::File { .. } | App::Web(_) | App::Background { .. } => {}
         }
     }
 }
@@ -84,6 +100,9 @@ impl<P: Probe> World<P> {
                 App::Datagrams { source, machine, .. } => {
                     self.deadlines.set_with_ticket(*machine, source.next_at(), 0);
                 }
+                App::Media(media) => {
+                    self.deadlines.set_with_ticket(media.machine, media.source.next_at(), 0);
+                }
                 App::Background { .. } => {}
             }
         }
@@ -102,17 +121,22 @@ impl<P: Probe> World<P> {
 
     /// A datagram is due.
     pub(super) fn on_datagram(&mut self, index: u32) {
-        let App::Datagrams { source, machine, path, sent, .. } =
-            &mut self.flows[index as usize].app
-        else {
-            return;
+        let (source, machine, path, number) = match &mut self.flows[index as usize].app {
+            App::Datagrams { source, machine, path, sent, .. } => {
+                *sent += 1;
+                (source, *machine, *path, *sent - 1)
+            }
+            App::Media(media) => {
+                let number = media.statistics.send(self.now);
+                (&mut media.source, media.machine, media.path, number)
+            }
+            App::File { .. } | App::Web(_) | App::Background { .. } => return,
         };
-        let (path, bytes) = (*path, source.packet().get() as u32);
+        let bytes = source.packet().get() as u32;
         source.advance(1);
-        *sent += 1;
         // Ticket 0: at a tie datagrams come first, as in the lazy replay.
-        self.deadlines.set_with_ticket(*machine, source.next_at(), 0);
-        self.send_datagram(path, bytes);
+        self.deadlines.set_with_ticket(machine, source.next_at(), 0);
+        self.send_datagram(index, &Packet::datagram(path, bytes, number, self.now));
     }
 
     /// A TCP end may have come to the end of a transfer.
@@ -130,7 +154,7 @@ impl<P: Probe> World<P> {
                 }
             }
             App::Web(_) => self.on_web_progress(index, connection, opener),
-            App::Datagrams { .. } | App::Background { .. } => {}
+            App::Datagrams { .. } | App::Media(_) | App::Background { .. } => {}
         }
     }
 
@@ -278,6 +302,11 @@ impl<P: Probe> World<P> {
                 delivery(*delivered_bytes, end_or(None));
                 datagram_metrics(&entity, *sent, *delivered, report);
             }
+            App::Media(media) => {
+                let told = media.statistics.report(self.now);
+                delivery(told.delivered * media.source.packet().get(), end_or(None));
+                media_metrics(&entity, &told, report);
+            }
             App::Background { direction, index, packet } => {
                 let Kind::Raw(raw) = &self.directions[*direction as usize].kind else { return };
                 let counters = raw.queue.background_counters(*index);
@@ -332,4 +361,24 @@ fn datagram_metrics(
     report(entity, "packets_delivered", delivered as f64);
     let lost = sent.saturating_sub(delivered);
     report(entity, "loss", if sent == 0 { f64::NAN } else { lost as f64 / sent as f64 });
+}
+
+fn media_metrics(
+    entity: &str,
+    told: &MediaReport,
+    report: &mut dyn FnMut(&str, &'static str, f64),
+) {
+    let [p50, p95, p99] = told.delay_percentiles;
+    report(entity, "packets_sent", told.sent as f64);
+    report(entity, "packets_delivered", told.delivered as f64);
+    report(entity, "residual_loss", told.residual_loss);
+    report(entity, "deadline_miss", told.deadline_miss);
+    report(entity, "delay_mean_s", told.delay_mean);
+    report(entity, "delay_sd_s", told.delay_sd);
+    report(entity, "delay_mean_plus_2sd_s", told.delay_mean + 2.0 * told.delay_sd);
+    report(entity, "delay_p50_s", p50);
+    report(entity, "delay_p95_s", p95);
+    report(entity, "delay_p99_s", p99);
+    report(entity, "loss_burst_mean", told.burst_mean);
+    report(entity, "loss_burst_max", told.burst_max as f64);
 }

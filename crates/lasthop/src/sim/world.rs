@@ -240,7 +240,7 @@ impl<P: Probe> World<P> {
                 match self.listeners[path] {
                     // Nobody acts on its arrival: its fate is all there is to know.
                     Listener::Datagrams { flow } => {
-                        return self.flows[flow as usize].count_datagram(packet.bytes);
+                        return self.receive_datagram(flow, at, packet);
                     }
                     Listener::Sink { connection } => {
                         return self.acknowledge(connection, at, packet);
@@ -393,9 +393,7 @@ impl<P: Probe> World<P> {
         let (connection, opener) = match self.listeners[packet.path as usize] {
             Listener::Tcp { connection, opener } => (connection, opener),
             Listener::Sink { connection } => (connection, false),
-            Listener::Datagrams { flow } => {
-                return self.flows[flow as usize].count_datagram(packet.bytes);
-            }
+            Listener::Datagrams { flow } => return self.receive_datagram(flow, self.now, packet),
         };
         if packet.incarnation != self.connections[connection as usize].incarnation {
             return;
@@ -452,9 +450,23 @@ impl<P: Probe> World<P> {
         self.deadlines.set(machine, end.next_timeout());
     }
 
-    /// Sends a datagram of `bytes`.
-    pub(super) fn send_datagram(&mut self, path: u32, bytes: u32) {
-        let packet = Packet { path, bytes, ..Packet::default() };
-        self.send(self.first_hop[path as usize], self.now, &packet);
+    /// Sends a datagram of a flow.
+    pub(super) fn send_datagram(&mut self, flow: u32, packet: &Packet) {
+        if P::ACTIVE {
+            let (number, bytes) = (packet.datagram_number(), packet.bytes);
+            self.probe.record(self.now, Event::DatagramSent { flow, number, bytes });
+        }
+        self.send(self.first_hop[packet.path as usize], self.now, packet);
+    }
+
+    /// A datagram is at its destination at `at`, which may lie ahead of the clock.
+    #[inline]
+    fn receive_datagram(&mut self, flow: u32, at: Instant, packet: &Packet) {
+        if P::ACTIVE {
+            let number = packet.datagram_number();
+            let delay = at.saturating_since(packet.datagram_sent_at());
+            self.probe.record(at, Event::DatagramReceived { flow, number, delay });
+        }
+        self.flows[flow as usize].receive_datagram(at, packet);
     }
 }

@@ -5,7 +5,8 @@
 
 use lasthop::link::{
     Acknowledgment, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, LinkEndpoint,
-    LinkEvent, Raw, Renack, SelectiveRepeat, SelectiveRepeatParameters, TimerMode,
+    LinkEvent, Raw, Release, Renack, Rlp, RlpParameters, SelectiveRepeat,
+    SelectiveRepeatParameters, TimerMode,
 };
 use lasthop::packet::Payload;
 use lasthop::units::{Bytes, Duration, Instant, Rate};
@@ -70,7 +71,12 @@ struct Direction<P> {
 pub struct Link<P> {
     pub ends: [LinkEndpoint<P>; 2],
     pub delivered: [Vec<P>; 2],
+    pub delivered_at: [Vec<Instant>; 2],
+    /// What the ends told, and when, if a log is kept.
     pub events: [Vec<LinkEvent>; 2],
+    pub event_times: [Vec<Instant>; 2],
+    /// What arrived at each end, and when, if a log is kept.
+    pub arrivals: [Vec<(Instant, FrameKind)>; 2],
     /// Every frame in order of transmission, if kept.
     pub log: Option<Vec<LogEntry>>,
     /// Check the call contract at every step: slow.
@@ -93,7 +99,10 @@ impl<P: Payload + Clone + Debug> Link<P> {
         Link {
             ends,
             delivered: [Vec::new(), Vec::new()],
+            delivered_at: [Vec::new(), Vec::new()],
             events: [Vec::new(), Vec::new()],
+            event_times: [Vec::new(), Vec::new()],
+            arrivals: [Vec::new(), Vec::new()],
             log: None,
             strict: false,
             now: Instant::ZERO,
@@ -189,10 +198,11 @@ impl<P: Payload + Clone + Debug> Link<P> {
         while self.directions[side].in_flight.front().is_some_and(|(at, _)| *at <= self.now) {
             let (_, frame) = self.directions[side].in_flight.pop_front().expect("a frame");
             let frame = (self.codec)(frame, &self.ends[other]);
-            self.ends[other].receive(self.now, frame);
-            while let Some(packet) = self.ends[other].poll_deliver() {
-                self.delivered[other].push(packet);
+            if self.log.is_some() {
+                self.arrivals[other].push((self.now, frame.kind));
             }
+            self.ends[other].receive(self.now, frame);
+            self.take_delivered(other);
             self.drain(other);
         }
     }
@@ -201,10 +211,9 @@ impl<P: Payload + Clone + Debug> Link<P> {
         let (now, end) = (self.now, &mut self.ends[side]);
         if end.next_timeout() <= now {
             end.handle_timeout(now);
-            while let Some(packet) = end.poll_deliver() {
-                self.delivered[side].push(packet);
-            }
+            self.take_delivered(side);
         }
+        let end = &mut self.ends[side];
         if self.strict {
             assert!(end.next_timeout() > now, "a deadline stays in the past");
             let before = format!("{end:?}");
@@ -214,10 +223,18 @@ impl<P: Payload + Clone + Debug> Link<P> {
         self.drain(side);
     }
 
+    fn take_delivered(&mut self, side: usize) {
+        while let Some(packet) = self.ends[side].poll_deliver() {
+            self.delivered[side].push(packet);
+            self.delivered_at[side].push(self.now);
+        }
+    }
+
     fn drain(&mut self, side: usize) {
         while let Some(event) = self.ends[side].poll_event() {
             if self.log.is_some() {
                 self.events[side].push(event);
+                self.event_times[side].push(self.now);
             }
         }
     }
@@ -229,6 +246,7 @@ pub enum Protocol {
     Raw,
     SelectiveRepeat(SelectiveRepeatParameters),
     GoBackN(GoBackNParameters),
+    Rlp(RlpParameters),
 }
 
 impl Protocol {
@@ -244,6 +262,9 @@ impl Protocol {
             ),
             Protocol::GoBackN(parameters) => {
                 LinkEndpoint::GoBackN(GoBackN::new(parameters).expect("valid parameters"))
+            }
+            Protocol::Rlp(parameters) => {
+                LinkEndpoint::Rlp(Rlp::new(parameters).expect("valid parameters"))
             }
         }
     }
@@ -276,7 +297,25 @@ pub fn go_back_n(window: u32, timeout: Duration) -> GoBackNParameters {
     }
 }
 
-/// One of each machine in each of its modes.
+/// Karn RLP without keep-alives.
+pub fn karn_rlp(
+    retransmissions: u32,
+    nack_timeout: Duration,
+    copy_time: Duration,
+) -> RlpParameters {
+    RlpParameters {
+        release: Release::InSequence,
+        retransmissions,
+        nack_timeout,
+        copy_time,
+        keepalive: None,
+        keepalives: None,
+        header: Bytes::new(1),
+        control: Bytes::new(2),
+    }
+}
+
+/// One of each machine in each of its modes that repairs every loss.
 pub fn every_reliable_protocol(window: u32, timeout: Duration) -> Vec<Protocol> {
     let mut all = Vec::new();
     let round_trip = Duration::from_nanos(timeout.as_nanos() / 2);

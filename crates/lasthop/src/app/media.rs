@@ -1,0 +1,258 @@
+//! What the receiver of a media stream experiences: speech, or audio and video, over datagrams.
+//!
+//! The source is [`super::OnOff`]: talk spurts at constant rate, silences between them. Talk and
+//! silence are exponential with means of 1 s and 1.35 s (S. Nanda, D. J. Goodman, U. Timor, IEEE
+//! Transactions on Vehicular Technology 40(3), 1991). Nothing is sent again and nothing is
+//! reordered; what counts is the share of packets that never come, and how late the others are
+//! (G. Xylomenos, G. C. Polyzos, IPDPS 2003): residual loss, and mean plus twice the standard
+//! deviation of the one-way delay.
+//!
+//! A window holds the packets whose fate is open. Packets leave it in order of sending, so that
+//! bursts of losses are told in that order whatever order a link delivers in:
+//!
+//! ```text
+//!   settled, only counted | window: sent, and arrived when?          | not sent yet
+//!   ----------------------+------------------------------------------+------------> number
+//!                         front: leaves once GRACE has passed since it was sent and it
+//!                           has arrived, or was overtaken by HORIZON, or LONGEST has passed
+//! ```
+//!
+//! A computed link tells an arrival ahead of the clock: it counts once its time has come.
+//!
+//! *Not modelled*: adaptive playback and its buffer, codecs and concealment, layered or
+//! variable-rate video, feedback (RTCP), loss hidden by error correction of the application.
+
+use crate::units::{Duration, Instant};
+use hdrhistogram::Histogram;
+use std::collections::VecDeque;
+
+/// Packets sent less than this long (or the playback deadline, if longer) before the end of a run
+/// are left out of its shares: those that take part have had their chance.
+pub const GRACE: Duration = Duration::from_secs(2);
+
+/// A packet that has not come when one sent so many numbers later has is lost. No link lets a
+/// packet be overtaken by more than 255 others, which is what a sequence number of one byte can
+/// tell apart; this is enough for four such links in a row.
+pub const HORIZON: u64 = 1024;
+
+/// A packet that has not come after this long is lost; also the longest delay told by percentiles.
+pub const LONGEST: Duration = Duration::from_secs(1000);
+
+/// When nothing has come for so long at the end of a run, the path counts as dead and what was
+/// sent since as lost. Otherwise a packet that nothing sent later has overtaken is under way.
+pub const OUTAGE: Duration = Duration::from_secs(60);
+
+/// Resolution of the percentiles, where 3 significant digits would be finer.
+const FINEST: Duration = Duration::from_nanos(1000);
+
+/// A packet whose fate is open.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Instant,
+    /// [`Instant::NEVER`]: not yet.
+    arrival: Instant,
+}
+
+/// Statistics of the receiver of one stream; memory does not grow with the length of a run.
+#[derive(Clone, Debug)]
+pub struct MediaStatistics {
+    deadline: Duration,
+    grace: Duration,
+    window: VecDeque<Sent>,
+    /// Number of the packet at the front of the window: how many are settled.
+    front: u64,
+    /// The highest number that has come.
+    highest: Option<u64>,
+    tally: Tally,
+}
+
+/// What is known about packets that left the window.
+#[derive(Clone, Debug)]
+struct Tally {
+    delivered: u64,
+    in_time: u64,
+    lost: u64,
+    bursts: u64,
+    /// Length of the burst under way.
+    burst: u64,
+    longest_burst: u64,
+    last_arrival: Option<Instant>,
+    longest_delay: u64,
+    /// Mean of the delays, and sum of squared deviations from it, in nanoseconds (Welford).
+    mean: f64,
+    squares: f64,
+    delays: Histogram<u32>,
+}
+
+/// What a receiver experienced up to some time; values that do not exist are NaN.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MediaReport {
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets that came.
+    pub delivered: u64,
+    /// Share of packets that never come, of those whose fate is known.
+    pub residual_loss: f64,
+    /// Share of packets that were not there a playback deadline after they were sent.
+    pub deadline_miss: f64,
+    /// Mean one-way delay of the packets that came, in seconds.
+    pub delay_mean: f64,
+    /// Its standard deviation (n - 1), in seconds.
+    pub delay_sd: f64,
+    /// The delay that 50, 95 and 99 % of the packets that came do not exceed, in seconds, to 3
+    /// significant digits (rounded up).
+    pub delay_percentiles: [f64; 3],
+    /// Mean number of packets lost in a row.
+    pub burst_mean: f64,
+    /// Greatest number of packets lost in a row.
+    pub burst_max: u64,
+}
+
+impl MediaStatistics {
+    /// Nothing sent yet; packets are wanted within `deadline` after they are sent.
+    pub fn new(deadline: Duration) -> Self {
+        MediaStatistics {
+            deadline,
+            grace: deadline.max(GRACE),
+            window: VecDeque::with_capacity(2 * HORIZON as usize),
+            front: 0,
+            highest: None,
+            tally: Tally::new(),
+        }
+    }
+
+    /// The next packet is sent. Returns its number; the first is 0.
+    pub fn send(&mut self, now: Instant) -> u64 {
+        self.settle(now);
+        self.window.push_back(Sent { at: now, arrival: Instant::NEVER });
+        self.sent() - 1
+    }
+
+    /// Packet `number` comes at `at`, which may lie ahead of the clock. No packet comes twice.
+    pub fn receive(&mut self, number: u64, at: Instant) {
+        // Below the window it is lost already: see `HORIZON` and `LONGEST`.
+        let Some(index) = number.checked_sub(self.front) else { return };
+        let Some(sent) = self.window.get_mut(index as usize) else {
+            debug_assert!(false, "packet {number} comes before it is sent");
+            return;
+        };
+        debug_assert!(sent.arrival == Instant::NEVER, "packet {number} comes twice");
+        sent.arrival = at;
+        self.highest = self.highest.max(Some(number));
+    }
+
+    /// Packets sent so far.
+    pub fn sent(&self) -> u64 {
+        self.front + self.window.len() as u64
+    }
+
+    /// Packets at the front whose fate is known leave the window.
+    fn settle(&mut self, now: Instant) {
+        while let Some(&Sent { at, arrival }) = self.window.front()
+            && at + self.grace <= now
+        {
+            if arrival <= now {
+                self.tally.deliver(at, arrival, arrival <= at + self.deadline);
+            } else if arrival == Instant::NEVER
+                && (self.highest >= Some(self.front + HORIZON) || at + LONGEST <= now)
+            {
+                self.tally.lose();
+            } else {
+                return;
+            }
+            self.window.pop_front();
+            self.front += 1;
+        }
+    }
+
+    /// What there is to say at `now`, the end of the run.
+    pub fn report(&self, now: Instant) -> MediaReport {
+        let mut tally = self.tally.clone();
+        let has_come = |sent: &Sent| sent.arrival <= now;
+        let overtaken = self.window.iter().rposition(has_come).unwrap_or(0);
+        let come = self.window.iter().filter(|sent| has_come(sent)).map(|sent| sent.arrival);
+        let last = come.max().max(tally.last_arrival);
+        let is_dead = last.is_none_or(|last| last + OUTAGE <= now);
+        let (mut counted, mut under_way) = (self.front, 0);
+        for (index, sent) in self.window.iter().enumerate() {
+            let counts = sent.at + self.grace <= now;
+            counted += u64::from(counts);
+            if has_come(sent) {
+                let in_time = sent.arrival <= sent.at + self.deadline;
+                tally.deliver(sent.at, sent.arrival, counts && in_time);
+            } else if counts && (index < overtaken || is_dead) {
+                tally.lose();
+            } else {
+                under_way += u64::from(counts);
+            }
+        }
+        let seconds = |nanos: f64| nanos * 1e-9;
+        let delivered = tally.delivered as f64;
+        let some = |value: f64| if tally.delivered == 0 { f64::NAN } else { value };
+        let percentile = |quantile| {
+            let delay = tally.delays.value_at_quantile(quantile).min(tally.longest_delay);
+            some(seconds(delay as f64))
+        };
+        MediaReport {
+            sent: self.sent(),
+            delivered: tally.delivered,
+            residual_loss: share(tally.lost, counted - under_way),
+            deadline_miss: share(counted - tally.in_time, counted),
+            delay_mean: some(seconds(tally.mean)),
+            delay_sd: if tally.delivered < 2 {
+                f64::NAN
+            } else {
+                seconds((tally.squares / (delivered - 1.0)).sqrt())
+            },
+            delay_percentiles: [0.5, 0.95, 0.99].map(percentile),
+            burst_mean: share(tally.lost, tally.bursts),
+            burst_max: tally.longest_burst,
+        }
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { f64::NAN } else { part as f64 / whole as f64 }
+}
+
+impl Tally {
+    fn new() -> Self {
+        let (low, high) = (FINEST.as_nanos(), LONGEST.as_nanos());
+        let Ok(delays) = Histogram::new_with_bounds(low, high, 3) else {
+            unreachable!("1 us to 1000 s in 3 digits is a range")
+        };
+        Tally {
+            delivered: 0,
+            in_time: 0,
+            lost: 0,
+            bursts: 0,
+            burst: 0,
+            longest_burst: 0,
+            last_arrival: None,
+            longest_delay: 0,
+            mean: 0.0,
+            squares: 0.0,
+            delays,
+        }
+    }
+
+    fn deliver(&mut self, sent: Instant, arrival: Instant, in_time: bool) {
+        let delay = arrival.saturating_since(sent).as_nanos();
+        self.delivered += 1;
+        self.in_time += u64::from(in_time);
+        self.burst = 0;
+        self.last_arrival = self.last_arrival.max(Some(arrival));
+        self.longest_delay = self.longest_delay.max(delay);
+        let deviation = delay as f64 - self.mean;
+        self.mean += deviation / self.delivered as f64;
+        self.squares += deviation * (delay as f64 - self.mean);
+        self.delays.saturating_record(delay);
+    }
+
+    fn lose(&mut self) {
+        self.lost += 1;
+        self.bursts += u64::from(self.burst == 0);
+        self.burst += 1;
+        self.longest_burst = self.longest_burst.max(self.burst);
+    }
+}

@@ -1,0 +1,533 @@
+//! Radio link protocol: negative acknowledgments only, and a frame that stays missing is given up.
+//! One machine for Karn's RLP, which delivers in sequence, and for out-of-sequence RLP, which
+//! delivers each frame as it comes ([`Release`]).
+//!
+//! Source: Xylomenos and Polyzos, "Wireless link layer enhancements for TCP and UDP applications",
+//! IPDPS 2003, after P. Karn, "The Qualcomm CDMA digital cellular system", USENIX Mobile and
+//! Location-Independent Computing 1993, and the RLP of TIA IS-99 and IS-707. Timeout, horizon and
+//! keep-alive interval are published nowhere: see `docs/links/rlp.md`.
+//!
+//! A frame at the sender, which has no window, no acknowledgment and no retransmission timer:
+//!
+//! ```text
+//!          enqueue         sent               128 newer ones
+//!  (none) --------> new ----------> history ----------------> (gone)
+//!                                   ^     |
+//!                              sent |     | NACK, fewer than n copies so far
+//!                                   |     v
+//!                                   queued (first come, first sent; ahead of new data)
+//! ```
+//!
+//! A number at the receiver:
+//!
+//! ```text
+//!            a later one, or a keep-alive                    arrives
+//!  not seen -----------------------------> missing ------------------------> received
+//!     |                                     |   ^  |                            ^
+//!     |                          T_nack and |   |  | T_nack and n NACKs sent,   |
+//!     |                       fewer than n  +---+  | or 128 numbers behind      |
+//!     |                       NACKs: NACK          v                            |
+//!     |                                        abandoned                        |
+//!     +-------------------------------------------------------------------------+
+//!                                     arrives
+//! ```
+//!
+//! In sequence, a received frame waits until every number before it is received or abandoned. The
+//! receiver counts its own NACKs, so that a lost NACK uses up an attempt; it needs no word from
+//! the sender to give up. Out goes, in this order: NACKs, retransmissions, new data, keep-alives.
+//!
+//! Copies of several frames queue for the peer's transmitter. The deadline of a NACK is therefore
+//! the later of T_nack after its start and one frame time after the deadline before it; as copies
+//! are sent in the order of their NACKs, the one asked for has come by then or is lost.
+//!
+//! A keep-alive carries the number of the next new frame and shows the loss of the last ones. It
+//! is due one interval after the start of the last new frame or keep-alive, the frames that say
+//! where the numbers stand.
+//!
+//! *The horizon*: only the last 128 numbers are remembered, at both ends. A number that falls
+//! behind is abandoned; on a saturated link that is n T_nack > 128 T_f.
+//!
+//! Timers count from the start of a transmission (the machine does not know the rate).
+//!
+//! Not modelled: reordering by the channel, NACKs for several frames, adaptive timers, the set-up
+//! and reset of the numbers after 128 losses in a row (numbers inside are unbounded), splitting of
+//! packets into radio frames.
+
+use super::rlp_wire::RlpWireWindow;
+use super::timers::TransmissionOrder;
+use super::timing::{LinkTiming, deadline};
+use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_sizes};
+use crate::packet::Payload;
+use crate::units::{Bytes, Duration, Instant};
+use std::collections::VecDeque;
+
+/// Numbers that either end remembers: half of those of the one-byte field.
+pub const HORIZON: u64 = 128;
+
+/// Most retransmissions that can be asked for.
+pub const MOST_RETRANSMISSIONS: u32 = 100;
+
+/// When a frame that has been received goes up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Release {
+    /// When all before it are received or abandoned (Karn RLP).
+    #[default]
+    InSequence,
+    /// At once (out-of-sequence RLP).
+    Immediate,
+}
+
+/// Parameters of the radio link protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RlpParameters {
+    /// When a frame goes up.
+    pub release: Release,
+    /// Copies of a frame at most, n: NACKs of the receiver for one number and retransmissions of
+    /// the sender, 0 to [`MOST_RETRANSMISSIONS`].
+    pub retransmissions: u32,
+    /// Time from the start of a NACK's transmission until the copy has come or is lost, T_nack, in
+    /// nanoseconds; above 0.
+    pub nack_timeout: Duration,
+    /// By how much a copy is later for each one that is asked for before it: the air time of a
+    /// full frame of the peer, in nanoseconds.
+    pub copy_time: Duration,
+    /// Time from the start of the last new frame or keep-alive to a keep-alive, T_k, in
+    /// nanoseconds, above 0; `None`: no keep-alives.
+    pub keepalive: Option<Duration>,
+    /// Keep-alives after which the sender is silent until there are new data, at least 1; `None`:
+    /// it never is.
+    pub keepalives: Option<u32>,
+    /// Link header of a data frame, in bytes (default 1: the number).
+    pub header: Bytes,
+    /// Length of a NACK or keep-alive, in bytes (default 2: number and type).
+    pub control: Bytes,
+}
+
+impl RlpParameters {
+    /// Defaults for a link: 3 retransmissions, T_nack = [`LinkTiming::repair_time`], 5 keep-alives,
+    /// one every RTT_L.
+    pub fn for_link(timing: &LinkTiming, release: Release) -> Self {
+        RlpParameters {
+            release,
+            retransmissions: 3,
+            nack_timeout: timing.repair_time(),
+            copy_time: timing.back_frame_time(),
+            keepalive: Some(timing.round_trip()),
+            keepalives: Some(5),
+            header: Bytes::new(1),
+            control: Bytes::new(2),
+        }
+    }
+}
+
+/// Place of a number in the rings.
+#[inline]
+fn slot_of(number: u64) -> usize {
+    (number % HORIZON) as usize
+}
+
+/// Its bit in the bitmaps.
+#[inline]
+fn bit_of(number: u64) -> u128 {
+    1 << (number % HORIZON)
+}
+
+/// The last number before `end` that has this slot.
+#[inline]
+fn number_in(slot: usize, end: u64) -> u64 {
+    let last = end.wrapping_sub(1);
+    last.wrapping_sub(last.wrapping_sub(slot as u64) % HORIZON)
+}
+
+/// One end of a radio link. Bit i of a bitmap and slot i of a ring is the number, of the last 128,
+/// that is i modulo 128.
+#[derive(Clone, Debug)]
+pub struct Rlp<P> {
+    parameters: RlpParameters,
+    header: u32,
+    control: u32,
+    /// n, and how often a frame may be sent again.
+    limit: u8,
+
+    /// Number of the next new frame.
+    next: u64,
+    /// End of the numbers that have a packet: `next`, or one more if a packet waits.
+    filled: u64,
+    history: Box<[Option<P>]>,
+    /// Retransmissions so far; n + 1: refused once.
+    copies: Box<[u8]>,
+    /// To be sent again, in the order of their NACKs.
+    queued: TransmissionOrder,
+    /// Numbers before the history that were asked for.
+    refused: u128,
+    keepalive_deadline: Instant,
+    keepalive_due: bool,
+    /// Since the last new frame.
+    keepalives_sent: u32,
+
+    /// Next number to deliver, in sequence only.
+    expected: u64,
+    /// One beyond the highest number known to have been sent.
+    seen: u64,
+    missing: u128,
+    /// NACKs that wait for the transmitter.
+    nacks: u128,
+    abandoned: u128,
+    /// Received behind a missing one.
+    held: Box<[Option<P>]>,
+    nacks_sent: Box<[u8]>,
+    deadlines: Box<[Instant]>,
+    /// Missing numbers whose NACK has gone out, earliest deadline first.
+    order: TransmissionOrder,
+
+    up: VecDeque<P>,
+    events: VecDeque<LinkEvent>,
+    counters: LinkCounters,
+}
+
+impl<P> Rlp<P> {
+    /// An idle endpoint; refuses too many retransmissions, times of 0 and a limit of 0 keep-alives.
+    pub fn new(parameters: RlpParameters) -> Result<Self, LinkError> {
+        let RlpParameters { retransmissions, nack_timeout, header, control, .. } = parameters;
+        let protocol = match parameters.release {
+            Release::InSequence => "Karn RLP",
+            Release::Immediate => "out-of-sequence RLP",
+        };
+        let limit = match u8::try_from(retransmissions) {
+            Ok(limit) if retransmissions <= MOST_RETRANSMISSIONS => limit,
+            _ => {
+                let (found, largest) = (retransmissions, MOST_RETRANSMISSIONS);
+                return Err(LinkError::Retransmissions { protocol, found, largest });
+            }
+        };
+        if nack_timeout == Duration::ZERO {
+            return Err(LinkError::Timeout { protocol });
+        }
+        if parameters.keepalive == Some(Duration::ZERO) || parameters.keepalives == Some(0) {
+            return Err(LinkError::Keepalive { protocol });
+        }
+        let (header, control) = check_sizes(protocol, header, control)?;
+        let slots = HORIZON as usize;
+        let empty = || (0..slots).map(|_| None).collect();
+        Ok(Rlp {
+            parameters,
+            header,
+            control,
+            limit,
+            next: 0,
+            filled: 0,
+            history: empty(),
+            copies: vec![0; slots].into(),
+            queued: TransmissionOrder::new(slots),
+            refused: 0,
+            keepalive_deadline: Instant::NEVER,
+            keepalive_due: false,
+            keepalives_sent: 0,
+            expected: 0,
+            seen: 0,
+            missing: 0,
+            nacks: 0,
+            abandoned: 0,
+            held: empty(),
+            nacks_sent: vec![0; slots].into(),
+            deadlines: vec![Instant::ZERO; slots].into(),
+            order: TransmissionOrder::new(slots),
+            up: VecDeque::with_capacity(slots),
+            events: VecDeque::with_capacity(2 * slots),
+            counters: LinkCounters::default(),
+        })
+    }
+
+    /// Where both directions stand, for the byte codec.
+    pub fn wire_window(&self) -> RlpWireWindow {
+        RlpWireWindow { seen: self.seen, next: self.next }
+    }
+
+    fn control_frame(&self, kind: FrameKind) -> Frame<P> {
+        Frame { kind, ack: None, payload: None, bytes: self.control }
+    }
+
+    #[cold]
+    fn on_nack(&mut self, sequence: u64) {
+        if sequence >= self.next {
+            return;
+        }
+        let (slot, bit) = (slot_of(sequence), bit_of(sequence));
+        let age = self.filled - sequence;
+        let is_refused = if age > 2 * HORIZON {
+            // Longer ago than the numbers on the air can say.
+            false
+        } else if age > HORIZON {
+            let is_first = self.refused & bit == 0;
+            self.refused |= bit;
+            is_first
+        } else if self.queued.contains(slot) {
+            false
+        } else if self.copies[slot] < self.limit {
+            self.copies[slot] += 1;
+            self.queued.push(slot);
+            false
+        } else {
+            let is_first = self.copies[slot] == self.limit;
+            self.copies[slot] = self.limit + 1;
+            is_first
+        };
+        if is_refused {
+            self.counters.abandoned += 1;
+            self.events.push_back(LinkEvent::Abandoned { sequence });
+        }
+    }
+
+    /// A frame that says where the numbers stand goes out: the next keep-alive is an interval away.
+    #[inline]
+    fn restart_keepalive(&mut self, now: Instant) {
+        self.keepalive_due = false;
+        self.keepalive_deadline = match self.parameters.keepalive {
+            Some(interval)
+                if self.parameters.keepalives.is_none_or(|n| self.keepalives_sent < n) =>
+            {
+                deadline(now, interval)
+            }
+            _ => Instant::NEVER,
+        };
+    }
+
+    #[cold]
+    fn nack(&mut self, now: Instant) -> Frame<P> {
+        // Bit 0 is the oldest number remembered.
+        let oldest_first = self.nacks.rotate_right((self.seen % HORIZON) as u32);
+        let sequence = self.seen + u64::from(oldest_first.trailing_zeros()) - HORIZON;
+        let slot = slot_of(sequence);
+        self.nacks &= !bit_of(sequence);
+        self.nacks_sent[slot] += 1;
+        // A copy that comes on the deadline has come in time, whichever the driver handles first.
+        let in_time = deadline(now, self.parameters.nack_timeout);
+        let alone = deadline(in_time, Duration::from_nanos(1));
+        self.deadlines[slot] = self.order.last().map_or(alone, |before| {
+            alone.max(deadline(self.deadlines[before], self.parameters.copy_time))
+        });
+        self.order.push(slot);
+        self.counters.nacks += 1;
+        self.events.push_back(LinkEvent::NackSent { sequence });
+        self.control_frame(FrameKind::Nack { sequence })
+    }
+
+    #[inline]
+    fn on_data(&mut self, sequence: u64, packet: P) {
+        if sequence < self.seen {
+            return self.on_copy(sequence, packet);
+        }
+        if sequence > self.seen || self.missing != 0 {
+            self.advance(sequence);
+            self.forget_before(sequence);
+        } else {
+            // Nothing is missing, so nothing is held: bits of abandoned numbers may remain.
+            self.abandoned &= !bit_of(sequence);
+        }
+        self.seen = sequence + 1;
+        match self.parameters.release {
+            Release::InSequence if self.missing != 0 => {
+                self.held[slot_of(sequence)] = Some(packet);
+            }
+            Release::InSequence => {
+                self.up.push_back(packet);
+                self.expected = self.seen;
+            }
+            Release::Immediate => self.up.push_back(packet),
+        }
+    }
+
+    /// A number that has been passed arrives.
+    #[cold]
+    fn on_copy(&mut self, sequence: u64, packet: P) {
+        let (slot, bit) = (slot_of(sequence), bit_of(sequence));
+        if self.seen - sequence > HORIZON {
+            self.counters.discarded += 1;
+        } else if self.missing & bit != 0 {
+            self.missing &= !bit;
+            self.nacks &= !bit;
+            self.order.remove(slot);
+            match self.parameters.release {
+                Release::InSequence => {
+                    self.held[slot] = Some(packet);
+                    self.release();
+                }
+                Release::Immediate => self.up.push_back(packet),
+            }
+        } else if self.abandoned & bit != 0 {
+            // The run behind it has gone up.
+            self.counters.discarded += 1;
+        } else {
+            self.counters.duplicates += 1;
+        }
+    }
+
+    /// All numbers before `end` have been sent: those not seen yet are missing.
+    #[cold]
+    fn advance(&mut self, end: u64) {
+        while self.seen < end {
+            let (number, bit) = (self.seen, bit_of(self.seen));
+            self.forget_before(number);
+            self.seen += 1;
+            self.missing |= bit;
+            if self.limit == 0 {
+                self.abandon(number);
+            } else {
+                self.nacks |= bit;
+                self.nacks_sent[slot_of(number)] = 0;
+            }
+        }
+    }
+
+    /// `number` takes the place of the one that falls behind the horizon.
+    #[inline]
+    fn forget_before(&mut self, number: u64) {
+        if self.missing & bit_of(number) != 0 {
+            self.abandon(number - HORIZON);
+        }
+        self.abandoned &= !bit_of(number);
+    }
+
+    /// The number is no longer waited for.
+    #[cold]
+    fn abandon(&mut self, number: u64) {
+        let bit = bit_of(number);
+        self.missing &= !bit;
+        self.nacks &= !bit;
+        self.order.remove(slot_of(number));
+        self.abandoned |= bit;
+        self.counters.skipped += 1;
+        self.events.push_back(LinkEvent::Abandoned { sequence: number });
+        self.release();
+    }
+
+    /// In sequence, what is before the first missing number goes up.
+    fn release(&mut self) {
+        if self.parameters.release == Release::Immediate {
+            return;
+        }
+        let ahead = self.missing.rotate_right((self.expected % HORIZON) as u32);
+        let run = u64::from(ahead.trailing_zeros()).min(self.seen - self.expected);
+        for number in self.expected..self.expected + run {
+            self.up.extend(self.held[slot_of(number)].take());
+        }
+        self.expected += run;
+    }
+}
+
+impl<P: Payload + Clone> Rlp<P> {
+    #[inline]
+    fn data_frame(&self, sequence: u64) -> Option<Frame<P>> {
+        let slot = slot_of(sequence);
+        debug_assert!(self.history[slot].is_some(), "a frame of the history has its packet");
+        let packet = self.history[slot].clone()?;
+        let bytes = self.header + packet.wire_bytes();
+        Some(Frame { kind: FrameKind::Data { sequence }, ack: None, payload: Some(packet), bytes })
+    }
+}
+
+impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
+    #[inline]
+    fn wants_packet(&self) -> bool {
+        self.nacks == 0 && self.queued.first().is_none() && self.filled == self.next
+    }
+
+    #[inline]
+    fn enqueue(&mut self, _now: Instant, packet: P) {
+        debug_assert!(self.wants_packet(), "enqueue without wants_packet");
+        let (slot, bit) = (slot_of(self.next), bit_of(self.next));
+        if self.copies[slot] > self.limit {
+            self.refused |= bit;
+        } else {
+            self.refused &= !bit;
+        }
+        self.copies[slot] = 0;
+        self.history[slot] = Some(packet);
+        self.filled = self.next + 1;
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
+        if self.nacks != 0 {
+            return Some(self.nack(now));
+        }
+        if let Some(slot) = self.queued.first() {
+            self.queued.remove(slot);
+            let sequence = number_in(slot, self.next);
+            self.counters.retransmissions += 1;
+            self.events.push_back(LinkEvent::Retransmitted { sequence });
+            return self.data_frame(sequence);
+        }
+        if self.filled > self.next {
+            let sequence = self.next;
+            self.next += 1;
+            self.counters.data_frames += 1;
+            self.keepalives_sent = 0;
+            self.restart_keepalive(now);
+            return self.data_frame(sequence);
+        }
+        if self.keepalive_due {
+            self.keepalives_sent = self.keepalives_sent.saturating_add(1);
+            self.restart_keepalive(now);
+            self.counters.keepalives += 1;
+            return Some(self.control_frame(FrameKind::Keepalive { next: self.next }));
+        }
+        None
+    }
+
+    #[inline]
+    fn has_frame(&self) -> bool {
+        self.nacks != 0
+            || self.queued.first().is_some()
+            || self.filled > self.next
+            || self.keepalive_due
+    }
+
+    #[inline]
+    fn receive(&mut self, _now: Instant, frame: Frame<P>) {
+        match (frame.kind, frame.payload) {
+            (FrameKind::Data { sequence }, Some(packet)) => self.on_data(sequence, packet),
+            (FrameKind::Nack { sequence }, _) => self.on_nack(sequence),
+            (FrameKind::Keepalive { next }, _) if next > self.seen => self.advance(next),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn poll_deliver(&mut self) -> Option<P> {
+        self.up.pop_front()
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<LinkEvent> {
+        self.events.pop_front()
+    }
+
+    #[inline]
+    fn next_timeout(&self) -> Instant {
+        let nack = self.order.first().map_or(Instant::NEVER, |slot| self.deadlines[slot]);
+        nack.min(self.keepalive_deadline)
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        while let Some(slot) = self.order.first()
+            && self.deadlines[slot] <= now
+        {
+            self.order.remove(slot);
+            let number = number_in(slot, self.seen);
+            if self.nacks_sent[slot] < self.limit {
+                self.nacks |= bit_of(number);
+            } else {
+                self.abandon(number);
+            }
+        }
+        if self.keepalive_deadline <= now {
+            self.keepalive_deadline = Instant::NEVER;
+            self.keepalive_due = true;
+        }
+    }
+
+    fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+}
