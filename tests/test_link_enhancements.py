@@ -49,7 +49,7 @@ def test_cells_are_what_their_coordinates_say(study: Study) -> None:
     for name, host in (("wireless", "ap"), ("wireless-2", "gateway")):
         assert snoop[f"link.{name}.rate"] == "2 Mbps"
         assert snoop[f"link.{name}.delay"] == "3 ms"
-        assert snoop[f"link.{name}.errors"]["mean"] == 2**18
+        assert snoop[f"link.{name}.errors"]["mean"] == f"{2**18} bits"
         assert snoop[f"link.{name}.agent"]["at"] == host
         assert snoop[f"link.{name}.protocol.kind"] == "raw"
     assert snoop["flow.transfer.transport.segment"] == "1000 B"
