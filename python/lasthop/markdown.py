@@ -15,7 +15,12 @@ __all__ = ["report", "sensitivity"]
 def report(report: Report) -> str:
     """Tables and figures' numbers, then the claims, as Markdown."""
     study = report.study
-    parts = []
+    results = report.results
+    count = max((cell.n for cell in report.cells), default=0)
+    parts = [
+        f"<!-- Written by `lasthop reproduce {study.key} --format markdown`. -->",
+        f"{count} replications a cell, seed {results.seed}.",
+    ]
     decided = [one for one in report.verdicts if one.judgements]
     by_id = {one.claim.id: one for one in decided}
     for highlight in study.highlights:
@@ -47,7 +52,12 @@ def sensitivity(report: SensitivityReport) -> str:
         for claim, row in summary.items()
     ]
     headings = ("claim", "as chosen", *words, "otherwise than as chosen at")
-    parts = ["## Every claim over all variants", _table(headings, rows)]
+    parts = [
+        f"<!-- Written by `lasthop reproduce {report.study.key} --sensitivity --format markdown`. -->",
+        f"{report.replications} replications a cell.",
+        "## Every claim over all variants",
+        _table(headings, rows),
+    ]
     for one in report.study.sensitivities:
         values = [value for value, _ in one.values]
         rows = [
