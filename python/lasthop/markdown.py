@@ -51,9 +51,10 @@ def sensitivity(report: SensitivityReport) -> str:
         )
         for claim, row in summary.items()
     ]
+    command = f"lasthop reproduce {report.study.key}"
     headings = ("claim", "as chosen", *words, "otherwise than as chosen at")
     parts = [
-        f"<!-- Written by `lasthop reproduce {report.study.key} --sensitivity --format markdown`. -->",
+        f"<!-- Written by `{command} --sensitivity --format markdown`. -->",
         f"{report.replications} replications a cell.",
         "## Every claim over all variants",
         _table(headings, rows),
