@@ -9,7 +9,7 @@ use lasthop::channel::{
 };
 use lasthop::link::{
     Endpoint, Frame, GoBackN, GoBackNParameters, LinkEndpoint, LinkTiming, Release, Rlp,
-    RlpParameters, SelectiveRepeat, SelectiveRepeatParameters,
+    RlpParameters, SelectiveRepeat, SelectiveRepeatParameters, XorFec, XorFecParameters,
 };
 use lasthop::packet::Packet;
 use lasthop::rng::Streams;
@@ -130,6 +130,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             let end = || Rlp::new(parameters).map(LinkEndpoint::Rlp);
             link_speed(&format!("{name} {loss}"), [end()?, end()?], loss.parse()?);
         }
+    }
+    for loss in ["0 %", "2.5 %"] {
+        let parameters = XorFecParameters::for_link(&timing, None);
+        let end = || XorFec::new(parameters).map(LinkEndpoint::XorFec);
+        link_speed(&format!("XOR FEC 8 {loss}"), [end()?, end()?], loss.parse()?);
     }
     Ok(())
 }

@@ -98,8 +98,8 @@ table! {
         /// What the drop-tail queue at the head of each direction holds, the packet in
         /// transmission included; a size counts packets with the frame header.
         queue: QueueLimit = "50 packets";
-        /// Frame header added to each packet; by default 0 B without a link-layer protocol, 1 B
-        /// with an RLP, 2 B with go-back-n and selective-repeat.
+        /// Frame header added to each packet; by default 0 B without link-layer protocol, 1 B where
+        /// frames carry a number (RLP, xor-fec) and 2 B where they carry an acknowledgment too.
         header: Option<Bytes>, HEADER;
         /// The largest packet the link takes, frame header not counted; there is no
         /// fragmentation, so that flows with larger packets are refused.
@@ -143,6 +143,9 @@ union! {
         KarnRlp(Rlp) = "karn-rlp",
         /// Out-of-sequence radio link protocol: the same, but each frame goes up as it comes.
         OosRlp(Rlp) = "oos-rlp",
+        /// Forward error correction: after each block of frames one with their exclusive or, from
+        /// which the receiver computes a lost one; delivers out of sequence.
+        XorFec(XorFec) = "xor-fec",
     }
 }
 
@@ -193,6 +196,18 @@ table! {
         keepalives: KeepaliveLimit = "5 frames";
         /// Size of a negative acknowledgment or keep-alive.
         control: Bytes = "2 B", CONTROL;
+    }
+}
+
+table! {
+    /// Parameters of exclusive-or FEC.
+    pub struct XorFec {
+        /// Data frames that one parity frame protects.
+        block: u32 = "8", Limits::range(1, 64);
+        /// Time after the last data frame at which the parity of an unfinished block is sent;
+        /// "auto" is twice the packet interval of the slowest constant-rate flow that crosses the
+        /// link in that direction, or else the air time of two full frames.
+        parity_timeout: LinkTimeout = "auto";
     }
 }
 

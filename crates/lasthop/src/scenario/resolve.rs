@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 /// Frame header of the ARQ protocols: sequence number and acknowledgment, a byte each.
 const ARQ_HEADER: Bytes = Bytes::new(2);
 
-/// Frame header of the radio link protocols: the sequence number.
-const RLP_HEADER: Bytes = Bytes::new(1);
+/// Frame header of the protocols without acknowledgments: the sequence number.
+const NUMBER_HEADER: Bytes = Bytes::new(1);
 
 /// What a line of a loss trace may say.
 const OUTCOMES: &str = "1 or lost for a lost frame, 0 or ok for one that arrived";
@@ -69,7 +69,7 @@ impl Table for Link {
         let header = keys.header.unwrap_or(match keys.protocol {
             Protocol::Raw => Bytes::new(0),
             Protocol::GoBackN(_) | Protocol::SelectiveRepeat(_) => ARQ_HEADER,
-            Protocol::KarnRlp(_) | Protocol::OosRlp(_) => RLP_HEADER,
+            Protocol::KarnRlp(_) | Protocol::OosRlp(_) | Protocol::XorFec(_) => NUMBER_HEADER,
         });
         let forward = Direction {
             rate: keys.rate,

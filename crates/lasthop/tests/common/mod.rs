@@ -6,7 +6,7 @@
 use lasthop::link::{
     Acknowledgment, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, LinkEndpoint,
     LinkEvent, Raw, Release, Renack, Rlp, RlpParameters, SelectiveRepeat,
-    SelectiveRepeatParameters, TimerMode,
+    SelectiveRepeatParameters, TimerMode, XorFec, XorFecParameters,
 };
 use lasthop::packet::Payload;
 use lasthop::units::{Bytes, Duration, Instant, Rate};
@@ -247,6 +247,7 @@ pub enum Protocol {
     SelectiveRepeat(SelectiveRepeatParameters),
     GoBackN(GoBackNParameters),
     Rlp(RlpParameters),
+    XorFec(XorFecParameters),
 }
 
 impl Protocol {
@@ -265,6 +266,9 @@ impl Protocol {
             }
             Protocol::Rlp(parameters) => {
                 LinkEndpoint::Rlp(Rlp::new(parameters).expect("valid parameters"))
+            }
+            Protocol::XorFec(parameters) => {
+                LinkEndpoint::XorFec(XorFec::new(parameters).expect("valid parameters"))
             }
         }
     }
@@ -295,6 +299,11 @@ pub fn go_back_n(window: u32, timeout: Duration) -> GoBackNParameters {
         header: Bytes::new(2),
         control: Bytes::new(2),
     }
+}
+
+/// Exclusive-or FEC with the one-byte header.
+pub fn xor_fec(block: u32, parity_timeout: Duration) -> XorFecParameters {
+    XorFecParameters { block, parity_timeout, header: Bytes::new(1) }
 }
 
 /// Karn RLP without keep-alives.
