@@ -23,6 +23,7 @@ mod raw;
 mod rlp;
 pub mod rlp_wire;
 mod selective_repeat;
+mod stop_and_wait;
 mod timers;
 mod timing;
 pub mod wire;
@@ -32,6 +33,7 @@ pub use go_back_n::{GoBackN, GoBackNParameters};
 pub use raw::Raw;
 pub use rlp::{HORIZON, MOST_RETRANSMISSIONS, Release, Rlp, RlpParameters};
 pub use selective_repeat::{Renack, SelectiveRepeat, SelectiveRepeatParameters, TimerMode};
+pub use stop_and_wait::{StopAndWait, StopAndWaitParameters};
 pub use timing::{LinkTiming, airtime};
 pub use xor_fec::{XorFec, XorFecParameters};
 
@@ -284,6 +286,8 @@ pub enum LinkEndpoint<P> {
     GoBackN(GoBackN<P>),
     /// Radio link protocol, in sequence or not.
     Rlp(Rlp<P>),
+    /// Stop-and-wait.
+    StopAndWait(StopAndWait<P>),
     /// Forward error correction by exclusive or.
     XorFec(XorFec<P>),
 }
@@ -296,6 +300,7 @@ impl<P> LinkEndpoint<P> {
             LinkEndpoint::Raw(_) | LinkEndpoint::Rlp(_) | LinkEndpoint::XorFec(_) => None,
             LinkEndpoint::SelectiveRepeat(endpoint) => Some(endpoint.wire_window()),
             LinkEndpoint::GoBackN(endpoint) => Some(endpoint.wire_window()),
+            LinkEndpoint::StopAndWait(endpoint) => Some(endpoint.wire_window()),
         }
     }
 }
@@ -308,6 +313,7 @@ macro_rules! dispatch {
             LinkEndpoint::SelectiveRepeat($endpoint) => $call,
             LinkEndpoint::GoBackN($endpoint) => $call,
             LinkEndpoint::Rlp($endpoint) => $call,
+            LinkEndpoint::StopAndWait($endpoint) => $call,
             LinkEndpoint::XorFec($endpoint) => $call,
         }
     };

@@ -2,8 +2,8 @@
 
 use crate::link::{
     Acknowledgment, GoBackN, GoBackNParameters, LinkEndpoint, LinkError, LinkTiming, Release,
-    Renack, Rlp, RlpParameters, SelectiveRepeat, SelectiveRepeatParameters, TimerMode, XorFec,
-    XorFecParameters,
+    Renack, Rlp, RlpParameters, SelectiveRepeat, SelectiveRepeatParameters, StopAndWait,
+    StopAndWaitParameters, TimerMode, XorFec, XorFecParameters,
 };
 use crate::packet::Packet;
 use crate::scenario::{self, Direction, Link, Protocol};
@@ -86,6 +86,22 @@ pub(super) fn endpoint(
         }
         Protocol::OosRlp(set) => {
             rlp(set, link.header, &timing(set.control), Release::Immediate).map(LinkEndpoint::Rlp)
+        }
+        Protocol::StopAndWait(set) => {
+            let auto = StopAndWaitParameters::for_link(&timing(set.control));
+            let parameters = StopAndWaitParameters {
+                retries: match set.retries {
+                    scenario::Retries::Unlimited => None,
+                    scenario::Retries::AtMost(retries) => Some(retries),
+                },
+                timeout: match set.timeout {
+                    scenario::LinkTimeout::Auto => auto.timeout,
+                    scenario::LinkTimeout::After(timeout) => timeout,
+                },
+                header: link.header,
+                control: set.control,
+            };
+            StopAndWait::new(parameters).map(LinkEndpoint::StopAndWait)
         }
         Protocol::XorFec(set) => {
             let auto = XorFecParameters::for_link(&timing(Bytes::default()), crossing.interval);

@@ -5,7 +5,8 @@
 
 use super::keys::{Limits, choice, table, table_field, union};
 use super::quantity::{
-    DelayedAck, KeepaliveInterval, KeepaliveLimit, LinkTimeout, Mean, QueueLimit, Sweep, Window,
+    DelayedAck, KeepaliveInterval, KeepaliveLimit, LinkTimeout, Mean, QueueLimit, Retries, Sweep,
+    Window,
 };
 use crate::channel::LossRecord;
 use crate::link::MOST_RETRANSMISSIONS;
@@ -143,6 +144,8 @@ union! {
         KarnRlp(Rlp) = "karn-rlp",
         /// Out-of-sequence radio link protocol: the same, but each frame goes up as it comes.
         OosRlp(Rlp) = "oos-rlp",
+        /// Stop-and-wait ARQ: one frame at a time, sent again until it is acknowledged or given up.
+        StopAndWait(StopAndWait) = "stop-and-wait",
         /// Forward error correction: after each block of frames one with their exclusive or, from
         /// which the receiver computes a lost one; delivers out of sequence.
         XorFec(XorFec) = "xor-fec",
@@ -195,6 +198,18 @@ table! {
         /// Keep-alives after which an idle sender is silent.
         keepalives: KeepaliveLimit = "5 frames";
         /// Size of a negative acknowledgment or keep-alive.
+        control: Bytes = "2 B", CONTROL;
+    }
+}
+
+table! {
+    /// Parameters of stop-and-wait.
+    pub struct StopAndWait {
+        /// Times a frame is sent again before the sender gives it up.
+        retries: Retries = "unlimited", Limits::range(0, 255);
+        /// Time after which a frame is sent again; "auto" derives it from the link.
+        timeout: LinkTimeout = "auto";
+        /// Size of a stand-alone acknowledgment.
         control: Bytes = "2 B", CONTROL;
     }
 }

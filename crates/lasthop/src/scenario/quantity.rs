@@ -21,6 +21,9 @@ const DURATION_ALLOWED: &str =
 const BYTES_ALLOWED: &str =
     "a size such as \"250 B\" (units B, kB, MB, GB, KiB, MiB, GiB; whole bytes)";
 
+/// The word for no limit.
+const UNLIMITED: &str = "unlimited";
+
 /// The longest duration a scenario may name, about 31 years: sums of a few stay far from the end
 /// of the 64-bit nanosecond clock.
 const LONGEST: Duration = Duration::from_secs(1_000_000_000);
@@ -419,6 +422,34 @@ worded!(
     "\"auto\", or a duration such as \"250 ms\" (units ns, us, ms, s, min, h), more than zero",
     number_or!("ns|us|µs|ms|s|min|h", "auto")
 );
+
+/// How often a frame is sent again. Written as a whole number or `"unlimited"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retries {
+    /// Until it is acknowledged.
+    Unlimited,
+    /// So often, 0 for never; then it is given up.
+    AtMost(u32),
+}
+
+impl Field for Retries {
+    const SHAPE: Shape = Shape::IntegerOr(UNLIMITED);
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        if node.value.as_str() == Some(UNLIMITED) {
+            return Ok(Retries::Unlimited);
+        }
+        u32::read(node, limits).map(Retries::AtMost).map_err(|mut error| {
+            error.allowed = format!("{}, or \"{UNLIMITED}\"", error.allowed);
+            error
+        })
+    }
+    fn write(&self) -> Value {
+        match self {
+            Retries::Unlimited => UNLIMITED.into(),
+            Retries::AtMost(retries) => (*retries).into(),
+        }
+    }
+}
 
 /// How often an idle link end says that it is there. Written `"auto"`, `"off"` or as a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -68,7 +68,9 @@ impl Table for Link {
         let keys = LinkKeys::read(node)?;
         let header = keys.header.unwrap_or(match keys.protocol {
             Protocol::Raw => Bytes::new(0),
-            Protocol::GoBackN(_) | Protocol::SelectiveRepeat(_) => ARQ_HEADER,
+            Protocol::GoBackN(_) | Protocol::SelectiveRepeat(_) | Protocol::StopAndWait(_) => {
+                ARQ_HEADER
+            }
             Protocol::KarnRlp(_) | Protocol::OosRlp(_) | Protocol::XorFec(_) => NUMBER_HEADER,
         });
         let forward = Direction {
