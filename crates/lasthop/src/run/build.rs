@@ -4,8 +4,8 @@ use super::RunError;
 use super::links::{Crossing, endpoint};
 use crate::app::{OnOffParameters, WebParameters};
 use crate::channel::{
-    Channel, GilbertElliott, GilbertElliottParameters, IndependentBits, Trace, TraceEnd, TwoState,
-    TwoStateParameters, Uniform,
+    Channel, ExponentialBits, GilbertElliott, GilbertElliottParameters, IndependentBits, Trace,
+    TraceEnd, TwoState, TwoStateParameters, Uniform,
 };
 use crate::link::airtime;
 use crate::queue::Limit;
@@ -77,6 +77,9 @@ fn channel(
         }
         Errors::Bit(bit) => {
             Channel::IndependentBits(IndependentBits::new(bit.ber, streams, component))
+        }
+        Errors::ExponentialBits(intervals) => {
+            Channel::ExponentialBits(ExponentialBits::new(intervals.mean.0, streams, component))
         }
         Errors::GilbertElliott(chain) => {
             let parameters = GilbertElliottParameters {

@@ -5,8 +5,8 @@
 
 use super::keys::{Limits, choice, table, table_field, union};
 use super::quantity::{
-    DelayedAck, KeepaliveInterval, KeepaliveLimit, LinkTimeout, Mean, QueueLimit, Retries, Sweep,
-    Window,
+    BitInterval, DelayedAck, KeepaliveInterval, KeepaliveLimit, LinkTimeout, Mean, QueueLimit,
+    Retries, Sweep, Window,
 };
 use crate::channel::LossRecord;
 use crate::link::MOST_RETRANSMISSIONS;
@@ -270,6 +270,9 @@ union! {
         TwoState(TwoState) = "two-state",
         /// Independent bit errors; a frame is lost if any of its bits is.
         Bit(Bit) = "bit",
+        /// Bit errors at exponentially distributed intervals, counted along the bits that are sent;
+        /// a frame of L bits survives with probability exp(-L / mean).
+        ExponentialBits(ExponentialBits) = "exponential-bits",
         /// A two-state Markov chain that makes one step a frame: give either p_good_to_bad and
         /// p_bad_to_good, or mean_loss and mean_burst.
         GilbertElliott(GilbertElliott) = "gilbert-elliott",
@@ -305,6 +308,14 @@ table! {
     pub struct Bit {
         /// Bit error rate.
         ber: Probability;
+    }
+}
+
+table! {
+    /// Parameters of bit errors at exponential intervals.
+    pub struct ExponentialBits {
+        /// Mean number of bits from one error to the next.
+        mean: BitInterval;
     }
 }
 

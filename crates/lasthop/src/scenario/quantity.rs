@@ -302,6 +302,38 @@ worded!(
     number_or!("B|kB|MB|GB|KiB|MiB|GiB", "\\s*[0-9]+\\s*packets?\\s*")
 );
 
+/// A number of bits, at least one. Written `"131072 bits"`, or as a size such as `"16 KiB"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitInterval(pub u64);
+
+impl FromStr for BitInterval {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let bits = match counted(text, "bit", "bits") {
+            Some(bits) => u64::from(bits),
+            None => text.parse::<Bytes>().map_err(|_| ())?.get().checked_mul(8).ok_or(())?,
+        };
+        if bits > 0 { Ok(BitInterval(bits)) } else { Err(()) }
+    }
+}
+
+impl fmt::Display for BitInterval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match u32::try_from(self.0) {
+            Ok(bits) => print_counted(f, bits, "bit"),
+            // Only a size can be that long.
+            Err(_) => Bytes::new(self.0 / 8).fmt(f),
+        }
+    }
+}
+
+worded!(
+    BitInterval,
+    "bits or size",
+    "a number of bits such as \"131072 bits\" or \"16 KiB\", more than zero",
+    number_or!("B|kB|MB|GB|KiB|MiB|GiB", "\\s*[0-9]+\\s*bits?\\s*")
+);
+
 /// A window of TCP. Written `"20 segments"` or `"64 kB"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
