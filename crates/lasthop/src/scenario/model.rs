@@ -92,18 +92,20 @@ table! {
     pub(super) struct LinkKeys {
         /// The two hosts that the link joins.
         between: [String; 2];
-        /// Transmission rate.
-        rate: Rate, POSITIVE;
-        /// Propagation delay, one way.
-        delay: Duration;
+        /// Where rate, delay and max_payload come from if they are not given.
+        preset: Option<LinkPreset>;
+        /// Transmission rate; required without preset.
+        rate: Option<Rate>, POSITIVE;
+        /// Propagation delay, one way; required without preset.
+        delay: Option<Duration>;
         /// What the drop-tail queue at the head of each direction holds, the packet in
         /// transmission included; a size counts packets with the frame header.
         queue: QueueLimit = "50 packets";
         /// Frame header added to each packet; by default 0 B without link-layer protocol, 1 B where
         /// frames carry a number (RLP, xor-fec) and 2 B where they carry an acknowledgment too.
         header: Option<Bytes>, HEADER;
-        /// The largest packet the link takes, frame header not counted; there is no
-        /// fragmentation, so that flows with larger packets are refused.
+        /// The largest packet the link takes, frame header not counted, by default that of the
+        /// preset; there is no fragmentation, so that flows with larger packets are refused.
         max_payload: Option<Bytes>, PACKET;
         /// The link-layer protocol, the same at both ends.
         protocol: Protocol = "raw";
@@ -111,6 +113,31 @@ table! {
         errors: Errors = "none";
         /// What is different in the direction from the second host to the first.
         reverse: Option<Reverse>;
+    }
+}
+
+choice! {
+    /// Wireless links whose rate, delay and largest packet are known by name.
+    pub enum LinkPreset {
+        /// Bundled GSM circuits (HSCSD): 43.2 kbps, 100 ms, packets up to 50 B.
+        Cellular = "cellular",
+        /// IEEE 802.11 of 1997, as a link between two: 2 Mbps, 3 ms, packets up to 1 kB.
+        Wlan = "wlan",
+    }
+}
+
+impl LinkPreset {
+    /// Rate, propagation delay and largest packet. Sources and how sure they are:
+    /// `docs/links/presets.md`.
+    pub const fn values(self) -> (Rate, Duration, Bytes) {
+        match self {
+            LinkPreset::Cellular => {
+                (Rate::from_bps(43_200), Duration::from_millis(100), Bytes::new(50))
+            }
+            LinkPreset::Wlan => {
+                (Rate::from_bps(2_000_000), Duration::from_millis(3), Bytes::new(1_000))
+            }
+        }
     }
 }
 

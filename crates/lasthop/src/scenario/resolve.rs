@@ -1,10 +1,10 @@
 //! From the keys of a document to the resolved model, where the two differ.
 
 use super::error::ScenarioError;
-use super::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name};
+use super::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, allowed, is_name};
 use super::model::{
     Direction, Errors, Flow, FlowKeys, GilbertElliott, GilbertElliottKeys, Link, LinkKeys,
-    Protocol, Reverse, Rlp, Scenario, ScenarioKeys, Trace, TraceKeys,
+    LinkPreset, Protocol, Reverse, Rlp, Scenario, ScenarioKeys, Trace, TraceKeys,
 };
 use super::quantity::{KeepaliveInterval, Sweep};
 use crate::channel::{CsvColumn, LossRecord, TraceError};
@@ -73,9 +73,20 @@ impl Table for Link {
             }
             Protocol::KarnRlp(_) | Protocol::OosRlp(_) | Protocol::XorFec(_) => NUMBER_HEADER,
         });
+        let preset = keys.preset.map(LinkPreset::values);
+        let missing = |key: &str| {
+            let may_be = |name: &str| {
+                let key = LinkKeys::KEYS.iter().find(|key| key.name == name);
+                key.map(allowed).unwrap_or_default()
+            };
+            let wanted = format!("{}; or the key preset, {}", may_be(key), may_be("preset"));
+            node.key_error(key, "nothing (the key is missing)", wanted)
+        };
+        let rate = keys.rate.or(preset.map(|(rate, _, _)| rate));
+        let delay = keys.delay.or(preset.map(|(_, delay, _)| delay));
         let forward = Direction {
-            rate: keys.rate,
-            delay: keys.delay,
+            rate: rate.ok_or_else(|| missing("rate"))?,
+            delay: delay.ok_or_else(|| missing("delay"))?,
             queue: keys.queue,
             errors: keys.errors,
         };
@@ -98,7 +109,7 @@ impl Table for Link {
             reverse,
             protocol: keys.protocol,
             header,
-            max_payload: keys.max_payload,
+            max_payload: keys.max_payload.or(preset.map(|(_, _, payload)| payload)),
         })
     }
 
@@ -112,8 +123,9 @@ impl Table for Link {
         };
         let keys = LinkKeys {
             between: self.between.clone(),
-            rate: self.forward.rate,
-            delay: self.forward.delay,
+            preset: None,
+            rate: Some(self.forward.rate),
+            delay: Some(self.forward.delay),
             queue: self.forward.queue,
             header: Some(self.header),
             max_payload: self.max_payload,

@@ -21,6 +21,9 @@ pub fn schema() -> Value {
     {
         schema.extend(top);
     }
+    // What is required depends on another key, which no single key can say.
+    schema["properties"]["link"]["additionalProperties"]["anyOf"] =
+        json!([{ "required": ["preset"] }, { "required": ["rate", "delay"] }]);
     schema
 }
 
