@@ -129,7 +129,8 @@ def test_check(small: Path) -> None:
 def test_list_explains_each_part() -> None:
     done = lasthop("list")
     assert done.returncode == 0
-    for name in ("selective-repeat", "cellular", "two-state", "tcp sack", "udp", "on-off", "multilayer"):
+    names = "selective-repeat", "cellular", "two-state", "tcp sack", "udp", "on-off", "multilayer"
+    for name in names:
         (line,) = [x for x in done.stdout.splitlines() if x.strip().startswith(f"{name} ")]
         assert len(line.split()) > 3
     assert "two-state" not in lasthop("list", "links").stdout
