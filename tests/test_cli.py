@@ -129,10 +129,14 @@ def test_check(small: Path) -> None:
 def test_list_explains_each_part() -> None:
     done = lasthop("list")
     assert done.returncode == 0
-    for name in ("selective-repeat", "two-state", "tcp sack", "udp", "on-off", "multilayer"):
+    names = "selective-repeat", "cellular", "two-state", "tcp sack", "udp", "on-off", "multilayer"
+    for name in names:
         (line,) = [x for x in done.stdout.splitlines() if x.strip().startswith(f"{name} ")]
         assert len(line.split()) > 3
     assert "two-state" not in lasthop("list", "links").stdout
+    presets = lasthop("list", "presets").stdout
+    assert "43.2 kbps, 100 ms, packets up to 50 B" in presets
+    assert "2 Mbps, 3 ms, packets up to 1 kB" in presets
 
 
 def test_schema_is_json() -> None:

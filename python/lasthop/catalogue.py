@@ -11,7 +11,7 @@ from lasthop.studies import studies
 
 __all__ = ["CATEGORIES", "catalogue"]
 
-CATEGORIES = ("links", "errors", "transports", "applications", "studies")
+CATEGORIES = ("links", "presets", "errors", "transports", "applications", "studies")
 
 
 def catalogue(category: str) -> list[tuple[str, str]]:
@@ -27,6 +27,8 @@ def catalogue(category: str) -> list[tuple[str, str]]:
     match category:
         case "links":
             return _kinds(link["protocol"])
+        case "presets":
+            return _words(link["preset"])
         case "errors":
             return _kinds(link["errors"])
         case "transports":
@@ -56,10 +58,15 @@ def _transports(union: Mapping[str, Any]) -> list[tuple[str, str]]:
         if choice is None:
             found.append((kind, about))
             continue
-        for word in choice["enum"]:
-            # The description ends in `"word": Meaning.` for each word.
-            meaning = re.search(
-                rf'"{re.escape(word)}": (.*?)(?= "[\w-]+": |$)', choice["description"]
-            )
-            found.append((f"{kind} {word}", meaning[1] if meaning else about))
+        found += [(f"{kind} {word}", meaning or about) for word, meaning in _words(choice)]
+    return found
+
+
+def _words(choice: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The words of a choice, each with its meaning."""
+    found = []
+    for word in choice["enum"]:
+        # The description ends in `"word": Meaning.` for each word.
+        meaning = re.search(rf'"{re.escape(word)}": (.*?)(?= "[\w-]+": |$)', choice["description"])
+        found.append((word, meaning[1] if meaning else ""))
     return found

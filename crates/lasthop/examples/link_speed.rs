@@ -4,12 +4,13 @@
 //! `cargo run --release -p lasthop --example link_speed`
 
 use lasthop::channel::{
-    Airtime, Channel, GilbertElliott, GilbertElliottParameters, IndependentBits, TwoState,
-    TwoStateParameters, Uniform,
+    Airtime, Channel, ExponentialBits, GilbertElliott, GilbertElliottParameters, IndependentBits,
+    TwoState, TwoStateParameters, Uniform,
 };
 use lasthop::link::{
     Endpoint, Frame, GoBackN, GoBackNParameters, LinkEndpoint, LinkTiming, Release, Rlp,
-    RlpParameters, SelectiveRepeat, SelectiveRepeatParameters,
+    RlpParameters, SelectiveRepeat, SelectiveRepeatParameters, StopAndWait, StopAndWaitParameters,
+    XorFec, XorFecParameters,
 };
 use lasthop::packet::Packet;
 use lasthop::rng::Streams;
@@ -98,6 +99,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     channel_speed("two-state", Channel::TwoState(TwoState::new(two_state, &STREAMS, "t")?));
     let bits = IndependentBits::new("1e-5".parse()?, &STREAMS, "b");
     channel_speed("independent bits", Channel::IndependentBits(bits));
+    let bits = ExponentialBits::new(100_000, &STREAMS, "e");
+    channel_speed("exponential bits", Channel::ExponentialBits(bits));
     let chain = GilbertElliott::new(chain, &STREAMS, "g")?;
     channel_speed("gilbert-elliott", Channel::GilbertElliott(chain));
 
@@ -130,6 +133,16 @@ fn main() -> Result<(), Box<dyn Error>> {
             let end = || Rlp::new(parameters).map(LinkEndpoint::Rlp);
             link_speed(&format!("{name} {loss}"), [end()?, end()?], loss.parse()?);
         }
+    }
+    for loss in ["0 %", "2.5 %"] {
+        let parameters = StopAndWaitParameters::for_link(&timing);
+        let end = || StopAndWait::new(parameters).map(LinkEndpoint::StopAndWait);
+        link_speed(&format!("stop-and-wait {loss}"), [end()?, end()?], loss.parse()?);
+    }
+    for loss in ["0 %", "2.5 %"] {
+        let parameters = XorFecParameters::for_link(&timing, None);
+        let end = || XorFec::new(parameters).map(LinkEndpoint::XorFec);
+        link_speed(&format!("XOR FEC 8 {loss}"), [end()?, end()?], loss.parse()?);
     }
     Ok(())
 }

@@ -1,18 +1,19 @@
-//! A link protocol of one's own, outside the crate: stop-and-wait, carried by a small driver.
+//! A link protocol of one's own, outside the crate: the alternating-bit protocol, carried by a small
+//! driver.
 //!
 //! `cargo run --release -p lasthop --example my_link`; explained in `docs/extending.md`.
 
+#[path = "my_link/alternating_bit.rs"]
+pub mod alternating_bit;
 #[path = "my_link/driver.rs"]
 pub mod driver;
-#[path = "my_link/stop_and_wait.rs"]
-pub mod stop_and_wait;
 
+use alternating_bit::{AlternatingBit, AlternatingBitParameters};
 use driver::{Air, carry};
 use lasthop::channel::{Channel, Uniform};
 use lasthop::packet::Packet;
 use lasthop::rng::Streams;
 use lasthop::units::{Bytes, Duration, Probability, Rate};
-use stop_and_wait::{StopAndWait, StopAndWaitParameters};
 
 /// Share of the link's rate that packets of 250 bytes get at this frame loss in each direction,
 /// measured over `packets` packets, and in the long run.
@@ -23,8 +24,8 @@ pub fn efficiency(loss: Probability, packets: u64) -> (f64, f64) {
     let timeout = Duration::from_millis(200);
     let mut air = Air::new(rate, delay, [channel("forward"), channel("reverse")]);
     let parameters =
-        StopAndWaitParameters { timeout, header: Bytes::new(2), control: Bytes::new(2) };
-    let mut ends = [StopAndWait::new(parameters), StopAndWait::new(parameters)];
+        AlternatingBitParameters { timeout, header: Bytes::new(2), control: Bytes::new(2) };
+    let mut ends = [AlternatingBit::new(parameters), AlternatingBit::new(parameters)];
     let offered = (0..packets).map(|_| Packet { bytes: 250, ..Packet::default() }).collect();
     let (delivered, end) = carry(&mut ends, offered, &mut air);
     assert_eq!(delivered.len() as u64, packets, "every packet arrives");

@@ -88,6 +88,8 @@ fn a_run_ten_times_as_long_allocates_no_more() {
     let gbn = r#"{ kind = "go-back-n", window = 8 }"#;
     let karn = r#"{ kind = "karn-rlp" }"#;
     let oos = r#"{ kind = "oos-rlp", retransmissions = 1 }"#;
+    let fec = r#"{ kind = "xor-fec", block = 8 }"#;
+    let wait = r#"{ kind = "stop-and-wait", retries = 3 }"#;
     let ns2 = r#"profile = "ns-2", segment = "250 B""#;
     let rfc = r#"profile = "rfc", segment = "536 B", timestamps = true"#;
     let lazy = Some("lazy");
@@ -99,6 +101,8 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         ("go-back-n", gbn, uniform, "reno", ns2, false, None, "50 packets"),
         ("karn rlp", karn, uniform, "reno", ns2, false, None, "50 packets"),
         ("web over rlp", oos, two_state, "sack", rfc, true, None, "50 packets"),
+        ("XOR FEC", fec, uniform, "sack", ns2, false, None, "50 packets"),
+        ("stop-and-wait", wait, uniform, "sack", ns2, false, None, "50 packets"),
         ("congestion", raw, uniform, "sack", ns2, false, lazy, "50 packets"),
         ("congestion, bytes", raw, uniform, "reno", ns2, false, lazy, "12500 B"),
         ("congestion, packets", raw, uniform, "sack", ns2, false, Some("per-packet"), "50 packets"),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
-fn stop_and_wait_has_its_efficiency() {
+fn the_alternating_bit_protocol_has_its_efficiency() {
     // The number of failed tries per packet is geometric with variance q / (1 - q)^2, each try
     // costing 200 ms of a mean of at least 131.75: over 20 000 packets one standard error is below
     // 0.6 % of the mean. 5 of them: false alarm below 1e-6 a point.
@@ -97,14 +97,14 @@ fn the_recipes_apply_build_and_run() {
         files.insert(name.into(), text.replace(", \"crates/lasthop-py\"", ""));
     }
     let page = |files: &HashMap<PathBuf, String>, name: &str| files[Path::new(name)].clone();
-    let link = page(&files, "crates/lasthop/examples/my_link/stop_and_wait.rs");
+    let link = page(&files, "crates/lasthop/examples/my_link/alternating_bit.rs");
     let new = [
-        ("crates/lasthop/src/link/stop_and_wait.rs", link.replace("lasthop::", "crate::")),
+        ("crates/lasthop/src/link/alternating_bit.rs", link.replace("lasthop::", "crate::")),
         ("crates/lasthop/src/tcp/recovery/tahoe.rs", page(&files, "docs/examples/tahoe.rs")),
         ("extended.toml", page(&files, "docs/examples/extended.toml")),
         ("crates/lasthop/src/bin/extended.rs", PROGRAM.to_owned()),
     ];
-    for patch in ["docs/examples/stop_and_wait.patch", "docs/examples/tahoe.patch"] {
+    for patch in ["docs/examples/alternating_bit.patch", "docs/examples/tahoe.patch"] {
         let patch = page(&files, patch);
         apply(&patch, &mut files);
     }

@@ -228,6 +228,6 @@ fn delays_of_any_size_are_told() {
     let [p50, _, p99] = report.delay_percentiles;
     assert!((p50 / 1e-3 - 1.0).abs() < 1.1e-3, "{p50}");
     assert!((p99 / LONGEST.as_secs_f64() - 1.0).abs() < 1.1e-3, "{p99}");
-    assert!((report.delay_mean - 7200.001 / 3.0).abs() < 1e-9);
+    assert!((report.delay_mean - 7_200.001_000_003 / 3.0).abs() < 1e-9);
     assert_eq!(report.deadline_miss, 1.0 / 3.0);
 }

@@ -103,6 +103,52 @@ fn the_reverse_direction_overrides_what_it_names() {
 }
 
 #[test]
+fn a_preset_gives_what_the_link_does_not() {
+    let with_preset = |lines: &str| {
+        let text = FIRST.replacen("rate = \"2 Mbps\"\ndelay = \"20 ms\"", lines, 1).replacen(
+            "\"newreno\"",
+            "\"newreno\", segment = \"10 B\"",
+            1,
+        );
+        load(&text).points().unwrap().remove(0).scenario.links.remove(0)
+    };
+    for (name, rate, delay, payload) in
+        [("cellular", 43_200, 100, 50), ("wlan", 2_000_000, 3, 1_000)]
+    {
+        let link = with_preset(&format!("preset = \"{name}\""));
+        assert_eq!(link.forward.rate, Rate::from_bps(rate));
+        assert_eq!(link.forward.delay, Duration::from_millis(delay));
+        assert_eq!(link.reverse, link.forward);
+        assert_eq!(link.max_payload, Some(Bytes::new(payload)));
+    }
+    let lines = "preset = \"cellular\"\nrate = \"57.6 kbps\"\nmax_payload = \"90 B\"\n\
+                 reverse = { delay = \"50 ms\" }";
+    let link = with_preset(lines);
+    assert_eq!(link.forward.rate, Rate::from_bps(57_600));
+    assert_eq!(link.reverse.rate, Rate::from_bps(57_600));
+    assert_eq!(link.forward.delay, Duration::from_millis(100));
+    assert_eq!(link.reverse.delay, Duration::from_millis(50));
+    assert_eq!(link.max_payload, Some(Bytes::new(90)));
+}
+
+#[test]
+fn bits_between_errors_are_counted_in_bits_or_bytes() {
+    let mean = |text: &str| {
+        let link = format!("errors = {{ kind = \"exponential-bits\", mean = \"{text}\" }}");
+        match with_link(&link).unwrap().links.remove(0).forward.errors {
+            Errors::ExponentialBits(errors) => errors.mean,
+            other => panic!("{other:?}"),
+        }
+    };
+    for text in ["131072 bits", "16 KiB", "16384 B"] {
+        assert_eq!(mean(text), BitInterval(1 << 17));
+        assert_eq!(mean(text).to_string(), "131072 bits");
+    }
+    assert_eq!(mean("1 bit").to_string(), "1 bit");
+    assert_eq!(mean("1 GB").to_string(), "1 GB");
+}
+
+#[test]
 fn mean_loss_and_burst_become_a_chain() {
     let scenario =
         with_link("errors = { kind = \"gilbert-elliott\", mean_loss = \"20 %\", mean_burst = 4 }");

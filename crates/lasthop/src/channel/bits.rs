@@ -5,11 +5,11 @@ use crate::units::Probability;
 /// Entries of the table; a power of two. A link carries a few frame sizes at a time.
 const ENTRIES: usize = 16;
 
-/// 1 - (1 - BER)^bits for one bit error rate, with the last answers kept by size, because an
+/// 1 - (1 - BER)^bits for one bit error rate (or 1 - e^(-bits / M)), with the last answers kept by size, because an
 /// exponential costs more than the rest of a frame.
 #[derive(Clone, Debug)]
 pub struct FrameLoss {
-    /// ln(1 - BER), at most 0.
+    /// ln(1 - BER), or the like, at most 0.
     log_survival: f64,
     /// (bits, loss probability), direct-mapped.
     table: Box<[(u64, f64); ENTRIES]>,
@@ -18,11 +18,13 @@ pub struct FrameLoss {
 impl FrameLoss {
     /// For a bit error rate.
     pub fn new(bit_error_rate: Probability) -> Self {
+        Self::with_log_survival(libm::log1p(-bit_error_rate.get()))
+    }
+
+    /// For a logarithm, at most 0, of the probability that a bit survives.
+    pub fn with_log_survival(log_survival: f64) -> Self {
         // A frame of 0 bits is never lost, so a table of (0, 0.0) is a table of true entries.
-        FrameLoss {
-            log_survival: libm::log1p(-bit_error_rate.get()),
-            table: Box::new([(0, 0.0); ENTRIES]),
-        }
+        FrameLoss { log_survival, table: Box::new([(0, 0.0); ENTRIES]) }
     }
 
     /// Logarithm of the probability that `bits` bits, possibly a fraction, survive.

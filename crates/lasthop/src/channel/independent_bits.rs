@@ -1,8 +1,7 @@
 //! Independent bit errors.
 //!
-//! Source: bits corrupted at exponentially distributed intervals (Xylomenos and Polyzos, IPDPS
-//! 2003, the WLAN links; the bit-unit two-state model of ns-2's `errmodel.cc` with a second state
-//! of no length). An interval of mean M bits is the bit error rate 1 / M up to terms of 1 / M².
+//! Source: the binary symmetric channel of the textbooks. Errors at exponential intervals of mean M
+//! bits ([`super::ExponentialBits`]) are the bit error rate 1 / M up to terms of 1 / M².
 //!
 //! Loss probability of a frame of L bits: 1 - (1 - BER)^L. Small frames survive more often. The
 //! process has no memory, so one draw per frame has the same law as drawing the intervals.

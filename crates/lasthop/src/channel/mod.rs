@@ -12,12 +12,14 @@
 //! send different frames still meet the same good and bad periods.
 
 mod bits;
+mod exponential_bits;
 mod gilbert_elliott;
 mod independent_bits;
 mod trace;
 mod two_state;
 mod uniform;
 
+pub use exponential_bits::ExponentialBits;
 pub use gilbert_elliott::{GilbertElliott, GilbertElliottParameters};
 pub use independent_bits::IndependentBits;
 pub use trace::{CsvColumn, LossRecord, Trace, TraceEnd, TraceError};
@@ -87,6 +89,8 @@ pub enum Channel {
     TwoState(TwoState),
     /// Independent bit errors.
     IndependentBits(IndependentBits),
+    /// Bit errors at exponential intervals.
+    ExponentialBits(ExponentialBits),
     /// A Markov chain that steps once per frame.
     GilbertElliott(GilbertElliott),
     /// A recorded trace, replayed.
@@ -112,6 +116,7 @@ impl Channel {
             Channel::Uniform(process) => process.is_lost(airtime),
             Channel::TwoState(process) => process.is_lost(airtime),
             Channel::IndependentBits(process) => process.is_lost(airtime),
+            Channel::ExponentialBits(process) => process.is_lost(airtime),
             Channel::GilbertElliott(process) => process.is_lost(airtime),
             Channel::Trace(process) => process.is_lost(airtime),
         }

@@ -17,20 +17,25 @@
 //! - events also come from [`Endpoint::poll_transmit`] and [`Endpoint::handle_timeout`]; they wait,
 //!   in memory, until they are drained.
 
+pub mod fec_wire;
 mod go_back_n;
 mod raw;
 mod rlp;
 pub mod rlp_wire;
 mod selective_repeat;
+mod stop_and_wait;
 mod timers;
 mod timing;
 pub mod wire;
+mod xor_fec;
 
 pub use go_back_n::{GoBackN, GoBackNParameters};
 pub use raw::Raw;
 pub use rlp::{HORIZON, MOST_RETRANSMISSIONS, Release, Rlp, RlpParameters};
 pub use selective_repeat::{Renack, SelectiveRepeat, SelectiveRepeatParameters, TimerMode};
-pub use timing::LinkTiming;
+pub use stop_and_wait::{StopAndWait, StopAndWaitParameters};
+pub use timing::{LinkTiming, airtime};
+pub use xor_fec::{XorFec, XorFecParameters};
 
 use crate::packet::Payload;
 use crate::units::{Bytes, Duration, Instant};
@@ -188,6 +193,16 @@ pub enum LinkError {
         /// Name of the protocol.
         protocol: &'static str,
     },
+    /// The block does not fit the one-byte numbers, or is empty.
+    #[error("{protocol}: found a block of {found} frames; allowed: 1 to {largest}")]
+    Block {
+        /// Name of the protocol.
+        protocol: &'static str,
+        /// Block asked for, in frames.
+        found: u32,
+        /// Largest block, in frames.
+        largest: u32,
+    },
     /// No header is this long.
     #[error("{protocol}: found {found} of link header; allowed: at most 65535 B")]
     Header {
@@ -223,11 +238,15 @@ fn check_sizes(
     header: Bytes,
     control: Bytes,
 ) -> Result<(u32, u32), LinkError> {
-    let small = |bytes: Bytes| match u16::try_from(bytes.get()) {
+    Ok((check_header(protocol, header)?, check_header(protocol, control)?))
+}
+
+/// The length of a header or a control frame as frames count it.
+fn check_header(protocol: &'static str, header: Bytes) -> Result<u32, LinkError> {
+    match u16::try_from(header.get()) {
         Ok(small) => Ok(u32::from(small)),
-        Err(_) => Err(LinkError::Header { protocol, found: bytes }),
-    };
-    Ok((small(header)?, small(control)?))
+        Err(_) => Err(LinkError::Header { protocol, found: header }),
+    }
 }
 
 /// One end of a link-layer protocol that carries packets of type `P`.
@@ -267,16 +286,21 @@ pub enum LinkEndpoint<P> {
     GoBackN(GoBackN<P>),
     /// Radio link protocol, in sequence or not.
     Rlp(Rlp<P>),
+    /// Stop-and-wait.
+    StopAndWait(StopAndWait<P>),
+    /// Forward error correction by exclusive or.
+    XorFec(XorFec<P>),
 }
 
 impl<P> LinkEndpoint<P> {
     /// Where both directions stand, for the byte codec of [`wire`]; `None` for protocols that have
-    /// no numbers or another format ([`rlp_wire`]).
+    /// no numbers or another format ([`rlp_wire`], [`fec_wire`]).
     pub fn wire_window(&self) -> Option<wire::WireWindow> {
         match self {
-            LinkEndpoint::Raw(_) | LinkEndpoint::Rlp(_) => None,
+            LinkEndpoint::Raw(_) | LinkEndpoint::Rlp(_) | LinkEndpoint::XorFec(_) => None,
             LinkEndpoint::SelectiveRepeat(endpoint) => Some(endpoint.wire_window()),
             LinkEndpoint::GoBackN(endpoint) => Some(endpoint.wire_window()),
+            LinkEndpoint::StopAndWait(endpoint) => Some(endpoint.wire_window()),
         }
     }
 }
@@ -289,6 +313,8 @@ macro_rules! dispatch {
             LinkEndpoint::SelectiveRepeat($endpoint) => $call,
             LinkEndpoint::GoBackN($endpoint) => $call,
             LinkEndpoint::Rlp($endpoint) => $call,
+            LinkEndpoint::StopAndWait($endpoint) => $call,
+            LinkEndpoint::XorFec($endpoint) => $call,
         }
     };
 }

@@ -71,7 +71,7 @@ impl LinkTiming {
 }
 
 /// Air time of `bytes` at `rate`, rounded up; without end at rate 0.
-fn airtime(bytes: Bytes, rate: Rate) -> Duration {
+pub fn airtime(bytes: Bytes, rate: Rate) -> Duration {
     let nanos = match u128::from(rate.as_bps()) {
         0 => u128::from(u64::MAX),
         bps => (u128::from(bytes.get()) * 8_000_000_000).div_ceil(bps),

@@ -1,4 +1,4 @@
-//! Byte format of the numbered protocols (selective repeat, go-back-N).
+//! Byte format of the acknowledged protocols (selective repeat, go-back-N, stop-and-wait).
 //!
 //! ```text
 //!   data     | number | ack | packet ...        at least one byte of packet
@@ -20,7 +20,7 @@ use super::{Frame, FrameKind};
 pub struct WireWindow {
     /// Next number this end expects.
     pub expected: u64,
-    /// Oldest number this end has sent and not seen acknowledged.
+    /// Oldest number this end has sent and not seen acknowledged; frames given up count.
     pub base: u64,
     /// Next new number of this end.
     pub next: u64,

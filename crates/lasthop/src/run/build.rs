@@ -1,18 +1,19 @@
 //! From a scenario to a world.
 
 use super::RunError;
-use super::links::endpoint;
+use super::links::{Crossing, endpoint};
 use crate::app::{OnOffParameters, WebParameters};
 use crate::channel::{
-    Channel, GilbertElliott, GilbertElliottParameters, IndependentBits, Trace, TraceEnd, TwoState,
-    TwoStateParameters, Uniform,
+    Channel, ExponentialBits, GilbertElliott, GilbertElliottParameters, IndependentBits, Trace,
+    TraceEnd, TwoState, TwoStateParameters, Uniform,
 };
+use crate::link::airtime;
 use crate::queue::Limit;
 use crate::rng::Streams;
 use crate::scenario::{self, App, Direction, Errors, Flow, Protocol, Scenario, Transport};
 use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
-use crate::units::{Bytes, Instant};
+use crate::units::{Bytes, Duration, Instant};
 
 /// Builds the world of one replication.
 pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, RunError> {
@@ -38,12 +39,13 @@ pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, Ru
             continue;
         }
         let packet = largest_packet(scenario, index);
-        let end = |own: &Direction, other: &Direction| {
-            endpoint(link, own, other, packet)
+        let end = |own: &Direction, other: &Direction, is_forward: bool| {
+            let interval = packet_interval(scenario, (index, is_forward));
+            endpoint(link, own, other, Crossing { packet, interval })
                 .map_err(|error| RunError::Link { link: link.name.clone(), error })
         };
-        let first = end(&link.forward, &link.reverse)?;
-        let second = end(&link.reverse, &link.forward)?;
+        let first = end(&link.forward, &link.reverse, true)?;
+        let second = end(&link.reverse, &link.forward, false)?;
         builder.arq_link((forward, first), (reverse, second));
     }
     for flow in &scenario.flows {
@@ -76,6 +78,9 @@ fn channel(
         Errors::Bit(bit) => {
             Channel::IndependentBits(IndependentBits::new(bit.ber, streams, component))
         }
+        Errors::ExponentialBits(intervals) => {
+            Channel::ExponentialBits(ExponentialBits::new(intervals.mean.0, streams, component))
+        }
         Errors::GilbertElliott(chain) => {
             let parameters = GilbertElliottParameters {
                 good_to_bad: chain.p_good_to_bad,
@@ -107,6 +112,18 @@ fn largest_packet(scenario: &Scenario, index: usize) -> Bytes {
         there.max(back)
     };
     scenario.flows.iter().filter_map(packet).max().unwrap_or_default()
+}
+
+/// The longest time between regular packets among the constant-rate flows that take this hop: the
+/// slowest of them still talks while a faster one is silent.
+fn packet_interval(scenario: &Scenario, hop: (usize, bool)) -> Option<Duration> {
+    let interval = |flow: &Flow| match &flow.app {
+        App::OnOff(source) => Some(airtime(source.packet, source.rate)),
+        App::Media(media) => Some(airtime(media.packet, media.rate)),
+        App::File(_) | App::Web(_) => None,
+    };
+    let crosses = |flow: &&Flow| scenario.route(&flow.from, &flow.to).contains(&hop);
+    scenario.flows.iter().filter(crosses).filter_map(interval).max()
 }
 
 fn add_flow(builder: &mut Builder, scenario: &Scenario, flow: &Flow) {

@@ -2,25 +2,36 @@
 
 use crate::link::{
     Acknowledgment, GoBackN, GoBackNParameters, LinkEndpoint, LinkError, LinkTiming, Release,
-    Renack, Rlp, RlpParameters, SelectiveRepeat, SelectiveRepeatParameters, TimerMode,
+    Renack, Rlp, RlpParameters, SelectiveRepeat, SelectiveRepeatParameters, StopAndWait,
+    StopAndWaitParameters, TimerMode, XorFec, XorFecParameters,
 };
 use crate::packet::Packet;
 use crate::scenario::{self, Direction, Link, Protocol};
-use crate::units::Bytes;
+use crate::units::{Bytes, Duration};
+
+/// What crosses a link, as far as "auto" timers depend on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crossing {
+    /// The largest packet, in either direction.
+    pub packet: Bytes,
+    /// The longest time between the packets of a constant-rate flow in the endpoint's own
+    /// direction.
+    pub interval: Option<Duration>,
+}
 
 /// The endpoint that transmits on `own` and receives on `other`.
 pub(super) fn endpoint(
     link: &Link,
     own: &Direction,
     other: &Direction,
-    packet: Bytes,
+    crossing: Crossing,
 ) -> Result<LinkEndpoint<Packet>, LinkError> {
     let timing = |control: Bytes| LinkTiming {
         rate: own.rate,
         delay: own.delay,
         back_rate: other.rate,
         back_delay: other.delay,
-        data_frame: Bytes::new(packet.get() + link.header.get()),
+        data_frame: Bytes::new(crossing.packet.get() + link.header.get()),
         control_frame: control,
     };
     match &link.protocol {
@@ -75,6 +86,34 @@ pub(super) fn endpoint(
         }
         Protocol::OosRlp(set) => {
             rlp(set, link.header, &timing(set.control), Release::Immediate).map(LinkEndpoint::Rlp)
+        }
+        Protocol::StopAndWait(set) => {
+            let auto = StopAndWaitParameters::for_link(&timing(set.control));
+            let parameters = StopAndWaitParameters {
+                retries: match set.retries {
+                    scenario::Retries::Unlimited => None,
+                    scenario::Retries::AtMost(retries) => Some(retries),
+                },
+                timeout: match set.timeout {
+                    scenario::LinkTimeout::Auto => auto.timeout,
+                    scenario::LinkTimeout::After(timeout) => timeout,
+                },
+                header: link.header,
+                control: set.control,
+            };
+            StopAndWait::new(parameters).map(LinkEndpoint::StopAndWait)
+        }
+        Protocol::XorFec(set) => {
+            let auto = XorFecParameters::for_link(&timing(Bytes::default()), crossing.interval);
+            let parameters = XorFecParameters {
+                block: set.block,
+                parity_timeout: match set.parity_timeout {
+                    scenario::LinkTimeout::Auto => auto.parity_timeout,
+                    scenario::LinkTimeout::After(timeout) => timeout,
+                },
+                header: link.header,
+            };
+            XorFec::new(parameters).map(LinkEndpoint::XorFec)
         }
     }
 }

@@ -72,6 +72,8 @@ pub(crate) enum Shape {
     Mean,
     Bool,
     Integer,
+    /// A whole number or this word.
+    IntegerOr(&'static str),
     /// Two different host names.
     HostPair,
     /// One of these words, each with its meaning.
@@ -245,6 +247,9 @@ pub(super) fn allowed(key: &Key) -> String {
         Shape::Mean => super::quantity::MEAN_ALLOWED.to_owned(),
         Shape::Bool => "true or false".to_owned(),
         Shape::Integer => format!("a whole number{}", key.limits.text(|n| n.to_string())),
+        Shape::IntegerOr(word) => {
+            format!("a whole number{}, or {word:?}", key.limits.text(|n| n.to_string()))
+        }
         Shape::HostPair => super::quantity::PAIR_ALLOWED.to_owned(),
         Shape::Choice(words) => one_of(words.iter().map(|(word, _)| *word)),
         Shape::Table(keys) => {
@@ -271,6 +276,7 @@ pub(super) fn default_value(shape: &Shape, text: &str) -> Value {
         Shape::Integer | Shape::Bool | Shape::Table(_) | Shape::Map(_) | Shape::Sweep => {
             serde_json::from_str(text).unwrap_or(Value::Null)
         }
+        Shape::IntegerOr(_) => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
         Shape::Union(_) => Value::Object(Map::from_iter([("kind".to_owned(), text.into())])),
         _ => text.into(),
     }

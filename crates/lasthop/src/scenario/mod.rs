@@ -20,6 +20,7 @@ pub use document::{Document, Point};
 pub use error::ScenarioError;
 pub use model::*;
 pub use quantity::{
-    DelayedAck, KeepaliveInterval, KeepaliveLimit, LinkTimeout, QueueLimit, Window,
+    BitInterval, DelayedAck, KeepaliveInterval, KeepaliveLimit, LinkTimeout, QueueLimit, Retries,
+    Window,
 };
 pub use schema::{reference_markdown, schema};

@@ -5,7 +5,8 @@
 
 use super::keys::{Limits, choice, table, table_field, union};
 use super::quantity::{
-    DelayedAck, KeepaliveInterval, KeepaliveLimit, LinkTimeout, Mean, QueueLimit, Sweep, Window,
+    BitInterval, DelayedAck, KeepaliveInterval, KeepaliveLimit, LinkTimeout, Mean, QueueLimit,
+    Retries, Sweep, Window,
 };
 use crate::channel::LossRecord;
 use crate::link::MOST_RETRANSMISSIONS;
@@ -91,18 +92,20 @@ table! {
     pub(super) struct LinkKeys {
         /// The two hosts that the link joins.
         between: [String; 2];
-        /// Transmission rate.
-        rate: Rate, POSITIVE;
-        /// Propagation delay, one way.
-        delay: Duration;
+        /// Where rate, delay and max_payload come from if they are not given.
+        preset: Option<LinkPreset>;
+        /// Transmission rate; required without preset.
+        rate: Option<Rate>, POSITIVE;
+        /// Propagation delay, one way; required without preset.
+        delay: Option<Duration>;
         /// What the drop-tail queue at the head of each direction holds, the packet in
         /// transmission included; a size counts packets with the frame header.
         queue: QueueLimit = "50 packets";
-        /// Frame header added to each packet; by default 0 B without a link-layer protocol, 1 B
-        /// with an RLP, 2 B with go-back-n and selective-repeat.
+        /// Frame header added to each packet; by default 0 B without link-layer protocol, 1 B where
+        /// frames carry a number (RLP, xor-fec) and 2 B where they carry an acknowledgment too.
         header: Option<Bytes>, HEADER;
-        /// The largest packet the link takes, frame header not counted; there is no
-        /// fragmentation, so that flows with larger packets are refused.
+        /// The largest packet the link takes, frame header not counted, by default that of the
+        /// preset; there is no fragmentation, so that flows with larger packets are refused.
         max_payload: Option<Bytes>, PACKET;
         /// The link-layer protocol, the same at both ends.
         protocol: Protocol = "raw";
@@ -110,6 +113,31 @@ table! {
         errors: Errors = "none";
         /// What is different in the direction from the second host to the first.
         reverse: Option<Reverse>;
+    }
+}
+
+choice! {
+    /// Wireless links whose rate, delay and largest packet are known by name.
+    pub enum LinkPreset {
+        /// Bundled GSM circuits (HSCSD): 43.2 kbps, 100 ms, packets up to 50 B.
+        Cellular = "cellular",
+        /// IEEE 802.11 of 1997, as a link between two: 2 Mbps, 3 ms, packets up to 1 kB.
+        Wlan = "wlan",
+    }
+}
+
+impl LinkPreset {
+    /// Rate, propagation delay and largest packet. Sources and how sure they are:
+    /// `docs/links/presets.md`.
+    pub const fn values(self) -> (Rate, Duration, Bytes) {
+        match self {
+            LinkPreset::Cellular => {
+                (Rate::from_bps(43_200), Duration::from_millis(100), Bytes::new(50))
+            }
+            LinkPreset::Wlan => {
+                (Rate::from_bps(2_000_000), Duration::from_millis(3), Bytes::new(1_000))
+            }
+        }
     }
 }
 
@@ -143,6 +171,11 @@ union! {
         KarnRlp(Rlp) = "karn-rlp",
         /// Out-of-sequence radio link protocol: the same, but each frame goes up as it comes.
         OosRlp(Rlp) = "oos-rlp",
+        /// Stop-and-wait ARQ: one frame at a time, sent again until it is acknowledged or given up.
+        StopAndWait(StopAndWait) = "stop-and-wait",
+        /// Forward error correction: after each block of frames one with their exclusive or, from
+        /// which the receiver computes a lost one; delivers out of sequence.
+        XorFec(XorFec) = "xor-fec",
     }
 }
 
@@ -196,6 +229,30 @@ table! {
     }
 }
 
+table! {
+    /// Parameters of stop-and-wait.
+    pub struct StopAndWait {
+        /// Times a frame is sent again before the sender gives it up.
+        retries: Retries = "unlimited", Limits::range(0, 255);
+        /// Time after which a frame is sent again; "auto" derives it from the link.
+        timeout: LinkTimeout = "auto";
+        /// Size of a stand-alone acknowledgment.
+        control: Bytes = "2 B", CONTROL;
+    }
+}
+
+table! {
+    /// Parameters of exclusive-or FEC.
+    pub struct XorFec {
+        /// Data frames that one parity frame protects.
+        block: u32 = "8", Limits::range(1, 64);
+        /// Time after the last data frame at which the parity of an unfinished block is sent;
+        /// "auto" is twice the packet interval of the slowest constant-rate flow that crosses the
+        /// link in that direction, or else the air time of two full frames.
+        parity_timeout: LinkTimeout = "auto";
+    }
+}
+
 choice! {
     /// Which frames have a retransmission timer.
     pub enum Timer {
@@ -240,6 +297,9 @@ union! {
         TwoState(TwoState) = "two-state",
         /// Independent bit errors; a frame is lost if any of its bits is.
         Bit(Bit) = "bit",
+        /// Bit errors at exponentially distributed intervals, counted along the bits that are sent;
+        /// a frame of L bits survives with probability exp(-L / mean).
+        ExponentialBits(ExponentialBits) = "exponential-bits",
         /// A two-state Markov chain that makes one step a frame: give either p_good_to_bad and
         /// p_bad_to_good, or mean_loss and mean_burst.
         GilbertElliott(GilbertElliott) = "gilbert-elliott",
@@ -275,6 +335,14 @@ table! {
     pub struct Bit {
         /// Bit error rate.
         ber: Probability;
+    }
+}
+
+table! {
+    /// Parameters of bit errors at exponential intervals.
+    pub struct ExponentialBits {
+        /// Mean number of bits from one error to the next.
+        mean: BitInterval;
     }
 }
 

@@ -21,6 +21,9 @@ const DURATION_ALLOWED: &str =
 const BYTES_ALLOWED: &str =
     "a size such as \"250 B\" (units B, kB, MB, GB, KiB, MiB, GiB; whole bytes)";
 
+/// The word for no limit.
+const UNLIMITED: &str = "unlimited";
+
 /// The longest duration a scenario may name, about 31 years: sums of a few stay far from the end
 /// of the 64-bit nanosecond clock.
 const LONGEST: Duration = Duration::from_secs(1_000_000_000);
@@ -299,6 +302,38 @@ worded!(
     number_or!("B|kB|MB|GB|KiB|MiB|GiB", "\\s*[0-9]+\\s*packets?\\s*")
 );
 
+/// A number of bits, at least one. Written `"131072 bits"`, or as a size such as `"16 KiB"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitInterval(pub u64);
+
+impl FromStr for BitInterval {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let bits = match counted(text, "bit", "bits") {
+            Some(bits) => u64::from(bits),
+            None => text.parse::<Bytes>().map_err(|_| ())?.get().checked_mul(8).ok_or(())?,
+        };
+        if bits > 0 { Ok(BitInterval(bits)) } else { Err(()) }
+    }
+}
+
+impl fmt::Display for BitInterval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match u32::try_from(self.0) {
+            Ok(bits) => print_counted(f, bits, "bit"),
+            // Only a size can be that long.
+            Err(_) => Bytes::new(self.0 / 8).fmt(f),
+        }
+    }
+}
+
+worded!(
+    BitInterval,
+    "bits or size",
+    "a number of bits such as \"131072 bits\" or \"16 KiB\", more than zero",
+    number_or!("B|kB|MB|GB|KiB|MiB|GiB", "\\s*[0-9]+\\s*bits?\\s*")
+);
+
 /// A window of TCP. Written `"20 segments"` or `"64 kB"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
@@ -419,6 +454,34 @@ worded!(
     "\"auto\", or a duration such as \"250 ms\" (units ns, us, ms, s, min, h), more than zero",
     number_or!("ns|us|µs|ms|s|min|h", "auto")
 );
+
+/// How often a frame is sent again. Written as a whole number or `"unlimited"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retries {
+    /// Until it is acknowledged.
+    Unlimited,
+    /// So often, 0 for never; then it is given up.
+    AtMost(u32),
+}
+
+impl Field for Retries {
+    const SHAPE: Shape = Shape::IntegerOr(UNLIMITED);
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        if node.value.as_str() == Some(UNLIMITED) {
+            return Ok(Retries::Unlimited);
+        }
+        u32::read(node, limits).map(Retries::AtMost).map_err(|mut error| {
+            error.allowed = format!("{}, or \"{UNLIMITED}\"", error.allowed);
+            error
+        })
+    }
+    fn write(&self) -> Value {
+        match self {
+            Retries::Unlimited => UNLIMITED.into(),
+            Retries::AtMost(retries) => (*retries).into(),
+        }
+    }
+}
 
 /// How often an idle link end says that it is there. Written `"auto"`, `"off"` or as a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! From the keys of a document to the resolved model, where the two differ.
 
 use super::error::ScenarioError;
-use super::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name};
+use super::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, allowed, is_name};
 use super::model::{
     Direction, Errors, Flow, FlowKeys, GilbertElliott, GilbertElliottKeys, Link, LinkKeys,
-    Protocol, Reverse, Rlp, Scenario, ScenarioKeys, Trace, TraceKeys,
+    LinkPreset, Protocol, Reverse, Rlp, Scenario, ScenarioKeys, Trace, TraceKeys,
 };
 use super::quantity::{KeepaliveInterval, Sweep};
 use crate::channel::{CsvColumn, LossRecord, TraceError};
@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 /// Frame header of the ARQ protocols: sequence number and acknowledgment, a byte each.
 const ARQ_HEADER: Bytes = Bytes::new(2);
 
-/// Frame header of the radio link protocols: the sequence number.
-const RLP_HEADER: Bytes = Bytes::new(1);
+/// Frame header of the protocols without acknowledgments: the sequence number.
+const NUMBER_HEADER: Bytes = Bytes::new(1);
 
 /// What a line of a loss trace may say.
 const OUTCOMES: &str = "1 or lost for a lost frame, 0 or ok for one that arrived";
@@ -68,12 +68,25 @@ impl Table for Link {
         let keys = LinkKeys::read(node)?;
         let header = keys.header.unwrap_or(match keys.protocol {
             Protocol::Raw => Bytes::new(0),
-            Protocol::GoBackN(_) | Protocol::SelectiveRepeat(_) => ARQ_HEADER,
-            Protocol::KarnRlp(_) | Protocol::OosRlp(_) => RLP_HEADER,
+            Protocol::GoBackN(_) | Protocol::SelectiveRepeat(_) | Protocol::StopAndWait(_) => {
+                ARQ_HEADER
+            }
+            Protocol::KarnRlp(_) | Protocol::OosRlp(_) | Protocol::XorFec(_) => NUMBER_HEADER,
         });
+        let preset = keys.preset.map(LinkPreset::values);
+        let missing = |key: &str| {
+            let may_be = |name: &str| {
+                let key = LinkKeys::KEYS.iter().find(|key| key.name == name);
+                key.map(allowed).unwrap_or_default()
+            };
+            let wanted = format!("{}; or the key preset, {}", may_be(key), may_be("preset"));
+            node.key_error(key, "nothing (the key is missing)", wanted)
+        };
+        let rate = keys.rate.or(preset.map(|(rate, _, _)| rate));
+        let delay = keys.delay.or(preset.map(|(_, delay, _)| delay));
         let forward = Direction {
-            rate: keys.rate,
-            delay: keys.delay,
+            rate: rate.ok_or_else(|| missing("rate"))?,
+            delay: delay.ok_or_else(|| missing("delay"))?,
             queue: keys.queue,
             errors: keys.errors,
         };
@@ -96,7 +109,7 @@ impl Table for Link {
             reverse,
             protocol: keys.protocol,
             header,
-            max_payload: keys.max_payload,
+            max_payload: keys.max_payload.or(preset.map(|(_, _, payload)| payload)),
         })
     }
 
@@ -110,8 +123,9 @@ impl Table for Link {
         };
         let keys = LinkKeys {
             between: self.between.clone(),
-            rate: self.forward.rate,
-            delay: self.forward.delay,
+            preset: None,
+            rate: Some(self.forward.rate),
+            delay: Some(self.forward.delay),
             queue: self.forward.queue,
             header: Some(self.header),
             max_payload: self.max_payload,

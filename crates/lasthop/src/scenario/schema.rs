@@ -21,6 +21,9 @@ pub fn schema() -> Value {
     {
         schema.extend(top);
     }
+    // What is required depends on another key, which no single key can say.
+    schema["properties"]["link"]["additionalProperties"]["anyOf"] =
+        json!([{ "required": ["preset"] }, { "required": ["rate", "delay"] }]);
     schema
 }
 
@@ -62,13 +65,8 @@ fn key_schema(key: &Key) -> Value {
         ] }),
         Shape::Mean => json!({ "type": "number", "minimum": 1 }),
         Shape::Bool => json!({ "type": "boolean" }),
-        Shape::Integer => {
-            let mut schema = json!({ "type": "integer", "minimum": key.limits.min });
-            if key.limits.max != u64::MAX {
-                schema["maximum"] = key.limits.max.into();
-            }
-            schema
-        }
+        Shape::Integer => integer_schema(key),
+        Shape::IntegerOr(word) => json!({ "anyOf": [integer_schema(key), { "const": word }] }),
         Shape::HostPair => json!({
             "type": "array",
             "items": { "type": "string", "pattern": NAME_PATTERN },
@@ -111,6 +109,14 @@ fn key_schema(key: &Key) -> Value {
     };
     if let Some(text) = key.default {
         schema["default"] = default_value(&key.shape, text);
+    }
+    schema
+}
+
+fn integer_schema(key: &Key) -> Value {
+    let mut schema = json!({ "type": "integer", "minimum": key.limits.min });
+    if key.limits.max != u64::MAX {
+        schema["maximum"] = key.limits.max.into();
     }
     schema
 }
@@ -245,6 +251,9 @@ fn kind(key: &Key) -> String {
         Shape::Mean => "number, at least 1".to_owned(),
         Shape::Bool => "true or false".to_owned(),
         Shape::Integer => format!("whole number{}", key.limits.text(|n| n.to_string())),
+        Shape::IntegerOr(word) => {
+            format!("whole number{}, or {word:?}", key.limits.text(|n| n.to_string()))
+        }
         Shape::HostPair => "list of two host names".to_owned(),
         Shape::Choice(_) => "word".to_owned(),
         Shape::Table(_) | Shape::Union(_) => "table".to_owned(),

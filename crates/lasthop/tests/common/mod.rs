@@ -6,7 +6,8 @@
 use lasthop::link::{
     Acknowledgment, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, LinkEndpoint,
     LinkEvent, Raw, Release, Renack, Rlp, RlpParameters, SelectiveRepeat,
-    SelectiveRepeatParameters, TimerMode,
+    SelectiveRepeatParameters, StopAndWait, StopAndWaitParameters, TimerMode, XorFec,
+    XorFecParameters,
 };
 use lasthop::packet::Payload;
 use lasthop::units::{Bytes, Duration, Instant, Rate};
@@ -247,6 +248,8 @@ pub enum Protocol {
     SelectiveRepeat(SelectiveRepeatParameters),
     GoBackN(GoBackNParameters),
     Rlp(RlpParameters),
+    StopAndWait(StopAndWaitParameters),
+    XorFec(XorFecParameters),
 }
 
 impl Protocol {
@@ -265,6 +268,12 @@ impl Protocol {
             }
             Protocol::Rlp(parameters) => {
                 LinkEndpoint::Rlp(Rlp::new(parameters).expect("valid parameters"))
+            }
+            Protocol::StopAndWait(parameters) => {
+                LinkEndpoint::StopAndWait(StopAndWait::new(parameters).expect("valid parameters"))
+            }
+            Protocol::XorFec(parameters) => {
+                LinkEndpoint::XorFec(XorFec::new(parameters).expect("valid parameters"))
             }
         }
     }
@@ -297,6 +306,16 @@ pub fn go_back_n(window: u32, timeout: Duration) -> GoBackNParameters {
     }
 }
 
+/// Stop-and-wait that gives a frame up after so many retransmissions.
+pub fn stop_and_wait(retries: Option<u32>, timeout: Duration) -> StopAndWaitParameters {
+    StopAndWaitParameters { retries, timeout, header: Bytes::new(2), control: Bytes::new(2) }
+}
+
+/// Exclusive-or FEC with the one-byte header.
+pub fn xor_fec(block: u32, parity_timeout: Duration) -> XorFecParameters {
+    XorFecParameters { block, parity_timeout, header: Bytes::new(1) }
+}
+
 /// Karn RLP without keep-alives.
 pub fn karn_rlp(
     retransmissions: u32,
@@ -317,7 +336,7 @@ pub fn karn_rlp(
 
 /// One of each machine in each of its modes that repairs every loss.
 pub fn every_reliable_protocol(window: u32, timeout: Duration) -> Vec<Protocol> {
-    let mut all = Vec::new();
+    let mut all = vec![Protocol::StopAndWait(stop_and_wait(None, timeout))];
     let round_trip = Duration::from_nanos(timeout.as_nanos() / 2);
     for acknowledgment in [Acknowledgment::Piggyback, Acknowledgment::StandAlone] {
         for timer in [TimerMode::PerFrame, TimerMode::BaseOnly] {

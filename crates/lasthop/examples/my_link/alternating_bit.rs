@@ -1,4 +1,7 @@
-//! Stop-and-wait: one frame at a time, sent again until it is acknowledged.
+//! The alternating-bit protocol: one frame at a time, sent again until it is acknowledged. Numbers
+//! are unbounded here; their lowest bit is all that a wire format would need.
+//!
+//! Source: Bartlett, Scantlebury and Wilkinson, Commun. ACM 12(5), 1969.
 //!
 //! ```text
 //!             enqueue             sent                 its acknowledgment
@@ -17,9 +20,9 @@ use lasthop::packet::Payload;
 use lasthop::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
 
-/// Parameters of stop-and-wait.
+/// Parameters of the alternating-bit protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StopAndWaitParameters {
+pub struct AlternatingBitParameters {
     /// Retransmission timeout from the start of a frame's transmission; above the round trip.
     pub timeout: Duration,
     /// Link header of a data frame.
@@ -28,10 +31,10 @@ pub struct StopAndWaitParameters {
     pub control: Bytes,
 }
 
-/// One end of a stop-and-wait link.
+/// One end of a link with alternating bits.
 #[derive(Clone, Debug)]
-pub struct StopAndWait<P> {
-    parameters: StopAndWaitParameters,
+pub struct AlternatingBit<P> {
+    parameters: AlternatingBitParameters,
     /// The packet that is not acknowledged yet, and its number.
     packet: Option<P>,
     sequence: u64,
@@ -46,10 +49,10 @@ pub struct StopAndWait<P> {
     counters: LinkCounters,
 }
 
-impl<P> StopAndWait<P> {
+impl<P> AlternatingBit<P> {
     /// An idle endpoint.
-    pub fn new(parameters: StopAndWaitParameters) -> Self {
-        StopAndWait {
+    pub fn new(parameters: AlternatingBitParameters) -> Self {
+        AlternatingBit {
             parameters,
             packet: None,
             sequence: 0,
@@ -65,7 +68,7 @@ impl<P> StopAndWait<P> {
     }
 }
 
-impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
+impl<P: Payload + Clone> Endpoint<P> for AlternatingBit<P> {
     fn wants_packet(&self) -> bool {
         self.packet.is_none()
     }

@@ -1,0 +1,352 @@
+//! Exclusive-or forward error correction: one parity frame after each block of data frames.
+//!
+//! Source: Xylomenos and Polyzos, "Wireless link layer enhancements for TCP and UDP applications",
+//! IPDPS 2003: data frames go out unmodified and at once; the parity frame that follows them gives
+//! back one lost frame of its block, out of sequence; a block that the link leaves unfinished is
+//! closed by a timeout. Nothing is acknowledged and nothing sent again. Where the numbers come from:
+//! `docs/links/xor-fec.md`.
+//!
+//! A block at the sender:
+//!
+//! ```text
+//!            data frame                     k-th data frame, or timeout
+//!   (empty) ------------> open, m frames -------------------------------> closed
+//!      ^                    ^      |                                        |
+//!      |                    +------+ data frame: timeout starts again       | parity frame
+//!      +--------------------------------------------------------------------+
+//! ```
+//!
+//! A number at the receiver:
+//!
+//! ```text
+//!             a later one arrives               parity, all others are in
+//!   not seen ---------------------> missing ------------------------------> delivered
+//!      |                               |
+//!      | arrives                       | parity, another is missing too;
+//!      +--> delivered                  | or a frame that can only follow the parity
+//!                                      +--> given up
+//! ```
+//!
+//! The channel keeps the order, so that a block is over when its parity, or anything sent after
+//! that, arrives. If the parity is lost the receiver does not see where its block ended, because a
+//! timeout may have closed it early: a number is given up when one arrives that is a full block
+//! beyond it. For the same reason the receiver holds the packets of the last block rather than
+//! their running exclusive or: that would be worthless from the loss of a short block's parity to
+//! the next parity but one. The packets cost a copy each, their exclusive or only when one is
+//! missing; the slots are used again, so that nothing is allocated.
+//!
+//! The timeout counts from the start of the last data frame's transmission.
+//!
+//! Residual loss with full blocks of k frames and independent losses p: p (1 - (1 - p)^k).
+//!
+//! Not modelled: interleaved blocks, more than one parity frame a block, blocks that adapt to the
+//! losses, reordering by the channel.
+
+use super::fec_wire::MOST_NUMBERS;
+use super::timing::{LinkTiming, deadline};
+use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
+use crate::packet::Payload;
+use crate::units::{Bytes, Duration, Instant};
+use std::collections::VecDeque;
+
+/// The largest block, in frames: half of the numbers on the wire.
+const MOST_FRAMES: u32 = (MOST_NUMBERS / 2) as u32;
+
+/// Parameters of exclusive-or FEC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XorFecParameters {
+    /// Data frames that one parity frame protects (k), 1 to 64; 1 sends each packet twice.
+    pub block: u32,
+    /// An unfinished block is closed this long after the transmission of its last data frame has
+    /// begun, in nanoseconds; above 0. It should be longer than the time between regular packets
+    /// and than a frame's air time, or it cuts blocks short.
+    pub parity_timeout: Duration,
+    /// Link header of a data or parity frame, in bytes (default 1: the number).
+    pub header: Bytes,
+}
+
+impl XorFecParameters {
+    /// Defaults for a link: blocks of 8, closed after twice the time `interval` between regular
+    /// packets, or after 2 T_f where the traffic has no such time: two frames of a link in full
+    /// use.
+    pub fn for_link(timing: &LinkTiming, interval: Option<Duration>) -> Self {
+        let parity_timeout = interval.unwrap_or_else(|| timing.frame_time()) * 2;
+        XorFecParameters {
+            block: 8,
+            // A link that nothing crosses has frames of no length.
+            parity_timeout: parity_timeout.max(Duration::from_nanos(1)),
+            header: Bytes::new(1),
+        }
+    }
+}
+
+/// One end of a link with exclusive-or FEC. Slots of the ring are numbers modulo its power-of-two
+/// size.
+#[derive(Clone, Debug)]
+pub struct XorFec<P> {
+    block: u64,
+    parity_timeout: Duration,
+    header: u32,
+    mask: u64,
+
+    /// Number of the first frame of the block that is being sent.
+    first: u64,
+    /// Number of the next new frame.
+    next: u64,
+    waiting: Option<P>,
+    /// Exclusive or of the block's packets so far, and of their lengths.
+    parity: Option<P>,
+    lengths: u32,
+    /// The block is closed and its parity waits for the transmitter.
+    parity_due: bool,
+    deadline: Instant,
+
+    /// One beyond the highest number that is known to have been sent.
+    seen: u64,
+    /// Bit i: number `seen - 1 - i` has not come and may still be recovered.
+    missing: u64,
+    /// What came of the last `block` numbers.
+    held: Box<[Option<P>]>,
+
+    up: VecDeque<P>,
+    events: VecDeque<LinkEvent>,
+    counters: LinkCounters,
+}
+
+/// Bitmap with the `n` lowest bits set.
+#[inline]
+fn low_bits(n: u64) -> u64 {
+    if n >= 64 { u64::MAX } else { (1 << n) - 1 }
+}
+
+impl<P> XorFec<P> {
+    /// An idle endpoint; refuses a block outside 1 to 64 and a timeout of 0.
+    pub fn new(parameters: XorFecParameters) -> Result<Self, LinkError> {
+        let XorFecParameters { block, parity_timeout, header } = parameters;
+        let protocol = "XOR FEC";
+        if !(1..=MOST_FRAMES).contains(&block) {
+            return Err(LinkError::Block { protocol, found: block, largest: MOST_FRAMES });
+        }
+        if parity_timeout == Duration::ZERO {
+            return Err(LinkError::Timeout { protocol });
+        }
+        let slots = block.next_power_of_two() as usize;
+        Ok(XorFec {
+            block: u64::from(block),
+            parity_timeout,
+            header: check_header(protocol, header)?,
+            mask: slots as u64 - 1,
+            first: 0,
+            next: 0,
+            waiting: None,
+            parity: None,
+            lengths: 0,
+            parity_due: false,
+            deadline: Instant::NEVER,
+            seen: 0,
+            missing: 0,
+            held: (0..slots).map(|_| None).collect(),
+            up: VecDeque::with_capacity(4),
+            events: VecDeque::with_capacity(2 * slots),
+            counters: LinkCounters::default(),
+        })
+    }
+
+    /// The next number that this end expects, for [`super::fec_wire::decode`].
+    pub fn next_expected(&self) -> u64 {
+        self.seen
+    }
+
+    #[inline]
+    fn slot(&self, sequence: u64) -> usize {
+        (sequence & self.mask) as usize
+    }
+
+    fn close_block(&mut self) {
+        self.parity_due = true;
+        self.deadline = Instant::NEVER;
+    }
+
+    #[cold]
+    fn give_up(&mut self, sequence: u64) {
+        self.counters.skipped += 1;
+        self.events.push_back(LinkEvent::Abandoned { sequence });
+    }
+
+    /// Gives up what is missing below `end`.
+    #[cold]
+    fn give_up_below(&mut self, end: u64) {
+        while self.missing != 0 {
+            let age = 63 - self.missing.leading_zeros();
+            let sequence = self.seen - 1 - u64::from(age);
+            if sequence >= end {
+                return;
+            }
+            self.missing &= !(1 << age);
+            self.give_up(sequence);
+        }
+    }
+
+    /// All numbers below `next` have been sent, and no parity will come for those below `first`,
+    /// which are at most 64.
+    #[cold]
+    fn pass(&mut self, first: u64, next: u64) {
+        self.give_up_below(first);
+        for sequence in self.seen..first {
+            self.give_up(sequence);
+        }
+        let shift = next - self.seen;
+        self.missing = if shift >= 64 { 0 } else { self.missing << shift };
+        self.missing |= low_bits(next - first.max(self.seen));
+        self.seen = next;
+    }
+}
+
+impl<P: Payload + Clone> XorFec<P> {
+    #[inline]
+    fn on_data(&mut self, sequence: u64, packet: P) {
+        if sequence < self.seen {
+            // It has been delivered, or given up.
+            self.counters.duplicates += 1;
+            return;
+        }
+        if sequence > self.seen || self.missing != 0 {
+            self.pass((sequence + 1).saturating_sub(self.block), sequence);
+        }
+        self.seen = sequence + 1;
+        self.missing <<= 1;
+        let slot = self.slot(sequence);
+        match &mut self.held[slot] {
+            Some(held) => held.clone_from(&packet),
+            held => *held = Some(packet.clone()),
+        }
+        self.up.push_back(packet);
+    }
+
+    #[inline]
+    fn on_parity(&mut self, first: u64, count: u64, lengths: u32, parity: P) {
+        let next = first + count;
+        if next < self.seen || !(1..=self.block).contains(&count) {
+            // A correct sender cannot have sent it now.
+            self.counters.discarded += 1;
+            return;
+        }
+        if next > self.seen || self.missing != 0 {
+            self.pass(first, next);
+            self.recover(first, lengths, parity);
+            self.give_up_below(next);
+        }
+    }
+
+    /// Delivers the one missing packet of the block from `first` to `seen`, if it is one.
+    #[cold]
+    fn recover(&mut self, first: u64, lengths: u32, parity: P) {
+        if !self.missing.is_power_of_two() {
+            return;
+        }
+        let sequence = self.seen - 1 - u64::from(self.missing.trailing_zeros());
+        let (mut packet, mut bytes) = (parity, lengths);
+        for other in (first..self.seen).filter(|&other| other != sequence) {
+            if let Some(held) = &self.held[self.slot(other)] {
+                packet.xor(held);
+                bytes ^= held.wire_bytes();
+            }
+        }
+        if bytes > packet.wire_bytes() {
+            // Numbers that repeat on the wire after a long outage make a block of strangers.
+            return;
+        }
+        packet.truncate(bytes);
+        self.missing = 0;
+        self.counters.recovered += 1;
+        self.events.push_back(LinkEvent::Recovered { sequence });
+        self.up.push_back(packet);
+    }
+}
+
+impl<P: Payload + Clone> Endpoint<P> for XorFec<P> {
+    #[inline]
+    fn wants_packet(&self) -> bool {
+        !self.parity_due && self.waiting.is_none()
+    }
+
+    #[inline]
+    fn enqueue(&mut self, _now: Instant, packet: P) {
+        debug_assert!(self.wants_packet(), "enqueue without wants_packet");
+        self.waiting = Some(packet);
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
+        if self.parity_due {
+            let parity = self.parity.take();
+            let bytes = self.header + parity.as_ref().map_or(0, Payload::wire_bytes);
+            let (first, lengths) = (self.first, self.lengths);
+            // At most 64.
+            let count = (self.next - first) as u16;
+            self.parity_due = false;
+            self.first = self.next;
+            self.lengths = 0;
+            self.counters.parities += 1;
+            let kind = FrameKind::Parity { first, count, lengths };
+            return Some(Frame { kind, ack: None, payload: parity, bytes });
+        }
+        let packet = self.waiting.take()?;
+        let sequence = self.next;
+        self.next += 1;
+        self.counters.data_frames += 1;
+        self.lengths ^= packet.wire_bytes();
+        match &mut self.parity {
+            Some(parity) => parity.xor(&packet),
+            parity => *parity = Some(packet.clone()),
+        }
+        if self.next - self.first == self.block {
+            self.close_block();
+        } else {
+            self.deadline = deadline(now, self.parity_timeout);
+        }
+        let bytes = self.header + packet.wire_bytes();
+        Some(Frame { kind: FrameKind::Data { sequence }, ack: None, payload: Some(packet), bytes })
+    }
+
+    #[inline]
+    fn has_frame(&self) -> bool {
+        self.parity_due || self.waiting.is_some()
+    }
+
+    #[inline]
+    fn receive(&mut self, _now: Instant, frame: Frame<P>) {
+        match (frame.kind, frame.payload) {
+            (FrameKind::Data { sequence }, Some(packet)) => self.on_data(sequence, packet),
+            (FrameKind::Parity { first, count, lengths }, Some(parity)) => {
+                self.on_parity(first, u64::from(count), lengths, parity);
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn poll_deliver(&mut self) -> Option<P> {
+        self.up.pop_front()
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<LinkEvent> {
+        self.events.pop_front()
+    }
+
+    #[inline]
+    fn next_timeout(&self) -> Instant {
+        self.deadline
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.deadline <= now {
+            self.close_block();
+        }
+    }
+
+    fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+}

@@ -1,0 +1,383 @@
+//! Exclusive-or FEC: a hand-worked ladder, an exact model of what must be delivered, real bytes,
+//! and the closed form of the residual loss. Seeds are fixed.
+
+mod common;
+
+use common::*;
+use lasthop::channel::{Airtime, Channel, Uniform};
+use lasthop::link::fec_wire::{FecWireError, decode, encode};
+use lasthop::link::{
+    Endpoint, Frame, FrameKind, LinkEndpoint, LinkEvent, LinkTiming, XorFec, XorFecParameters,
+};
+use lasthop::packet::Payload;
+use lasthop::rng::Streams;
+use lasthop::run::{self, Options};
+use lasthop::scenario::Scenario;
+use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::path::Path;
+
+const MS: u64 = 1_000_000;
+const AIR: (Rate, Duration) = (Rate::from_bps(200_000), Duration::from_millis(20));
+
+fn millis(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Which frames of the forward direction are lost.
+fn losing_by(lost: Vec<bool>) -> Fate {
+    Box::new(move |index| (lost.get(index as usize).copied().unwrap_or(false), Duration::ZERO))
+}
+
+/// A run of FEC in one direction.
+fn cross<P: Payload + Clone + Debug>(
+    parameters: XorFecParameters,
+    offers: VecDeque<(Instant, P)>,
+    lost: Vec<bool>,
+    codec: Codec<P>,
+) -> Link<P> {
+    let fates = [losing_by(lost), clean()];
+    let ends = Protocol::XorFec(parameters).ends();
+    let mut link = Link::new(ends, AIR, [offers, VecDeque::new()], fates).with_codec(codec);
+    link.log = Some(Vec::new());
+    link.strict = true;
+    link.run(Instant::NEVER);
+    link
+}
+
+fn offers(times: &[u64]) -> VecDeque<(Instant, Token)> {
+    let token = |(number, &ms): (usize, &u64)| {
+        (Instant::from_nanos(ms * MS), Token { number: number as u64, bytes: 249 })
+    };
+    times.iter().enumerate().map(token).collect()
+}
+
+/// The frames, one a line such as `10 data 1`; what was delivered; the receiver's events.
+fn ladder(times: &[u64], lost: &[usize]) -> (Vec<String>, Vec<u64>, Vec<LinkEvent>) {
+    let lost = (0..100).map(|index| lost.contains(&index)).collect();
+    let link = cross(xor_fec(3, millis(60)), offers(times), lost, |frame, _| frame);
+    let lines = link.log.expect("a log").into_iter().map(|(start, _, kind, _)| {
+        assert_eq!(start.as_nanos() % MS, 0);
+        let ms = start.as_nanos() / MS;
+        match kind {
+            FrameKind::Data { sequence } => format!("{ms} data {sequence}"),
+            FrameKind::Parity { first, count, .. } => format!("{ms} parity {first}+{count}"),
+            other => panic!("FEC has no {other:?}"),
+        }
+    });
+    let delivered = link.delivered[1].iter().map(|token| token.number).collect();
+    (lines.collect(), delivered, link.events[1].clone())
+}
+
+/// 200 kbps, 20 ms, frames of 250 B: 10 ms on the air. Blocks of 3, closed after 60 ms.
+#[test]
+fn a_ladder_with_a_full_a_short_and_a_broken_block() {
+    let times = [0, 0, 0, 0, 30, 115, 130, 130, 160];
+    let frames = [
+        "0 data 0",
+        "10 data 1", // lost
+        "20 data 2",
+        "30 parity 0+3",  // arrives at 60 and brings 1, after 2
+        "40 data 3",      // was offered at 0, the parity went first
+        "50 data 4",      // lost
+        "110 parity 3+2", // 60 ms after the start of 4; brings it
+        "120 data 5",
+        "130 data 6",     // lost
+        "140 data 7",     // lost
+        "150 parity 5+3", // in vain
+        "160 data 8",
+        "220 parity 8+1", // not needed
+    ];
+    let (lines, delivered, events) = ladder(&times, &[1, 5, 8, 9]);
+    assert_eq!(lines, frames);
+    assert_eq!(delivered, [0, 2, 1, 3, 4, 5, 8]);
+    use LinkEvent::{Abandoned, Recovered};
+    assert_eq!(
+        events,
+        [
+            Recovered { sequence: 1 },
+            Recovered { sequence: 4 },
+            Abandoned { sequence: 6 },
+            Abandoned { sequence: 7 },
+        ]
+    );
+    // The parity of the second block is lost, so that 4 is given up when a number arrives that is
+    // a full block beyond it; a block of one is restored from its parity alone.
+    let (lines, delivered, events) = ladder(&times, &[5, 6, 11]);
+    assert_eq!(lines, frames);
+    assert_eq!(delivered, [0, 1, 2, 3, 5, 6, 7, 8]);
+    assert_eq!(events, [Abandoned { sequence: 4 }, Recovered { sequence: 8 }]);
+    // A block that is lost as a whole is given up at the parity of the next.
+    let (_, delivered, events) = ladder(&times, &[7, 8, 9, 10, 11]);
+    assert_eq!(delivered, [0, 1, 2, 3, 4, 8]);
+    assert_eq!(
+        events,
+        [
+            Abandoned { sequence: 5 },
+            Abandoned { sequence: 6 },
+            Abandoned { sequence: 7 },
+            Recovered { sequence: 8 },
+        ]
+    );
+}
+
+/// What must go up, by number, recovered and given up: from the frames that were sent and those
+/// that were lost, block by block.
+fn model(log: &[LogEntry], lost: &[bool]) -> (Vec<u64>, u64, u64) {
+    let (mut up, mut recovered, mut skipped) = (Vec::new(), 0, 0);
+    let mut missing = Vec::new();
+    for (index, (_, _, kind, _)) in log.iter().enumerate() {
+        let is_lost = lost.get(index).copied().unwrap_or(false);
+        match *kind {
+            FrameKind::Data { sequence } if is_lost => missing.push(sequence),
+            FrameKind::Data { sequence } => up.push(sequence),
+            FrameKind::Parity { .. } => {
+                if let ([one], false) = (&missing[..], is_lost) {
+                    up.push(*one);
+                    recovered += 1;
+                } else {
+                    skipped += missing.len() as u64;
+                }
+                missing.clear();
+            }
+            other => panic!("FEC has no {other:?}"),
+        }
+    }
+    assert!(missing.is_empty(), "every block is closed in the end");
+    (up, recovered, skipped)
+}
+
+fn times() -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::vec(prop_oneof![3 => Just(0u64), 1 => 0u64..200], 0..80).prop_map(|gaps| {
+        let running = |at: &mut u64, gap| {
+            *at += gap;
+            Some(*at)
+        };
+        gaps.into_iter().scan(0, running).collect()
+    })
+}
+
+fn losses() -> impl Strategy<Value = Vec<bool>> {
+    (0.0..0.6f64).prop_flat_map(|loss| prop::collection::vec(prop::bool::weighted(loss), 0..160))
+}
+
+fn block() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 1u32..9, 1 => Just(12), 1 => Just(64)]
+}
+
+/// Numbers of the packets that arrived, each checked to be bit by bit the one that was sent.
+fn numbers<P: PartialEq + Debug>(sent: &[P], delivered: &[P], expected: &[u64]) {
+    let expected: Vec<_> = expected.iter().map(|&number| &sent[number as usize]).collect();
+    assert_eq!(delivered.iter().collect::<Vec<_>>(), expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Exactly what the blocks allow, in that order: so nothing twice, and nothing that was not
+    /// sent. The driver checks the call contract at every step.
+    #[test]
+    fn what_goes_up_follows_from_the_blocks(
+        block in block(), timeout in 5u64..150, times in times(), lost in losses(),
+    ) {
+        let offered: VecDeque<_> = times.iter().enumerate().map(|(number, &ms)| {
+            let (number, bytes) = (number as u64, 1 + (number as u32 * 37) % 250);
+            (Instant::from_nanos(ms * MS), Token { number, bytes })
+        }).collect();
+        let sent: Vec<_> = offered.iter().map(|&(_, token)| token).collect();
+        let parameters = xor_fec(block, millis(timeout));
+        let link = cross(parameters, offered.clone(), lost.clone(), |frame, _| frame);
+        let log = link.log.as_ref().expect("a log");
+        let (up, recovered, skipped) = model(log, &lost);
+        numbers(&sent, &link.delivered[1], &up);
+        let [sender, receiver] = link.ends.each_ref().map(|end| end.counters());
+        prop_assert_eq!(sender.data_frames, sent.len() as u64);
+        prop_assert_eq!(sender.data_frames + sender.parities, log.len() as u64);
+        prop_assert_eq!(receiver.recovered, recovered);
+        prop_assert_eq!((receiver.duplicates, receiver.discarded), (0, 0));
+        // What is missing in the last blocks is not given up before something follows.
+        prop_assert!(receiver.skipped <= skipped);
+        let again = cross(parameters, offered, lost, |frame, _| frame);
+        prop_assert_eq!(&link.delivered, &again.delivered, "not deterministic");
+    }
+
+    /// The same with real bytes of any length through the byte format: parity is computed, cut to
+    /// the length that was lost, and the result is the packet.
+    #[test]
+    fn bytes_come_back_bit_by_bit(
+        block in block(), times in times(), lost in losses(),
+        packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 80),
+    ) {
+        let at = times.iter().map(|ms| Instant::from_nanos(ms * MS));
+        let offered: VecDeque<_> = at.zip(packets.iter().cloned()).collect();
+        let link = cross(xor_fec(block, millis(60)), offered, lost.clone(), through_bytes);
+        let (up, ..) = model(link.log.as_ref().expect("a log"), &lost);
+        numbers(&packets, &link.delivered[1], &up);
+    }
+
+    #[test]
+    fn hostile_bytes_never_panic(
+        frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..12), 0..40),
+        block in block(),
+    ) {
+        let mut end = XorFec::<Vec<u8>>::new(xor_fec(block, millis(1))).expect("valid");
+        for bytes in frames {
+            let Ok(frame) = decode(&bytes, end.next_expected()) else { continue };
+            let mut again = Vec::new();
+            prop_assert_eq!(encode(&frame, &mut again), Ok(()));
+            prop_assert_eq!(again, bytes);
+            end.receive(Instant::ZERO, frame);
+        }
+    }
+}
+
+fn through_bytes(frame: Frame<Vec<u8>>, receiver: &LinkEndpoint<Vec<u8>>) -> Frame<Vec<u8>> {
+    let LinkEndpoint::XorFec(end) = receiver else { panic!("FEC only") };
+    let mut bytes = Vec::new();
+    encode(&frame, &mut bytes).expect("every frame of a machine has a byte form");
+    let decoded = decode(&bytes, end.next_expected()).expect("a frame of a correct peer");
+    // A parity frame's count and lengths are three bytes that the simulator does not charge.
+    let extra = if matches!(frame.kind, FrameKind::Parity { .. }) { 3 } else { 0 };
+    assert_eq!(decoded, Frame { bytes: frame.bytes + extra, ..frame });
+    decoded
+}
+
+#[test]
+fn frames_without_a_byte_form_are_refused() {
+    let encode = |frame: Frame<Vec<u8>>| encode(&frame, &mut Vec::new());
+    assert_eq!(encode(Frame::default()), Err(FecWireError::Kind));
+    let kind = FrameKind::Data { sequence: 0 };
+    let long = Frame { kind, payload: Some(vec![0; 65_536]), ..Frame::default() };
+    assert_eq!(encode(long), Err(FecWireError::TooLong));
+    assert_eq!(decode(&[], 0), Err(FecWireError::TooShort(0)));
+    assert_eq!(decode(&[0x81, 1, 0], 0), Err(FecWireError::TooShort(3)));
+    assert_eq!(decode(&[0x81, 2, 0, 0], 0), Err(FecWireError::Count { found: 2, next: 1 }));
+    assert_eq!(decode(&[0x81, 0, 0, 0], 0), Err(FecWireError::Count { found: 0, next: 1 }));
+}
+
+#[test]
+fn wrong_parameters_say_what_is_allowed() {
+    let error = |parameters| XorFec::<Token>::new(parameters).expect_err("wrong").to_string();
+    assert_eq!(
+        error(xor_fec(0, millis(1))),
+        "XOR FEC: found a block of 0 frames; allowed: 1 to 64"
+    );
+    assert!(error(xor_fec(65, millis(1))).contains("block of 65 frames; allowed: 1 to 64"));
+    assert!(error(xor_fec(8, Duration::ZERO)).contains("timeout of 0 s"));
+    let wide = XorFecParameters { header: Bytes::new(1 << 20), ..xor_fec(8, millis(1)) };
+    assert!(error(wide).contains("65535"));
+}
+
+#[test]
+fn the_timeout_is_twice_the_regular_interval() {
+    let timing = LinkTiming::symmetric(AIR.0, AIR.1, Bytes::new(250), Bytes::new(1));
+    let timeout = |interval| XorFecParameters::for_link(&timing, interval).parity_timeout;
+    assert_eq!(timeout(Some(millis(28))), millis(56));
+    assert_eq!(timeout(None), millis(20), "twice the air time of a frame");
+    let empty = LinkTiming::symmetric(AIR.0, AIR.1, Bytes::new(0), Bytes::new(0));
+    let parameters = XorFecParameters::for_link(&empty, None);
+    assert!(XorFec::<Token>::new(parameters).is_ok(), "a link that nothing crosses");
+}
+
+/// Mean and variance of the frames of a block that stay lost: j data frames are lost with their
+/// binomial probability, and one comes back if it is the only one and the parity arrives.
+fn lost_per_block(k: u64, p: f64) -> (f64, f64) {
+    let (mut mean, mut square, mut probability) = (0.0, 0.0, (1.0 - p).powi(k as i32));
+    for j in 1..=k {
+        probability *= p / (1.0 - p) * (k - j + 1) as f64 / j as f64;
+        let stays = probability * if j == 1 { p } else { 1.0 };
+        mean += stays * j as f64;
+        square += stays * (j * j) as f64;
+    }
+    (mean, square - mean * mean)
+}
+
+#[test]
+fn residual_loss_follows_the_closed_form() {
+    // A saturated link: all blocks are full and independent of each other. 5 standard errors:
+    // false alarm below 6e-7 a point.
+    let blocks = 30_000u64;
+    for k in [4u64, 8, 12] {
+        for p in [0.01, 0.02, 0.05, 0.1] {
+            let loss = Probability::new(p).expect("a probability");
+            let streams = Streams { seed: 5, replication: k };
+            let mut channel = Channel::Uniform(Uniform::new(loss, &streams, "link.forward"));
+            let airtime = Airtime { start: Instant::ZERO, end: Instant::ZERO, bits: 408 };
+            let fate: Fate = Box::new(move |_| (channel.is_lost(airtime), Duration::ZERO));
+            let air = (Rate::from_bps(43_200), millis(100));
+            let ends = Protocol::XorFec(xor_fec(k as u32, millis(20))).ends();
+            let offers = [tokens(k * blocks, 50), tokens(0, 50)];
+            let mut link = Link::new(ends, air, offers, [fate, clean()]);
+            link.run(Instant::NEVER);
+            assert_eq!(link.ends[0].counters().parities, blocks, "every block is full");
+            let frames = (k * blocks) as f64;
+            let residual = 1.0 - link.delivered[1].len() as f64 / frames;
+            let (mean, variance) = lost_per_block(k, p);
+            let exact = p * (1.0 - (1.0 - p).powi(k as i32));
+            assert!((mean / k as f64 / exact - 1.0).abs() < 1e-9, "{mean} is k times {exact}");
+            let error = (variance * blocks as f64).sqrt() / frames;
+            assert!(
+                (residual - exact).abs() <= 5.0 * error,
+                "k = {k}, p = {p}: {residual}, expected {exact} +- {error}"
+            );
+        }
+    }
+}
+
+/// Every metric of a scenario in which packets of 50 B cross a link with FEC in talk spurts.
+fn simulate(parity_timeout: &str) -> Vec<(String, f64)> {
+    let text = format!(
+        r#"
+        name = "speech"
+        [link.air]
+        between = ["a", "b"]
+        rate = "43.2 kbps"
+        delay = "100 ms"
+        protocol = {{ kind = "xor-fec", block = 12, parity_timeout = "{parity_timeout}" }}
+        errors = {{ kind = "uniform", loss = "2 %" }}
+        [flow.speech]
+        from = "a"
+        to = "b"
+        transport = {{ kind = "udp" }}
+        app = {{ kind = "on-off", rate = "16 kbps", on = "exp 1 s", off = "exp 100 ms", packet = "50 B" }}
+        [run]
+        duration = "500 s"
+        "#
+    );
+    let document = Scenario::from_toml(&text, Path::new(".")).expect("a scenario");
+    let point = document.points().expect("a point").remove(0);
+    let options = Options { replications: 1, first_replication: 0, seed: 2, jobs: 1 };
+    let results = run::run(&[point.scenario], &options, &mut |_| true).expect("a run");
+    results.metrics.into_iter().zip(results.rows[0].values.iter().copied()).collect()
+}
+
+#[test]
+fn in_a_scenario_auto_is_twice_the_packet_interval() {
+    // 400 bits at 16 kbps: a packet every 25 ms.
+    let auto = simulate("auto");
+    let get = |metrics: &[(String, f64)], name: &str| {
+        let found = metrics.iter().find(|(known, _)| known == name);
+        found.unwrap_or_else(|| panic!("no {name}")).1
+    };
+    let bits = |metrics: Vec<(String, f64)>| -> Vec<u64> {
+        metrics.iter().map(|(_, value)| value.to_bits()).collect()
+    };
+    assert_eq!(bits(auto.clone()), bits(simulate("50 ms")));
+    for other in ["40 ms", "60 ms"] {
+        assert_ne!(bits(auto.clone()), bits(simulate(other)), "{other}");
+    }
+    // Well below the interval each packet has its own parity.
+    let short = simulate("10 ms");
+    let forward = |metrics, name: &str| get(metrics, &format!("link.air.forward.{name}"));
+    // The run may end before the last one.
+    let without = get(&short, "flow.speech.packets_sent") - forward(&short, "parities");
+    assert!((0.0..=1.0).contains(&without), "{without}");
+    assert!(forward(&auto, "parities") < forward(&short, "parities") / 5.0);
+    let lost = get(&auto, "flow.speech.packets_sent") - get(&auto, "flow.speech.packets_delivered");
+    assert!(forward(&auto, "recovered") > 100.0);
+    // What is missing in the last block is not given up before something follows.
+    let skipped = forward(&auto, "skipped");
+    assert!(skipped > 0.0 && (lost - 12.0..=lost).contains(&skipped), "{skipped} of {lost}");
+}
