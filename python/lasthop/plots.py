@@ -42,6 +42,7 @@ STYLES = {
     "Karn RLP": (RED, "D", "-"),
     "Karn RLP, no keep-alives": (PURPLE, "d", ":"),
     "Berkeley Snoop": (GREEN, "s", "-."),
+    "Snoop, one state a host pair": (GREEN, "x", ":"),
     "XOR FEC": (SKY, "P", "-."),
     "Out-of-Sequence RLP": (PURPLE, "X", "-"),
 }
