@@ -1,5 +1,6 @@
 //! Time series of one replication.
 
+use super::air::{Follower, Transmission};
 use super::{RunError, build, finish, link_names};
 use crate::link::LinkEvent;
 use crate::rng::Streams;
@@ -17,14 +18,15 @@ pub struct TraceEvent {
     /// opener`, `link.NAME.forward` …
     pub entity: String,
     /// What: `segment_sent`, `segment_received`, `ack_received`, `cwnd`, `ssthresh`, `timeout`,
-    /// `datagram_sent`, `datagram_received`, `queue`, `drop`, `frame_sent`, `frame_lost`, `retransmitted`, `timed_out`, `nack_sent`,
-    /// `abandoned`, `recovered`.
+    /// `datagram_sent`, `datagram_received`, `queue`, `drop`, `frame_sent`, `frame_lost` (both at the
+    /// end of the transmission), `delivered` (over this direction), `retransmitted`, `timed_out`,
+    /// `nack_sent`, `abandoned`, `recovered` (by the endpoint that transmits in this direction).
     pub event: &'static str,
-    /// First byte of a segment, acknowledgment number, number of a datagram or of a frame; NaN if
-    /// there is none.
+    /// First byte of a segment, acknowledgment number, number of a datagram or of a data frame; NaN
+    /// if there is none.
     pub sequence: f64,
     /// Payload bytes, bytes of a datagram sent, delay of one received in seconds, window in
-    /// segments, or packets in a queue; NaN if there is none.
+    /// segments, packets in a queue, or bytes of a frame on the air; NaN if there is none.
     pub value: f64,
 }
 
@@ -33,6 +35,8 @@ pub struct TraceEvent {
 pub struct Trace {
     /// By time.
     pub events: Vec<TraceEvent>,
+    /// Every frame, control frames too, by the end of its transmission.
+    pub transmissions: Vec<Transmission>,
     /// Metrics of the replication, by name.
     pub metrics: Vec<(String, f64)>,
     /// False if the run was interrupted: events and metrics are those up to then.
@@ -68,6 +72,8 @@ pub fn trace(
         .map(|flow| ["", ".receiver"].map(|side| format!("flow.{}{side}", flow.name)))
         .collect();
     let mut events = Vec::with_capacity(recorded.len());
+    let mut transmissions = Vec::new();
+    let mut followers = vec![Follower::default(); directions.len()];
     for (at, event) in recorded {
         let mut push = |entity: &String, event, sequence, value| {
             events.push(TraceEvent {
@@ -113,11 +119,26 @@ pub fn trace(
             Event::Dropped { direction: index } => {
                 push(direction(index), "drop", f64::NAN, f64::NAN);
             }
-            Event::FrameSent { direction: index, lost } => {
-                let event = if lost { "frame_lost" } else { "frame_sent" };
-                push(direction(index), event, f64::NAN, f64::NAN);
+            Event::FrameSent { direction: index, label, bytes, start, arrival } => {
+                let entity = direction(index);
+                let follower = &mut followers[index as usize];
+                let sent = follower.on_sent(entity, label, bytes, [start, at], arrival);
+                let event = if arrival.is_some() { "frame_sent" } else { "frame_lost" };
+                let sequence = if sent.kind == "data" { sent.sequence as f64 } else { f64::NAN };
+                push(entity, event, sequence, bytes.into());
+                transmissions.push(sent);
+            }
+            Event::FrameReceived { direction: index, label } => {
+                followers[index as usize].on_received(label);
+            }
+            Event::Delivered { direction: index, by_timer } => {
+                let number = followers[index as usize].on_delivered(by_timer);
+                let sequence = number.map_or(f64::NAN, |number| number as f64);
+                push(direction(index), "delivered", sequence, f64::NAN);
             }
             Event::Link { direction: index, event } => {
+                // What it receives came over the other direction.
+                followers[index as usize ^ 1].on_event(event);
                 let (event, sequence) = match event {
                     LinkEvent::Retransmitted { sequence } => ("retransmitted", sequence),
                     LinkEvent::TimedOut { sequence } => ("timed_out", sequence),
@@ -129,5 +150,5 @@ pub fn trace(
             }
         }
     }
-    Ok(Trace { events, metrics, complete })
+    Ok(Trace { events, transmissions, metrics, complete })
 }

@@ -1,0 +1,141 @@
+//! What was on the air in one replication, and which packets went up.
+//!
+//! Frames of a link protocol have numbers of their own; frames of a link without one are numbered
+//! in the order of their transmission, from 0. An endpoint hands packets up without their numbers.
+//! They follow from what has arrived: a timer, and a frame that ends a wait, let go what is above
+//! everything that went up before, in order; any other frame goes up itself, and a recovered one is
+//! announced.
+
+use crate::link::{FrameKind, LinkEvent};
+use crate::sim::probe::FrameLabel;
+use crate::units::Instant;
+use std::collections::{BTreeSet, VecDeque};
+
+/// How far behind the newest number a frame is remembered that arrived and did not go up: beyond
+/// every protocol's window.
+const MEMORY: u64 = 1024;
+
+/// A frame that was on the air.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transmission {
+    /// The direction: `link.NAME.forward` or `link.NAME.reverse`.
+    pub entity: String,
+    /// What it was: `data`, `ack`, `nack`, `keepalive` or `parity`.
+    pub kind: &'static str,
+    /// Its number: of `data` its own, of `ack` the next one expected, of `nack` the missing one, of
+    /// `keepalive` the next new one, of `parity` the first of its block.
+    pub sequence: u64,
+    /// How many numbers it is about: of `parity` the frames of the block, otherwise 1.
+    pub count: u64,
+    /// Cumulative acknowledgment that it carried.
+    pub ack: Option<u64>,
+    /// Had its number been sent before?
+    pub is_repeated: bool,
+    /// Length on the air, link header included.
+    pub bytes: u32,
+    /// When its first bit left, in nanoseconds since the start of the run.
+    pub start_ns: u64,
+    /// When its last bit had left.
+    pub end_ns: u64,
+    /// When its last bit arrives; `None` if it was lost.
+    pub arrival_ns: Option<u64>,
+}
+
+/// Follows one direction of a link.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Follower {
+    /// One beyond the highest data number sent.
+    next: u64,
+    /// Numbers of a link without protocol that are on their way.
+    in_flight: VecDeque<u64>,
+    /// Data numbers that have arrived and not gone up.
+    waiting: BTreeSet<u64>,
+    /// One beyond the highest data number that has gone up.
+    up: u64,
+    /// The data frame that arrived last, until it goes up.
+    arrived: Option<u64>,
+    /// Numbers computed from parity that have not gone up.
+    recovered: VecDeque<u64>,
+}
+
+impl Follower {
+    /// A frame has been sent in the direction `entity`.
+    pub fn on_sent(
+        &mut self,
+        entity: &str,
+        label: Option<FrameLabel>,
+        bytes: u32,
+        [start, end]: [Instant; 2],
+        arrival: Option<Instant>,
+    ) -> Transmission {
+        let (kind, sequence, count) = match label.map(|label| label.kind) {
+            None => ("data", self.next, 1),
+            Some(FrameKind::Data { sequence }) => ("data", sequence, 1),
+            Some(FrameKind::Ack) => ("ack", label.and_then(|label| label.ack).unwrap_or(0), 1),
+            Some(FrameKind::Nack { sequence }) => ("nack", sequence, 1),
+            Some(FrameKind::Keepalive { next }) => ("keepalive", next, 1),
+            Some(FrameKind::Parity { first, count, .. }) => ("parity", first, count.into()),
+        };
+        let is_repeated = kind == "data" && sequence < self.next;
+        if kind == "data" {
+            self.next = self.next.max(sequence + 1);
+        }
+        if label.is_none() && arrival.is_some() {
+            self.in_flight.push_back(sequence);
+        }
+        Transmission {
+            entity: entity.to_owned(),
+            kind,
+            sequence,
+            count,
+            ack: label.and_then(|label| label.ack),
+            is_repeated,
+            bytes,
+            start_ns: start.as_nanos(),
+            end_ns: end.as_nanos(),
+            arrival_ns: arrival.map(Instant::as_nanos),
+        }
+    }
+
+    /// A frame of a link protocol has arrived.
+    pub fn on_received(&mut self, label: FrameLabel) {
+        self.arrived = match label.kind {
+            FrameKind::Data { sequence } => {
+                self.waiting.insert(sequence);
+                Some(sequence)
+            }
+            _ => None,
+        };
+        while self.waiting.first().is_some_and(|&number| number + MEMORY < self.up) {
+            self.waiting.pop_first();
+        }
+    }
+
+    /// The endpoint at the far end reports.
+    pub fn on_event(&mut self, event: LinkEvent) {
+        if let LinkEvent::Recovered { sequence } = event {
+            self.recovered.push_back(sequence);
+        }
+    }
+
+    /// A packet has gone up; its number, if known.
+    pub fn on_delivered(&mut self, by_timer: bool) -> Option<u64> {
+        if let Some(number) = self.in_flight.pop_front() {
+            return Some(number);
+        }
+        let held = self.waiting.range(self.up..).next().copied();
+        let arrived = self.arrived.filter(|_| !by_timer);
+        let number = match (arrived, held) {
+            (Some(arrived), Some(held)) if held < arrived && self.up <= arrived => held,
+            (Some(arrived), _) => {
+                self.arrived = None;
+                arrived
+            }
+            (None, _) if !self.recovered.is_empty() => self.recovered.pop_front()?,
+            (None, held) => held?,
+        };
+        self.waiting.remove(&number);
+        self.up = self.up.max(number + 1);
+        Some(number)
+    }
+}
