@@ -54,7 +54,7 @@ class RawTransmissions:
     count: bytes
     ack: bytes
     is_repeated: bytes
-    bytes: bytes
+    size: bytes
     start_ns: bytes
     end_ns: bytes
     arrival_ns: bytes
