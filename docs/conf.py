@@ -1,12 +1,28 @@
-"""Sphinx configuration. The scenario reference is generated from the model that reads scenarios."""
+"""Sphinx configuration.
 
+The scenario reference is generated from the model that reads scenarios, the time sequences on the
+pages of link protocols from runs of the scenarios in `links/scenarios`.
+"""
+
+import re
 from pathlib import Path
 
 import lasthop
-from lasthop import _lasthop
+from lasthop import _lasthop, plots
 
 HERE = Path(__file__).parent
 (HERE / "scenario-reference.md").write_text(_lasthop.reference_markdown(), encoding="utf-8")
+
+# A picture shows the link "radio" from the beginning of a run to its end.
+pages = "".join(page.read_text(encoding="utf-8") for page in (HERE / "links").glob("*.md"))
+pictures = HERE / "_generated" / "links"
+pictures.mkdir(parents=True, exist_ok=True)
+for name in sorted(set(re.findall(r"_generated/links/([\w-]+)\.svg", pages))):
+    scenario = lasthop.load(HERE / "links" / "scenarios" / f"{name}.toml")
+    end = _lasthop.seconds(scenario["run.duration"])
+    plots.save(
+        lasthop.trace(scenario).plot_link("radio", start=0.0, end=end), pictures / name, "svg"
+    )
 
 project = "Lasthop"
 author = "the Lasthop authors"

@@ -214,7 +214,7 @@ class _Ladder:
             self._draw(arrow)
         self._label(arrows)
         spoken = [self._mark_events(trace, link, host) for host in (0, 1)]
-        left, right = (0.3 if used else 0.08 for used in spoken)
+        left, right = (0.07 + 0.0165 * letters for letters in spoken)
         self.axes.set_xlim(-left, 1.0 + right)
         self._legend(arrows)
         title = f"{trace.name}: {link}" if trace.name != link else link
@@ -234,11 +234,11 @@ class _Ladder:
         axes.set_xticks([0, 1], hosts, fontsize=9, fontweight="bold", color=INK)
         axes.xaxis.tick_top()
         axes.tick_params(axis="x", length=0, pad=3)
-        axes.tick_params(axis="y", labelsize=7.5, colors=INK)
+        axes.tick_params(axis="y", labelsize=7.5, colors=INK, length=2)
         axes.set_ylabel(f"Time ({self.unit})", fontsize=8, color=INK)
         axes.grid(axis="y", alpha=0.25, linewidth=0.5)
         axes.set_axisbelow(True)
-        axes.spines[["top", "right", "bottom"]].set_visible(False)
+        axes.spines[["top", "right", "bottom", "left"]].set_visible(False)
         for x in (0, 1):
             axes.axvline(x, color=INK, linewidth=1.2, zorder=3)
 
@@ -316,8 +316,8 @@ class _Ladder:
                 chosen.append(arrow)
         return chosen
 
-    def _mark_events(self, trace: Trace, link: str, host: int) -> bool:
-        """What goes up at a host, and what its endpoint says, beside its line; is it anything?"""
+    def _mark_events(self, trace: Trace, link: str, host: int) -> int:
+        """What goes up at a host, and what its endpoint says, beside its line; most letters."""
         # At the first host is the endpoint that transmits forward.
         own, other = (f"link.{link}.{side}" for side in (SIDES[::-1] if host else SIDES))
         inside = trace.frame.filter(pl.col("time_s").is_between(self.start, self.end))
@@ -334,7 +334,7 @@ class _Ladder:
             for time, which in _by_time(said.filter(pl.col("event") == event)).items():
                 texts.append((time, f"{word} {numbers(which)}", RED))
         self._write_beside(host, texts)
-        return bool(texts)
+        return max((len(text) for _, text, _ in texts), default=0)
 
     def _mark(self, host: int, time: float) -> None:
         self.axes.plot(

@@ -53,9 +53,8 @@ fn lines(trace: &Trace) -> Vec<String> {
 
 /// Times in milliseconds and numbers of what went up over the forward direction.
 fn delivered(trace: &Trace) -> Vec<(u64, f64)> {
-    let own = |event: &&run::TraceEvent| {
-        event.event == "delivered" && event.entity == "link.l.forward"
-    };
+    let own =
+        |event: &&run::TraceEvent| event.event == "delivered" && event.entity == "link.l.forward";
     let pair = |event: &run::TraceEvent| (event.time_ns / 1_000_000 - FIRST, event.sequence);
     trace.events.iter().filter(own).map(pair).collect()
 }

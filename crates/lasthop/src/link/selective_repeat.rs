@@ -3,7 +3,7 @@
 //! Source: Xylomenos and Kokkinakis, "Multiple layer error control over wireless links"; after
 //! Brady, "Evaluation of multireject, selective reject, and other protocol enhancements", IEEE
 //! Trans. Commun. 35(6), 1987. Window, timeout and the rule of repeated NACKs are published
-//! nowhere: they are parameters (see `docs/links.md` for where their defaults come from).
+//! nowhere: they are parameters (`docs/links/selective-repeat.md` says where their defaults come from).
 //!
 //! A frame at the sender:
 //!
