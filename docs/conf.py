@@ -13,16 +13,16 @@ from lasthop import _lasthop, plots
 HERE = Path(__file__).parent
 (HERE / "scenario-reference.md").write_text(_lasthop.reference_markdown(), encoding="utf-8")
 
-# A picture shows the link "radio" from the beginning of a run to its end.
+# A picture shows the link "radio" from its first frame to the end of the run.
 pages = "".join(page.read_text(encoding="utf-8") for page in (HERE / "links").glob("*.md"))
 pictures = HERE / "_generated" / "links"
 pictures.mkdir(parents=True, exist_ok=True)
 for name in sorted(set(re.findall(r"_generated/links/([\w-]+)\.svg", pages))):
     scenario = lasthop.load(HERE / "links" / "scenarios" / f"{name}.toml")
-    end = _lasthop.seconds(scenario["run.duration"])
-    plots.save(
-        lasthop.trace(scenario).plot_link("radio", start=0.0, end=end), pictures / name, "svg"
-    )
+    trace = lasthop.trace(scenario)
+    start, end = trace.transmissions["start_s"].min(), _lasthop.seconds(scenario["run.duration"])
+    picture = trace.plot_link("radio", start=start - 0.02 * (end - start), end=end)
+    plots.save(picture, pictures / name, "svg")
 
 project = "Lasthop"
 author = "the Lasthop authors"

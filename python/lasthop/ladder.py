@@ -55,7 +55,7 @@ LOOKS = {
 }
 
 
-TEXT = {"ack": INK, "copy": "#A36C00"}
+TEXT = {"ack": INK, "copy": "#A36C00", "parity": "#A0507C"}
 """Colours of labels that would be too pale on white."""
 
 
@@ -191,7 +191,7 @@ def window(trace: Trace, link: str, arrows: Sequence[Arrow]) -> tuple[float, flo
     start = max(before[0].start, loss.start - 0.5 * span) if before else loss.start
     # What comes of the repair: the next frame on the way back.
     answers = [a.arrival for a in arrows if a.forward != loss.forward and a.start >= end]
-    end = max(end + 0.06 * span, min([*answers[:1], end + 0.3 * span]))
+    end = max(end + 0.06 * span, min(answers[0], end + 0.3 * span) if answers else end)
     margin = 0.03 * (end - start)
     return max(start - margin, 0.0), end + margin
 
@@ -324,15 +324,16 @@ class _Ladder:
         said = inside.filter(pl.col("entity") == own)
         came = inside.filter((pl.col("entity") == other) & (pl.col("event") == "delivered"))
         texts: list[tuple[float, str, str]] = []
+        # First the cause, then what it lets go.
+        for event, word in (("timed_out", "timeout"), ("abandoned", "gave up")):
+            for time, which in _by_time(said.filter(pl.col("event") == event)).items():
+                texts.append((time, f"{word} {numbers(which)}", RED))
         recovered = _by_time(said.filter(pl.col("event") == "recovered"))
         for time, ups in _by_time(came).items():
             self._mark(host, time)
             is_recovered = bool(ups) and set(ups) <= set(recovered.get(time, []))
             word = "recovered" if is_recovered else "delivered"
             texts.append((time, f"{word} {numbers(ups)}" if ups else word, INK))
-        for event, word in (("timed_out", "timeout"), ("abandoned", "gave up")):
-            for time, which in _by_time(said.filter(pl.col("event") == event)).items():
-                texts.append((time, f"{word} {numbers(which)}", RED))
         self._write_beside(host, texts)
         return max((len(text) for _, text, _ in texts), default=0)
 
@@ -349,7 +350,7 @@ class _Ladder:
 
     def _write_beside(self, host: int, texts: list[tuple[float, str, str]]) -> None:
         last = -math.inf
-        for time, text, colour in sorted(texts):
+        for time, text, colour in sorted(texts, key=lambda known: known[0]):
             # A little lower if another text is there; not at all if that would mislead.
             place = max(time, last + self.line)
             if place - time > 1.5 * self.line or not self.has_room(place):

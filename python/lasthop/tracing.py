@@ -20,6 +20,7 @@ __all__ = ["Trace", "trace"]
 
 WINDOW_EVENTS = ("cwnd", "ssthresh")
 QUEUE_EVENTS = ("queue", "drop")
+NONE = 2**64 - 1
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def trace(
     raw = _lasthop.trace(chosen, chosen.seed if seed is None else seed, replication)
     frame = pl.DataFrame(
         {
-            "time_s": np.frombuffer(raw.time_ns, dtype=np.uint64) / 1e9,
+            "time_s": _times(raw.time_ns),
             "entity": _words(raw.entities, raw.entity),
             "event": _words(raw.events, raw.event),
             "sequence": pl.Series(np.frombuffer(raw.sequence), nan_to_null=True),
@@ -137,9 +138,9 @@ def trace(
             "ack": _numbers(air.ack),
             "repeated": _numbers(air.is_repeated).cast(pl.Boolean),
             "bytes": _numbers(air.size),
-            "start_s": _numbers(air.start_ns) / 1e9,
-            "end_s": _numbers(air.end_ns) / 1e9,
-            "arrival_s": _numbers(air.arrival_ns) / 1e9,
+            "start_s": _times(air.start_ns),
+            "end_s": _times(air.end_ns),
+            "arrival_s": _times(air.arrival_ns),
         }
     )
     links = scenario.to_dict().get("link", {})
@@ -154,7 +155,13 @@ def _words(names: list[str], codes: bytes) -> pl.Series:
     return pl.Series(names, dtype=pl.String).gather(np.frombuffer(codes, dtype=np.uint32))
 
 
+def _times(nanoseconds: bytes) -> pl.Series:
+    """A column of times in seconds; equal ones are equal in every table."""
+    whole = np.frombuffer(nanoseconds, dtype=np.uint64)
+    return pl.Series(whole / 1e9).set(pl.Series(whole == NONE), None)
+
+
 def _numbers(values: bytes) -> pl.Series:
-    """A column of whole numbers; the largest of all stands for none."""
+    """A column of whole numbers; `NONE` stands for none."""
     column = pl.Series(np.frombuffer(values, dtype=np.uint64))
-    return column.set(column == 2**64 - 1, None)
+    return column.set(column == NONE, None)

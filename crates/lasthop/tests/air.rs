@@ -17,6 +17,12 @@ fn trace(protocol: &str, header: u32, lost: usize, duration: &str) -> Trace {
     // Tests run side by side: each has its own file.
     let file = format!("lost-{lost}-until-{}.txt", duration.replace(' ', "-"));
     std::fs::write(folder.join(&file), "0\n".repeat(lost) + "1\n").expect("a file");
+    trace_of(protocol, header, &file, duration)
+}
+
+/// The same with the losses that `file` tells.
+fn trace_of(protocol: &str, header: u32, file: &str, duration: &str) -> Trace {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let packet = 100 - header;
     let rate = packet * 40;
     let text = format!(
@@ -127,6 +133,42 @@ fn go_back_n_sends_all_again_and_passes_up_none_twice() {
     let timeouts = trace.events.iter().filter(|event| event.event == "timed_out");
     let timeouts: Vec<_> = timeouts.map(|event| (event.time_ns, event.sequence)).collect();
     assert_eq!(timeouts, [((700 + FIRST) * 1_000_000, 1.0)]);
+}
+
+#[test]
+fn a_radio_link_passes_up_in_sequence_or_at_once() {
+    let sent = [
+        "forward data 0: 0-100, 150",
+        "forward data 1: 200-300, lost",
+        "forward data 2: 400-500, 550",
+        "reverse nack 1: 550-552, 602",
+        "forward data 3: 600-700, 750",
+        "forward data 1 again: 700-800, 850",
+        "forward data 4: 800-900, 950",
+    ];
+    let [karn, oos] = [("karn-rlp", "1191 ms"), ("oos-rlp", "1192 ms")]
+        .map(|(kind, duration)| trace(&format!("{{ kind = \"{kind}\" }}"), 1, 1, duration));
+    assert_eq!(lines(&karn), sent);
+    assert_eq!(lines(&oos), sent);
+    assert!(karn.transmissions.iter().all(|sent| sent.ack.is_none()));
+    assert_eq!(delivered(&karn), [(150, 0.0), (850, 1.0), (850, 2.0), (850, 3.0), (950, 4.0)]);
+    assert_eq!(delivered(&oos), [(150, 0.0), (550, 2.0), (750, 3.0), (850, 1.0), (950, 4.0)]);
+}
+
+#[test]
+fn a_timer_lets_go_what_waits_behind_a_frame_given_up() {
+    // One attempt, the copy lost too: frame 1 is the second on the air, its copy the fifth.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    std::fs::write(folder.join("given-up.txt"), "0\n1\n0\n0\n1\n").expect("a file");
+    let protocol = "{ kind = \"karn-rlp\", retransmissions = 1, nack_timeout = \"400 ms\" }";
+    let trace = trace_of(protocol, 1, "given-up.txt", "1390 ms");
+    assert_eq!(lines(&trace)[5], "forward data 1 again: 700-800, lost");
+    // The NACK left at 550 ms; frame 4 came at the deadline itself, which is in time for a copy.
+    let expected = [(150, 0.0), (950, 2.0), (950, 3.0), (950, 4.0), (1150, 5.0)];
+    assert_eq!(delivered(&trace), expected);
+    let given_up = trace.events.iter().filter(|event| event.event == "abandoned");
+    let given_up: Vec<_> = given_up.map(|event| (event.time_ns, event.sequence)).collect();
+    assert_eq!(given_up, [((950 + FIRST) * 1_000_000 + 1, 1.0)]);
 }
 
 #[test]

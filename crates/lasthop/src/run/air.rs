@@ -139,3 +139,65 @@ impl Follower {
         Some(number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn label(kind: FrameKind) -> FrameLabel {
+        FrameLabel { kind, ack: None }
+    }
+
+    /// What goes up after each arrival of a data frame: so many packets.
+    fn arrivals(follower: &mut Follower, arrivals: &[(u64, usize)]) -> Vec<u64> {
+        let mut up = Vec::new();
+        for &(sequence, packets) in arrivals {
+            follower.on_received(label(FrameKind::Data { sequence }));
+            up.extend((0..packets).map(|_| follower.on_delivered(false).expect("a number")));
+        }
+        up
+    }
+
+    #[test]
+    fn copies_and_frames_out_of_turn_mislead_nobody() {
+        // Go-back-N drops 2 and 3, which come again; 0 comes twice.
+        let known = [(0, 1), (0, 0), (2, 0), (3, 0), (1, 1), (2, 1), (3, 1)];
+        assert_eq!(arrivals(&mut Follower::default(), &known), [0, 1, 2, 3]);
+        // Out of sequence, and a frame that comes after it was given up.
+        let known = [(0, 1), (3, 1), (1, 1), (2, 0), (4, 1), (6, 1), (5, 1)];
+        assert_eq!(arrivals(&mut Follower::default(), &known), [0, 3, 1, 4, 6, 5]);
+        // In sequence: 1 is given up as 9 arrives, and what waited goes up before it; so it does
+        // when 9 itself has to wait for 8.
+        let known = [(0, 1), (2, 0), (3, 0), (9, 2), (1, 0), (8, 2), (10, 1)];
+        assert_eq!(arrivals(&mut Follower::default(), &known), [0, 2, 3, 8, 9, 10]);
+    }
+
+    #[test]
+    fn timers_and_parity_let_packets_go() {
+        let mut follower = Follower::default();
+        assert_eq!(arrivals(&mut follower, &[(0, 1), (2, 0), (3, 0)]), [0]);
+        let up = [(); 3].map(|()| follower.on_delivered(true));
+        assert_eq!(up, [Some(2), Some(3), None]);
+        // A copy that comes too late is not what a timer lets go later.
+        assert_eq!(arrivals(&mut follower, &[(1, 0), (5, 0)]), [0; 0]);
+        assert_eq!(follower.on_delivered(true), Some(5));
+
+        let mut follower = Follower::default();
+        assert_eq!(arrivals(&mut follower, &[(0, 1), (2, 1)]), [0, 2]);
+        follower.on_received(label(FrameKind::Parity { first: 0, count: 3, lengths: 0 }));
+        follower.on_event(LinkEvent::Recovered { sequence: 1 });
+        assert_eq!(follower.on_delivered(false), Some(1));
+        assert_eq!(arrivals(&mut follower, &[(3, 1)]), [3]);
+    }
+
+    #[test]
+    fn what_never_goes_up_is_forgotten() {
+        let mut follower = Follower::default();
+        for number in 0..10 * MEMORY {
+            // Each even number comes after it was given up.
+            let known = [(2 * number + 1, 1), (2 * number, 0)];
+            assert_eq!(arrivals(&mut follower, &known), [2 * number + 1]);
+        }
+        assert!(follower.waiting.len() as u64 <= MEMORY);
+    }
+}
