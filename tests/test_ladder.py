@@ -116,6 +116,12 @@ def test_what_a_receiver_gives_up_and_finds_late_is_written_beside_its_line() ->
     assert "keep-alive 10" in shown
 
 
+def test_a_frame_computed_from_parity_is_recovered() -> None:
+    shown = texts(lasthop.trace(PICTURES / "xor-fec.toml").plot_link("radio"))
+    assert {"parity 0–3", "recovered 1", "delivered 2"} <= set(shown)
+    assert "delivered 1" not in shown
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [([5], "5"), ([5, 6, 7], "5, 6, 7"), ([5, 6, 7, 8], "5–8"), ([1, 3, 4, 5, 6], "1, 3–6")],
