@@ -14,7 +14,7 @@ pub struct TraceEvent {
     /// When, in nanoseconds since the start of the run.
     pub time_ns: u64,
     /// To whom: `flow.NAME` (its data sender), `flow.NAME.receiver`, `flow.NAME.connection K
-    /// opener`, `link.NAME.forward` …
+    /// opener`, `link.NAME.forward`, `link.NAME.forward.SERVICE` …
     pub entity: String,
     /// What: `segment_sent`, `segment_received`, `ack_received`, `cwnd`, `ssthresh`, `timeout`,
     /// `datagram_sent`, `datagram_received`, `queue`, `drop`, `frame_sent`, `frame_lost`, `retransmitted`, `timed_out`, `nack_sent`,
@@ -117,7 +117,7 @@ pub fn trace(
                 let event = if lost { "frame_lost" } else { "frame_sent" };
                 push(direction(index), event, f64::NAN, f64::NAN);
             }
-            Event::Link { direction: index, event } => {
+            Event::Link { direction: index, service, event } => {
                 let (event, sequence) = match event {
                     LinkEvent::Retransmitted { sequence } => ("retransmitted", sequence),
                     LinkEvent::TimedOut { sequence } => ("timed_out", sequence),
@@ -125,7 +125,14 @@ pub fn trace(
                     LinkEvent::Abandoned { sequence } => ("abandoned", sequence),
                     LinkEvent::Recovered { sequence } => ("recovered", sequence),
                 };
-                push(direction(index), event, sequence as f64, f64::NAN);
+                let link = &scenario.links[index as usize / 2];
+                match link.protocol.service_names().nth(service.into()) {
+                    None => push(direction(index), event, sequence as f64, f64::NAN),
+                    Some(name) => {
+                        let entity = format!("{}.{name}", direction(index));
+                        push(&entity, event, sequence as f64, f64::NAN);
+                    }
+                }
             }
         }
     }

@@ -93,6 +93,8 @@ pub enum Event {
     Link {
         /// Direction in which the endpoint transmits.
         direction: u32,
+        /// Service of the endpoint, on a link of several; else 0.
+        service: u8,
         /// What happened.
         event: LinkEvent,
     },

@@ -381,8 +381,8 @@ impl<P: Probe> World<P> {
                 arq.ring.push(InFlight { at, ticket, item: sent.frame });
             }
         }
-        while let Some(event) = arq.endpoint.poll_event() {
-            self.probe.record(now, Event::Link { direction, event });
+        while let Some((service, event)) = arq.poll_event() {
+            self.probe.record(now, Event::Link { direction, service, event });
         }
         self.deadlines.set(*machine + 1, arq.next_poll());
     }
