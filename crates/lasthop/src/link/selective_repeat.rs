@@ -220,7 +220,7 @@ impl<P> SelectiveRepeat<P> {
     fn control_frame(&mut self, kind: FrameKind) -> Frame<P> {
         // A NACK carries the acknowledgment too.
         self.ack_pending = false;
-        Frame { kind, ack: Some(self.expected), payload: None, bytes: self.control }
+        Frame { kind, ack: Some(self.expected), payload: None, bytes: self.control, service: 0 }
     }
 
     fn ack_frame(&mut self) -> Frame<P> {
@@ -361,7 +361,7 @@ impl<P: Payload + Clone> SelectiveRepeat<P> {
         }
         let bytes = self.header + packet.wire_bytes();
         let kind = FrameKind::Data { sequence };
-        Some(Frame { kind, ack: Some(self.expected), payload: Some(packet), bytes })
+        Some(Frame { kind, ack: Some(self.expected), payload: Some(packet), bytes, service: 0 })
     }
 }
 

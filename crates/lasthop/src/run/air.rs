@@ -18,7 +18,8 @@ const MEMORY: u64 = 1024;
 /// A frame that was on the air.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transmission {
-    /// The direction: `link.NAME.forward` or `link.NAME.reverse`.
+    /// The direction, and the service on a link of several: `link.NAME.forward`,
+    /// `link.NAME.reverse.SERVICE`.
     pub entity: String,
     /// What it was: `data`, `ack`, `nack`, `keepalive` or `parity`.
     pub kind: &'static str,
@@ -41,7 +42,7 @@ pub struct Transmission {
     pub arrival_ns: Option<u64>,
 }
 
-/// Follows one direction of a link.
+/// Follows one direction of a link, or one service in it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Follower {
     /// One beyond the highest data number sent.
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     fn label(kind: FrameKind) -> FrameLabel {
-        FrameLabel { kind, ack: None }
+        FrameLabel { kind, ack: None, service: 0 }
     }
 
     /// What goes up after each arrival of a data frame: so many packets.

@@ -15,7 +15,7 @@ pub struct TraceEvent {
     /// When, in nanoseconds since the start of the run.
     pub time_ns: u64,
     /// To whom: `flow.NAME` (its data sender), `flow.NAME.receiver`, `flow.NAME.connection K
-    /// opener`, `link.NAME.forward` …
+    /// opener`, `link.NAME.forward`, `link.NAME.forward.SERVICE` …
     pub entity: String,
     /// What: `segment_sent`, `segment_received`, `ack_received`, `cwnd`, `ssthresh`, `timeout`,
     /// `datagram_sent`, `datagram_received`, `queue`, `drop`, `frame_sent`, `frame_lost` (both at the
@@ -73,7 +73,23 @@ pub fn trace(
         .collect();
     let mut events = Vec::with_capacity(recorded.len());
     let mut transmissions = Vec::new();
-    let mut followers = vec![Follower::default(); directions.len()];
+    // By direction and service; the only protocol of a link counts as one service.
+    let carriers: Vec<Vec<String>> = scenario
+        .links
+        .iter()
+        .zip(directions.chunks(2))
+        .flat_map(|(link, sides)| {
+            sides.iter().map(|side| {
+                let names: Vec<_> = link.protocol.service_names().collect();
+                match names.as_slice() {
+                    [] => vec![side.clone()],
+                    names => names.iter().map(|name| format!("{side}.{name}")).collect(),
+                }
+            })
+        })
+        .collect();
+    let mut followers: Vec<Vec<Follower>> =
+        carriers.iter().map(|names| vec![Follower::default(); names.len()]).collect();
     for (at, event) in recorded {
         let mut push = |entity: &String, event, sequence, value| {
             events.push(TraceEvent {
@@ -86,6 +102,7 @@ pub fn trace(
         };
         let end = |connection: u32, opener: bool| &ends[connection as usize][usize::from(!opener)];
         let direction = |index: u32| &directions[index as usize];
+        let carrier = |index: u32, service: u8| &carriers[index as usize][usize::from(service)];
         match event {
             Event::SegmentSent { connection, opener, sequence, payload } => {
                 push(end(connection, opener), "segment_sent", sequence as f64, payload.into());
@@ -120,8 +137,9 @@ pub fn trace(
                 push(direction(index), "drop", f64::NAN, f64::NAN);
             }
             Event::FrameSent { direction: index, label, bytes, start, arrival } => {
-                let entity = direction(index);
-                let follower = &mut followers[index as usize];
+                let service = label.map_or(0, |label| label.service);
+                let entity = carrier(index, service);
+                let follower = &mut followers[index as usize][usize::from(service)];
                 let sent = follower.on_sent(entity, label, bytes, [start, at], arrival);
                 let event = if arrival.is_some() { "frame_sent" } else { "frame_lost" };
                 let sequence = if sent.kind == "data" { sent.sequence as f64 } else { f64::NAN };
@@ -129,16 +147,17 @@ pub fn trace(
                 transmissions.push(sent);
             }
             Event::FrameReceived { direction: index, label } => {
-                followers[index as usize].on_received(label);
+                followers[index as usize][usize::from(label.service)].on_received(label);
             }
-            Event::Delivered { direction: index, by_timer } => {
-                let number = followers[index as usize].on_delivered(by_timer);
+            Event::Delivered { direction: index, service, by_timer } => {
+                let follower = &mut followers[index as usize][usize::from(service)];
+                let number = follower.on_delivered(by_timer);
                 let sequence = number.map_or(f64::NAN, |number| number as f64);
-                push(direction(index), "delivered", sequence, f64::NAN);
+                push(carrier(index, service), "delivered", sequence, f64::NAN);
             }
-            Event::Link { direction: index, event } => {
+            Event::Link { direction: index, service, event } => {
                 // What it receives came over the other direction.
-                followers[index as usize ^ 1].on_event(event);
+                followers[index as usize ^ 1][usize::from(service)].on_event(event);
                 let (event, sequence) = match event {
                     LinkEvent::Retransmitted { sequence } => ("retransmitted", sequence),
                     LinkEvent::TimedOut { sequence } => ("timed_out", sequence),
@@ -146,7 +165,7 @@ pub fn trace(
                     LinkEvent::Abandoned { sequence } => ("abandoned", sequence),
                     LinkEvent::Recovered { sequence } => ("recovered", sequence),
                 };
-                push(direction(index), event, sequence as f64, f64::NAN);
+                push(carrier(index, service), event, sequence as f64, f64::NAN);
             }
         }
     }

@@ -14,11 +14,13 @@ pub struct FrameLabel {
     pub kind: FrameKind,
     /// Cumulative acknowledgment that it carried.
     pub ack: Option<u64>,
+    /// Service that it belongs to, on a link of several; else 0.
+    pub service: u8,
 }
 
 impl<P> From<&Frame<P>> for FrameLabel {
     fn from(frame: &Frame<P>) -> Self {
-        FrameLabel { kind: frame.kind, ack: frame.ack }
+        FrameLabel { kind: frame.kind, ack: frame.ack, service: frame.service }
     }
 }
 
@@ -121,6 +123,8 @@ pub enum Event {
     Delivered {
         /// Index of the direction over which it came.
         direction: u32,
+        /// Service that it belongs to, on a link of several; else 0.
+        service: u8,
         /// Was it a timer that let it go, rather than the frame that came last?
         by_timer: bool,
     },
@@ -128,6 +132,8 @@ pub enum Event {
     Link {
         /// Direction in which the endpoint transmits.
         direction: u32,
+        /// Service of the endpoint, on a link of several; else 0.
+        service: u8,
         /// What happened.
         event: LinkEvent,
     },

@@ -237,7 +237,10 @@ impl<P: Probe> World<P> {
                         let arrival = Some(at);
                         let sent = Event::FrameSent { direction, label, bytes, start, arrival };
                         self.probe.record(end, sent);
-                        self.probe.record(at, Event::Delivered { direction, by_timer: false });
+                        self.probe.record(
+                            at,
+                            Event::Delivered { direction, service: 0, by_timer: false },
+                        );
                     }
                 }
             }
@@ -331,7 +334,8 @@ impl<P: Probe> World<P> {
                     && let Some(packet) = peer.endpoint.poll_deliver()
                 {
                     if P::ACTIVE {
-                        let delivered = Event::Delivered { direction, by_timer: false };
+                        let service = peer.services.service_of(&packet);
+                        let delivered = Event::Delivered { direction, service, by_timer: false };
                         self.probe.record(self.now, delivered);
                     }
                     self.forward(direction, &packet);
@@ -366,7 +370,8 @@ impl<P: Probe> World<P> {
             && let Some(packet) = arq.endpoint.poll_deliver()
         {
             if P::ACTIVE {
-                let delivered = Event::Delivered { direction: direction ^ 1, by_timer: true };
+                let (direction, service) = (direction ^ 1, arq.services.service_of(&packet));
+                let delivered = Event::Delivered { direction, service, by_timer: true };
                 self.probe.record(now, delivered);
             }
             self.forward(direction ^ 1, &packet);
@@ -377,8 +382,8 @@ impl<P: Probe> World<P> {
     /// they wait for its transmitter.
     fn record_link_events(&mut self, direction: u32) {
         let Kind::Arq(arq) = &mut self.directions[direction as usize].kind else { return };
-        while let Some(event) = arq.endpoint.poll_event() {
-            self.probe.record(self.now, Event::Link { direction, event });
+        while let Some((service, event)) = arq.poll_event() {
+            self.probe.record(self.now, Event::Link { direction, service, event });
         }
     }
 
@@ -421,8 +426,8 @@ impl<P: Probe> World<P> {
                 arq.ring.push(InFlight { at, ticket, item: sent.frame });
             }
         }
-        while let Some(event) = arq.endpoint.poll_event() {
-            self.probe.record(now, Event::Link { direction, event });
+        while let Some((service, event)) = arq.poll_event() {
+            self.probe.record(now, Event::Link { direction, service, event });
         }
         self.deadlines.set(*machine + 1, arq.next_poll());
     }
