@@ -64,4 +64,4 @@ docs: $(VENV)/.dev
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) docs/_build results target
+	rm -rf $(VENV) docs/_build docs/_generated results target

@@ -1,12 +1,28 @@
-"""Sphinx configuration. The scenario reference is generated from the model that reads scenarios."""
+"""Sphinx configuration.
 
+The scenario reference is generated from the model that reads scenarios, the time sequences on the
+pages of link protocols from runs of the scenarios in `links/scenarios`.
+"""
+
+import re
 from pathlib import Path
 
 import lasthop
-from lasthop import _lasthop
+from lasthop import _lasthop, plots
 
 HERE = Path(__file__).parent
 (HERE / "scenario-reference.md").write_text(_lasthop.reference_markdown(), encoding="utf-8")
+
+# A picture shows the link "radio" from its first frame to the end of the run.
+pages = "".join(page.read_text(encoding="utf-8") for page in (HERE / "links").glob("*.md"))
+pictures = HERE / "_generated" / "links"
+pictures.mkdir(parents=True, exist_ok=True)
+for name in sorted(set(re.findall(r"_generated/links/([\w-]+)\.svg", pages))):
+    scenario = lasthop.load(HERE / "links" / "scenarios" / f"{name}.toml")
+    trace = lasthop.trace(scenario)
+    start, end = trace.transmissions["start_s"].min(), _lasthop.seconds(scenario["run.duration"])
+    picture = trace.plot_link("radio", start=start - 0.02 * (end - start), end=end)
+    plots.save(picture, pictures / name, "svg")
 
 project = "Lasthop"
 author = "the Lasthop authors"

@@ -105,6 +105,40 @@ def test_set_changes_the_scenario(small: Path) -> None:
         (["fly"], "fly"),
         (["list", "planets"], "'planets'; allowed: links"),
         (["trace", "FILE", "--point", "9"], "point: found 9"),
+        (["trace", "FILE", "--link", "moon", "--out", "a.png"], "--link: found 'moon'; allowed"),
+        (["trace", "FILE", "--out", "a.png"], "a folder, or a picture with --link"),
+        (["trace", "FILE", "--from", "1 s"], "--from, --to: found no link"),
+        (["trace", "FILE", "--link", "wireless", "--from", "1"], '--from: found "1"; allowed: a'),
+        (
+            [
+                "trace",
+                "FILE",
+                "--link",
+                "wireless",
+                "--from",
+                "2 s",
+                "--to",
+                "1 s",
+                "--out",
+                "a.png",
+            ],
+            "--from: found 2 s; allowed: from 0 s to before 1 s",
+        ),
+        (
+            [
+                "trace",
+                "FILE",
+                "--link",
+                "wireless",
+                "--to",
+                "7 s",
+                "--from",
+                "0 s",
+                "--out",
+                "a.png",
+            ],
+            "frames from 0 s to 7 s; allowed: at most 120",
+        ),
         (["reproduce", "absent"], "allowed: multilayer"),
         (["reproduce", "multilayer", "Table XX"], "no such table or figure"),
     ],
@@ -148,13 +182,48 @@ def test_trace_writes_series_and_a_picture(small: Path, tmp_path: Path) -> None:
     done = lasthop("trace", small, "--out", out)
     assert done.returncode == 0, done.stderr
     written = {Path(line).name for line in done.stdout.splitlines()}
-    assert written == {"cwnd.csv", "sequence.csv", "queue.csv", "link.csv", "trace.png"}
+    series = {"cwnd.csv", "sequence.csv", "queue.csv", "link.csv"}
+    assert written == series | {"frames.csv", "trace.png"}
     for name in ("cwnd", "sequence", "queue", "link"):
         frame = pl.read_csv(out / f"{name}.csv")
         assert frame.columns == ["time_s", "entity", "event", "sequence", "value"]
         assert frame.height > 0
         assert frame["time_s"].is_sorted()
+    frames = pl.read_csv(out / "frames.csv")
+    assert (
+        frames.height
+        == pl.read_csv(out / "link.csv")
+        .filter(pl.col("event").is_in(["frame_sent", "frame_lost"]))
+        .height
+    )
     assert (out / "trace.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "begins"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")]
+)
+def test_the_picture_of_a_link_is_written_alone_and_always_the_same(
+    suffix: str, begins: bytes, small: Path, tmp_path: Path
+) -> None:
+    pictures = [tmp_path / f"{name}.{suffix}" for name in ("one", "two")]
+    for picture in pictures:
+        done = lasthop("trace", small, "--link", "wireless", "--out", picture)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == [str(picture)]
+    assert pictures[0].read_bytes().startswith(begins)
+    assert pictures[0].read_bytes() == pictures[1].read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"small.toml"} | {
+        picture.name for picture in pictures
+    }
+
+
+def test_the_picture_of_a_link_stands_among_the_series(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "traced"
+    times = ("--from", "500 ms", "--to", "1.5 s")
+    done = lasthop("trace", small, "--link", "wireless", *times, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert (out / "sequence.png").is_file()
+    assert (out / "trace.png").is_file()
 
 
 def test_interrupt_stops_within_a_second_and_prints_what_is_finished(tmp_path: Path) -> None:

@@ -41,8 +41,23 @@ class RawTrace:
     event: bytes
     sequence: bytes
     value: bytes
+    transmissions: RawTransmissions
     metrics: list[tuple[str, float]]
     complete: bool
+
+class RawTransmissions:
+    entities: list[str]
+    kinds: list[str]
+    entity: bytes
+    kind: bytes
+    sequence: bytes
+    count: bytes
+    ack: bytes
+    is_repeated: bytes
+    size: bytes
+    start_ns: bytes
+    end_ns: bytes
+    arrival_ns: bytes
 
 def run(
     points: list[Point],
@@ -54,5 +69,6 @@ def run(
     progress: Callable[[int, int], object] | None = None,
 ) -> RawResults: ...
 def trace(point: Point, seed: int, replication: int) -> RawTrace: ...
+def seconds(text: str) -> float: ...
 def schema() -> str: ...
 def reference_markdown() -> str: ...

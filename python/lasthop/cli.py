@@ -21,7 +21,7 @@ import typer
 from typer._click.exceptions import ClickException  # typer 0.29 bundles it; no public name
 
 import lasthop
-from lasthop import catalogue, markdown, sensitivity, terminal
+from lasthop import _lasthop, catalogue, markdown, sensitivity, terminal
 from lasthop.scenario import Scenario
 from lasthop.studies import Report, Study, StudyError, studies
 
@@ -182,29 +182,67 @@ def trace(
     replication: Annotated[int, typer.Option(min=0, help="Which replication.")] = 0,
     point: Annotated[int, typer.Option(min=0, help="Which point of the sweep.")] = 0,
     changes: Changes = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("trace"),
+    link: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Draw this link's time sequence: its frames as arrows, around the first loss.",
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help='Draw the link from here, such as "1.5 s".'),
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Draw the link up to here.")
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR|PICTURE",
+            help="Where to write; with --link also a picture to write alone (.png, .svg or .pdf).",
+        ),
+    ] = Path("trace"),
 ) -> int:
     """Record one replication: window, sequence numbers, queues and link events as CSV and PNG."""
+    from lasthop import plots
+
     scenario = _load(file, changes)
-    folder = _folder(out)
+    is_picture = out.suffix.lower().removeprefix(".") in plots.FORMATS and not out.is_dir()
+    if is_picture and link is None:
+        raise BadInput(f"--out: found {str(out)!r}; allowed: a folder, or a picture with --link")
+    if link is None and (start or end):
+        raise BadInput("--from, --to: found no link; allowed: with --link")
+    times = [_seconds(option, text) for option, text in (("--from", start), ("--to", end))]
+    folder = _folder(out.parent if is_picture else out)
     try:
         recorded = lasthop.trace(scenario, seed=seed, replication=replication, point=point)
+        ladder = link and recorded.plot_link(link, start=times[0], end=times[1])
     except lasthop.ScenarioError:
         raise
     except ValueError as error:
         raise BadInput(f"--{error}") from None
-    from lasthop import plots
-
     written = []
-    for name, frame in recorded.series().items():
-        path = folder / f"{name}.csv"
-        with path.open("wb") as file_:
-            frame.write_csv(file_)
-        written.append(path)
-    written += plots.save(recorded.plot(), folder / "trace", "png")
+    if not is_picture:
+        for name, frame in {**recorded.series(), "frames": recorded.transmissions}.items():
+            path = folder / f"{name}.csv"
+            with path.open("wb") as file_:
+                frame.write_csv(file_)
+            written.append(path)
+        written += plots.save(recorded.plot(), folder / "trace", "png")
+    if ladder:
+        target = out.with_suffix("") if is_picture else folder / "sequence"
+        written += plots.save(ladder, target, out.suffix.lower()[1:] if is_picture else "png")
     for path in written:
         _print(str(path))
     return DONE
+
+
+def _seconds(option: str, text: str | None) -> float | None:
+    try:
+        return None if text is None else _lasthop.seconds(text)
+    except ValueError as error:
+        raise BadInput(f"{option}: {error}") from None
 
 
 @app.command()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -47,6 +48,14 @@ STYLES = {
     "Out-of-Sequence RLP": (PURPLE, "X", "-"),
 }
 OTHERS = ((GREEN, "v", "-."), (PURPLE, "P", "-."), (ORANGE, "X", ":"), (SKY, "*", ":"))
+
+
+FORMATS: dict[str, dict[str, str | None]] = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None},
+    "svg": {"Date": None},
+}
+"""What a picture can be written as, and what has to be left out for the same bytes each time."""
 
 
 def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
@@ -235,7 +244,7 @@ def save(figure: Figure, path: Path, *formats: str) -> list[Path]:
     written = []
     for suffix in formats:
         file = path.with_name(f"{path.name}.{suffix}")
-        metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}}[suffix]
-        figure.savefig(file, format=suffix, dpi=150, metadata=metadata)
+        with rc_context({"svg.hashsalt": "lasthop"}):
+            figure.savefig(file, format=suffix, dpi=150, metadata=FORMATS[suffix])
         written.append(file)
     return written

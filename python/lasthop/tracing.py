@@ -20,6 +20,7 @@ __all__ = ["Trace", "trace"]
 
 WINDOW_EVENTS = ("cwnd", "ssthresh")
 QUEUE_EVENTS = ("queue", "drop")
+NONE = 2**64 - 1
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,24 @@ class Trace:
         frame: One row an event, in order of time: `time_s`, `entity` (such as `flow.transfer` or
             `link.wireless.forward`), `event`, `sequence` and `value`, whose meaning goes with the
             event; null where it has none.
+        transmissions: One row a frame on the air, control frames too, by the end of transmission:
+            `entity` (such as `link.wireless.forward`); `kind` (`data`, `ack`, `nack`, `keepalive`,
+            `parity`); `sequence` (of `data` its number, of `ack` the next one expected, of `nack`
+            the missing one, of `keepalive` the next new one, of `parity` the first of its block);
+            `count` (of `parity` the frames of its block, otherwise 1); `ack` (the cumulative
+            acknowledgment that it carries, or null); `repeated` (was its number sent before?);
+            `bytes` on the air; `start_s` and `end_s` of the transmission; `arrival_s` of the last
+            bit, null if the frame was lost. Without link protocol, packets are numbered as they
+            are sent.
+        hosts: By link, the host where its forward direction starts and the one where it ends.
         metrics: The replication's metrics by their full names.
         name: Name of the scenario.
         complete: False if the run was interrupted; the events are those up to then.
     """
 
     frame: pl.DataFrame
+    transmissions: pl.DataFrame
+    hosts: Mapping[str, tuple[str, str]]
     metrics: Mapping[str, float]
     name: str
     complete: bool = True
@@ -57,6 +70,24 @@ class Trace:
         from lasthop.plots import draw_trace
 
         return draw_trace(self)
+
+    def plot_link(
+        self, link: str, *, start: float | None = None, end: float | None = None
+    ) -> Figure:
+        """Draws the time sequence of one link: its frames as arrows from host to host.
+
+        Args:
+            link: Name of the link.
+            start: Where the picture begins, in seconds since the start of the run; if None, a
+                little before the first lost frame.
+            end: Where it ends; if None, when that frame has gone up or is given up.
+
+        Raises:
+            ValueError: If there is no such link, or if it sent no frame or too many to draw.
+        """
+        from lasthop.ladder import draw_link
+
+        return draw_link(self, link, start, end)
 
 
 def trace(
@@ -88,15 +119,49 @@ def trace(
             raise ValueError(f"{name}: found {value}; allowed: from 0 to 2^63 - 1")
     chosen = points[point]
     raw = _lasthop.trace(chosen, chosen.seed if seed is None else seed, replication)
-    entities = pl.Series("entity", raw.entities, dtype=pl.String)
-    events = pl.Series("event", raw.events, dtype=pl.String)
     frame = pl.DataFrame(
         {
-            "time_s": np.frombuffer(raw.time_ns, dtype=np.uint64) / 1e9,
-            "entity": entities.gather(np.frombuffer(raw.entity, dtype=np.uint32)),
-            "event": events.gather(np.frombuffer(raw.event, dtype=np.uint32)),
+            "time_s": _times(raw.time_ns),
+            "entity": _words(raw.entities, raw.entity),
+            "event": _words(raw.events, raw.event),
             "sequence": pl.Series(np.frombuffer(raw.sequence), nan_to_null=True),
             "value": pl.Series(np.frombuffer(raw.value), nan_to_null=True),
         }
     )
-    return Trace(frame, dict(raw.metrics), scenario.name, raw.complete)
+    air = raw.transmissions
+    transmissions = pl.DataFrame(
+        {
+            "entity": _words(air.entities, air.entity),
+            "kind": _words(air.kinds, air.kind),
+            "sequence": _numbers(air.sequence),
+            "count": _numbers(air.count),
+            "ack": _numbers(air.ack),
+            "repeated": _numbers(air.is_repeated).cast(pl.Boolean),
+            "bytes": _numbers(air.size),
+            "start_s": _times(air.start_ns),
+            "end_s": _times(air.end_ns),
+            "arrival_s": _times(air.arrival_ns),
+        }
+    )
+    links = scenario.to_dict().get("link", {})
+    hosts = {name: (link["between"][0], link["between"][1]) for name, link in links.items()}
+    return Trace(
+        frame, transmissions, hosts, dict(raw.metrics), scenario.name, complete=raw.complete
+    )
+
+
+def _words(names: list[str], codes: bytes) -> pl.Series:
+    """A column of names that is told as numbers of a list."""
+    return pl.Series(names, dtype=pl.String).gather(np.frombuffer(codes, dtype=np.uint32))
+
+
+def _times(nanoseconds: bytes) -> pl.Series:
+    """A column of times in seconds; equal ones are equal in every table."""
+    whole = np.frombuffer(nanoseconds, dtype=np.uint64)
+    return pl.Series(whole / 1e9).set(pl.Series(whole == NONE), None)
+
+
+def _numbers(values: bytes) -> pl.Series:
+    """A column of whole numbers; `NONE` stands for none."""
+    column = pl.Series(np.frombuffer(values, dtype=np.uint64))
+    return column.set(column == NONE, None)

@@ -131,8 +131,26 @@ struct RawTrace {
     event: Py<PyBytes>,
     sequence: Py<PyBytes>,
     value: Py<PyBytes>,
+    transmissions: Py<RawTransmissions>,
     metrics: Vec<(String, f64)>,
     complete: bool,
+}
+
+/// Frames on the air, column by column; `u64::MAX` where there is no acknowledgment or arrival.
+#[pyclass(frozen, get_all, module = "lasthop._lasthop")]
+struct RawTransmissions {
+    entities: Vec<String>,
+    kinds: Vec<String>,
+    entity: Py<PyBytes>,
+    kind: Py<PyBytes>,
+    sequence: Py<PyBytes>,
+    count: Py<PyBytes>,
+    ack: Py<PyBytes>,
+    is_repeated: Py<PyBytes>,
+    size: Py<PyBytes>,
+    start_ns: Py<PyBytes>,
+    end_ns: Py<PyBytes>,
+    arrival_ns: Py<PyBytes>,
 }
 
 /// Native bytes of a column.
@@ -246,11 +264,51 @@ fn trace(py: Python<'_>, point: &Point, seed: u64, replication: u64) -> PyResult
         event: column(py, rows, codes.iter().map(|(_, event)| event.to_ne_bytes()))?,
         sequence: column(py, rows, all().map(|event| event.sequence.to_ne_bytes()))?,
         value: column(py, rows, all().map(|event| event.value.to_ne_bytes()))?,
+        transmissions: Py::new(py, raw_transmissions(py, &trace.transmissions)?)?,
         metrics: trace.metrics,
         complete: trace.complete,
         entities,
         events,
     })
+}
+
+fn raw_transmissions(
+    py: Python<'_>,
+    transmissions: &[lasthop::run::Transmission],
+) -> PyResult<RawTransmissions> {
+    let (mut entities, mut kinds) = (Vec::new(), Vec::new());
+    let mut codes = Vec::with_capacity(transmissions.len());
+    for sent in transmissions {
+        codes.push((code(&mut entities, &sent.entity), code(&mut kinds, sent.kind)));
+    }
+    let rows = transmissions.len();
+    let numbers = |pick: fn(&lasthop::run::Transmission) -> u64| {
+        column(py, rows, transmissions.iter().map(|sent| pick(sent).to_ne_bytes()))
+    };
+    Ok(RawTransmissions {
+        entity: column(py, rows, codes.iter().map(|(entity, _)| entity.to_ne_bytes()))?,
+        kind: column(py, rows, codes.iter().map(|(_, kind)| kind.to_ne_bytes()))?,
+        sequence: numbers(|sent| sent.sequence)?,
+        count: numbers(|sent| sent.count)?,
+        ack: numbers(|sent| sent.ack.unwrap_or(u64::MAX))?,
+        is_repeated: numbers(|sent| sent.is_repeated.into())?,
+        size: numbers(|sent| sent.bytes.into())?,
+        start_ns: numbers(|sent| sent.start_ns)?,
+        end_ns: numbers(|sent| sent.end_ns)?,
+        arrival_ns: numbers(|sent| sent.arrival_ns.unwrap_or(u64::MAX))?,
+        entities,
+        kinds,
+    })
+}
+
+/// Seconds of a duration such as "50 ms", as scenarios write it.
+#[pyfunction]
+fn seconds(text: &str) -> PyResult<f64> {
+    let duration: Result<lasthop::units::Duration, _> = text.parse();
+    match duration {
+        Ok(duration) => Ok(duration.as_secs_f64()),
+        Err(error) => Err(PyValueError::new_err(error.to_string())),
+    }
 }
 
 /// Index of a name in a short list of names, appended if new.
@@ -287,6 +345,8 @@ fn _lasthop(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<RawTrace>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(trace, module)?)?;
+    module.add_class::<RawTransmissions>()?;
+    module.add_function(wrap_pyfunction!(seconds, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
     module.add_function(wrap_pyfunction!(reference_markdown, module)?)
 }

@@ -13,6 +13,11 @@ pub trait Payload {
 
     /// Cuts the padding off: the packet is `bytes` long, at most what it is now.
     fn truncate(&mut self, bytes: u32);
+
+    /// Its traffic class, the DS code point of RFC 2474, 0 to 63: 0 is best effort.
+    fn class(&self) -> u8 {
+        0
+    }
 }
 
 impl Payload for Vec<u8> {
@@ -31,6 +36,15 @@ impl Payload for Vec<u8> {
 
     fn truncate(&mut self, bytes: u32) {
         Vec::truncate(self, bytes as usize);
+    }
+
+    /// From the first two bytes of an IPv4 or IPv6 header; 0 for anything else.
+    fn class(&self) -> u8 {
+        match *self.as_slice() {
+            [version, traffic, ..] if version >> 4 == 4 => traffic >> 2,
+            [version, traffic, ..] if version >> 4 == 6 => (version & 0xf) << 2 | traffic >> 6,
+            _ => 0,
+        }
     }
 }
 
@@ -53,6 +67,8 @@ pub struct TcpHeader {
     pub flags: u8,
     /// Number of valid entries of `sack`.
     pub sack_blocks: u8,
+    /// Is the timestamps option present (RFC 7323)?
+    pub has_timestamps: bool,
     /// SACK blocks [left, right), most recently received first (RFC 2018).
     pub sack: [(u32, u32); MAX_SACK_BLOCKS],
     /// Timestamp value and echo reply in clock ticks (RFC 7323), zero when the option is off.
@@ -67,6 +83,7 @@ impl TcpHeader {
         self.window ^= other.window;
         self.flags ^= other.flags;
         self.sack_blocks ^= other.sack_blocks;
+        self.has_timestamps ^= other.has_timestamps;
         for (block, other) in self.sack.iter_mut().zip(&other.sack) {
             *block = (block.0 ^ other.0, block.1 ^ other.1);
         }
@@ -83,8 +100,6 @@ pub mod flags {
     pub const SYN: u8 = 0x02;
     /// The acknowledgment field is significant.
     pub const ACK: u8 = 0x10;
-    /// Timestamps option present (not a header bit of the RFC).
-    pub const TIMESTAMPS: u8 = 0x80;
 }
 
 /// An IP packet in flight.
@@ -154,6 +169,24 @@ impl Payload for Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::Frame;
+
+    #[test]
+    fn frames_stay_small() {
+        // They are copied on the hot path; the timestamps flag makes `Option<Packet>` cost nothing.
+        assert_eq!(size_of::<Packet>(), 64);
+        assert_eq!(size_of::<Option<Packet>>(), 64);
+        assert_eq!(size_of::<Frame<Packet>>(), 104);
+    }
+
+    #[test]
+    fn the_class_of_real_bytes_is_their_ds_code_point() {
+        // Expedited forwarding is 46, a DS field of 0xb8.
+        assert_eq!(vec![0x45u8, 0xb8, 0, 20].class(), 46);
+        assert_eq!(vec![0x6bu8, 0x80, 0, 0].class(), 46);
+        assert_eq!(vec![0x45u8, 0x03].class(), 0, "the congestion bits are no class");
+        assert_eq!([vec![], vec![0x45u8], vec![0x15, 0xb8]].map(|bytes| bytes.class()), [0; 3]);
+    }
 
     #[test]
     fn datagrams_carry_number_and_time() {
@@ -172,6 +205,7 @@ mod tests {
             window: 9,
             flags: flags::ACK,
             sack_blocks: 1,
+            has_timestamps: true,
             sack: [(3, 4), (0, 0), (0, 0)],
             timestamps: (5, 6),
         };

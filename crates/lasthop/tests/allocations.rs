@@ -90,6 +90,8 @@ fn a_run_ten_times_as_long_allocates_no_more() {
     let oos = r#"{ kind = "oos-rlp", retransmissions = 1 }"#;
     let fec = r#"{ kind = "xor-fec", block = 8 }"#;
     let wait = r#"{ kind = "stop-and-wait", retries = 3 }"#;
+    let services = r#"{ kind = "services", shares = "measured", service = {
+        all = { protocol = { kind = "selective-repeat" } }, rest = {} } }"#;
     let ns2 = r#"profile = "ns-2", segment = "250 B""#;
     let rfc = r#"profile = "rfc", segment = "536 B", timestamps = true"#;
     let lazy = Some("lazy");
@@ -100,6 +102,7 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         ("selective repeat", sr, two_state, "sack", ns2, false, None, "50 packets"),
         ("go-back-n", gbn, uniform, "reno", ns2, false, None, "50 packets"),
         ("karn rlp", karn, uniform, "reno", ns2, false, None, "50 packets"),
+        ("services", services, two_state, "sack", ns2, false, None, "50 packets"),
         ("web over rlp", oos, two_state, "sack", rfc, true, None, "50 packets"),
         ("XOR FEC", fec, uniform, "sack", ns2, false, None, "50 packets"),
         ("stop-and-wait", wait, uniform, "sack", ns2, false, None, "50 packets"),

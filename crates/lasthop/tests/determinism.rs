@@ -92,6 +92,46 @@ fn media_cell([name, protocol, errors, talk]: &[&str; 4]) -> String {
     )
 }
 
+/// A file, web pages and speech, a service each, with shares as they are offered; the file asks for
+/// no service and gets the first.
+const SERVICES_CELL: (&str, &str) = (
+    "services-measured",
+    r#"
+    name = "services-measured"
+    [link.air]
+    between = ["server", "client"]
+    rate = "64 kbps"
+    delay = "50 ms"
+    errors = { kind = "two-state", good = "10 s", bad = "200 ms", good_ber = 1e-6, bad_ber = 1e-2 }
+    [link.air.protocol]
+    kind = "services"
+    shares = "measured"
+    interval = "2 s"
+    service.rest = { weight = 3, protocol = { kind = "selective-repeat" } }
+    service.pages = { protocol = { kind = "go-back-n", reject = true }, queue = "4 kB" }
+    service.speech = { protocol = { kind = "oos-rlp" }, queue = "5 packets" }
+    [flow.transfer]
+    from = "server"
+    to = "client"
+    transport = { kind = "tcp", variant = "sack", profile = "ns-2", segment = "250 B" }
+    app = { kind = "file", size = "200 kB" }
+    [flow.web]
+    from = "server"
+    to = "client"
+    service = "pages"
+    transport = { kind = "tcp", variant = "newreno", segment = "536 B" }
+    app = { kind = "web" }
+    [flow.call]
+    from = "server"
+    to = "client"
+    service = "speech"
+    transport = { kind = "udp" }
+    app = { kind = "media", rate = "9.6 kbps", packet = "60 B" }
+    [run]
+    duration = "100 s"
+    "#,
+);
+
 fn cell(cell: &Cell) -> String {
     let (name, protocol, errors, variant, profile, is_web, is_congested) = cell;
     let (app, end) = if *is_web {
@@ -137,7 +177,8 @@ fn cell(cell: &Cell) -> String {
 /// Name and text of each cell.
 fn cells() -> impl Iterator<Item = (&'static str, String)> {
     let media = MEDIA_CELLS.iter().map(|known| (known[0], media_cell(known)));
-    CELLS.iter().map(|known| (known.0, cell(known))).chain(media)
+    let services = (SERVICES_CELL.0, SERVICES_CELL.1.to_owned());
+    CELLS.iter().map(|known| (known.0, cell(known))).chain(media).chain([services])
 }
 
 /// All cells as one run.

@@ -405,7 +405,7 @@ fn rlp_senders_refuse_what_they_have_given_up() {
     };
     let nack = |sequence| {
         let kind = FrameKind::Nack { sequence };
-        Frame { kind, ack: None, payload: None, bytes: 25 }
+        Frame { kind, ack: None, payload: None, bytes: 25, service: 0 }
     };
     for _ in 0..3 {
         send(&mut end);

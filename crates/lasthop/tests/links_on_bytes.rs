@@ -108,7 +108,7 @@ fn packets_cross_radio_links_unharmed_or_not_at_all() {
 
 #[test]
 fn radio_frames_without_a_byte_form_are_refused() {
-    let frame = |kind, payload| Frame { kind, ack: None, payload, bytes: 2 };
+    let frame = |kind, payload| Frame { kind, ack: None, payload, bytes: 2, service: 0 };
     let mut bytes = Vec::new();
     let data = FrameKind::Data { sequence: 0 };
     for (payload, found) in [(None, 0), (Some(vec![]), 0), (Some(vec![1]), 1)] {
@@ -150,6 +150,7 @@ fn frames_without_a_byte_form_are_refused() {
         ack: Some(0),
         payload: Some(Vec::new()),
         bytes: 2,
+        service: 0,
     };
     let mut bytes = Vec::new();
     assert_eq!(encode(&frame, &mut bytes), Err(WireError::EmptyPacket));

@@ -40,14 +40,14 @@ fn the_example_is_read_as_written() {
     assert_eq!(wireless.forward.queue, QueueLimit::Packets(50));
     assert_eq!(
         wireless.protocol,
-        Protocol::SelectiveRepeat(SelectiveRepeat {
+        LinkProtocol::One(Protocol::SelectiveRepeat(SelectiveRepeat {
             window: 8,
             timeout: LinkTimeout::Auto,
             timer: Timer::PerFrame,
             renack: Renack::AfterRoundTrip,
             acks: Acks::Piggybacked,
             control: Bytes::new(2),
-        })
+        }))
     );
     assert_eq!(
         wireless.forward.errors,
@@ -202,7 +202,7 @@ fn set_takes_toml_values_and_plain_text_and_ends_a_sweep() {
     let points = document.points().unwrap();
     assert_eq!(points.len(), 2, "only the variant is still swept");
     let scenario = &points[0].scenario;
-    assert_eq!(scenario.links[1].protocol, Protocol::Raw);
+    assert_eq!(scenario.links[1].protocol, LinkProtocol::One(Protocol::Raw));
     assert_eq!(scenario.run.replications, 5);
     let Errors::TwoState(errors) = &scenario.links[1].forward.errors else { panic!("two-state") };
     assert_eq!(errors.bad, Duration::from_secs(2));

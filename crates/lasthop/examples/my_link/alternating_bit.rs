@@ -88,7 +88,7 @@ impl<P: Payload + Clone> Endpoint<P> for AlternatingBit<P> {
             self.ack_pending = false;
             self.counters.acks += 1;
             let bytes = self.parameters.control.get() as u32;
-            return Some(Frame { kind: FrameKind::Ack, ack, payload: None, bytes });
+            return Some(Frame { kind: FrameKind::Ack, ack, payload: None, bytes, service: 0 });
         }
         let packet = self.packet.clone()?;
         let sequence = self.sequence;
@@ -103,7 +103,13 @@ impl<P: Payload + Clone> Endpoint<P> for AlternatingBit<P> {
         self.ack_pending = false; // it rides on this frame
         self.deadline = now + self.parameters.timeout;
         let bytes = self.parameters.header.get() as u32 + packet.wire_bytes();
-        Some(Frame { kind: FrameKind::Data { sequence }, ack, payload: Some(packet), bytes })
+        Some(Frame {
+            kind: FrameKind::Data { sequence },
+            ack,
+            payload: Some(packet),
+            bytes,
+            service: 0,
+        })
     }
 
     fn has_frame(&self) -> bool {

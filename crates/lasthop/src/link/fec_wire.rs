@@ -76,7 +76,13 @@ pub fn decode(bytes: &[u8], expected: u64) -> Result<Frame<Vec<u8>>, FecWireErro
     let number = expected + (number + MOST_NUMBERS - expected % MOST_NUMBERS) % MOST_NUMBERS;
     if first_byte & PARITY == 0 {
         let kind = FrameKind::Data { sequence: number };
-        return Ok(Frame { kind, ack: None, payload: Some(rest.to_vec()), bytes: length });
+        return Ok(Frame {
+            kind,
+            ack: None,
+            payload: Some(rest.to_vec()),
+            bytes: length,
+            service: 0,
+        });
     }
     let &[count, high, low, ref packet @ ..] = rest else {
         return Err(too_short);
@@ -85,5 +91,5 @@ pub fn decode(bytes: &[u8], expected: u64) -> Result<Frame<Vec<u8>>, FecWireErro
     let first = first.ok_or(FecWireError::Count { found: count, next: number })?;
     let lengths = u32::from(u16::from_be_bytes([high, low]));
     let kind = FrameKind::Parity { first, count: u16::from(count), lengths };
-    Ok(Frame { kind, ack: None, payload: Some(packet.to_vec()), bytes: length })
+    Ok(Frame { kind, ack: None, payload: Some(packet.to_vec()), bytes: length, service: 0 })
 }

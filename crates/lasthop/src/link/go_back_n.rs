@@ -156,7 +156,7 @@ impl<P> GoBackN<P> {
 
     fn control_frame(&mut self, kind: FrameKind) -> Frame<P> {
         self.ack_pending = false;
-        Frame { kind, ack: Some(self.expected), payload: None, bytes: self.control }
+        Frame { kind, ack: Some(self.expected), payload: None, bytes: self.control, service: 0 }
     }
 
     fn ack_frame(&mut self) -> Frame<P> {
@@ -264,7 +264,7 @@ impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
         }
         let bytes = self.header + packet.wire_bytes();
         let kind = FrameKind::Data { sequence };
-        Some(Frame { kind, ack: Some(self.expected), payload: Some(packet), bytes })
+        Some(Frame { kind, ack: Some(self.expected), payload: Some(packet), bytes, service: 0 })
     }
 
     #[inline]

@@ -14,6 +14,8 @@
 //! - at [`Endpoint::next_timeout`] it calls [`Endpoint::handle_timeout`]; an early or repeated call
 //!   changes nothing; then it drains [`Endpoint::poll_deliver`] again: what waited for a frame that
 //!   is now given up may go up;
+//! - an endpoint with queues of its own ([`Services`]) always wants packets: the driver hands each
+//!   down when it comes, and says to which service;
 //! - events also come from [`Endpoint::poll_transmit`] and [`Endpoint::handle_timeout`]; they wait,
 //!   in memory, until they are drained.
 
@@ -23,6 +25,7 @@ mod raw;
 mod rlp;
 pub mod rlp_wire;
 mod selective_repeat;
+mod services;
 mod stop_and_wait;
 mod timers;
 mod timing;
@@ -33,6 +36,7 @@ pub use go_back_n::{GoBackN, GoBackNParameters};
 pub use raw::Raw;
 pub use rlp::{HORIZON, MOST_RETRANSMISSIONS, Release, Rlp, RlpParameters};
 pub use selective_repeat::{Renack, SelectiveRepeat, SelectiveRepeatParameters, TimerMode};
+pub use services::{MAX_SERVICES, ServiceParameters, Services, ServicesParameters};
 pub use stop_and_wait::{StopAndWait, StopAndWaitParameters};
 pub use timing::{LinkTiming, airtime};
 pub use xor_fec::{XorFec, XorFecParameters};
@@ -51,6 +55,8 @@ pub struct Frame<P> {
     pub payload: Option<P>,
     /// Length on the air in bytes: link header plus packet.
     pub bytes: u32,
+    /// Identifier of the service that it belongs to, on a link of several ([`Services`]); else 0.
+    pub service: u8,
 }
 
 /// Kinds of frame. Sequence numbers are unwrapped; the wire format carries them modulo 256.
@@ -144,6 +150,26 @@ pub struct LinkCounters {
     pub recovered: u64,
 }
 
+impl LinkCounters {
+    /// The sums of two endpoints' counters.
+    pub fn plus(self, other: Self) -> Self {
+        LinkCounters {
+            data_frames: self.data_frames + other.data_frames,
+            retransmissions: self.retransmissions + other.retransmissions,
+            acks: self.acks + other.acks,
+            nacks: self.nacks + other.nacks,
+            timeouts: self.timeouts + other.timeouts,
+            duplicates: self.duplicates + other.duplicates,
+            discarded: self.discarded + other.discarded,
+            abandoned: self.abandoned + other.abandoned,
+            skipped: self.skipped + other.skipped,
+            keepalives: self.keepalives + other.keepalives,
+            parities: self.parities + other.parities,
+            recovered: self.recovered + other.recovered,
+        }
+    }
+}
+
 /// How acknowledgments travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Acknowledgment {
@@ -211,6 +237,26 @@ pub enum LinkError {
         /// Size asked for.
         found: Bytes,
     },
+    /// A link has some services, and their identifiers are small.
+    #[error("services: found {found} services; allowed: 1 to 16")]
+    Services {
+        /// How many there are.
+        found: usize,
+    },
+    /// A traffic class belongs to a service that there is not.
+    #[error("services: found service {found} for a class; allowed: less than {services}")]
+    Class {
+        /// Index of the service.
+        found: u8,
+        /// How many there are.
+        services: usize,
+    },
+    /// Nothing is offered in no time.
+    #[error("services: found an interval of 0 s; allowed: any duration above 0 s")]
+    Interval,
+    /// A service has one protocol.
+    #[error("services: found services within services; allowed: any other protocol")]
+    Nested,
 }
 
 /// What the numbered protocols have to check; returns header and control bytes as frames count
@@ -258,8 +304,8 @@ pub trait Endpoint<P: Payload> {
     /// The transmitter is idle: the next frame, control frames first, then retransmissions, then
     /// new data. Its transmission starts at `now`.
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>>;
-    /// Would [`Self::poll_transmit`] return a frame? Lets a driver sleep through an idle
-    /// transmitter.
+    /// Would [`Self::poll_transmit`] return a frame, or must it be called once more to see that
+    /// there is none? Lets a driver sleep through an idle transmitter.
     fn has_frame(&self) -> bool;
     /// A frame came in undamaged.
     fn receive(&mut self, now: Instant, frame: Frame<P>);
@@ -290,14 +336,20 @@ pub enum LinkEndpoint<P> {
     StopAndWait(StopAndWait<P>),
     /// Forward error correction by exclusive or.
     XorFec(XorFec<P>),
+    /// Several services, each with a protocol of its own.
+    Services(Box<Services<P>>),
 }
 
 impl<P> LinkEndpoint<P> {
     /// Where both directions stand, for the byte codec of [`wire`]; `None` for protocols that have
-    /// no numbers or another format ([`rlp_wire`], [`fec_wire`]).
+    /// no numbers or another format ([`rlp_wire`], [`fec_wire`]), and for services, each of which has
+    /// its own.
     pub fn wire_window(&self) -> Option<wire::WireWindow> {
         match self {
-            LinkEndpoint::Raw(_) | LinkEndpoint::Rlp(_) | LinkEndpoint::XorFec(_) => None,
+            LinkEndpoint::Raw(_)
+            | LinkEndpoint::Rlp(_)
+            | LinkEndpoint::XorFec(_)
+            | LinkEndpoint::Services(_) => None,
             LinkEndpoint::SelectiveRepeat(endpoint) => Some(endpoint.wire_window()),
             LinkEndpoint::GoBackN(endpoint) => Some(endpoint.wire_window()),
             LinkEndpoint::StopAndWait(endpoint) => Some(endpoint.wire_window()),
@@ -315,6 +367,7 @@ macro_rules! dispatch {
             LinkEndpoint::Rlp($endpoint) => $call,
             LinkEndpoint::StopAndWait($endpoint) => $call,
             LinkEndpoint::XorFec($endpoint) => $call,
+            LinkEndpoint::Services($endpoint) => $call,
         }
     };
 }

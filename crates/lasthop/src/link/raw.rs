@@ -52,7 +52,13 @@ impl<P: Payload> Endpoint<P> for Raw<P> {
         let sequence = self.counters.data_frames;
         self.counters.data_frames += 1;
         let bytes = packet.wire_bytes();
-        Some(Frame { kind: FrameKind::Data { sequence }, ack: None, payload: Some(packet), bytes })
+        Some(Frame {
+            kind: FrameKind::Data { sequence },
+            ack: None,
+            payload: Some(packet),
+            bytes,
+            service: 0,
+        })
     }
 
     #[inline]

@@ -244,7 +244,7 @@ impl<P> Rlp<P> {
     }
 
     fn control_frame(&self, kind: FrameKind) -> Frame<P> {
-        Frame { kind, ack: None, payload: None, bytes: self.control }
+        Frame { kind, ack: None, payload: None, bytes: self.control, service: 0 }
     }
 
     #[cold]
@@ -422,7 +422,13 @@ impl<P: Payload + Clone> Rlp<P> {
         debug_assert!(self.history[slot].is_some(), "a frame of the history has its packet");
         let packet = self.history[slot].clone()?;
         let bytes = self.header + packet.wire_bytes();
-        Some(Frame { kind: FrameKind::Data { sequence }, ack: None, payload: Some(packet), bytes })
+        Some(Frame {
+            kind: FrameKind::Data { sequence },
+            ack: None,
+            payload: Some(packet),
+            bytes,
+            service: 0,
+        })
     }
 }
 

@@ -105,5 +105,5 @@ pub fn decode(bytes: &[u8], window: &RlpWireWindow) -> Result<Frame<Vec<u8>>, Rl
             (FrameKind::Data { sequence }, Some(packet.to_vec()))
         }
     };
-    Ok(Frame { kind, ack: None, payload, bytes: length })
+    Ok(Frame { kind, ack: None, payload, bytes: length, service: 0 })
 }

@@ -3,7 +3,7 @@
 //! Source: Xylomenos and Kokkinakis, "Multiple layer error control over wireless links"; after
 //! Brady, "Evaluation of multireject, selective reject, and other protocol enhancements", IEEE
 //! Trans. Commun. 35(6), 1987. Window, timeout and the rule of repeated NACKs are published
-//! nowhere: they are parameters (see `docs/links.md` for where their defaults come from).
+//! nowhere: they are parameters (`docs/links/selective-repeat.md` says where their defaults come from).
 //!
 //! A frame at the sender:
 //!
@@ -220,7 +220,7 @@ impl<P> SelectiveRepeat<P> {
     fn control_frame(&mut self, kind: FrameKind) -> Frame<P> {
         // A NACK carries the acknowledgment too.
         self.ack_pending = false;
-        Frame { kind, ack: Some(self.expected), payload: None, bytes: self.control }
+        Frame { kind, ack: Some(self.expected), payload: None, bytes: self.control, service: 0 }
     }
 
     fn ack_frame(&mut self) -> Frame<P> {
@@ -361,7 +361,7 @@ impl<P: Payload + Clone> SelectiveRepeat<P> {
         }
         let bytes = self.header + packet.wire_bytes();
         let kind = FrameKind::Data { sequence };
-        Some(Frame { kind, ack: Some(self.expected), payload: Some(packet), bytes })
+        Some(Frame { kind, ack: Some(self.expected), payload: Some(packet), bytes, service: 0 })
     }
 }
 

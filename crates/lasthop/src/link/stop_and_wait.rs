@@ -177,7 +177,13 @@ impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
             }
             self.ack_pending = false;
             self.counters.acks += 1;
-            return Some(Frame { kind: FrameKind::Ack, ack, payload: None, bytes: self.control });
+            return Some(Frame {
+                kind: FrameKind::Ack,
+                ack,
+                payload: None,
+                bytes: self.control,
+                service: 0,
+            });
         }
         debug_assert!(self.packet.is_some(), "a frame to send has its packet");
         let packet = self.packet.clone()?;
@@ -193,7 +199,13 @@ impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
         self.ack_pending = false;
         self.deadline = deadline(now, self.parameters.timeout);
         let bytes = self.header + packet.wire_bytes();
-        Some(Frame { kind: FrameKind::Data { sequence }, ack, payload: Some(packet), bytes })
+        Some(Frame {
+            kind: FrameKind::Data { sequence },
+            ack,
+            payload: Some(packet),
+            bytes,
+            service: 0,
+        })
     }
 
     #[inline]

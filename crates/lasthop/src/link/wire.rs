@@ -133,5 +133,5 @@ pub fn decode(bytes: &[u8], window: &WireWindow) -> Result<Frame<Vec<u8>>, WireE
         }
         (FrameKind::Nack { sequence }, None)
     };
-    Ok(Frame { kind, ack: Some(ack), payload, bytes: length })
+    Ok(Frame { kind, ack: Some(ack), payload, bytes: length, service: 0 })
 }

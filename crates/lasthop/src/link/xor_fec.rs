@@ -289,7 +289,7 @@ impl<P: Payload + Clone> Endpoint<P> for XorFec<P> {
             self.lengths = 0;
             self.counters.parities += 1;
             let kind = FrameKind::Parity { first, count, lengths };
-            return Some(Frame { kind, ack: None, payload: parity, bytes });
+            return Some(Frame { kind, ack: None, payload: parity, bytes, service: 0 });
         }
         let packet = self.waiting.take()?;
         let sequence = self.next;
@@ -306,7 +306,13 @@ impl<P: Payload + Clone> Endpoint<P> for XorFec<P> {
             self.deadline = deadline(now, self.parity_timeout);
         }
         let bytes = self.header + packet.wire_bytes();
-        Some(Frame { kind: FrameKind::Data { sequence }, ack: None, payload: Some(packet), bytes })
+        Some(Frame {
+            kind: FrameKind::Data { sequence },
+            ack: None,
+            payload: Some(packet),
+            bytes,
+            service: 0,
+        })
     }
 
     #[inline]

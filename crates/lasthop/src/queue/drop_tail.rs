@@ -183,6 +183,17 @@ impl DropTail {
         self.background[index].counters
     }
 
+    /// When the transmission of a packet that arrives now would start.
+    pub fn next_start(&mut self, now: Instant) -> Instant {
+        self.catch_up(now);
+        self.transmitter.free_at().instant().max(now)
+    }
+
+    /// Frame header added to each packet, in bytes.
+    pub fn header(&self) -> u32 {
+        self.header
+    }
+
     /// A packet of `bytes` arrives now.
     #[inline]
     pub fn offer(&mut self, now: Instant, bytes: u32) -> Fate {

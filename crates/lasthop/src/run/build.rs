@@ -1,16 +1,17 @@
 //! From a scenario to a world.
 
 use super::RunError;
-use super::links::{Crossing, endpoint};
+use super::links::{Crossing, endpoint, limit, services};
 use crate::app::{OnOffParameters, WebParameters};
 use crate::channel::{
     Channel, ExponentialBits, GilbertElliott, GilbertElliottParameters, IndependentBits, Trace,
     TraceEnd, TwoState, TwoStateParameters, Uniform,
 };
 use crate::link::airtime;
-use crate::queue::Limit;
 use crate::rng::Streams;
-use crate::scenario::{self, App, Direction, Errors, Flow, Protocol, Scenario, Transport};
+use crate::scenario::{
+    self, App, Direction, Errors, Flow, LinkProtocol, Protocol, Scenario, Transport,
+};
 use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
 use crate::units::{Bytes, Duration, Instant};
@@ -24,29 +25,39 @@ pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, Ru
             Ok(DirectionParameters {
                 rate: direction.rate,
                 delay: direction.delay,
-                limit: match direction.queue {
-                    scenario::QueueLimit::Packets(packets) => Limit::Packets(packets.into()),
-                    scenario::QueueLimit::Bytes(bytes) => Limit::Bytes(bytes),
-                },
+                limit: limit(direction.queue),
                 header: link.header,
                 channel: channel(&link.name, &direction.errors, &streams, &component)?,
             })
         };
         let forward = side(&link.forward, "forward")?;
         let reverse = side(&link.reverse, "reverse")?;
-        if link.protocol == Protocol::Raw {
+        if link.protocol == LinkProtocol::One(Protocol::Raw) {
             builder.raw_link(forward, reverse);
             continue;
         }
-        let packet = largest_packet(scenario, index);
         let end = |own: &Direction, other: &Direction, is_forward: bool| {
-            let interval = packet_interval(scenario, (index, is_forward));
-            endpoint(link, own, other, Crossing { packet, interval })
-                .map_err(|error| RunError::Link { link: link.name.clone(), error })
+            let hop = (index, is_forward);
+            let crossing = |service| Crossing {
+                packet: largest_packet(scenario, index, service),
+                interval: packet_interval(scenario, hop, service),
+                header: link.header,
+                identifier: Bytes::default(),
+                wait: Duration::ZERO,
+            };
+            let end = match &link.protocol {
+                LinkProtocol::One(protocol) => endpoint(protocol, own, other, crossing(None)),
+                LinkProtocol::Services(set) => {
+                    let all = 0..set.services.len();
+                    services(set, own, other, &all.map(Some).map(crossing).collect::<Vec<_>>())
+                }
+            };
+            end.map_err(|error| RunError::Link { link: link.name.clone(), error })
         };
         let first = end(&link.forward, &link.reverse, true)?;
         let second = end(&link.reverse, &link.forward, false)?;
         builder.arq_link((forward, first), (reverse, second));
+        builder.name_services(&link.protocol.service_names().collect::<Vec<_>>());
     }
     for flow in &scenario.flows {
         add_flow(&mut builder, scenario, flow);
@@ -101,8 +112,17 @@ fn channel(
     })
 }
 
-/// The largest packet that any flow sends over link `index`: what "auto" timers are made for.
-fn largest_packet(scenario: &Scenario, index: usize) -> Bytes {
+/// The flows that have a service of link `index`; with `None`, all.
+fn flows(scenario: &Scenario, index: usize, service: Option<usize>) -> impl Iterator<Item = &Flow> {
+    let protocol = &scenario.links[index].protocol;
+    let has =
+        move |flow: &&Flow| service.is_none_or(|service| protocol.service_of(flow) == service);
+    scenario.flows.iter().filter(has)
+}
+
+/// The largest packet that any flow with this service sends over link `index`: what "auto" timers
+/// are made for.
+fn largest_packet(scenario: &Scenario, index: usize, service: Option<usize>) -> Bytes {
     let crosses =
         |from: &str, to: &str| scenario.route(from, to).iter().any(|&(link, _)| link == index);
     let packet = |flow: &Flow| {
@@ -111,19 +131,23 @@ fn largest_packet(scenario: &Scenario, index: usize) -> Bytes {
         let back = crosses(&flow.to, &flow.from).then_some(back);
         there.max(back)
     };
-    scenario.flows.iter().filter_map(packet).max().unwrap_or_default()
+    flows(scenario, index, service).filter_map(packet).max().unwrap_or_default()
 }
 
-/// The longest time between regular packets among the constant-rate flows that take this hop: the
-/// slowest of them still talks while a faster one is silent.
-fn packet_interval(scenario: &Scenario, hop: (usize, bool)) -> Option<Duration> {
+/// The longest time between regular packets among the constant-rate flows with this service that
+/// take this hop: the slowest of them still talks while a faster one is silent.
+fn packet_interval(
+    scenario: &Scenario,
+    hop: (usize, bool),
+    service: Option<usize>,
+) -> Option<Duration> {
     let interval = |flow: &Flow| match &flow.app {
         App::OnOff(source) => Some(airtime(source.packet, source.rate)),
         App::Media(media) => Some(airtime(media.packet, media.rate)),
         App::File(_) | App::Web(_) => None,
     };
     let crosses = |flow: &&Flow| scenario.route(&flow.from, &flow.to).contains(&hop);
-    scenario.flows.iter().filter(crosses).filter_map(interval).max()
+    flows(scenario, hop.0, service).filter(crosses).filter_map(interval).max()
 }
 
 fn add_flow(builder: &mut Builder, scenario: &Scenario, flow: &Flow) {
@@ -167,6 +191,9 @@ fn add_flow(builder: &mut Builder, scenario: &Scenario, flow: &Flow) {
         // The scenario's checks leave no other combination.
         (Transport::Udp, App::File(_) | App::Web(_)) => {}
     }
+    if let Some(service) = &flow.service {
+        builder.choose_service(service);
+    }
 }
 
 #[cfg(test)]
@@ -195,7 +222,7 @@ mod tests {
         .concat();
         let document = Scenario::from_toml(&text, Path::new(".")).expect("a scenario");
         let scenario = document.points().expect("a point").remove(0).scenario;
-        let packets = [0, 1, 2, 3].map(|link| largest_packet(&scenario, link).get());
+        let packets = [0, 1, 2, 3].map(|link| largest_packet(&scenario, link, None).get());
         // 1460 + 40 + 12 bytes of data; 40 + 12 + 28 of an acknowledgment with three blocks.
         assert_eq!(packets, [1512, 80, 80, 1512]);
     }

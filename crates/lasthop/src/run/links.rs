@@ -2,14 +2,20 @@
 
 use crate::link::{
     Acknowledgment, GoBackN, GoBackNParameters, LinkEndpoint, LinkError, LinkTiming, Release,
-    Renack, Rlp, RlpParameters, SelectiveRepeat, SelectiveRepeatParameters, StopAndWait,
-    StopAndWaitParameters, TimerMode, XorFec, XorFecParameters,
+    Renack, Rlp, RlpParameters, SelectiveRepeat, SelectiveRepeatParameters, ServiceParameters,
+    Services, ServicesParameters, StopAndWait, StopAndWaitParameters, TimerMode, XorFec,
+    XorFecParameters, airtime,
 };
 use crate::packet::Packet;
-use crate::scenario::{self, Direction, Link, Protocol};
+use crate::queue::Limit;
+use crate::scenario::{self, Direction, Protocol};
 use crate::units::{Bytes, Duration};
+use std::num::NonZeroU32;
 
-/// What crosses a link, as far as "auto" timers depend on it.
+/// A service with a tiny weight on a slow link may wait for ever; timers stop here: 11 days in ns.
+const LONGEST_TURN: u128 = 1_000_000_000_000_000;
+
+/// What crosses a link under one protocol, as far as "auto" timers depend on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crossing {
     /// The largest packet, in either direction.
@@ -17,24 +23,31 @@ pub(super) struct Crossing {
     /// The longest time between the packets of a constant-rate flow in the endpoint's own
     /// direction.
     pub interval: Option<Duration>,
+    /// Frame header of the protocol.
+    pub header: Bytes,
+    /// What each frame carries besides, to name its service.
+    pub identifier: Bytes,
+    /// How long frames of the other direction may have to wait for those of other services.
+    pub wait: Duration,
 }
 
 /// The endpoint that transmits on `own` and receives on `other`.
 pub(super) fn endpoint(
-    link: &Link,
+    protocol: &Protocol,
     own: &Direction,
     other: &Direction,
     crossing: Crossing,
 ) -> Result<LinkEndpoint<Packet>, LinkError> {
+    let Crossing { packet, interval, header, identifier, wait } = crossing;
     let timing = |control: Bytes| LinkTiming {
         rate: own.rate,
         delay: own.delay,
         back_rate: other.rate,
-        back_delay: other.delay,
-        data_frame: Bytes::new(crossing.packet.get() + link.header.get()),
-        control_frame: control,
+        back_delay: other.delay + wait,
+        data_frame: Bytes::new(packet.get() + header.get() + identifier.get()),
+        control_frame: Bytes::new(control.get() + identifier.get()),
     };
-    match &link.protocol {
+    match protocol {
         Protocol::Raw => Ok(LinkEndpoint::Raw(Default::default())),
         Protocol::SelectiveRepeat(set) => {
             let timing = timing(set.control);
@@ -60,7 +73,7 @@ pub(super) fn endpoint(
                     scenario::Acks::Piggybacked => Acknowledgment::Piggyback,
                     scenario::Acks::StandAlone => Acknowledgment::StandAlone,
                 },
-                header: link.header,
+                header,
                 control: set.control,
                 ..auto
             };
@@ -75,17 +88,17 @@ pub(super) fn endpoint(
                     scenario::LinkTimeout::After(timeout) => timeout,
                 },
                 reject: set.reject,
-                header: link.header,
+                header,
                 control: set.control,
                 ..auto
             };
             GoBackN::new(parameters).map(LinkEndpoint::GoBackN)
         }
         Protocol::KarnRlp(set) => {
-            rlp(set, link.header, &timing(set.control), Release::InSequence).map(LinkEndpoint::Rlp)
+            rlp(set, header, &timing(set.control), Release::InSequence).map(LinkEndpoint::Rlp)
         }
         Protocol::OosRlp(set) => {
-            rlp(set, link.header, &timing(set.control), Release::Immediate).map(LinkEndpoint::Rlp)
+            rlp(set, header, &timing(set.control), Release::Immediate).map(LinkEndpoint::Rlp)
         }
         Protocol::StopAndWait(set) => {
             let auto = StopAndWaitParameters::for_link(&timing(set.control));
@@ -98,20 +111,20 @@ pub(super) fn endpoint(
                     scenario::LinkTimeout::Auto => auto.timeout,
                     scenario::LinkTimeout::After(timeout) => timeout,
                 },
-                header: link.header,
+                header,
                 control: set.control,
             };
             StopAndWait::new(parameters).map(LinkEndpoint::StopAndWait)
         }
         Protocol::XorFec(set) => {
-            let auto = XorFecParameters::for_link(&timing(Bytes::default()), crossing.interval);
+            let auto = XorFecParameters::for_link(&timing(Bytes::default()), interval);
             let parameters = XorFecParameters {
                 block: set.block,
                 parity_timeout: match set.parity_timeout {
                     scenario::LinkTimeout::Auto => auto.parity_timeout,
                     scenario::LinkTimeout::After(timeout) => timeout,
                 },
-                header: link.header,
+                header,
             };
             XorFec::new(parameters).map(LinkEndpoint::XorFec)
         }
@@ -145,4 +158,55 @@ fn rlp(
         ..auto
     };
     Rlp::new(parameters)
+}
+
+/// What a queue holds.
+pub(super) fn limit(queue: scenario::QueueLimit) -> Limit {
+    match queue {
+        scenario::QueueLimit::Packets(packets) => Limit::Packets(packets.into()),
+        scenario::QueueLimit::Bytes(bytes) => Limit::Bytes(bytes),
+    }
+}
+
+/// The endpoint of several services that transmits on `own`; `crossings` say what crosses the link
+/// for each: packets of no length where nothing asks for the service.
+pub(super) fn services(
+    set: &scenario::Services,
+    own: &Direction,
+    other: &Direction,
+    crossings: &[Crossing],
+) -> Result<LinkEndpoint<Packet>, LinkError> {
+    let frame = |index: usize| {
+        let service: &scenario::Service = &set.services[index];
+        Bytes::new(crossings[index].packet.get() + service.header.get() + set.identifier.get())
+    };
+    let used =
+        || (0..set.services.len()).filter(|&index| crossings[index].packet > Bytes::default());
+    let weights: u64 = used().map(|index| u64::from(set.services[index].weight)).sum();
+    let service = |(index, service): (usize, &scenario::Service)| {
+        // Fair queueing lets a frame wait until its own service's turn comes, which is one frame
+        // at the service's share of the rate, and for one frame of each other service.
+        let weight = u64::from(service.weight);
+        let own_frame = airtime(frame(index), other.rate).as_nanos();
+        let others = u128::from(weights.saturating_sub(weight));
+        let turn = u128::from(own_frame) * others / u128::from(weight);
+        let turn = Duration::from_nanos(turn.min(LONGEST_TURN) as u64);
+        let busy = used().filter(|&other| other != index);
+        let wait = busy.map(|busy| airtime(frame(busy), other.rate)).fold(turn, |a, b| a + b);
+        let (header, identifier) = (service.header, set.identifier);
+        let crossing = Crossing { header, identifier, wait, ..crossings[index] };
+        Ok(ServiceParameters {
+            endpoint: endpoint(&service.protocol, own, other, crossing)?,
+            weight: NonZeroU32::new(service.weight).unwrap_or(NonZeroU32::MIN),
+            limit: limit(service.queue.unwrap_or(own.queue)),
+            header: Bytes::new(header.get() + identifier.get()),
+        })
+    };
+    let parameters = ServicesParameters {
+        services: set.services.iter().enumerate().map(service).collect::<Result<_, _>>()?,
+        classes: Vec::new(),
+        identifier: set.identifier,
+        measure: set.measure,
+    };
+    Ok(LinkEndpoint::Services(Box::new(Services::new(parameters)?)))
 }

@@ -3,10 +3,12 @@
 //! The table does not depend on the number of threads: each replication is single-threaded, draws
 //! from its own streams, and has its own row.
 
+mod air;
 mod build;
 mod links;
 mod trace;
 
+pub use air::Transmission;
 pub use trace::{Trace, TraceEvent, trace};
 
 use crate::rng::Streams;

@@ -1,5 +1,6 @@
 //! Time series of one replication.
 
+use super::air::{Follower, Transmission};
 use super::{RunError, build, finish, link_names};
 use crate::link::LinkEvent;
 use crate::rng::Streams;
@@ -14,17 +15,18 @@ pub struct TraceEvent {
     /// When, in nanoseconds since the start of the run.
     pub time_ns: u64,
     /// To whom: `flow.NAME` (its data sender), `flow.NAME.receiver`, `flow.NAME.connection K
-    /// opener`, `link.NAME.forward` …
+    /// opener`, `link.NAME.forward`, `link.NAME.forward.SERVICE` …
     pub entity: String,
     /// What: `segment_sent`, `segment_received`, `ack_received`, `cwnd`, `ssthresh`, `timeout`,
-    /// `datagram_sent`, `datagram_received`, `queue`, `drop`, `frame_sent`, `frame_lost`, `retransmitted`, `timed_out`, `nack_sent`,
-    /// `abandoned`, `recovered`.
+    /// `datagram_sent`, `datagram_received`, `queue`, `drop`, `frame_sent`, `frame_lost` (both at the
+    /// end of the transmission), `delivered` (over this direction), `retransmitted`, `timed_out`,
+    /// `nack_sent`, `abandoned`, `recovered` (by the endpoint that transmits in this direction).
     pub event: &'static str,
-    /// First byte of a segment, acknowledgment number, number of a datagram or of a frame; NaN if
-    /// there is none.
+    /// First byte of a segment, acknowledgment number, number of a datagram or of a data frame; NaN
+    /// if there is none.
     pub sequence: f64,
     /// Payload bytes, bytes of a datagram sent, delay of one received in seconds, window in
-    /// segments, or packets in a queue; NaN if there is none.
+    /// segments, packets in a queue, or bytes of a frame on the air; NaN if there is none.
     pub value: f64,
 }
 
@@ -33,6 +35,8 @@ pub struct TraceEvent {
 pub struct Trace {
     /// By time.
     pub events: Vec<TraceEvent>,
+    /// Every frame, control frames too, by the end of its transmission.
+    pub transmissions: Vec<Transmission>,
     /// Metrics of the replication, by name.
     pub metrics: Vec<(String, f64)>,
     /// False if the run was interrupted: events and metrics are those up to then.
@@ -68,6 +72,24 @@ pub fn trace(
         .map(|flow| ["", ".receiver"].map(|side| format!("flow.{}{side}", flow.name)))
         .collect();
     let mut events = Vec::with_capacity(recorded.len());
+    let mut transmissions = Vec::new();
+    // By direction and service; the only protocol of a link counts as one service.
+    let carriers: Vec<Vec<String>> = scenario
+        .links
+        .iter()
+        .zip(directions.chunks(2))
+        .flat_map(|(link, sides)| {
+            sides.iter().map(|side| {
+                let names: Vec<_> = link.protocol.service_names().collect();
+                match names.as_slice() {
+                    [] => vec![side.clone()],
+                    names => names.iter().map(|name| format!("{side}.{name}")).collect(),
+                }
+            })
+        })
+        .collect();
+    let mut followers: Vec<Vec<Follower>> =
+        carriers.iter().map(|names| vec![Follower::default(); names.len()]).collect();
     for (at, event) in recorded {
         let mut push = |entity: &String, event, sequence, value| {
             events.push(TraceEvent {
@@ -80,6 +102,7 @@ pub fn trace(
         };
         let end = |connection: u32, opener: bool| &ends[connection as usize][usize::from(!opener)];
         let direction = |index: u32| &directions[index as usize];
+        let carrier = |index: u32, service: u8| &carriers[index as usize][usize::from(service)];
         match event {
             Event::SegmentSent { connection, opener, sequence, payload } => {
                 push(end(connection, opener), "segment_sent", sequence as f64, payload.into());
@@ -113,11 +136,28 @@ pub fn trace(
             Event::Dropped { direction: index } => {
                 push(direction(index), "drop", f64::NAN, f64::NAN);
             }
-            Event::FrameSent { direction: index, lost } => {
-                let event = if lost { "frame_lost" } else { "frame_sent" };
-                push(direction(index), event, f64::NAN, f64::NAN);
+            Event::FrameSent { direction: index, label, bytes, start, arrival } => {
+                let service = label.map_or(0, |label| label.service);
+                let entity = carrier(index, service);
+                let follower = &mut followers[index as usize][usize::from(service)];
+                let sent = follower.on_sent(entity, label, bytes, [start, at], arrival);
+                let event = if arrival.is_some() { "frame_sent" } else { "frame_lost" };
+                let sequence = if sent.kind == "data" { sent.sequence as f64 } else { f64::NAN };
+                push(entity, event, sequence, bytes.into());
+                transmissions.push(sent);
             }
-            Event::Link { direction: index, event } => {
+            Event::FrameReceived { direction: index, label } => {
+                followers[index as usize][usize::from(label.service)].on_received(label);
+            }
+            Event::Delivered { direction: index, service, by_timer } => {
+                let follower = &mut followers[index as usize][usize::from(service)];
+                let number = follower.on_delivered(by_timer);
+                let sequence = number.map_or(f64::NAN, |number| number as f64);
+                push(carrier(index, service), "delivered", sequence, f64::NAN);
+            }
+            Event::Link { direction: index, service, event } => {
+                // What it receives came over the other direction.
+                followers[index as usize ^ 1][usize::from(service)].on_event(event);
                 let (event, sequence) = match event {
                     LinkEvent::Retransmitted { sequence } => ("retransmitted", sequence),
                     LinkEvent::TimedOut { sequence } => ("timed_out", sequence),
@@ -125,9 +165,9 @@ pub fn trace(
                     LinkEvent::Abandoned { sequence } => ("abandoned", sequence),
                     LinkEvent::Recovered { sequence } => ("recovered", sequence),
                 };
-                push(direction(index), event, sequence as f64, f64::NAN);
+                push(carrier(index, service), event, sequence as f64, f64::NAN);
             }
         }
     }
-    Ok(Trace { events, metrics, complete })
+    Ok(Trace { events, transmissions, metrics, complete })
 }

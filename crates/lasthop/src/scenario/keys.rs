@@ -88,6 +88,7 @@ pub(crate) enum Shape {
 }
 
 /// One kind of a union.
+#[derive(Clone, Copy)]
 pub(crate) struct Variant {
     pub kind: &'static str,
     pub about: &'static str,

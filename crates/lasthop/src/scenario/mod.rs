@@ -13,6 +13,7 @@ mod network;
 mod quantity;
 mod resolve;
 mod schema;
+mod services;
 mod transport;
 
 pub use crate::rng::DurationLaw;
@@ -24,3 +25,4 @@ pub use quantity::{
     Window,
 };
 pub use schema::{reference_markdown, schema};
+pub use services::{LinkProtocol, Service, Services, Shares};

@@ -8,6 +8,7 @@ use super::quantity::{
     BitInterval, DelayedAck, KeepaliveInterval, KeepaliveLimit, LinkTimeout, Mean, QueueLimit,
     Retries, Sweep, Window,
 };
+use super::services::LinkProtocol;
 use crate::channel::LossRecord;
 use crate::link::MOST_RETRANSMISSIONS;
 use crate::rng::DurationLaw;
@@ -20,7 +21,7 @@ pub(super) const PACKET: Limits = Limits::range(1, 65_535);
 /// Control frames of a link.
 const CONTROL: Limits = Limits::range(1, 1_000);
 /// Headers, frame or TCP/IP.
-const HEADER: Limits = Limits::range(0, 1_000);
+pub(super) const HEADER: Limits = Limits::range(0, 1_000);
 
 /// A network, its traffic and how often to run it.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,9 +49,9 @@ pub struct Link {
     pub forward: Direction,
     /// From the second host to the first.
     pub reverse: Direction,
-    /// The link-layer protocol, the same at both ends.
-    pub protocol: Protocol,
-    /// Frame header added to each packet.
+    /// The link-layer protocol or protocols, the same at both ends.
+    pub protocol: LinkProtocol,
+    /// Frame header added to each packet; zero with services, which have their own.
     pub header: Bytes,
     /// The largest packet the link takes.
     pub max_payload: Option<Bytes>,
@@ -102,13 +103,14 @@ table! {
         /// transmission included; a size counts packets with the frame header.
         queue: QueueLimit = "50 packets";
         /// Frame header added to each packet; by default 0 B without link-layer protocol, 1 B where
-        /// frames carry a number (RLP, xor-fec) and 2 B where they carry an acknowledgment too.
+        /// frames carry a number (RLP, xor-fec) and 2 B where they carry an acknowledgment too; not
+        /// with services, which have their own.
         header: Option<Bytes>, HEADER;
         /// The largest packet the link takes, frame header not counted, by default that of the
         /// preset; there is no fragmentation, so that flows with larger packets are refused.
         max_payload: Option<Bytes>, PACKET;
         /// The link-layer protocol, the same at both ends.
-        protocol: Protocol = "raw";
+        protocol: LinkProtocol = "raw";
         /// What destroys frames, in each direction independently.
         errors: Errors = "none";
         /// What is different in the direction from the second host to the first.
@@ -428,6 +430,8 @@ pub struct Flow {
     pub to: String,
     /// When it starts, after the start of the run.
     pub start: Duration,
+    /// The service that it asks for on links with services.
+    pub service: Option<String>,
     /// The transport protocol.
     pub transport: Transport,
     /// The application.
@@ -444,6 +448,9 @@ table! {
         to: String;
         /// When the flow starts, after the start of the run.
         start: Duration = "0 s";
+        /// The service that its packets get, in both directions, on links with protocol kind
+        /// "services"; without it, and on such a link that has no service of this name, the first.
+        service: Option<String>;
         /// The transport protocol.
         transport: Transport;
         /// What sends.

@@ -128,6 +128,7 @@ impl Scenario {
                 format!("a host that can be reached: {}", reachable.join(", ")),
             ));
         }
+        self.check_service(flow)?;
         if let Some(end) = self.run.duration
             && flow.start >= end
         {

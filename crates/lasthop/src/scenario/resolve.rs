@@ -4,9 +4,10 @@ use super::error::ScenarioError;
 use super::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, allowed, is_name};
 use super::model::{
     Direction, Errors, Flow, FlowKeys, GilbertElliott, GilbertElliottKeys, Link, LinkKeys,
-    LinkPreset, Protocol, Reverse, Rlp, Scenario, ScenarioKeys, Trace, TraceKeys,
+    LinkPreset, Protocol, Reverse, Scenario, ScenarioKeys, Trace, TraceKeys,
 };
 use super::quantity::{KeepaliveInterval, Sweep};
+use super::services::LinkProtocol;
 use crate::channel::{CsvColumn, LossRecord, TraceError};
 use crate::link::LinkTiming;
 use crate::units::{Bytes, Probability};
@@ -22,9 +23,8 @@ const NUMBER_HEADER: Bytes = Bytes::new(1);
 const OUTCOMES: &str = "1 or lost for a lost frame, 0 or ok for one that arrived";
 
 /// Reads a table of named tables.
-fn read_map<T: Table>(node: &Node<'_>) -> Read<Vec<T>> {
-    let what = node.name();
-    let allowed = format!("at least one table [{what}.NAME]");
+pub(super) fn read_map<T: Table>(node: &Node<'_>) -> Read<Vec<T>> {
+    let allowed = format!("at least one table [{}.NAME]", node.path);
     let tables = node.object(&allowed)?;
     if tables.is_empty() {
         return Err(node.wrong(allowed));
@@ -61,18 +61,34 @@ impl Field for Vec<Flow> {
     }
 }
 
-impl Table for Link {
-    const KEYS: &'static [Key] = LinkKeys::KEYS;
-
-    fn read(node: &Node<'_>) -> Read<Self> {
-        let keys = LinkKeys::read(node)?;
-        let header = keys.header.unwrap_or(match keys.protocol {
+impl Protocol {
+    /// Frame header of a link or service that does not set its own.
+    pub(super) fn default_header(&self) -> Bytes {
+        match self {
             Protocol::Raw => Bytes::new(0),
             Protocol::GoBackN(_) | Protocol::SelectiveRepeat(_) | Protocol::StopAndWait(_) => {
                 ARQ_HEADER
             }
             Protocol::KarnRlp(_) | Protocol::OosRlp(_) | Protocol::XorFec(_) => NUMBER_HEADER,
-        });
+        }
+    }
+}
+
+impl Table for Link {
+    const KEYS: &'static [Key] = LinkKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let keys = LinkKeys::read(node)?;
+        let header = match (&keys.protocol, keys.header) {
+            (LinkProtocol::One(protocol), header) => header.unwrap_or(protocol.default_header()),
+            (LinkProtocol::Services(_), None) => Bytes::default(),
+            (LinkProtocol::Services(_), Some(header)) => {
+                let allowed = "no header: each service has its own key header, and protocol.\
+                               identifier names it";
+                let found = format!("{header} with protocol kind \"services\"");
+                return Err(node.key_error("header", found, allowed));
+            }
+        };
         let preset = keys.preset.map(LinkPreset::values);
         let missing = |key: &str| {
             let may_be = |name: &str| {
@@ -99,8 +115,18 @@ impl Table for Link {
                 errors: different.errors.unwrap_or_else(|| forward.errors.clone()),
             },
         };
-        if let Protocol::KarnRlp(rlp) | Protocol::OosRlp(rlp) = &keys.protocol {
-            check_keepalive(node, rlp, [&forward, &reverse])?;
+        let path = node.child_path("protocol");
+        match &keys.protocol {
+            LinkProtocol::One(protocol) => {
+                check_keepalive(&path, protocol, Bytes::default(), [&forward, &reverse])?;
+            }
+            LinkProtocol::Services(set) => {
+                for service in &set.services {
+                    let path = format!("{path}.service.{}.protocol", service.name);
+                    let directions = [&forward, &reverse];
+                    check_keepalive(&path, &service.protocol, set.identifier, directions)?;
+                }
+            }
         }
         Ok(Link {
             name: node.name().to_owned(),
@@ -127,7 +153,7 @@ impl Table for Link {
             rate: Some(self.forward.rate),
             delay: Some(self.forward.delay),
             queue: self.forward.queue,
-            header: Some(self.header),
+            header: matches!(self.protocol, LinkProtocol::One(_)).then_some(self.header),
             max_payload: self.max_payload,
             protocol: self.protocol.clone(),
             errors: self.forward.errors.clone(),
@@ -137,20 +163,31 @@ impl Table for Link {
     }
 }
 
-/// Keep-alives must leave the link idle in between.
-fn check_keepalive(node: &Node<'_>, rlp: &Rlp, directions: [&Direction; 2]) -> Read<()> {
+/// Keep-alives, which carry an identifier on a link of services, must leave the link idle in
+/// between.
+fn check_keepalive(
+    path: &str,
+    protocol: &Protocol,
+    identifier: Bytes,
+    directions: [&Direction; 2],
+) -> Read<()> {
+    let (Protocol::KarnRlp(rlp) | Protocol::OosRlp(rlp)) = protocol else { return Ok(()) };
+    let control = Bytes::new(rlp.control.get() + identifier.get());
     let KeepaliveInterval::Every(interval) = rlp.keepalive else { return Ok(()) };
     for direction in directions {
         let Direction { rate, delay, .. } = *direction;
-        let timing = LinkTiming::symmetric(rate, delay, Bytes::default(), rlp.control);
+        let timing = LinkTiming::symmetric(rate, delay, Bytes::default(), control);
         let airtime = timing.control_time();
         if interval <= airtime {
             let allowed = format!(
-                "\"auto\", \"off\", or more than the {airtime} that {} take on the air at {rate}",
-                rlp.control
+                "\"auto\", \"off\", or more than the {airtime} that {control} take on the air at \
+                 {rate}"
             );
-            let key = format!("{}.keepalive", node.child_path("protocol"));
-            return Err(ScenarioError::new(key, format!("\"{interval}\""), allowed));
+            return Err(ScenarioError::new(
+                format!("{path}.keepalive"),
+                format!("\"{interval}\""),
+                allowed,
+            ));
         }
     }
     Ok(())
@@ -160,13 +197,13 @@ impl Table for Flow {
     const KEYS: &'static [Key] = FlowKeys::KEYS;
 
     fn read(node: &Node<'_>) -> Read<Self> {
-        let FlowKeys { from, to, start, transport, app } = FlowKeys::read(node)?;
-        Ok(Flow { name: node.name().to_owned(), from, to, start, transport, app })
+        let FlowKeys { from, to, start, service, transport, app } = FlowKeys::read(node)?;
+        Ok(Flow { name: node.name().to_owned(), from, to, start, service, transport, app })
     }
 
     fn write(&self) -> Map<String, Value> {
-        let Flow { name: _, from, to, start, transport, app } = self.clone();
-        FlowKeys { from, to, start, transport, app }.write()
+        let Flow { name: _, from, to, start, service, transport, app } = self.clone();
+        FlowKeys { from, to, start, service, transport, app }.write()
     }
 }
 

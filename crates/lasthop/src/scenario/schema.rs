@@ -212,7 +212,9 @@ impl Page {
 
     fn union(&mut self, path: &str, variants: &'static [Variant]) {
         let kinds: Vec<_> = variants.iter().map(|variant| variant.kind).collect();
-        if self.unions.contains(&kinds) {
+        // The protocols of services are those of links but one.
+        let holds = |known: &Vec<_>| kinds.iter().all(|kind| known.contains(kind));
+        if self.unions.iter().any(holds) {
             return;
         }
         self.unions.push(kinds);

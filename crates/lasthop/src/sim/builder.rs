@@ -68,6 +68,24 @@ impl Builder {
         self.directions.push(Direction::arq(reverse.0, reverse.1));
     }
 
+    /// Names the services of the link that was added last, in their order.
+    pub fn name_services(&mut self, names: &[&str]) {
+        for direction in self.directions.iter_mut().rev().take(2) {
+            if let Kind::Arq(arq) = &mut direction.kind {
+                debug_assert_eq!(arq.services.names.len(), names.len(), "one name a service");
+                arq.services.names = names.iter().map(|&name| name.to_owned()).collect();
+            }
+        }
+    }
+
+    /// Gives the flow that was added last the service of this name, on every link that has it; on
+    /// the others, as without a name, it has the first.
+    pub fn choose_service(&mut self, name: &str) {
+        if let Some(flow) = self.flows.last_mut() {
+            flow.service = Some(name.to_owned());
+        }
+    }
+
     /// A TCP connection of the flow that is added next, for its transfer `slot`: the opener's
     /// packets take the directions of `there`, the acceptor's those of `back`, and `boot` draws the
     /// phases of their clocks.
@@ -110,7 +128,7 @@ impl Builder {
     }
 
     fn flow(&mut self, name: &str, start: Instant, app: App) {
-        self.flows.push(Flow { name: name.to_owned(), start, app });
+        self.flows.push(Flow { name: name.to_owned(), start, service: None, app });
     }
 
     /// One file of `size` from the opener of a connection to its acceptor; the run is not over
@@ -270,6 +288,30 @@ impl Builder {
         }
     }
 
+    /// Tells the directions of several services which of them each path takes.
+    fn classify(&mut self) {
+        let flow_of = |path: &Path| match path.listener {
+            Listener::Tcp { connection, .. } | Listener::Sink { connection } => {
+                self.pairs[connection as usize].flow
+            }
+            Listener::Datagrams { flow } => flow,
+        };
+        let wanted: Vec<Option<&String>> = self
+            .paths
+            .iter()
+            .map(|path| self.flows[flow_of(path) as usize].service.as_ref())
+            .collect();
+        for direction in &mut self.directions {
+            let Kind::Arq(arq) = &mut direction.kind else { continue };
+            let names = &arq.services.names;
+            let index = |wanted: &Option<&String>| {
+                let place = wanted.and_then(|name| names.iter().position(|known| known == name));
+                place.unwrap_or(0) as u8
+            };
+            arq.services.of_path = wanted.iter().map(index).collect();
+        }
+    }
+
     /// The finished world.
     pub fn build<P: Probe>(mut self, probe: P) -> World<P> {
         let paths = self.paths.len();
@@ -302,6 +344,7 @@ impl Builder {
             })
             .collect();
         self.find_sinks();
+        self.classify();
         // Only who can ever have a deadline gets a place in the table.
         let mut machines = Vec::new();
         for (index, direction) in self.directions.iter_mut().enumerate() {

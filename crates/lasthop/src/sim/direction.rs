@@ -5,7 +5,7 @@
 //! driven: its endpoint chooses the next frame when the transmitter falls idle.
 
 use crate::channel::Channel;
-use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint};
+use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
 use crate::packet::{Packet, Payload};
 use crate::queue::{DropTail, Limit, QueueCounters, Ring, Transmitter};
 use crate::units::{Bytes, Duration, Instant, Rate};
@@ -57,6 +57,26 @@ pub(super) struct Arq {
     on_air_bytes: u64,
     pub ring: Ring<InFlight<Frame<Packet>>>,
     pub counters: QueueCounters,
+    /// Empty where the endpoint is one protocol.
+    pub services: ServiceTable,
+}
+
+/// What a direction knows of the services that share it, by their index.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ServiceTable {
+    pub names: Vec<String>,
+    pub counters: Vec<QueueCounters>,
+    /// The service of each path's packets.
+    pub of_path: Vec<u8>,
+    /// Whose frame is on the air.
+    on_air: u8,
+}
+
+impl ServiceTable {
+    /// The service that carries a packet; 0 where there is only one protocol.
+    pub fn service_of(&self, packet: &Packet) -> u8 {
+        self.of_path.get(packet.path as usize).copied().unwrap_or(0)
+    }
 }
 
 /// What an ARQ direction's transmitter did.
@@ -70,7 +90,17 @@ pub(super) struct Sent {
 
 impl Arq {
     pub fn new(parameters: DirectionParameters, endpoint: LinkEndpoint<Packet>) -> Self {
+        let count = match &endpoint {
+            LinkEndpoint::Services(services) => services.count(),
+            _ => 0,
+        };
+        let services = ServiceTable {
+            names: (0..count).map(|index| index.to_string()).collect(),
+            counters: vec![QueueCounters::default(); count],
+            ..ServiceTable::default()
+        };
         Arq {
+            services,
             endpoint,
             queue: Ring::with_capacity(64),
             queued_bytes: 0,
@@ -87,6 +117,9 @@ impl Arq {
     /// A packet joins the interface queue; false: dropped. Frames held in the endpoint's window
     /// have left the queue.
     pub fn offer(&mut self, now: Instant, packet: Packet) -> bool {
+        if !self.services.counters.is_empty() {
+            return self.offer_to_service(now, packet);
+        }
         let busy = self.transmitter.is_busy(now);
         let bytes = u64::from(packet.wire_bytes()) + self.header;
         let has_room = match self.limit {
@@ -105,6 +138,19 @@ impl Arq {
         true
     }
 
+    /// A packet joins the queue of its service, which the endpoint holds; false: dropped.
+    #[inline(never)]
+    fn offer_to_service(&mut self, now: Instant, packet: Packet) -> bool {
+        let LinkEndpoint::Services(services) = &mut self.endpoint else { return false };
+        let service = usize::from(self.services.service_of(&packet));
+        let admitted = services.offer(now, service, packet, self.transmitter.is_busy(now));
+        if !admitted {
+            self.counters.drops += 1;
+            self.services.counters[service].drops += 1;
+        }
+        admitted
+    }
+
     /// Counters of the endpoint that transmits here.
     pub fn link_counters(&self) -> LinkCounters {
         self.endpoint.counters()
@@ -112,7 +158,33 @@ impl Arq {
 
     /// Packets in the queue, the frame in transmission included.
     pub fn length(&self, now: Instant) -> u64 {
-        self.queue.len() as u64 + u64::from(self.transmitter.is_busy(now))
+        let queued = match &self.endpoint {
+            LinkEndpoint::Services(services) => services.queued(),
+            _ => self.queue.len() as u64,
+        };
+        queued + u64::from(self.transmitter.is_busy(now))
+    }
+
+    /// The endpoint's next event and the service that it belongs to.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<(u8, LinkEvent)> {
+        match &mut self.endpoint {
+            LinkEndpoint::Services(services) => services.poll_service_event(),
+            endpoint => endpoint.poll_event().map(|event| (0, event)),
+        }
+    }
+
+    /// Counters of the endpoint of `service`.
+    pub fn service_link_counters(&self, service: usize) -> LinkCounters {
+        match &self.endpoint {
+            LinkEndpoint::Services(services) => services.endpoint(service).counters(),
+            endpoint => endpoint.counters(),
+        }
+    }
+
+    /// Is the frame on the air, if there is one, of `service`?
+    pub fn is_last_of(&self, service: usize) -> bool {
+        usize::from(self.services.on_air) == service
     }
 
     /// Does the packet that joined last stand behind others?
@@ -143,6 +215,12 @@ impl Arq {
         self.counters.frames_sent += 1;
         self.counters.bits_sent += airtime.bits;
         self.counters.frames_lost += u64::from(is_lost);
+        if let Some(counters) = self.services.counters.get_mut(usize::from(frame.service)) {
+            counters.frames_sent += 1;
+            counters.bits_sent += airtime.bits;
+            counters.frames_lost += u64::from(is_lost);
+            self.services.on_air = frame.service;
+        }
         Some(Sent { frame, end: airtime.end, is_lost })
     }
 

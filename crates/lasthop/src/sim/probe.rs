@@ -4,8 +4,25 @@
 //! A computed link knows a frame's fate before its time has come, so that events arrive in the
 //! order of their computation: sort by time before use.
 
-use crate::link::LinkEvent;
+use crate::link::{Frame, FrameKind, LinkEvent};
 use crate::units::{Duration, Instant};
+
+/// What a frame of a link protocol was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameLabel {
+    /// Kind and number.
+    pub kind: FrameKind,
+    /// Cumulative acknowledgment that it carried.
+    pub ack: Option<u64>,
+    /// Service that it belongs to, on a link of several; else 0.
+    pub service: u8,
+}
+
+impl<P> From<&Frame<P>> for FrameLabel {
+    fn from(frame: &Frame<P>) -> Self {
+        FrameLabel { kind: frame.kind, ack: frame.ack, service: frame.service }
+    }
+}
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,13 +103,37 @@ pub enum Event {
     FrameSent {
         /// Direction index.
         direction: u32,
-        /// Did the channel destroy it?
-        lost: bool,
+        /// What it was; `None` where there is no link protocol.
+        label: Option<FrameLabel>,
+        /// Length on the air in bytes, link header included.
+        bytes: u32,
+        /// When its first bit left.
+        start: Instant,
+        /// When its last bit arrives; `None` if the channel destroyed it.
+        arrival: Option<Instant>,
+    },
+    /// A frame of a link protocol arrived; what it lets go up follows.
+    FrameReceived {
+        /// Direction index.
+        direction: u32,
+        /// What it was.
+        label: FrameLabel,
+    },
+    /// A packet that came over a link went up.
+    Delivered {
+        /// Index of the direction over which it came.
+        direction: u32,
+        /// Service that it belongs to, on a link of several; else 0.
+        service: u8,
+        /// Was it a timer that let it go, rather than the frame that came last?
+        by_timer: bool,
     },
     /// A link endpoint reports.
     Link {
         /// Direction in which the endpoint transmits.
         direction: u32,
+        /// Service of the endpoint, on a link of several; else 0.
+        service: u8,
         /// What happened.
         event: LinkEvent,
     },

@@ -4,7 +4,9 @@ use super::direction::Kind;
 use super::probe::Probe;
 use super::world::{World, boot_offset};
 use crate::app::{MediaReport, MediaStatistics, OnOff, Web};
+use crate::link::LinkCounters;
 use crate::packet::Packet;
+use crate::queue::QueueCounters;
 use crate::units::{Bytes, Instant};
 
 /// What a flow does.
@@ -63,6 +65,8 @@ pub(super) enum Stage {
 pub(super) struct Flow {
     pub name: String,
     pub start: Instant,
+    /// The service that it asks for, on links that have one of this name.
+    pub service: Option<String>,
     pub app: App,
 }
 
@@ -237,35 +241,29 @@ impl<P: Probe> World<P> {
             let side = if index % 2 == 0 { "forward" } else { "reverse" };
             let entity = format!("link.{}.{side}", link_names[index / 2]);
             let counters = direction.counters();
-            let ratio = |part: u64, whole: u64| {
-                if whole == 0 { f64::NAN } else { part as f64 / whole as f64 }
-            };
-            report(&entity, "queue_drops", counters.drops as f64);
-            report(&entity, "frames_sent", counters.frames_sent as f64);
-            report(&entity, "frames_lost", counters.frames_lost as f64);
-            report(&entity, "frame_loss", ratio(counters.frames_lost, counters.frames_sent));
             let capacity = direction.rate().as_bps() as f64 * elapsed;
             // What still waits at the end has been counted, but not sent.
-            let sent = (counters.bits_sent as f64 - direction.unsent_bits(self.now())).max(0.0);
+            let unsent = direction.unsent_bits(self.now());
+            let sent = (counters.bits_sent as f64 - unsent).max(0.0);
+            queue_metrics(&entity, &counters, report);
             report(&entity, "utilization", sent / capacity);
             if let Kind::Arq(arq) = &direction.kind {
-                let link = arq.link_counters();
-                report(&entity, "data_frames", link.data_frames as f64);
-                report(&entity, "retransmissions", link.retransmissions as f64);
-                report(&entity, "acks", link.acks as f64);
-                report(&entity, "nacks", link.nacks as f64);
-                report(&entity, "timeouts", link.timeouts as f64);
-                report(&entity, "abandoned", link.abandoned as f64);
-                report(&entity, "keepalives", link.keepalives as f64);
-                report(&entity, "parities", link.parities as f64);
+                sender_metrics(&entity, &arq.link_counters(), report);
             }
             // What came over this direction is known to the endpoint that transmits the other way.
-            if let Kind::Arq(receiver) = &self.directions[index ^ 1].kind {
-                let link = receiver.link_counters();
-                report(&entity, "duplicates", link.duplicates as f64);
-                report(&entity, "discarded", link.discarded as f64);
-                report(&entity, "recovered", link.recovered as f64);
-                report(&entity, "skipped", link.skipped as f64);
+            let Kind::Arq(receiver) = &self.directions[index ^ 1].kind else { continue };
+            receiver_metrics(&entity, &receiver.link_counters(), report);
+            let Kind::Arq(arq) = &direction.kind else { continue };
+            let services = arq.services.names.iter().zip(&arq.services.counters);
+            for (service, (name, own)) in services.enumerate() {
+                let entity = format!("{entity}.{name}");
+                let unsent = if arq.is_last_of(service) { unsent } else { 0.0 };
+                let own_sent = (own.bits_sent as f64 - unsent).max(0.0);
+                queue_metrics(&entity, own, report);
+                report(&entity, "utilization", own_sent / capacity);
+                report(&entity, "share", if sent > 0.0 { own_sent / sent } else { f64::NAN });
+                sender_metrics(&entity, &arq.service_link_counters(service), report);
+                receiver_metrics(&entity, &receiver.service_link_counters(service), report);
             }
         }
     }
@@ -349,6 +347,47 @@ impl<P: Probe> World<P> {
         report(entity, "window_cuts", cuts as f64);
         report(entity, "duplicates_received", duplicates as f64);
     }
+}
+
+fn queue_metrics(
+    entity: &str,
+    counters: &QueueCounters,
+    report: &mut dyn FnMut(&str, &'static str, f64),
+) {
+    let QueueCounters { frames_sent, frames_lost, .. } = *counters;
+    report(entity, "queue_drops", counters.drops as f64);
+    report(entity, "frames_sent", frames_sent as f64);
+    report(entity, "frames_lost", frames_lost as f64);
+    let loss = if frames_sent == 0 { f64::NAN } else { frames_lost as f64 / frames_sent as f64 };
+    report(entity, "frame_loss", loss);
+}
+
+/// What the endpoint knows that sends over a direction.
+fn sender_metrics(
+    entity: &str,
+    link: &LinkCounters,
+    report: &mut dyn FnMut(&str, &'static str, f64),
+) {
+    report(entity, "data_frames", link.data_frames as f64);
+    report(entity, "retransmissions", link.retransmissions as f64);
+    report(entity, "acks", link.acks as f64);
+    report(entity, "nacks", link.nacks as f64);
+    report(entity, "timeouts", link.timeouts as f64);
+    report(entity, "abandoned", link.abandoned as f64);
+    report(entity, "keepalives", link.keepalives as f64);
+    report(entity, "parities", link.parities as f64);
+}
+
+/// What the endpoint knows that receives over it.
+fn receiver_metrics(
+    entity: &str,
+    link: &LinkCounters,
+    report: &mut dyn FnMut(&str, &'static str, f64),
+) {
+    report(entity, "duplicates", link.duplicates as f64);
+    report(entity, "discarded", link.discarded as f64);
+    report(entity, "recovered", link.recovered as f64);
+    report(entity, "skipped", link.skipped as f64);
 }
 
 fn datagram_metrics(

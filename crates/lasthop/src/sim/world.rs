@@ -2,7 +2,7 @@
 
 use super::deadlines::Deadlines;
 use super::direction::{Direction, InFlight, Kind};
-use super::probe::{Event, Probe};
+use super::probe::{Event, FrameLabel, Probe};
 use super::traffic::{App, Flow};
 use crate::link::Endpoint;
 use crate::packet::{Packet, TcpHeader};
@@ -220,16 +220,27 @@ impl<P: Probe> World<P> {
                     return;
                 }
             };
+            let start = if P::ACTIVE { raw.queue.next_start(at) } else { at };
             let fate = raw.queue.offer(at, packet.bytes);
             if P::ACTIVE {
                 self.probe.record(at, Event::Queue { direction, packets: raw.queue.length(at) });
+                let (label, bytes) = (None, packet.bytes + raw.queue.header());
                 match fate {
                     Fate::Dropped => self.probe.record(at, Event::Dropped { direction }),
                     Fate::Lost { end } => {
-                        self.probe.record(end, Event::FrameSent { direction, lost: true });
+                        let arrival = None;
+                        let sent = Event::FrameSent { direction, label, bytes, start, arrival };
+                        self.probe.record(end, sent);
                     }
                     Fate::Sent { end } => {
-                        self.probe.record(end, Event::FrameSent { direction, lost: false });
+                        let at = end + this.delay;
+                        let arrival = Some(at);
+                        let sent = Event::FrameSent { direction, label, bytes, start, arrival };
+                        self.probe.record(end, sent);
+                        self.probe.record(
+                            at,
+                            Event::Delivered { direction, service: 0, by_timer: false },
+                        );
                     }
                 }
             }
@@ -311,12 +322,22 @@ impl<P: Probe> World<P> {
                 }
                 // The receiving endpoint is the one that transmits the other way.
                 let back = direction ^ 1;
+                let label = FrameLabel::from(&arrived.item);
                 if let Kind::Arq(peer) = &mut self.directions[back as usize].kind {
                     peer.endpoint.receive(self.now, arrived.item);
+                }
+                if P::ACTIVE {
+                    self.probe.record(self.now, Event::FrameReceived { direction, label });
+                    self.record_link_events(back);
                 }
                 while let Kind::Arq(peer) = &mut self.directions[back as usize].kind
                     && let Some(packet) = peer.endpoint.poll_deliver()
                 {
+                    if P::ACTIVE {
+                        let service = peer.services.service_of(&packet);
+                        let delivered = Event::Delivered { direction, service, by_timer: false };
+                        self.probe.record(self.now, delivered);
+                    }
                     self.forward(direction, &packet);
                 }
                 self.on_transmit(back);
@@ -342,10 +363,27 @@ impl<P: Probe> World<P> {
         if let Kind::Arq(arq) = &mut self.directions[direction as usize].kind {
             arq.endpoint.handle_timeout(now);
         }
+        if P::ACTIVE {
+            self.record_link_events(direction);
+        }
         while let Kind::Arq(arq) = &mut self.directions[direction as usize].kind
             && let Some(packet) = arq.endpoint.poll_deliver()
         {
+            if P::ACTIVE {
+                let (direction, service) = (direction ^ 1, arq.services.service_of(&packet));
+                let delivered = Event::Delivered { direction, service, by_timer: true };
+                self.probe.record(now, delivered);
+            }
             self.forward(direction ^ 1, &packet);
+        }
+    }
+
+    /// Tells the events of the endpoint that transmits on `direction` as they happen: otherwise
+    /// they wait for its transmitter.
+    fn record_link_events(&mut self, direction: u32) {
+        let Kind::Arq(arq) = &mut self.directions[direction as usize].kind else { return };
+        while let Some((service, event)) = arq.poll_event() {
+            self.probe.record(self.now, Event::Link { direction, service, event });
         }
     }
 
@@ -371,7 +409,14 @@ impl<P: Probe> World<P> {
         }
         if let Some(sent) = arq.poll(now) {
             if P::ACTIVE {
-                self.probe.record(sent.end, Event::FrameSent { direction, lost: sent.is_lost });
+                let sent_frame = Event::FrameSent {
+                    direction,
+                    label: Some(FrameLabel::from(&sent.frame)),
+                    bytes: sent.frame.bytes,
+                    start: now,
+                    arrival: (!sent.is_lost).then(|| sent.end + *delay),
+                };
+                self.probe.record(sent.end, sent_frame);
             }
             if !sent.is_lost {
                 let (at, ticket) = (sent.end + *delay, self.deadlines.ticket());
@@ -381,8 +426,8 @@ impl<P: Probe> World<P> {
                 arq.ring.push(InFlight { at, ticket, item: sent.frame });
             }
         }
-        while let Some(event) = arq.endpoint.poll_event() {
-            self.probe.record(now, Event::Link { direction, event });
+        while let Some((service, event)) = arq.poll_event() {
+            self.probe.record(now, Event::Link { direction, service, event });
         }
         self.deadlines.set(*machine + 1, arq.next_poll());
     }

@@ -93,7 +93,7 @@ impl Connection {
         if length > 0 {
             let seq = self.receiver.unwrap(segment.seq);
             let control = segment.flags & (flags::SYN | flags::FIN) != 0;
-            if segment.flags & flags::TIMESTAMPS != 0 {
+            if segment.has_timestamps {
                 self.receiver.on_timestamp(seq, segment.timestamps.0);
             }
             self.receiver.receive(&self.config, now, seq, seq + length, control);
@@ -105,8 +105,8 @@ impl Connection {
             }
         }
         if segment.flags & flags::ACK != 0 {
-            let sent = (segment.flags & flags::TIMESTAMPS != 0)
-                .then(|| self.unwrap_timestamp(now, segment.timestamps.1));
+            let sent =
+                segment.has_timestamps.then(|| self.unwrap_timestamp(now, segment.timestamps.1));
             if !self.config.one_way {
                 self.sender.set_peer_window(u64::from(segment.window));
             }
@@ -163,8 +163,8 @@ impl Connection {
         } else {
             return None;
         }
-        if self.config.timestamps {
-            header.flags |= flags::TIMESTAMPS;
+        header.has_timestamps = self.config.timestamps;
+        if header.has_timestamps {
             header.timestamps = (self.timestamp(now), self.receiver.ts_recent);
         }
         Some(self.config.wire_bytes(header.payload, header.sack_blocks))
@@ -268,7 +268,7 @@ mod tests {
                 let data = TcpHeader {
                     seq,
                     payload: 1460,
-                    flags: flags::TIMESTAMPS,
+                    has_timestamps: true,
                     timestamps: (stamp, 0),
                     ..TcpHeader::default()
                 };
@@ -300,7 +300,8 @@ mod tests {
         let now = second + Duration::from_millis(100);
         let answer = TcpHeader {
             ack: 1,
-            flags: flags::SYN | flags::ACK | sent.flags & flags::TIMESTAMPS,
+            flags: flags::SYN | flags::ACK,
+            has_timestamps: sent.has_timestamps,
             timestamps: (1, sent.timestamps.0),
             window: 65_535,
             ..TcpHeader::default()

@@ -6,13 +6,15 @@
 use lasthop::link::{
     Acknowledgment, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, LinkEndpoint,
     LinkEvent, Raw, Release, Renack, Rlp, RlpParameters, SelectiveRepeat,
-    SelectiveRepeatParameters, StopAndWait, StopAndWaitParameters, TimerMode, XorFec,
-    XorFecParameters,
+    SelectiveRepeatParameters, ServiceParameters, Services, ServicesParameters, StopAndWait,
+    StopAndWaitParameters, TimerMode, XorFec, XorFecParameters,
 };
 use lasthop::packet::Payload;
+use lasthop::queue::Limit;
 use lasthop::units::{Bytes, Duration, Instant, Rate};
 use std::collections::VecDeque;
 use std::fmt::Debug;
+use std::num::NonZeroU32;
 
 /// A packet that is only its number and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,11 @@ impl Payload for Token {
 
     fn truncate(&mut self, bytes: u32) {
         self.bytes = self.bytes.min(bytes);
+    }
+
+    /// Of four classes one after the other, on links that tell classes apart.
+    fn class(&self) -> u8 {
+        (self.number % 4) as u8
     }
 }
 
@@ -164,8 +171,10 @@ impl<P: Payload + Clone + Debug> Link<P> {
         if self.directions[side].busy_until > now {
             return;
         }
-        let offered = self.offers[side].front().is_some_and(|(offer, _)| *offer <= now);
-        if offered && end.wants_packet() {
+        // Who has queues of its own takes all; the others want one packet at a time.
+        while self.offers[side].front().is_some_and(|(offer, _)| *offer <= now)
+            && end.wants_packet()
+        {
             let (_, packet) = self.offers[side].pop_front().expect("an offer");
             end.enqueue(now, packet);
         }
@@ -277,6 +286,29 @@ impl Protocol {
             }
         }
     }
+}
+
+/// Both ends of a link that these protocols share, the k-th with weight k + 1 and packets of class k.
+pub fn services<P: Payload + Clone>(
+    protocols: &[Protocol],
+    identifier: u64,
+) -> [LinkEndpoint<P>; 2] {
+    let end = || {
+        let service = |(index, protocol): (usize, &Protocol)| ServiceParameters {
+            endpoint: protocol.end(),
+            weight: NonZeroU32::MIN.saturating_add(index as u32),
+            limit: Limit::Packets(1000),
+            header: Bytes::new(2 + identifier),
+        };
+        let parameters = ServicesParameters {
+            services: protocols.iter().enumerate().map(service).collect(),
+            classes: (0..protocols.len() as u8).collect(),
+            identifier: Bytes::new(identifier),
+            measure: None,
+        };
+        LinkEndpoint::Services(Box::new(Services::new(parameters).expect("valid parameters")))
+    };
+    [end(), end()]
 }
 
 /// Selective repeat that repeats a NACK, and ignores a stale one, for half of the timeout.

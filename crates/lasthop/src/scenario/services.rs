@@ -1,0 +1,233 @@
+//! The protocols of a link, one or several: model, reading, writing, and what concerns both.
+
+use super::error::{ScenarioError, suggestion};
+use super::keys::{Field, Key, Limits, Node, Read, Shape, Table, Variant, choice, table};
+use super::model::{Flow, HEADER, Protocol, Scenario};
+use super::quantity::QueueLimit;
+use super::resolve::read_map;
+use crate::link::MAX_SERVICES;
+use crate::units::{Bytes, Duration};
+use serde_json::{Map, Value};
+
+/// What a link does about lost frames.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LinkProtocol {
+    /// The same for all packets.
+    One(Protocol),
+    /// Each service has its own protocol.
+    Services(Services),
+}
+
+/// A link shared by services.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Services {
+    /// The services in file order.
+    pub services: Vec<Service>,
+    /// How often shares are measured; `None`: the weights are fixed.
+    pub measure: Option<Duration>,
+    /// What every frame carries to name its service.
+    pub identifier: Bytes,
+}
+
+/// One service of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Service {
+    /// Its name: `NAME` of `[link.LINK.protocol.service.NAME]`.
+    pub name: String,
+    /// Its share, in parts of the sum of all weights.
+    pub weight: u32,
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// What its queue holds; `None`: as much as the link's `queue` says.
+    pub queue: Option<QueueLimit>,
+    /// Frame header added to each packet, the identifier not counted.
+    pub header: Bytes,
+}
+
+table! {
+    /// Keys of `protocol = { kind = "services" }`.
+    struct ServicesKeys {
+        /// Services by name, at most 16; the first takes the flows that ask for no other.
+        service: Vec<Service>;
+        /// Where the shares come from.
+        shares: Shares = "weights";
+        /// How often shares are measured, by default 1 s; with shares "measured" only.
+        interval: Option<Duration>, Limits::POSITIVE;
+        /// What every frame, control frames included, carries to name its service.
+        identifier: Bytes = "1 B", HEADER;
+    }
+}
+
+table! {
+    /// `[link.LINK.protocol.service.NAME]`.
+    struct ServiceKeys {
+        /// Its share of the bit rate, in parts of the sum of all weights; whatever a service does
+        /// not use goes to the others.
+        weight: u32 = "1", Limits::range(1, 1000);
+        /// Its link-layer protocol.
+        protocol: Protocol = "raw";
+        /// What its queue holds in each direction, a packet of its own in transmission included; by
+        /// default what the link's key queue says.
+        queue: Option<QueueLimit>;
+        /// Frame header added to each packet, the identifier not counted; by default as for a link
+        /// with this protocol alone.
+        header: Option<Bytes>, HEADER;
+    }
+}
+
+choice! {
+    /// Where the shares of services come from.
+    pub enum Shares {
+        /// From their weights.
+        Weights = "weights",
+        /// From what is offered: at the end of every interval each service gets the part that it
+        /// had in the bytes offered to all of them, at least 1 %; the weights hold until the end
+        /// of the first.
+        Measured = "measured",
+    }
+}
+
+/// How often shares are measured by default.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+const KIND: &str = "services";
+
+/// The kinds of [`Protocol`]; services are not among them, so that they cannot hold services.
+const SINGLE: &[Variant] = match Protocol::SHAPE {
+    Shape::Union(variants) => variants,
+    _ => panic!("a union"),
+};
+
+/// Those and services.
+const VARIANTS: [Variant; SINGLE.len() + 1] = {
+    let about = "Several services share the link, each with its own protocol; a service pays with \
+                 its own share for what it repeats, adds or acknowledges.";
+    let services = Variant { kind: KIND, about, keys: ServicesKeys::KEYS };
+    let mut all = [services; SINGLE.len() + 1];
+    let mut index = 0;
+    while index < SINGLE.len() {
+        all[index] = SINGLE[index];
+        index += 1;
+    }
+    all
+};
+
+impl LinkProtocol {
+    /// The names of the services, in their order; none where all packets have the same protocol.
+    pub fn service_names(&self) -> impl Iterator<Item = &str> {
+        let services = match self {
+            LinkProtocol::One(_) => [].as_slice(),
+            LinkProtocol::Services(set) => &set.services,
+        };
+        services.iter().map(|service| service.name.as_str())
+    }
+
+    /// The index of the service that a flow gets: the one that it asks for, or else the first.
+    pub fn service_of(&self, flow: &Flow) -> usize {
+        let wanted = |name: &str| flow.service.as_deref() == Some(name);
+        self.service_names().position(wanted).unwrap_or(0)
+    }
+}
+
+impl Field for LinkProtocol {
+    const SHAPE: Shape = Shape::Union(&VARIANTS);
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        let variant = node.variant(&VARIANTS)?;
+        if variant.kind != KIND {
+            return Protocol::read(node, limits).map(LinkProtocol::One);
+        }
+        node.only(ServicesKeys::KEYS, true)?;
+        Services::read(node).map(LinkProtocol::Services)
+    }
+    fn write(&self) -> Value {
+        match self {
+            LinkProtocol::One(protocol) => protocol.write(),
+            LinkProtocol::Services(services) => {
+                let mut map = Map::from_iter([("kind".to_owned(), KIND.into())]);
+                map.extend(services.write());
+                map.into()
+            }
+        }
+    }
+}
+
+impl Table for Services {
+    const KEYS: &'static [Key] = ServicesKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let ServicesKeys { service: services, shares, interval, identifier } =
+            ServicesKeys::read(node)?;
+        let measure = match (shares, interval) {
+            (Shares::Weights, None) => None,
+            (Shares::Weights, Some(interval)) => {
+                let allowed = "only with shares \"measured\"";
+                return Err(node.key_error("interval", interval.to_string(), allowed));
+            }
+            (Shares::Measured, interval) => Some(interval.unwrap_or(INTERVAL)),
+        };
+        Ok(Services { services, measure, identifier })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        let Services { services, measure, identifier } = self.clone();
+        let shares = if measure.is_some() { Shares::Measured } else { Shares::Weights };
+        ServicesKeys { service: services, shares, interval: measure, identifier }.write()
+    }
+}
+
+impl Field for Vec<Service> {
+    const SHAPE: Shape = Shape::Map(ServiceKeys::KEYS);
+    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+        let services: Self = read_map(node)?;
+        if services.len() > MAX_SERVICES {
+            let found = format!("{} services", services.len());
+            return Err(node.error(found, format!("at most {MAX_SERVICES}")));
+        }
+        Ok(services)
+    }
+    fn write(&self) -> Value {
+        let tables = self.iter().map(|service| (service.name.clone(), service.write().into()));
+        Value::Object(tables.collect())
+    }
+}
+
+impl Table for Service {
+    const KEYS: &'static [Key] = ServiceKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let ServiceKeys { weight, protocol, queue, header } = ServiceKeys::read(node)?;
+        let header = header.unwrap_or(protocol.default_header());
+        Ok(Service { name: node.name().to_owned(), weight, protocol, queue, header })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        let Service { name: _, weight, protocol, queue, header } = self.clone();
+        ServiceKeys { weight, protocol, queue, header: Some(header) }.write()
+    }
+}
+
+impl Scenario {
+    /// The service that a flow asks for must be one of some link that it crosses.
+    pub(super) fn check_service(&self, flow: &Flow) -> Result<(), ScenarioError> {
+        let Some(wanted) = &flow.service else { return Ok(()) };
+        let mut route = self.route(&flow.from, &flow.to);
+        route.extend(self.route(&flow.to, &flow.from));
+        let mut known: Vec<&str> = Vec::new();
+        for name in route.iter().flat_map(|&(link, _)| self.links[link].protocol.service_names()) {
+            if !known.contains(&name) {
+                known.push(name);
+            }
+        }
+        if known.contains(&wanted.as_str()) {
+            return Ok(());
+        }
+        let near = suggestion(wanted, known.iter().copied());
+        let allowed = if known.is_empty() {
+            "no service: no link on its route has the protocol kind \"services\"".to_owned()
+        } else {
+            format!("a service of a link on its route: {}", known.join(", "))
+        };
+        let path = format!("flow.{}.service", flow.name);
+        Err(ScenarioError::new(path, format!("{wanted:?}{near}"), allowed))
+    }
+}

@@ -1,0 +1,322 @@
+//! Services that share a link: shares, isolation, and what each application gains. Seeds are fixed;
+//! a statistical check allows 5 sigma.
+
+use lasthop::run::{self, Options, Results};
+use lasthop::scenario::Scenario;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+const SR: &str = r#"{ kind = "selective-repeat", window = 128 }"#;
+const GBN: &str = r#"{ kind = "go-back-n", window = 127, reject = true }"#;
+const RAW: &str = r#"{ kind = "raw" }"#;
+const OOS: &str = r#"{ kind = "oos-rlp", retransmissions = 1 }"#;
+
+fn run(text: &str, replications: u64) -> Results {
+    let scenarios: Vec<_> = Scenario::from_toml(text, Path::new("."))
+        .and_then(|document| document.points())
+        .unwrap_or_else(|error| panic!("{error}\n{text}"))
+        .into_iter()
+        .map(|point| point.scenario)
+        .collect();
+    let options = Options { replications, first_replication: 0, seed: 5, jobs: 2 };
+    run::run(&scenarios, &options, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The values of a metric, by replication.
+fn values(results: &Results, metric: &str) -> Vec<f64> {
+    let place = results.metrics.iter().position(|name| name == metric);
+    let place = place.unwrap_or_else(|| panic!("no {metric} in {:?}", results.metrics));
+    results.rows.iter().map(|row| row.values[place]).collect()
+}
+
+fn mean(results: &Results, metric: &str) -> f64 {
+    let values = values(results, metric);
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// `[link.air]` of 64 kbps and 5 ms from s to c, with this protocol.
+fn air(protocol: &str, loss: f64) -> String {
+    format!(
+        r#"
+        name = "services"
+        [link.air]
+        between = ["s", "c"]
+        rate = "64 kbps"
+        delay = "5 ms"
+        protocol = {protocol}
+        errors = {{ kind = "uniform", loss = {loss} }}
+        "#
+    )
+}
+
+/// Datagrams from s to c without a pause.
+fn datagrams(name: &str, service: &str, rate: &str, bytes: u32) -> String {
+    format!(
+        r#"
+        [flow.{name}]
+        from = "s"
+        to = "c"
+        {service}
+        transport = {{ kind = "udp" }}
+        app = {{ kind = "on-off", rate = "{rate}", on = "10000 s", off = "0 s", packet = "{bytes} B" }}
+        "#
+    )
+}
+
+fn run_for(seconds: u32) -> String {
+    format!("[run]\nduration = \"{seconds} s\"\n")
+}
+
+const SECONDS: u32 = 400;
+
+/// Weights, protocols and packets of three saturated services.
+const SATURATED: [(&str, u32, &str, u32); 3] =
+    [("one", 1, RAW, 250), ("two", 2, GBN, 400), ("three", 3, SR, 100)];
+
+/// Closed form: while two services both have frames, their bits differ by no more than one longest
+/// frame of each, in parts of their weights. The frame that the end of the run cuts counts as far
+/// as it was sent, which is at most one more frame.
+#[test]
+fn saturated_services_get_their_weights_whatever_is_lost() {
+    let services: String = SATURATED
+        .iter()
+        .map(|(name, weight, protocol, _)| {
+            format!("{name} = {{ weight = {weight}, protocol = {protocol} }},")
+        })
+        .collect();
+    let protocol = format!("{{ kind = \"services\", service = {{ {services} }} }}");
+    for loss in [0.0, 0.05, 0.2] {
+        let flows = SATURATED.iter().map(|(name, _, _, bytes)| {
+            datagrams(name, &format!("service = \"{name}\""), "640 kbps", *bytes)
+        });
+        let text = air(&protocol, loss) + &flows.collect::<String>() + &run_for(SECONDS);
+        let results = run(&text, 4);
+        let longest = |index: usize| f64::from(SATURATED[index].3 + 3) * 8.0;
+        let mut again = 0.0;
+        for row in 0..4 {
+            let value = |name: &str, metric: &str| {
+                values(&results, &format!("link.air.forward.{name}.{metric}"))[row]
+            };
+            let work: Vec<f64> = SATURATED
+                .iter()
+                .map(|(name, weight, ..)| {
+                    let bits = value(name, "utilization") * 64_000.0 * f64::from(SECONDS);
+                    bits / f64::from(*weight)
+                })
+                .collect();
+            for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+                let weighted = |index: usize| longest(index) / f64::from(SATURATED[index].1);
+                let bound = weighted(a) + weighted(b) + weighted(a).max(weighted(b));
+                let apart = (work[a] - work[b]).abs();
+                assert!(apart <= bound, "loss {loss}: {a} and {b} {apart} bits apart, {bound}");
+            }
+            again += value("two", "retransmissions") + value("three", "retransmissions");
+            let all = values(&results, "link.air.forward.utilization")[row];
+            assert!(all > 0.9999, "loss {loss}: {all} of the link is used");
+        }
+        assert_eq!(again > 0.0, loss > 0.0, "the price of recovery");
+        // A sixth of the link in frames of 251 bytes, each lost by itself: what the neighbours
+        // repeat costs service one nothing.
+        let frames = 64_000.0 * f64::from(SECONDS) / 6.0 / (251.0 * 8.0);
+        let expected = frames * (1.0 - loss);
+        let sigma = (frames * loss * (1.0 - loss)).sqrt();
+        for delivered in values(&results, "flow.one.packets_delivered") {
+            let off = (delivered - expected).abs();
+            assert!(off <= 5.0 * sigma + 4.0, "loss {loss}: {delivered}, expected {expected}");
+        }
+    }
+}
+
+/// With nobody else there, a service has the link for itself, whatever its weight: without an
+/// identifier it does to the bit what a link with its protocol does.
+#[test]
+fn a_single_active_service_has_the_whole_link() {
+    let transfer = |service: &str| {
+        format!(
+            r#"
+            [flow.transfer]
+            from = "s"
+            to = "c"
+            {service}
+            transport = {{ kind = "tcp", variant = "sack" }}
+            app = {{ kind = "file", size = "300 kB" }}
+            "#
+        )
+    };
+    for protocol in [SR, GBN] {
+        let alone = run(&(air(protocol, 0.05) + &transfer("")), 3);
+        let services = format!(
+            r#"{{ kind = "services", identifier = "0 B", service = {{
+                   other = {{ weight = 999 }}, own = {{ protocol = {protocol} }} }} }}"#
+        );
+        let shared = run(&(air(&services, 0.05) + &transfer(r#"service = "own""#)), 3);
+        for metric in alone.metrics.iter() {
+            let [alone, shared] = [&alone, &shared].map(|results| values(results, metric));
+            let bits = |values: Vec<f64>| values.into_iter().map(f64::to_bits).collect::<Vec<_>>();
+            assert_eq!(bits(alone), bits(shared), "{protocol}: {metric}");
+        }
+        let entity = "link.air.forward.own";
+        assert_eq!(values(&shared, &format!("{entity}.share")), [1.0; 3]);
+        let (own, all) = (format!("{entity}.data_frames"), "link.air.forward.data_frames");
+        assert_eq!(values(&shared, &own), values(&shared, all));
+    }
+}
+
+/// Measured shares follow the load: offered 3 to 1, a link that is too small is divided 3 to 1.
+#[test]
+fn measured_shares_are_those_of_the_load() {
+    let protocol = r#"{ kind = "services", shares = "measured", interval = "2 s",
+                        service = { much = {}, little = { weight = 9 } } }"#;
+    let text = air(protocol, 0.0)
+        + &datagrams("much", "", "120 kbps", 250)
+        + &datagrams("little", r#"service = "little""#, "40 kbps", 250)
+        + &run_for(400);
+    let results = run(&text, 1);
+    let share = mean(&results, "link.air.forward.much.share");
+    // The first interval, 0.5 % of the run, is divided 1 to 9; later weights are whole
+    // thousandths, and a packet more or less in an interval changes them by some more.
+    assert!((share - 0.75).abs() < 0.006, "{share}");
+}
+
+/// Speech of 9.6 kbps without a pause, 60 bytes every 50 ms: 3/20 of the link of [`air`].
+fn speech() -> String {
+    r#"
+    [flow.call]
+    from = "s"
+    to = "c"
+    service = "voice"
+    transport = { kind = "udp" }
+    app = { kind = "media", rate = "9.6 kbps", packet = "60 B", silence = "0 s" }
+    "#
+    .to_owned()
+}
+
+/// A file that never ends, in packets of 250 bytes.
+fn file(service: &str) -> String {
+    format!(
+        r#"
+        [flow.{service}]
+        from = "s"
+        to = "c"
+        service = "{service}"
+        transport = {{ kind = "tcp", variant = "sack", segment = "210 B", initial_window = "10 segments" }}
+        app = {{ kind = "file", size = "1 GB" }}
+        "#
+    )
+}
+
+/// Delay of each datagram that arrives, by number, in seconds.
+fn delays(text: &str) -> BTreeMap<u64, f64> {
+    let document = Scenario::from_toml(text, Path::new(".")).expect("a scenario");
+    let scenario = &document.points().expect("points")[0].scenario;
+    let trace = run::trace(scenario, 5, 0, &AtomicBool::new(false)).expect("a run");
+    let received = trace.events.iter().filter(|event| event.event == "datagram_received");
+    received.map(|event| (event.sequence as u64, event.value)).collect()
+}
+
+/// Two services for files, and one for speech, which loses every tie.
+fn beside_files(speech: &str) -> String {
+    format!(
+        r#"{{ kind = "services", service = {{ one = {{ protocol = {SR}, queue = "9 packets" }},
+             two = {{ protocol = {GBN} }}, voice = {{ protocol = {speech} }} }} }}"#
+    )
+}
+
+/// Air time in seconds of 250 bytes, a header of 2 and an identifier.
+const FILE_FRAME: f64 = 253.0 * 8.0 / 64_000.0;
+
+/// With recovery, what is lost comes later, and how late depends on which frames are lost: the mean
+/// delay keeps to the bound.
+#[test]
+fn speech_that_is_repeated_once_waits_no_longer_in_the_mean() {
+    let mean = |others: &str| {
+        let text = air(&beside_files(OOS), 0.1) + &speech() + others + &run_for(1000);
+        let delays = delays(&text);
+        assert!(delays.len() > 19_000, "{} of 20 000 arrive", delays.len());
+        delays.values().sum::<f64>() / delays.len() as f64
+    };
+    let alone = mean("");
+    let (one, two) = (mean(&file("one")), mean(&(file("one") + &file("two"))));
+    println!("mean delay {alone} s alone, {one} s with one file, {two} s with two");
+    assert!(alone < one && one < two, "{alone}, {one}, {two}");
+    assert!(one - alone <= FILE_FRAME && two - alone <= 2.0 * FILE_FRAME, "{alone}, {one}, {two}");
+}
+
+/// Speech keeps to its share: no packet is later than without the others by more than one longest
+/// frame of each of them, however much they send and repeat.
+#[test]
+fn speech_waits_for_one_frame_of_each_other_service() {
+    let protocol = beside_files(RAW);
+    let frame = FILE_FRAME;
+    for loss in [0.0, 0.1] {
+        let alone = delays(&(air(&protocol, loss) + &speech() + &run_for(200)));
+        // 60 bytes and an identifier, and the propagation delay.
+        assert!(alone.values().all(|delay| (delay - 61.0 * 8.0 / 64_000.0 - 0.005).abs() < 1e-6));
+        for others in [vec!["one"], vec!["one", "two"]] {
+            let files: String = others.iter().map(|service| file(service)).collect();
+            let mixed = delays(&(air(&protocol, loss) + &speech() + &files + &run_for(200)));
+            let most = mixed
+                .iter()
+                // Nothing lets a packet wait when it is alone.
+                .map(|(number, delay)| delay - alone.get(number).unwrap_or(&0.012_625))
+                .fold(0.0f64, f64::max);
+            println!("loss {loss}, {others:?}: {most} s later, a frame is {frame} s");
+            assert!(most <= frame * others.len() as f64 + 1e-9, "{loss}, {others:?}: {most}");
+            assert!(most > 0.9 * frame, "the link is full: {most}");
+        }
+    }
+}
+
+/// Mean and standard error.
+fn statistics(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, (squares / (count - 1.0) / count).sqrt())
+}
+
+/// What selective repeat gives a file, and a call, is the same alone and together. The call takes
+/// part of the link, so that the file alone has a link of the rate that the call leaves.
+#[test]
+fn each_application_gains_what_it_gains_alone() {
+    let sr = r#"{ kind = "selective-repeat", window = 16 }"#;
+    let air = |file: &str, call: &str| {
+        let protocol = format!(
+            r#"{{ kind = "services", service = {{ one = {{ protocol = {file} }},
+                 voice = {{ protocol = {call} }} }} }}"#
+        );
+        air(&protocol, 0.05).replace("5 ms", "50 ms")
+    };
+    let end = run_for(1000);
+    for call in [RAW, sr] {
+        // Goodput of the file over raw and over selective repeat.
+        let [raw, best] = [RAW, sr].map(|protocol| {
+            let mixed = run(&(air(protocol, call) + &speech() + &file("one") + &end), 10);
+            let used = mean(&mixed, "link.air.forward.voice.utilization");
+            let left = format!("{} bps", (64_000.0 * (1.0 - used)) as u64);
+            let link = air(protocol, call).replace("64 kbps", &left);
+            let alone = run(&(link + &file("one") + &end), 10);
+            [alone, mixed].map(|results| values(&results, "flow.one.goodput_bps"))
+        });
+        let gain = |place: usize| {
+            let pairs = raw[place].iter().zip(&best[place]);
+            statistics(&pairs.map(|(raw, best)| best / raw).collect::<Vec<_>>())
+        };
+        let ((alone, alone_error), (mixed, mixed_error)) = (gain(0), gain(1));
+        let error = alone_error.hypot(mixed_error);
+        println!("file: gain {alone} alone, {mixed} beside a call over {call}, error {error}");
+        assert!(alone > 1.8 && error < 0.02 * alone, "{alone} +- {error}");
+        assert!((alone - mixed).abs() < 5.0 * error, "{alone} and {mixed} +- {error}");
+    }
+    // Of the call's packets that raw loses, how many are there in time over selective repeat?
+    let missed = |call: &str, file: &str| {
+        let results = run(&(air(sr, call) + &speech() + file + &end), 10);
+        mean(&results, "flow.call.deadline_miss")
+    };
+    for file in ["", &file("one")] {
+        let saved = 1.0 - missed(sr, file) / missed(RAW, file);
+        println!("call: {saved} of the losses are repaired in time");
+        assert!(saved > 0.9, "{saved}");
+    }
+}

@@ -1,0 +1,397 @@
+"""The time sequence of one link: frames as arrows between two time lines, time running down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch, Rectangle
+
+from lasthop.plots import BLUE, GREEN, ORANGE, PURPLE, RED
+
+if TYPE_CHECKING:
+    from lasthop.tracing import Trace
+
+__all__ = ["MOST_FRAMES", "draw_link"]
+
+MOST_FRAMES = 120
+"""Frames that a picture may hold; more cannot be told apart on a page."""
+
+GREY = "#8A8A8A"
+INK = "#303030"
+FONT = 7.5
+"""Points of the labels."""
+
+SIDES = ("forward", "reverse")
+FADE = 0.62
+"""How far along its way a lost frame ends."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a kind of frame is drawn."""
+
+    name: str
+    label: str
+    colour: str
+    dashes: tuple[float, ...]
+    priority: int
+    """Where labels have no room for all, those of the lowest priority stay."""
+
+
+LOOKS = {
+    "data": Look("data", "{}", BLUE, (), 2),
+    "copy": Look("data, sent again", "{}", ORANGE, (), 1),
+    "nack": Look("NACK", "NACK {}", RED, (4, 1.5), 0),
+    "ack": Look("ACK", "ACK {}", GREY, (), 4),
+    "keepalive": Look("keep-alive", "keep-alive {}", GREEN, (4, 1.5), 3),
+    "parity": Look("parity", "parity {}", PURPLE, (), 1),
+}
+
+
+TEXT = {"ack": INK, "copy": "#A36C00", "parity": "#A0507C"}
+"""Colours of labels that would be too pale on white."""
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A frame from one time line to the other, times in seconds."""
+
+    forward: bool
+    look: str
+    sequence: int
+    count: int
+    start: float
+    end: float
+    arrival: float
+    lost: bool
+
+    @property
+    def text(self) -> str:
+        """What its label says."""
+        return LOOKS[self.look].label.format(numbers(range(self.sequence, self._last() + 1)))
+
+    def _last(self) -> int:
+        return self.sequence + self.count - 1
+
+    def x(self, share: float) -> float:
+        """Where it is after a share of its way; hosts are at 0 and 1."""
+        return share if self.forward else 1.0 - share
+
+    def at(self, share: float) -> float:
+        """When it is there."""
+        return self.start + share * (self.arrival - self.start)
+
+
+def numbers(values: Iterable[int]) -> str:
+    """Numbers in words: `5`, `5, 6`, `5–9`, `5, 7–9`."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    return ", ".join(
+        f"{run[0]}–{run[-1]}" if len(run) > 3 else ", ".join(map(str, run)) for run in runs
+    )
+
+
+def draw_link(
+    trace: Trace, link: str, start: float | None = None, end: float | None = None
+) -> Figure:
+    """Draws the frames of `link` from `start` to `end`; see `Trace.plot_link`."""
+    if link not in trace.hosts:
+        allowed = ", ".join(trace.hosts)
+        raise ValueError(f"link: found {link!r}; allowed: one of {allowed}")
+    arrows = list(_arrows(trace, link))
+    if not arrows:
+        raise ValueError(
+            f"link: found no frame on {link!r} in this replication; allowed: a link in use (an "
+            'on-off source on a link without protocol needs replay = "per-packet")'
+        )
+    first, last = window(trace, link, arrows)
+    if start is None:
+        start = first if end is None else max(end - (last - first), 0.0)
+    end = start + (last - first) if end is None else end
+    if not 0.0 <= start < end:
+        raise ValueError(f"from: found {start:g} s; allowed: from 0 s to before {end:g} s")
+    shown = [arrow for arrow in arrows if arrow.start <= end and arrow.arrival >= start]
+    if not shown:
+        used = f"{arrows[0].start:g} s to {arrows[-1].arrival:g} s"
+        raise ValueError(
+            f"from: found no frame from {start:g} s to {end:g} s; allowed: {link!r} sends from "
+            f"{used}"
+        )
+    if len(shown) > MOST_FRAMES:
+        raise ValueError(
+            f"from: found {len(shown)} frames from {start:g} s to {end:g} s; allowed: at most "
+            f"{MOST_FRAMES}: choose a shorter time with --from and --to"
+        )
+    return _Ladder(trace, link, shown, start, end).figure
+
+
+def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
+    """All frames of a link, by the start of their transmission."""
+    entities = [f"link.{link}.{side}" for side in SIDES]
+    sent = trace.transmissions.filter(pl.col("entity").is_in(entities)).sort("start_s")
+    delay = sent.group_by("entity").agg((pl.col("arrival_s") - pl.col("end_s")).max())
+    delays = dict(delay.iter_rows())
+    known = max((value for value in delays.values() if value is not None), default=0.0)
+    for row in sent.iter_rows(named=True):
+        arrival = row["arrival_s"]
+        would = row["end_s"] + (delays[row["entity"]] or known)
+        yield Arrow(
+            forward=row["entity"] == entities[0],
+            look="copy" if row["repeated"] else row["kind"],
+            sequence=row["sequence"],
+            count=row["count"],
+            start=row["start_s"],
+            end=row["end_s"],
+            arrival=would if arrival is None else arrival,
+            lost=arrival is None,
+        )
+
+
+def window(trace: Trace, link: str, arrows: Sequence[Arrow]) -> tuple[float, float]:
+    """From a little before the first loss, of a data frame if there is one, to its end.
+
+    Its end is that the frame goes up or is given up; where neither happens, the third packet
+    thereafter.
+    """
+    lost = [arrow for arrow in arrows if arrow.lost]
+    data = [arrow for arrow in lost if arrow.look in ("data", "copy")]
+    if not lost:
+        # Nothing to repair: what fits.
+        return max(arrows[0].start, 0.0), arrows[min(len(arrows), 13) - 1].arrival
+    loss = (data or lost)[0]
+    sides = SIDES if loss.forward else SIDES[::-1]
+    here, there = (f"link.{link}.{side}" for side in sides)
+    later = trace.frame.filter(pl.col("time_s") >= loss.start)
+    ups = later.filter((pl.col("entity") == here) & (pl.col("event") == "delivered"))
+    over = later.filter(
+        (pl.col("entity") == there)
+        & (pl.col("event") == "abandoned")
+        & (pl.col("sequence") == loss.sequence)
+    )
+    own = ups.filter(pl.col("sequence") == loss.sequence)
+    if not data:
+        own = own.clear()
+    behind = ups.filter(pl.col("time_s") > loss.arrival).head(3).tail(1)
+    ends = [*own["time_s"].head(1), *over["time_s"].head(1)]
+    end = min(ends) if ends else max([loss.arrival, *behind["time_s"]])
+    span = end - loss.start
+    before = [arrow for arrow in arrows if arrow.forward == loss.forward][:-1]
+    before = [arrow for arrow in before if arrow.start < loss.start][-2:]
+    start = max(before[0].start, loss.start - 0.5 * span) if before else loss.start
+    # What comes of the repair: the next frame on the way back.
+    answers = [a.arrival for a in arrows if a.forward != loss.forward and a.start >= end]
+    end = max(end + 0.06 * span, min(answers[0], end + 0.3 * span) if answers else end)
+    margin = 0.03 * (end - start)
+    return max(start - margin, 0.0), end + margin
+
+
+class _Ladder:
+    """The picture, while it is drawn."""
+
+    def __init__(
+        self, trace: Trace, link: str, arrows: Sequence[Arrow], start: float, end: float
+    ) -> None:
+        self.start, self.end = start, end
+        self.scale, self.unit = (1e3, "ms") if end < 100.0 and end - start < 10.0 else (1.0, "s")
+        height = min(max(1.6 + 0.2 * len(arrows), 3.4), 9.0)
+        self.figure = Figure(figsize=(6.2, height), layout="constrained")
+        self.axes: Axes = self.figure.subplots()
+        # Seconds that a line of text takes.
+        self.line = 1.15 * FONT / 72.0 * (end - start) / (height - 1.0)
+        self._frame_axes(trace.hosts[link])
+        for arrow in arrows:
+            self._draw(arrow)
+        self._label(arrows)
+        spoken = [self._mark_events(trace, link, host) for host in (0, 1)]
+        left, right = (0.07 + 0.0165 * letters for letters in spoken)
+        self.axes.set_xlim(-left, 1.0 + right)
+        self._legend(arrows)
+        title = f"{trace.name}: {link}" if trace.name != link else link
+        self.figure.suptitle(title, fontsize=9, color=INK)
+
+    def y(self, time: float) -> float:
+        """A time in the unit of the axis."""
+        return time * self.scale
+
+    def has_room(self, time: float) -> bool:
+        """Can text be written there?"""
+        return self.start + self.line / 2 <= time <= self.end - self.line / 2
+
+    def _frame_axes(self, hosts: tuple[str, str]) -> None:
+        axes = self.axes
+        axes.set_ylim(self.y(self.end), self.y(self.start))
+        axes.set_xticks([0, 1], hosts, fontsize=9, fontweight="bold", color=INK)
+        axes.xaxis.tick_top()
+        axes.tick_params(axis="x", length=0, pad=3)
+        axes.tick_params(axis="y", labelsize=7.5, colors=INK, length=2)
+        axes.set_ylabel(f"Time ({self.unit})", fontsize=8, color=INK)
+        axes.grid(axis="y", alpha=0.25, linewidth=0.5)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right", "bottom", "left"]].set_visible(False)
+        for x in (0, 1):
+            axes.axvline(x, color=INK, linewidth=1.2, zorder=3)
+
+    def _draw(self, arrow: Arrow) -> None:
+        look = LOOKS[arrow.look]
+        # The transmission, on the sender's side of its line.
+        width = 0.014
+        left = -width if arrow.forward else 1.0
+        bar = Rectangle(
+            (left, self.y(arrow.start)),
+            width,
+            self.y(arrow.end - arrow.start),
+            color=look.colour,
+            linewidth=0,
+            zorder=2.5,
+        )
+        self.axes.add_patch(bar)
+        share = FADE if arrow.lost else 1.0
+        line = FancyArrowPatch(
+            (arrow.x(0.0), self.y(arrow.start)),
+            (arrow.x(share), self.y(arrow.at(share))),
+            arrowstyle="-" if arrow.lost else "-|>",
+            mutation_scale=7,
+            shrinkA=0,
+            shrinkB=0,
+            color=look.colour,
+            linewidth=0.9 if arrow.look == "ack" else 1.2,
+            linestyle=(0, look.dashes) if look.dashes else "-",
+            zorder=2,
+        )
+        self.axes.add_patch(line)
+        if arrow.lost:
+            self.axes.plot(
+                arrow.x(share),
+                self.y(arrow.at(share)),
+                marker="x",
+                markersize=6.5,
+                markeredgewidth=1.8,
+                color=look.colour,
+                zorder=4,
+            )
+
+    def _label(self, arrows: Sequence[Arrow]) -> None:
+        """Writes on each arrow what it is, near its start, where there is room."""
+        place = 0.14
+        for forward in (True, False):
+            own = [arrow for arrow in arrows if arrow.forward == forward]
+            own = [arrow for arrow in own if self.has_room(arrow.at(place))]
+            own.sort(key=lambda arrow: (LOOKS[arrow.look].priority - 9 * arrow.lost, arrow.start))
+            for arrow in self._with_room(own, lambda arrow: arrow.at(place)):
+                rise = self.y(arrow.arrival - arrow.start)
+                angle = math.degrees(math.atan2(rise if forward else -rise, 1.0))
+                self.axes.text(
+                    arrow.x(place),
+                    self.y(arrow.at(place)),
+                    arrow.text,
+                    rotation=angle,
+                    rotation_mode="anchor",
+                    transform_rotates_text=True,
+                    ha="center",
+                    va="center",
+                    fontsize=FONT,
+                    color=TEXT.get(arrow.look, LOOKS[arrow.look].colour),
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
+                    zorder=5,
+                    clip_on=True,
+                )
+
+    def _with_room(self, wanted: Iterable[Arrow], when: Callable[[Arrow], float]) -> list[Arrow]:
+        taken: list[float] = []
+        chosen = []
+        for arrow in wanted:
+            if all(abs(when(arrow) - other) >= self.line for other in taken):
+                taken.append(when(arrow))
+                chosen.append(arrow)
+        return chosen
+
+    def _mark_events(self, trace: Trace, link: str, host: int) -> int:
+        """What goes up at a host, and what its endpoint says, beside its line; most letters."""
+        # At the first host is the endpoint that transmits forward.
+        own, other = (f"link.{link}.{side}" for side in (SIDES[::-1] if host else SIDES))
+        inside = trace.frame.filter(pl.col("time_s").is_between(self.start, self.end))
+        said = inside.filter(pl.col("entity") == own)
+        came = inside.filter((pl.col("entity") == other) & (pl.col("event") == "delivered"))
+        texts: list[tuple[float, str, str]] = []
+        # First the cause, then what it lets go.
+        for event, word in (("timed_out", "timeout"), ("abandoned", "gave up")):
+            for time, which in _by_time(said.filter(pl.col("event") == event)).items():
+                texts.append((time, f"{word} {numbers(which)}", RED))
+        recovered = _by_time(said.filter(pl.col("event") == "recovered"))
+        for time, ups in _by_time(came).items():
+            self._mark(host, time)
+            is_recovered = bool(ups) and set(ups) <= set(recovered.get(time, []))
+            word = "recovered" if is_recovered else "delivered"
+            texts.append((time, f"{word} {numbers(ups)}" if ups else word, INK))
+        self._write_beside(host, texts)
+        return max((len(text) for _, text, _ in texts), default=0)
+
+    def _mark(self, host: int, time: float) -> None:
+        self.axes.plot(
+            host + (0.022 if host else -0.022),
+            self.y(time),
+            marker=">" if host else "<",
+            markersize=4,
+            color=INK,
+            markeredgewidth=0,
+            zorder=4,
+        )
+
+    def _write_beside(self, host: int, texts: list[tuple[float, str, str]]) -> None:
+        last = -math.inf
+        for time, text, colour in sorted(texts, key=lambda known: known[0]):
+            # A little lower if another text is there; not at all if that would mislead.
+            place = max(time, last + self.line)
+            if place - time > 1.5 * self.line or not self.has_room(place):
+                continue
+            last = place
+            self.axes.text(
+                host + (0.04 if host else -0.04),
+                self.y(place),
+                text,
+                ha="left" if host else "right",
+                va="center",
+                fontsize=FONT,
+                color=colour,
+                zorder=5,
+            )
+
+    def _legend(self, arrows: Sequence[Arrow]) -> None:
+        used = {arrow.look for arrow in arrows}
+        handles = [
+            Line2D([], [], color=look.colour, dashes=look.dashes or (1, 0), lw=1.5, label=look.name)
+            for name, look in LOOKS.items()
+            if name in used
+        ]
+        if any(arrow.lost for arrow in arrows):
+            handles.append(Line2D([], [], color=INK, marker="x", linestyle="none", label="lost"))
+        self.figure.legend(
+            handles=handles,
+            loc="outside lower center",
+            ncols=len(handles),
+            frameon=False,
+            fontsize=7.5,
+            handlelength=1.8,
+            columnspacing=1.4,
+        )
+
+
+def _by_time(events: pl.DataFrame) -> dict[float, list[int]]:
+    """Numbers of events, in order of time."""
+    found: dict[float, list[int]] = {}
+    for time, number in events.select("time_s", "sequence").iter_rows():
+        own = found.setdefault(time, [])
+        if number is not None:
+            own.append(int(number))
+    return found

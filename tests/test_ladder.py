@@ -1,0 +1,144 @@
+import polars as pl
+import pytest
+from matplotlib.figure import Figure
+
+import lasthop
+from conftest import ROOT
+from lasthop import ladder
+
+PICTURES = ROOT / "docs" / "links" / "scenarios"
+
+
+@pytest.fixture(scope="module")
+def repeated() -> lasthop.Trace:
+    """Selective repeat: frame 3 is lost, asked for and sent again."""
+    return lasthop.trace(PICTURES / "selective-repeat.toml")
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_transmissions_are_told_frame_by_frame(repeated: lasthop.Trace) -> None:
+    air = repeated.transmissions
+    assert air["end_s"].is_sorted()
+    assert set(air["entity"]) == {"link.radio.forward", "link.radio.reverse"}
+    assert set(air["kind"]) == {"data", "ack", "nack"}
+    (lost,) = air.filter(pl.col("arrival_s").is_null()).iter_rows(named=True)
+    assert (lost["kind"], lost["sequence"], lost["repeated"]) == ("data", 3, False)
+    (again,) = air.filter("repeated").iter_rows(named=True)
+    assert again["sequence"] == 3
+    # 250 bytes at 64 kbps, then 50 ms.
+    assert again["bytes"] == 250
+    assert again["end_s"] - again["start_s"] == pytest.approx(0.03125)
+    assert again["arrival_s"] - again["end_s"] == pytest.approx(0.05)
+    (nack,) = air.filter(kind="nack").iter_rows(named=True)
+    assert (nack["sequence"], nack["ack"], nack["count"], nack["bytes"]) == (3, 3, 1, 2)
+    assert repeated.hosts == {"radio": ("sender", "receiver")}
+
+
+def test_series_have_the_same_frames_and_what_goes_up(repeated: lasthop.Trace) -> None:
+    sent = repeated.frame.filter(pl.col("event").is_in(["frame_sent", "frame_lost"]))
+    assert sent["time_s"].to_list() == repeated.transmissions["end_s"].to_list()
+    is_data = repeated.transmissions["kind"] == "data"
+    assert sent["sequence"].is_not_null().to_list() == is_data.to_list()
+    ups = repeated.frame.filter(event="delivered")
+    assert set(ups["entity"]) == {"link.radio.forward"}
+    assert ups["sequence"].to_list() == list(range(ups.height))
+    together = ups.group_by("time_s").len().filter(pl.col("len") > 1)
+    assert together["len"].to_list() == [5]
+
+
+def test_automatic_window_holds_the_loss_and_its_repair(repeated: lasthop.Trace) -> None:
+    figure = repeated.plot_link("radio")
+    bottom, top = figure.axes[0].get_ylim()
+    (lost,) = repeated.transmissions.filter(pl.col("arrival_s").is_null())["start_s"]
+    (found,) = repeated.frame.filter(event="delivered", sequence=3)["time_s"]
+    assert top < 1e3 * lost < 1e3 * found < bottom
+    shown = texts(figure)
+    assert "NACK 3" in shown
+    assert "delivered 3–7" in shown
+    assert shown.count("3") == 2
+
+
+def test_chosen_window_is_the_one_drawn(repeated: lasthop.Trace) -> None:
+    figure = repeated.plot_link("radio", start=0.0, end=0.1)
+    assert figure.axes[0].get_ylim() == (100.0, 0.0)
+    assert "NACK 3" not in texts(figure)
+    # One end given: as long as the automatic window.
+    bottom, top = repeated.plot_link("radio").axes[0].get_ylim()
+    moved = repeated.plot_link("radio", start=0.02).axes[0].get_ylim()
+    assert moved == pytest.approx((20.0 + bottom - top, 20.0))
+
+
+@pytest.mark.parametrize(
+    ("link", "start", "end", "message"),
+    [
+        ("moon", None, None, "link: found 'moon'; allowed: one of radio"),
+        ("radio", 0.3, 0.2, "from: found 0.3 s; allowed: from 0 s to before 0.2 s"),
+        ("radio", 7.0, 8.0, "from: found no frame from 7 s to 8 s; allowed"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(
+    link: str, start: float | None, end: float | None, message: str, repeated: lasthop.Trace
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        repeated.plot_link(link, start=start, end=end)
+
+
+def test_too_many_frames_are_not_drawn() -> None:
+    scenario = lasthop.load(PICTURES / "raw.toml").set("run.duration", "20 s")
+    trace = lasthop.trace(scenario)
+    with pytest.raises(ValueError, match=r"from: found \d{3} frames .* allowed: at most 120"):
+        trace.plot_link("radio", start=0.0, end=20.0)
+    trace.plot_link("radio")
+
+
+def test_packets_that_nobody_watches_cannot_be_drawn() -> None:
+    scenario = lasthop.load(PICTURES / "raw.toml").set("flow.packets.app.replay", "lazy")
+    with pytest.raises(ValueError, match=r'found no frame on .* replay = "per-packet"'):
+        lasthop.trace(scenario).plot_link("radio")
+
+
+def test_a_loss_that_nobody_repairs_is_followed_by_three_packets() -> None:
+    shown = texts(lasthop.trace(PICTURES / "raw.toml").plot_link("radio"))
+    assert [text for text in shown if text.startswith("delivered")][-3:] == [
+        "delivered 4",
+        "delivered 5",
+        "delivered 6",
+    ]
+    assert "delivered 3" not in shown
+
+
+def test_what_a_receiver_gives_up_and_finds_late_is_written_beside_its_line() -> None:
+    shown = texts(lasthop.trace(PICTURES / "rlp.toml").plot_link("radio", start=1.0, end=1.9))
+    assert {"delivered 1, 2, 3", "gave up 4", "delivered 5–8", "delivered 9"} <= set(shown)
+    assert "keep-alive 10" in shown
+
+
+def test_a_frame_computed_from_parity_is_recovered() -> None:
+    shown = texts(lasthop.trace(PICTURES / "xor-fec.toml").plot_link("radio"))
+    assert {"parity 0–3", "recovered 1", "delivered 2"} <= set(shown)
+    assert "delivered 1" not in shown
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [([5], "5"), ([5, 6, 7], "5, 6, 7"), ([5, 6, 7, 8], "5–8"), ([1, 3, 4, 5, 6], "1, 3–6")],
+)
+def test_numbers_in_words(values: list[int], words: str) -> None:
+    assert ladder.numbers(values) == words
+
+
+def test_every_page_has_the_scenario_of_its_picture() -> None:
+    for page in PICTURES.parent.glob("*.md"):
+        for line in page.read_text().splitlines():
+            if "_generated/links/" in line:
+                name = line.split("_generated/links/")[1].removesuffix(".svg)")
+                assert (PICTURES / f"{name}.toml").is_file(), f"{page.name}: {name}"
+
+
+def test_the_same_replication_is_told_the_same() -> None:
+    one, two = (lasthop.trace(PICTURES / "go-back-n.toml") for _ in range(2))
+    assert one.transmissions.equals(two.transmissions)
+    assert one.frame.equals(two.frame, null_equal=True)
