@@ -262,7 +262,7 @@ def test_claims_hold_in_part_and_say_where_not() -> None:
     test = claim(left="a", relation="greater", right="8.5", each={"flr": [1, 2]})
     (verdict,) = judge([test], value, NAMES, RULE)
     assert verdict.verdict == "in part"
-    assert verdict.evidence.endswith("Fails: a > 8.5 at 2")
+    assert verdict.evidence.endswith("Fails: a > 8.5 at flr 2")
 
 
 def test_a_claim_can_repeat_others_elsewhere() -> None:

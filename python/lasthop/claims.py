@@ -36,6 +36,9 @@ Samples: TypeAlias = Callable[[Cell, str], Estimate]
 ROW = "flr"
 """The coordinate on the rows of tables and the x-axis of figures: frame loss rate in per cent."""
 
+MOST_PLACES = 8
+"""Places that the evidence names for each comparison that does not hold."""
+
 OPERATORS: Mapping[type[ast.operator], Callable[[Estimate, Estimate], Estimate]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -445,11 +448,19 @@ def _where(chosen: Sequence[Judgement], judgements: Sequence[Judgement]) -> str:
     places: dict[str, list[str]] = {}
     for judgement in chosen:
         cell = judgement.comparison.cell
-        place = " ".join(_word(value) for key, value in cell if len(values[key]) > 1)
+        place = " ".join(_named(key, value) for key, value in cell if len(values[key]) > 1)
         places.setdefault(formula(judgement.comparison), []).append(place)
-    return "; ".join(
-        what + (f" at {', '.join(found)}" if any(found) else "") for what, found in places.items()
-    )
+    parts = []
+    for what, found in places.items():
+        more = f" and {len(found) - MOST_PLACES} more" if len(found) > MOST_PLACES else ""
+        at = f" at {', '.join(found[:MOST_PLACES])}{more}" if any(found) else ""
+        parts.append(f"{what}{at}")
+    return "; ".join(parts)
+
+
+def _named(key: str, value: object) -> str:
+    """A coordinate; numbers do not speak for themselves."""
+    return f"{key} {value}" if isinstance(value, (int, float)) else _word(value)
 
 
 def _strength(judgement: Judgement, about: float) -> float:
