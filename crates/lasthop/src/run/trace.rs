@@ -1,6 +1,7 @@
 //! Time series of one replication.
 
 use super::{RunError, build, finish, link_names};
+use crate::agent::AgentEvent;
 use crate::link::LinkEvent;
 use crate::rng::Streams;
 use crate::scenario::Scenario;
@@ -126,6 +127,17 @@ pub fn trace(
                     LinkEvent::Recovered { sequence } => ("recovered", sequence),
                 };
                 push(direction(index), event, sequence as f64, f64::NAN);
+            }
+            Event::Agent { direction: index, event } => {
+                let entity = format!("agent.{}", scenario.links[index as usize / 2].name);
+                let (event, sequence) = match event {
+                    AgentEvent::LocalRetransmission { sequence } => {
+                        ("local_retransmission", sequence)
+                    }
+                    AgentEvent::LocalTimeout { sequence } => ("local_timeout", sequence),
+                    AgentEvent::SuppressedAck { ack } => ("suppressed_ack", ack),
+                };
+                push(&entity, event, sequence.into(), f64::NAN);
             }
         }
     }

@@ -108,6 +108,7 @@ impl Table for Link {
             forward,
             reverse,
             protocol: keys.protocol,
+            agent: keys.agent,
             header,
             max_payload: keys.max_payload.or(preset.map(|(_, _, payload)| payload)),
         })
@@ -130,6 +131,7 @@ impl Table for Link {
             header: Some(self.header),
             max_payload: self.max_payload,
             protocol: self.protocol.clone(),
+            agent: self.agent.clone(),
             errors: self.forward.errors.clone(),
             reverse: (self.forward != self.reverse).then_some(different),
         };

@@ -268,6 +268,7 @@ impl<P: Probe> World<P> {
                 report(&entity, "skipped", link.skipped as f64);
             }
         }
+        self.agent_metrics(link_names, report);
     }
 
     fn flow_metrics(&self, flow: &Flow, report: &mut dyn FnMut(&str, &'static str, f64)) {
