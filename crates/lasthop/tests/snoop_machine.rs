@@ -299,6 +299,10 @@ fn a_new_incarnation_begins_with_nothing() {
     late.tcp.ack = 77_001;
     assert_eq!(bench.up(&late), FORWARD);
     assert_eq!(bench.snoop.cached(0), 0);
+    // The wireless host may open it, too.
+    (0..3).for_each(|number| bench.down(&data(0, 1, number), true));
+    assert_eq!(bench.up(&syn(0, 2)), FORWARD);
+    assert_eq!(bench.snoop.cached(0), 0);
     // In ns-2 the SYN alone tells.
     let mut bench = Bench::new(Quirks::Ns2);
     bench.data(0..5);

@@ -33,6 +33,8 @@ pub struct SegmentView {
     pub seq: u32,
     /// Sequence space that it takes: payload bytes, SYN and FIN one each; 0 for a pure ACK.
     pub length: u32,
+    /// Payload bytes.
+    pub payload: u32,
     /// Cumulative acknowledgment, if it has one.
     pub ack: Option<u32>,
     /// Advertised window.
@@ -57,6 +59,7 @@ impl Segment for Packet {
         SegmentView {
             seq,
             length: payload + u32::from(control),
+            payload,
             ack: (bits & flags::ACK != 0).then_some(ack),
             window,
             syn: bits & flags::SYN != 0,

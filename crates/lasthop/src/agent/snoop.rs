@@ -417,8 +417,9 @@ impl<P: Segment + Clone> Agent<P> for Snoop<P> {
             }
             Connections::Ns2 { connections: all, .. } => {
                 let one = &mut all[connection];
-                let is_cached =
-                    view.length > 0 && one.data(now, &self.set, &view, packet, has_room);
+                // In ns-2, what acknowledges and has no payload is an acknowledgment.
+                let is_data = view.payload > 0 || view.length > 0 && view.ack.is_none();
+                let is_cached = is_data && one.data(now, &self.set, &view, packet, has_room);
                 (is_cached, one.deadline)
             }
         };
@@ -433,9 +434,14 @@ impl<P: Segment + Clone> Agent<P> for Snoop<P> {
         let (verdict, deadline) = match &mut self.connections {
             Connections::Plain(all) => {
                 let one = &mut all[connection];
+                let belongs = one.belongs(&view);
                 let verdict = match view.ack {
-                    Some(ack) if one.belongs(&view) => {
-                        one.ack(now, &self.set, &view, ack, &mut self.output)
+                    Some(ack) if belongs => one.ack(now, &self.set, &view, ack, &mut self.output),
+                    // The wireless host opens a new connection: what it missed of the last one
+                    // it misses no more.
+                    None if belongs && view.syn => {
+                        one.reset();
+                        Verdict::Forward
                     }
                     _ => Verdict::Forward,
                 };

@@ -16,6 +16,8 @@
 //! - the round trip is measured on the newest packet that an ACK frees, whether it was sent once
 //!   or more often, and the filter weighs the newest sample by 7/8;
 //! - a packet cached before keeps its copy when the sender sends it again;
+//! - a packet that is not cached because the interface queue is full counts as never seen: the
+//!   sender's retransmission of it looks like a new packet, and is repaired locally;
 //! - a full cache skips the timer and all bookkeeping but the newest number;
 //! - acknowledgments on data packets and window updates are not told apart from others: the former
 //!   are ignored, the latter are duplicates;
