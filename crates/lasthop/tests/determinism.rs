@@ -37,8 +37,7 @@ const GILBERT: &str = r#"{ kind = "gilbert-elliott", mean_loss = 0.05, mean_burs
 const RAW: &str = r#"{ kind = "raw" }"#;
 const SR: &str = r#"{ kind = "selective-repeat", window = 8 }"#;
 const GBN: &str = r#"{ kind = "go-back-n", window = 8 }"#;
-const SNOOP: &str =
-    "{ kind = \"raw\" }\n        agent = { kind = \"snoop\", at = \"ap\" }";
+const SNOOP: &str = "{ kind = \"raw\" }\n        agent = { kind = \"snoop\", at = \"ap\" }";
 const SNOOP_NS2: &str =
     "{ kind = \"raw\" }\n        agent = { kind = \"snoop\", at = \"ap\", quirks = \"ns-2\" }";
 const SNOOP_SR: &str = "{ kind = \"selective-repeat\", window = 8 }\n        \
