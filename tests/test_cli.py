@@ -163,8 +163,8 @@ def test_check(small: Path) -> None:
 def test_list_explains_each_part() -> None:
     done = lasthop("list")
     assert done.returncode == 0
-    names = "selective-repeat", "cellular", "two-state", "tcp sack", "udp", "on-off", "multilayer"
-    for name in names:
+    names = "selective-repeat", "snoop", "cellular", "two-state", "tcp sack", "udp", "on-off"
+    for name in (*names, "multilayer"):
         (line,) = [x for x in done.stdout.splitlines() if x.strip().startswith(f"{name} ")]
         assert len(line.split()) > 3
     assert "two-state" not in lasthop("list", "links").stdout

@@ -11,7 +11,7 @@ from lasthop.studies import studies
 
 __all__ = ["CATEGORIES", "catalogue"]
 
-CATEGORIES = ("links", "presets", "errors", "transports", "applications", "studies")
+CATEGORIES = ("links", "presets", "agents", "errors", "transports", "applications", "studies")
 
 
 def catalogue(category: str) -> list[tuple[str, str]]:
@@ -29,6 +29,8 @@ def catalogue(category: str) -> list[tuple[str, str]]:
             return _kinds(link["protocol"])
         case "presets":
             return _words(link["preset"])
+        case "agents":
+            return _kinds(link["agent"])
         case "errors":
             return _kinds(link["errors"])
         case "transports":

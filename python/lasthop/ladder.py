@@ -64,6 +64,8 @@ class Arrow:
     """A frame from one time line to the other, times in seconds."""
 
     forward: bool
+    service: str
+    """Of a link that several share; else empty."""
     look: str
     sequence: int
     count: int
@@ -75,7 +77,8 @@ class Arrow:
     @property
     def text(self) -> str:
         """What its label says."""
-        return LOOKS[self.look].label.format(numbers(range(self.sequence, self._last() + 1)))
+        label = LOOKS[self.look].label.format(numbers(range(self.sequence, self._last() + 1)))
+        return f"{self.service} {label}".lstrip()
 
     def _last(self) -> int:
         return self.sequence + self.count - 1
@@ -138,16 +141,22 @@ def draw_link(
 
 def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
     """All frames of a link, by the start of their transmission."""
-    entities = [f"link.{link}.{side}" for side in SIDES]
-    sent = trace.transmissions.filter(pl.col("entity").is_in(entities)).sort("start_s")
-    delay = sent.group_by("entity").agg((pl.col("arrival_s") - pl.col("end_s")).max())
+    side = pl.col("entity").str.strip_prefix(f"link.{link}.").str.splitn(".", 2)
+    sent = (
+        trace.transmissions.filter(_is_of(link, *SIDES))
+        .with_columns(side.struct.rename_fields(["side", "service"]).alias("place"))
+        .unnest("place")
+        .sort("start_s")
+    )
+    delay = sent.group_by("side").agg((pl.col("arrival_s") - pl.col("end_s")).max())
     delays = dict(delay.iter_rows())
     known = max((value for value in delays.values() if value is not None), default=0.0)
     for row in sent.iter_rows(named=True):
         arrival = row["arrival_s"]
-        would = row["end_s"] + (delays[row["entity"]] or known)
+        would = row["end_s"] + (delays[row["side"]] or known)
         yield Arrow(
-            forward=row["entity"] == entities[0],
+            forward=row["side"] == SIDES[0],
+            service=row["service"] or "",
             look="copy" if row["repeated"] else row["kind"],
             sequence=row["sequence"],
             count=row["count"],
@@ -156,6 +165,15 @@ def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
             arrival=would if arrival is None else arrival,
             lost=arrival is None,
         )
+
+
+def _is_of(link: str, *sides: str) -> pl.Expr:
+    """Is an entity one of these directions of a link, or a service in one of them?"""
+    names = [f"link.{link}.{side}" for side in sides]
+    return pl.any_horizontal(
+        pl.col("entity").is_in(names),
+        *(pl.col("entity").str.starts_with(f"{name}.") for name in names),
+    )
 
 
 def window(trace: Trace, link: str, arrows: Sequence[Arrow]) -> tuple[float, float]:
@@ -171,7 +189,8 @@ def window(trace: Trace, link: str, arrows: Sequence[Arrow]) -> tuple[float, flo
         return max(arrows[0].start, 0.0), arrows[min(len(arrows), 13) - 1].arrival
     loss = (data or lost)[0]
     sides = SIDES if loss.forward else SIDES[::-1]
-    here, there = (f"link.{link}.{side}" for side in sides)
+    service = f".{loss.service}" if loss.service else ""
+    here, there = (f"link.{link}.{side}{service}" for side in sides)
     later = trace.frame.filter(pl.col("time_s") >= loss.start)
     ups = later.filter((pl.col("entity") == here) & (pl.col("event") == "delivered"))
     over = later.filter(
@@ -213,7 +232,8 @@ class _Ladder:
         for arrow in arrows:
             self._draw(arrow)
         self._label(arrows)
-        spoken = [self._mark_events(trace, link, host) for host in (0, 1)]
+        services = sorted({arrow.service for arrow in arrows})
+        spoken = [self._mark_events(trace, link, host, services) for host in (0, 1)]
         left, right = (0.07 + 0.0165 * letters for letters in spoken)
         self.axes.set_xlim(-left, 1.0 + right)
         self._legend(arrows)
@@ -316,24 +336,26 @@ class _Ladder:
                 chosen.append(arrow)
         return chosen
 
-    def _mark_events(self, trace: Trace, link: str, host: int) -> int:
+    def _mark_events(self, trace: Trace, link: str, host: int, services: Sequence[str]) -> int:
         """What goes up at a host, and what its endpoint says, beside its line; most letters."""
         # At the first host is the endpoint that transmits forward.
-        own, other = (f"link.{link}.{side}" for side in (SIDES[::-1] if host else SIDES))
+        own, other = SIDES[::-1] if host else SIDES
         inside = trace.frame.filter(pl.col("time_s").is_between(self.start, self.end))
-        said = inside.filter(pl.col("entity") == own)
-        came = inside.filter((pl.col("entity") == other) & (pl.col("event") == "delivered"))
         texts: list[tuple[float, str, str]] = []
-        # First the cause, then what it lets go.
-        for event, word in (("timed_out", "timeout"), ("abandoned", "gave up")):
-            for time, which in _by_time(said.filter(pl.col("event") == event)).items():
-                texts.append((time, f"{word} {numbers(which)}", RED))
-        recovered = _by_time(said.filter(pl.col("event") == "recovered"))
-        for time, ups in _by_time(came).items():
-            self._mark(host, time)
-            is_recovered = bool(ups) and set(ups) <= set(recovered.get(time, []))
-            word = "recovered" if is_recovered else "delivered"
-            texts.append((time, f"{word} {numbers(ups)}" if ups else word, INK))
+        for service in services:
+            here, there = (f"link.{link}.{side}.{service}".rstrip(".") for side in (own, other))
+            said = inside.filter(pl.col("entity") == here)
+            came = inside.filter((pl.col("entity") == there) & (pl.col("event") == "delivered"))
+            # First the cause, then what it lets go.
+            for event, word in (("timed_out", "timeout"), ("abandoned", "gave up")):
+                for time, which in _by_time(said.filter(pl.col("event") == event)).items():
+                    texts.append((time, f"{service} {word} {numbers(which)}".lstrip(), RED))
+            recovered = _by_time(said.filter(pl.col("event") == "recovered"))
+            for time, ups in _by_time(came).items():
+                self._mark(host, time)
+                is_recovered = bool(ups) and set(ups) <= set(recovered.get(time, []))
+                word = "recovered" if is_recovered else "delivered"
+                texts.append((time, f"{service} {word} {numbers(ups)}".strip(), INK))
         self._write_beside(host, texts)
         return max((len(text) for _, text, _ in texts), default=0)
 

@@ -92,6 +92,10 @@ fn a_run_ten_times_as_long_allocates_no_more() {
     let wait = r#"{ kind = "stop-and-wait", retries = 3 }"#;
     let services = r#"{ kind = "services", shares = "measured", service = {
         all = { protocol = { kind = "selective-repeat" } }, rest = {} } }"#;
+    let snoop = r#"{ kind = "raw" }
+                agent = { kind = "snoop", at = "ap" }"#;
+    let snoop_ns2 = r#"{ kind = "selective-repeat", window = 8 }
+                agent = { kind = "snoop", at = "ap", quirks = "ns-2" }"#;
     let ns2 = r#"profile = "ns-2", segment = "250 B""#;
     let rfc = r#"profile = "rfc", segment = "536 B", timestamps = true"#;
     let lazy = Some("lazy");
@@ -109,6 +113,9 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         ("congestion", raw, uniform, "sack", ns2, false, lazy, "50 packets"),
         ("congestion, bytes", raw, uniform, "reno", ns2, false, lazy, "12500 B"),
         ("congestion, packets", raw, uniform, "sack", ns2, false, Some("per-packet"), "50 packets"),
+        ("snoop", snoop, uniform, "reno", ns2, false, lazy, "50 packets"),
+        ("snoop, web", snoop, uniform, "sack", rfc, true, None, "50 packets"),
+        ("snoop over sr", snoop_ns2, uniform, "reno", ns2, false, None, "50 packets"),
         ("web", raw, uniform, "reno", ns2, true, None, "50 packets"),
         ("web over sr", sr, uniform, "sack", rfc, true, lazy, "50 packets"),
     ];

@@ -37,6 +37,11 @@ const GILBERT: &str = r#"{ kind = "gilbert-elliott", mean_loss = 0.05, mean_burs
 const RAW: &str = r#"{ kind = "raw" }"#;
 const SR: &str = r#"{ kind = "selective-repeat", window = 8 }"#;
 const GBN: &str = r#"{ kind = "go-back-n", window = 8 }"#;
+const SNOOP: &str = "{ kind = \"raw\" }\n        agent = { kind = \"snoop\", at = \"ap\" }";
+const SNOOP_NS2: &str =
+    "{ kind = \"raw\" }\n        agent = { kind = \"snoop\", at = \"ap\", quirks = \"ns-2\" }";
+const SNOOP_SR: &str = "{ kind = \"selective-repeat\", window = 8 }\n        \
+    agent = { kind = \"snoop\", at = \"ap\" }";
 const NS2: &str = r#"profile = "ns-2", segment = "250 B""#;
 const RFC: &str = r#"profile = "rfc", segment = "536 B""#;
 const RFC_TIMESTAMPS: &str = r#"profile = "rfc", segment = "536 B", timestamps = true"#;
@@ -44,7 +49,7 @@ const RFC_TIMESTAMPS: &str = r#"profile = "rfc", segment = "536 B", timestamps =
 /// name, link protocol, errors, TCP variant, profile, web?, congestion?
 type Cell = (&'static str, &'static str, &'static str, &'static str, &'static str, bool, bool);
 
-const CELLS: [Cell; 9] = [
+const CELLS: [Cell; 12] = [
     ("reno-raw-uniform", RAW, UNIFORM, "reno", NS2, false, false),
     ("reno-raw-uniform-congested", RAW, UNIFORM, "reno", NS2, false, true),
     ("sack-sr-two-state-congested", SR, TWO_STATE, "sack", NS2, false, true),
@@ -54,6 +59,9 @@ const CELLS: [Cell; 9] = [
     ("sack-raw-gilbert-rfc", RAW, GILBERT, "sack", RFC, false, true),
     ("newreno-raw-gilbert-rfc", RAW, GILBERT, "newreno", RFC_TIMESTAMPS, false, false),
     ("sack-gbn-uniform-web-rfc", GBN, UNIFORM, "sack", RFC, true, false),
+    ("reno-snoop-uniform-congested", SNOOP, UNIFORM, "reno", NS2, false, true),
+    ("reno-snoop-ns2-two-state-web", SNOOP_NS2, TWO_STATE, "reno", NS2, true, false),
+    ("newreno-snoop-sr-uniform-web-rfc", SNOOP_SR, UNIFORM, "newreno", RFC, true, false),
 ];
 
 /// name, protocol and errors of both wireless links, talk and silence

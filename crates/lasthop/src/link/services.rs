@@ -193,22 +193,29 @@ impl<P: Payload + Clone> Services<P> {
     /// polled last is still being sent.
     pub fn offer(&mut self, now: Instant, service: usize, packet: P, is_on_air: bool) -> bool {
         self.measure(now);
-        let is_own = is_on_air && usize::from(self.last.0) == service;
+        let has_room = self.has_room(service, packet.wire_bytes(), 1, is_on_air);
         let Some(own) = self.services.get_mut(service) else { return false };
         own.offered += u64::from(packet.wire_bytes());
-        let bytes = u64::from(packet.wire_bytes()) + own.header;
-        let has_room = match own.limit {
-            Limit::Packets(limit) => own.queue.len() as u64 + u64::from(is_own) < limit,
-            Limit::Bytes(limit) => {
-                let on_air = if is_own { u64::from(self.last.1) } else { 0 };
-                own.queued_bytes + on_air + bytes <= limit.get()
-            }
-        };
         if has_room {
+            own.queued_bytes += u64::from(packet.wire_bytes()) + own.header;
             own.queue.push_back(packet);
-            own.queued_bytes += bytes;
         }
         has_room
+    }
+
+    /// Has the queue of `service` room for so many packets of `bytes`? `is_on_air`: the frame
+    /// polled last is still being sent.
+    pub fn has_room(&self, service: usize, bytes: u32, count: u64, is_on_air: bool) -> bool {
+        let is_own = is_on_air && usize::from(self.last.0) == service;
+        let Some(own) = self.services.get(service) else { return false };
+        let bytes = u64::from(bytes) + own.header;
+        match own.limit {
+            Limit::Packets(limit) => own.queue.len() as u64 + u64::from(is_own) + count <= limit,
+            Limit::Bytes(limit) => {
+                let on_air = if is_own { u64::from(self.last.1) } else { 0 };
+                own.queued_bytes + on_air + bytes * count <= limit.get()
+            }
+        }
     }
 
     /// The next event and the service that it belongs to.

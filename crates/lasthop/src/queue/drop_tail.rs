@@ -224,6 +224,23 @@ impl DropTail {
         self.packets - departed
     }
 
+    /// Would a packet of `bytes` that arrives now leave room for another one like it?
+    pub fn has_spare_room(&mut self, now: Instant, bytes: u32) -> bool {
+        self.catch_up(now);
+        match self.limit {
+            Limit::Packets(limit) => self.length(now) + 2 <= limit,
+            Limit::Bytes(limit) => self.held_bits(now) + 2 * self.frame_bits(bytes) <= limit.bits(),
+        }
+    }
+
+    /// Bits of the packets that have not departed.
+    fn held_bits(&self, now: Instant) -> u64 {
+        if self.packets == 0 {
+            return if self.transmitter.is_busy(now) { self.only_bits } else { 0 };
+        }
+        self.runs.iter().map(|run| (run.count - self.departed(run, now)) * run.bits).sum()
+    }
+
     #[inline]
     fn frame_bits(&self, bytes: u32) -> u64 {
         u64::from(bytes + self.header) * 8
@@ -268,14 +285,7 @@ impl DropTail {
             Limit::Packets(limit) => {
                 self.packets < limit || self.departure(self.packets - limit) <= now
             }
-            Limit::Bytes(limit) => {
-                let held: u64 = self
-                    .runs
-                    .iter()
-                    .map(|run| (run.count - self.departed(run, now)) * run.bits)
-                    .sum();
-                held + bits <= limit.bits()
-            }
+            Limit::Bytes(limit) => self.held_bits(now) + bits <= limit.bits(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::RunError;
 use super::links::{Crossing, endpoint, limit, services};
+use crate::agent::{Quirks, SnoopParameters};
 use crate::app::{OnOffParameters, WebParameters};
 use crate::channel::{
     Channel, ExponentialBits, GilbertElliott, GilbertElliottParameters, IndependentBits, Trace,
@@ -62,7 +63,42 @@ pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, Ru
     for flow in &scenario.flows {
         add_flow(&mut builder, scenario, flow);
     }
+    for (index, link) in scenario.links.iter().enumerate() {
+        if let Some(scenario::Agent::Snoop(set)) = &link.agent {
+            let direction = 2 * index as u32 + u32::from(link.between[0] != set.at);
+            let parameters = snoop(set);
+            // In ns-2 a pair of hosts has one state, however many connections.
+            let groups = (parameters.quirks == Quirks::Ns2).then(|| host_pairs(scenario));
+            builder.snoop(direction, parameters, groups.as_deref());
+        }
+    }
     Ok(builder)
+}
+
+fn snoop(set: &scenario::Snoop) -> SnoopParameters {
+    SnoopParameters {
+        quirks: match set.quirks {
+            scenario::Quirks::None => Quirks::None,
+            scenario::Quirks::Ns2 => Quirks::Ns2,
+        },
+        cache: set.cache as usize,
+        dupack_threshold: set.dupack_threshold,
+        min_rto: set.min_rto,
+        initial_srtt: set.initial_srtt,
+        initial_rttvar: set.initial_rttvar,
+        max_retransmissions: set.max_retransmissions,
+    }
+}
+
+/// For each flow the number of its pair of hosts, in either order.
+fn host_pairs(scenario: &Scenario) -> Vec<u32> {
+    let pair = |flow: &Flow| {
+        let [from, to] = [&flow.from, &flow.to].map(String::clone);
+        if from < to { [from, to] } else { [to, from] }
+    };
+    let pairs: Vec<_> = scenario.flows.iter().map(pair).collect();
+    let first = |pair| pairs.iter().position(|known| known == pair).unwrap_or_default() as u32;
+    pairs.iter().map(first).collect()
 }
 
 fn channel(

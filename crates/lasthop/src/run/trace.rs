@@ -2,6 +2,7 @@
 
 use super::air::{Follower, Transmission};
 use super::{RunError, build, finish, link_names};
+use crate::agent::AgentEvent;
 use crate::link::LinkEvent;
 use crate::rng::Streams;
 use crate::scenario::Scenario;
@@ -166,6 +167,17 @@ pub fn trace(
                     LinkEvent::Recovered { sequence } => ("recovered", sequence),
                 };
                 push(carrier(index, service), event, sequence as f64, f64::NAN);
+            }
+            Event::Agent { direction: index, event } => {
+                let entity = format!("agent.{}", scenario.links[index as usize / 2].name);
+                let (event, sequence) = match event {
+                    AgentEvent::LocalRetransmission { sequence } => {
+                        ("local_retransmission", sequence)
+                    }
+                    AgentEvent::LocalTimeout { sequence } => ("local_timeout", sequence),
+                    AgentEvent::SuppressedAck { ack } => ("suppressed_ack", ack),
+                };
+                push(&entity, event, sequence.into(), f64::NAN);
             }
         }
     }

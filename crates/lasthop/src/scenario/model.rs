@@ -51,6 +51,8 @@ pub struct Link {
     pub reverse: Direction,
     /// The link-layer protocol or protocols, the same at both ends.
     pub protocol: LinkProtocol,
+    /// What looks into the packets at one end.
+    pub agent: Option<Agent>,
     /// Frame header added to each packet; zero with services, which have their own.
     pub header: Bytes,
     /// The largest packet the link takes.
@@ -111,6 +113,8 @@ table! {
         max_payload: Option<Bytes>, PACKET;
         /// The link-layer protocol, the same at both ends.
         protocol: LinkProtocol = "raw";
+        /// What sits at one end of the link and looks into the packets that cross it.
+        agent: Option<Agent>;
         /// What destroys frames, in each direction independently.
         errors: Errors = "none";
         /// What is different in the direction from the second host to the first.
@@ -284,6 +288,49 @@ choice! {
         Piggybacked = "piggybacked",
         /// Always in a frame of their own.
         StandAlone = "stand-alone",
+    }
+}
+
+union! {
+    /// What looks into packets at one end of a link.
+    pub enum Agent {
+        /// Berkeley Snoop: a base station sends TCP data again that the link has lost, and hides
+        /// the loss from the sender.
+        Snoop(Snoop) = "snoop",
+    }
+}
+
+table! {
+    /// Parameters of Snoop.
+    pub struct Snoop {
+        /// The host where it sits, one end of the link; what it repairs are data that leave there
+        /// over the link.
+        at: String;
+        /// Whose mistakes it repeats.
+        quirks: Quirks = "none";
+        /// Packets cached for each connection.
+        cache: u32 = "100", Limits::range(1, 10_000);
+        /// The duplicate acknowledgment at which a packet is sent again; those before it go to
+        /// the sender.
+        dupack_threshold: u32 = "2", Limits::range(1, 255);
+        /// Least local retransmission timeout.
+        min_rto: Duration = "100 ms", POSITIVE;
+        /// Round-trip time of the link before the first measurement.
+        initial_srtt: Duration = "100 ms";
+        /// Deviation of the round-trip time before the first measurement.
+        initial_rttvar: Duration = "250 ms";
+        /// Local retransmissions of a packet at most.
+        max_retransmissions: u32 = "10", Limits::range(1, 1_000);
+    }
+}
+
+choice! {
+    /// Whose mistakes an agent repeats.
+    pub enum Quirks {
+        /// Nobody's: the mechanism as it is published.
+        None = "none",
+        /// Those of the simulator ns-2.
+        Ns2 = "ns-2",
     }
 }
 

@@ -1,7 +1,7 @@
 //! Hosts and routes, and the checks that concern more than one key.
 
 use super::error::{ScenarioError, suggestion};
-use super::model::{App, Flow, PACKET, Scenario, Tcp, Transport, Variant};
+use super::model::{Agent, App, Flow, PACKET, Scenario, Tcp, Transport, Variant};
 use super::quantity::Window;
 use super::transport::TcpPackets;
 use crate::units::Bytes;
@@ -76,6 +76,17 @@ impl Scenario {
 
     /// What no single key shows.
     pub(super) fn check(&self) -> Result<(), ScenarioError> {
+        for link in &self.links {
+            let Some(Agent::Snoop(snoop)) = &link.agent else { continue };
+            if !link.between.contains(&snoop.at) {
+                let near = suggestion(&snoop.at, link.between.iter().map(String::as_str));
+                return Err(ScenarioError::new(
+                    format!("link.{}.agent.at", link.name),
+                    format!("{:?}{near}", snoop.at),
+                    format!("one of the two hosts of the link: {}", link.between.join(", ")),
+                ));
+            }
+        }
         for flow in &self.flows {
             self.check_flow(flow)?;
         }

@@ -134,6 +134,7 @@ impl Table for Link {
             forward,
             reverse,
             protocol: keys.protocol,
+            agent: keys.agent,
             header,
             max_payload: keys.max_payload.or(preset.map(|(_, _, payload)| payload)),
         })
@@ -156,6 +157,7 @@ impl Table for Link {
             header: matches!(self.protocol, LinkProtocol::One(_)).then_some(self.header),
             max_payload: self.max_payload,
             protocol: self.protocol.clone(),
+            agent: self.agent.clone(),
             errors: self.forward.errors.clone(),
             reverse: (self.forward != self.reverse).then_some(different),
         };

@@ -1,10 +1,12 @@
 //! Assembling a [`World`]: first links, then flows, then [`Builder::build`].
 
+use super::agents::{NO_AGENT, Seat, UNWATCHED};
 use super::deadlines::Deadlines;
 use super::direction::{Direction, DirectionParameters, Kind};
 use super::probe::Probe;
 use super::traffic::{App, Browser, Flow, Media, Stage};
 use super::world::{HERE, Listener, Machine, Pair, World, boot_offset};
+use crate::agent::{Snoop, SnoopParameters};
 use crate::app::{MediaStatistics, OnOff, OnOffParameters, Web, WebParameters};
 use crate::link::LinkEndpoint;
 use crate::packet::Packet;
@@ -36,6 +38,7 @@ pub struct Builder {
     pairs: Vec<Pair>,
     paths: Vec<Path>,
     flows: Vec<Flow>,
+    agents: Vec<Seat>,
     unfinished: u32,
 }
 
@@ -48,6 +51,7 @@ impl Builder {
             pairs: Vec::new(),
             paths: Vec::new(),
             flows: Vec::new(),
+            agents: Vec::new(),
             unfinished: 0,
         }
     }
@@ -247,13 +251,43 @@ impl Builder {
         }
     }
 
+    /// A Snoop agent where `direction` begins; call it when all flows are there. `groups`: the
+    /// connections of flows with equal numbers share one state (as those between a pair of hosts
+    /// in ns-2); without it, each connection has its own.
+    pub fn snoop(&mut self, direction: u32, parameters: SnoopParameters, groups: Option<&[u32]>) {
+        let connections: Vec<u32> = self
+            .paths
+            .iter()
+            .map(|path| match path.listener {
+                Listener::Tcp { connection, .. } | Listener::Sink { connection } => {
+                    let flow = self.pairs[connection as usize].flow as usize;
+                    groups.map_or(connection, |groups| groups[flow])
+                }
+                Listener::Datagrams { .. } => UNWATCHED,
+            })
+            .collect();
+        let watched = connections.iter().filter(|&&connection| connection != UNWATCHED);
+        let count = watched.max().map_or(0, |&last| last as usize + 1);
+        let seat = self.agents.len() as u32;
+        self.directions[direction as usize].near_agent = seat;
+        self.directions[direction as usize ^ 1].far_agent = seat;
+        let agent = Snoop::new(parameters, count);
+        self.agents.push(Seat { agent, direction, machine: 0, connections });
+    }
+
     /// Turns acceptors of one-way file transfers into [`Listener::Sink`]s where every packet that
     /// enters their way back is such an acceptor's, and all they receive comes over one computed
-    /// direction: then acknowledgments enter the way back in order.
+    /// direction: then acknowledgments enter the way back in order. There may be no agent at the
+    /// acceptor, who would have to see them in the order of time.
     fn find_sinks(&mut self) {
         let direction =
             |index: Option<&u32>| index.map(|&index| &self.directions[index as usize].kind);
         let computed = |index: Option<&u32>| matches!(direction(index), Some(Kind::Raw(raw)) if !raw.queue.has_background());
+        let has_agent = |last: Option<&u32>, first: Option<&u32>| {
+            let direction = |index: &u32| &self.directions[*index as usize];
+            last.is_some_and(|index| direction(index).far_agent != NO_AGENT)
+                || first.is_some_and(|index| direction(index).near_agent != NO_AGENT)
+        };
         let candidate = |pair: &Pair| {
             let [there, back] = pair.paths.map(|path| &self.paths[path as usize].directions);
             let app = &self.flows[pair.flow as usize].app;
@@ -261,7 +295,8 @@ impl Builder {
                 && pair.config.one_way
                 && pair.config.delayed_ack.is_none()
                 && matches!(direction(there.last()), Some(Kind::Raw(_)))
-                && computed(back.first());
+                && computed(back.first())
+                && !has_agent(there.last(), back.first());
             suits.then(|| (pair.paths, there.last().copied(), back.first().copied()))
         };
         let candidates: Vec<_> = self.pairs.iter().map(candidate).collect();
@@ -340,7 +375,12 @@ impl Builder {
         let is_chained: Vec<bool> = (0..self.directions.len())
             .map(|index| {
                 is_raw(index as u32)
-                    && feeders[index].is_some_and(|from| from != HERE && is_raw(from))
+                    && self.directions[index].near_agent == NO_AGENT
+                    && feeders[index].is_some_and(|from| {
+                        from != HERE
+                            && is_raw(from)
+                            && self.directions[from as usize].far_agent == NO_AGENT
+                    })
             })
             .collect();
         self.find_sinks();
@@ -384,6 +424,10 @@ impl Builder {
             *machine = machines.len();
             machines.push(Machine::Datagrams(index as u32));
         }
+        for (index, seat) in self.agents.iter_mut().enumerate() {
+            seat.machine = machines.len();
+            machines.push(Machine::Agent(index as u32));
+        }
         // The last one, so that the table can forget it when every flow has started.
         machines.push(Machine::Start);
         let mut starts: Vec<u32> = (0..self.flows.len() as u32).collect();
@@ -402,6 +446,7 @@ impl Builder {
             listeners: self.paths.iter().map(|path| path.listener).collect(),
             connections: self.pairs,
             flows: self.flows,
+            agents: self.agents,
             starts,
             unfinished: self.unfinished,
             probe,

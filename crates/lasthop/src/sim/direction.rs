@@ -4,6 +4,7 @@
 //! offered, and only arrivals that somebody must handle wait in its ring. An *ARQ* direction is
 //! driven: its endpoint chooses the next frame when the transmitter falls idle.
 
+use super::agents::NO_AGENT;
 use crate::channel::Channel;
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
 use crate::packet::{Packet, Payload};
@@ -114,22 +115,36 @@ impl Arq {
         }
     }
 
+    /// Is there room for `count` packets that take `bytes` each, headers included?
+    #[inline]
+    fn has_room(&self, now: Instant, bytes: u64, count: u64) -> bool {
+        let busy = self.transmitter.is_busy(now);
+        match self.limit {
+            Limit::Packets(limit) => self.queue.len() as u64 + u64::from(busy) + count <= limit,
+            Limit::Bytes(limit) => {
+                let on_air = if busy { self.on_air_bytes } else { 0 };
+                self.queued_bytes + on_air + count * bytes <= limit.get()
+            }
+        }
+    }
+
+    /// Would a packet that arrives now leave room for another one like it?
+    pub fn has_spare_room(&self, now: Instant, packet: &Packet) -> bool {
+        if let LinkEndpoint::Services(services) = &self.endpoint {
+            let service = usize::from(self.services.service_of(packet));
+            return services.has_room(service, packet.bytes, 2, self.transmitter.is_busy(now));
+        }
+        self.has_room(now, u64::from(packet.bytes) + self.header, 2)
+    }
+
     /// A packet joins the interface queue; false: dropped. Frames held in the endpoint's window
     /// have left the queue.
     pub fn offer(&mut self, now: Instant, packet: Packet) -> bool {
         if !self.services.counters.is_empty() {
             return self.offer_to_service(now, packet);
         }
-        let busy = self.transmitter.is_busy(now);
         let bytes = u64::from(packet.wire_bytes()) + self.header;
-        let has_room = match self.limit {
-            Limit::Packets(limit) => self.queue.len() as u64 + u64::from(busy) < limit,
-            Limit::Bytes(limit) => {
-                let on_air = if busy { self.on_air_bytes } else { 0 };
-                self.queued_bytes + on_air + bytes <= limit.get()
-            }
-        };
-        if !has_room {
+        if !self.has_room(now, bytes, 1) {
             self.counters.drops += 1;
             return false;
         }
@@ -253,6 +268,9 @@ pub(super) struct Direction {
     /// Everything that enters comes from one computed direction, in order: packets can be handed
     /// on as soon as that direction has computed them.
     pub is_chained: bool,
+    /// The agents where it begins and where it ends, or [`NO_AGENT`].
+    pub near_agent: u32,
+    pub far_agent: u32,
 }
 
 impl Direction {
@@ -260,13 +278,26 @@ impl Direction {
         let DirectionParameters { rate, delay, limit, header, channel } = parameters;
         let queue = DropTail::new(rate, limit, header, channel);
         let ring = Ring::with_capacity(64);
-        Direction { kind: Kind::Raw(Raw { queue, ring }), delay, machine: 0, is_chained: false }
+        Self::new(Kind::Raw(Raw { queue, ring }), delay)
+    }
+
+    fn new(kind: Kind, delay: Duration) -> Self {
+        let (near_agent, far_agent) = (NO_AGENT, NO_AGENT);
+        Direction { kind, delay, machine: 0, is_chained: false, near_agent, far_agent }
     }
 
     pub fn arq(parameters: DirectionParameters, endpoint: LinkEndpoint<Packet>) -> Self {
         let delay = parameters.delay;
         let arq = Box::new(Arq::new(parameters, endpoint));
-        Direction { kind: Kind::Arq(arq), delay, machine: 0, is_chained: false }
+        Self::new(Kind::Arq(arq), delay)
+    }
+
+    /// Would a packet of `bytes` that arrives now leave room for another one like it?
+    pub fn has_spare_room(&mut self, now: Instant, packet: &Packet) -> bool {
+        match &mut self.kind {
+            Kind::Raw(raw) => raw.queue.has_spare_room(now, packet.bytes),
+            Kind::Arq(arq) => arq.has_spare_room(now, packet),
+        }
     }
 
     /// Rate of the transmitter.

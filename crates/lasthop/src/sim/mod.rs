@@ -4,8 +4,10 @@
 //! - [`deadlines`]: one deadline per machine, earliest first, ties by insertion.
 //! - [`direction`]: one direction of a link, computed (raw) or driven (ARQ).
 //! - [`world`]: hosts, routes, connections, applications and the event loop.
+//! - `agents`: what looks into packets where a direction begins.
 //! - [`probe`]: observation that costs nothing when absent.
 
+mod agents;
 pub mod builder;
 pub mod deadlines;
 pub mod direction;

@@ -4,6 +4,7 @@
 //! A computed link knows a frame's fate before its time has come, so that events arrive in the
 //! order of their computation: sort by time before use.
 
+use crate::agent::AgentEvent;
 use crate::link::{Frame, FrameKind, LinkEvent};
 use crate::units::{Duration, Instant};
 
@@ -136,6 +137,13 @@ pub enum Event {
         service: u8,
         /// What happened.
         event: LinkEvent,
+    },
+    /// An agent reports.
+    Agent {
+        /// Direction that begins where the agent sits.
+        direction: u32,
+        /// What happened.
+        event: AgentEvent,
     },
 }
 

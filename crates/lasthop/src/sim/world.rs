@@ -1,5 +1,6 @@
 //! The world: hosts joined by links, connections between hosts, and the loop that runs them.
 
+use super::agents::{NO_AGENT, Seat};
 use super::deadlines::Deadlines;
 use super::direction::{Direction, InFlight, Kind};
 use super::probe::{Event, FrameLabel, Probe};
@@ -46,6 +47,8 @@ pub(super) enum Machine {
     Start,
     /// A source of datagrams.
     Datagrams(u32),
+    /// An agent.
+    Agent(u32),
 }
 
 /// A connection and what belongs to it.
@@ -92,6 +95,7 @@ pub struct World<P: Probe> {
     pub(super) listeners: Vec<Listener>,
     pub(super) connections: Vec<Pair>,
     pub(super) flows: Vec<Flow>,
+    pub(super) agents: Vec<Seat>,
     /// Flows that have not started, latest first.
     pub(super) starts: Vec<u32>,
     /// Flows whose completion ends the run.
@@ -134,6 +138,7 @@ impl<P: Probe> World<P> {
                 Machine::Tcp { connection, opener } => self.on_tcp_timer(connection, opener),
                 Machine::Start => self.on_start(),
                 Machine::Datagrams(flow) => self.on_datagram(flow),
+                Machine::Agent(seat) => self.on_agent_timer(seat),
             }
         };
         if end == End::Interrupted || !self.catch_up(seen, interrupt) {
@@ -197,7 +202,19 @@ impl<P: Probe> World<P> {
     /// A packet enters `direction` at `at` (which may lie ahead of the clock on a chained
     /// direction) and goes on as far as its fate can be computed.
     #[inline]
-    pub(super) fn send(&mut self, mut direction: u32, mut at: Instant, packet: &Packet) {
+    pub(super) fn send(&mut self, direction: u32, at: Instant, packet: &Packet) {
+        match self.directions[direction as usize].near_agent {
+            NO_AGENT => self.enter(direction, at, packet),
+            seat => {
+                debug_assert!(at == self.now, "nothing is computed past an agent");
+                self.send_past(seat, direction, packet);
+            }
+        }
+    }
+
+    /// A packet enters the queue of `direction`.
+    #[inline]
+    pub(super) fn enter(&mut self, mut direction: u32, mut at: Instant, packet: &Packet) {
         let paths = self.first_hop.len();
         let path = packet.path as usize;
         loop {
@@ -348,6 +365,15 @@ impl<P: Probe> World<P> {
     /// A packet has crossed `direction`.
     #[inline]
     fn forward(&mut self, direction: u32, packet: &Packet) {
+        match self.directions[direction as usize].far_agent {
+            NO_AGENT => self.pass_on(direction, packet),
+            seat => self.forward_past(seat, direction, packet),
+        }
+    }
+
+    /// A packet leaves the far end of `direction` for wherever it goes next.
+    #[inline]
+    pub(super) fn pass_on(&mut self, direction: u32, packet: &Packet) {
         let paths = self.first_hop.len();
         match self.next_hop[direction as usize * paths + packet.path as usize] {
             HERE => self.deliver(packet),
