@@ -26,6 +26,8 @@ WORDS = {
     "undecided": "open",
 }
 
+UNTOUCHED = "–"
+
 Variant = tuple[str, str]
 """What is varied, and to what; both empty for the study's own choices."""
 
@@ -53,7 +55,7 @@ class SensitivityReport:
 
     Attributes:
         study: Which study.
-        verdicts: By variant and claim.
+        verdicts: By variant and claim; without claims of which the variant changes no cell.
         replications: Replications a cell.
         complete: False if the run was interrupted.
         finished: Replications that were run, over all cells.
@@ -66,8 +68,9 @@ class SensitivityReport:
     finished: int
 
     def word(self, claim: str, name: str = "", value: str = "") -> str:
-        """`holds`, `in part`, `fails` or `open`."""
-        return WORDS[self.verdicts[name, value][claim].verdict]
+        """`holds`, `in part`, `fails` or `open`; `–` if the variant changes nothing that it needs."""
+        verdict = self.verdicts[name, value].get(claim)
+        return UNTOUCHED if verdict is None else WORDS[verdict.verdict]
 
     def summary(self) -> dict[str, Summary]:
         """Every claim that some sensitivity touches, in the order of the study."""
@@ -166,7 +169,13 @@ def sweep(
     )
     verdicts = {}
     for variant, (_, names) in variants.items():
-        samples = study.samples(places[variant], results)
-        own = judge([claims[name] for name in names], samples, study.names, study.rule)
+        place = places[variant]
+        samples = study.samples(place, results)
+        touched = [
+            claims[name]
+            for name in names
+            if variant == CHOSEN or any(place[cell] != chosen[cell] for cell in needs[name])
+        ]
+        own = judge(touched, samples, study.names, study.rule)
         verdicts[variant] = {one.claim.id: one for one in own}
     return SensitivityReport(study, verdicts, count, results.complete, len(results.point))

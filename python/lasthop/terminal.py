@@ -248,7 +248,7 @@ def show_sensitivity(report: SensitivityReport) -> Iterator[Table | Text]:
         for claim in one.claims:
             texts = [report.word(claim)]
             texts += [report.word(claim, one.name, value) for value, _ in one.values]
-            table.add_row(claim, *(Text(word, style=WORDS[word]) for word in texts))
+            table.add_row(claim, *(Text(word, style=WORDS.get(word, "")) for word in texts))
         yield table
     table = Table(title="Sensitivity: every claim over all variants", title_justify="left")
     for heading in ("claim", "as chosen", *WORDS, "otherwise than as chosen at"):
