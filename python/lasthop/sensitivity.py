@@ -68,7 +68,7 @@ class SensitivityReport:
     finished: int
 
     def word(self, claim: str, name: str = "", value: str = "") -> str:
-        """`holds`, `in part`, `fails` or `open`; `–` if the variant changes nothing that it needs."""
+        """`holds`, `in part`, `fails` or `open`; `–` if the variant leaves all its cells alone."""
         verdict = self.verdicts[name, value].get(claim)
         return UNTOUCHED if verdict is None else WORDS[verdict.verdict]
 
@@ -171,11 +171,11 @@ def sweep(
     for variant, (_, names) in variants.items():
         place = places[variant]
         samples = study.samples(place, results)
-        touched = [
+        moved = [
             claims[name]
             for name in names
             if variant == CHOSEN or any(place[cell] != chosen[cell] for cell in needs[name])
         ]
-        own = judge(touched, samples, study.names, study.rule)
+        own = judge(moved, samples, study.names, study.rule)
         verdicts[variant] = {one.claim.id: one for one in own}
     return SensitivityReport(study, verdicts, count, results.complete, len(results.point))
