@@ -8,6 +8,7 @@ in every figure. Of TCP variants over links, colour tells the transport, the lin
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,7 +107,8 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
     axes.set_ylim(bottom=0.0)
     axes.grid(alpha=0.3, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(f"{artefact.name.removesuffix(' (figure)')}. {artefact.caption}", fontsize=9)
+    title = f"{artefact.name.removesuffix(' (figure)')}. {artefact.caption}"
+    axes.set_title(textwrap.fill(title, 68) if spread else title, fontsize=9)
     if columns and spread:
         # Outside, where it hides no curve.
         handles, names = axes.get_legend_handles_labels()
