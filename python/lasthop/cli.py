@@ -21,7 +21,7 @@ import typer
 from typer._click.exceptions import ClickException  # typer 0.29 bundles it; no public name
 
 import lasthop
-from lasthop import _lasthop, catalogue, terminal
+from lasthop import _lasthop, analyse_cli, catalogue, terminal
 from lasthop.results import Results
 from lasthop.scenario import Scenario
 from lasthop.studies import Report, StudyError, studies
@@ -36,6 +36,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(analyse_cli.app, name="analyse")
 
 
 class Format(StrEnum):

@@ -305,7 +305,7 @@ fn deviations(point: &Point, index: u64) -> [f64; 3] {
 /// 32 of delays) a correct pair leaves 0.3 beyond 3 on average: more than 8 bad points are as good as
 /// impossible, and the false-alarm rate of the whole is that of 112 tests at 5 sigma, 6e-5. Demanding
 /// 3 sigma of all 112 would fail for one seed in four; with this seed it does, for two of them, and
-/// ten times as many SDUs under ten other seeds show no difference.
+/// ten times as many SDUs under twelve other seeds show no bias.
 #[test]
 fn the_ideal_link_is_within_three_sigma_of_the_chain() {
     let mut random = 0;

@@ -29,6 +29,9 @@ pub const MAX_PDUS: u32 = 1024;
 /// Most transmissions of a PDU that a limit may be set to or searched among.
 pub const MAX_TRANSMISSIONS: u32 = 100_000;
 
+/// Limits up to which a search simply goes on.
+const SOON: usize = 1000;
+
 /// Which Q: in which state of the channel a frame meets its errors. Started in the stationary law,
 /// the first two give the same F(n) for every n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -53,50 +56,68 @@ pub enum Restart {
     After(u32),
 }
 
-/// Pr(k' of k PDUs fail) for 1 ≤ k' ≤ k ≤ N, rows one after the other.
+/// Pr(k' of k PDUs fail) for 1 ≤ k' ≤ k ≤ N. Rows lie in groups of [`GROUP`], padded with zeros to
+/// the length of the longest of the group, so that a product runs over whole vectors.
 #[derive(Clone, Debug)]
 struct Thinning {
     rows: Vec<f64>,
 }
 
+const GROUP: usize = 4;
+
+/// Where row k begins: groups before it hold GROUP rows of GROUP, 2 GROUP, ... entries.
+fn row_start(k: usize) -> usize {
+    let (group, within) = ((k - 1) / GROUP, (k - 1) % GROUP);
+    GROUP * GROUP * group * (group + 1) / 2 + within * GROUP * (group + 1)
+}
+
+/// `pdus` rounded up to whole groups.
+fn padded(pdus: usize) -> usize {
+    pdus.next_multiple_of(GROUP)
+}
+
 impl Thinning {
     fn new(loss: f64, pdus: usize) -> Self {
         // Pascal's recurrence: all terms are positive, so nothing cancels, and a term too small for
-        // a double becomes 0.
-        let mut rows = Vec::with_capacity(pdus * (pdus + 1) / 2);
-        let mut none = 1.0 - loss;
-        if pdus > 0 {
-            rows.push(loss);
-        }
+        // a normal double becomes 0 (others would be slow).
+        let normal = |value: f64| if value < f64::MIN_POSITIVE { 0.0 } else { value };
+        let mut rows = vec![0.0; row_start(padded(pdus) + 1)];
+        let arrival = 1.0 - loss;
+        rows[0] = loss;
+        let mut none = arrival;
         for k in 2..=pdus {
-            let above = rows.len() - (k - 1);
-            rows.push(loss * none + (1.0 - loss) * rows[above]);
-            for j in 1..k - 1 {
-                let value = loss * rows[above + j - 1] + (1.0 - loss) * rows[above + j];
-                rows.push(if value < f64::MIN_POSITIVE { 0.0 } else { value });
+            let (before, after) = rows.split_at_mut(row_start(k));
+            let above = &before[row_start(k - 1)..][..k - 1];
+            let row = &mut after[..k];
+            row[0] = normal(loss * none + arrival * above[0]);
+            for (slot, pair) in row[1..].iter_mut().zip(above.windows(2)) {
+                *slot = normal(loss * pair[0] + arrival * pair[1]);
             }
-            let last = loss * rows[above + k - 2];
-            rows.push(if last < f64::MIN_POSITIVE { 0.0 } else { last });
-            none *= 1.0 - loss;
+            row[k - 1] = normal(loss * above[k - 2]);
+            none = normal(none * arrival);
         }
         Thinning { rows }
     }
 
     /// Row k: Pr(1, 2, ..., k of k PDUs fail).
-    #[inline]
     fn row(&self, k: usize) -> &[f64] {
-        &self.rows[k * (k - 1) / 2..k * (k + 1) / 2]
+        &self.rows[row_start(k)..][..k]
     }
 
-    /// out += scale * v T.
+    /// out += v T; both padded.
     #[inline]
-    fn add(&self, v: &[f64], scale: f64, out: &mut [f64]) {
-        for (k, &mass) in v.iter().enumerate() {
-            let mass = scale * mass;
-            if mass != 0.0 {
-                for (slot, &share) in out.iter_mut().zip(self.row(k + 1)) {
-                    *slot += mass * share;
-                }
+    fn add(&self, v: &[f64], out: &mut [f64]) {
+        let mut rows = self.rows.as_slice();
+        for (group, mass) in v.chunks_exact(GROUP).enumerate() {
+            let length = GROUP * (group + 1);
+            let (own, rest) = rows.split_at(GROUP * length);
+            rows = rest;
+            let (a, own) = own.split_at(length);
+            let (b, own) = own.split_at(length);
+            let (c, d) = own.split_at(length);
+            let out = &mut out[..length];
+            for ((((slot, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                *slot += (mass[0] * a + mass[1] * b) + (mass[2] * c + mass[3] * d);
             }
         }
     }
@@ -146,19 +167,20 @@ impl ResidualLosses<'_> {
         match self.form {
             TransitionForm::Entered => {
                 mix(good, bad);
-                thin_good.add(good, 1.0, next_good);
-                thin_bad.add(bad, 1.0, next_bad);
+                thin_good.add(good, next_good);
+                thin_bad.add(bad, next_bad);
             }
             TransitionForm::Left => {
-                thin_good.add(good, 1.0, next_good);
-                thin_bad.add(bad, 1.0, next_bad);
+                thin_good.add(good, next_good);
+                thin_bad.add(bad, next_bad);
                 mix(next_good, next_bad);
             }
             TransitionForm::AsPrinted => {
-                thin_good.add(good, 1.0 - p, next_good);
-                thin_bad.add(bad, r, next_good);
-                thin_bad.add(good, p, next_bad);
-                thin_bad.add(bad, 1.0 - r, next_bad);
+                let scaled = |v: &[f64], by: f64| v.iter().map(|x| by * x).collect::<Vec<_>>();
+                thin_good.add(&scaled(good, 1.0 - p), next_good);
+                thin_bad.add(&scaled(bad, r), next_good);
+                thin_bad.add(&scaled(good, p), next_bad);
+                thin_bad.add(&scaled(bad, 1.0 - r), next_bad);
             }
         }
         std::mem::swap(&mut self.v, &mut self.next);
@@ -202,7 +224,7 @@ impl ArqChain {
     }
 
     fn losses_from(&self, start: [f64; 2], form: TransitionForm) -> ResidualLosses<'_> {
-        let empty = || [vec![0.0; self.pdus], vec![0.0; self.pdus]];
+        let empty = || [0, 1].map(|_| vec![0.0; padded(self.pdus)]);
         let mut v = empty();
         v[0][self.pdus - 1] = start[0];
         v[1][self.pdus - 1] = start[1];
@@ -212,6 +234,15 @@ impl ArqChain {
     /// F(0), F(1), F(2), ... without end.
     pub fn residual_losses(&self) -> ResidualLosses<'_> {
         self.residual_losses_by(TransitionForm::Entered)
+    }
+
+    /// F(0), F(1), ..., F(`longest`).
+    ///
+    /// # Errors
+    /// If `longest` exceeds [`MAX_TRANSMISSIONS`].
+    pub fn residual_loss_table(&self, longest: u32) -> Result<Vec<f64>> {
+        let longest = count("longest", longest, 0..=MAX_TRANSMISSIONS)?;
+        Ok(self.residual_losses().take(longest as usize + 1).collect())
     }
 
     /// F(0), F(1), F(2), ... by any form of Q.
@@ -245,13 +276,14 @@ impl ArqChain {
     pub fn mean_attempts(&self) -> Result<f64> {
         let [p, r] = self.spaced.leave();
         let loss = self.spaced.loss();
+        // Minus infinity where nothing is lost; the exponential makes 0 of it.
+        let log_loss = loss.map(f64::ln);
         // Mean transmissions to come, by state before the transmission and number k missing.
         let mut x = [vec![0.0; self.pdus], vec![0.0; self.pdus]];
         for k in 1..=self.pdus {
             // a, c: all k fail in good, in bad.
             let [a, c] = loss.map(|p| p.powi(k as i32));
-            let [not_a, not_c] =
-                loss.map(|p| if p > 0.0 { -(k as f64 * p.ln()).exp_m1() } else { 1.0 });
+            let [not_a, not_c] = log_loss.map(|log| -(k as f64 * log).exp_m1());
             // Determinant of I - P diag(a, c), written without differences.
             let determinant = not_a * not_c + not_a * c * r + not_c * a * p;
             if determinant <= 0.0 {
@@ -424,23 +456,25 @@ impl ArqChain {
 
     /// The smallest n ≥ 1 with F(n) ≤ `target`.
     fn smallest(&self, argument: &'static str, found: f64, target: f64) -> Result<u32> {
-        // One PDU alone is lost less often than all N: a cheap way to see what cannot be reached.
-        let single = self.single();
-        let mut lower = single.residual_losses();
-        if self.pdus > 1 && lower.nth(MAX_TRANSMISSIONS as usize).is_some_and(|f| f > target) {
+        let mut losses =
+            self.residual_losses().skip(1).enumerate().take(MAX_TRANSMISSIONS as usize);
+        let within = |(n, residual): (usize, f64)| (residual <= target).then_some(n as u32 + 1);
+        if let Some(n) = losses.by_ref().take(SOON).find_map(within) {
+            return Ok(n);
+        }
+        // A long search: one PDU alone is lost less often than all N, and shows at little cost what
+        // cannot be reached.
+        let last = self.single().residual_losses().nth(MAX_TRANSMISSIONS as usize);
+        if last.is_some_and(|residual| residual > target) {
             return Err(self.too_many(argument, found));
         }
-        self.residual_losses()
-            .skip(1)
-            .take(MAX_TRANSMISSIONS as usize)
-            .position(|residual| residual <= target)
-            .map(|n| n as u32 + 1)
-            .ok_or_else(|| self.too_many(argument, found))
+        losses.find_map(within).ok_or_else(|| self.too_many(argument, found))
     }
 
     fn too_many(&self, argument: &'static str, found: f64) -> AnalysisError {
-        let left = self.residual_losses().nth(MAX_TRANSMISSIONS as usize).unwrap_or(0.0);
-        unreachable_target(argument, found, left)
+        // At least this much: what a single PDU has left.
+        let left = self.single().residual_losses().nth(MAX_TRANSMISSIONS as usize);
+        unreachable_target(argument, found, left.unwrap_or(0.0))
     }
 
     /// R: surplus transmissions a delivered PDU under `limit` over those without a limit, where TCP
@@ -500,8 +534,8 @@ impl ArqChain {
             // chain's own.
             let mut last = [0.0; 2];
             for (state, slot) in last.iter_mut().enumerate() {
-                let mut rest = vec![0.0; self.pdus];
-                self.thinning[state].add(&losses.v[state], 1.0, &mut rest);
+                let mut rest = vec![0.0; padded(self.pdus)];
+                self.thinning[state].add(&losses.v[state], &mut rest);
                 *slot = rest.iter().sum();
             }
             given_up[state] = between.step(last);
@@ -530,7 +564,7 @@ fn loss_target(target: f64) -> Result<f64> {
 
 fn unreachable_target(argument: &'static str, found: f64, left: f64) -> AnalysisError {
     let allowed = format!(
-        "what {MAX_TRANSMISSIONS} transmissions reach on this channel; they leave a loss of {}",
+        "what {MAX_TRANSMISSIONS} transmissions reach on this channel; they leave a loss of at least {}",
         super::shown(left)
     );
     AnalysisError::new(argument, found, allowed)
