@@ -33,11 +33,11 @@ class Format(StrEnum):
     json = "json"
 
 
-def _quantity(kind: str) -> Callable[[str], float]:
+def _quantity(kind: str) -> Callable[[str | float], float]:
     """Reads what scenarios write, `2.5 %` or `50 ms`, as a number in SI units."""
 
-    def parse(text: str) -> float:
-        if isinstance(text, float):  # a default
+    def parse(text: str | float) -> float:
+        if not isinstance(text, str):  # a default
             return text
         try:
             return _lasthop.quantity(kind, text)
@@ -60,23 +60,40 @@ Plot = Annotated[
 def arq(
     *,
     good_to_bad: Annotated[
-        float, typer.Option(parser=PROBABILITY, help="Per frame, from the good state to the bad.")
+        float,
+        typer.Option(
+            parser=PROBABILITY,
+            metavar="PROBABILITY",
+            help="Per frame, from the good state to the bad.",
+        ),
     ],
     bad_to_good: Annotated[
-        float, typer.Option(parser=PROBABILITY, help="Per frame, from the bad state to the good.")
+        float,
+        typer.Option(
+            parser=PROBABILITY,
+            metavar="PROBABILITY",
+            help="Per frame, from the bad state to the good.",
+        ),
     ],
     loss_in_good: Annotated[
-        float, typer.Option(parser=PROBABILITY, help="Loss of a PDU in the good state.")
+        float,
+        typer.Option(
+            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of a PDU in the good state."
+        ),
     ] = 0.0,
     loss_in_bad: Annotated[
-        float, typer.Option(parser=PROBABILITY, help="Loss of a PDU in the bad state.")
+        float,
+        typer.Option(
+            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of a PDU in the bad state."
+        ),
     ] = 1.0,
     pdus: Annotated[int, typer.Option(min=1, help="PDUs an SDU.")] = 1,
     spacing: Annotated[
         int, typer.Option(min=1, help="Frames from a transmission of a PDU to the next.")
     ] = 1,
     frame: Annotated[
-        float | None, typer.Option(parser=DURATION, help="Duration of a frame, for delays.")
+        float | None,
+        typer.Option(parser=DURATION, metavar="DURATION", help="Duration of a frame, for delays."),
     ] = None,
     limit: Annotated[
         list[int] | None,
@@ -84,7 +101,11 @@ def arq(
     ] = None,
     target: Annotated[
         float | None,
-        typer.Option(parser=PROBABILITY, help="Also find the smallest limit for this loss."),
+        typer.Option(
+            parser=PROBABILITY,
+            metavar="PROBABILITY",
+            help="Also find the smallest limit for this loss.",
+        ),
     ] = None,
     plot: Plot = None,
     output: Output = Format.table,
@@ -99,7 +120,9 @@ def arq(
         limits = sorted(set(limit or (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30)))
         if target is not None:
             found = {
-                method: analysis.smallest_limit(channel, target, pdus=pdus, spacing=spacing, method=method)
+                method: analysis.smallest_limit(
+                    channel, target, pdus=pdus, spacing=spacing, method=method
+                )
                 for method in ("exact", "approximate")
             }
             limits = sorted({*limits, *found.values()})
@@ -153,12 +176,19 @@ def tcp(
     loss: Annotated[
         list[str], typer.Option(metavar="PROBABILITY", help="Loss of packets. Repeatable.")
     ],
-    rtt: Annotated[float, typer.Option(parser=DURATION, help="Round trip without queueing.")],
-    segment: Annotated[float, typer.Option(parser=SIZE, help="Payload of a segment.")] = 1000.0,
+    rtt: Annotated[
+        float,
+        typer.Option(parser=DURATION, metavar="DURATION", help="Round trip without queueing."),
+    ],
+    segment: Annotated[
+        float, typer.Option(parser=SIZE, metavar="SIZE", help="Payload of a segment.")
+    ] = 1000.0,
     timeout: Annotated[
         float | None,
         typer.Option(
-            parser=DURATION, help="First timeout; by default two round trips, at least 200 ms."
+            parser=DURATION,
+            metavar="DURATION",
+            help="First timeout; by default two round trips, at least 200 ms.",
         ),
     ] = None,
     segments_per_ack: Annotated[int, typer.Option(min=1, help="2 with delayed ACKs.")] = 1,
@@ -166,7 +196,8 @@ def tcp(
         int | None, typer.Option(min=1, help="Largest window in segments; by default none.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(parser=RATE, help="Rate of the bottleneck; by default none.")
+        float | None,
+        typer.Option(parser=RATE, metavar="RATE", help="Rate of the bottleneck; by default none."),
     ] = None,
     plot: Plot = None,
     output: Output = Format.table,

@@ -180,9 +180,7 @@ def mean_attempts(
     return _chain(channel, pdus, spacing).mean_attempts(_limit(limit))
 
 
-def transmissions_per_pdu(
-    channel: Channel, limit: int | None = None, *, spacing: int = 1
-) -> float:
+def transmissions_per_pdu(channel: Channel, limit: int | None = None, *, spacing: int = 1) -> float:
     """Mean transmissions of one PDU, N of Vacirca et al."""
     return _chain(channel, 1, spacing).transmissions_per_pdu(_limit(limit))
 
@@ -566,4 +564,6 @@ def ideal_selective_repeat(
         {"frames": range(len(delays)), "sdus": delays},
         schema={"frames": pl.Int64, "sdus": pl.Int64},
     )
-    return IdealLink(*numbers, delays=sdu_delays.filter(pl.col("sdus") > 0))
+    spent, delivered, given_up, transmissions, arrivals = numbers
+    sdu_delays = sdu_delays.filter(pl.col("sdus") > 0)
+    return IdealLink(spent, delivered, given_up, transmissions, arrivals, sdu_delays)

@@ -58,7 +58,10 @@ def draw_arq(
     loss.set_ylabel("Residual loss of SDUs")
     per_frame = 1.0 if frame_s is None else 1000.0 * frame_s
     delay.plot(
-        table["limit"], table["delay_frames"] * per_frame, color=BLUE, label="mean of delivered SDUs"
+        table["limit"],
+        table["delay_frames"] * per_frame,
+        color=BLUE,
+        label="mean of delivered SDUs",
     )
     delay.set_ylabel("Delay (frames)" if frame_s is None else "Delay (ms)")
     delay.set_ylim(bottom=0.0)
@@ -72,10 +75,10 @@ def draw_arq(
     energy.set_xlabel("Limit: most transmissions of a PDU")
     for axes in (loss, delay, energy):
         _dress(axes)
+    again = "every frame" if spacing == 1 else f"every {spacing} frames"
     loss.set_title(
         f"Selective repeat, {pdus} PDU{'s' if pdus != 1 else ''} an SDU, "
-        f"loss rate {channel.loss_rate:.3g}, sent again every {spacing} frame"
-        f"{'s' if spacing != 1 else ''}",
+        f"loss rate of PDUs {channel.loss_rate:.3g}, sent again {again}",
         fontsize=9,
     )
     return figure
@@ -91,10 +94,10 @@ def _mark_target(
         f"limit {limit} for {target:.3g}",
         (limit, target),
         textcoords="offset points",
-        xytext=(-4, 4),
+        xytext=(-4, -4),
         fontsize=8,
         horizontalalignment="right",
-        verticalalignment="bottom",
+        verticalalignment="top",
     )
 
 
