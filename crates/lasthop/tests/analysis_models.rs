@@ -128,6 +128,21 @@ fn with_independent_errors_giving_up_costs_nothing() {
     }
 }
 
+/// So large that most of the chain becomes too small to be counted on the way.
+#[test]
+fn long_chains_forget_what_hardly_ever_happens() {
+    let channel = law(0.1, 0.1, 0.01, 0.9);
+    let chain = ArqChain::new(channel, 300, 1).unwrap();
+    let paths = by_paths(&channel, 300, 400);
+    for (n, (residual, path)) in chain.residual_losses().zip(&paths).enumerate() {
+        assert!((residual - path).abs() <= 1e-9 * path, "{n}: {residual} {path}");
+    }
+    // A restart long after is one in the stationary channel, also where much has been left out.
+    let late = chain.transmissions_per_delivered_pdu(300, Restart::After(1000)).unwrap();
+    let stationary = chain.transmissions_per_delivered_pdu(300, Restart::Stationary).unwrap();
+    assert!((late / stationary - 1.0).abs() < 1e-12, "{late} {stationary}");
+}
+
 #[test]
 fn the_law_of_attempts_sums_to_what_arrives() {
     let chain = ArqChain::new(law(0.1, 0.1, 0.01, 0.9), 25, 3).unwrap();

@@ -64,6 +64,8 @@ struct Thinning {
 }
 
 const GROUP: usize = 4;
+/// Probabilities below this count as 0 where many PDUs are missing.
+const TINY: f64 = 1e-290;
 
 /// Where row k begins: groups before it hold GROUP rows of GROUP, 2 GROUP, ... entries.
 fn row_start(k: usize) -> usize {
@@ -142,12 +144,14 @@ pub struct ResidualLosses<'a> {
     /// Probability of each number of missing PDUs, by state of the channel.
     v: [Vec<f64>; 2],
     next: [Vec<f64>; 2],
+    /// Entries that can differ from 0, a whole number of groups.
+    top: usize,
     is_first: bool,
 }
 
 impl ResidualLosses<'_> {
     fn residual(&self) -> f64 {
-        let [good, bad] = &self.v;
+        let [good, bad] = self.v.each_ref().map(|v| &v[..self.top]);
         (good.iter().sum::<f64>() + bad.iter().sum::<f64>()).min(1.0)
     }
 
@@ -157,6 +161,8 @@ impl ResidualLosses<'_> {
         let [thin_good, thin_bad] = &self.chain.thinning;
         let [good, bad] = &mut self.v;
         let [next_good, next_bad] = &mut self.next;
+        let (good, bad) = (&mut good[..self.top], &mut bad[..self.top]);
+        let (next_good, next_bad) = (&mut next_good[..self.top], &mut next_bad[..self.top]);
         next_good.fill(0.0);
         next_bad.fill(0.0);
         let mix = |good: &mut [f64], bad: &mut [f64]| {
@@ -182,6 +188,15 @@ impl ResidualLosses<'_> {
                 thin_bad.add(&scaled(good, p), next_bad);
                 thin_bad.add(&scaled(bad, 1.0 - r), next_bad);
             }
+        }
+        // That many PDUs are hardly ever missing still after some frames: what has become this small
+        // can be left out.
+        while self.top > GROUP {
+            let last = self.top - GROUP..self.top;
+            if next_good[last.clone()].iter().chain(&next_bad[last]).any(|&mass| mass >= TINY) {
+                break;
+            }
+            self.top -= GROUP;
         }
         std::mem::swap(&mut self.v, &mut self.next);
     }
@@ -228,7 +243,14 @@ impl ArqChain {
         let mut v = empty();
         v[0][self.pdus - 1] = start[0];
         v[1][self.pdus - 1] = start[1];
-        ResidualLosses { chain: self, form, v, next: empty(), is_first: true }
+        ResidualLosses {
+            chain: self,
+            form,
+            v,
+            next: empty(),
+            top: padded(self.pdus),
+            is_first: true,
+        }
     }
 
     /// F(0), F(1), F(2), ... without end.
@@ -535,7 +557,7 @@ impl ArqChain {
             let mut last = [0.0; 2];
             for (state, slot) in last.iter_mut().enumerate() {
                 let mut rest = vec![0.0; padded(self.pdus)];
-                self.thinning[state].add(&losses.v[state], &mut rest);
+                self.thinning[state].add(&losses.v[state][..losses.top], &mut rest);
                 *slot = rest.iter().sum();
             }
             given_up[state] = between.step(last);
