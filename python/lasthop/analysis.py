@@ -234,7 +234,8 @@ def arq(
         `limit`; `residual_loss`; `approximate_loss`, by the dominant eigenvalue;
         `transmissions_per_pdu`; `mean_attempts`, of an SDU, those given up included;
         `delay_frames`, mean of the SDUs that arrive; `energy_ratio`, with a restart in the
-        stationary channel, and `energy_ratio_at_once`. What does not exist is null.
+        stationary channel, and `energy_ratio_at_once`, as soon as the sender knows of the loss,
+        `spacing` frames after the last transmission. What does not exist is null.
     """
     chain = _chain(channel, pdus, spacing)
     rows = []
@@ -252,7 +253,7 @@ def arq(
                 if loss >= 1.0
                 else 1.0 + (chain.mean_attempts_of_delivered(number) - 1.0) * spacing,
                 "energy_ratio": _or_none(chain, number, None),
-                "energy_ratio_at_once": _or_none(chain, number, 1),
+                "energy_ratio_at_once": _or_none(chain, number, spacing),
             }
         )
     schema: dict[str, type[pl.DataType]] = {"limit": pl.Int64}

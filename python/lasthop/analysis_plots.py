@@ -77,8 +77,8 @@ def draw_arq(
         _dress(axes)
     again = "every frame" if spacing == 1 else f"every {spacing} frames"
     loss.set_title(
-        f"Selective repeat, {pdus} PDU{'s' if pdus != 1 else ''} an SDU, "
-        f"loss rate of PDUs {channel.loss_rate:.3g}, sent again {again}",
+        f"{pdus} PDU{'s' if pdus != 1 else ''} an SDU, each lost with {channel.loss_rate:.3g} on average, "
+        f"sent again {again}",
         fontsize=9,
     )
     return figure
@@ -89,16 +89,8 @@ def _mark_target(
 ) -> None:
     axes.axhline(target, color="black", linewidth=0.6)
     limit = analysis.smallest_limit(channel, target, pdus=pdus, spacing=spacing)
-    axes.axvline(limit, color="black", linewidth=0.6)
-    axes.annotate(
-        f"limit {limit} for {target:.3g}",
-        (limit, target),
-        textcoords="offset points",
-        xytext=(-4, -4),
-        fontsize=8,
-        horizontalalignment="right",
-        verticalalignment="top",
-    )
+    label = f"limit {limit} for a loss of {target:.3g}"
+    axes.axvline(limit, color="black", linewidth=0.6, label=label)
 
 
 def draw_tcp(curves: pl.DataFrame, points: pl.DataFrame, round_trip_s: float) -> Figure:
