@@ -76,9 +76,9 @@ def draw_arq(
     for axes in (loss, delay, energy):
         _dress(axes)
     again = "every frame" if spacing == 1 else f"every {spacing} frames"
+    units = "1 PDU" if pdus == 1 else f"{pdus} PDUs"
     loss.set_title(
-        f"{pdus} PDU{'s' if pdus != 1 else ''} an SDU, each lost with {channel.loss_rate:.3g} on average, "
-        f"sent again {again}",
+        f"{units} an SDU, loss rate of PDUs {channel.loss_rate:.3g}, sent again {again}",
         fontsize=9,
     )
     return figure

@@ -52,8 +52,8 @@ pub enum Restart {
     /// So late that the channel has forgotten: its state has the stationary law. The assumption of
     /// the paper's formula.
     Stationary,
-    /// so many frames after the last transmission of what was given up, at least 1. The sender knows of
-    /// the loss after the spacing of the chain: at once is no sooner.
+    /// So many frames after the last transmission of what was given up, at least 1. The sender
+    /// knows of the loss after the spacing of the chain: at once is no sooner.
     After(u32),
 }
 
