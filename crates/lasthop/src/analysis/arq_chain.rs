@@ -309,7 +309,16 @@ impl ArqChain {
             let [not_a, not_c] = log_loss.map(|log| -(k as f64 * log).exp_m1());
             // Determinant of I - P diag(a, c), written without differences.
             let determinant = not_a * not_c + not_a * c * r + not_c * a * p;
-            if determinant <= 0.0 {
+            let y = [0, 1].map(|state| {
+                let row = self.thinning[state].row(k);
+                row[..k - 1].iter().zip(&x[state]).map(|(share, later)| share * later).sum::<f64>()
+            });
+            let right = [1.0 + (1.0 - p) * y[0] + p * y[1], 1.0 + r * y[0] + (1.0 - r) * y[1]];
+            // 1 - bc and 1 - ga, again without differences.
+            let (not_bc, not_ga) = (not_c + c * r, not_a + a * p);
+            x[0][k - 1] = (not_bc * right[0] + p * c * right[1]) / determinant;
+            x[1][k - 1] = (r * a * right[0] + not_ga * right[1]) / determinant;
+            if !(x[0][k - 1].is_finite() && x[1][k - 1].is_finite()) {
                 let [p, r] = self.channel.leave();
                 return Err(AnalysisError::new(
                     "channel",
@@ -320,15 +329,6 @@ impl ArqChain {
                     "one that leaves every state in which nothing arrives; the mean is infinite",
                 ));
             }
-            let y = [0, 1].map(|state| {
-                let row = self.thinning[state].row(k);
-                row[..k - 1].iter().zip(&x[state]).map(|(share, later)| share * later).sum::<f64>()
-            });
-            let right = [1.0 + (1.0 - p) * y[0] + p * y[1], 1.0 + r * y[0] + (1.0 - r) * y[1]];
-            // 1 - bc and 1 - ga, again without differences.
-            let (not_bc, not_ga) = (not_c + c * r, not_a + a * p);
-            x[0][k - 1] = (not_bc * right[0] + p * c * right[1]) / determinant;
-            x[1][k - 1] = (r * a * right[0] + not_ga * right[1]) / determinant;
         }
         let [good, bad] = self.channel.stationary();
         let mean = |share: f64, x: &[f64]| if share > 0.0 { share * x[x.len() - 1] } else { 0.0 };

@@ -224,8 +224,9 @@ impl TcpChain {
             return Err(AnalysisError::new("capacity", capacity, allowed));
         }
         let time = |index: usize| ((index + 1) as f64 / capacity).max(round_trip);
-        let mean_time: f64 =
-            self.stationary.iter().enumerate().map(|(index, p)| time(index) * p).sum();
+        // A capacity next to 0 makes times infinite; windows that never occur take none.
+        let occurs = self.stationary.iter().enumerate().filter(|(_, p)| **p > 0.0);
+        let mean_time: f64 = occurs.map(|(index, p)| time(index) * p).sum();
         Ok(self.mean_window() / mean_time)
     }
 }
