@@ -6,21 +6,39 @@ import ast
 import itertools
 import math
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from lasthop.statistics import CONFIDENCE, Estimate
 
-__all__ = ["Cell", "Claim", "Comparison", "Judgement", "Missing", "Rule", "Verdict", "judge"]
+__all__ = [
+    "Cell",
+    "Claim",
+    "Comparison",
+    "Grid",
+    "Judgement",
+    "Missing",
+    "Rule",
+    "Verdict",
+    "cells_of",
+    "judge",
+    "read_claims",
+]
 
 Cell: TypeAlias = tuple[tuple[str, Any], ...]
 """A cell of the grid: its coordinates, sorted by name."""
 
 Samples: TypeAlias = Callable[[Cell, str], Estimate]
-"""Mean of a quantity of a cell (`goodput`, `timeouts`, `fast_retransmits`)."""
+"""Mean of a quantity of a cell, such as `goodput`."""
 
-QUANTITIES = ("timeouts", "fast_retransmits")
+ROW = "flr"
+"""The coordinate on the rows of tables and the x-axis of figures: frame loss rate in per cent."""
+
+MOST_PLACES = 8
+"""Places that the evidence names for each comparison that does not hold."""
+
 OPERATORS: Mapping[type[ast.operator], Callable[[Estimate, Estimate], Estimate]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -34,18 +52,51 @@ class Missing(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
+class Grid:
+    """The coordinates of a study's cells.
+
+    Attributes:
+        column: The coordinate that names what is compared.
+        default: Coordinates of a cell that does not say otherwise.
+        fixed: Pairs: where the first coordinates hold, the second do too, whatever is said.
+    """
+
+    column: str = "combination"
+    default: Mapping[str, Any] = field(default_factory=dict)
+    fixed: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...] = ()
+
+    def cell(self, coordinates: Mapping[str, Any]) -> Cell:
+        """The cell at these coordinates."""
+        found = {**self.default, **coordinates}
+        for when, then in self.fixed:
+            if all(found.get(key) == value for key, value in when.items()):
+                found |= then
+        return tuple(sorted(found.items()))
+
+
+PLAIN = Grid()
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """What decides, for all claims alike.
 
     Attributes:
         about: Relative difference that counts as none.
         level: Confidence of a claim's verdict as a whole.
-        losses: Loss rates that `average` averages over.
+        losses: Loss rates that `average` averages over if it is not told.
+        quantities: What can be asked of a cell; the first is meant where none is named.
+        grid: The coordinates.
+        parts: Whether a claim that holds in some comparisons and fails in others is judged
+            `in part` and says where, rather than `contradicted`.
     """
 
     about: float
     level: float
     losses: tuple[float, ...]
+    quantities: tuple[str, ...] = ("goodput", "timeouts", "fast_retransmits")
+    grid: Grid = PLAIN
+    parts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +105,7 @@ class Comparison:
 
     Attributes:
         left: Expression.
-        relation: `greater`, `less`, `not less`, `about` or `between`.
+        relation: `greater`, `less`, `not less`, `about`, `between` or `same sign`.
         right: Expression; empty for `between`.
         low: Lower end for `between`.
         high: Upper end for `between`.
@@ -86,23 +137,79 @@ class Claim:
     comparisons: tuple[Comparison, ...]
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> Claim:
-        """Reads a claim as `claims.toml` has it."""
+    def from_table(
+        cls,
+        table: Mapping[str, Any],
+        grid: Grid = PLAIN,
+        known: Mapping[str, Claim] | None = None,
+    ) -> Claim:
+        """Reads a claim as `claims.toml` has it.
+
+        Args:
+            table: Its table there.
+            grid: The study's coordinates.
+            known: Earlier claims, which its tests may refer to.
+        """
         comparisons: dict[Comparison, None] = {}
         for test in table["test"]:
-            each = test.get("each", {})
-            for values in itertools.product(*each.values()):
-                cell = table["in"] | test.get("in", {}) | dict(zip(each, values, strict=True))
-                comparison = Comparison(
-                    left=test["left"],
-                    relation=test["relation"],
-                    right=test.get("right", ""),
-                    low=test.get("low", math.nan),
-                    high=test.get("high", math.nan),
-                    cell=_cell(cell),
-                )
+            common = table.get("in", {}) | test.get("in", {})
+            for comparison in _expand(test, common, grid, known or {}):
                 comparisons[comparison] = None
         return cls(table["id"], table["text"], table["where"], tuple(comparisons))
+
+
+def read_claims(tables: Sequence[Mapping[str, Any]], grid: Grid) -> tuple[Claim, ...]:
+    """Reads the claims of a study; a claim may refer to those before it."""
+    known: dict[str, Claim] = {}
+    for table in tables:
+        known[table["id"]] = Claim.from_table(table, grid, known)
+    return tuple(known.values())
+
+
+def _expand(
+    test: Mapping[str, Any], common: Mapping[str, Any], grid: Grid, known: Mapping[str, Claim]
+) -> Iterator[Comparison]:
+    """The comparisons that one test stands for."""
+    each = test.get("each", {})
+    cells = [
+        {**common, **dict(zip(each, values, strict=True))}
+        for values in itertools.product(*each.values())
+    ]
+    if "claims" in test:
+        for name in test["claims"]:
+            for comparison in known[name].comparisons:
+                for cell in cells:
+                    yield replace(comparison, cell=grid.cell(dict(comparison.cell) | cell))
+        return
+    for cell in cells:
+        for left, right in _sides(test):
+            yield Comparison(
+                left=left,
+                relation=test["relation"],
+                right=right,
+                low=test.get("low", math.nan),
+                high=test.get("high", math.nan),
+                cell=grid.cell(cell),
+            )
+
+
+def _sides(test: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The two expressions of a test, for each pair and each step that it names."""
+    left, right = test["left"], test.get("right", "")
+    for key, values in test.get("along", {}).items():
+        # Each value is compared with the one before it.
+        for before, after in itertools.pairwise(values):
+            yield f"at({left}, {key} = {after!r})", f"at({left}, {key} = {before!r})"
+        return
+    for first, second in itertools.combinations(test.get("pairs", ()), 2):
+        names = {"first": first, "second": second}
+        yield _rename(left, names), _rename(right, names)
+    if "pairs" not in test:
+        yield left, right
+
+
+def _rename(expression: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"\b(first|second)\b", lambda found: names[found[0]], expression)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +241,7 @@ class Verdict:
 
     Attributes:
         claim: Which one.
-        verdict: `reproduced`, `contradicted` or `undecided`.
+        verdict: `reproduced`, `contradicted`, `undecided`, or `in part` if the rule has it.
         judgements: One for each comparison; empty if it needs cells that were not run.
         evidence: One sentence with figures.
     """
@@ -143,14 +250,6 @@ class Verdict:
     verdict: str
     judgements: tuple[Judgement, ...]
     evidence: str
-
-
-def _cell(coordinates: Mapping[str, Any]) -> Cell:
-    coordinates = dict(coordinates)
-    if coordinates.get("flr") == 0:
-        # Without errors there is one channel, whichever error model it is drawn with.
-        coordinates["model"] = "none"
-    return tuple(sorted(coordinates.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,29 +261,38 @@ class _Evaluator:
     rule: Rule
 
     def value(self, expression: str, cell: Cell) -> Estimate:
-        return self._of(ast.parse(expression, mode="eval").body, dict(cell), "goodput")
+        main = self.rule.quantities[0]
+        return self._of(ast.parse(expression, mode="eval").body, dict(cell), main)
 
     def _of(self, node: ast.expr, cell: dict[str, Any], quantity: str) -> Estimate:
+        grid = self.rule.grid
         match node:
             case ast.Constant(value=int() | float() as number):
                 return Estimate.constant(number)
             case ast.Name(id="this"):
-                return self.samples(_cell(cell), quantity)
+                return self.samples(grid.cell(cell), quantity)
             case ast.Name(id=name) if name in self.names:
-                return self.samples(_cell(cell | {"combination": self.names[name]}), quantity)
+                return self.samples(grid.cell(cell | {grid.column: self.names[name]}), quantity)
+            case ast.Name(id=name) if isinstance(cell.get(name), (int, float)):
+                return Estimate.constant(cell[name])
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
                 combine = OPERATORS[type(op)]
                 return combine(self._of(left, cell, quantity), self._of(right, cell, quantity))
             case ast.Call(func=ast.Name(id="at"), args=[inner], keywords=keywords):
-                moved = {k.arg: ast.literal_eval(k.value) for k in keywords if k.arg is not None}
-                return self._of(inner, cell | moved, quantity)
-            case ast.Call(func=ast.Name(id="average"), args=[inner], keywords=[]):
-                terms = [self._of(inner, cell | {"flr": x}, quantity) for x in self.rule.losses]
+                return self._of(inner, cell | _arguments(keywords), quantity)
+            case ast.Call(func=ast.Name(id="average"), args=[inner], keywords=keywords):
+                over = _arguments(keywords) or {ROW: self.rule.losses}
+                terms = [
+                    self._of(inner, cell | dict(zip(over, values, strict=True)), quantity)
+                    for values in itertools.product(*over.values())
+                ]
                 total = terms[0]
                 for term in terms[1:]:
                     total = total + term
                 return total / Estimate.constant(len(terms))
-            case ast.Call(func=ast.Name(id=name), args=[inner], keywords=[]) if name in QUANTITIES:
+            case ast.Call(func=ast.Name(id=name), args=[inner], keywords=[]) if (
+                name in self.rule.quantities
+            ):
                 return self._of(inner, cell, name)
         raise ValueError(f"claims: cannot evaluate {ast.unparse(node)!r}")
 
@@ -198,15 +306,19 @@ class _Evaluator:
             right = self.value(comparison.right, comparison.cell)
             gap = left - right
             width = gap.half_width(level)
-            holds = self._compare(comparison.relation, left, right, width)
+            if comparison.relation == "same sign":
+                holds = _same_sign(left, right, level)
+            else:
+                holds = self._compare(comparison.relation, left, right, width)
         return Judgement(comparison, holds, left.value, right.value, gap.value, width, gap.n)
 
     def _between(self, left: Estimate, low: float, high: float) -> bool | None:
         width = left.half_width(CONFIDENCE)
         if math.isnan(left.value) or math.isnan(width):
             return None
+        about = self.rule.about
         return (
-            low * (1.0 - self.rule.about) <= left.value <= high * (1.0 + self.rule.about)
+            low - about * abs(low) <= left.value <= high + about * abs(high)
             or low - width <= left.value <= high + width
         )
 
@@ -234,6 +346,39 @@ class _Evaluator:
         return gap > 0.0
 
 
+def _arguments(keywords: Sequence[ast.keyword]) -> dict[str, Any]:
+    return {k.arg: ast.literal_eval(k.value) for k in keywords if k.arg is not None}
+
+
+def _same_sign(left: Estimate, right: Estimate, level: float) -> bool | None:
+    """Whether both are clearly positive, both clearly negative, or neither is clear."""
+    signs = []
+    for side in (left, right):
+        width = side.half_width(level)
+        if math.isnan(side.value) or math.isnan(width):
+            return None
+        signs.append(0 if abs(side.value) <= width else math.copysign(1, side.value))
+    if 0 in signs:
+        return True if signs == [0, 0] else None
+    return signs[0] == signs[1]
+
+
+def cells_of(claim: Claim, names: Mapping[str, str], rule: Rule) -> list[Cell]:
+    """The cells that a claim looks at, each once."""
+    found: dict[Cell, None] = {}
+
+    def note(cell: Cell, _: str) -> Estimate:
+        found[cell] = None
+        return Estimate.constant(1.0)
+
+    evaluator = _Evaluator(note, names, rule)
+    for comparison in claim.comparisons:
+        for expression in (comparison.left, comparison.right):
+            if expression:
+                evaluator.value(expression, comparison.cell)
+    return list(found)
+
+
 def judge(
     claims: Sequence[Claim], samples: Samples, names: Mapping[str, str], rule: Rule
 ) -> Iterator[Verdict]:
@@ -257,15 +402,21 @@ def judge(
         outcomes = [judgement.holds for judgement in judgements]
         if all(outcomes):
             verdict = "reproduced"
+        elif rule.parts and False in outcomes and True in outcomes:
+            verdict = "in part"
         elif False in outcomes:
             verdict = "contradicted"
         else:
             verdict = "undecided"
-        yield Verdict(claim, verdict, judgements, _evidence(judgements, rule.about))
+        yield Verdict(claim, verdict, judgements, _evidence(judgements, rule))
 
 
-def _evidence(judgements: Sequence[Judgement], about: float) -> str:
-    """Counts, then one comparison with figures: the clearest failure, or else the closest call."""
+def _evidence(judgements: Sequence[Judgement], rule: Rule) -> str:
+    """Counts, then one comparison with figures: the clearest failure, or else the closest call.
+
+    Where claims are judged in part, then all that did not hold, without figures.
+    """
+    about, usual = rule.about, rule.grid.default
     counts = {
         "hold": sum(j.holds is True for j in judgements),
         "fail": sum(j.holds is False for j in judgements),
@@ -279,7 +430,37 @@ def _evidence(judgements: Sequence[Judgement], about: float) -> str:
         unclear = [j for j in judgements if j.holds is None]
         label = "open" if unclear else "closest"
         chosen = min(unclear or judgements, key=lambda j: _strength(j, about))
-    return f"comparisons: {parts}; {label}: {show(chosen)}"
+    evidence = f"comparisons: {parts}; {label}: {show(chosen, usual)}"
+    if rule.parts:
+        for word, outcome in (("fails", False), ("open", None)):
+            where = _where([j for j in judgements if j.holds is outcome], judgements)
+            if where:
+                evidence += f". {word.capitalize()}: {where}"
+    return evidence
+
+
+def _where(chosen: Sequence[Judgement], judgements: Sequence[Judgement]) -> str:
+    """What the chosen comparisons are, in what coordinates they differ from the others."""
+    values: dict[str, set[str]] = {}
+    for judgement in judgements:
+        for key, value in judgement.comparison.cell:
+            values.setdefault(key, set()).add(_word(value))
+    places: dict[str, list[str]] = {}
+    for judgement in chosen:
+        cell = judgement.comparison.cell
+        place = " ".join(_named(key, value) for key, value in cell if len(values[key]) > 1)
+        places.setdefault(formula(judgement.comparison), []).append(place)
+    parts = []
+    for what, found in places.items():
+        more = f" and {len(found) - MOST_PLACES} more" if len(found) > MOST_PLACES else ""
+        at = f" at {', '.join(found[:MOST_PLACES])}{more}" if any(found) else ""
+        parts.append(f"{what}{at}")
+    return "; ".join(parts)
+
+
+def _named(key: str, value: object) -> str:
+    """A coordinate; numbers do not speak for themselves."""
+    return f"{key} {value}" if isinstance(value, (int, float)) else _word(value)
 
 
 def _strength(judgement: Judgement, about: float) -> float:
@@ -288,8 +469,16 @@ def _strength(judgement: Judgement, about: float) -> float:
     if math.isnan(judgement.difference) or math.isnan(judgement.half_width):
         return 0.0
     if one.relation == "between":
-        low, high = one.low * (1.0 - about), one.high * (1.0 + about)
-        inside = min(judgement.left / low, high / judgement.left) if judgement.left > 0.0 else 0.0
+        low, high = one.low - about * abs(one.low), one.high + about * abs(one.high)
+        if low > 0.0:
+            inside = (
+                min(judgement.left / low, high / judgement.left) if judgement.left > 0.0 else 0.0
+            )
+        else:
+            away = abs(judgement.left - (low + high) / 2.0)
+            inside = (high - low) / 2.0 / max(away, 1e-12)
+    elif one.relation == "same sign":
+        return min(abs(judgement.left), abs(judgement.right)) / max(judgement.half_width, 1e-12)
     elif one.relation in ("about", "not less"):
         inside = about * abs(judgement.right) / max(gap, 1e-12)
     else:
@@ -297,10 +486,29 @@ def _strength(judgement: Judgement, about: float) -> float:
     return inside if judgement.holds else 1.0 / max(inside, 1e-12)
 
 
-def show(judgement: Judgement) -> str:
-    """A comparison with its figures, for people."""
+RELATIONS = {
+    "greater": ">",
+    "less": "<",
+    "about": "≈",
+    "not less": "≳",
+    "same sign": "has the sign of",
+}
+
+
+def formula(comparison: Comparison) -> str:
+    """A comparison without figures, for people."""
+    if comparison.relation == "between":
+        return f"{comparison.left} from {comparison.low:g} to {comparison.high:g}"
+    return f"{comparison.left} {RELATIONS[comparison.relation]} {comparison.right}"
+
+
+def show(judgement: Judgement, usual: Mapping[str, Any] | None = None) -> str:
+    """A comparison with its figures, for people; coordinates that are as usual are left out."""
     one = judgement.comparison
-    place = ", ".join(f"{key} {_word(value)}" for key, value in one.cell)
+    skip = (usual or {}).items()
+    place = ", ".join(
+        f"{key} {_word(value)}" for key, value in one.cell if (key, value) not in skip
+    )
     place = f" [{place}]" if place else ""
     width = f"{judgement.half_width:.4g}"
     if one.relation == "between":
@@ -308,9 +516,8 @@ def show(judgement: Judgement) -> str:
             f"{one.left} = {judgement.left:.4g} ± {width}, "
             f"claimed {one.low:g} to {one.high:g}{place}"
         )
-    relation = {"greater": ">", "less": "<", "about": "≈", "not less": "≳"}[one.relation]
     return (
-        f"{one.left} {relation} {one.right}: {judgement.left:.4g} against {judgement.right:.4g}, "
+        f"{formula(one)}: {judgement.left:.4g} against {judgement.right:.4g}, "
         f"difference {judgement.difference:.4g} ± {width}{place}"
     )
 

@@ -21,10 +21,10 @@ import typer
 from typer._click.exceptions import ClickException  # typer 0.29 bundles it; no public name
 
 import lasthop
-from lasthop import _lasthop, analyse_cli, catalogue, terminal
+from lasthop import _lasthop, analyse_cli, catalogue, markdown, sensitivity, terminal
 from lasthop.results import Results
 from lasthop.scenario import Scenario
-from lasthop.studies import Report, StudyError, studies
+from lasthop.studies import Report, Study, StudyError, studies
 
 __all__ = ["main"]
 
@@ -54,6 +54,7 @@ class ReportFormat(StrEnum):
 
     text = "text"
     json = "json"
+    markdown = "markdown"
 
 
 class BadInput(ValueError):
@@ -137,7 +138,7 @@ def run(
             pass
     if folder is not None and output is not Format.json:
         _note(f"written to {folder}")
-    return _ended(results)
+    return _ended(complete=results.complete, finished=len(results.point))
 
 
 @app.command()
@@ -270,6 +271,14 @@ def reproduce(
             "if figures are asked for, by default results/STUDY.",
         ),
     ] = None,
+    vary: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity",
+            help="Instead judge the claims under each other choice that the paper leaves open; "
+            f"by default on {sensitivity.REPLICATIONS} replications.",
+        ),
+    ] = False,
     output: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.text,
 ) -> int:
     """Reproduce a published study: its tables beside the printed ones, its figures, its claims."""
@@ -277,6 +286,10 @@ def reproduce(
     if study not in known:
         raise BadInput(f"STUDY: found {study!r}; allowed: {', '.join(known)}")
     chosen = known[study]
+    if vary:
+        if artefacts:
+            raise BadInput("--sensitivity: found tables or figures; allowed: the study alone")
+        return _vary(chosen, replications, seed, jobs, out, output)
     wanted = chosen.find(artefacts or [])
     figures = [artefact for artefact in wanted if artefact.kind == "figure"]
     if out is None and figures:
@@ -287,24 +300,60 @@ def reproduce(
             artefacts or [], replications=replications, seed=seed, jobs=jobs, progress=progress
         )
     written = [] if folder is None else _write_report(report, folder)
-    if output is ReportFormat.json:
-        _print(json.dumps(report.to_dict(), allow_nan=False, ensure_ascii=False, indent=2))
-    else:
-        console = terminal.console()
-        for table in terminal.show_report(report):
-            console.print(table)
-            console.print()
-        for path in written:
-            _print(str(path))
-    return _ended(report.results)
+    match output:
+        case ReportFormat.json:
+            _print(_report_json(report))
+        case ReportFormat.markdown:
+            _print(markdown.report(report))
+        case ReportFormat.text:
+            console = terminal.console()
+            for table in terminal.show_report(report):
+                console.print(table)
+                console.print()
+            for path in written:
+                _print(str(path))
+    return _ended(complete=report.complete, finished=len(report.results.point))
+
+
+def _vary(
+    study: Study,
+    replications: int | None,
+    seed: int | None,
+    jobs: int,
+    out: Path | None,
+    output: ReportFormat,
+) -> int:
+    if not study.sensitivities:
+        raise BadInput(f"--sensitivity: found study {study.key}; allowed: one that names choices")
+    folder = None if out is None else _folder(out)
+    with terminal.progress(study.key) as progress:
+        report = sensitivity.sweep(
+            study, replications=replications, seed=seed, jobs=jobs, progress=progress
+        )
+    if folder is not None:
+        _write(folder / "sensitivity.json", _report_json(report) + "\n")
+    match output:
+        case ReportFormat.json:
+            _print(_report_json(report))
+        case ReportFormat.markdown:
+            _print(markdown.sensitivity(report))
+        case ReportFormat.text:
+            console = terminal.console()
+            for table in terminal.show_sensitivity(report):
+                console.print(table)
+                console.print()
+    return _ended(complete=report.complete, finished=report.finished)
+
+
+def _report_json(report: Report | sensitivity.SensitivityReport) -> str:
+    return json.dumps(report.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
 
 
 def _write_report(report: Report, folder: Path) -> list[Path]:
     from lasthop import plots
 
-    text = json.dumps(report.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
     written = [folder / "report.json", folder / "replications.parquet"]
-    _write(written[0], text + "\n")
+    _write(written[0], _report_json(report) + "\n")
     report.results.frame.write_parquet(written[1])
     for artefact in report.artefacts:
         if artefact.kind == "figure":
@@ -355,10 +404,10 @@ def _note(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def _ended(results: Results) -> int:
-    if results.complete:
+def _ended(*, complete: bool, finished: int) -> int:
+    if complete:
         return DONE
-    _note(f"lasthop: interrupted; {len(results.point)} replications were finished")
+    _note(f"lasthop: interrupted; {finished} replications were finished")
     return INTERRUPTED
 
 

@@ -2,12 +2,13 @@
 
 Drawing needs no display. Colours are those of Okabe and Ito, which people with any common colour
 blindness can tell apart; each combination of protocols also has its own marker and line, the same
-in every figure: colour tells the transport, the line tells the link.
+in every figure. Of TCP variants over links, colour tells the transport, the line tells the link.
 """
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_figure", "draw_trace", "save"]
 
+BLACK = "#000000"
 BLUE, ORANGE, GREEN, PURPLE, SKY, RED = (
     "#0072B2",
     "#E69F00",
@@ -36,6 +38,15 @@ STYLES = {
     "SACK/Raw": (RED, "s", "--"),
     "Reno/SR": (BLUE, "^", "-"),
     "SACK/SR": (RED, "D", "-"),
+    "Raw link": (BLACK, "o", "--"),
+    "Go-Back-N": (ORANGE, "v", "--"),
+    "Selective Repeat": (BLUE, "^", "-"),
+    "Karn RLP": (RED, "D", "-"),
+    "Karn RLP, no keep-alives": (PURPLE, "d", ":"),
+    "Berkeley Snoop": (GREEN, "s", "-."),
+    "Snoop, one state a host pair": (GREEN, "x", ":"),
+    "XOR FEC": (SKY, "P", "-."),
+    "Out-of-Sequence RLP": (PURPLE, "X", "-"),
 }
 OTHERS = ((GREEN, "v", "-."), (PURPLE, "P", "-."), (ORANGE, "X", ":"), (SKY, "*", ":"))
 
@@ -49,41 +60,62 @@ FORMATS: dict[str, dict[str, str | None]] = {
 
 
 def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
-    """Draws throughput over frame loss rate, one curve a combination, with 95 % intervals.
+    """Draws a quantity over frame loss rate, one curve a column, with 95 % intervals.
+
+    Where the artefact shows the spread, thin bars with caps are plus and minus one standard
+    deviation, thick ones the 95 % interval of the mean; markers are hollow, so that curves that
+    coincide all show.
 
     Args:
         artefact: The figure.
-        cells: The report's cells; those of other artefacts and units are left out.
+        cells: The report's cells; those of other artefacts are left out.
     """
-    figure = Figure(figsize=(5.2, 3.9), layout="constrained")
+    spread = artefact.spread
+    figure = Figure(figsize=(5.2, 4.4 if spread else 3.9), layout="constrained")
     axes = figure.subplots()
-    own = [cell for cell in cells if cell.artefact == artefact.name and cell.unit == "kbps"]
+    unit = artefact.quantity.unit
+    own = [cell for cell in cells if cell.artefact == artefact.name and cell.unit == unit]
     columns = list(dict.fromkeys(cell.column for cell in own))
     spare = iter(OTHERS * len(columns))
     for column in columns:
         colour, marker, line = STYLES.get(column) or next(spare)
         points = [cell for cell in own if cell.column == column and not math.isnan(cell.value)]
+        across = [float(cell.row) for cell in points]
+        up = [cell.value for cell in points]
+        ci95 = [0.0 if math.isnan(cell.ci95) else cell.ci95 for cell in points]
+        sd = [0.0 if math.isnan(cell.sd) else cell.sd for cell in points]
         axes.errorbar(
-            [float(cell.row) for cell in points],
-            [cell.value for cell in points],
-            yerr=[0.0 if math.isnan(cell.ci95) else cell.ci95 for cell in points],
+            across,
+            up,
+            yerr=sd if spread else ci95,
             label=column,
             color=colour,
             marker=marker,
             linestyle=line,
             markersize=5,
-            markerfacecolor="white",
-            linewidth=1.3,
+            markerfacecolor="none" if spread else "white",
+            linewidth=1.1 if spread else 1.3,
+            elinewidth=0.7 if spread else None,
             capsize=2.5,
+            clip_on=not spread,
         )
+        if spread:
+            axes.errorbar(across, up, yerr=ci95, fmt="none", ecolor=colour, elinewidth=2.6)
     axes.set_xlabel("Frame loss rate (%)")
-    axes.set_ylabel("Throughput (kbps)")
+    axes.set_ylabel(f"{artefact.quantity.label} ({unit})")
     axes.set_xticks(list(artefact.losses), [f"{flr:g}" for flr in artefact.losses])
     axes.set_ylim(bottom=0.0)
-    axes.set_title(f"{artefact.name.removesuffix(' (figure)')}. {artefact.caption}", fontsize=9)
     axes.grid(alpha=0.3, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    if columns:
+    title = f"{artefact.name.removesuffix(' (figure)')}. {artefact.caption}"
+    axes.set_title(textwrap.fill(title, 68) if spread else title, fontsize=9)
+    if columns and spread:
+        # Outside, where it hides no curve.
+        handles, names = axes.get_legend_handles_labels()
+        figure.legend(
+            handles, names, frameon=False, fontsize=8, ncols=3, loc="outside lower center"
+        )
+    elif columns:
         axes.legend(frameon=False, fontsize=8)
     return figure
 

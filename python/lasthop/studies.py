@@ -11,24 +11,119 @@ import functools
 import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
+import numpy as np
+
 from lasthop import statistics
-from lasthop.claims import Cell, Claim, Missing, Rule, Verdict, judge
+from lasthop.claims import (
+    ROW,
+    Cell,
+    Grid,
+    Judgement,
+    Missing,
+    Rule,
+    Samples,
+    Verdict,
+    formula,
+    judge,
+    read_claims,
+)
 from lasthop.results import Results, number
 from lasthop.running import Progress, run_points
 from lasthop.scenario import Scenario, assign
-from lasthop.statistics import Estimate
+from lasthop.statistics import Estimate, Floats
 
-__all__ = ["Artefact", "Report", "ReportCell", "Study", "StudyError", "studies"]
+__all__ = [
+    "Artefact",
+    "Change",
+    "Highlight",
+    "Quantity",
+    "Report",
+    "ReportCell",
+    "Sensitivity",
+    "Study",
+    "StudyError",
+    "studies",
+]
 
 
 class StudyError(ValueError):
     """No such study, table or figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What can be asked of a cell.
+
+    Attributes:
+        name: What claims call it.
+        label: What axes call it.
+        metric: Name of the metric; `{flow}` stands for the cell's flow.
+        unit: What it is printed in.
+        per: What one such unit is, in the metric's own.
+        digits: Decimal places that are printed.
+    """
+
+    name: str
+    label: str
+    metric: str
+    unit: str
+    per: float
+    digits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Keys of a scenario that differ in some cells.
+
+    Attributes:
+        when: Coordinates where it holds: one value or a list of them each.
+        set: Dotted keys and values. `{flow}` stands for the cell's flow; a part with `*` for every
+            table of the scenario that matches.
+    """
+
+    when: Mapping[str, Any]
+    set: Mapping[str, Any]
+
+    def applies(self, where: Mapping[str, Any]) -> bool:
+        """Whether it holds in a cell."""
+        return _matches(self.when, where)
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """A choice that the paper leaves open, and what else it could have been.
+
+    Attributes:
+        name: What is varied.
+        about: What the study chooses, and between what it varies.
+        claims: Claims that it can touch.
+        values: What it is varied to, and what then changes in the scenarios.
+    """
+
+    name: str
+    about: str
+    claims: tuple[str, ...]
+    values: tuple[tuple[str, tuple[Change, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """Claims that belong side by side, with all their figures.
+
+    Attributes:
+        title: What they show together.
+        claims: Which.
+    """
+
+    title: str
+    claims: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +136,10 @@ class Artefact:
         caption: What it shows.
         base: Coordinates that all its cells share.
         losses: Its rows, or the points on its x-axis, in per cent.
+        columns: What it compares; the first is the baseline.
+        quantity: What it shows of them.
+        grid: The study's coordinates.
+        spread: Whether it shows the standard deviation too.
     """
 
     kind: str
@@ -48,13 +147,14 @@ class Artefact:
     caption: str
     base: Mapping[str, Any]
     losses: tuple[float, ...]
+    columns: tuple[str, ...]
+    quantity: Quantity
+    grid: Grid
+    spread: bool
 
-    def cell(self, flr: float, combination: str) -> Cell:
+    def cell(self, flr: float, column: str) -> Cell:
         """One of its cells."""
-        coordinates = {**self.base, "flr": flr, "combination": combination}
-        if flr == 0:
-            coordinates["model"] = "none"
-        return tuple(sorted(coordinates.items()))
+        return self.grid.cell({**self.base, ROW: flr, self.grid.column: column})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +164,13 @@ class ReportCell:
     Attributes:
         artefact: Name of the table or figure.
         row: Frame loss rate as the paper labels it, in per cent.
-        column: Combination.
+        column: What it is compared by.
         value: Mean, in `unit`; NaN if nothing was finished.
         ci95: Half-width of its 95 % interval; NaN if unknown.
-        unit: `kbps`, or `%` for the improvement over the first combination.
+        unit: That of the quantity, or `%` for the improvement over the first column of a table.
         published: What the paper prints, in `unit`; None where our copy does not hold it.
         n: Replications.
+        sd: Standard deviation over replications, in `unit`; NaN if unknown.
     """
 
     artefact: str
@@ -80,6 +181,7 @@ class ReportCell:
     unit: str
     published: float | None
     n: int
+    sd: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -104,6 +206,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """What `lasthop reproduce --format json` prints."""
+        spread = {artefact.name for artefact in self.artefacts if artefact.spread}
         return {
             "study": self.study.key,
             "cells": [
@@ -116,14 +219,37 @@ class Report:
                     "unit": cell.unit,
                     "published": cell.published,
                     "n": cell.n,
+                    **({"sd": number(cell.sd)} if cell.artefact in spread else {}),
                 }
                 for cell in self.cells
             ],
             "claims": [
-                {"id": one.claim.id, "verdict": one.verdict, "evidence": one.evidence}
+                {
+                    "id": one.claim.id,
+                    "verdict": one.verdict,
+                    "evidence": one.evidence,
+                    **(
+                        {"comparisons": [_comparison(j) for j in one.judgements]}
+                        if self.study.rule.parts
+                        else {}
+                    ),
+                }
                 for one in self.verdicts
             ],
         }
+
+
+def _comparison(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "comparison": formula(judgement.comparison),
+        "cell": dict(judgement.comparison.cell),
+        "holds": judgement.holds,
+        "left": number(judgement.left),
+        "right": number(judgement.right),
+        "difference": number(judgement.difference),
+        "half_width": number(judgement.half_width),
+        "n": judgement.n,
+    }
 
 
 class Study:
@@ -135,38 +261,91 @@ class Study:
         about: One line on what it holds.
         replications: Replications a cell that the paper ran.
         seed: Default master seed.
-        losses: Loss rates of its tables, in per cent.
         combinations: Names of what is compared; the first is the baseline.
+        names: The same by the names that claims use.
+        quantities: What can be asked of a cell, by name; the first is the main one.
+        grid: The coordinates of its cells.
         artefacts: Tables and figures in order.
+        rule: How claims are judged.
         claims: The paper's claims.
+        highlights: Claims to show side by side.
+        sensitivities: Choices that the paper leaves open.
         published: Per table and (row, column, unit) what the paper prints.
     """
 
     def __init__(self, folder: Traversable) -> None:
         """Reads a study's folder."""
         self._folder = folder
-        self._grid = _read(folder, "study.toml")
-        self.key: str = self._grid["key"]
-        self.title: str = self._grid["title"]
-        self.about: str = self._grid["about"]
-        self.replications: int = self._grid["replications"]
-        self.seed: int = self._grid["seed"]
-        self.losses: tuple[float, ...] = tuple(self._grid["losses"])
-        self.combinations: tuple[str, ...] = tuple(c["name"] for c in self._grid["combination"])
+        self._data = data = _read(folder, "study.toml")
+        self.key: str = data["key"]
+        self.title: str = data["title"]
+        self.about: str = data["about"]
+        self.replications: int = data["replications"]
+        self.seed: int = data["seed"]
+        self.combinations: tuple[str, ...] = tuple(c["name"] for c in data["combination"])
+        self.names: Mapping[str, str] = {
+            c.get("short", re.sub(r"\W", "_", c["name"]).lower()): c["name"]
+            for c in data["combination"]
+        }
+        self.quantities = {
+            name: Quantity(name, **table) for name, table in data["quantity"].items()
+        }
+        grid = data["grid"]
+        self.grid = Grid(
+            grid["column"],
+            grid.get("default", {}),
+            tuple((pair["when"], pair["then"]) for pair in grid.get("fixed", ())),
+        )
+        self._changes = tuple(Change(**table) for table in data["change"])
         self.artefacts = tuple(
             self._artefact(kind, table)
             for kind in ("table", "figure")
-            for table in self._grid[kind]
+            for table in data.get(kind, ())
         )
         claims = _read(folder, "claims.toml")
-        self.rule = Rule(claims["rule"]["about"], claims["rule"]["level"], self.losses)
-        self.claims = tuple(Claim.from_table(table) for table in claims["claim"])
+        self.rule = Rule(
+            about=claims["rule"]["about"],
+            level=claims["rule"]["level"],
+            losses=tuple(data["rows"][0]["losses"]),
+            quantities=tuple(self.quantities),
+            grid=self.grid,
+            parts=claims["rule"].get("parts", False),
+        )
+        self.claims = read_claims(claims["claim"], self.grid)
+        self.highlights = tuple(
+            Highlight(table["title"], tuple(table["claims"])) for table in data.get("highlight", ())
+        )
+        self.sensitivities = tuple(self._sensitivity(t) for t in data.get("sensitivity", ()))
         self.published = self._read_published()
 
     def _artefact(self, kind: str, table: Mapping[str, Any]) -> Artefact:
-        base = {k: table[k] for k in ("topology", "application", "congestion", "model")}
-        losses = self.losses if kind == "table" else (0, *self.losses)
-        return Artefact(kind, table["name"], table["caption"], base, losses)
+        base = self.grid.default | table["in"]
+        losses = table.get("losses") or _first(self._data["rows"], base, "losses")
+        columns = table.get("columns") or _first(self._data["columns"], base, "names")
+        quantity = self.quantities[table.get("quantity", next(iter(self.quantities)))]
+        return Artefact(
+            kind,
+            table["name"],
+            table["caption"],
+            base,
+            tuple(losses) if kind == "table" else (0, *losses),
+            tuple(columns),
+            quantity,
+            self.grid,
+            bool(self._data.get("spread", False)),
+        )
+
+    def _sensitivity(self, table: Mapping[str, Any]) -> Sensitivity:
+        touched = tuple(
+            claim.id
+            for claim in self.claims
+            if any(fnmatchcase(claim.id, pattern) for pattern in table["claims"])
+        )
+        values = tuple(
+            (value["name"], tuple(Change(**change) for change in value["change"]))
+            for value in table["value"]
+        )
+        return Sensitivity(table["name"], table["about"], touched, values)
 
     def _read_published(self) -> dict[str, dict[tuple[str, str, str], float]]:
         published: dict[str, dict[tuple[str, str, str], float]] = {}
@@ -176,7 +355,7 @@ class Study:
                 continue
             cells = published.setdefault(name, {})
             for row in rows:
-                label = f"{row['flr']:g}"
+                label = f"{row[ROW]:g}"
                 cells[label, baseline, "kbps"] = row["kbps"]
                 for column in others:
                     cells[label, column, "%"] = row[column]
@@ -205,33 +384,22 @@ class Study:
             found[artefact.name] = artefact
         return list(found.values())
 
-    def scenario(self, cell: Cell) -> Scenario:
-        """The scenario of one cell of the grid."""
+    def scenario(self, cell: Cell, changes: Sequence[Change] = ()) -> Scenario:
+        """The scenario of one cell of the grid, with further changes where they apply."""
         where = dict(cell)
         base = self._scenario_table(where)
         tables = _read(self._folder, base["file"])
-        topology = self._grid["topology"][where["topology"]]
-        changes = dict(topology["set"])
-        if where["congestion"]:
-            changes |= topology["set_congested"]
-        combination = next(
-            c for c in self._grid["combination"] if c["name"] == where["combination"]
-        )
-        channel = next(
-            c
-            for c in self._grid["channel"]
-            if (c["model"], c["flr"]) == (where["model"], where["flr"])
-        )
-        changes["link.wireless.protocol"] = self._grid["protocol"][combination["protocol"]]
-        changes["link.wireless.errors"] = channel["errors"]
-        changes[f"flow.{base['flow']}.transport.variant"] = combination["variant"]
-        for key, value in changes.items():
-            assign(tables, key, copy.deepcopy(value))
+        for change in (*self._changes, *changes):
+            if not change.applies(where):
+                continue
+            for pattern, value in change.set.items():
+                for key in _keys(tables, pattern.replace("{flow}", base["flow"])):
+                    assign(tables, key, copy.deepcopy(value))
         return Scenario(tables)
 
     def _scenario_table(self, where: Mapping[str, Any]) -> Mapping[str, Any]:
-        for table in self._grid["scenario"]:
-            if all(table[key] == where[key] for key in ("application", "congestion")):
+        for table in self._data["scenario"]:
+            if _matches(table["when"], where):
                 found: Mapping[str, Any] = table
                 return found
         raise StudyError(f"{self.key}: no scenario for {dict(where)}")
@@ -240,17 +408,17 @@ class Study:
         """The cells that these artefacts show, each once."""
         return list(
             dict.fromkeys(
-                artefact.cell(flr, combination)
+                artefact.cell(flr, column)
                 for artefact in artefacts
                 for flr in artefact.losses
-                for combination in self.combinations
+                for column in artefact.columns
             )
         )
 
     def metric(self, cell: Cell, quantity: str) -> str:
         """The metric that holds a quantity of a cell."""
         flow = self._scenario_table(dict(cell))["flow"]
-        return f"flow.{flow}.{'goodput_bps' if quantity == 'goodput' else quantity}"
+        return self.quantities[quantity].metric.replace("{flow}", flow)
 
     def reproduce(
         self,
@@ -292,6 +460,14 @@ class Study:
     ) -> Report:
         """Makes tables, figures and verdicts of the results of these cells, in this order."""
         index = {cell: point for point, cell in enumerate(cells)}
+        numbers = [
+            cell for artefact in artefacts for cell in self._report_cells(artefact, index, results)
+        ]
+        verdicts = list(judge(self.claims, self.samples(index, results), self.names, self.rule))
+        return Report(self, artefacts, numbers, verdicts, results, results.complete)
+
+    def samples(self, index: Mapping[Cell, int], results: Results) -> Samples:
+        """Looks up means of cells; `index` says which point of the results a cell is."""
 
         @functools.cache
         def samples(cell: Cell, quantity: str) -> Estimate:
@@ -300,63 +476,85 @@ class Study:
             metric = self.metric(cell, quantity)
             if metric not in results.metrics:
                 raise Missing(metric)
-            scale = 1000.0 if quantity == "goodput" else 1.0
-            return Estimate.of(results.samples(metric, index[cell]) / scale)
+            values = results.samples(metric, index[cell])
+            return Estimate.of(values / self.quantities[quantity].per)
 
-        numbers = [
-            cell for artefact in artefacts for cell in self._report_cells(artefact, index, results)
-        ]
-        names = {re.sub(r"\W", "_", name).lower(): name for name in self.combinations}
-        verdicts = list(judge(self.claims, samples, names, self.rule))
-        return Report(self, artefacts, numbers, verdicts, results, results.complete)
+        return samples
 
     def _report_cells(
         self, artefact: Artefact, index: Mapping[Cell, int], results: Results
-    ) -> list[ReportCell]:
+    ) -> Iterator[ReportCell]:
         published = self.published.get(artefact.name, {})
-        baseline = self.combinations[0]
-        cells = []
+        quantity = artefact.quantity
         for flr in artefact.losses:
             row = f"{flr:g}"
             base = None
-            for column in self.combinations:
+            for column in artefact.columns:
                 cell = artefact.cell(flr, column)
-                metric = self.metric(cell, "goodput")
+                metric = self.metric(cell, quantity.name)
                 if metric not in results.metrics:
                     # Interrupted before the first replication of this kind was finished.
                     samples = results.samples(results.metrics[0], index[cell]) * math.nan
                 else:
-                    samples = results.samples(metric, index[cell]) / 1000.0
-                kbps = statistics.interval(samples)
-                cells.append(
-                    ReportCell(
-                        artefact.name,
-                        row,
-                        column,
-                        kbps.mean,
-                        kbps.ci95,
-                        "kbps",
-                        published.get((row, column, "kbps")),
-                        kbps.n,
-                    )
+                    samples = results.samples(metric, index[cell]) / quantity.per
+                mean = statistics.interval(samples)
+                yield ReportCell(
+                    artefact.name,
+                    row,
+                    column,
+                    mean.mean,
+                    mean.ci95,
+                    quantity.unit,
+                    published.get((row, column, quantity.unit)),
+                    mean.n,
+                    _deviation(samples),
                 )
-                if column == baseline:
+                if column == artefact.columns[0]:
                     base = samples
                 elif artefact.kind == "table" and base is not None:
                     pair = statistics.difference(samples, base)
-                    cells.append(
-                        ReportCell(
-                            artefact.name,
-                            row,
-                            column,
-                            100.0 * (pair.ratio - 1.0),
-                            100.0 * pair.ratio_ci95,
-                            "%",
-                            published.get((row, column, "%")),
-                            pair.n,
-                        )
+                    yield ReportCell(
+                        artefact.name,
+                        row,
+                        column,
+                        100.0 * (pair.ratio - 1.0),
+                        100.0 * pair.ratio_ci95,
+                        "%",
+                        published.get((row, column, "%")),
+                        pair.n,
                     )
-        return cells
+
+
+def _deviation(samples: Floats) -> float:
+    """Standard deviation; NaN for fewer than two samples."""
+    values = samples[~np.isnan(samples)]
+    return float(np.std(values, ddof=1)) if values.size > 1 else math.nan
+
+
+def _matches(when: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
+    """Whether coordinates are as asked: one value or one of a list each."""
+    return all(
+        where.get(key) in (value if isinstance(value, list) else [value])
+        for key, value in when.items()
+    )
+
+
+def _first(tables: Sequence[Mapping[str, Any]], where: Mapping[str, Any], key: str) -> Any:
+    """The key of the first table whose `when` holds."""
+    return next(table[key] for table in tables if _matches(table.get("when", {}), where))
+
+
+def _keys(tables: Mapping[str, Any], pattern: str) -> list[str]:
+    """The dotted keys that a pattern stands for: parts with `*` match the tables that are there."""
+    first, dot, rest = pattern.partition(".")
+    names = [name for name in tables if fnmatchcase(name, first)] if "*" in first else [first]
+    if not dot:
+        return names
+    found = []
+    for name in names:
+        child = tables.get(name)
+        found += [f"{name}.{key}" for key in _keys(child if isinstance(child, dict) else {}, rest)]
+    return found
 
 
 def _read(folder: Traversable, name: str) -> dict[str, Any]:

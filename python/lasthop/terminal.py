@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from rich.console import Console
@@ -20,11 +20,20 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from lasthop.claims import Verdict
+from lasthop.claims import Verdict, show
 from lasthop.results import Results
+from lasthop.sensitivity import SensitivityReport
 from lasthop.studies import Artefact, Report, ReportCell
 
-__all__ = ["console", "progress", "show_list", "show_report", "show_results"]
+__all__ = [
+    "cell_text",
+    "console",
+    "progress",
+    "show_list",
+    "show_report",
+    "show_results",
+    "show_sensitivity",
+]
 
 HEADLINES = (
     "flow.*.goodput_bps",
@@ -34,7 +43,14 @@ HEADLINES = (
     "flow.*.deadline_miss",
     "flow.*.timeouts",
 )
-VERDICTS = {"reproduced": "green", "contradicted": "red", "undecided": "yellow"}
+VERDICTS = {
+    "reproduced": "green",
+    "in part": "cyan",
+    "contradicted": "red",
+    "undecided": "yellow",
+}
+WORDS = {"holds": "green", "in part": "cyan", "fails": "red", "open": "yellow"}
+OUTCOMES = {True: "holds", False: "fails", None: "open"}
 
 
 def console() -> Console:
@@ -133,55 +149,65 @@ def show_report(report: Report) -> Iterator[Table | Text]:
             for cell in report.cells
             if cell.artefact == artefact.name
         }
-        yield _artefact(artefact, report.study.combinations, cells)
+        yield _artefact(artefact, cells)
     decided = [one for one in report.verdicts if one.judgements]
     if decided:
-        yield _claims(decided)
+        yield _claims(decided, with_parts=report.study.rule.parts)
+    by_id = {one.claim.id: one for one in decided}
+    for highlight in report.study.highlights:
+        if all(name in by_id for name in highlight.claims):
+            verdicts = [by_id[name] for name in highlight.claims]
+            yield _highlight(highlight.title, verdicts, report.study.grid.default)
     waiting = [one.claim.id for one in report.verdicts if not one.judgements]
     if waiting:
         yield Text(f"Claims that need tables or figures not asked for: {', '.join(waiting)}.")
 
 
-def _artefact(
-    artefact: Artefact, columns: tuple[str, ...], cells: dict[tuple[str, str, str], ReportCell]
-) -> Table:
-    baseline, *others = columns
+def _artefact(artefact: Artefact, cells: dict[tuple[str, str, str], ReportCell]) -> Table:
+    baseline, *others = artefact.columns
+    main = artefact.quantity.unit
     is_table = artefact.kind == "table"
+    caption = f"{main}, mean ± half-width of the 95 % interval"
+    if artefact.spread:
+        caption += " (standard deviation over replications)"
     table = Table(
         title=f"{artefact.name}. {artefact.caption}",
         title_justify="left",
         caption="ours ± half-width of the 95 % interval | published (– where our copy has none)"
         if is_table
-        else "kbps, mean ± half-width of the 95 % interval",
+        else caption,
         caption_justify="left",
     )
     table.add_column("FLR (%)", justify="right")
-    table.add_column(f"{baseline} (kbps)", justify="right")
+    table.add_column(f"{baseline} ({main})", justify="right")
     for column in others:
-        unit = "improvement, %" if is_table else "kbps"
+        unit = "improvement, %" if is_table else main
         table.add_column(f"{column} ({unit})", justify="right")
     for flr in artefact.losses:
         row = f"{flr:g}"
-        texts = [_cell(cells[row, baseline, "kbps"], with_published=is_table)]
-        for column in others:
-            cell = cells[row, column, "%" if is_table else "kbps"]
-            texts.append(_cell(cell, with_published=is_table))
-        table.add_row(row, *texts)
+        own = [cells[row, baseline, main]]
+        own += [cells[row, column, "%" if is_table else main] for column in others]
+        table.add_row(row, *(cell_text(cell, artefact) for cell in own))
     return table
 
 
-def _cell(cell: ReportCell, *, with_published: bool) -> str:
-    digits = 1 if cell.unit == "%" else 2
+def cell_text(cell: ReportCell, artefact: Artefact) -> str:
+    """A number with its interval, and what the artefact has besides."""
+    is_improvement = artefact.kind == "table" and cell.unit == "%"
+    digits = 1 if is_improvement else artefact.quantity.digits
 
     def text(value: float | None) -> str:
         return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
     ours = f"{text(cell.value)} ± {text(cell.ci95)}"
-    return f"{ours} | {text(cell.published)}" if with_published else ours
+    if artefact.spread:
+        ours += f" ({text(cell.sd)})"
+    return f"{ours} | {text(cell.published)}" if artefact.kind == "table" else ours
 
 
-def _claims(verdicts: list[Verdict]) -> Table:
-    counts = {word: sum(one.verdict == word for one in verdicts) for word in VERDICTS}
+def _claims(verdicts: list[Verdict], *, with_parts: bool) -> Table:
+    words = [word for word in VERDICTS if with_parts or word != "in part"]
+    counts = {word: sum(one.verdict == word for one in verdicts) for word in words}
     table = Table(
         title="Claims: " + ", ".join(f"{count} {word}" for word, count in counts.items()),
         title_justify="left",
@@ -195,6 +221,43 @@ def _claims(verdicts: list[Verdict]) -> Table:
         verdict = Text(one.verdict, style=VERDICTS[one.verdict])
         table.add_row(one.claim.id, verdict, Text(one.claim.text), Text(one.evidence))
     return table
+
+
+def _highlight(title: str, verdicts: list[Verdict], usual: Mapping[str, object]) -> Table:
+    table = Table(title=title, title_justify="left", show_lines=True)
+    table.add_column("id")
+    table.add_column("verdict")
+    table.add_column("claim", overflow="fold", ratio=2)
+    table.add_column("every comparison", overflow="fold", ratio=3)
+    for one in verdicts:
+        lines = [f"{OUTCOMES[j.holds]}: {show(j, usual)}" for j in one.judgements]
+        verdict = Text(one.verdict, style=VERDICTS[one.verdict])
+        table.add_row(one.claim.id, verdict, Text(one.claim.text), Text("\n".join(lines)))
+    return table
+
+
+def show_sensitivity(report: SensitivityReport) -> Iterator[Table | Text]:
+    """One table for each thing varied: claims against values; then a line for each claim."""
+    for one in report.study.sensitivities:
+        table = Table(title=f"Sensitivity: {one.name}", title_justify="left", caption=one.about)
+        table.caption_justify = "left"
+        table.add_column("claim")
+        table.add_column("as chosen")
+        for name, _ in one.values:
+            table.add_column(name)
+        for claim in one.claims:
+            texts = [report.word(claim)]
+            texts += [report.word(claim, one.name, value) for value, _ in one.values]
+            table.add_row(claim, *(Text(word, style=WORDS.get(word, "")) for word in texts))
+        yield table
+    table = Table(title="Sensitivity: every claim over all variants", title_justify="left")
+    for heading in ("claim", "as chosen", *WORDS, "otherwise than as chosen at"):
+        table.add_column(heading, overflow="fold")
+    for claim, row in report.summary().items():
+        others = "; ".join(f"{name}: {word}" for name, word in row.others.items())
+        word = Text(row.chosen, style=WORDS[row.chosen])
+        table.add_row(claim, word, *(str(row.counts[w]) for w in WORDS), Text(others))
+    yield table
 
 
 def show_list(title: str, rows: list[tuple[str, str]]) -> Table:

@@ -1,0 +1,108 @@
+"""Reports as Markdown, for documentation that is written by a command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lasthop import terminal
+from lasthop.claims import Verdict, show
+from lasthop.sensitivity import SensitivityReport
+from lasthop.studies import Artefact, Report, ReportCell
+
+__all__ = ["report", "sensitivity"]
+
+
+def report(report: Report) -> str:
+    """Tables and figures' numbers, then the claims, as Markdown."""
+    study = report.study
+    results = report.results
+    count = max((cell.n for cell in report.cells), default=0)
+    parts = [
+        f"<!-- Written by `lasthop reproduce {study.key} --format markdown`. -->",
+        f"{count} replications a cell, seed {results.seed}.",
+    ]
+    decided = [one for one in report.verdicts if one.judgements]
+    by_id = {one.claim.id: one for one in decided}
+    for highlight in study.highlights:
+        if all(name in by_id for name in highlight.claims):
+            chosen = [by_id[name] for name in highlight.claims]
+            parts += [f"## {highlight.title}", _comparisons(chosen, report)]
+    if decided:
+        words = [one.verdict for one in decided]
+        counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+        rows = [(one.claim.id, one.verdict, one.claim.text, one.evidence) for one in decided]
+        parts += [f"## Claims: {counts}", _table(("id", "verdict", "claim", "evidence"), rows)]
+    for artefact in report.artefacts:
+        own = [cell for cell in report.cells if cell.artefact == artefact.name]
+        parts += [f"## {artefact.name}. {artefact.caption}", _numbers(artefact, own)]
+    return "\n\n".join(parts)
+
+
+def sensitivity(report: SensitivityReport) -> str:
+    """Claims against variants, and a line for each claim, as Markdown."""
+    summary = report.summary()
+    words = ("holds", "in part", "fails", "open")
+    rows = [
+        (
+            claim,
+            row.chosen,
+            *(str(row.counts[word]) for word in words),
+            "; ".join(f"{name}: {word}" for name, word in row.others.items()),
+        )
+        for claim, row in summary.items()
+    ]
+    command = f"lasthop reproduce {report.study.key}"
+    headings = ("claim", "as chosen", *words, "otherwise than as chosen at")
+    parts = [
+        f"<!-- Written by `{command} --sensitivity --format markdown`. -->",
+        f"{report.replications} replications a cell.",
+        "## Every claim over all variants",
+        _table(headings, rows),
+    ]
+    for one in report.study.sensitivities:
+        values = [value for value, _ in one.values]
+        rows = [
+            (claim, report.word(claim), *(report.word(claim, one.name, value) for value in values))
+            for claim in one.claims
+        ]
+        parts += [f"## {one.name}", one.about, _table(("claim", "as chosen", *values), rows)]
+    return "\n\n".join(parts)
+
+
+def _comparisons(verdicts: Sequence[Verdict], report: Report) -> str:
+    rows = [
+        (
+            one.claim.id,
+            one.claim.text,
+            terminal.OUTCOMES[j.holds],
+            show(j, report.study.grid.default),
+        )
+        for one in verdicts
+        for j in one.judgements
+    ]
+    return _table(("id", "claim", "outcome", "comparison"), rows)
+
+
+def _numbers(artefact: Artefact, cells: Sequence[ReportCell]) -> str:
+    def column(name: str) -> Iterable[ReportCell]:
+        own = [cell for cell in cells if cell.column == name]
+        improved = [cell for cell in own if artefact.kind == "table" and cell.unit == "%"]
+        return improved or own
+
+    columns = [list(column(name)) for name in artefact.columns]
+    rows = [
+        (f"{flr:g}", *(terminal.cell_text(one[row], artefact) for one in columns))
+        for row, flr in enumerate(artefact.losses)
+    ]
+    unit = artefact.quantity.unit
+    note = f"{unit}, mean ± half-width of the 95 % interval"
+    if artefact.spread:
+        note += " (standard deviation)"
+    return f"{note}\n\n" + _table(("FLR (%)", *artefact.columns), rows)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )

@@ -1,0 +1,181 @@
+"""How far a study's verdicts hang on what its paper leaves open.
+
+Each choice that had to be made is varied by itself over its plausible range (`[[sensitivity]]` in
+`study.toml`), and the claims that it can touch are judged again, on fewer replications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lasthop.claims import Cell, Verdict, cells_of, judge
+from lasthop.running import Progress, run_points
+from lasthop.studies import Change, Study
+
+__all__ = ["REPLICATIONS", "SensitivityReport", "Summary", "sweep"]
+
+REPLICATIONS = 10
+"""Replications a cell, if not told otherwise."""
+
+WORDS = {
+    "reproduced": "holds",
+    "in part": "in part",
+    "contradicted": "fails",
+    "undecided": "open",
+}
+
+UNTOUCHED = "–"
+
+Variant = tuple[str, str]
+"""What is varied, and to what; both empty for the study's own choices."""
+
+CHOSEN: Variant = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One claim over all variants.
+
+    Attributes:
+        chosen: What comes out with the study's own choices.
+        counts: Variants by what comes out of them.
+        others: Variants in which something else comes out, and what.
+    """
+
+    chosen: str
+    counts: Mapping[str, int]
+    others: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class SensitivityReport:
+    """Verdicts of claims under other choices.
+
+    Attributes:
+        study: Which study.
+        verdicts: By variant and claim; without claims of which the variant changes no cell.
+        replications: Replications a cell.
+        complete: False if the run was interrupted.
+        finished: Replications that were run, over all cells.
+    """
+
+    study: Study
+    verdicts: Mapping[Variant, Mapping[str, Verdict]]
+    replications: int
+    complete: bool
+    finished: int
+
+    def word(self, claim: str, name: str = "", value: str = "") -> str:
+        """`holds`, `in part`, `fails` or `open`; `–` if the variant leaves all its cells alone."""
+        verdict = self.verdicts[name, value].get(claim)
+        return UNTOUCHED if verdict is None else WORDS[verdict.verdict]
+
+    def summary(self) -> dict[str, Summary]:
+        """Every claim that some sensitivity touches, in the order of the study."""
+        found = {}
+        for claim in (claim.id for claim in self.study.claims):
+            variants = {
+                f"{name} {value}": self.word(claim, name, value)
+                for name, value in self.verdicts
+                if (name, value) != CHOSEN and claim in self.verdicts[name, value]
+            }
+            if not variants:
+                continue
+            chosen = self.word(claim)
+            words = list(variants.values())
+            found[claim] = Summary(
+                chosen,
+                {word: words.count(word) for word in WORDS.values()},
+                {name: word for name, word in variants.items() if word != chosen},
+            )
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `lasthop reproduce --sensitivity --format json` prints."""
+        return {
+            "study": self.study.key,
+            "replications": self.replications,
+            "sensitivity": [
+                {
+                    "varied": name or None,
+                    "value": value or None,
+                    "claims": [
+                        {"id": claim, "verdict": one.verdict, "evidence": one.evidence}
+                        for claim, one in verdicts.items()
+                    ],
+                }
+                for (name, value), verdicts in self.verdicts.items()
+            ],
+        }
+
+
+def sweep(
+    study: Study,
+    *,
+    replications: int | None = None,
+    seed: int | None = None,
+    jobs: int = 0,
+    progress: Progress | None = None,
+) -> SensitivityReport:
+    """Judges a study's claims under each of the other choices that it names.
+
+    Args:
+        study: Which.
+        replications: Replications a cell; `REPLICATIONS` if None.
+        seed: Master seed; the study's own if None.
+        jobs: Threads; 0 for all cores.
+        progress: As for `lasthop.run`.
+    """
+    claims = {claim.id: claim for claim in study.claims}
+    needs = {name: cells_of(claim, study.names, study.rule) for name, claim in claims.items()}
+    touched = list(dict.fromkeys(name for one in study.sensitivities for name in one.claims))
+    variants: dict[Variant, tuple[tuple[Change, ...], Sequence[str]]] = {
+        CHOSEN: ((), [name for name in claims if name in touched])
+    }
+    for one in study.sensitivities:
+        for value, changes in one.values:
+            variants[one.name, value] = (changes, one.claims)
+
+    # Most variants leave most cells as they are: each scenario is run once.
+    points: list[Any] = []
+    known: dict[int, int] = {}
+    chosen: dict[Cell, int] = {}
+    places: dict[Variant, dict[Cell, int]] = {}
+    for variant, (changes, names) in variants.items():
+        place = places.setdefault(variant, {})
+        for cell in dict.fromkeys(cell for name in names for cell in needs[name]):
+            applied = [change for change in changes if change.applies(dict(cell))]
+            if not applied and cell in chosen:
+                place[cell] = chosen[cell]
+                continue
+            (point,) = study.scenario(cell, applied).points()
+            if point.hash not in known:
+                known[point.hash] = len(points)
+                points.append(point)
+            place[cell] = known[point.hash]
+            if not applied:
+                chosen[cell] = place[cell]
+    count = REPLICATIONS if replications is None else replications
+    results = run_points(
+        points,
+        replications=count,
+        seed=study.seed if seed is None else seed,
+        scenario={"name": f"{study.key}: sensitivity"},
+        parameters=[{} for _ in points],
+        jobs=jobs,
+        progress=progress,
+    )
+    verdicts = {}
+    for variant, (_, names) in variants.items():
+        place = places[variant]
+        samples = study.samples(place, results)
+        moved = [
+            claims[name]
+            for name in names
+            if variant == CHOSEN or any(place[cell] != chosen[cell] for cell in needs[name])
+        ]
+        own = judge(moved, samples, study.names, study.rule)
+        verdicts[variant] = {one.claim.id: one for one in own}
+    return SensitivityReport(study, verdicts, count, results.complete, len(results.point))
