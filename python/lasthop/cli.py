@@ -22,7 +22,6 @@ from typer._click.exceptions import ClickException  # typer 0.29 bundles it; no 
 
 import lasthop
 from lasthop import _lasthop, analyse_cli, catalogue, markdown, sensitivity, terminal
-from lasthop.results import Results
 from lasthop.scenario import Scenario
 from lasthop.studies import Report, Study, StudyError, studies
 
