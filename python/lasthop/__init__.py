@@ -8,13 +8,14 @@
 Units: times in seconds, rates in bit/s, sizes in bytes unless a column's name says otherwise.
 """
 
-from lasthop._lasthop import RunError, ScenarioError, __version__
+from lasthop._lasthop import AnalysisError, RunError, ScenarioError, __version__
 from lasthop.results import Results
 from lasthop.running import run, sweep
 from lasthop.scenario import Scenario, load, schema
 from lasthop.tracing import Trace, trace
 
 __all__ = [
+    "AnalysisError",
     "Results",
     "RunError",
     "Scenario",

@@ -21,7 +21,7 @@ import typer
 from typer._click.exceptions import ClickException  # typer 0.29 bundles it; no public name
 
 import lasthop
-from lasthop import _lasthop, catalogue, markdown, sensitivity, terminal
+from lasthop import _lasthop, analyse_cli, catalogue, markdown, sensitivity, terminal
 from lasthop.scenario import Scenario
 from lasthop.studies import Report, Study, StudyError, studies
 
@@ -35,6 +35,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(analyse_cli.app, name="analyse")
 
 
 class Format(StrEnum):

@@ -1,7 +1,9 @@
 //! Python bindings. Nothing is decided here: scenarios are read and judged by
 //! [`lasthop::scenario`], replications run by [`lasthop::run`]; this crate moves their inputs and
 //! outputs across. Structured values cross as JSON text, columns of numbers as the bytes of native
-//! arrays, which NumPy and Polars take as they are.
+//! arrays, which NumPy and Polars take as they are. The analytic models are in [`analysis`].
+
+mod analysis;
 
 use lasthop::run::{Options, Progress, Results};
 use lasthop::scenario::{self, Scenario};
@@ -343,6 +345,7 @@ fn _lasthop(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Point>()?;
     module.add_class::<RawResults>()?;
     module.add_class::<RawTrace>()?;
+    analysis::register(module)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(trace, module)?)?;
     module.add_class::<RawTransmissions>()?;

@@ -4,9 +4,11 @@
 //! Every protocol is a sans-IO state machine; the simulator in [`sim`] turns a virtual clock for
 //! them. Dependencies point one way: [`channel`], [`link`], [`agent`], [`queue`], [`tcp`] and [`app`]
 //! know [`units`], [`rng`] and [`packet`]; [`sim`] knows all of them; [`scenario`] describes what to
-//! simulate; [`run`] builds a world from a scenario and runs its replications.
+//! simulate; [`run`] builds a world from a scenario and runs its replications. [`analysis`] is what
+//! theory says, and needs nothing but [`channel`] and [`rng`].
 
 pub mod agent;
+pub mod analysis;
 pub mod app;
 pub mod channel;
 pub mod link;

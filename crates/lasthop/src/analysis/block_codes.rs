@@ -1,0 +1,90 @@
+//! Residual loss of systematic block codes on erasure channels.
+//!
+//! k data frames are followed by n - k parity frames. An MDS code recovers all data from any k of
+//! the n (Reed–Solomon does); what arrives unaided is delivered even if the block cannot be
+//! decoded. A single XOR parity is the MDS code with n = k + 1.
+//!
+//! Independent losses: a data frame stays lost if it is lost and at least n - k of the other n - 1
+//! are, p Pr(Binomial(n-1, p) ≥ n-k); for XOR p (1 - (1-p)^k). On a Gilbert–Elliott channel the
+//! frames of a block follow one another in the order data, parity, and E[data lost; more than n - k
+//! lost] is summed over the number of losses so far and the state of the channel.
+//!
+//! Not modelled: interleaving other than by a wider spacing of the channel, blocks cut short.
+
+use super::gilbert_elliott::MAX_FRAMES;
+use super::{AnalysisError, GilbertElliottLaw, Result, count, shown};
+
+/// What becomes of a block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockLoss {
+    /// Fraction of the data frames that stays lost.
+    pub residual: f64,
+    /// Probability that the block cannot be decoded: more than n - k of its n frames are lost.
+    pub failure: f64,
+}
+
+/// An MDS code of `n` frames, `k` of them data, on a channel that steps once a frame.
+///
+/// # Errors
+/// If `n` is not from 1 to [`MAX_FRAMES`] or `k` not from 1 to `n`.
+pub fn mds(channel: &GilbertElliottLaw, n: u32, k: u32) -> Result<BlockLoss> {
+    let n = count("n", n, 1..=MAX_FRAMES)?;
+    let k = count("k", k, 1..=n)?;
+    let [loss_good, loss_bad] = channel.loss();
+    let loss = [loss_good, loss_bad];
+    // By number of losses so far and state of the next frame: the probability, and the expected
+    // number of data frames lost on the event.
+    let mut cells: Vec<[[f64; 2]; 2]> = Vec::with_capacity(n as usize + 1);
+    cells.push([channel.stationary(), [0.0; 2]]);
+    for frame in 0..n {
+        let data = if frame < k { 1.0 } else { 0.0 };
+        let mut before = [[0.0; 2]; 2];
+        for cell in &mut cells {
+            let [probability, lost_data] = *cell;
+            let carried = before;
+            let kept = |v: [f64; 2]| [0, 1].map(|state| v[state] * (1.0 - loss[state]));
+            let gone = |v: [f64; 2]| [0, 1].map(|state| v[state] * loss[state]);
+            let plus = |a: [f64; 2], b: [f64; 2]| channel.step([a[0] + b[0], a[1] + b[1]]);
+            let (gone_probability, gone_data) = (gone(probability), gone(lost_data));
+            before = [
+                gone_probability,
+                [0, 1].map(|state| gone_data[state] + data * gone_probability[state]),
+            ];
+            *cell = [plus(kept(probability), carried[0]), plus(kept(lost_data), carried[1])];
+        }
+        cells.push([channel.step(before[0]), channel.step(before[1])]);
+    }
+    let lost = &cells[(n - k) as usize + 1..];
+    let sum = |part: usize| lost.iter().map(|cell| cell[part][0] + cell[part][1]).sum::<f64>();
+    Ok(BlockLoss { residual: (sum(1) / f64::from(k)).min(1.0), failure: sum(0).min(1.0) })
+}
+
+/// One parity frame, the XOR of the `k` data frames before it.
+///
+/// # Errors
+/// If `k` is not from 1 to [`MAX_FRAMES`] - 1.
+pub fn xor(channel: &GilbertElliottLaw, k: u32) -> Result<BlockLoss> {
+    mds(channel, count("k", k, 1..=MAX_FRAMES - 1)? + 1, k)
+}
+
+/// The fewest parity frames with which an MDS code of `k` data frames loses at most `target` of
+/// them.
+///
+/// # Errors
+/// If `k` is not from 1 to [`MAX_FRAMES`], `target` no probability, or more than `most` parity
+/// frames were needed.
+pub fn parity_for(channel: &GilbertElliottLaw, k: u32, target: f64, most: u32) -> Result<u32> {
+    let target = super::probability("target", target)?;
+    let k = count("k", k, 1..=MAX_FRAMES)?;
+    let most = count("most", most, 0..=MAX_FRAMES - k)?;
+    let mut left = 1.0;
+    for parity in 0..=most {
+        left = mds(channel, k + parity, k)?.residual;
+        if left <= target {
+            return Ok(parity);
+        }
+    }
+    let left = shown(left);
+    let allowed = format!("what {most} parity frames reach; they leave a loss of {left}");
+    Err(AnalysisError::new("target", shown(target), allowed))
+}

@@ -1,0 +1,329 @@
+"""The command `lasthop analyse`: what theory says, as a table and a picture."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+from rich.table import Table
+
+from lasthop import _lasthop, analysis
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Say what theory says: closed forms and Markov models, without a simulation.",
+    no_args_is_help=True,
+)
+FORMATS = (".png", ".pdf")
+
+
+class Format(StrEnum):
+    """How a table is printed."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+def _quantity(kind: str) -> Callable[[str | float], float]:
+    """Reads what scenarios write, `2.5 %` or `50 ms`, as a number in SI units."""
+
+    def parse(text: str | float) -> float:
+        if not isinstance(text, str):  # a default
+            return text
+        try:
+            return _lasthop.quantity(kind, text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    parse.__name__ = kind.upper()
+    return parse
+
+
+PROBABILITY, DURATION, RATE, SIZE = map(_quantity, ("probability", "duration", "rate", "size"))
+
+Output = Annotated[Format, typer.Option("--format", help="How the table is printed.")]
+Plot = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Also draw it, as FILE (.png or .pdf).")
+]
+
+
+@app.command()
+def arq(
+    *,
+    good_to_bad: Annotated[
+        float,
+        typer.Option(
+            parser=PROBABILITY,
+            metavar="PROBABILITY",
+            help="Per frame, from the good state to the bad.",
+        ),
+    ],
+    bad_to_good: Annotated[
+        float,
+        typer.Option(
+            parser=PROBABILITY,
+            metavar="PROBABILITY",
+            help="Per frame, from the bad state to the good.",
+        ),
+    ],
+    loss_in_good: Annotated[
+        float,
+        typer.Option(
+            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of a PDU in the good state."
+        ),
+    ] = 0.0,
+    loss_in_bad: Annotated[
+        float,
+        typer.Option(
+            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of a PDU in the bad state."
+        ),
+    ] = 1.0,
+    pdus: Annotated[int, typer.Option(min=1, help="PDUs an SDU.")] = 1,
+    spacing: Annotated[
+        int, typer.Option(min=1, help="Frames from a transmission of a PDU to the next.")
+    ] = 1,
+    frame: Annotated[
+        float | None,
+        typer.Option(parser=DURATION, metavar="DURATION", help="Duration of a frame, for delays."),
+    ] = None,
+    limit: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Most transmissions of a PDU. Repeatable; by default a ladder."),
+    ] = None,
+    target: Annotated[
+        float | None,
+        typer.Option(
+            parser=PROBABILITY,
+            metavar="PROBABILITY",
+            help="Also find the smallest limit for this loss.",
+        ),
+    ] = None,
+    plot: Plot = None,
+    output: Output = Format.table,
+) -> int:
+    """Residual loss and delay of a limited selective repeat on a two-state channel."""
+    _check_plot(plot)
+    with _Refusals():
+        channel = analysis.Channel(good_to_bad, bad_to_good, loss_in_good, loss_in_bad)
+        size = {"pdus": pdus, "spacing": spacing}
+        facts = _arq_facts(channel, pdus, spacing)
+        found = None
+        limits = sorted(set(limit or (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30)))
+        if target is not None:
+            found = {
+                method: analysis.smallest_limit(
+                    channel, target, pdus=pdus, spacing=spacing, method=method
+                )
+                for method in ("exact", "approximate")
+            }
+            limits = sorted({*limits, *found.values()})
+            facts["target"] = target
+            facts["smallest limit"] = found["exact"]
+            facts["limit by the eigenvalue"] = found["approximate"]
+            facts["loss at that limit"] = analysis.residual_loss(
+                channel, found["approximate"], pdus=pdus, spacing=spacing
+            )
+        frame_table = analysis.arq(channel, limits, pdus=pdus, spacing=spacing)
+        if frame is not None:
+            frame_table = frame_table.with_columns(
+                (pl.col("delay_frames") * frame).alias("delay_s")
+            )
+        _show(frame_table, facts, output)
+        if plot is not None:
+            from lasthop import analysis_plots
+
+            figure = analysis_plots.draw_arq(
+                channel, max(limits), target=target, frame_s=frame, **size
+            )
+            _save(figure, plot)
+    return 0
+
+
+def _arq_facts(channel: analysis.Channel, pdus: int, spacing: int) -> dict[str, float | None]:
+    def if_any(value: Callable[[], float]) -> float | None:
+        try:
+            return value()
+        except analysis.AnalysisError:
+            return None
+
+    return {
+        "loss rate of PDUs": channel.loss_rate,
+        "mean burst (frames)": if_any(lambda: channel.mean_burst),
+        "mean transmissions of a PDU, no limit": if_any(
+            lambda: analysis.transmissions_per_pdu(channel, spacing=spacing)
+        ),
+        "mean transmissions of an SDU, no limit": if_any(
+            lambda: analysis.mean_attempts(channel, pdus=pdus, spacing=spacing)
+        ),
+        "99 % of all SDUs arrive within (frames)": if_any(
+            lambda: analysis.arq_quantile(channel, 0.99, pdus=pdus, spacing=spacing)
+        ),
+    }
+
+
+@app.command()
+def tcp(
+    *,
+    loss: Annotated[
+        list[str], typer.Option(metavar="PROBABILITY", help="Loss of packets. Repeatable.")
+    ],
+    rtt: Annotated[
+        float,
+        typer.Option(parser=DURATION, metavar="DURATION", help="Round trip without queueing."),
+    ],
+    segment: Annotated[
+        float, typer.Option(parser=SIZE, metavar="SIZE", help="Payload of a segment.")
+    ] = 1000.0,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            parser=DURATION,
+            metavar="DURATION",
+            help="First timeout; by default two round trips, at least 200 ms.",
+        ),
+    ] = None,
+    segments_per_ack: Annotated[int, typer.Option(min=1, help="2 with delayed ACKs.")] = 1,
+    window: Annotated[
+        int | None, typer.Option(min=1, help="Largest window in segments; by default none.")
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(parser=RATE, metavar="RATE", help="Rate of the bottleneck; by default none."),
+    ] = None,
+    plot: Plot = None,
+    output: Output = Format.table,
+) -> int:
+    """Throughput of a TCP at a loss and a round trip, by formula and by the window chain."""
+    _check_plot(plot)
+    losses = [PROBABILITY(one) for one in loss]
+    wait = timeout if timeout is not None else max(0.2, 2.0 * rtt)
+    with _Refusals():
+        if segment <= 0.0:
+            raise analysis.AnalysisError("segment: found 0 B; allowed: at least 1 B")
+
+        def table(losses: list[float]) -> pl.DataFrame:
+            return _tcp_table(losses, rtt, segment, wait, segments_per_ack, window, rate)
+
+        facts: dict[str, float | None] = {
+            "round trip (s)": rtt,
+            "first timeout (s)": wait,
+            "segment (bytes)": segment,
+            "largest window (segments)": window,
+            "bottleneck (bit/s)": rate,
+        }
+        _show(table(losses), facts, output)
+        if plot is not None:
+            from lasthop import analysis_plots
+
+            sweep = [10.0 ** (-4.0 + 3.7 * step / 60) for step in range(61)]
+            figure = analysis_plots.draw_tcp(table(sweep), table(losses), rtt)
+            _save(figure, plot)
+    return 0
+
+
+def _tcp_table(
+    losses: list[float],
+    round_trip: float,
+    segment: float,
+    timeout: float,
+    segments_per_ack: int,
+    window: int | None,
+    rate: float | None,
+) -> pl.DataFrame:
+    """Throughput in bit/s, payload only, never above the rate of the bottleneck."""
+    bits = 8.0 * segment
+    most = math.inf if rate is None else rate
+    formulas = analysis.tcp_formulas(
+        losses,
+        round_trip,
+        timeout_s=timeout,
+        segments_per_ack=segments_per_ack,
+        window=math.inf if window is None else window,
+    )
+    chain = [
+        bits
+        * analysis.tcp_chain(
+            loss,
+            round_trip,
+            capacity_per_s=math.inf if rate is None else rate / bits,
+            max_window=window,
+        )
+        for loss in losses
+    ]
+    return formulas.select(
+        "loss",
+        *(
+            pl.min_horizontal(pl.col(name) * bits, pl.lit(most)).alias(f"{name}_bps")
+            for name in ("mathis", "mathis_independent", "padhye_simplified", "padhye")
+        ),
+        pl.Series("window_chain_bps", chain, dtype=pl.Float64),
+    )
+
+
+class _Refusals:
+    """Turns what a model refuses into bad input of the command line."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, analysis.AnalysisError):
+            raise typer.BadParameter(str(error)) from None
+
+
+def _check_plot(plot: Path | None) -> None:
+    """Before anything is computed and printed."""
+    if plot is None:
+        return
+    if plot.suffix not in FORMATS:
+        raise typer.BadParameter(f"--plot: found {plot.name!r}; allowed: {', '.join(FORMATS)}")
+    if not plot.parent.is_dir():
+        raise typer.BadParameter(f"--plot: found no folder {plot.parent}; allowed: one that exists")
+
+
+def _save(figure: Any, plot: Path) -> None:
+    from lasthop import plots
+
+    plots.save(figure, plot.with_suffix(""), plot.suffix.removeprefix("."))
+    sys.stderr.write(f"written to {plot}\n")
+
+
+def _show(table: pl.DataFrame, facts: dict[str, float | None], output: Format) -> None:
+    if output is Format.csv:
+        sys.stdout.write(table.write_csv())
+        return
+    if output is Format.json:
+        text = {"facts": facts, "rows": table.to_dicts()}
+        sys.stdout.write(json.dumps(text, indent=2, ensure_ascii=False) + "\n")
+        return
+    from lasthop import terminal
+
+    console = terminal.console()
+    about = Table(show_header=False, box=None, pad_edge=False)
+    about.add_column()
+    about.add_column(justify="right")
+    for name, value in facts.items():
+        about.add_row(name, "none" if value is None else _number(value))
+    console.print(about)
+    console.print()
+    shown = Table()
+    for column in table.columns:
+        shown.add_column(column, justify="right", overflow="fold")
+    for row in table.iter_rows():
+        shown.add_row(*("–" if value is None else _number(value) for value in row))
+    console.print(shown)
+
+
+def _number(value: float) -> str:
+    if isinstance(value, int) or (value == int(value) and abs(value) < 1e9):
+        return f"{int(value)}"
+    return f"{value:.0f}" if abs(value) >= 1e5 else f"{value:.5g}"
