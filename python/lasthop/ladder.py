@@ -153,7 +153,8 @@ def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
     known = max((value for value in delays.values() if value is not None), default=0.0)
     for row in sent.iter_rows(named=True):
         arrival = row["arrival_s"]
-        would = row["end_s"] + (delays[row["side"]] or known)
+        delay = delays[row["side"]]
+        would = row["end_s"] + (known if delay is None else delay)
         yield Arrow(
             forward=row["side"] == SIDES[0],
             service=row["service"] or "",

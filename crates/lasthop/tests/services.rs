@@ -179,6 +179,60 @@ fn measured_shares_are_those_of_the_load() {
     assert!((share - 0.75).abs() < 0.006, "{share}");
 }
 
+/// Two services that both want nearly all of the link get half of it each, also around the first
+/// measurement, when weights of 1 become parts of 1000.
+#[test]
+fn the_first_measurement_shuts_nobody_out() {
+    let protocol = r#"{ kind = "services", shares = "measured", interval = "2 s",
+                        service = { one = {}, two = {} } }"#;
+    let text = air(protocol, 0.0)
+        + &datagrams("one", "", "60 kbps", 250)
+        + &datagrams("two", r#"service = "two""#, "60 kbps", 250)
+        + &run_for(10);
+    let share = mean(&run(&text, 1), "link.air.forward.one.share");
+    // Some 300 frames: one more or less is 0.3 %; whole thousandths are less.
+    assert!((share - 0.5).abs() < 0.01, "{share}");
+}
+
+/// The residual loss of the radio link protocol with one copy is p (1 - (1 - p)^2), also where its
+/// frames take turns with those of a saturated service, and several copies are under way.
+#[test]
+fn copies_have_time_for_the_turns_of_others() {
+    let text = r#"
+        name = "turns"
+        [link.air]
+        between = ["s", "c"]
+        preset = "cellular"
+        errors = { kind = "uniform", loss = "5 %" }
+        [link.air.protocol]
+        kind = "services"
+        [link.air.protocol.service.voice]
+        protocol = { kind = "oos-rlp", retransmissions = 1 }
+        [link.air.protocol.service.bulk]
+        weight = 3
+        [flow.voice]
+        from = "s"
+        to = "c"
+        service = "voice"
+        transport = { kind = "udp" }
+        app = { kind = "media", rate = "8 kbps", packet = "50 B", silence = "0 s" }
+        [flow.bulk]
+        from = "s"
+        to = "c"
+        service = "bulk"
+        transport = { kind = "udp" }
+        app = { kind = "on-off", rate = "60 kbps", on = "10000 s", off = "0 s", packet = "50 B" }
+        [run]
+        duration = "2000 s"
+    "#;
+    let residual = mean(&run(text, 4), "flow.voice.residual_loss");
+    // 160 000 packets: 5 standard errors, false alarm below 1e-6.
+    let (p, packets) = (0.05f64, 160_000.0);
+    let expected = p * (1.0 - (1.0 - p) * (1.0 - p));
+    let error = (expected * (1.0 - expected) / packets).sqrt();
+    assert!((residual - expected).abs() < 5.0 * error, "{residual}, not {expected}");
+}
+
 /// Speech of 9.6 kbps without a pause, 60 bytes every 50 ms: 3/20 of the link of [`air`].
 fn speech() -> String {
     r#"

@@ -137,7 +137,7 @@ impl MediaStatistics {
             return;
         };
         debug_assert!(sent.arrival == Instant::NEVER, "packet {number} comes twice");
-        sent.arrival = at;
+        sent.arrival = sent.arrival.min(at);
         self.highest = self.highest.max(Some(number));
     }
 

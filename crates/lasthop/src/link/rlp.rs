@@ -89,7 +89,7 @@ pub struct RlpParameters {
     /// nanoseconds; above 0.
     pub nack_timeout: Duration,
     /// By how much a copy is later for each one that is asked for before it: the air time of a
-    /// full frame of the peer, in nanoseconds.
+    /// full frame of the peer, and what goes between two of them on a shared link, in nanoseconds.
     pub copy_time: Duration,
     /// Time from the start of the last new frame or keep-alive to a keep-alive, T_k, in
     /// nanoseconds, above 0; `None`: no keep-alives.
@@ -105,14 +105,14 @@ pub struct RlpParameters {
 
 impl RlpParameters {
     /// Defaults for a link: 3 retransmissions, T_nack = [`LinkTiming::repair_time`], 5 keep-alives,
-    /// one every RTT_L.
+    /// one every RTT_L (if that leaves the link idle for half of the time).
     pub fn for_link(timing: &LinkTiming, release: Release) -> Self {
         RlpParameters {
             release,
             retransmissions: 3,
             nack_timeout: timing.repair_time(),
             copy_time: timing.back_frame_time(),
-            keepalive: Some(timing.round_trip()),
+            keepalive: Some(timing.round_trip().max(timing.control_time() * 2)),
             keepalives: Some(5),
             header: Bytes::new(1),
             control: Bytes::new(2),

@@ -89,9 +89,14 @@ impl FairQueue {
         self.members[member].weight
     }
 
-    /// Frames of `member` that are sent from now on have this weight.
+    /// `member` has this weight from now on. What its last frame is still to be charged with is
+    /// charged anew: otherwise weights on another scale would shut it out, or let it all through.
     pub fn set_weight(&mut self, member: usize, weight: NonZeroU32) {
-        self.members[member].weight = weight;
+        let Member { weight: old, finish } = &mut self.members[member];
+        let ahead = u128::from(finish.saturating_sub(self.virtual_time));
+        let anew = ahead * u128::from(old.get()) / u128::from(weight.get());
+        *finish = self.virtual_time.saturating_add(u64::try_from(anew).unwrap_or(u64::MAX));
+        *old = weight;
     }
 
     /// Shifts all tags; one below the virtual time is worth no more than it.
@@ -143,6 +148,19 @@ mod tests {
         }
         // Member 1 comes: one frame ahead of member 0's next, then in turn.
         assert_eq!(order(&mut queue, &[100, 100], 5), [1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn weights_on_another_scale_shut_nobody_out() {
+        let mut queue = FairQueue::new(&weights(&[1, 1]));
+        order(&mut queue, &[100, 100], 7);
+        for (member, weight) in weights(&[500, 500]).into_iter().enumerate() {
+            queue.set_weight(member, weight);
+        }
+        assert_eq!(order(&mut queue, &[100, 100], 4), [1, 0, 1, 0]);
+        // A quarter of the weight: the frame just sent counts four times as much.
+        queue.set_weight(0, weights(&[125])[0]);
+        assert_eq!(order(&mut queue, &[100, 100], 6), [1, 1, 1, 1, 0, 1]);
     }
 
     #[test]

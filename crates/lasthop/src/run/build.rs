@@ -45,6 +45,7 @@ pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, Ru
                 header: link.header,
                 identifier: Bytes::default(),
                 wait: Duration::ZERO,
+                turn: Duration::ZERO,
             };
             let end = match &link.protocol {
                 LinkProtocol::One(protocol) => endpoint(protocol, own, other, crossing(None)),

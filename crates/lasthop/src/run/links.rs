@@ -29,6 +29,8 @@ pub(super) struct Crossing {
     pub identifier: Bytes,
     /// How long frames of the other direction may have to wait for those of other services.
     pub wait: Duration,
+    /// By how much two of them in a row may be kept apart by those of other services.
+    pub turn: Duration,
 }
 
 /// The endpoint that transmits on `own` and receives on `other`.
@@ -38,7 +40,7 @@ pub(super) fn endpoint(
     other: &Direction,
     crossing: Crossing,
 ) -> Result<LinkEndpoint<Packet>, LinkError> {
-    let Crossing { packet, interval, header, identifier, wait } = crossing;
+    let Crossing { packet, interval, header, identifier, wait, turn } = crossing;
     let timing = |control: Bytes| LinkTiming {
         rate: own.rate,
         delay: own.delay,
@@ -95,10 +97,10 @@ pub(super) fn endpoint(
             GoBackN::new(parameters).map(LinkEndpoint::GoBackN)
         }
         Protocol::KarnRlp(set) => {
-            rlp(set, header, &timing(set.control), Release::InSequence).map(LinkEndpoint::Rlp)
+            rlp(set, header, &timing(set.control), turn, Release::InSequence).map(LinkEndpoint::Rlp)
         }
         Protocol::OosRlp(set) => {
-            rlp(set, header, &timing(set.control), Release::Immediate).map(LinkEndpoint::Rlp)
+            rlp(set, header, &timing(set.control), turn, Release::Immediate).map(LinkEndpoint::Rlp)
         }
         Protocol::StopAndWait(set) => {
             let auto = StopAndWaitParameters::for_link(&timing(set.control));
@@ -135,6 +137,7 @@ fn rlp(
     set: &scenario::Rlp,
     header: Bytes,
     timing: &LinkTiming,
+    turn: Duration,
     release: Release,
 ) -> Result<Rlp<Packet>, LinkError> {
     let auto = RlpParameters::for_link(timing, release);
@@ -144,6 +147,7 @@ fn rlp(
             scenario::LinkTimeout::Auto => auto.nack_timeout,
             scenario::LinkTimeout::After(timeout) => timeout,
         },
+        copy_time: auto.copy_time + turn,
         keepalive: match set.keepalive {
             scenario::KeepaliveInterval::Auto => auto.keepalive,
             scenario::KeepaliveInterval::Off => None,
@@ -194,7 +198,7 @@ pub(super) fn services(
         let busy = used().filter(|&other| other != index);
         let wait = busy.map(|busy| airtime(frame(busy), other.rate)).fold(turn, |a, b| a + b);
         let (header, identifier) = (service.header, set.identifier);
-        let crossing = Crossing { header, identifier, wait, ..crossings[index] };
+        let crossing = Crossing { header, identifier, wait, turn, ..crossings[index] };
         Ok(ServiceParameters {
             endpoint: endpoint(&service.protocol, own, other, crossing)?,
             weight: NonZeroU32::new(service.weight).unwrap_or(NonZeroU32::MIN),
