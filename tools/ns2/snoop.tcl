@@ -4,7 +4,12 @@
 # senses nor backs off: each station sends when its queue has a packet, as a full-duplex link does. It hands a packet to
 # the other station at the START of its transmission; the client's link layer and Mac make up for that (below). Each packet
 # takes 64 bytes more air than its size: Mac::txtime adds a header of its own (MAC_HDR_LEN).
-array set o { tcp Reno  snoop 1  p 0.02  seed 1  packets 4000  pkt 1000  ackpkt 40  window 20  q 50  minrto 1  maxt 4000  trace {} }
+# drop=5,17 loses the 5th and 17th packet arriving at the client (the SYN is 1), dropack the same at the base station; both
+# need p=0.
+array set o {
+  tcp Reno  snoop 1  p 0.02  seed 1  packets 4000  pkt 1000  ackpkt 40  window 20  q 50  minrto 1  maxt 4000
+  drop {}  dropack {}  trace {}
+}
 foreach a $argv {
   if {![regexp {^([a-z_]+)=(.*)$} $a -> k v] || ![info exists o($k)]} { puts stderr "bad arg $a"; exit 2 }
   set o($k) $v
@@ -27,6 +32,8 @@ set lan [new LanNode $ns -bw $bw -delay 0 -ifqType Queue/DropTail -ifqLen $o(q) 
 $lan addNode $A $bw 0 [expr {$o(snoop) ? "LL/LLSnoop" : "LL"}]
 $lan addNode $C $bw 0 LL
 
+source [file join [file dirname [info script]] channel.tcl]
+
 proc airtime {bytes} {
   global bw machdr
   return [expr {8.0 * ($bytes + $machdr) / $bw}]
@@ -41,10 +48,14 @@ foreach {n d m} [list $A 0 0 $C $up [expr {$down - $up}]] {
   set mac [$nif set mac_]
   $mac set delay_ $m
   # Losses where a packet comes in, after the air.
-  set e [new ErrorModel]; $e unit pkt; $e set rate_ $o(p)
-  set r [new RNG]; $r seed [expr {104729 * $o(seed) + 7919 * [$n id] + 17}]
-  set u [new RandomVariable/Uniform]; $u set min_ 0; $u set max_ 1; $u use-rng $r
-  $e ranvar $u
+  if {$o(p) > 0} {
+    set e [new ErrorModel]; $e unit pkt; $e set rate_ $o(p)
+    set r [new RNG]; $r seed [expr {104729 * $o(seed) + 7919 * [$n id] + 17}]
+    set u [new RandomVariable/Uniform]; $u set min_ 0; $u set max_ 1; $u use-rng $r
+    $e ranvar $u
+  } else {
+    set e [new ErrorModel/Listed [split [expr {$n eq $C ? $o(drop) : $o(dropack)}] ,]]
+  }
   $e drop-target [new Agent/Null]
   $e target [$mac up-target]
   $mac up-target $e
