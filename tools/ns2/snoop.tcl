@@ -46,7 +46,9 @@ foreach {n d m} [list $A 0 0 $C $up [expr {$down - $up}]] {
   set nif [$lan set lanIface_($n)]
   [$nif set ll_] set delay_ $d
   set mac [$nif set mac_]
-  $mac set delay_ $m
+  # The SYN is as short as an ACK; a Mac cannot see that, but the first one is alone until 10 ms.
+  $mac set delay_ 0
+  $ns at 0.008 "$mac set delay_ $m"
   # Losses where a packet comes in, after the air.
   if {$o(p) > 0} {
     set e [new ErrorModel]; $e unit pkt; $e set rate_ $o(p)

@@ -3,8 +3,7 @@
 Usage: .venv/bin/python tools/ns2/snoop_losses.py
 
 Prints by how much the transfer of 1000 packets takes longer here than there, in milliseconds, for
-twelve patterns a loss rate. The SYN is 40 bytes long, but the LAN of snoop.tcl delays what goes
-down as if it had the size of data; the time between the two is added here.
+twelve patterns a loss rate.
 """
 
 # ruff: noqa: S311, S603, T201
@@ -23,7 +22,6 @@ HERE = Path(__file__).resolve().parent
 PACKETS = 1000
 PATTERNS = 12
 RATES = ((0.02, 0.0), (0.0, 0.05), (0.02, 0.02), (0.05, 0.05), (0.1, 0.1))
-SYN_S = (1000 - 40) * 8 / 2e6
 
 
 def ns2(snoop: bool, down: list[int], up: list[int]) -> float:
@@ -83,7 +81,7 @@ def main() -> None:
                     frames = range(3, PACKETS + 300)
                     down = [frame for frame in frames if draw.random() < down_rate]
                     up = [frame for frame in frames if draw.random() < up_rate]
-                    mine = ours(snoop, down, up, Path(folder)) + SYN_S
+                    mine = ours(snoop, down, up, Path(folder))
                     late.append(1e3 * (mine - ns2(snoop, down, up)))
                 agent = "Snoop" if snoop else "none"
                 told = " ".join(f"{value:.1f}" for value in late)
