@@ -21,7 +21,7 @@ for name in sorted(set(re.findall(r"_generated/links/([\w-]+)\.svg", pages))):
     scenario = lasthop.load(HERE / "links" / "scenarios" / f"{name}.toml")
     trace = lasthop.trace(scenario)
     start, end = trace.transmissions["start_s"].min(), _lasthop.seconds(scenario["run.duration"])
-    picture = trace.plot_link("radio", start=start - 0.02 * (end - start), end=end)
+    picture = trace.plot_link("radio", start=max(start - 0.02 * (end - start), 0.0), end=end)
     plots.save(picture, pictures / name, "svg")
 
 project = "Lasthop"

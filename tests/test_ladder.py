@@ -122,6 +122,37 @@ def test_a_frame_computed_from_parity_is_recovered() -> None:
     assert "delivered 1" not in shown
 
 
+def test_a_link_without_protocol_shows_segments_and_its_agent() -> None:
+    trace = lasthop.trace(PICTURES / "snoop.toml")
+    assert trace.agents == {"radio": "base"}
+    air = trace.transmissions.filter(pl.col("entity") == "link.radio.forward")
+    # The SYN, then 250 bytes each; the lost one is sent again in a frame of a new number.
+    (lost,) = air.filter(pl.col("arrival_s").is_null()).iter_rows(named=True)
+    (again,) = air.filter(segment=751, sequence=10).iter_rows(named=True)
+    assert (lost["sequence"], lost["segment"], lost["segment_ack"]) == (4, 751, 1)
+    assert again["arrival_s"] is not None
+    shown = texts(trace.plot_link("radio", start=0.0, end=0.61))
+    assert shown.count("4") == 2
+    assert "delivered 4" in shown
+    # 5 to 9 bring five duplicates: the first passes, the others do not.
+    assert shown.count("ACK 4") == 6
+    assert shown.count("suppressed ACK 4") == 4
+    assert shown.count("sends 4 again") == 1
+    # The window that is chosen reaches from the loss to the repair.
+    bottom, top = trace.plot_link("radio").axes[0].get_ylim()
+    assert top < 1e3 * lost["start_s"] < 1e3 * again["arrival_s"] < bottom
+
+
+def test_segments_of_several_connections_are_not_mixed_up() -> None:
+    scenario = lasthop.load(PICTURES / "snoop.toml").to_dict()
+    scenario["flow"]["other"] = scenario["flow"]["file"]
+    scenario["link"]["radio"]["errors"] = {"kind": "none"}
+    shown = texts(lasthop.trace(scenario).plot_link("radio", start=0.0, end=0.3))
+    # By frames, as they are sent: two SYNs are 0 and 1.
+    assert {"delivered 0", "delivered 1"} <= set(shown)
+    assert not any(text.startswith("ACK") for text in shown)
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [([5], "5"), ([5, 6, 7], "5, 6, 7"), ([5, 6, 7, 8], "5–8"), ([1, 3, 4, 5, 6], "1, 3–6")],

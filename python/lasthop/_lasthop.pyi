@@ -55,6 +55,10 @@ class RawTransmissions:
     count: bytes
     ack: bytes
     is_repeated: bytes
+    connection: bytes
+    incarnation: bytes
+    segment: bytes
+    segment_ack: bytes
     size: bytes
     start_ns: bytes
     end_ns: bytes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,10 @@ class Arrow:
     service: str
     """Of a link that several share; else empty."""
     look: str
+    frame: int
+    """Its number, as events tell it."""
     sequence: int
+    """The number that it is shown with."""
     count: int
     start: float
     end: float
@@ -136,36 +140,81 @@ def draw_link(
             f"from: found {len(shown)} frames from {start:g} s to {end:g} s; allowed: at most "
             f"{MOST_FRAMES}: choose a shorter time with --from and --to"
         )
-    return _Ladder(trace, link, shown, start, end).figure
+    return _Ladder(trace, link, arrows, shown, start, end).figure
 
 
 def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
-    """All frames of a link, by the start of their transmission."""
-    side = pl.col("entity").str.strip_prefix(f"link.{link}.").str.splitn(".", 2)
-    sent = (
-        trace.transmissions.filter(_is_of(link, *SIDES))
-        .with_columns(side.struct.rename_fields(["side", "service"]).alias("place"))
-        .unnest("place")
-        .sort("start_s")
-    )
+    """All frames of a link, by the start of their transmission.
+
+    Frames without link protocol are shown as the TCP segments that they carry.
+    """
+    sent = _sent(trace, link)
     delay = sent.group_by("side").agg((pl.col("arrival_s") - pl.col("end_s")).max())
     delays = dict(delay.iter_rows())
     known = max((value for value in delays.values() if value is not None), default=0.0)
+    segments = _Segments.of(sent)
+    seen: set[tuple[str, int]] = set()
     for row in sent.iter_rows(named=True):
         arrival = row["arrival_s"]
-        delay = delays[row["side"]]
-        would = row["end_s"] + (known if delay is None else delay)
+        own = delays[row["side"]]
+        would = row["end_s"] + (known if own is None else own)
+        look, number = ("copy" if row["repeated"] else row["kind"]), row["sequence"]
+        if segments and row["segment"] is not None:
+            number = segments.number(row["side"], row["segment"])
+            look = "copy" if (row["side"], number) in seen else "data"
+            seen.add((row["side"], number))
+        elif segments and row["segment_ack"] is not None:
+            number = segments.number(other_side(row["side"]), row["segment_ack"])
+            look = "ack"
         yield Arrow(
             forward=row["side"] == SIDES[0],
             service=row["service"] or "",
-            look="copy" if row["repeated"] else row["kind"],
-            sequence=row["sequence"],
+            look=look,
+            frame=row["sequence"],
+            sequence=number,
             count=row["count"],
             start=row["start_s"],
             end=row["end_s"],
             arrival=would if arrival is None else arrival,
             lost=arrival is None,
         )
+
+
+def _sent(trace: Trace, link: str) -> pl.DataFrame:
+    """The transmissions of a link, with `side` and `service`."""
+    side = pl.col("entity").str.strip_prefix(f"link.{link}.").str.splitn(".", 2)
+    return (
+        trace.transmissions.filter(_is_of(link, *SIDES))
+        .with_columns(side.struct.rename_fields(["side", "service"]).alias("place"))
+        .unnest("place")
+        .sort("start_s")
+    )
+
+
+def other_side(side: str) -> str:
+    """The opposite direction."""
+    return SIDES[side == SIDES[0]]
+
+
+@dataclass(frozen=True)
+class _Segments:
+    """Numbers of TCP segments, by the direction in which they travel: the SYN is 0."""
+
+    firsts: Mapping[str, Sequence[int]]
+    """First bytes of all segments, in order."""
+
+    @classmethod
+    def of(cls, sent: pl.DataFrame) -> _Segments | None:
+        """None where there is not exactly one connection: the numbers of several are the same."""
+        known = sent.filter(pl.col("connection").is_not_null())
+        if known.height < sent.height or known.n_unique(["connection", "incarnation"]) != 1:
+            return None
+        firsts = known.drop_nulls("segment").group_by("side").agg(pl.col("segment").unique())
+        return cls({side: sorted(values) for side, values in firsts.iter_rows()})
+
+    def number(self, side: str, byte: int) -> int:
+        """How many segments begin before this byte."""
+        return bisect_left(self.firsts.get(side, ()), byte)
 
 
 def _is_of(link: str, *sides: str) -> pl.Expr:
@@ -197,9 +246,11 @@ def window(trace: Trace, link: str, arrows: Sequence[Arrow]) -> tuple[float, flo
     over = later.filter(
         (pl.col("entity") == there)
         & (pl.col("event") == "abandoned")
-        & (pl.col("sequence") == loss.sequence)
+        & (pl.col("sequence") == loss.frame)
     )
-    own = ups.filter(pl.col("sequence") == loss.sequence)
+    same = [a for a in arrows if a.look in ("data", "copy") and a.forward == loss.forward]
+    copies = [float(arrow.frame) for arrow in same if arrow.sequence == loss.sequence]
+    own = ups.filter(pl.col("sequence").is_in(copies))
     if not data:
         own = own.clear()
     behind = ups.filter(pl.col("time_s") > loss.arrival).head(3).tail(1)
@@ -220,9 +271,18 @@ class _Ladder:
     """The picture, while it is drawn."""
 
     def __init__(
-        self, trace: Trace, link: str, arrows: Sequence[Arrow], start: float, end: float
+        self,
+        trace: Trace,
+        link: str,
+        known: Sequence[Arrow],
+        arrows: Sequence[Arrow],
+        start: float,
+        end: float,
     ) -> None:
         self.start, self.end = start, end
+        self.segments = _Segments.of(_sent(trace, link))
+        # What is in a frame that is told by its number.
+        self.content = {(arrow.forward, arrow.frame): arrow for arrow in known}
         self.scale, self.unit = (1e3, "ms") if end < 100.0 and end - start < 10.0 else (1.0, "s")
         height = min(max(1.6 + 0.2 * len(arrows), 3.4), 9.0)
         self.figure = Figure(figsize=(6.2, height), layout="constrained")
@@ -354,11 +414,34 @@ class _Ladder:
             recovered = _by_time(said.filter(pl.col("event") == "recovered"))
             for time, ups in _by_time(came).items():
                 self._mark(host, time)
+                if self.segments:
+                    carried = [self.content[host == 1, up] for up in ups]
+                    # An acknowledgment says on its arrow what it is.
+                    ups = [arrow.sequence for arrow in carried if arrow.look != "ack"]
+                    if not ups:
+                        continue
                 is_recovered = bool(ups) and set(ups) <= set(recovered.get(time, []))
                 word = "recovered" if is_recovered else "delivered"
                 texts.append((time, f"{service} {word} {numbers(ups)}".strip(), INK))
+        if trace.agents.get(link) == trace.hosts[link][host]:
+            texts += self._agent_texts(inside.filter(pl.col("entity") == f"agent.{link}"), own)
         self._write_beside(host, texts)
         return max((len(text) for _, text, _ in texts), default=0)
+
+    def _agent_texts(self, said: pl.DataFrame, own: str) -> list[tuple[float, str, str]]:
+        """What an agent that sends in direction `own` reports, in its order."""
+        words = {
+            "suppressed_ack": "suppressed ACK {}",
+            "local_timeout": "timeout of {}",
+            "local_retransmission": "sends {} again",
+        }
+        texts = []
+        for time, event, byte in said.select("time_s", "event", "sequence").iter_rows():
+            number = f"byte {byte:.0f}"
+            if self.segments:
+                number = str(self.segments.number(own, int(byte)))
+            texts.append((time, words[event].format(number), RED))
+        return texts
 
     def _mark(self, host: int, time: float) -> None:
         self.axes.plot(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,9 @@ class Trace:
             the missing one, of `keepalive` the next new one, of `parity` the first of its block);
             `count` (of `parity` the frames of its block, otherwise 1); `ack` (the cumulative
             acknowledgment that it carries, or null); `repeated` (was its number sent before?);
+            on a link without protocol, of the TCP segment in it, `connection` and `incarnation`,
+            `segment` (its first byte, the SYN being byte 0; null if it only acknowledges) and
+            `segment_ack` (its cumulative acknowledgment), otherwise null;
             `bytes` on the air; `start_s` and `end_s` of the transmission; `arrival_s` of the last
             bit, null if the frame was lost. Without link protocol, packets are numbered as they
             are sent.
@@ -44,6 +47,7 @@ class Trace:
         metrics: The replication's metrics by their full names.
         name: Name of the scenario.
         complete: False if the run was interrupted; the events are those up to then.
+        agents: By link, the host where its agent sits.
     """
 
     frame: pl.DataFrame
@@ -52,6 +56,7 @@ class Trace:
     metrics: Mapping[str, float]
     name: str
     complete: bool = True
+    agents: Mapping[str, str] = field(default_factory=dict)
 
     def series(self) -> dict[str, pl.DataFrame]:
         """The events by subject: `cwnd`, `sequence`, `queue` and `link`, columns as in `frame`."""
@@ -137,6 +142,10 @@ def trace(
             "count": _numbers(air.count),
             "ack": _numbers(air.ack),
             "repeated": _numbers(air.is_repeated).cast(pl.Boolean),
+            "connection": _numbers(air.connection),
+            "incarnation": _numbers(air.incarnation),
+            "segment": _numbers(air.segment),
+            "segment_ack": _numbers(air.segment_ack),
             "bytes": _numbers(air.size),
             "start_s": _times(air.start_ns),
             "end_s": _times(air.end_ns),
@@ -145,8 +154,15 @@ def trace(
     )
     links = scenario.to_dict().get("link", {})
     hosts = {name: (link["between"][0], link["between"][1]) for name, link in links.items()}
+    agents = {name: link["agent"]["at"] for name, link in links.items() if "agent" in link}
     return Trace(
-        frame, transmissions, hosts, dict(raw.metrics), scenario.name, complete=raw.complete
+        frame,
+        transmissions,
+        hosts,
+        dict(raw.metrics),
+        scenario.name,
+        complete=raw.complete,
+        agents=agents,
     )
 
 

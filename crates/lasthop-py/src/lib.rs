@@ -149,6 +149,10 @@ struct RawTransmissions {
     count: Py<PyBytes>,
     ack: Py<PyBytes>,
     is_repeated: Py<PyBytes>,
+    connection: Py<PyBytes>,
+    incarnation: Py<PyBytes>,
+    segment: Py<PyBytes>,
+    segment_ack: Py<PyBytes>,
     size: Py<PyBytes>,
     start_ns: Py<PyBytes>,
     end_ns: Py<PyBytes>,
@@ -294,6 +298,14 @@ fn raw_transmissions(
         count: numbers(|sent| sent.count)?,
         ack: numbers(|sent| sent.ack.unwrap_or(u64::MAX))?,
         is_repeated: numbers(|sent| sent.is_repeated.into())?,
+        connection: numbers(|sent| sent.segment.map_or(u64::MAX, |it| it.connection.into()))?,
+        incarnation: numbers(|sent| sent.segment.map_or(u64::MAX, |it| it.incarnation.into()))?,
+        segment: numbers(|sent| {
+            sent.segment.and_then(|it| it.sequence).map_or(u64::MAX, u64::from)
+        })?,
+        segment_ack: numbers(|sent| {
+            sent.segment.and_then(|it| it.ack).map_or(u64::MAX, u64::from)
+        })?,
         size: numbers(|sent| sent.bytes.into())?,
         start_ns: numbers(|sent| sent.start_ns)?,
         end_ns: numbers(|sent| sent.end_ns)?,

@@ -185,3 +185,47 @@ fn packets_of_a_link_without_protocol_are_numbered_as_they_are_sent() {
     );
     assert_eq!(delivered(&trace), [(150, 0.0), (550, 2.0), (750, 3.0)]);
 }
+
+#[test]
+fn frames_without_link_protocol_tell_their_segment() {
+    let text = "name = \"segments\"\n[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"8 kbps\"\ndelay = \"50 ms\"\n\
+         [flow.f]\nfrom = \"a\"\nto = \"b\"\ntransport = { kind = \"tcp\", variant = \"reno\", \
+         profile = \"ns-2\", segment = \"100 B\", header = \"0 B\" }\n\
+         app = { kind = \"file\", size = \"300 B\" }\n";
+    let points = Scenario::from_toml(text, Path::new(".")).and_then(|document| document.points());
+    let point = points.unwrap_or_else(|error| panic!("{error}\n{text}")).remove(0);
+    let run = |scenario| run::trace(scenario, 1, 0, &AtomicBool::new(false)).expect("a trace");
+    let segments: Vec<_> = run(&point.scenario)
+        .transmissions
+        .iter()
+        .map(|sent| (sent.sequence, sent.segment.expect("a segment")))
+        .map(|(number, it)| {
+            assert_eq!((it.connection, it.incarnation), (0, 0));
+            (number, it.sequence, it.ack)
+        })
+        .collect();
+    // One-way connection: the SYN is byte 0, what comes back only acknowledges.
+    let known = [
+        (0, Some(0), None),
+        (0, None, Some(1)),
+        (1, Some(1), None),
+        (2, Some(101), None),
+        (1, None, Some(101)),
+        (3, Some(201), None),
+        (2, None, Some(201)),
+        (3, None, Some(301)),
+    ];
+    assert_eq!(segments.len(), known.len(), "{segments:?}");
+    for row in known {
+        assert!(segments.contains(&row), "{row:?} in {segments:?}");
+    }
+    // Frames of a link protocol have numbers of their own.
+    let framed = text
+        .replace("delay = \"50 ms\"\n", "delay = \"50 ms\"\nprotocol = { kind = \"go-back-n\" }\n");
+    let points =
+        Scenario::from_toml(&framed, Path::new(".")).and_then(|document| document.points());
+    let point = points.unwrap_or_else(|error| panic!("{error}\n{framed}")).remove(0);
+    let trace = run(&point.scenario);
+    assert!(!trace.transmissions.is_empty());
+    assert!(trace.transmissions.iter().all(|sent| sent.segment.is_none()));
+}

@@ -7,7 +7,7 @@
 //! announced.
 
 use crate::link::{FrameKind, LinkEvent};
-use crate::sim::probe::FrameLabel;
+use crate::sim::probe::{FrameLabel, SegmentLabel};
 use crate::units::Instant;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -32,6 +32,8 @@ pub struct Transmission {
     pub ack: Option<u64>,
     /// Had its number been sent before?
     pub is_repeated: bool,
+    /// The TCP segment in it, on a link without protocol.
+    pub segment: Option<SegmentLabel>,
     /// Length on the air, link header included.
     pub bytes: u32,
     /// When its first bit left, in nanoseconds since the start of the run.
@@ -65,6 +67,7 @@ impl Follower {
         &mut self,
         entity: &str,
         label: Option<FrameLabel>,
+        segment: Option<SegmentLabel>,
         bytes: u32,
         [start, end]: [Instant; 2],
         arrival: Option<Instant>,
@@ -91,6 +94,7 @@ impl Follower {
             count,
             ack: label.and_then(|label| label.ack),
             is_repeated,
+            segment,
             bytes,
             start_ns: start.as_nanos(),
             end_ns: end.as_nanos(),

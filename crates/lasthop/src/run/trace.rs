@@ -21,7 +21,8 @@ pub struct TraceEvent {
     /// What: `segment_sent`, `segment_received`, `ack_received`, `cwnd`, `ssthresh`, `timeout`,
     /// `datagram_sent`, `datagram_received`, `queue`, `drop`, `frame_sent`, `frame_lost` (both at the
     /// end of the transmission), `delivered` (over this direction), `retransmitted`, `timed_out`,
-    /// `nack_sent`, `abandoned`, `recovered` (by the endpoint that transmits in this direction).
+    /// `nack_sent`, `abandoned`, `recovered` (by the endpoint that transmits in this direction),
+    /// `local_retransmission`, `local_timeout`, `suppressed_ack` (of `agent.NAME`).
     pub event: &'static str,
     /// First byte of a segment, acknowledgment number, number of a datagram or of a data frame; NaN
     /// if there is none.
@@ -137,11 +138,11 @@ pub fn trace(
             Event::Dropped { direction: index } => {
                 push(direction(index), "drop", f64::NAN, f64::NAN);
             }
-            Event::FrameSent { direction: index, label, bytes, start, arrival } => {
+            Event::FrameSent { direction: index, label, segment, bytes, start, arrival } => {
                 let service = label.map_or(0, |label| label.service);
                 let entity = carrier(index, service);
                 let follower = &mut followers[index as usize][usize::from(service)];
-                let sent = follower.on_sent(entity, label, bytes, [start, at], arrival);
+                let sent = follower.on_sent(entity, label, segment, bytes, [start, at], arrival);
                 let event = if arrival.is_some() { "frame_sent" } else { "frame_lost" };
                 let sequence = if sent.kind == "data" { sent.sequence as f64 } else { f64::NAN };
                 push(entity, event, sequence, bytes.into());

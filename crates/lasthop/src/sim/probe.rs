@@ -6,6 +6,7 @@
 
 use crate::agent::AgentEvent;
 use crate::link::{Frame, FrameKind, LinkEvent};
+use crate::packet::{Packet, flags};
 use crate::units::{Duration, Instant};
 
 /// What a frame of a link protocol was.
@@ -22,6 +23,33 @@ pub struct FrameLabel {
 impl<P> From<&Frame<P>> for FrameLabel {
     fn from(frame: &Frame<P>) -> Self {
         FrameLabel { kind: frame.kind, ack: frame.ack, service: frame.service }
+    }
+}
+
+/// The TCP segment that a frame carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentLabel {
+    /// Connection index.
+    pub connection: u32,
+    /// Incarnation of the connection.
+    pub incarnation: u32,
+    /// First byte of its data; the SYN is byte 0. `None` if it only acknowledges.
+    pub sequence: Option<u32>,
+    /// Cumulative acknowledgment; `None` if it has none.
+    pub ack: Option<u32>,
+}
+
+impl SegmentLabel {
+    /// What `packet` of `connection` carries.
+    pub(super) fn new(connection: u32, packet: &Packet) -> Self {
+        let Packet { incarnation, tcp, .. } = *packet;
+        let has_data = tcp.payload > 0 || tcp.flags & (flags::SYN | flags::FIN) != 0;
+        SegmentLabel {
+            connection,
+            incarnation,
+            sequence: has_data.then_some(tcp.seq),
+            ack: (tcp.flags & flags::ACK != 0).then_some(tcp.ack),
+        }
     }
 }
 
@@ -106,6 +134,9 @@ pub enum Event {
         direction: u32,
         /// What it was; `None` where there is no link protocol.
         label: Option<FrameLabel>,
+        /// The TCP segment that it carried; `None` of other packets, and where there is a link
+        /// protocol: its frames have numbers of their own.
+        segment: Option<SegmentLabel>,
         /// Length on the air in bytes, link header included.
         bytes: u32,
         /// When its first bit left.

@@ -3,7 +3,7 @@
 use super::agents::{NO_AGENT, Seat};
 use super::deadlines::Deadlines;
 use super::direction::{Direction, InFlight, Kind};
-use super::probe::{Event, FrameLabel, Probe};
+use super::probe::{Event, FrameLabel, Probe, SegmentLabel};
 use super::traffic::{App, Flow};
 use crate::link::Endpoint;
 use crate::packet::{Packet, TcpHeader};
@@ -242,18 +242,20 @@ impl<P: Probe> World<P> {
             if P::ACTIVE {
                 self.probe.record(at, Event::Queue { direction, packets: raw.queue.length(at) });
                 let (label, bytes) = (None, packet.bytes + raw.queue.header());
+                let segment = match self.listeners[path] {
+                    Listener::Tcp { connection, .. } | Listener::Sink { connection } => {
+                        Some(SegmentLabel::new(connection, packet))
+                    }
+                    Listener::Datagrams { .. } => None,
+                };
+                let sent =
+                    |arrival| Event::FrameSent { direction, label, segment, bytes, start, arrival };
                 match fate {
                     Fate::Dropped => self.probe.record(at, Event::Dropped { direction }),
-                    Fate::Lost { end } => {
-                        let arrival = None;
-                        let sent = Event::FrameSent { direction, label, bytes, start, arrival };
-                        self.probe.record(end, sent);
-                    }
+                    Fate::Lost { end } => self.probe.record(end, sent(None)),
                     Fate::Sent { end } => {
                         let at = end + this.delay;
-                        let arrival = Some(at);
-                        let sent = Event::FrameSent { direction, label, bytes, start, arrival };
-                        self.probe.record(end, sent);
+                        self.probe.record(end, sent(Some(at)));
                         self.probe.record(
                             at,
                             Event::Delivered { direction, service: 0, by_timer: false },
@@ -438,6 +440,7 @@ impl<P: Probe> World<P> {
                 let sent_frame = Event::FrameSent {
                     direction,
                     label: Some(FrameLabel::from(&sent.frame)),
+                    segment: None,
                     bytes: sent.frame.bytes,
                     start: now,
                     arrival: (!sent.is_lost).then(|| sent.end + *delay),
