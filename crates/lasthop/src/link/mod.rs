@@ -319,6 +319,33 @@ pub trait Endpoint<P: Payload> {
     fn handle_timeout(&mut self, now: Instant);
     /// Counters since the start.
     fn counters(&self) -> LinkCounters;
+
+    /// What a driver does with an idle transmitter: hands `packet` down if one is wanted, and
+    /// polls. One dispatch instead of three.
+    #[inline]
+    fn poll_frame(&mut self, now: Instant, packet: impl FnOnce() -> Option<P>) -> Option<Frame<P>> {
+        if self.wants_packet()
+            && let Some(packet) = packet()
+        {
+            self.enqueue(now, packet);
+        }
+        self.poll_transmit(now)
+    }
+
+    /// When a driver whose transmitter falls idle at `free_at`, and that has packets or not, must
+    /// see to the endpoint again.
+    #[inline]
+    fn next_poll(&self, free_at: Instant, has_packets: bool) -> Instant {
+        let has_frame = self.has_frame() || has_packets && self.wants_packet();
+        let timeout = self.next_timeout();
+        if has_frame { timeout.min(free_at) } else { timeout }
+    }
+
+    /// Drops the events that nobody listens to.
+    #[inline]
+    fn drop_events(&mut self) {
+        while self.poll_event().is_some() {}
+    }
 }
 
 /// Every link protocol, dispatched statically.
@@ -373,7 +400,7 @@ macro_rules! dispatch {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
-    #[inline]
+    #[inline(always)]
     fn wants_packet(&self) -> bool {
         dispatch!(self, endpoint => endpoint.wants_packet())
     }
@@ -388,7 +415,7 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
         dispatch!(self, endpoint => endpoint.poll_transmit(now))
     }
 
-    #[inline]
+    #[inline(always)]
     fn has_frame(&self) -> bool {
         dispatch!(self, endpoint => endpoint.has_frame())
     }
@@ -398,17 +425,17 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
         dispatch!(self, endpoint => endpoint.receive(now, frame))
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_deliver(&mut self) -> Option<P> {
         dispatch!(self, endpoint => endpoint.poll_deliver())
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_event(&mut self) -> Option<LinkEvent> {
         dispatch!(self, endpoint => endpoint.poll_event())
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_timeout(&self) -> Instant {
         dispatch!(self, endpoint => endpoint.next_timeout())
     }
@@ -421,5 +448,20 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
     #[inline]
     fn counters(&self) -> LinkCounters {
         dispatch!(self, endpoint => endpoint.counters())
+    }
+
+    #[inline]
+    fn poll_frame(&mut self, now: Instant, packet: impl FnOnce() -> Option<P>) -> Option<Frame<P>> {
+        dispatch!(self, endpoint => endpoint.poll_frame(now, packet))
+    }
+
+    #[inline]
+    fn next_poll(&self, free_at: Instant, has_packets: bool) -> Instant {
+        dispatch!(self, endpoint => endpoint.next_poll(free_at, has_packets))
+    }
+
+    #[inline]
+    fn drop_events(&mut self) {
+        dispatch!(self, endpoint => endpoint.drop_events());
     }
 }

@@ -35,11 +35,11 @@ impl<P: Probe> World<P> {
         let Seat { agent, connections, .. } = &mut self.agents[seat as usize];
         let connection = connections[packet.path as usize];
         if connection == UNWATCHED {
-            return self.enter(direction, now, packet);
+            return self.enter(direction, now, packet, true);
         }
         let has_room = self.directions[direction as usize].has_spare_room(now, packet);
         if agent.down(now, connection as usize, packet, has_room) == Verdict::Forward {
-            self.enter(direction, now, packet);
+            self.enter(direction, now, packet, true);
         }
         self.settle(seat);
     }
@@ -51,15 +51,16 @@ impl<P: Probe> World<P> {
         let Seat { agent, connections, .. } = &mut self.agents[seat as usize];
         let connection = connections[packet.path as usize];
         if connection == UNWATCHED {
-            return self.pass_on(direction, packet);
+            return self.pass_on(direction, packet, true);
         }
         if agent.up(now, connection as usize, packet) == Verdict::Forward {
-            self.pass_on(direction, packet);
+            self.pass_on(direction, packet, true);
         }
         self.settle(seat);
     }
 
     /// An agent's deadline may have come.
+    #[cold]
     pub(super) fn on_agent_timer(&mut self, seat: u32) {
         let now = self.now;
         self.agents[seat as usize].agent.handle_timeout(now);
@@ -76,7 +77,7 @@ impl<P: Probe> World<P> {
             }
         }
         while let Some(packet) = self.agents[seat as usize].agent.poll_down() {
-            self.enter(direction, now, &packet);
+            self.enter(direction, now, &packet, true);
         }
         let Seat { agent, machine, .. } = &self.agents[seat as usize];
         self.deadlines.set(*machine, agent.next_timeout());

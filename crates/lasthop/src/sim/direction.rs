@@ -139,7 +139,8 @@ impl Arq {
 
     /// A packet joins the interface queue; false: dropped. Frames held in the endpoint's window
     /// have left the queue.
-    pub fn offer(&mut self, now: Instant, packet: Packet) -> bool {
+    #[inline]
+    pub fn offer(&mut self, now: Instant, packet: &Packet) -> bool {
         if !self.services.counters.is_empty() {
             return self.offer_to_service(now, packet);
         }
@@ -148,17 +149,17 @@ impl Arq {
             self.counters.drops += 1;
             return false;
         }
-        self.queue.push(packet);
+        self.queue.push(*packet);
         self.queued_bytes += bytes;
         true
     }
 
     /// A packet joins the queue of its service, which the endpoint holds; false: dropped.
     #[inline(never)]
-    fn offer_to_service(&mut self, now: Instant, packet: Packet) -> bool {
+    fn offer_to_service(&mut self, now: Instant, packet: &Packet) -> bool {
         let LinkEndpoint::Services(services) = &mut self.endpoint else { return false };
-        let service = usize::from(self.services.service_of(&packet));
-        let admitted = services.offer(now, service, packet, self.transmitter.is_busy(now));
+        let service = usize::from(self.services.service_of(packet));
+        let admitted = services.offer(now, service, *packet, self.transmitter.is_busy(now));
         if !admitted {
             self.counters.drops += 1;
             self.services.counters[service].drops += 1;
@@ -217,13 +218,13 @@ impl Arq {
     /// The transmitter is idle: puts the next frame on the air, if there is one.
     #[inline]
     pub fn poll(&mut self, now: Instant) -> Option<Sent> {
-        if self.endpoint.wants_packet()
-            && let Some(packet) = self.queue.pop()
-        {
-            self.queued_bytes -= u64::from(packet.wire_bytes()) + self.header;
-            self.endpoint.enqueue(now, packet);
-        }
-        let frame = self.endpoint.poll_transmit(now)?;
+        let Arq { endpoint, queue, queued_bytes, header, .. } = self;
+        let head = || {
+            let packet = queue.pop()?;
+            *queued_bytes -= u64::from(packet.wire_bytes()) + *header;
+            Some(packet)
+        };
+        let frame = endpoint.poll_frame(now, head)?;
         let airtime = self.transmitter.send(now, u64::from(frame.bytes) * 8);
         let is_lost = self.channel.is_lost(airtime);
         self.on_air_bytes = u64::from(frame.bytes);
@@ -243,10 +244,7 @@ impl Arq {
     /// endpoint's timer.
     #[inline]
     pub fn next_poll(&self) -> Instant {
-        let waiting =
-            self.endpoint.has_frame() || !self.queue.is_empty() && self.endpoint.wants_packet();
-        let timeout = self.endpoint.next_timeout();
-        if waiting { timeout.min(self.free_at()) } else { timeout }
+        self.endpoint.next_poll(self.free_at(), !self.queue.is_empty())
     }
 }
 

@@ -203,26 +203,30 @@ impl<P: Probe> World<P> {
     /// direction) and goes on as far as its fate can be computed.
     #[inline]
     pub(super) fn send(&mut self, direction: u32, at: Instant, packet: &Packet) {
-        match self.directions[direction as usize].near_agent {
-            NO_AGENT => self.enter(direction, at, packet),
-            seat => {
-                debug_assert!(at == self.now, "nothing is computed past an agent");
-                self.send_past(seat, direction, packet);
-            }
-        }
+        self.enter(direction, at, packet, false);
     }
 
-    /// A packet enters the queue of `direction`.
-    #[inline]
-    pub(super) fn enter(&mut self, mut direction: u32, mut at: Instant, packet: &Packet) {
+    /// The same; a packet that an agent has let pass, or sends itself, goes by it.
+    pub(super) fn enter(
+        &mut self,
+        mut direction: u32,
+        mut at: Instant,
+        packet: &Packet,
+        has_passed: bool,
+    ) {
         let paths = self.first_hop.len();
         let path = packet.path as usize;
         loop {
             let this = &mut self.directions[direction as usize];
+            if this.near_agent != NO_AGENT && !has_passed {
+                debug_assert!(at == self.now, "nothing is computed past an agent");
+                let seat = this.near_agent;
+                return self.send_past(seat, direction, packet);
+            }
             let raw = match &mut this.kind {
                 Kind::Raw(raw) => raw,
                 Kind::Arq(arq) => {
-                    let admitted = arq.offer(at, *packet);
+                    let admitted = arq.offer(at, packet);
                     if P::ACTIVE {
                         let packets = arq.length(at);
                         self.probe.record(at, Event::Queue { direction, packets });
@@ -341,21 +345,19 @@ impl<P: Probe> World<P> {
                 }
                 // The receiving endpoint is the one that transmits the other way.
                 let back = direction ^ 1;
-                let label = FrameLabel::from(&arrived.item);
+                if P::ACTIVE {
+                    let label = FrameLabel::from(&arrived.item);
+                    self.probe.record(self.now, Event::FrameReceived { direction, label });
+                }
                 if let Kind::Arq(peer) = &mut self.directions[back as usize].kind {
                     peer.endpoint.receive(self.now, arrived.item);
                 }
                 if P::ACTIVE {
-                    self.probe.record(self.now, Event::FrameReceived { direction, label });
                     self.record_link_events(back);
                 }
-                while let Kind::Arq(peer) = &mut self.directions[back as usize].kind
-                    && let Some(packet) = peer.endpoint.poll_deliver()
-                {
+                while let Some(packet) = self.poll_deliver(back) {
                     if P::ACTIVE {
-                        let service = peer.services.service_of(&packet);
-                        let delivered = Event::Delivered { direction, service, by_timer: false };
-                        self.probe.record(self.now, delivered);
+                        self.record_delivery(direction, &packet, false);
                     }
                     self.forward(direction, &packet);
                 }
@@ -364,18 +366,18 @@ impl<P: Probe> World<P> {
         }
     }
 
-    /// A packet has crossed `direction`.
+    /// A packet has crossed `direction` and leaves its far end for wherever it goes next.
     #[inline]
     fn forward(&mut self, direction: u32, packet: &Packet) {
-        match self.directions[direction as usize].far_agent {
-            NO_AGENT => self.pass_on(direction, packet),
-            seat => self.forward_past(seat, direction, packet),
-        }
+        self.pass_on(direction, packet, false);
     }
 
-    /// A packet leaves the far end of `direction` for wherever it goes next.
-    #[inline]
-    pub(super) fn pass_on(&mut self, direction: u32, packet: &Packet) {
+    /// The same; a packet that an agent has let pass goes by it.
+    pub(super) fn pass_on(&mut self, direction: u32, packet: &Packet, has_passed: bool) {
+        let seat = self.directions[direction as usize].far_agent;
+        if seat != NO_AGENT && !has_passed {
+            return self.forward_past(seat, direction, packet);
+        }
         let paths = self.first_hop.len();
         match self.next_hop[direction as usize * paths + packet.path as usize] {
             HERE => self.deliver(packet),
@@ -384,9 +386,9 @@ impl<P: Probe> World<P> {
     }
 
     /// The timer of an ARQ direction's endpoint is due: what it lets go up has come over the other
-    /// direction.
+    /// direction. Returns the next deadline.
     #[cold]
-    fn on_link_timer(&mut self, direction: u32) {
+    fn on_link_timer(&mut self, direction: u32) -> Instant {
         let now = self.now;
         if let Kind::Arq(arq) = &mut self.directions[direction as usize].kind {
             arq.endpoint.handle_timeout(now);
@@ -394,16 +396,32 @@ impl<P: Probe> World<P> {
         if P::ACTIVE {
             self.record_link_events(direction);
         }
-        while let Kind::Arq(arq) = &mut self.directions[direction as usize].kind
-            && let Some(packet) = arq.endpoint.poll_deliver()
-        {
+        while let Some(packet) = self.poll_deliver(direction) {
             if P::ACTIVE {
-                let (direction, service) = (direction ^ 1, arq.services.service_of(&packet));
-                let delivered = Event::Delivered { direction, service, by_timer: true };
-                self.probe.record(now, delivered);
+                self.record_delivery(direction ^ 1, &packet, true);
             }
             self.forward(direction ^ 1, &packet);
         }
+        match &self.directions[direction as usize].kind {
+            Kind::Arq(arq) => arq.endpoint.next_timeout(),
+            Kind::Raw(_) => Instant::NEVER,
+        }
+    }
+
+    /// The next packet that the endpoint that transmits on `direction` lets go up.
+    #[inline(always)]
+    fn poll_deliver(&mut self, direction: u32) -> Option<Packet> {
+        match &mut self.directions[direction as usize].kind {
+            Kind::Arq(arq) => arq.endpoint.poll_deliver(),
+            Kind::Raw(_) => None,
+        }
+    }
+
+    /// Tells that a packet that has crossed `direction` goes up.
+    fn record_delivery(&mut self, direction: u32, packet: &Packet, by_timer: bool) {
+        let Kind::Arq(arq) = &self.directions[direction as usize].kind else { return };
+        let service = arq.services.service_of(packet);
+        self.probe.record(self.now, Event::Delivered { direction, service, by_timer });
     }
 
     /// Tells the events of the endpoint that transmits on `direction` as they happen: otherwise
@@ -418,17 +436,16 @@ impl<P: Probe> World<P> {
     /// An ARQ direction may have something to send, or its timer is due.
     fn on_transmit(&mut self, direction: u32) {
         let now = self.now;
-        if let Kind::Arq(arq) = &self.directions[direction as usize].kind
-            && arq.endpoint.next_timeout() <= now
-        {
-            self.on_link_timer(direction);
+        let Kind::Arq(arq) = &self.directions[direction as usize].kind else { return };
+        let mut timeout = arq.endpoint.next_timeout();
+        if timeout <= now {
+            timeout = self.on_link_timer(direction);
         }
         let Direction { kind: Kind::Arq(arq), delay, machine, .. } =
             &mut self.directions[direction as usize]
         else {
             return;
         };
-        let timeout = arq.endpoint.next_timeout();
         let free_at = arq.free_at();
         if free_at > now {
             // When the frame on the air has left is soon enough to ask what comes next.
@@ -436,6 +453,7 @@ impl<P: Probe> World<P> {
             return;
         }
         if let Some(sent) = arq.poll(now) {
+            let arrival = (!sent.is_lost).then(|| sent.end + *delay);
             if P::ACTIVE {
                 let sent_frame = Event::FrameSent {
                     direction,
@@ -443,22 +461,24 @@ impl<P: Probe> World<P> {
                     segment: None,
                     bytes: sent.frame.bytes,
                     start: now,
-                    arrival: (!sent.is_lost).then(|| sent.end + *delay),
+                    arrival,
                 };
                 self.probe.record(sent.end, sent_frame);
             }
-            if !sent.is_lost {
-                let (at, ticket) = (sent.end + *delay, self.deadlines.ticket());
+            if let Some(at) = arrival {
+                let ticket = self.deadlines.ticket();
                 if arq.ring.is_empty() {
                     self.deadlines.set_with_ticket(*machine, at, ticket);
                 }
                 arq.ring.push(InFlight { at, ticket, item: sent.frame });
             }
         }
-        while let Some((service, event)) = arq.poll_event() {
-            self.probe.record(now, Event::Link { direction, service, event });
-        }
         self.deadlines.set(*machine + 1, arq.next_poll());
+        if P::ACTIVE {
+            self.record_link_events(direction);
+        } else {
+            arq.endpoint.drop_events();
+        }
     }
 
     /// A packet is at its destination.
