@@ -1,10 +1,11 @@
-"""Print what a replication costs here and in ns-2, and the ratio, measured in one run.
+"""Print what a replication costs here and in ns-2, and what a frame costs in each link protocol.
 
 Usage: python benches/run.py [--rounds 5]
 
 Builds and runs `crates/lasthop/benches/study.rs`; where `ns` (ns-2) is installed also runs the same
 scenarios there, in its fastest setting (slim=1 sched=Heap), processor time of the whole process.
-Both alternate, and medians count. Standard library only.
+Both alternate, and medians count. Then runs `crates/lasthop/examples/link_speed.rs`. With --links
+only that. The date, the machine and its load stand above the tables. Standard library only.
 """
 
 # ruff: noqa: S603, T201
@@ -12,7 +13,9 @@ Both alternate, and medians count. Standard library only.
 from __future__ import annotations
 
 import argparse
+import datetime
 import os
+import platform
 import shutil
 import statistics
 import subprocess
@@ -35,6 +38,10 @@ CASES: dict[str, tuple[list[str] | None, str]] = {
     "web": (WEB, ""),
     "web-congestion": ([*WEB, "cong=1"], ""),
 }
+
+
+# Links whose frame events must come at 10 M a second and core.
+FAST = ("selective repeat", "Karn RLP", "out-of-sequence RLP")
 
 
 def processor_time(command: list[str], **options: object) -> float:
@@ -63,13 +70,52 @@ def lasthop() -> dict[str, tuple[float, int]]:
     return {name: (float(milliseconds), int(events)) for name, milliseconds, events in rows}
 
 
+def link_costs() -> None:
+    """Print what a frame event costs on saturated links."""
+    command = ["cargo", "run", "--locked", "--quiet", "--release", "-p", "lasthop"]
+    output = subprocess.run(
+        [*command, "--example", "link_speed", "--", "--csv"],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    print("| protocol | loss | ns a frame event | M frame events a second | asked |")
+    print("|---|---|---|---|---|")
+    for line in output.splitlines():
+        name, loss, nanoseconds = line.split(",")
+        asked = "10" if name.startswith(FAST) else ""
+        rate = 1e3 / float(nanoseconds)
+        print(f"| {name} | {loss} | {float(nanoseconds):.1f} | {rate:.1f} | {asked} |")
+
+
+def machine() -> str:
+    """The date, the processor, and who else is on it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    processor = names[0] if names else platform.processor()
+    today = datetime.date.today().isoformat()
+    return f"{today}, {processor}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}:\n"
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=5, help="rounds of which medians count")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--links", action="store_true", help="only what a frame costs")
+    arguments = parser.parse_args()
+    print(machine())
+    if not arguments.links:
+        replication_costs(arguments.rounds)
+        print()
+    link_costs()
+
+
+def replication_costs(rounds: int) -> None:
+    """Print what a replication costs here and in ns-2."""
     has_ns = shutil.which("ns") is not None
     ours: dict[str, list[float]] = {name: [] for name in CASES}
     theirs: dict[str, list[float]] = {name: [] for name in CASES}
