@@ -399,6 +399,8 @@ macro_rules! dispatch {
     };
 }
 
+/// What is called for every frame and does little is always inlined: with so many protocols the
+/// compiler would rather make a function of the choice between them.
 impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
     #[inline(always)]
     fn wants_packet(&self) -> bool {

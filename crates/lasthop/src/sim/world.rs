@@ -206,7 +206,8 @@ impl<P: Probe> World<P> {
         self.enter(direction, at, packet, false);
     }
 
-    /// The same; a packet that an agent has let pass, or sends itself, goes by it.
+    /// The same; a packet that an agent has let pass, or sends itself, goes by it. The agent is
+    /// looked for in here so that all of this is compiled once, into one function.
     pub(super) fn enter(
         &mut self,
         mut direction: u32,
