@@ -17,6 +17,7 @@
 //! driver's to say, as a small number: a simulator knows it from the packet's path, a live driver
 //! from a table of addresses and ports. Packets that are not TCP do not concern an agent.
 
+mod bytes;
 mod cache;
 mod snoop;
 mod snoop_ns2;
@@ -47,16 +48,16 @@ pub struct SegmentView {
 
 /// A packet that shows its TCP header.
 pub trait Segment {
-    /// The header's fields.
-    fn segment(&self) -> SegmentView;
+    /// The header's fields; `None` if it is no TCP segment.
+    fn segment(&self) -> Option<SegmentView>;
 }
 
 impl Segment for Packet {
     #[inline]
-    fn segment(&self) -> SegmentView {
+    fn segment(&self) -> Option<SegmentView> {
         let TcpHeader { seq, ack, payload, window, flags: bits, .. } = self.tcp;
         let control = bits & (flags::SYN | flags::FIN) != 0;
-        SegmentView {
+        Some(SegmentView {
             seq,
             length: payload + u32::from(control),
             payload,
@@ -64,7 +65,7 @@ impl Segment for Packet {
             window,
             syn: bits & flags::SYN != 0,
             incarnation: self.incarnation,
-        }
+        })
     }
 }
 

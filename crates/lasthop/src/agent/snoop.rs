@@ -406,7 +406,7 @@ impl<P: Segment + Clone> Snoop<P> {
 
 impl<P: Segment + Clone> Agent<P> for Snoop<P> {
     fn down(&mut self, now: Instant, connection: usize, packet: &P, has_room: bool) -> Verdict {
-        let view = packet.segment();
+        let Some(view) = packet.segment() else { return Verdict::Forward };
         self.grow(connection);
         let (is_cached, deadline) = match &mut self.connections {
             Connections::Plain(all) => {
@@ -429,7 +429,7 @@ impl<P: Segment + Clone> Agent<P> for Snoop<P> {
     }
 
     fn up(&mut self, now: Instant, connection: usize, packet: &P) -> Verdict {
-        let view = packet.segment();
+        let Some(view) = packet.segment() else { return Verdict::Forward };
         self.grow(connection);
         let (verdict, deadline) = match &mut self.connections {
             Connections::Plain(all) => {
