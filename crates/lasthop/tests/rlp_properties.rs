@@ -12,26 +12,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const RATE: Rate = Rate::from_bps(200_000);
 const DELAY: Duration = Duration::from_millis(20);
 
-/// What the channel does to the first frames of a direction; afterwards it is clean.
-type Pattern = Vec<(bool, u64)>;
-
-fn fate(pattern: &Pattern) -> Fate {
-    let pattern = pattern.clone();
-    Box::new(move |index| {
-        let (lost, extra) = pattern.get(index as usize).copied().unwrap_or((false, 0));
-        (lost, Duration::from_millis(extra))
-    })
-}
-
-fn offers(gaps: &[u64]) -> VecDeque<(Instant, Token)> {
-    let mut at = Instant::ZERO;
-    let token = |(number, &gap): (usize, &u64)| {
-        at += Duration::from_millis(gap);
-        (at, Token { number: number as u64, bytes: 1 + (number as u32 * 37) % 250 })
-    };
-    gaps.iter().enumerate().map(token).collect()
-}
-
 fn run(
     parameters: RlpParameters,
     gaps: &[Vec<u64>; 2],

@@ -51,6 +51,28 @@ pub fn tokens(count: u64, bytes: u32) -> VecDeque<(Instant, Token)> {
 /// What happens to the k-th frame of a direction: lost or not, and extra delay.
 pub type Fate = Box<dyn FnMut(u64) -> (bool, Duration)>;
 
+/// What the channel does to the first frames of a direction; afterwards it is clean.
+pub type Pattern = Vec<(bool, u64)>;
+
+/// The fate of a direction's frames: lost or not, and milliseconds of extra delay.
+pub fn fate(pattern: &Pattern) -> Fate {
+    let pattern = pattern.clone();
+    Box::new(move |index| {
+        let (lost, extra) = pattern.get(index as usize).copied().unwrap_or((false, 0));
+        (lost, Duration::from_millis(extra))
+    })
+}
+
+/// Packets of different sizes, so many milliseconds apart.
+pub fn offers(gaps: &[u64]) -> VecDeque<(Instant, Token)> {
+    let mut at = Instant::ZERO;
+    let token = |(number, &gap): (usize, &u64)| {
+        at += Duration::from_millis(gap);
+        (at, Token { number: number as u64, bytes: 1 + (number as u32 * 37) % 250 })
+    };
+    gaps.iter().enumerate().map(token).collect()
+}
+
 /// A direction that loses nothing.
 pub fn clean() -> Fate {
     Box::new(|_| (false, Duration::ZERO))
