@@ -19,6 +19,7 @@
 //! - events also come from [`Endpoint::poll_transmit`] and [`Endpoint::handle_timeout`]; they wait,
 //!   in memory, until they are drained.
 
+mod bytes;
 pub mod fec_wire;
 mod go_back_n;
 mod raw;
@@ -32,6 +33,7 @@ mod timing;
 pub mod wire;
 mod xor_fec;
 
+pub use bytes::BytesError;
 pub use go_back_n::{GoBackN, GoBackNParameters};
 pub use raw::Raw;
 pub use rlp::{HORIZON, MOST_RETRANSMISSIONS, Release, Rlp, RlpParameters};
