@@ -2,6 +2,7 @@
 //! by chance once it passes; the false-alarm rates say how likely a correct simulator would be to
 //! fail with a fresh seed, and so how much a pass is worth.
 
+use lasthop::analysis::tcp_formulas::TcpPath;
 use lasthop::run::{self, Options, Results};
 use lasthop::scenario::Scenario;
 use std::path::Path;
@@ -85,9 +86,7 @@ fn without_loss_tcp_fills_the_link() {
 /// Padhye, Firoiu, Towsley, Kurose 1998, equation 30, without a window limit, one ACK a segment;
 /// segments per second.
 fn pftk(loss: f64, round_trip: f64, timeout: f64) -> f64 {
-    let waiting = (3.0 * (3.0 * loss / 8.0).sqrt()).min(1.0);
-    1.0 / (round_trip * (2.0 * loss / 3.0).sqrt()
-        + timeout * waiting * loss * (1.0 + 32.0 * loss * loss))
+    TcpPath::new(loss, round_trip, timeout, 1, f64::INFINITY).expect("a path").padhye_simplified()
 }
 
 /// Band: 25 %, for Reno, whose formula it is, at all losses. It takes losses after the first of a
