@@ -14,6 +14,13 @@ pub trait Payload {
     /// Cuts the padding off: the packet is `bytes` long, at most what it is now.
     fn truncate(&mut self, bytes: u32);
 
+    /// The piece of `bytes` bytes that begins at byte `from`: what a link that cuts packets up
+    /// puts into one frame. The piece lies within the packet.
+    fn slice(&self, from: u32, bytes: u32) -> Self;
+
+    /// Puts the next piece behind this one.
+    fn append(&mut self, next: &Self);
+
     /// Its traffic class, the DS code point of RFC 2474, 0 to 63: 0 is best effort.
     fn class(&self) -> u8 {
         0
@@ -36,6 +43,14 @@ impl Payload for Vec<u8> {
 
     fn truncate(&mut self, bytes: u32) {
         Vec::truncate(self, bytes as usize);
+    }
+
+    fn slice(&self, from: u32, bytes: u32) -> Self {
+        self[from as usize..(from + bytes) as usize].to_vec()
+    }
+
+    fn append(&mut self, next: &Self) {
+        self.extend_from_slice(next);
     }
 
     /// From the first two bytes of an IPv4 or IPv6 header; 0 for anything else.
@@ -163,6 +178,15 @@ impl Payload for Packet {
 
     fn truncate(&mut self, bytes: u32) {
         self.bytes = self.bytes.min(bytes);
+    }
+
+    /// A piece is the descriptor with the piece's length.
+    fn slice(&self, _from: u32, bytes: u32) -> Self {
+        Packet { bytes, ..*self }
+    }
+
+    fn append(&mut self, next: &Self) {
+        self.bytes += next.bytes;
     }
 }
 

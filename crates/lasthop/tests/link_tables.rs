@@ -62,6 +62,7 @@ fn lossy_ladder(
             FrameKind::Ack => String::new(),
             FrameKind::Keepalive { next } => format!("keepalive {next} "),
             FrameKind::Parity { first, count, .. } => format!("parity {first}+{count} "),
+            other => panic!("none of these protocols sends {other:?}"),
         };
         let ack = ack.map_or(String::new(), |ack| format!("ack {ack}"));
         let line = format!("{} {} {what}{ack}", start.as_nanos() / MS, ["A", "B"][side]);

@@ -91,6 +91,44 @@ pub enum FrameKind {
         /// Exclusive or of the packets' lengths in bytes.
         lengths: u32,
     },
+    /// A piece of a packet, from a protocol that cuts packets up.
+    Segment {
+        /// Sequence number, from 0.
+        sequence: u64,
+        /// Does it end its packet?
+        is_last: bool,
+        /// Is the peer to answer with a [`FrameKind::Status`]?
+        poll: bool,
+    },
+    /// Which segments have arrived: all before `first` have; [`Frame::ack`] is the number after the
+    /// highest that has; of the 128 numbers from `first` on, bit k of `missing` (least significant
+    /// first) says that `first + k` has not.
+    Status {
+        /// Number that the first bit stands for.
+        first: u64,
+        /// One bit a number.
+        missing: [u64; 2],
+    },
+    /// The receiver is to wait for nothing before `next`: it has been given up.
+    Skip {
+        /// First number that is still to be expected.
+        next: u64,
+    },
+    /// Answer to [`FrameKind::Skip`].
+    SkipAck {
+        /// What the answered frame said.
+        next: u64,
+    },
+    /// Both ends are to forget everything and start again from 0.
+    Reset {
+        /// Which reset this is, counted from 0.
+        index: u64,
+    },
+    /// Answer to [`FrameKind::Reset`].
+    ResetAck {
+        /// What the answered frame said.
+        index: u64,
+    },
 }
 
 /// What cross-layer agents and probes listen to.
@@ -150,6 +188,14 @@ pub struct LinkCounters {
     pub parities: u64,
     /// Frames computed from parity.
     pub recovered: u64,
+    /// Status reports sent.
+    pub statuses: u64,
+    /// Requests for a status report sent.
+    pub polls: u64,
+    /// Packets that are finished at their sender: known to have arrived, or given up.
+    pub packets: u64,
+    /// Packets given up by their sender, among `packets`.
+    pub packets_abandoned: u64,
 }
 
 impl LinkCounters {
@@ -168,6 +214,10 @@ impl LinkCounters {
             keepalives: self.keepalives + other.keepalives,
             parities: self.parities + other.parities,
             recovered: self.recovered + other.recovered,
+            statuses: self.statuses + other.statuses,
+            polls: self.polls + other.polls,
+            packets: self.packets + other.packets,
+            packets_abandoned: self.packets_abandoned + other.packets_abandoned,
         }
     }
 }
@@ -322,6 +372,14 @@ pub trait Endpoint<P: Payload> {
     /// Counters since the start.
     fn counters(&self) -> LinkCounters;
 
+    /// A frame came in damaged, but it is known which it was. Only an ideal protocol may listen:
+    /// a real receiver does not know what it has lost.
+    fn receive_damaged(&mut self, _now: Instant, _frame: Frame<P>) {}
+
+    /// Transmissions of a frame at most from now on, `None` for no limit; a protocol that has no
+    /// such limit ignores it.
+    fn limit_transmissions(&mut self, _limit: Option<u32>) {}
+
     /// What a driver does with an idle transmitter: hands `packet` down if one is wanted, and
     /// polls. One dispatch instead of three.
     #[inline]
@@ -452,6 +510,15 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
     #[inline]
     fn counters(&self) -> LinkCounters {
         dispatch!(self, endpoint => endpoint.counters())
+    }
+
+    #[inline]
+    fn receive_damaged(&mut self, now: Instant, frame: Frame<P>) {
+        dispatch!(self, endpoint => endpoint.receive_damaged(now, frame))
+    }
+
+    fn limit_transmissions(&mut self, limit: Option<u32>) {
+        dispatch!(self, endpoint => endpoint.limit_transmissions(limit))
     }
 
     #[inline]

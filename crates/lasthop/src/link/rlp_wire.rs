@@ -39,7 +39,7 @@ pub enum RlpWireError {
     #[error("found a data frame with a packet of {0} bytes; allowed: at least 2")]
     ShortPacket(usize),
     /// The protocol has no such frame.
-    #[error("found an acknowledgment or parity; allowed: data, NACK, keep-alive")]
+    #[error("found a frame of another protocol; allowed: data, NACK, keep-alive")]
     Kind,
     /// Shorter than any frame.
     #[error("found a frame of {0} bytes; allowed: at least 2")]
@@ -73,7 +73,7 @@ pub fn encode(frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), RlpWire
         }
         FrameKind::Nack { sequence } => bytes.extend_from_slice(&[sequence as u8, NACK]),
         FrameKind::Keepalive { next } => bytes.extend_from_slice(&[next as u8, KEEPALIVE]),
-        FrameKind::Ack | FrameKind::Parity { .. } => return Err(RlpWireError::Kind),
+        _ => return Err(RlpWireError::Kind),
     }
     Ok(())
 }

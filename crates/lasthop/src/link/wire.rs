@@ -35,7 +35,7 @@ pub enum WireError {
     #[error("found a data frame without a packet; allowed: at least 1 byte")]
     EmptyPacket,
     /// The protocol has no such frame.
-    #[error("found a keep-alive or parity frame; allowed: data, acknowledgment, NACK")]
+    #[error("found a frame of another protocol; allowed: data, acknowledgment, NACK")]
     Kind,
     /// The format has no room for an absent acknowledgment.
     #[error("found a frame without an acknowledgment; allowed: every frame carries one")]
@@ -86,7 +86,7 @@ pub fn encode(frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), WireErr
         },
         FrameKind::Ack => (ack.wrapping_sub(1), [].as_slice()),
         FrameKind::Nack { sequence } => (sequence, [].as_slice()),
-        FrameKind::Keepalive { .. } | FrameKind::Parity { .. } => return Err(WireError::Kind),
+        _ => return Err(WireError::Kind),
     };
     bytes.extend_from_slice(&[first as u8, ack as u8]);
     bytes.extend_from_slice(packet);

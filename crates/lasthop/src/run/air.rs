@@ -79,9 +79,16 @@ impl Follower {
             Some(FrameKind::Nack { sequence }) => ("nack", sequence, 1),
             Some(FrameKind::Keepalive { next }) => ("keepalive", next, 1),
             Some(FrameKind::Parity { first, count, .. }) => ("parity", first, count.into()),
+            Some(FrameKind::Segment { sequence, .. }) => ("segment", sequence, 1),
+            Some(FrameKind::Status { first, .. }) => ("status", first, 1),
+            Some(FrameKind::Skip { next }) => ("skip", next, 1),
+            Some(FrameKind::SkipAck { next }) => ("skip-ack", next, 1),
+            Some(FrameKind::Reset { index }) => ("reset", index, 1),
+            Some(FrameKind::ResetAck { index }) => ("reset-ack", index, 1),
         };
-        let is_repeated = kind == "data" && sequence < self.next;
-        if kind == "data" {
+        let is_numbered = matches!(kind, "data" | "segment");
+        let is_repeated = is_numbered && sequence < self.next;
+        if is_numbered {
             self.next = self.next.max(sequence + 1);
         }
         if label.is_none() && arrival.is_some() {

@@ -37,6 +37,15 @@ impl Payload for Token {
         self.bytes = self.bytes.min(bytes);
     }
 
+    fn slice(&self, _from: u32, bytes: u32) -> Self {
+        Token { bytes, ..*self }
+    }
+
+    fn append(&mut self, next: &Self) {
+        assert_eq!(self.number, next.number, "pieces of one packet belong together");
+        self.bytes += next.bytes;
+    }
+
     /// Of four classes one after the other, on links that tell classes apart.
     fn class(&self) -> u8 {
         (self.number % 4) as u8
