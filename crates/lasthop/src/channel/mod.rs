@@ -15,6 +15,7 @@ mod bits;
 mod exponential_bits;
 mod gilbert_elliott;
 mod independent_bits;
+mod slotted_gilbert_elliott;
 mod trace;
 mod two_state;
 mod uniform;
@@ -22,6 +23,7 @@ mod uniform;
 pub use exponential_bits::ExponentialBits;
 pub use gilbert_elliott::{GilbertElliott, GilbertElliottParameters};
 pub use independent_bits::IndependentBits;
+pub use slotted_gilbert_elliott::{SlottedGilbertElliott, SlottedGilbertElliottParameters};
 pub use trace::{CsvColumn, LossRecord, Trace, TraceEnd, TraceError};
 pub use two_state::{TwoState, TwoStateParameters};
 pub use uniform::Uniform;
@@ -65,6 +67,15 @@ pub enum ChannelError {
         "Gilbert-Elliott: found 0 for both transition probabilities; allowed: at least one above 0"
     )]
     FrozenChain,
+    /// The slots of a chain in time would have no length.
+    #[error("slotted Gilbert-Elliott: found a slot of 0 s; allowed: any duration above 0 s")]
+    NoSlot,
+    /// Neither state of a chain in time ever ends: it has no unique stationary law.
+    #[error(
+        "slotted Gilbert-Elliott: found 1 for both probabilities of staying; allowed: at least one \
+         below 1"
+    )]
+    FrozenSlots,
     /// No chain has this mean loss and this mean burst.
     #[error(
         "Gilbert-Elliott: found a mean burst of {burst} frames at a mean loss of {loss}; allowed: \
@@ -93,6 +104,8 @@ pub enum Channel {
     ExponentialBits(ExponentialBits),
     /// A Markov chain that steps once per frame.
     GilbertElliott(GilbertElliott),
+    /// A Markov chain that steps once per slot of time.
+    SlottedGilbertElliott(SlottedGilbertElliott),
     /// A recorded trace, replayed.
     Trace(Trace),
 }
@@ -118,6 +131,7 @@ impl Channel {
             Channel::IndependentBits(process) => process.is_lost(airtime),
             Channel::ExponentialBits(process) => process.is_lost(airtime),
             Channel::GilbertElliott(process) => process.is_lost(airtime),
+            Channel::SlottedGilbertElliott(process) => process.is_lost(airtime),
             Channel::Trace(process) => process.is_lost(airtime),
         }
     }

@@ -16,12 +16,15 @@
 //!   is now given up may go up;
 //! - an endpoint with queues of its own ([`Services`]) always wants packets: the driver hands each
 //!   down when it comes, and says to which service;
+//! - a frame of no length is ideal feedback: it takes no time on the air and is never lost; an
+//!   endpoint that sends such frames may want damaged ones too ([`Endpoint::wants_damaged`]);
 //! - events also come from [`Endpoint::poll_transmit`] and [`Endpoint::handle_timeout`]; they wait,
 //!   in memory, until they are drained.
 
 mod bytes;
 pub mod fec_wire;
 mod go_back_n;
+mod ideal_sr;
 mod raw;
 mod rlp;
 pub mod rlp_wire;
@@ -35,6 +38,7 @@ mod xor_fec;
 
 pub use bytes::BytesError;
 pub use go_back_n::{GoBackN, GoBackNParameters};
+pub use ideal_sr::{IdealSr, IdealSrParameters};
 pub use raw::Raw;
 pub use rlp::{HORIZON, MOST_RETRANSMISSIONS, Release, Rlp, RlpParameters};
 pub use selective_repeat::{Renack, SelectiveRepeat, SelectiveRepeatParameters, TimerMode};
@@ -281,6 +285,24 @@ pub enum LinkError {
         /// Largest block, in frames.
         largest: u32,
     },
+    /// Segments would carry nothing, or more than a packet can have.
+    #[error("{protocol}: found segments of {found}; allowed: 1 to 65535 B")]
+    Payload {
+        /// Name of the protocol.
+        protocol: &'static str,
+        /// Size asked for.
+        found: Bytes,
+    },
+    /// Nothing would ever be sent.
+    #[error(
+        "{protocol}: found at most {found} transmissions; allowed: 1 to 2147483645, or no limit"
+    )]
+    Transmissions {
+        /// Name of the protocol.
+        protocol: &'static str,
+        /// Limit asked for.
+        found: u32,
+    },
     /// No header is this long.
     #[error("{protocol}: found {found} of link header; allowed: at most 65535 B")]
     Header {
@@ -376,6 +398,18 @@ pub trait Endpoint<P: Payload> {
     /// a real receiver does not know what it has lost.
     fn receive_damaged(&mut self, _now: Instant, _frame: Frame<P>) {}
 
+    /// Does it listen to [`Self::receive_damaged`]?
+    fn wants_damaged(&self) -> bool {
+        false
+    }
+
+    /// The next frame of no length: ideal feedback, which takes no time on the air and is never
+    /// lost. [`Self::poll_transmit`] returns such frames too, before all others; a driver with
+    /// another way for them takes them from here first.
+    fn poll_free(&mut self, _now: Instant) -> Option<Frame<P>> {
+        None
+    }
+
     /// Transmissions of a frame at most from now on, `None` for no limit; a protocol that has no
     /// such limit ignores it.
     fn limit_transmissions(&mut self, _limit: Option<u32>) {}
@@ -423,6 +457,8 @@ pub enum LinkEndpoint<P> {
     StopAndWait(StopAndWait<P>),
     /// Forward error correction by exclusive or.
     XorFec(XorFec<P>),
+    /// Ideal selective repeat.
+    IdealSr(Box<IdealSr<P>>),
     /// Several services, each with a protocol of its own.
     Services(Box<Services<P>>),
 }
@@ -436,6 +472,7 @@ impl<P> LinkEndpoint<P> {
             LinkEndpoint::Raw(_)
             | LinkEndpoint::Rlp(_)
             | LinkEndpoint::XorFec(_)
+            | LinkEndpoint::IdealSr(_)
             | LinkEndpoint::Services(_) => None,
             LinkEndpoint::SelectiveRepeat(endpoint) => Some(endpoint.wire_window()),
             LinkEndpoint::GoBackN(endpoint) => Some(endpoint.wire_window()),
@@ -454,6 +491,7 @@ macro_rules! dispatch {
             LinkEndpoint::Rlp($endpoint) => $call,
             LinkEndpoint::StopAndWait($endpoint) => $call,
             LinkEndpoint::XorFec($endpoint) => $call,
+            LinkEndpoint::IdealSr($endpoint) => $call,
             LinkEndpoint::Services($endpoint) => $call,
         }
     };
@@ -515,6 +553,16 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
     #[inline]
     fn receive_damaged(&mut self, now: Instant, frame: Frame<P>) {
         dispatch!(self, endpoint => endpoint.receive_damaged(now, frame))
+    }
+
+    #[inline(always)]
+    fn wants_damaged(&self) -> bool {
+        dispatch!(self, endpoint => endpoint.wants_damaged())
+    }
+
+    #[inline]
+    fn poll_free(&mut self, now: Instant) -> Option<Frame<P>> {
+        dispatch!(self, endpoint => endpoint.poll_free(now))
     }
 
     fn limit_transmissions(&mut self, limit: Option<u32>) {

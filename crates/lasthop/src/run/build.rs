@@ -5,8 +5,9 @@ use super::links::{Crossing, endpoint, limit, services};
 use crate::agent::{Quirks, SnoopParameters};
 use crate::app::{OnOffParameters, WebParameters};
 use crate::channel::{
-    Channel, ExponentialBits, GilbertElliott, GilbertElliottParameters, IndependentBits, Trace,
-    TraceEnd, TwoState, TwoStateParameters, Uniform,
+    Channel, ExponentialBits, GilbertElliott, GilbertElliottParameters, IndependentBits,
+    SlottedGilbertElliott, SlottedGilbertElliottParameters, Trace, TraceEnd, TwoState,
+    TwoStateParameters, Uniform,
 };
 use crate::link::airtime;
 use crate::rng::Streams;
@@ -15,11 +16,21 @@ use crate::scenario::{
 };
 use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
+use crate::sim::radio::RadioParameters;
 use crate::units::{Bytes, Duration, Instant};
 
 /// Builds the world of one replication.
 pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, RunError> {
     let mut builder = Builder::new(streams);
+    for radio in &scenario.radios {
+        let keys = &radio.keys;
+        builder.radio(RadioParameters {
+            frame: keys.frame,
+            uplink: keys.uplink,
+            downlink: keys.downlink,
+            delay: keys.delay,
+        });
+    }
     for (index, link) in scenario.links.iter().enumerate() {
         let side = |direction: &Direction, name: &str| {
             let component = format!("link.{}.{name}", link.name);
@@ -33,7 +44,7 @@ pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, Ru
         };
         let forward = side(&link.forward, "forward")?;
         let reverse = side(&link.reverse, "reverse")?;
-        if link.protocol == LinkProtocol::One(Protocol::Raw) {
+        if link.radio.is_none() && link.protocol == LinkProtocol::One(Protocol::Raw) {
             builder.raw_link(forward, reverse);
             continue;
         }
@@ -56,9 +67,18 @@ pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, Ru
             };
             end.map_err(|error| RunError::Link { link: link.name.clone(), error })
         };
-        let first = end(&link.forward, &link.reverse, true)?;
-        let second = end(&link.reverse, &link.forward, false)?;
-        builder.arq_link((forward, first), (reverse, second));
+        // What is sent in a radio frame arrives when that is over.
+        let frame = link.radio.map_or(Duration::ZERO, |radio| scenario.radios[radio].keys.frame);
+        let timed = [&link.forward, &link.reverse]
+            .map(|side| Direction { delay: side.delay + frame, ..side.clone() });
+        let first = end(&timed[0], &timed[1], true)?;
+        let second = end(&timed[1], &timed[0], false)?;
+        match link.radio {
+            None => builder.arq_link((forward, first), (reverse, second)),
+            Some(radio) => {
+                builder.radio_link(radio as u32, (forward, first), (reverse, second));
+            }
+        }
         builder.name_services(&link.protocol.service_names().collect::<Vec<_>>());
     }
     for flow in &scenario.flows {
@@ -138,6 +158,18 @@ fn channel(
             };
             let chain = GilbertElliott::new(parameters, streams, component).map_err(refused)?;
             Channel::GilbertElliott(chain)
+        }
+        Errors::SlottedGilbertElliott(chain) => {
+            let parameters = SlottedGilbertElliottParameters {
+                slot: chain.slot.unwrap_or_default(),
+                stay_good: chain.stay_good,
+                stay_bad: chain.stay_bad,
+                loss_good: chain.loss_good,
+                loss_bad: chain.loss_bad,
+            };
+            let chain =
+                SlottedGilbertElliott::new(parameters, streams, component).map_err(refused)?;
+            Channel::SlottedGilbertElliott(chain)
         }
         Errors::Trace(trace) => {
             let end = match trace.at_end {

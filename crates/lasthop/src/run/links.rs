@@ -1,10 +1,10 @@
 //! From a scenario's link protocol to its endpoints.
 
 use crate::link::{
-    Acknowledgment, GoBackN, GoBackNParameters, LinkEndpoint, LinkError, LinkTiming, Release,
-    Renack, Rlp, RlpParameters, SelectiveRepeat, SelectiveRepeatParameters, ServiceParameters,
-    Services, ServicesParameters, StopAndWait, StopAndWaitParameters, TimerMode, XorFec,
-    XorFecParameters, airtime,
+    Acknowledgment, GoBackN, GoBackNParameters, IdealSr, IdealSrParameters, LinkEndpoint,
+    LinkError, LinkTiming, Release, Renack, Rlp, RlpParameters, SelectiveRepeat,
+    SelectiveRepeatParameters, ServiceParameters, Services, ServicesParameters, StopAndWait,
+    StopAndWaitParameters, TimerMode, XorFec, XorFecParameters, airtime,
 };
 use crate::packet::Packet;
 use crate::queue::Limit;
@@ -117,6 +117,14 @@ pub(super) fn endpoint(
                 control: set.control,
             };
             StopAndWait::new(parameters).map(LinkEndpoint::StopAndWait)
+        }
+        Protocol::IdealSr(set) => {
+            let parameters = IdealSrParameters {
+                max_transmissions: set.max_transmissions.limit(),
+                payload: set.payload,
+                header,
+            };
+            IdealSr::new(parameters).map(|end| LinkEndpoint::IdealSr(Box::new(end)))
         }
         Protocol::XorFec(set) => {
             let auto = XorFecParameters::for_link(&timing(Bytes::default()), interval);

@@ -144,7 +144,8 @@ pub fn trace(
                 let follower = &mut followers[index as usize][usize::from(service)];
                 let sent = follower.on_sent(entity, label, segment, bytes, [start, at], arrival);
                 let event = if arrival.is_some() { "frame_sent" } else { "frame_lost" };
-                let sequence = if sent.kind == "data" { sent.sequence as f64 } else { f64::NAN };
+                let is_numbered = matches!(sent.kind, "data" | "segment");
+                let sequence = if is_numbered { sent.sequence as f64 } else { f64::NAN };
                 push(entity, event, sequence, bytes.into());
                 transmissions.push(sent);
             }

@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 32;
 const MAX_DEPTH_ALLOWED: &str = "at most 32 tables within each other";
 
 /// What may stand at the top of a dotted key that is swept.
-const SWEEP_TOPS: [&str; 3] = ["link", "flow", "run"];
+const SWEEP_TOPS: [&str; 4] = ["link", "radio", "flow", "run"];
 
 /// A scenario as its author gave it: a tree of values, checked, and where it came from.
 #[derive(Clone, Debug, PartialEq)]
@@ -197,7 +197,7 @@ impl Document {
                 Err(self.locate(ScenarioError::new(path.clone(), found, allowed)))
             };
             let parts: Vec<_> = key.split('.').collect();
-            let place = "a dotted key of a link, a flow or the run";
+            let place = "a dotted key of a link, a radio, a flow or the run";
             if parts.len() < 2 || !parts.iter().all(|part| is_name(part)) {
                 return error(
                     format!("the key {key:?}"),
@@ -254,12 +254,12 @@ impl Document {
         Ok(sweep)
     }
 
-    /// The link or flow that a dotted key speaks of and the document does not have: what it is,
+    /// The link, radio or flow that a dotted key speaks of and the document does not have: what it is,
     /// its name, and the names there are.
     fn unknown_item<'a>(&self, key: &'a str) -> Option<(&'a str, &'a str, Vec<String>)> {
         let mut parts = key.split('.');
         let (top, name) = (parts.next()?, parts.next()?);
-        if !matches!(top, "link" | "flow") {
+        if !matches!(top, "link" | "radio" | "flow") {
             return None;
         }
         let items = self.value.get(top)?.as_object()?;

@@ -76,6 +76,8 @@ pub(crate) enum Shape {
     IntegerOr(&'static str),
     /// Two different host names.
     HostPair,
+    /// Different host names, at least one.
+    Hosts,
     /// One of these words, each with its meaning.
     Choice(&'static [(&'static str, &'static str)]),
     Table(&'static [Key]),
@@ -252,6 +254,7 @@ pub(super) fn allowed(key: &Key) -> String {
             format!("a whole number{}, or {word:?}", key.limits.text(|n| n.to_string()))
         }
         Shape::HostPair => super::quantity::PAIR_ALLOWED.to_owned(),
+        Shape::Hosts => super::quantity::HOSTS_ALLOWED.to_owned(),
         Shape::Choice(words) => one_of(words.iter().map(|(word, _)| *word)),
         Shape::Table(keys) => {
             let names: Vec<_> = keys.iter().map(|k| k.name).collect();

@@ -11,6 +11,7 @@ mod keys;
 mod model;
 mod network;
 mod quantity;
+mod radio;
 mod resolve;
 mod schema;
 mod services;
@@ -21,8 +22,8 @@ pub use document::{Document, Point};
 pub use error::ScenarioError;
 pub use model::*;
 pub use quantity::{
-    BitInterval, DelayedAck, KeepaliveInterval, KeepaliveLimit, LinkTimeout, QueueLimit, Retries,
-    Window,
+    BitInterval, DelayedAck, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout, QueueLimit,
+    Retries, Transmissions, Window,
 };
 pub use schema::{reference_markdown, schema};
 pub use services::{LinkProtocol, Service, Services, Shares};

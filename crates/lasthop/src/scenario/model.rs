@@ -5,8 +5,8 @@
 
 use super::keys::{Limits, choice, table, table_field, union};
 use super::quantity::{
-    BitInterval, DelayedAck, KeepaliveInterval, KeepaliveLimit, LinkTimeout, Mean, QueueLimit,
-    Retries, Sweep, Window,
+    BitInterval, DelayedAck, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout, Mean,
+    QueueLimit, Retries, Sweep, Transmissions, Window,
 };
 use super::services::LinkProtocol;
 use crate::channel::LossRecord;
@@ -23,6 +23,11 @@ const CONTROL: Limits = Limits::range(1, 1_000);
 /// Headers, frame or TCP/IP.
 pub(super) const HEADER: Limits = Limits::range(0, 1_000);
 
+/// A radio frame, from 1 µs to 1 h.
+const FRAME: Limits = Limits::range(1_000, Duration::from_secs(3_600).as_nanos());
+/// Slots of a radio frame.
+const SLOTS: Limits = Limits::range(1, 10_000);
+
 /// A network, its traffic and how often to run it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
@@ -30,8 +35,11 @@ pub struct Scenario {
     pub name: String,
     /// What it is about.
     pub description: Option<String>,
-    /// The links in file order; routes with equally many hops take the earliest.
+    /// The links in file order, then those of the radios, one for each station; routes with equally
+    /// many hops take the earliest.
     pub links: Vec<Link>,
+    /// The radios in file order.
+    pub radios: Vec<Radio>,
     /// The flows in file order.
     pub flows: Vec<Flow>,
     /// Replications, seed and end.
@@ -41,8 +49,10 @@ pub struct Scenario {
 /// A point-to-point link between two hosts, each direction with its own queue and errors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// Its name: `NAME` of `[link.NAME]`.
+    /// Its name: `NAME` of `[link.NAME]`, or `RADIO.STATION`.
     pub name: String,
+    /// The radio whose slots it shares: an index into [`Scenario::radios`].
+    pub radio: Option<usize>,
     /// The two hosts; `forward` is from the first to the second.
     pub between: [String; 2],
     /// From the first host to the second.
@@ -79,8 +89,11 @@ table! {
         name: String;
         /// What it is about.
         description: Option<String>;
-        /// Links by name, in this order.
-        link: Vec<Link>;
+        /// Links by name, in this order; at least one table [link.NAME] or [radio.NAME] there must
+        /// be.
+        link: Option<Vec<Link>>;
+        /// Radios by name, in this order.
+        radio: Option<Vec<Radio>>;
         /// Flows by name, in this order.
         flow: Vec<Flow>;
         /// Dotted keys and the values each takes in turn; every combination is run.
@@ -119,6 +132,49 @@ table! {
         errors: Errors = "none";
         /// What is different in the direction from the second host to the first.
         reverse: Option<Reverse>;
+    }
+}
+
+/// A base and the stations that share the slots of its frames.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Radio {
+    /// Its name: `NAME` of `[radio.NAME]`.
+    pub name: String,
+    /// Its keys.
+    pub keys: RadioKeys,
+}
+
+table! {
+    /// `[radio.NAME]`.
+    pub struct RadioKeys {
+        /// The host that all stations are joined with.
+        base: String;
+        /// The hosts that share the slots; each has a link to the base, called NAME.STATION, whose
+        /// forward direction leads to the base.
+        stations: Hosts;
+        /// Duration of a frame, at the start of which its slots are given away.
+        frame: Duration = "10 ms", FRAME;
+        /// Slots of a frame from the stations to the base.
+        uplink: u32 = "25", SLOTS;
+        /// Slots of a frame from the base to the stations.
+        downlink: u32 = "25", SLOTS;
+        /// The largest link frame, header included, that one slot takes.
+        slot: Bytes = "42 B", PACKET;
+        /// Time from the end of a frame to the arrival of what was sent in it.
+        delay: Duration = "0 s";
+        /// What the drop-tail queue of each station holds in each direction; a size counts packets
+        /// with the frame header.
+        queue: QueueLimit = "50 packets";
+        /// Frame header of the link protocol, by default as of links.
+        header: Option<Bytes>, HEADER;
+        /// The link-layer protocol of each station, the same at both ends.
+        protocol: Protocol = "raw";
+        /// What sits at the base and looks into the packets that cross each station's link.
+        agent: Option<Agent>;
+        /// What destroys link frames, on each station's link and in each direction independently.
+        errors: Errors = "none";
+        /// What is different from the base to the stations; by default nothing is.
+        downlink_errors: Option<Errors>;
     }
 }
 
@@ -182,6 +238,20 @@ union! {
         /// Forward error correction: after each block of frames one with their exclusive or, from
         /// which the receiver computes a lost one; delivers out of sequence.
         XorFec(XorFec) = "xor-fec",
+        /// Ideal selective repeat: packets are cut into segments, feedback is perfect and takes
+        /// neither time nor capacity; a segment that fails too often takes its whole packet with
+        /// it.
+        IdealSr(IdealSr) = "ideal-sr",
+    }
+}
+
+table! {
+    /// Parameters of ideal selective repeat.
+    pub struct IdealSr {
+        /// Transmissions of a segment at most; then its packet is given up.
+        max_transmissions: Transmissions = "unlimited", Limits::range(1, 1_000);
+        /// Bytes of a packet that one segment carries.
+        payload: Bytes = "40 B", PACKET;
     }
 }
 
@@ -352,6 +422,9 @@ union! {
         /// A two-state Markov chain that makes one step a frame: give either p_good_to_bad and
         /// p_bad_to_good, or mean_loss and mean_burst.
         GilbertElliott(GilbertElliott) = "gilbert-elliott",
+        /// A two-state Markov chain that makes one step a slot of time; a frame meets the state of
+        /// the slot in which its transmission starts.
+        SlottedGilbertElliott(SlottedGilbertElliott) = "slotted-gilbert-elliott",
         /// A recorded sequence of lost and received frames.
         Trace(Trace) = "trace",
     }
@@ -425,6 +498,22 @@ table! {
         mean_loss: Option<Probability>;
         /// Mean number of frames lost in a row, at least 1; with mean_loss.
         mean_burst: Option<Mean>;
+    }
+}
+
+table! {
+    /// Parameters of the Gilbert–Elliott model in time, one step a slot.
+    pub struct SlottedGilbertElliott {
+        /// Time from one step to the next; on a radio by default its frame, elsewhere required.
+        slot: Option<Duration>, POSITIVE;
+        /// Probability that a good slot is followed by a good one.
+        stay_good: Probability;
+        /// Probability that a bad slot is followed by a bad one.
+        stay_bad: Probability;
+        /// Probability that a frame is lost in a good slot.
+        loss_good: Probability = "0 %";
+        /// Probability that a frame is lost in a bad slot.
+        loss_bad: Probability = "100 %";
     }
 }
 

@@ -77,7 +77,8 @@ impl Scenario {
     /// What no single key shows.
     pub(super) fn check(&self) -> Result<(), ScenarioError> {
         for link in &self.links {
-            let Some(Agent::Snoop(snoop)) = &link.agent else { continue };
+            // A radio checks its own.
+            let (Some(Agent::Snoop(snoop)), None) = (&link.agent, link.radio) else { continue };
             if !link.between.contains(&snoop.at) {
                 let near = suggestion(&snoop.at, link.between.iter().map(String::as_str));
                 return Err(ScenarioError::new(
@@ -206,14 +207,17 @@ impl Scenario {
             if let Some(most) = link.max_payload
                 && packet > most
             {
+                let limit = match link.radio {
+                    None => format!("link.{}.max_payload, {most}", link.name),
+                    Some(radio) => {
+                        let name = &self.radios[radio].name;
+                        format!("{most}, what radio.{name}.slot takes beside the frame header")
+                    }
+                };
                 return Err(ScenarioError::new(
                     path,
                     format!("packets of {packet}"),
-                    format!(
-                        "packets, headers included, up to link.{}.max_payload, {most}; there is \
-                         no fragmentation",
-                        link.name
-                    ),
+                    format!("packets, headers included, up to {limit}; there is no fragmentation"),
                 ));
             }
         }

@@ -13,6 +13,8 @@ pub(super) const PROBABILITY_ALLOWED: &str =
 pub(super) const MEAN_ALLOWED: &str = "a number such as 3.5, at least 1";
 pub(super) const PAIR_ALLOWED: &str =
     "a list of two different host names such as [\"ap\", \"client\"]";
+pub(super) const HOSTS_ALLOWED: &str =
+    "a list of different host names, at least one, such as [\"mobile1\", \"mobile2\"]";
 pub(super) const SWEEP_ALLOWED: &str = "a table of dotted keys, each with a list of values such as \
      \"link.wireless.delay\" = [\"1 ms\", \"50 ms\"]";
 const TEXT_ALLOWED: &str = "text that is not empty";
@@ -480,6 +482,66 @@ impl Field for Retries {
             Retries::Unlimited => UNLIMITED.into(),
             Retries::AtMost(retries) => (*retries).into(),
         }
+    }
+}
+
+/// How often a piece of a packet is sent. Written as a whole number or `"unlimited"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transmissions {
+    /// Until it has arrived.
+    Unlimited,
+    /// So often, the first time included; then it is given up.
+    AtMost(u32),
+}
+
+impl Transmissions {
+    /// The number, if there is a limit.
+    pub const fn limit(self) -> Option<u32> {
+        match self {
+            Transmissions::Unlimited => None,
+            Transmissions::AtMost(limit) => Some(limit),
+        }
+    }
+}
+
+impl Field for Transmissions {
+    const SHAPE: Shape = Shape::IntegerOr(UNLIMITED);
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        Retries::read(node, limits).map(|retries| match retries {
+            Retries::Unlimited => Transmissions::Unlimited,
+            Retries::AtMost(limit) => Transmissions::AtMost(limit),
+        })
+    }
+    fn write(&self) -> Value {
+        match self {
+            Transmissions::Unlimited => UNLIMITED.into(),
+            Transmissions::AtMost(limit) => (*limit).into(),
+        }
+    }
+}
+
+/// Names of different hosts, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hosts(pub Vec<String>);
+
+impl Field for Hosts {
+    const SHAPE: Shape = Shape::Hosts;
+    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+        let list = node.value.as_array().filter(|list| !list.is_empty());
+        let mut hosts: Vec<String> = Vec::new();
+        for value in list.ok_or_else(|| node.wrong(HOSTS_ALLOWED))? {
+            let Some(name) = value.as_str().filter(|name| is_name(name)) else {
+                return Err(node.wrong(format!("{HOSTS_ALLOWED}; each {NAME_ALLOWED}")));
+            };
+            if hosts.iter().any(|known| known == name) {
+                return Err(node.error(format!("{name:?} twice"), HOSTS_ALLOWED));
+            }
+            hosts.push(name.to_owned());
+        }
+        Ok(Hosts(hosts))
+    }
+    fn write(&self) -> Value {
+        self.0.as_slice().into()
     }
 }
 

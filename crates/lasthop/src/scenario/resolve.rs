@@ -10,7 +10,7 @@ use super::quantity::{KeepaliveInterval, Sweep};
 use super::services::LinkProtocol;
 use crate::channel::{CsvColumn, LossRecord, TraceError};
 use crate::link::LinkTiming;
-use crate::units::{Bytes, Probability};
+use crate::units::{Bytes, Duration, Probability};
 use serde_json::{Map, Value};
 
 /// Frame header of the ARQ protocols: sequence number and acknowledgment, a byte each.
@@ -18,6 +18,9 @@ const ARQ_HEADER: Bytes = Bytes::new(2);
 
 /// Frame header of the protocols without acknowledgments: the sequence number.
 const NUMBER_HEADER: Bytes = Bytes::new(1);
+
+/// Header of a segment: that of an RLC acknowledged-mode PDU (3GPP TS 25.322), without extensions.
+const SEGMENT_HEADER: Bytes = Bytes::new(2);
 
 /// What a line of a loss trace may say.
 const OUTCOMES: &str = "1 or lost for a lost frame, 0 or ok for one that arrived";
@@ -70,6 +73,7 @@ impl Protocol {
                 ARQ_HEADER
             }
             Protocol::KarnRlp(_) | Protocol::OosRlp(_) | Protocol::XorFec(_) => NUMBER_HEADER,
+            Protocol::IdealSr(_) => SEGMENT_HEADER,
         }
     }
 }
@@ -78,7 +82,11 @@ impl Table for Link {
     const KEYS: &'static [Key] = LinkKeys::KEYS;
 
     fn read(node: &Node<'_>) -> Read<Self> {
-        let keys = LinkKeys::read(node)?;
+        let mut keys = LinkKeys::read(node)?;
+        check_errors(&node.child_path("errors"), &mut keys.errors, None)?;
+        if let Some(errors) = keys.reverse.as_mut().and_then(|reverse| reverse.errors.as_mut()) {
+            check_errors(&node.child_path("reverse.errors"), errors, None)?;
+        }
         let header = match (&keys.protocol, keys.header) {
             (LinkProtocol::One(protocol), header) => header.unwrap_or(protocol.default_header()),
             (LinkProtocol::Services(_), None) => Bytes::default(),
@@ -130,6 +138,7 @@ impl Table for Link {
         }
         Ok(Link {
             name: node.name().to_owned(),
+            radio: None,
             between: keys.between,
             forward,
             reverse,
@@ -165,9 +174,30 @@ impl Table for Link {
     }
 }
 
+/// What concerns several keys of an error process; `slot` is what a slotted one has by default.
+pub(super) fn check_errors(path: &str, errors: &mut Errors, slot: Option<Duration>) -> Read<()> {
+    let Errors::SlottedGilbertElliott(chain) = errors else { return Ok(()) };
+    chain.slot = chain.slot.or(slot);
+    if chain.slot.is_none() {
+        return Err(ScenarioError::new(
+            format!("{path}.slot"),
+            "nothing (the key is missing)",
+            "a duration such as \"10 ms\"; only on a radio it has a default, the radio's frame",
+        ));
+    }
+    if chain.stay_good.get() == 1.0 && chain.stay_bad.get() == 1.0 {
+        return Err(ScenarioError::new(
+            format!("{path}.stay_bad"),
+            "100 % beside stay_good 100 %",
+            "below 100 % where the good state never ends",
+        ));
+    }
+    Ok(())
+}
+
 /// Keep-alives, which carry an identifier on a link of services, must leave the link idle in
 /// between.
-fn check_keepalive(
+pub(super) fn check_keepalive(
     path: &str,
     protocol: &Protocol,
     identifier: Bytes,
@@ -213,14 +243,32 @@ impl Table for Scenario {
     const KEYS: &'static [Key] = ScenarioKeys::KEYS;
 
     fn read(node: &Node<'_>) -> Read<Self> {
-        let ScenarioKeys { name, description, link: links, flow: flows, sweep: _, run } =
+        let is_missing = |key: &str| node.value.get(key).is_none();
+        if !is_missing("name") && is_missing("link") && is_missing("radio") {
+            let allowed = "at least one table [link.NAME] or [radio.NAME]";
+            return Err(node.key_error("link", "nothing (the key is missing)", allowed));
+        }
+        let ScenarioKeys { name, description, link, radio, flow: flows, sweep: _, run } =
             ScenarioKeys::read(node)?;
-        Ok(Scenario { name, description, links, flows, run })
+        let (mut links, radios) = (link.unwrap_or_default(), radio.unwrap_or_default());
+        for radio in &radios {
+            if links.iter().any(|link| link.name == radio.name) {
+                let path = node.child("radio", node.value).child_path(&radio.name);
+                let found = format!("the name {:?}, which a link has too", radio.name);
+                return Err(ScenarioError::new(path, found, "a name that no link has"));
+            }
+        }
+        links.extend(radios.iter().enumerate().flat_map(|(index, radio)| radio.links(index)));
+        Ok(Scenario { name, description, links, radios, flows, run })
     }
 
     fn write(&self) -> Map<String, Value> {
-        let Scenario { name, description, links: link, flows: flow, run } = self.clone();
-        let keys = ScenarioKeys { name, description, link, flow, sweep: Sweep::default(), run };
+        let Scenario { name, description, mut links, radios, flows: flow, run } = self.clone();
+        links.retain(|link| link.radio.is_none());
+        let link = (!links.is_empty()).then_some(links);
+        let radio = (!radios.is_empty()).then_some(radios);
+        let sweep = Sweep::default();
+        let keys = ScenarioKeys { name, description, link, radio, flow, sweep, run };
         let mut map = keys.write();
         map.shift_remove("sweep");
         map

@@ -24,6 +24,7 @@ pub fn schema() -> Value {
     // What is required depends on another key, which no single key can say.
     schema["properties"]["link"]["additionalProperties"]["anyOf"] =
         json!([{ "required": ["preset"] }, { "required": ["rate", "delay"] }]);
+    schema["anyOf"] = json!([{ "required": ["link"] }, { "required": ["radio"] }]);
     schema
 }
 
@@ -74,6 +75,12 @@ fn key_schema(key: &Key) -> Value {
             "maxItems": 2,
             "uniqueItems": true,
         }),
+        Shape::Hosts => json!({
+            "type": "array",
+            "items": { "type": "string", "pattern": NAME_PATTERN },
+            "minItems": 1,
+            "uniqueItems": true,
+        }),
         Shape::Choice(words) => {
             json!({ "enum": words.iter().map(|(word, _)| *word).collect::<Vec<_>>() })
         }
@@ -90,7 +97,7 @@ fn key_schema(key: &Key) -> Value {
         Shape::Sweep => json!({
             "type": "object",
             "propertyNames": {
-                "pattern": "^(link|flow|run)(\\.[A-Za-z0-9_-]+)+$"
+                "pattern": "^(link|radio|flow|run)(\\.[A-Za-z0-9_-]+)+$"
             },
             "additionalProperties": { "type": "array", "minItems": 1, "uniqueItems": true },
         }),
@@ -234,7 +241,7 @@ impl Page {
 const SWEEP_REFERENCE: &str = "
 ## `[sweep]`
 
-Each key is a dotted key of a link, a flow or the run, in quotes; its value is the list of values
+Each key is a dotted key of a link, a radio, a flow or the run, in quotes; its value is the list of values
 that the key takes in turn. Every combination is run, the last key varying fastest. A value may be a
 table. `run.replications` and `run.seed` cannot be swept.
 
@@ -257,6 +264,7 @@ fn kind(key: &Key) -> String {
             format!("whole number{}, or {word:?}", key.limits.text(|n| n.to_string()))
         }
         Shape::HostPair => "list of two host names".to_owned(),
+        Shape::Hosts => "list of host names".to_owned(),
         Shape::Choice(_) => "word".to_owned(),
         Shape::Table(_) | Shape::Union(_) => "table".to_owned(),
         Shape::Map(_) => "named tables, at least one".to_owned(),

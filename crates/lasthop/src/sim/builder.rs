@@ -4,6 +4,7 @@ use super::agents::{NO_AGENT, Seat, UNWATCHED};
 use super::deadlines::Deadlines;
 use super::direction::{Direction, DirectionParameters, Kind};
 use super::probe::Probe;
+use super::radio::{NO_RADIO, Radio, RadioParameters};
 use super::traffic::{App, Browser, Flow, Media, Stage};
 use super::world::{HERE, Listener, Machine, Pair, World, boot_offset};
 use crate::agent::{Snoop, SnoopParameters};
@@ -39,6 +40,7 @@ pub struct Builder {
     paths: Vec<Path>,
     flows: Vec<Flow>,
     agents: Vec<Seat>,
+    radios: Vec<Radio>,
     unfinished: u32,
 }
 
@@ -52,6 +54,7 @@ impl Builder {
             paths: Vec::new(),
             flows: Vec::new(),
             agents: Vec::new(),
+            radios: Vec::new(),
             unfinished: 0,
         }
     }
@@ -70,6 +73,27 @@ impl Builder {
     ) {
         self.directions.push(Direction::arq(forward.0, forward.1));
         self.directions.push(Direction::arq(reverse.0, reverse.1));
+    }
+
+    /// A radio without stations; returns its number.
+    pub fn radio(&mut self, parameters: RadioParameters) -> u32 {
+        self.radios.push(Radio::new(parameters));
+        self.radios.len() as u32 - 1
+    }
+
+    /// A station of a radio: a link, with an endpoint at each end, whose forward direction leads to
+    /// the base. Its rates count for metrics only, its delays not at all.
+    pub fn radio_link(
+        &mut self,
+        radio: u32,
+        forward: (DirectionParameters, LinkEndpoint<Packet>),
+        reverse: (DirectionParameters, LinkEndpoint<Packet>),
+    ) {
+        self.radios[radio as usize].add_station(self.directions.len() as u32);
+        self.arq_link(forward, reverse);
+        for direction in self.directions.iter_mut().rev().take(2) {
+            direction.radio = radio;
+        }
     }
 
     /// Names the services of the link that was added last, in their order.
@@ -399,6 +423,10 @@ impl Builder {
             match direction.kind {
                 Kind::Raw(_) if surfaces => machines.push(Machine::Arrival(index as u32)),
                 Kind::Raw(_) => direction.machine = Deadlines::NOBODY,
+                // Only a timer: the radio does the rest.
+                Kind::Arq(_) if direction.radio != NO_RADIO => {
+                    machines.push(Machine::Transmit(index as u32));
+                }
                 Kind::Arq(_) => {
                     machines
                         .extend([Machine::Arrival(index as u32), Machine::Transmit(index as u32)]);
@@ -428,6 +456,10 @@ impl Builder {
             seat.machine = machines.len();
             machines.push(Machine::Agent(index as u32));
         }
+        for (index, radio) in self.radios.iter_mut().enumerate() {
+            radio.machine = machines.len();
+            machines.push(Machine::Radio(index as u32));
+        }
         // The last one, so that the table can forget it when every flow has started.
         machines.push(Machine::Start);
         let mut starts: Vec<u32> = (0..self.flows.len() as u32).collect();
@@ -447,6 +479,7 @@ impl Builder {
             connections: self.pairs,
             flows: self.flows,
             agents: self.agents,
+            radios: self.radios,
             starts,
             unfinished: self.unfinished,
             probe,

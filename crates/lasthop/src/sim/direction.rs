@@ -5,7 +5,8 @@
 //! driven: its endpoint chooses the next frame when the transmitter falls idle.
 
 use super::agents::NO_AGENT;
-use crate::channel::Channel;
+use super::radio::NO_RADIO;
+use crate::channel::{Airtime, Channel};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
 use crate::packet::{Packet, Payload};
 use crate::queue::{DropTail, Limit, QueueCounters, Ring, Transmitter};
@@ -43,6 +44,14 @@ pub(super) struct Raw {
     pub ring: Ring<InFlight<Packet>>,
 }
 
+/// A frame of a link protocol on its way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Crossing {
+    pub frame: Frame<Packet>,
+    /// Arrives all the same, where an endpoint wants to be told.
+    pub is_damaged: bool,
+}
+
 /// A direction whose frames an endpoint chooses.
 #[derive(Clone, Debug)]
 pub(super) struct Arq {
@@ -56,7 +65,9 @@ pub(super) struct Arq {
     channel: Channel,
     /// Length of the frame on the air.
     on_air_bytes: u64,
-    pub ring: Ring<InFlight<Frame<Packet>>>,
+    pub ring: Ring<InFlight<Crossing>>,
+    /// Does the endpoint at the far end want damaged frames too?
+    wants_damaged: bool,
     pub counters: QueueCounters,
     /// Empty where the endpoint is one protocol.
     pub services: ServiceTable,
@@ -89,6 +100,13 @@ pub(super) struct Sent {
     pub is_lost: bool,
 }
 
+impl Sent {
+    /// Does it take no time, so that it cannot be lost?
+    pub fn is_free(&self) -> bool {
+        self.frame.bytes == 0
+    }
+}
+
 impl Arq {
     pub fn new(parameters: DirectionParameters, endpoint: LinkEndpoint<Packet>) -> Self {
         let count = match &endpoint {
@@ -102,6 +120,7 @@ impl Arq {
         };
         Arq {
             services,
+            wants_damaged: endpoint.wants_damaged(),
             endpoint,
             queue: Ring::with_capacity(64),
             queued_bytes: 0,
@@ -215,22 +234,61 @@ impl Arq {
         self.transmitter.free_at().instant()
     }
 
-    /// The transmitter is idle: puts the next frame on the air, if there is one.
-    #[inline]
-    pub fn poll(&mut self, now: Instant) -> Option<Sent> {
+    /// The endpoint's next frame; it is offered the head of the queue.
+    #[inline(always)]
+    fn next_frame(&mut self, now: Instant) -> Option<Frame<Packet>> {
         let Arq { endpoint, queue, queued_bytes, header, .. } = self;
         let head = || {
             let packet = queue.pop()?;
             *queued_bytes -= u64::from(packet.wire_bytes()) + *header;
             Some(packet)
         };
-        let frame = endpoint.poll_frame(now, head)?;
-        let airtime = self.transmitter.send(now, u64::from(frame.bytes) * 8);
+        endpoint.poll_frame(now, head)
+    }
+
+    /// A frame is on the air: is it lost?
+    #[inline(always)]
+    fn expose(&mut self, airtime: Airtime) -> bool {
         let is_lost = self.channel.is_lost(airtime);
-        self.on_air_bytes = u64::from(frame.bytes);
         self.counters.frames_sent += 1;
         self.counters.bits_sent += airtime.bits;
         self.counters.frames_lost += u64::from(is_lost);
+        is_lost
+    }
+
+    /// The next frame takes a slot of a radio, from `start` to `end`; none is slower than that.
+    #[inline]
+    pub fn poll_slot(&mut self, now: Instant, [start, end]: [Instant; 2]) -> Option<Sent> {
+        let frame = self.next_frame(now)?;
+        if frame.bytes == 0 {
+            return Some(Sent { frame, end: now, is_lost: false });
+        }
+        let is_lost = self.expose(Airtime { start, end, bits: u64::from(frame.bytes) * 8 });
+        Some(Sent { frame, end, is_lost })
+    }
+
+    /// Is it on its way to somebody: arrives, or is awaited although it is damaged?
+    #[inline]
+    pub fn arrives(&self, sent: &Sent) -> bool {
+        !sent.is_lost || self.wants_damaged
+    }
+
+    /// Would the endpoint send something, had it a slot?
+    #[inline]
+    pub fn has_something(&self) -> bool {
+        self.endpoint.has_frame() || !self.queue.is_empty() && self.endpoint.wants_packet()
+    }
+
+    /// The transmitter is idle: puts the next frame on the air, if there is one.
+    #[inline]
+    pub fn poll(&mut self, now: Instant) -> Option<Sent> {
+        let frame = self.next_frame(now)?;
+        if frame.bytes == 0 {
+            return Some(Sent { frame, end: now, is_lost: false });
+        }
+        let airtime = self.transmitter.send(now, u64::from(frame.bytes) * 8);
+        let is_lost = self.expose(airtime);
+        self.on_air_bytes = u64::from(frame.bytes);
         if let Some(counters) = self.services.counters.get_mut(usize::from(frame.service)) {
             counters.frames_sent += 1;
             counters.bits_sent += airtime.bits;
@@ -269,6 +327,8 @@ pub(super) struct Direction {
     /// The agents where it begins and where it ends, or [`NO_AGENT`].
     pub near_agent: u32,
     pub far_agent: u32,
+    /// The radio whose slots it shares, or [`NO_RADIO`].
+    pub radio: u32,
 }
 
 impl Direction {
@@ -281,7 +341,8 @@ impl Direction {
 
     fn new(kind: Kind, delay: Duration) -> Self {
         let (near_agent, far_agent) = (NO_AGENT, NO_AGENT);
-        Direction { kind, delay, machine: 0, is_chained: false, near_agent, far_agent }
+        let radio = NO_RADIO;
+        Direction { kind, delay, machine: 0, is_chained: false, near_agent, far_agent, radio }
     }
 
     pub fn arq(parameters: DirectionParameters, endpoint: LinkEndpoint<Packet>) -> Self {

@@ -4,6 +4,7 @@
 //! - [`deadlines`]: one deadline per machine, earliest first, ties by insertion.
 //! - [`direction`]: one direction of a link, computed (raw) or driven (ARQ).
 //! - [`world`]: hosts, routes, connections, applications and the event loop.
+//! - [`radio`]: frames of slots that a base and its stations share.
 //! - `agents`: what looks into packets where a direction begins.
 //! - [`probe`]: observation that costs nothing when absent.
 
@@ -12,5 +13,6 @@ pub mod builder;
 pub mod deadlines;
 pub mod direction;
 pub mod probe;
+pub mod radio;
 mod traffic;
 pub mod world;

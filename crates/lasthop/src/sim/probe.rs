@@ -178,6 +178,26 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// A link protocol has sent a frame, which arrives at `at` unless it is lost.
+    pub(super) fn frame_sent(
+        direction: u32,
+        frame: &Frame<Packet>,
+        start: Instant,
+        is_lost: bool,
+        at: Instant,
+    ) -> Self {
+        Event::FrameSent {
+            direction,
+            label: Some(FrameLabel::from(frame)),
+            segment: None,
+            bytes: frame.bytes,
+            start,
+            arrival: (!is_lost).then_some(at),
+        }
+    }
+}
+
 /// Receives events.
 pub trait Probe {
     /// Are events worth preparing at all?

@@ -377,6 +377,8 @@ fn sender_metrics(
     report(entity, "abandoned", link.abandoned as f64);
     report(entity, "keepalives", link.keepalives as f64);
     report(entity, "parities", link.parities as f64);
+    report(entity, "packets", link.packets as f64);
+    report(entity, "packets_abandoned", link.packets_abandoned as f64);
 }
 
 /// What the endpoint knows that receives over it.

@@ -2,8 +2,9 @@
 
 use super::agents::{NO_AGENT, Seat};
 use super::deadlines::Deadlines;
-use super::direction::{Direction, InFlight, Kind};
+use super::direction::{Crossing, Direction, InFlight, Kind};
 use super::probe::{Event, FrameLabel, Probe, SegmentLabel};
+use super::radio::{NO_RADIO, Radio};
 use super::traffic::{App, Flow};
 use crate::link::Endpoint;
 use crate::packet::{Packet, TcpHeader};
@@ -41,6 +42,8 @@ pub(super) enum Machine {
     Arrival(u32),
     /// An ARQ direction's transmitter or timer.
     Transmit(u32),
+    /// A radio's next frame, or what has come of an earlier one.
+    Radio(u32),
     /// A TCP end.
     Tcp { connection: u32, opener: bool },
     /// The next flow starts.
@@ -96,6 +99,7 @@ pub struct World<P: Probe> {
     pub(super) connections: Vec<Pair>,
     pub(super) flows: Vec<Flow>,
     pub(super) agents: Vec<Seat>,
+    pub(super) radios: Vec<Radio>,
     /// Flows that have not started, latest first.
     pub(super) starts: Vec<u32>,
     /// Flows whose completion ends the run.
@@ -135,6 +139,7 @@ impl<P: Probe> World<P> {
             match self.machines[machine] {
                 Machine::Arrival(direction) => self.on_arrival(direction),
                 Machine::Transmit(direction) => self.on_transmit(direction),
+                Machine::Radio(radio) => self.on_radio(radio),
                 Machine::Tcp { connection, opener } => self.on_tcp_timer(connection, opener),
                 Machine::Start => self.on_start(),
                 Machine::Datagrams(flow) => self.on_datagram(flow),
@@ -345,25 +350,35 @@ impl<P: Probe> World<P> {
                     None => self.deadlines.set(machine, Instant::NEVER),
                 }
                 // The receiving endpoint is the one that transmits the other way.
-                let back = direction ^ 1;
-                if P::ACTIVE {
-                    let label = FrameLabel::from(&arrived.item);
-                    self.probe.record(self.now, Event::FrameReceived { direction, label });
-                }
-                if let Kind::Arq(peer) = &mut self.directions[back as usize].kind {
-                    peer.endpoint.receive(self.now, arrived.item);
-                }
-                if P::ACTIVE {
-                    self.record_link_events(back);
-                }
-                while let Some(packet) = self.poll_deliver(back) {
-                    if P::ACTIVE {
-                        self.record_delivery(direction, &packet, false);
-                    }
-                    self.forward(direction, &packet);
-                }
-                self.on_transmit(back);
+                self.take_in(direction, &arrived.item);
+                self.on_transmit(direction ^ 1);
             }
+        }
+    }
+
+    /// A frame has come over an ARQ direction: the endpoint that transmits the other way gets it.
+    #[inline]
+    pub(super) fn take_in(&mut self, direction: u32, arrived: &Crossing) {
+        let back = direction ^ 1;
+        let Crossing { frame, is_damaged } = arrived;
+        if P::ACTIVE && !is_damaged {
+            let label = FrameLabel::from(frame);
+            self.probe.record(self.now, Event::FrameReceived { direction, label });
+        }
+        if let Kind::Arq(peer) = &mut self.directions[back as usize].kind {
+            match is_damaged {
+                false => peer.endpoint.receive(self.now, *frame),
+                true => peer.endpoint.receive_damaged(self.now, *frame),
+            }
+        }
+        if P::ACTIVE {
+            self.record_link_events(back);
+        }
+        while let Some(packet) = self.poll_deliver(back) {
+            if P::ACTIVE {
+                self.record_delivery(direction, &packet, false);
+            }
+            self.forward(direction, &packet);
         }
     }
 
@@ -389,7 +404,7 @@ impl<P: Probe> World<P> {
     /// The timer of an ARQ direction's endpoint is due: what it lets go up has come over the other
     /// direction. Returns the next deadline.
     #[cold]
-    fn on_link_timer(&mut self, direction: u32) -> Instant {
+    pub(super) fn on_link_timer(&mut self, direction: u32) -> Instant {
         let now = self.now;
         if let Kind::Arq(arq) = &mut self.directions[direction as usize].kind {
             arq.endpoint.handle_timeout(now);
@@ -427,7 +442,7 @@ impl<P: Probe> World<P> {
 
     /// Tells the events of the endpoint that transmits on `direction` as they happen: otherwise
     /// they wait for its transmitter.
-    fn record_link_events(&mut self, direction: u32) {
+    pub(super) fn record_link_events(&mut self, direction: u32) {
         let Kind::Arq(arq) = &mut self.directions[direction as usize].kind else { return };
         while let Some((service, event)) = arq.poll_event() {
             self.probe.record(self.now, Event::Link { direction, service, event });
@@ -437,6 +452,9 @@ impl<P: Probe> World<P> {
     /// An ARQ direction may have something to send, or its timer is due.
     fn on_transmit(&mut self, direction: u32) {
         let now = self.now;
+        if self.directions[direction as usize].radio != NO_RADIO {
+            return self.on_radio_station(direction);
+        }
         let Kind::Arq(arq) = &self.directions[direction as usize].kind else { return };
         let mut timeout = arq.endpoint.next_timeout();
         if timeout <= now {
@@ -454,24 +472,18 @@ impl<P: Probe> World<P> {
             return;
         }
         if let Some(sent) = arq.poll(now) {
-            let arrival = (!sent.is_lost).then(|| sent.end + *delay);
+            let at = sent.end + *delay;
             if P::ACTIVE {
-                let sent_frame = Event::FrameSent {
-                    direction,
-                    label: Some(FrameLabel::from(&sent.frame)),
-                    segment: None,
-                    bytes: sent.frame.bytes,
-                    start: now,
-                    arrival,
-                };
-                self.probe.record(sent.end, sent_frame);
+                let event = Event::frame_sent(direction, &sent.frame, now, sent.is_lost, at);
+                self.probe.record(sent.end, event);
             }
-            if let Some(at) = arrival {
+            if arq.arrives(&sent) {
                 let ticket = self.deadlines.ticket();
                 if arq.ring.is_empty() {
                     self.deadlines.set_with_ticket(*machine, at, ticket);
                 }
-                arq.ring.push(InFlight { at, ticket, item: sent.frame });
+                let item = Crossing { frame: sent.frame, is_damaged: sent.is_lost };
+                arq.ring.push(InFlight { at, ticket, item });
             }
         }
         self.deadlines.set(*machine + 1, arq.next_poll());

@@ -1,0 +1,152 @@
+//! Radios: reading and writing, and what they become: a link for each station.
+
+use super::error::ScenarioError;
+use super::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name};
+use super::model::{Agent, Direction, Errors, Link, Protocol, Radio, RadioKeys};
+use super::resolve::{check_errors, check_keepalive, read_map};
+use super::services::LinkProtocol;
+use crate::units::{Bytes, Duration, Rate};
+use serde_json::{Map, Value};
+
+impl Field for Vec<Radio> {
+    const SHAPE: Shape = Shape::Map(RadioKeys::KEYS);
+    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+        read_map(node)
+    }
+    fn write(&self) -> Value {
+        Value::Object(self.iter().map(|radio| (radio.name.clone(), radio.write().into())).collect())
+    }
+}
+
+impl Table for Radio {
+    const KEYS: &'static [Key] = RadioKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let mut keys = RadioKeys::read(node)?;
+        if !is_name(&keys.base) {
+            return Err(node.key_error("base", format!("{:?}", keys.base), NAME_ALLOWED));
+        }
+        if keys.stations.0.contains(&keys.base) {
+            let found = format!("{:?}, which is the base", keys.base);
+            return Err(node.key_error("stations", found, "hosts other than the base"));
+        }
+        // Two documents that are only written differently are the same.
+        keys.header = keys.header.or(Some(keys.protocol.default_header()));
+        check_errors(&node.child_path("errors"), &mut keys.errors, Some(keys.frame))?;
+        if let Some(errors) = &mut keys.downlink_errors {
+            check_errors(&node.child_path("downlink_errors"), errors, Some(keys.frame))?;
+        }
+        keys.downlink_errors.take_if(|errors| *errors == keys.errors);
+        let radio = Radio { name: node.name().to_owned(), keys };
+        radio.check(node)?;
+        Ok(radio)
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        self.keys.write()
+    }
+}
+
+impl Radio {
+    fn check(&self, node: &Node<'_>) -> Read<()> {
+        let keys = &self.keys;
+        let (slot, header) = (keys.slot, self.header());
+        if header >= slot {
+            let allowed = format!("more than the frame header, {header}");
+            return Err(node.key_error("slot", format!("\"{slot}\""), allowed));
+        }
+        let most = Bytes::new(slot.get() - header.get());
+        let protocol = node.child_path("protocol");
+        let pieces = keys.protocol.payload().map(|size| ("payload", size, most));
+        let control = keys.protocol.control().map(|size| ("control", size, slot));
+        for (key, size, most) in pieces.into_iter().chain(control) {
+            if size > most {
+                let allowed = format!("up to {most}: a slot takes {slot}, frame header {header}");
+                let path = format!("{protocol}.{key}");
+                return Err(ScenarioError::new(path, format!("\"{size}\""), allowed));
+            }
+        }
+        for (key, slots) in [("uplink", keys.uplink), ("downlink", keys.downlink)] {
+            if self.rate(slots) == Rate::default() {
+                let found = format!("{slots} slots of {slot} in {}", keys.frame);
+                return Err(node.key_error(key, found, "at least 1 bit per second"));
+            }
+        }
+        if let Some(Agent::Snoop(snoop)) = &keys.agent
+            && snoop.at != keys.base
+        {
+            let path = node.child_path("agent.at");
+            let allowed = format!("the base of the radio, {}", keys.base);
+            return Err(ScenarioError::new(path, format!("{:?}", snoop.at), allowed));
+        }
+        let directions = self.directions();
+        check_keepalive(&protocol, &keys.protocol, Bytes::default(), directions.each_ref())
+    }
+
+    /// Frame header of the link protocol.
+    pub fn header(&self) -> Bytes {
+        self.keys.header.unwrap_or(self.keys.protocol.default_header())
+    }
+
+    /// What so many slots a frame carry, in whole bits per second.
+    pub fn rate(&self, slots: u32) -> Rate {
+        const SECOND: u128 = Duration::from_secs(1).as_nanos() as u128;
+        let bits = u128::from(self.keys.slot.bits()) * u128::from(slots);
+        Rate::from_bps((bits * SECOND / u128::from(self.keys.frame.as_nanos())) as u64)
+    }
+
+    /// The two directions of each station: to the base, from the base.
+    fn directions(&self) -> [Direction; 2] {
+        let direction = |slots, errors: &Errors| Direction {
+            rate: self.rate(slots),
+            delay: self.keys.delay,
+            queue: self.keys.queue,
+            errors: errors.clone(),
+        };
+        let RadioKeys { uplink, downlink, errors, downlink_errors, .. } = &self.keys;
+        [
+            direction(*uplink, errors),
+            direction(*downlink, downlink_errors.as_ref().unwrap_or(errors)),
+        ]
+    }
+
+    /// The links of the stations, of which this is radio `index`.
+    pub(super) fn links(&self, index: usize) -> impl Iterator<Item = Link> {
+        let keys = &self.keys;
+        let [forward, reverse] = self.directions();
+        let whole = Bytes::new(keys.slot.get().saturating_sub(self.header().get()));
+        keys.stations.0.iter().map(move |station| Link {
+            name: format!("{}.{station}", self.name),
+            radio: Some(index),
+            between: [station.clone(), keys.base.clone()],
+            forward: forward.clone(),
+            reverse: reverse.clone(),
+            protocol: LinkProtocol::One(keys.protocol.clone()),
+            agent: keys.agent.clone(),
+            header: self.header(),
+            // What is not cut up has to fit.
+            max_payload: keys.protocol.payload().is_none().then_some(whole),
+        })
+    }
+}
+
+impl Protocol {
+    /// What a frame takes of a packet, if packets are cut up.
+    pub(super) fn payload(&self) -> Option<Bytes> {
+        match self {
+            Protocol::IdealSr(set) => Some(set.payload),
+            _ => None,
+        }
+    }
+
+    /// Size of control frames, if there are any.
+    fn control(&self) -> Option<Bytes> {
+        match self {
+            Protocol::GoBackN(set) => Some(set.control),
+            Protocol::SelectiveRepeat(set) => Some(set.control),
+            Protocol::KarnRlp(set) | Protocol::OosRlp(set) => Some(set.control),
+            Protocol::StopAndWait(set) => Some(set.control),
+            Protocol::Raw | Protocol::XorFec(_) | Protocol::IdealSr(_) => None,
+        }
+    }
+}
