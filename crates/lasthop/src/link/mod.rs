@@ -464,6 +464,11 @@ pub enum LinkEndpoint<P> {
 }
 
 impl<P> LinkEndpoint<P> {
+    /// Does it cut packets up, so that it counts them beside its frames?
+    pub fn counts_packets(&self) -> bool {
+        matches!(self, LinkEndpoint::IdealSr(_))
+    }
+
     /// Where both directions stand, for the byte codec of [`wire`]; `None` for protocols that have
     /// no numbers or another format ([`rlp_wire`], [`fec_wire`]), and for services, each of which has
     /// its own.

@@ -113,6 +113,17 @@ fn arq(directions: &mut [Direction], index: u32) -> Option<&mut Arq> {
     }
 }
 
+/// A direction and the opposite one.
+fn pair(directions: &mut [Direction], index: u32) -> Option<[&mut Arq; 2]> {
+    let wanted = [index as usize, index as usize ^ 1];
+    match directions.get_disjoint_mut(wanted).ok()? {
+        [Direction { kind: Kind::Arq(near), .. }, Direction { kind: Kind::Arq(far), .. }] => {
+            Some([near, far])
+        }
+        _ => None,
+    }
+}
+
 impl<P: Probe> World<P> {
     /// A radio's deadline has come.
     pub(super) fn on_radio(&mut self, index: u32) {
@@ -157,12 +168,25 @@ impl<P: Probe> World<P> {
     fn take_in_frame(&mut self, direction: u32) {
         let now = self.now;
         let mut is_used = false;
-        while let Some(arq) = arq(&mut self.directions, direction)
-            && arq.ring.front().is_some_and(|first| first.at <= now)
-            && let Some(arrived) = arq.ring.pop()
-        {
-            self.take_in(direction, &arrived.item);
-            is_used = true;
+        if P::ACTIVE {
+            while let Some(arq) = arq(&mut self.directions, direction)
+                && arq.ring.front().is_some_and(|first| first.at <= now)
+                && let Some(arrived) = arq.ring.pop()
+            {
+                self.take_in(direction, &arrived.item);
+                is_used = true;
+            }
+        } else if let Some([near, far]) = pair(&mut self.directions, direction) {
+            // The same, without a look at what goes up after each frame.
+            while let Some(arrived) = near.ring.front().filter(|first| first.at <= now) {
+                match arrived.item.is_damaged {
+                    false => far.endpoint.receive(now, arrived.item.frame),
+                    true => far.endpoint.receive_damaged(now, arrived.item.frame),
+                }
+                near.ring.drop_front();
+                is_used = true;
+            }
+            self.hand_up(direction);
         }
         if is_used {
             self.exchange_free(direction);

@@ -249,6 +249,9 @@ impl<P: Probe> World<P> {
             report(&entity, "utilization", sent / capacity);
             if let Kind::Arq(arq) = &direction.kind {
                 sender_metrics(&entity, &arq.link_counters(), report);
+                if arq.endpoint.counts_packets() {
+                    packet_metrics(&entity, &arq.link_counters(), report);
+                }
             }
             // What came over this direction is known to the endpoint that transmits the other way.
             let Kind::Arq(receiver) = &self.directions[index ^ 1].kind else { continue };
@@ -377,6 +380,14 @@ fn sender_metrics(
     report(entity, "abandoned", link.abandoned as f64);
     report(entity, "keepalives", link.keepalives as f64);
     report(entity, "parities", link.parities as f64);
+}
+
+/// What a sender that cuts packets up knows of whole ones.
+fn packet_metrics(
+    entity: &str,
+    link: &LinkCounters,
+    report: &mut dyn FnMut(&str, &'static str, f64),
+) {
     report(entity, "packets", link.packets as f64);
     report(entity, "packets_abandoned", link.packets_abandoned as f64);
 }

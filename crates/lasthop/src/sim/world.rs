@@ -374,7 +374,13 @@ impl<P: Probe> World<P> {
         if P::ACTIVE {
             self.record_link_events(back);
         }
-        while let Some(packet) = self.poll_deliver(back) {
+        self.hand_up(direction);
+    }
+
+    /// What has come over a direction and may go up does.
+    #[inline]
+    pub(super) fn hand_up(&mut self, direction: u32) {
+        while let Some(packet) = self.poll_deliver(direction ^ 1) {
             if P::ACTIVE {
                 self.record_delivery(direction, &packet, false);
             }
