@@ -14,9 +14,20 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
-__all__ = ["Difference", "Estimate", "Interval", "difference", "half_width", "interval"]
+__all__ = [
+    "CONFIDENCE",
+    "Difference",
+    "Estimate",
+    "Floats",
+    "Interval",
+    "check_level",
+    "difference",
+    "finite",
+    "half_width",
+    "interval",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -60,7 +71,18 @@ class Difference:
     ratio_ci95: float
 
 
-def _finite(samples: ArrayLike) -> Floats:
+def check_level(level: float) -> None:
+    """Refuses a confidence that is none.
+
+    Raises:
+        ValueError: If `level` is not between 0 and 1.
+    """
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level: found {level}; allowed: above 0 and below 1")
+
+
+def finite(samples: ArrayLike) -> Floats:
+    """The samples that are not NaN, in one dimension."""
     values = np.asarray(samples, dtype=np.float64).ravel()
     return values[~np.isnan(values)]
 
@@ -79,9 +101,8 @@ def half_width(samples: ArrayLike, level: float = CONFIDENCE) -> float:
     Raises:
         ValueError: If `level` is not between 0 and 1.
     """
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level: found {level}; allowed: above 0 and below 1")
-    values = _finite(samples)
+    check_level(level)
+    values = finite(samples)
     if values.size < 2:
         return math.nan
     if np.ptp(values) == 0.0:
@@ -89,13 +110,13 @@ def half_width(samples: ArrayLike, level: float = CONFIDENCE) -> float:
     # Scaled, so that squares of very large or very small samples neither overflow nor vanish.
     scale = float(np.max(np.abs(values)))
     deviation = float(np.std(values / scale, ddof=1)) * scale
-    quantile = float(stats.t.ppf(0.5 + level / 2.0, values.size - 1))
+    quantile = float(special.stdtrit(values.size - 1, 0.5 + level / 2.0))
     return quantile * deviation / math.sqrt(values.size)
 
 
 def interval(samples: ArrayLike) -> Interval:
     """Mean and 95 % Student-t interval of samples of any shape; NaN is left out."""
-    values = _finite(samples)
+    values = finite(samples)
     if values.size == 0:
         return Interval(math.nan, math.nan, 0)
     mean = float(values[0]) if np.ptp(values) == 0.0 else float(np.mean(values))
@@ -127,8 +148,8 @@ def difference(samples: ArrayLike, baseline: ArrayLike) -> Difference:
     elif gaps.ci95 == 0.0:
         p_value = 1.0 if gaps.mean == 0.0 else 0.0
     else:
-        quantile = float(stats.t.ppf(0.5 + CONFIDENCE / 2.0, gaps.n - 1))
-        p_value = 2.0 * float(stats.t.sf(abs(gaps.mean) / (gaps.ci95 / quantile), gaps.n - 1))
+        quantile = float(special.stdtrit(gaps.n - 1, 0.5 + CONFIDENCE / 2.0))
+        p_value = 2.0 * float(special.stdtr(gaps.n - 1, -abs(gaps.mean) / (gaps.ci95 / quantile)))
     ratio = Estimate.of(left) / Estimate.of(right)
     return Difference(gaps.mean, gaps.ci95, gaps.n, p_value, ratio.value, ratio.half_width())
 
