@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from lasthop.statistics import CONFIDENCE, Estimate
+import numpy as np
+
+from lasthop.statistics import CONFIDENCE, Estimate, holm
 
 __all__ = [
     "Cell",
@@ -38,6 +40,9 @@ ROW = "flr"
 
 MOST_PLACES = 8
 """Places that the evidence names for each comparison that does not hold."""
+
+CORRECTIONS = ("bonferroni", "holm", "none")
+TESTS = ("greater", "less")
 
 OPERATORS: Mapping[type[ast.operator], Callable[[Estimate, Estimate], Estimate]] = {
     ast.Add: operator.add,
@@ -89,6 +94,9 @@ class Rule:
         grid: The coordinates.
         parts: Whether a claim that holds in some comparisons and fails in others is judged
             `in part` and says where, rather than `contradicted`.
+        correction: How the confidence allows for several comparisons: `bonferroni` within each
+            claim, `holm` over all comparisons of all claims, or `none`. It touches `greater` and
+            `less`, which are tests; the other relations ask for more than significance.
     """
 
     about: float
@@ -97,6 +105,12 @@ class Rule:
     quantities: tuple[str, ...] = ("goodput", "timeouts", "fast_retransmits")
     grid: Grid = PLAIN
     parts: bool = False
+    correction: str = "bonferroni"
+
+    def __post_init__(self) -> None:
+        if self.correction not in CORRECTIONS:
+            allowed = ", ".join(CORRECTIONS)
+            raise ValueError(f"correction: found {self.correction!r}; allowed: {allowed}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +238,9 @@ class Judgement:
         difference: Left minus right; for `between` the left side.
         half_width: Of the interval of that, at the confidence that decided.
         n: Replications it rests on.
+        p_value: Two-sided, that left and right are the same; NaN unless the relation is `greater`
+            or `less`.
+        p_corrected: The same as the rule corrects it for several comparisons.
     """
 
     comparison: Comparison
@@ -233,6 +250,8 @@ class Judgement:
     difference: float
     half_width: float
     n: int
+    p_value: float = math.nan
+    p_corrected: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +329,10 @@ class _Evaluator:
                 holds = _same_sign(left, right, level)
             else:
                 holds = self._compare(comparison.relation, left, right, width)
-        return Judgement(comparison, holds, left.value, right.value, gap.value, width, gap.n)
+        p_value = gap.p_value() if comparison.relation in TESTS else math.nan
+        return Judgement(
+            comparison, holds, left.value, right.value, gap.value, width, gap.n, p_value
+        )
 
     def _between(self, left: Estimate, low: float, high: float) -> bool | None:
         width = left.half_width(CONFIDENCE)
@@ -391,14 +413,26 @@ def judge(
         rule: What decides.
     """
     evaluator = _Evaluator(samples, names, rule)
+    judged: list[tuple[Judgement, ...] | str] = []
     for claim in claims:
         # Bonferroni: a claim of k comparisons is as likely as one of 1 to fail by chance.
-        level = 1.0 - (1.0 - rule.level) / len(claim.comparisons)
+        family = len(claim.comparisons) if rule.correction == "bonferroni" else 1
+        level = 1.0 - (1.0 - rule.level) / family
         try:
             judgements = tuple(evaluator.judge(one, level) for one in claim.comparisons)
         except Missing as missing:
-            yield Verdict(claim, "undecided", (), f"not run: needs {missing}")
+            judged.append(f"not run: needs {missing}")
             continue
+        judged.append(
+            tuple(replace(one, p_corrected=min(one.p_value * family, 1.0)) for one in judgements)
+        )
+    if rule.correction == "holm":
+        judged = _over_all(claims, judged, evaluator)
+    for claim, found in zip(claims, judged, strict=True):
+        if isinstance(found, str):
+            yield Verdict(claim, "undecided", (), found)
+            continue
+        judgements = found
         outcomes = [judgement.holds for judgement in judgements]
         if all(outcomes):
             verdict = "reproduced"
@@ -409,6 +443,51 @@ def judge(
         else:
             verdict = "undecided"
         yield Verdict(claim, verdict, judgements, _evidence(judgements, rule))
+
+
+def _over_all(
+    claims: Sequence[Claim], judged: Sequence[tuple[Judgement, ...] | str], evaluator: _Evaluator
+) -> list[tuple[Judgement, ...] | str]:
+    """Judges the tests again, at the levels that Holm's correction over all claims gives them.
+
+    Claims that were not run count too: what is asked for does not change what it is judged by.
+    """
+    tests = [one for claim in claims for one in claim.comparisons if one.relation in TESTS]
+    p_values = {
+        (index, number): judgement.p_value
+        for index, found in enumerate(judged)
+        if not isinstance(found, str)
+        for number, judgement in enumerate(found)
+        if judgement.comparison.relation in TESTS
+    }
+    family = np.full(len(tests), math.nan)
+    family[: len(p_values)] = list(p_values.values())
+    corrected = dict(zip(p_values, holm(family), strict=False))
+    alpha = 1.0 - evaluator.rule.level
+    # From the first that is not rejected on, all are judged at its level.
+    rejected = sum(p <= alpha for p in corrected.values())
+    order = {place: rank for rank, place in enumerate(sorted(p_values, key=_by_p(p_values)))}
+    result: list[tuple[Judgement, ...] | str] = []
+    for index, found in enumerate(judged):
+        if isinstance(found, str):
+            result.append(found)
+            continue
+        row = []
+        for number, judgement in enumerate(found):
+            place = (index, number)
+            if place in p_values:
+                rank = min(order[place], rejected)
+                level = 1.0 - alpha / max(len(tests) - rank, 1)
+                judgement = evaluator.judge(judgement.comparison, level)
+                judgement = replace(judgement, p_corrected=float(corrected[place]))
+            row.append(judgement)
+        result.append(tuple(row))
+    return result
+
+
+def _by_p(p_values: Mapping[tuple[int, int], float]) -> Callable[[tuple[int, int]], float]:
+    """The order in which Holm goes through them: unknown ones last."""
+    return lambda place: math.inf if math.isnan(p_values[place]) else p_values[place]
 
 
 def _evidence(judgements: Sequence[Judgement], rule: Rule) -> str:

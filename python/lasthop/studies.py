@@ -248,6 +248,8 @@ def _comparison(judgement: Judgement) -> dict[str, Any]:
         "right": number(judgement.right),
         "difference": number(judgement.difference),
         "half_width": number(judgement.half_width),
+        "p_value": number(judgement.p_value),
+        "p_corrected": number(judgement.p_corrected),
         "n": judgement.n,
     }
 
@@ -310,6 +312,7 @@ class Study:
             quantities=tuple(self.quantities),
             grid=self.grid,
             parts=claims["rule"].get("parts", False),
+            correction=claims["rule"].get("correction", "bonferroni"),
         )
         self.claims = read_claims(claims["claim"], self.grid)
         self.highlights = tuple(

@@ -200,6 +200,16 @@ class Estimate:
             return 0.0
         return half_width(self.influence, level) if math.isfinite(self.value) else math.nan
 
+    def p_value(self) -> float:
+        """Two-sided, of the t-test that it is zero; NaN for fewer than two replications."""
+        width = self.half_width()
+        if math.isnan(width):
+            return math.nan
+        if width == 0.0:
+            return 1.0 if self.value == 0.0 else 0.0
+        error = width / float(special.stdtrit(self.n - 1, 0.5 + CONFIDENCE / 2.0))
+        return 2.0 * float(special.stdtr(self.n - 1, -abs(self.value) / error))
+
     def _combine(self, other: Estimate, value: float, own: float, others: float) -> Estimate:
         if self.is_constant and other.is_constant:
             return Estimate.constant(value)
