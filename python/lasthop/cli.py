@@ -92,6 +92,18 @@ def run(
     seed: Seed = None,
     jobs: Jobs = 0,
     changes: Changes = None,
+    until: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC=WIDTH",
+            help="Run each point until the 95 % interval is within ± WIDTH of the mean: 2%, or a "
+            "number in the metric's unit. First look at --replications, by default 20. Repeatable.",
+        ),
+    ] = None,
+    max_replications: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --until: most replications a point, by default 1000."),
+    ] = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(metavar="PATTERN", help="Metrics in the table, with * and ?. Repeatable."),
@@ -117,9 +129,20 @@ def run(
         raise BadInput("--format: found parquet on a terminal; allowed: with --out, or in a pipe")
     folder = None if out is None else _folder(out)
     with terminal.progress(scenario.name or file.name) as progress:
-        results = lasthop.run(
-            scenario, replications=replications, seed=seed, jobs=jobs, progress=progress
-        )
+        try:
+            results = lasthop.run(
+                scenario,
+                replications=replications,
+                seed=seed,
+                jobs=jobs,
+                until=until,
+                max_replications=max_replications,
+                progress=progress,
+            )
+        except lasthop.ScenarioError:
+            raise
+        except (KeyError, ValueError) as error:  # what `until` says
+            raise BadInput(f"--{str(error.args[0]).replace('max_r', 'max-r')}") from None
     if folder is not None:
         results.frame.write_parquet(folder / "replications.parquet")
         _plain_columns(results.summary()).write_csv(folder / "summary.csv")
@@ -137,6 +160,11 @@ def run(
             pass
     if folder is not None and output is not Format.json:
         _note(f"written to {folder}")
+    short = [stop for stop in results.stopped if not stop.reached]
+    if short:
+        where = ", ".join(f"{stop.metric} at point {stop.point}" for stop in short[:5])
+        more = f" and {len(short) - 5} more" if len(short) > 5 else ""
+        _note(f"lasthop: not as precise as asked after the most replications: {where}{more}")
     return _ended(complete=results.complete, finished=len(results.point))
 
 

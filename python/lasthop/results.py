@@ -6,7 +6,8 @@ import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +19,7 @@ from lasthop import statistics
 from lasthop._lasthop import __version__
 from lasthop.statistics import Floats
 
-__all__ = ["Point", "Results"]
+__all__ = ["Point", "Results", "Stopped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,23 @@ class Point:
 
     parameters: Mapping[str, Any]
     scenario_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Why a point was run no further; see `lasthop.statistics.sequential`.
+
+    Attributes:
+        point: Which one.
+        metric: The metric that was to be known precisely.
+        interval: Its mean and interval, which is valid although it was looked at.
+        reached: Whether that is as narrow as asked for; otherwise the most replications were run.
+    """
+
+    point: int
+    metric: str
+    interval: statistics.Interval
+    reached: bool
 
 
 @dataclass(frozen=True)
@@ -49,6 +67,7 @@ class Results:
         seed: Master seed.
         complete: False if the run was interrupted.
         engine_version: Version of the engine.
+        stopped: Of a run until metrics are known precisely: where each point stopped.
     """
 
     scenario: Mapping[str, Any]
@@ -60,6 +79,7 @@ class Results:
     seed: int
     complete: bool = True
     engine_version: str = field(default=__version__)
+    stopped: Sequence[Stopped] = ()
 
     def __repr__(self) -> str:
         state = "" if self.complete else ", incomplete"
@@ -103,6 +123,56 @@ class Results:
         places = np.searchsorted(self._replications, self.replication[rows])
         samples[places] = self.values[rows, column]
         return samples
+
+    def joined(self, more: Results, points: Sequence[int] | None = None) -> Results:
+        """These and more replications, of the same points or of some of them.
+
+        Args:
+            more: Other replications, of the same seed and engine.
+            points: Which of these points its points are; the same ones in order if None.
+
+        Raises:
+            ValueError: If they are not of the same seed, engine and scenarios, or if a replication
+                is in both.
+        """
+        places = np.arange(len(more.points)) if points is None else np.asarray(points)
+        places = places.astype(np.uint32)
+        ours = (self.seed, self.engine_version)
+        if ours != (more.seed, more.engine_version):
+            raise ValueError(
+                f"more: found seed {more.seed} and engine {more.engine_version}; "
+                f"allowed: {self.seed} and {self.engine_version}"
+            )
+        if len(places) != len(more.points) or any(
+            self.points[place].scenario_hash != point.scenario_hash
+            for place, point in zip(places, more.points, strict=True)
+        ):
+            raise ValueError("more: found other points; allowed: replications of the same ones")
+        metrics = list(dict.fromkeys([*self.metrics, *more.metrics]))
+        column = {name: index for index, name in enumerate(metrics)}
+        parts = []
+        for part in (self, more):
+            values = np.full((len(part.point), len(metrics)), np.nan)
+            values[:, [column[name] for name in part.metrics]] = part.values
+            parts.append(values)
+        point = np.concatenate([self.point, places[more.point]])
+        replication = np.concatenate([self.replication, more.replication])
+        order = np.lexsort((replication, point))
+        point, replication = point[order], replication[order]
+        if np.any((np.diff(point) == 0) & (np.diff(replication) == 0)):
+            raise ValueError("more: found a replication that is there; allowed: others")
+        return replace(
+            self,
+            metrics=metrics,
+            point=point,
+            replication=replication,
+            values=np.concatenate(parts)[order],
+            complete=self.complete and more.complete,
+        )
+
+    def with_stops(self, stopped: Sequence[Stopped]) -> Results:
+        """A copy that says where each point stopped; `summary` then has those intervals."""
+        return replace(self, stopped=tuple(stopped))
 
     def _parameter_columns(self, rows: NDArray[Any]) -> dict[str, pl.Series]:
         names = list(dict.fromkeys(name for point in self.points for name in point.parameters))
@@ -180,7 +250,8 @@ class Results:
         """Mean and 95 % Student-t interval of each metric at each point.
 
         Columns: `point`, the swept keys, `metric`, `mean`, `ci95` (half-width, null for fewer than
-        two replications), `n`. A metric that does not apply at a point has no row there.
+        two replications), `n`. A metric that does not apply at a point has no row there. Of a run
+        until a metric is known precisely, the interval of that metric pays for the looks.
         """
         point, metric, mean, ci95, n = [], [], [], [], []
         for index in range(len(self.points)):
@@ -207,7 +278,88 @@ class Results:
         intervals = {
             name: statistics.interval(rows[:, column]) for column, name in enumerate(self.metrics)
         }
+        for stop in self.stopped:
+            if stop.point == point:
+                intervals[stop.metric] = stop.interval
         return {name: interval for name, interval in intervals.items() if interval.n > 0}
+
+    def intervals(
+        self, *metrics: str, statistic: str = "mean", method: str = "auto"
+    ) -> pl.DataFrame:
+        """Means or quantiles over replications, with the interval that suits each sample.
+
+        Args:
+            metrics: Full names, with `*` and `?`; all if none.
+            statistic: `mean`, `median`, or a percentile such as `p95`.
+            method: `auto`, `t` or `bootstrap`; see `lasthop.statistics.confidence`.
+
+        Returns:
+            `point`, the swept keys, `metric`, `statistic`, `value`, `low`, `high` (ends of the 95 %
+            interval, null if unknown), `n`, `method` (how the interval was made).
+
+        Raises:
+            KeyError: If no metric has such a name.
+            ValueError: If statistic or method is not one of these.
+        """
+        chosen = self._matching(metrics or ("*",))
+        rows = []
+        for index in range(len(self.points)):
+            for name in chosen:
+                found = statistics.confidence(self.samples(name, index), statistic, method=method)
+                if found.n > 0:
+                    rows.append((index, name, found))
+        return self._confidences(rows, {"statistic": statistic})
+
+    def fairness(self, metric: str = "flow.*.goodput_bps") -> pl.DataFrame:
+        """Jain's index over flows, one number a replication, its mean over them.
+
+        Args:
+            metric: The metrics that share, with `*` and `?`; flows that a point does not have do
+                not count.
+
+        Returns:
+            As `intervals`, without `metric` and `statistic`.
+
+        Raises:
+            KeyError: If no metric has such a name.
+        """
+        chosen = self._matching((metric,))
+        rows = []
+        for index in range(len(self.points)):
+            shares = np.stack([self.samples(name, index) for name in chosen], axis=-1)
+            found = statistics.confidence(statistics.jain_index(shares))
+            if found.n > 0:
+                rows.append((index, "", found))
+        return self._confidences(rows, {}).drop("metric")
+
+    def _matching(self, patterns: Sequence[str]) -> list[str]:
+        found = []
+        for pattern in patterns:
+            names = [name for name in self.metrics if fnmatchcase(name, pattern)]
+            if not names:
+                self._index(pattern)
+            found += names
+        return list(dict.fromkeys(found))
+
+    def _confidences(
+        self, rows: Sequence[tuple[int, str, statistics.Confidence]], more: Mapping[str, str]
+    ) -> pl.DataFrame:
+        points = np.asarray([index for index, _, _ in rows], dtype=np.uint32)
+        ends = {
+            name: pl.Series(name, [getattr(one, name) for _, _, one in rows], dtype=pl.Float64)
+            for name in ("value", "low", "high")
+        }
+        return pl.DataFrame(
+            {
+                "point": pl.Series("point", points),
+                **self._parameter_columns(points),
+                "metric": pl.Series("metric", [name for _, name, _ in rows], dtype=pl.String),
+                **{key: pl.Series(key, [text] * len(rows)) for key, text in more.items()},
+                **{name: column.fill_nan(None) for name, column in ends.items()},
+                "n": pl.Series("n", [one.n for _, _, one in rows], dtype=pl.UInt32),
+                "method": pl.Series("method", [one.method for _, _, one in rows], dtype=pl.String),
+            }
+        )
 
     def differences(self, metric: str, *, by: str, baseline: Any) -> pl.DataFrame:
         """Paired differences under common random numbers.
@@ -220,7 +372,9 @@ class Results:
         Returns:
             One row for each other value of `by` at each setting of the other swept keys: those
             keys, `by`, `baseline`, `mean` (of value minus baseline), `ci95` (half-width), `n`
-            (pairs), `p_value` (paired t-test), `ratio` (of means), `ratio_ci95`.
+            (pairs), `p_value` (paired t-test), `p_holm` (Holm's correction over the rows of this
+            table), `ratio` (of means), `ratio_ci95` (half-width, delta method), `ratio_low` and
+            `ratio_high` (percentile-t bootstrap; null for fewer than 10 pairs).
 
         Raises:
             KeyError: If there is no such metric or the scenario does not sweep `by`.
@@ -243,15 +397,15 @@ class Results:
         if not baselines:
             values = ", ".join(dict.fromkeys(str(p.parameters.get(by)) for p in self.points))
             raise ValueError(f"baseline: found {baseline!r}; allowed: a value of {by}: {values}")
-        compared, rows = [], []
+        compared, rows, ratios = [], [], []
         for index, point in enumerate(self.points):
             base = baselines.get(setting(point))
             if base is None or base == index:
                 continue
             compared.append(index)
-            rows.append(
-                statistics.difference(self.samples(metric, index), self.samples(metric, base))
-            )
+            samples, reference = self.samples(metric, index), self.samples(metric, base)
+            rows.append(statistics.difference(samples, reference))
+            ratios.append(statistics.ratio(samples, reference))
         parameters = self._parameter_columns(np.asarray(compared, dtype=np.uint32))
         numbers = {
             name: pl.Series(name, [getattr(row, name) for row in rows], dtype=pl.Float64).fill_nan(
@@ -260,6 +414,8 @@ class Results:
             for name in ("mean", "ci95", "p_value", "ratio", "ratio_ci95")
         }
         counts = pl.Series("n", [row.n for row in rows], dtype=pl.UInt32)
+        corrected = statistics.holm([row.p_value for row in rows])
+        low, high = ([getattr(one, end) for one in ratios] for end in ("low", "high"))
         return pl.DataFrame(
             {
                 **{name: parameters[name] for name in others},
@@ -269,8 +425,11 @@ class Results:
                 "ci95": numbers["ci95"],
                 "n": counts,
                 "p_value": numbers["p_value"],
+                "p_holm": pl.Series("p_holm", corrected, dtype=pl.Float64).fill_nan(None),
                 "ratio": numbers["ratio"],
                 "ratio_ci95": numbers["ratio_ci95"],
+                "ratio_low": pl.Series("ratio_low", low, dtype=pl.Float64).fill_nan(None),
+                "ratio_high": pl.Series("ratio_high", high, dtype=pl.Float64).fill_nan(None),
             }
         )
 
@@ -278,8 +437,10 @@ class Results:
         """What `lasthop run --format json` prints.
 
         `scenario`, and `points`, each with its `parameters` and its `metrics`: `mean`, `ci95`
-        (half-width, None if unknown) and `n`.
+        (half-width, None if unknown) and `n`; of a metric that was to be known precisely also
+        whether that was `reached`.
         """
+        reached = {(stop.point, stop.metric): stop.reached for stop in self.stopped}
         return {
             "scenario": dict(self.scenario),
             "points": [
@@ -290,6 +451,11 @@ class Results:
                             "mean": number(interval.mean),
                             "ci95": number(interval.ci95),
                             "n": interval.n,
+                            **(
+                                {"reached": reached[index, name]}
+                                if (index, name) in reached
+                                else {}
+                            ),
                         }
                         for name, interval in self._intervals(index).items()
                     },

@@ -10,8 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from lasthop import _lasthop
+from lasthop.precision import Until, extend_until
 from lasthop.results import Point, Results
 from lasthop.scenario import Scenario, as_scenario, load
+from lasthop.statistics.sequential import FIRST, MOST
 
 __all__ = ["Progress", "run", "run_points", "sweep"]
 
@@ -25,6 +27,8 @@ def run(
     seed: int | None = None,
     jobs: int = 0,
     first_replication: int = 0,
+    until: Until | None = None,
+    max_replications: int | None = None,
     progress: Progress | None = None,
 ) -> Results:
     """Runs every replication of every point of a scenario.
@@ -35,27 +39,67 @@ def run(
         seed: Master seed; what the scenario says if None. Same seed, same result, whatever `jobs`.
         jobs: Threads; 0 for all cores.
         first_replication: Number of the first one, to add replications to an earlier run.
-        progress: Called with (replications done, replications in all) now and then.
+        until: Run more, at each point until the 95 % interval of a metric is narrow enough: such as
+            `"flow.transfer.goodput_bps=2%"` (± 2 % of the mean), `{"flow.a.timeouts": 0.5}`, or a
+            list of texts. The first look is at 20 replications (or at `replications`, if given).
+        max_replications: With `until`, where a point stops in any case; 1000 if None.
+        progress: Called with (replications done, replications in all) now and then; with `until`,
+            those in all are as many as are certain.
 
     Returns:
-        The results. After Ctrl-C: those of the replications that were finished, with
-        `complete` False.
+        The results; with `until`, `stopped` says how far each point came. After Ctrl-C: those of
+        the replications that were finished, with `complete` False.
 
     Raises:
         lasthop.ScenarioError: If the scenario is refused.
         lasthop.RunError: If a replication cannot be finished.
+        KeyError: If no metric has the name that `until` says.
         ValueError: If a number is out of range.
     """
     scenario = as_scenario(scenario)
     points = scenario.points()
-    return run_points(
-        points,
-        scenario=scenario.to_dict(),
-        replications=points[0].replications if replications is None else replications,
-        seed=points[0].seed if seed is None else seed,
-        jobs=jobs,
-        first_replication=first_replication,
-        progress=progress,
+    tables = scenario.to_dict()
+    seed = points[0].seed if seed is None else seed
+    if until is None:
+        if max_replications is not None:
+            raise ValueError("max_replications: found no until; allowed: with until")
+        return run_points(
+            points,
+            scenario=tables,
+            replications=points[0].replications if replications is None else replications,
+            seed=seed,
+            jobs=jobs,
+            first_replication=first_replication,
+            progress=progress,
+        )
+    if first_replication:
+        raise ValueError("first_replication: found until; allowed: one of them")
+    before = 0
+
+    def told(done: int, total: int) -> None:
+        if progress is not None:
+            progress(before + done, before + total)
+
+    def run_more(chosen: Sequence[int], first: int, count: int) -> Results:
+        nonlocal before
+        part = run_points(
+            [points[index] for index in chosen],
+            scenario=tables,
+            replications=count,
+            seed=seed,
+            jobs=jobs,
+            first_replication=first,
+            progress=None if progress is None else told,
+        )
+        before += len(part.point)
+        return part
+
+    return extend_until(
+        len(points),
+        until,
+        run_more,
+        first=FIRST if replications is None else replications,
+        most=MOST if max_replications is None else max_replications,
     )
 
 

@@ -234,8 +234,11 @@ def percentile_t(
 
     def error(at: Floats, covariance: Floats) -> Floats:
         slope = gradient(at) * scale
-        variance = np.einsum("...i,...ij,...j->...", slope, covariance, slope) / n
-        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+        product = "...i,...ij,...j->..."
+        variance = np.einsum(product, slope, covariance, slope)
+        # What cancels down to rounding is none: both means are proportional.
+        terms = np.einsum(product, np.abs(slope), np.abs(covariance), np.abs(slope))
+        return np.asarray(np.sqrt(np.where(variance > 1e-12 * terms, variance, 0.0) / n))
 
     value, sigma = function(centre), error(centre, own)
     means = centre + drawn * scale
@@ -251,9 +254,9 @@ def percentile_t(
     upper = ordered[:, -2 * rank] if symmetric else ordered[:, -rank]
     lower = -upper if symmetric else ordered[:, rank - 1]
     value, sigma = value[:, 0], sigma[:, 0]
-    low, high = value - upper * sigma, value - lower * sigma
     exact = sigma == 0.0
-    return value, np.where(exact, value, low), np.where(exact, value, high)
+    upper, lower = np.where(exact, 0.0, upper), np.where(exact, 0.0, lower)
+    return value, value - upper * sigma, value - lower * sigma
 
 
 def _quotient(means: Floats) -> Floats:
