@@ -33,7 +33,9 @@ __all__ = [
     "arq_quantile",
     "block_code",
     "energy_ratio",
+    "exponential_bits_loss",
     "ideal_selective_repeat",
+    "independent_bits_loss",
     "losses_among",
     "mathis",
     "mean_attempts",
@@ -48,6 +50,7 @@ __all__ = [
     "tcp_over_arq",
     "tcp_window",
     "transmissions_per_pdu",
+    "two_state_loss",
 ]
 
 Method = Literal["exact", "approximate"]
@@ -493,6 +496,41 @@ def arq_efficiency(
 def rlp_residual_loss(loss: float, control_loss: float, rounds: int) -> float:
     """Loss that a NACK-only radio link protocol leaves after `rounds` retransmissions."""
     return _lasthop.rlp_residual_loss(loss, control_loss, _whole("rounds", rounds))
+
+
+def independent_bits_loss(ber: float, frame_bytes: int) -> float:
+    """Loss of a frame under independent bit errors of rate `ber`."""
+    return _lasthop.independent_bits_loss(ber, 8 * _whole("frame_bytes", frame_bytes))
+
+
+def exponential_bits_loss(mean_bits: float, frame_bytes: int) -> float:
+    """Loss of a frame where bit errors come at exponential intervals of `mean_bits` bits."""
+    return _lasthop.exponential_bits_loss(mean_bits, 8 * _whole("frame_bytes", frame_bytes))
+
+
+def two_state_loss(
+    frame_bytes: int,
+    rate_bps: float,
+    *,
+    good_s: float,
+    bad_s: float,
+    good_ber: float,
+    bad_ber: float,
+) -> float:
+    """Loss of a frame on a channel that alternates between two bit error rates.
+
+    Args:
+        frame_bytes: Size of the frame on the air.
+        rate_bps: Bit rate of the link.
+        good_s: Mean duration of the good state.
+        bad_s: Mean duration of the bad state.
+        good_ber: Bit error rate in the good state, below 1.
+        bad_ber: Bit error rate in the bad state, below 1.
+    """
+    if not rate_bps > 0.0:
+        raise AnalysisError(f"rate_bps: found {rate_bps}; allowed: above 0")
+    bits = 8 * _whole("frame_bytes", frame_bytes)
+    return _lasthop.two_state_loss((good_s, bad_s), (good_ber, bad_ber), bits, bits / rate_bps)
 
 
 def run_lengths(channel: Channel, *, lost: bool = True, longest: int = 50) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 use lasthop::analysis::arq_efficiency::{ArqLink, rlp_residual_loss};
 use lasthop::analysis::block_codes::{self, BlockLoss};
+use lasthop::analysis::frame_loss::{self, TwoStateLoss};
 use lasthop::analysis::gilbert_elliott::GilbertElliottLaw;
 use lasthop::analysis::ideal_sr;
 use lasthop::analysis::tcp_chain::{self, TcpChain};
@@ -258,6 +259,24 @@ fn rlp(loss: f64, control_loss: f64, rounds: u32) -> PyResult<f64> {
     rlp_residual_loss(loss, control_loss, rounds).map_err(refused)
 }
 
+/// Loss of a frame under independent bit errors.
+#[pyfunction]
+fn independent_bits_loss(ber: f64, bits: u64) -> PyResult<f64> {
+    frame_loss::independent_bits(ber, bits).map_err(refused)
+}
+
+/// Loss of a frame under bit errors at exponential intervals.
+#[pyfunction]
+fn exponential_bits_loss(mean: f64, bits: u64) -> PyResult<f64> {
+    frame_loss::exponential_bits(mean, bits).map_err(refused)
+}
+
+/// Loss of a frame on a channel with two states in time.
+#[pyfunction]
+fn two_state_loss(durations: [f64; 2], bers: [f64; 2], bits: u64, airtime: f64) -> PyResult<f64> {
+    TwoStateLoss { durations, bers }.of(bits, airtime).map_err(refused)
+}
+
 /// Counts of an ideal link, as dict entries and the delays.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "as many as the model has")]
@@ -315,6 +334,9 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tcp_formulas, module)?)?;
     module.add_function(wrap_pyfunction!(arq_efficiency, module)?)?;
     module.add_function(wrap_pyfunction!(rlp, module)?)?;
+    module.add_function(wrap_pyfunction!(independent_bits_loss, module)?)?;
+    module.add_function(wrap_pyfunction!(exponential_bits_loss, module)?)?;
+    module.add_function(wrap_pyfunction!(two_state_loss, module)?)?;
     module.add_function(wrap_pyfunction!(ideal_selective_repeat, module)?)?;
     module.add_function(wrap_pyfunction!(quantity, module)?)
 }

@@ -106,6 +106,11 @@ impl Point {
         self.scenario.run.replications.into()
     }
 
+    /// What it comes to in numbers, as JSON text: see `lasthop::run::resolved`.
+    fn resolved(&self) -> PyResult<String> {
+        lasthop::run::resolved(&self.scenario).map(|value| value.to_string()).map_err(failed)
+    }
+
     /// Seed that the scenario asks for.
     #[getter]
     fn seed(&self) -> u64 {

@@ -137,6 +137,11 @@ impl<P> GoBackN<P> {
         })
     }
 
+    /// What it was made with.
+    pub fn parameters(&self) -> &GoBackNParameters {
+        &self.parameters
+    }
+
     /// Where both directions stand, for the byte codec.
     pub fn wire_window(&self) -> WireWindow {
         let GoBackNParameters { window, .. } = self.parameters;

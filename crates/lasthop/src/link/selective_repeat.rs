@@ -195,6 +195,11 @@ impl<P> SelectiveRepeat<P> {
         })
     }
 
+    /// What it was made with.
+    pub fn parameters(&self) -> &SelectiveRepeatParameters {
+        &self.parameters
+    }
+
     /// Where both directions stand, for the byte codec.
     pub fn wire_window(&self) -> WireWindow {
         let SelectiveRepeatParameters { window, .. } = self.parameters;

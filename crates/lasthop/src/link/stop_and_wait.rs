@@ -117,6 +117,11 @@ impl<P> StopAndWait<P> {
         })
     }
 
+    /// What it was made with.
+    pub fn parameters(&self) -> &StopAndWaitParameters {
+        &self.parameters
+    }
+
     /// Where both directions stand, for the byte codec.
     pub fn wire_window(&self) -> WireWindow {
         let next = self.sequence + u64::from(self.tries > 0);

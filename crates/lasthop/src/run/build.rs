@@ -50,14 +50,7 @@ pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, Ru
         }
         let end = |own: &Direction, other: &Direction, is_forward: bool| {
             let hop = (index, is_forward);
-            let crossing = |service| Crossing {
-                packet: largest_packet(scenario, index, service),
-                interval: packet_interval(scenario, hop, service),
-                header: link.header,
-                identifier: Bytes::default(),
-                wait: Duration::ZERO,
-                turn: Duration::ZERO,
-            };
+            let crossing = |service| crossing(scenario, hop, service);
             let end = match &link.protocol {
                 LinkProtocol::One(protocol) => endpoint(protocol, own, other, crossing(None)),
                 LinkProtocol::Services(set) => {
@@ -181,6 +174,22 @@ fn channel(
     })
 }
 
+/// What crosses a link from one end, as far as its timers depend on it; with one service only.
+pub(super) fn crossing(
+    scenario: &Scenario,
+    hop: (usize, bool),
+    service: Option<usize>,
+) -> Crossing {
+    Crossing {
+        packet: largest_packet(scenario, hop.0, service),
+        interval: packet_interval(scenario, hop, service),
+        header: scenario.links[hop.0].header,
+        identifier: Bytes::default(),
+        wait: Duration::ZERO,
+        turn: Duration::ZERO,
+    }
+}
+
 /// The flows that have a service of link `index`; with `None`, all.
 fn flows(scenario: &Scenario, index: usize, service: Option<usize>) -> impl Iterator<Item = &Flow> {
     let protocol = &scenario.links[index].protocol;
@@ -191,7 +200,7 @@ fn flows(scenario: &Scenario, index: usize, service: Option<usize>) -> impl Iter
 
 /// The largest packet that any flow with this service sends over link `index`: what "auto" timers
 /// are made for.
-fn largest_packet(scenario: &Scenario, index: usize, service: Option<usize>) -> Bytes {
+pub(super) fn largest_packet(scenario: &Scenario, index: usize, service: Option<usize>) -> Bytes {
     let crosses =
         |from: &str, to: &str| scenario.route(from, to).iter().any(|&(link, _)| link == index);
     let packet = |flow: &Flow| {

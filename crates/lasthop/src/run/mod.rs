@@ -6,9 +6,11 @@
 mod air;
 mod build;
 mod links;
+mod resolved;
 mod trace;
 
 pub use air::Transmission;
+pub use resolved::resolved;
 pub use trace::{Trace, TraceEvent, trace};
 
 use crate::rng::Streams;

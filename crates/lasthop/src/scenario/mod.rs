@@ -10,6 +10,7 @@ mod error;
 mod keys;
 mod model;
 mod network;
+pub(crate) mod numbers;
 mod quantity;
 mod radio;
 mod resolve;

@@ -1,0 +1,128 @@
+//! Loss of a single frame under bit errors: the long-run share of frames of one size that an error
+//! process destroys.
+//!
+//! - independent bit errors of rate e: 1 - (1-e)^L
+//! - errors at exponential intervals of mean M bits: 1 - exp(-L / M)
+//! - two states in continuous time, good and bad, of exponential duration g and b: 1 - π exp(G) 1,
+//!   with
+//!
+//! ```text
+//!   G = | L ln(1-e_g) - T/g           T/g          |     π = (g, b) / (g + b)
+//!       |        T/b           L ln(1-e_b) - T/b   |
+//! ```
+//!
+//! for a frame of L bits and air time T. Times at which frames are sent must not depend on the state.
+//!
+//! Source: [`crate::channel`], whose processes these are; the exponential of a 2 × 2 matrix is
+//! textbook.
+//!
+//! Not modelled: what a loss says about the next frame; [`super::gilbert_elliott`] has that for its
+//! own channel.
+
+use super::{AnalysisError, Result, not_negative, positive, probability};
+
+/// Loss of a frame of `bits` under independent bit errors.
+///
+/// # Errors
+/// If `ber` is no probability.
+pub fn independent_bits(ber: f64, bits: u64) -> Result<f64> {
+    let ber = probability("ber", ber)?;
+    // 0 times the logarithm of 0 is no number.
+    Ok(if bits == 0 { 0.0 } else { -f64::exp_m1(bits as f64 * f64::ln_1p(-ber)) })
+}
+
+/// Loss of a frame of `bits` where errors come at exponential intervals of `mean` bits.
+///
+/// # Errors
+/// If `mean` is not above 0.
+pub fn exponential_bits(mean: f64, bits: u64) -> Result<f64> {
+    Ok(-f64::exp_m1(-(bits as f64) / positive("mean", mean, "bits")?))
+}
+
+/// A channel with a good and a bad state in continuous time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TwoStateLoss {
+    /// Mean durations of the good and the bad state, in seconds.
+    pub durations: [f64; 2],
+    /// Bit error rates in the good and the bad state.
+    pub bers: [f64; 2],
+}
+
+impl TwoStateLoss {
+    /// Loss of a frame of `bits` that is on the air for `airtime` seconds.
+    ///
+    /// # Errors
+    /// If a duration is not above 0, a rate no probability below 1, or the air time negative.
+    pub fn of(&self, bits: u64, airtime: f64) -> Result<f64> {
+        let [good, bad] = self.durations;
+        let (good, bad) = (positive("good", good, "s")?, positive("bad", bad, "s")?);
+        for (argument, ber) in [("good_ber", self.bers[0]), ("bad_ber", self.bers[1])] {
+            if probability(argument, ber)? >= 1.0 {
+                return Err(AnalysisError::new(argument, ber, "a bit error rate below 1"));
+            }
+        }
+        let airtime = not_negative("airtime", airtime, "s")?;
+        let survival = |ber: f64| bits as f64 * f64::ln_1p(-ber);
+        let (g, h) = (airtime / good, airtime / bad);
+        let (first, second) = (survival(self.bers[0]) - g, survival(self.bers[1]) - h);
+        let mean = (first + second) / 2.0;
+        let half = (first - second) / 2.0;
+        let root = (half * half + g * h).sqrt();
+        // exp(G) = e^mean (cosh(root) I + sinh(root)/root (G - mean I)); sums of rows are wanted.
+        // The exponents are joined, or a long frame would multiply 0 by infinity.
+        let (up, down) = ((mean + root).exp(), (mean - root).exp());
+        let cosh = (up + down) / 2.0;
+        let sinh = if root > 1e-9 { (up - down) / (2.0 * root) } else { mean.exp() };
+        let (of_good, of_bad) =
+            (cosh + sinh * (first + g - mean), cosh + sinh * (second + h - mean));
+        let survives = (good * of_good + bad * of_bad) / (good + bad);
+        Ok((1.0 - survives).clamp(0.0, 1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STUDY: TwoStateLoss = TwoStateLoss { durations: [10.0, 0.1], bers: [1e-6, 1e-2] };
+
+    #[test]
+    fn the_two_states_give_the_published_points() {
+        for (bad, percent) in [(0.1, 1.47), (0.2, 2.43), (0.5, 5.22), (1.0, 9.53)] {
+            let loss = TwoStateLoss { durations: [10.0, bad], ..STUDY }.of(2000, 0.031_25);
+            let loss = 100.0 * loss.expect("a loss");
+            assert!((loss - percent).abs() < 0.01, "{bad} s: {loss} %");
+        }
+    }
+
+    #[test]
+    fn equal_states_are_one_and_short_frames_meet_one() {
+        let equal = TwoStateLoss { durations: [0.3, 0.01], bers: [1e-3, 1e-3] };
+        let one = independent_bits(1e-3, 2000).expect("a loss");
+        assert!((equal.of(2000, 0.05).expect("a loss") - one).abs() < 1e-12);
+        let mixed = (10.0 * independent_bits(1e-6, 400).expect("a loss")
+            + 0.1 * independent_bits(1e-2, 400).expect("a loss"))
+            / 10.1;
+        assert!((STUDY.of(400, 0.0).expect("a loss") - mixed).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_frame_far_longer_than_the_periods_meets_their_mean() {
+        // A million periods: the bit error rates mix, here to almost none and to certain loss.
+        let clean = TwoStateLoss { durations: [1e-6, 1e-6], bers: [1e-9, 2e-9] };
+        let loss = clean.of(1000, 1.0).expect("a loss");
+        assert!((loss / 1.5e-6 - 1.0).abs() < 1e-3, "{loss}");
+        assert_eq!(STUDY.of(80_000_000, 1e4).expect("a loss"), 1.0);
+    }
+
+    #[test]
+    fn small_losses_keep_their_digits_and_nonsense_is_refused() {
+        assert!((independent_bits(1e-18, 8).expect("a loss") / 8e-18 - 1.0).abs() < 1e-12);
+        assert!((exponential_bits(131_072.0, 8000).expect("a loss") - 0.0592).abs() < 5e-5);
+        assert!(independent_bits(1.5, 8).is_err());
+        assert!(exponential_bits(0.0, 8).is_err());
+        assert!(TwoStateLoss { durations: [0.0, 1.0], ..STUDY }.of(8, 1.0).is_err());
+        assert!(TwoStateLoss { bers: [0.0, 1.0], ..STUDY }.of(8, 1.0).is_err());
+        assert!(STUDY.of(8, f64::NAN).is_err());
+    }
+}

@@ -1,0 +1,124 @@
+//! What a scenario comes to in numbers: every default filled in, routes found, the parameters of
+//! each TCP, the timers that "auto" stands for. For who holds a result against theory.
+
+use super::RunError;
+use super::build::{crossing, largest_packet};
+use super::links::endpoint;
+use crate::link::LinkEndpoint;
+use crate::scenario::numbers::{numbers, seconds};
+use crate::scenario::{Direction, Flow, Link, LinkProtocol, QueueLimit, Scenario, Transport};
+use crate::tcp::Config;
+use serde_json::{Value, json};
+
+/// The resolved scenario as JSON. Times in seconds, rates in bit/s, sizes in bytes.
+///
+/// - `run`: as in a scenario file
+/// - `links`, by name: `between`; `header`; `protocol`, as in a scenario file; `agent`, its kind or
+///   null; `forward` and `reverse`, each with `rate`, `delay`, `queue` (`packets` or `bytes`),
+///   `errors`, `largest_packet` of all flows that cross the link, `timeout` of the sender (null where
+///   the protocol has none or there are services)
+/// - `flows`, by name: `from`, `to`, `start`, `service`; `app`; `tcp` (null for UDP); `packets`, the
+///   largest from `from` to `to` and back; `route` and `back`, lists of \[link, direction\]
+///
+/// # Errors
+/// If a link refuses its parameters.
+pub fn resolved(scenario: &Scenario) -> Result<Value, RunError> {
+    let links = scenario
+        .links
+        .iter()
+        .enumerate()
+        .map(|(index, one)| Ok((one.name.clone(), link(scenario, index, one)?)));
+    let links: serde_json::Map<String, Value> = links.collect::<Result<_, RunError>>()?;
+    let flows = scenario.flows.iter().map(|one| (one.name.clone(), flow(scenario, one)));
+    let flows: serde_json::Map<String, Value> = flows.collect();
+    Ok(json!({
+        "name": scenario.name,
+        "run": numbers(&scenario.run),
+        "links": links,
+        "flows": flows,
+    }))
+}
+
+fn link(scenario: &Scenario, index: usize, link: &Link) -> Result<Value, RunError> {
+    let side = |own: &Direction, other: &Direction, is_forward: bool| {
+        let timeout = match &link.protocol {
+            LinkProtocol::One(protocol) => {
+                let crossing = crossing(scenario, (index, is_forward), None);
+                let end = endpoint(protocol, own, other, crossing);
+                timeout(&end.map_err(|error| RunError::Link { link: link.name.clone(), error })?)
+            }
+            LinkProtocol::Services(_) => None,
+        };
+        Ok::<_, RunError>(json!({
+            "rate": own.rate.as_bps(),
+            "delay": seconds(own.delay),
+            "queue": match own.queue {
+                QueueLimit::Packets(packets) => json!({"packets": packets}),
+                QueueLimit::Bytes(bytes) => json!({"bytes": bytes.get()}),
+            },
+            "errors": numbers(&own.errors),
+            "largest_packet": largest_packet(scenario, index, None).get(),
+            "timeout": timeout,
+        }))
+    };
+    Ok(json!({
+        "between": link.between,
+        "header": link.header.get(),
+        "protocol": numbers(&link.protocol),
+        "agent": link.agent.as_ref().map(crate::scenario::Agent::kind),
+        "forward": side(&link.forward, &link.reverse, true)?,
+        "reverse": side(&link.reverse, &link.forward, false)?,
+    }))
+}
+
+/// The retransmission timer of the sender.
+fn timeout(end: &LinkEndpoint<crate::packet::Packet>) -> Option<f64> {
+    match end {
+        LinkEndpoint::GoBackN(end) => Some(end.parameters().timeout),
+        LinkEndpoint::SelectiveRepeat(end) => Some(end.parameters().timeout),
+        LinkEndpoint::StopAndWait(end) => Some(end.parameters().timeout),
+        _ => None,
+    }
+    .map(seconds)
+}
+
+fn flow(scenario: &Scenario, flow: &Flow) -> Value {
+    let route = |from: &str, to: &str| -> Vec<Value> {
+        let side = |is_forward| if is_forward { "forward" } else { "reverse" };
+        let hops = scenario.route(from, to).into_iter();
+        hops.map(|(link, is_forward)| json!([scenario.links[link].name, side(is_forward)]))
+            .collect()
+    };
+    json!({
+        "from": flow.from,
+        "to": flow.to,
+        "start": seconds(flow.start),
+        "service": flow.service,
+        "app": numbers(&flow.app),
+        "tcp": match &flow.transport {
+            Transport::Tcp(set) => {
+                let mut tcp = tcp(&set.config());
+                tcp["variant"] = set.variant.word().into();
+                tcp
+            }
+            Transport::Udp => Value::Null,
+        },
+        "packets": flow.largest_packets().map(|packet| packet.get()),
+        "route": route(&flow.from, &flow.to),
+        "back": route(&flow.to, &flow.from),
+    })
+}
+
+fn tcp(config: &Config) -> Value {
+    json!({
+        "segment": config.segment.get(),
+        "receive_window": config.receive_window,
+        "initial_window": config.initial_window,
+        "delayed_ack": config.delayed_ack.map(seconds),
+        "min_rto": seconds(config.min_rto),
+        "clock_granularity": seconds(config.clock_granularity),
+        "handshake": config.handshake,
+        "pad_segments": config.pad_segments,
+        "ack": config.wire_bytes(0, 0),
+    })
+}
