@@ -29,7 +29,7 @@ def test_figures_are_those_of_the_paper_and_what_it_describes(study: Study) -> N
         if artefact.name not in {"Keep-alives", "Snoop and parallel connections"}:
             assert artefact.columns == (UDP if artefact.base["application"] == "CBR" else TCP)
         rates = (1, 2, 5, 10) if artefact.base["link"] == "cellular" else (0.76, 1.5, 3, 5.9)
-        assert artefact.losses == (0, *rates)
+        assert artefact.rows == (0, *rates)
 
 
 def test_every_cell_is_a_scenario_of_its_own(study: Study) -> None:

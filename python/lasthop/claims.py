@@ -19,6 +19,7 @@ __all__ = [
     "Cell",
     "Claim",
     "Comparison",
+    "Evaluator",
     "Grid",
     "Judgement",
     "Missing",
@@ -26,6 +27,7 @@ __all__ = [
     "Verdict",
     "cells_of",
     "judge",
+    "looked_up",
     "read_claims",
 ]
 
@@ -34,9 +36,6 @@ Cell: TypeAlias = tuple[tuple[str, Any], ...]
 
 Samples: TypeAlias = Callable[[Cell, str], Estimate]
 """Mean of a quantity of a cell, such as `goodput`."""
-
-ROW = "flr"
-"""The coordinate on the rows of tables and the x-axis of figures: frame loss rate in per cent."""
 
 MOST_PLACES = 8
 """Places that the evidence names for each comparison that does not hold."""
@@ -89,11 +88,12 @@ class Rule:
     Attributes:
         about: Relative difference that counts as none.
         level: Confidence of a claim's verdict as a whole.
-        losses: Loss rates that `average` averages over if it is not told.
+        losses: Values of `row` that `average` averages over if it is not told.
         quantities: What can be asked of a cell; the first is meant where none is named.
         grid: The coordinates.
         parts: Whether a claim that holds in some comparisons and fails in others is judged
             `in part` and says where, rather than `contradicted`.
+        row: The coordinate that `average` averages over if it is not told.
         correction: How the confidence allows for several comparisons: `bonferroni` within each
             claim, `holm` over all comparisons of all claims, or `none`. It touches `greater` and
             `less`, which are tests; the other relations ask for more than significance.
@@ -105,6 +105,7 @@ class Rule:
     quantities: tuple[str, ...] = ("goodput", "timeouts", "fast_retransmits")
     grid: Grid = PLAIN
     parts: bool = False
+    row: str = "flr"
     correction: str = "bonferroni"
 
     def __post_init__(self) -> None:
@@ -143,12 +144,15 @@ class Claim:
         text: What it says.
         where: Where the paper says it.
         comparisons: What decides it; all must hold.
+        condition: Where alone it is tested, if not everywhere that the paper says; shown with the
+            verdict.
     """
 
     id: str
     text: str
     where: str
     comparisons: tuple[Comparison, ...]
+    condition: str = ""
 
     @classmethod
     def from_table(
@@ -169,7 +173,8 @@ class Claim:
             common = table.get("in", {}) | test.get("in", {})
             for comparison in _expand(test, common, grid, known or {}):
                 comparisons[comparison] = None
-        return cls(table["id"], table["text"], table["where"], tuple(comparisons))
+        condition = table.get("condition", "")
+        return cls(table["id"], table["text"], table["where"], tuple(comparisons), condition)
 
 
 def read_claims(tables: Sequence[Mapping[str, Any]], grid: Grid) -> tuple[Claim, ...]:
@@ -270,16 +275,29 @@ class Verdict:
     judgements: tuple[Judgement, ...]
     evidence: str
 
+    @property
+    def words(self) -> str:
+        """The verdict, with the claim's condition if it has one."""
+        condition = self.claim.condition
+        return f"{self.verdict} ({condition})" if condition else self.verdict
+
 
 @dataclass(frozen=True, slots=True)
-class _Evaluator:
-    """Values of expressions; `names` maps `reno_raw` and the like to combinations."""
+class Evaluator:
+    """Values of expressions.
+
+    Attributes:
+        samples: Looks up the mean of a quantity in a cell.
+        names: Combinations by the names that expressions use, `reno_raw` and the like.
+        rule: The study's quantities and coordinates.
+    """
 
     samples: Samples
-    names: Mapping[str, str]
+    names: Mapping[str, Any]
     rule: Rule
 
     def value(self, expression: str, cell: Cell) -> Estimate:
+        """The value of an expression in a cell."""
         main = self.rule.quantities[0]
         return self._of(ast.parse(expression, mode="eval").body, dict(cell), main)
 
@@ -300,7 +318,7 @@ class _Evaluator:
             case ast.Call(func=ast.Name(id="at"), args=[inner], keywords=keywords):
                 return self._of(inner, cell | _arguments(keywords), quantity)
             case ast.Call(func=ast.Name(id="average"), args=[inner], keywords=keywords):
-                over = _arguments(keywords) or {ROW: self.rule.losses}
+                over = _arguments(keywords) or {self.rule.row: self.rule.losses}
                 terms = [
                     self._of(inner, cell | dict(zip(over, values, strict=True)), quantity)
                     for values in itertools.product(*over.values())
@@ -316,6 +334,7 @@ class _Evaluator:
         raise ValueError(f"claims: cannot evaluate {ast.unparse(node)!r}")
 
     def judge(self, comparison: Comparison, level: float) -> Judgement:
+        """Makes one comparison with intervals of this confidence."""
         left = self.value(comparison.left, comparison.cell)
         if comparison.relation == "between":
             right = Estimate.constant(math.nan)
@@ -385,15 +404,20 @@ def _same_sign(left: Estimate, right: Estimate, level: float) -> bool | None:
     return signs[0] == signs[1]
 
 
-def cells_of(claim: Claim, names: Mapping[str, str], rule: Rule) -> list[Cell]:
+def cells_of(claim: Claim, names: Mapping[str, Any], rule: Rule) -> list[Cell]:
     """The cells that a claim looks at, each once."""
-    found: dict[Cell, None] = {}
+    return list(dict.fromkeys(cell for cell, _ in looked_up(claim, names, rule)))
 
-    def note(cell: Cell, _: str) -> Estimate:
-        found[cell] = None
+
+def looked_up(claim: Claim, names: Mapping[str, Any], rule: Rule) -> list[tuple[Cell, str]]:
+    """The cells that a claim looks at with the quantity it asks of them, each pair once."""
+    found: dict[tuple[Cell, str], None] = {}
+
+    def note(cell: Cell, quantity: str) -> Estimate:
+        found[cell, quantity] = None
         return Estimate.constant(1.0)
 
-    evaluator = _Evaluator(note, names, rule)
+    evaluator = Evaluator(note, names, rule)
     for comparison in claim.comparisons:
         for expression in (comparison.left, comparison.right):
             if expression:
@@ -402,7 +426,7 @@ def cells_of(claim: Claim, names: Mapping[str, str], rule: Rule) -> list[Cell]:
 
 
 def judge(
-    claims: Sequence[Claim], samples: Samples, names: Mapping[str, str], rule: Rule
+    claims: Sequence[Claim], samples: Samples, names: Mapping[str, Any], rule: Rule
 ) -> Iterator[Verdict]:
     """Judges claims.
 
@@ -412,7 +436,7 @@ def judge(
         names: Combinations by the names that expressions use.
         rule: What decides.
     """
-    evaluator = _Evaluator(samples, names, rule)
+    evaluator = Evaluator(samples, names, rule)
     judged: list[tuple[Judgement, ...] | str] = []
     for claim in claims:
         # Bonferroni: a claim of k comparisons is as likely as one of 1 to fail by chance.
@@ -446,7 +470,7 @@ def judge(
 
 
 def _over_all(
-    claims: Sequence[Claim], judged: Sequence[tuple[Judgement, ...] | str], evaluator: _Evaluator
+    claims: Sequence[Claim], judged: Sequence[tuple[Judgement, ...] | str], evaluator: Evaluator
 ) -> list[tuple[Judgement, ...] | str]:
     """Judges the tests again, at the levels that Holm's correction over all claims gives them.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lasthop import terminal
+from lasthop.artefacts import Artefact
 from lasthop.claims import Verdict, show
 from lasthop.sensitivity import SensitivityReport
-from lasthop.studies import Artefact, Report, ReportCell
+from lasthop.studies import Report, ReportCell
 
 __all__ = ["report", "sensitivity"]
 
@@ -30,7 +31,7 @@ def report(report: Report) -> str:
     if decided:
         words = [one.verdict for one in decided]
         counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
-        rows = [(one.claim.id, one.verdict, one.claim.text, one.evidence) for one in decided]
+        rows = [(one.claim.id, one.words, one.claim.text, one.evidence) for one in decided]
         parts += [f"## Claims: {counts}", _table(("id", "verdict", "claim", "evidence"), rows)]
     for artefact in report.artefacts:
         own = [cell for cell in report.cells if cell.artefact == artefact.name]
@@ -91,14 +92,16 @@ def _numbers(artefact: Artefact, cells: Sequence[ReportCell]) -> str:
 
     columns = [list(column(name)) for name in artefact.columns]
     rows = [
-        (f"{flr:g}", *(terminal.cell_text(one[row], artefact) for one in columns))
-        for row, flr in enumerate(artefact.losses)
+        (f"{value:g}", *(terminal.cell_text(one[row], artefact) for one in columns))
+        for row, value in enumerate(artefact.rows)
     ]
     unit = artefact.quantity.unit
-    note = f"{unit}, mean ± half-width of the 95 % interval"
+    note = ", ".join(filter(None, (unit, "mean ± half-width of the 95 % interval")))
     if artefact.spread:
         note += " (standard deviation)"
-    return f"{note}\n\n" + _table(("FLR (%)", *artefact.columns), rows)
+    return f"{note}\n\n" + _table(
+        (artefact.axis.heading or artefact.axis.label, *artefact.columns), rows
+    )
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -8,6 +8,7 @@ in every figure. Of TCP variants over links, colour tells the transport, the lin
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,9 +18,11 @@ import polars as pl
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 if TYPE_CHECKING:
-    from lasthop.studies import Artefact, ReportCell
+    from lasthop.artefacts import Artefact
+    from lasthop.studies import ReportCell
     from lasthop.tracing import Trace
 
 __all__ = ["draw_figure", "draw_trace", "save"]
@@ -48,8 +51,19 @@ STYLES = {
     "XOR FEC": (SKY, "P", "-."),
     "Out-of-Sequence RLP": (PURPLE, "X", "-"),
 }
-OTHERS = ((GREEN, "v", "-."), (PURPLE, "P", "-."), (ORANGE, "X", ":"), (SKY, "*", ":"))
+OTHERS = (
+    (GREEN, "v", "-."),
+    (PURPLE, "P", "-."),
+    (ORANGE, "X", ":"),
+    (SKY, "*", ":"),
+    (BLUE, "o", "--"),
+    (RED, "D", "-"),
+    (BLACK, "s", "--"),
+)
 
+
+MOST_TICKS = 9
+"""Points of an x-axis that each have a tick."""
 
 FORMATS: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
@@ -60,7 +74,10 @@ FORMATS: dict[str, dict[str, str | None]] = {
 
 
 def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
-    """Draws a quantity over frame loss rate, one curve a column, with 95 % intervals.
+    """Draws a quantity over a coordinate, one curve a column, with 95 % intervals.
+
+    Theory is a line without markers. Where a column has its model beside it, only markers show what
+    was simulated.
 
     Where the artefact shows the spread, thin bars with caps are plus and minus one standard
     deviation, thick ones the 95 % interval of the mean; markers are hollow, so that curves that
@@ -71,14 +88,39 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
         cells: The report's cells; those of other artefacts are left out.
     """
     spread = artefact.spread
-    figure = Figure(figsize=(5.2, 4.4 if spread else 3.9), layout="constrained")
+    figure = Figure(
+        figsize=(5.2, 4.4 if spread or any(one.is_model for one in artefact.series) else 3.9),
+        layout="constrained",
+    )
     axes = figure.subplots()
     unit = artefact.quantity.unit
     own = [cell for cell in cells if cell.artefact == artefact.name and cell.unit == unit]
     columns = list(dict.fromkeys(cell.column for cell in own))
     spare = iter(OTHERS * len(columns))
+    styles: dict[str, tuple[str, str, str]] = {}
+    modelled = {one.beside for one in artefact.series}
+    for one in artefact.series:
+        if one.beside:
+            styles[one.name] = styles[one.beside]
+        elif one.name in columns:
+            styles[one.name] = STYLES.get(one.name) or next(spare)
+    for one in artefact.series:
+        if not one.is_model or one.name not in columns:
+            continue
+        colour, _, line = styles[one.name]
+        label = None if one.beside else _pretty(one.name)
+        axes.plot(
+            *artefact.curve(one.name),
+            label=label,
+            color=colour,
+            linestyle="-" if one.beside else line,
+            linewidth=1.3,
+        )
+    theory = [one.name for one in artefact.series if one.is_model]
     for column in columns:
-        colour, marker, line = STYLES.get(column) or next(spare)
+        if column in theory:
+            continue
+        colour, marker, line = styles[column]
         points = [cell for cell in own if cell.column == column and not math.isnan(cell.value)]
         across = [float(cell.row) for cell in points]
         up = [cell.value for cell in points]
@@ -88,10 +130,10 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
             across,
             up,
             yerr=sd if spread else ci95,
-            label=column,
+            label=_pretty(column),
             color=colour,
             marker=marker,
-            linestyle=line,
+            linestyle="none" if column in modelled else line,
             markersize=5,
             markerfacecolor="none" if spread else "white",
             linewidth=1.1 if spread else 1.3,
@@ -101,23 +143,45 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
         )
         if spread:
             axes.errorbar(across, up, yerr=ci95, fmt="none", ecolor=colour, elinewidth=2.6)
-    axes.set_xlabel("Frame loss rate (%)")
-    axes.set_ylabel(f"{artefact.quantity.label} ({unit})")
-    axes.set_xticks(list(artefact.losses), [f"{flr:g}" for flr in artefact.losses])
-    axes.set_ylim(bottom=0.0)
+    axes.set_xlabel(_pretty(artefact.axis.label))
+    axes.set_ylabel(
+        _pretty(" ".join(filter(None, (artefact.quantity.label, unit and f"({unit})"))))
+    )
+    _scale(axes, artefact)
     axes.grid(alpha=0.3, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     title = f"{artefact.name.removesuffix(' (figure)')}. {artefact.caption}"
-    axes.set_title(textwrap.fill(title, 68) if spread else title, fontsize=9)
-    if columns and spread:
+    outside = spread or bool(theory)
+    axes.set_title(_pretty(textwrap.fill(title, 68) if outside else title), fontsize=9)
+    if columns and outside:
         # Outside, where it hides no curve.
         handles, names = axes.get_legend_handles_labels()
+        if modelled - {""}:
+            handles.append(Line2D([], [], color=BLACK, linewidth=1.3))
+            names.append("lines: model")
         figure.legend(
             handles, names, frameon=False, fontsize=8, ncols=3, loc="outside lower center"
         )
     elif columns:
         axes.legend(frameon=False, fontsize=8)
     return figure
+
+
+def _scale(axes: Axes, artefact: Artefact) -> None:
+    """Scales and ticks of both axes."""
+    rows = artefact.rows
+    axes.set_xscale(artefact.axis.scale)
+    if len(rows) <= MOST_TICKS:
+        axes.set_xticks(list(rows), [f"{row:g}" for row in rows])
+        axes.minorticks_off()
+    axes.set_yscale(artefact.quantity.scale)
+    if artefact.quantity.scale == "linear":
+        axes.set_ylim(bottom=0.0)
+
+
+def _pretty(text: str) -> str:
+    """Names such as M_t with a true index."""
+    return re.sub(r"\b([A-Za-z])_([A-Za-z])\b", r"$\1_\2$", text)
 
 
 def draw_trace(trace: Trace) -> Figure:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lasthop.claims import Cell, Verdict, cells_of, judge
+from lasthop.claims import Cell, Samples, Verdict, judge
 from lasthop.running import Progress, run_points
 from lasthop.studies import Change, Study
 
@@ -129,23 +129,24 @@ def sweep(
         progress: As for `lasthop.run`.
     """
     claims = {claim.id: claim for claim in study.claims}
-    needs = {name: cells_of(claim, study.names, study.rule) for name, claim in claims.items()}
+    needs = {name: study.cells_of(claim) for name, claim in claims.items()}
     touched = list(dict.fromkeys(name for one in study.sensitivities for name in one.claims))
-    variants: dict[Variant, tuple[tuple[Change, ...], Sequence[str]]] = {
-        CHOSEN: ((), [name for name in claims if name in touched])
+    variants: dict[Variant, tuple[tuple[Change, ...], Mapping[str, Any], Sequence[str]]] = {
+        CHOSEN: ((), {}, [name for name in claims if name in touched])
     }
     for one in study.sensitivities:
         for value, changes in one.values:
-            variants[one.name, value] = (changes, one.claims)
+            variants[one.name, value] = (changes, one.moves.get(value, {}), one.claims)
 
     # Most variants leave most cells as they are: each scenario is run once.
     points: list[Any] = []
     known: dict[int, int] = {}
     chosen: dict[Cell, int] = {}
     places: dict[Variant, dict[Cell, int]] = {}
-    for variant, (changes, names) in variants.items():
+    for variant, (changes, move, names) in variants.items():
         place = places.setdefault(variant, {})
-        for cell in dict.fromkeys(cell for name in names for cell in needs[name]):
+        for there in dict.fromkeys(cell for name in names for cell in needs[name]):
+            cell = study.grid.cell({**dict(there), **move})
             applied = [change for change in changes if change.applies(dict(cell))]
             if not applied and cell in chosen:
                 place[cell] = chosen[cell]
@@ -168,14 +169,20 @@ def sweep(
         progress=progress,
     )
     verdicts = {}
-    for variant, (_, names) in variants.items():
+    for variant, (_, move, names) in variants.items():
         place = places[variant]
-        samples = study.samples(place, results)
         moved = [
             claims[name]
             for name in names
-            if variant == CHOSEN or any(place[cell] != chosen[cell] for cell in needs[name])
+            # Moved cells of theory do not show among those that are run.
+            if move or variant == CHOSEN or any(place[cell] != chosen[cell] for cell in needs[name])
         ]
+        samples = _moved(study, study.samples(place, results), move)
         own = judge(moved, samples, study.names, study.rule)
         verdicts[variant] = {one.claim.id: one for one in own}
     return SensitivityReport(study, verdicts, count, results.complete, len(results.point))
+
+
+def _moved(study: Study, samples: Samples, move: Mapping[str, Any]) -> Samples:
+    """The samples of cells that all have other coordinates."""
+    return lambda cell, quantity: samples(study.grid.cell({**dict(cell), **move}), quantity)

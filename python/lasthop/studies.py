@@ -12,7 +12,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 
 from lasthop import statistics
+from lasthop.artefacts import Artefact, Axis, Column, Quantity
 from lasthop.claims import (
-    ROW,
     Cell,
+    Claim,
+    Evaluator,
     Grid,
     Judgement,
     Missing,
@@ -32,8 +34,10 @@ from lasthop.claims import (
     Verdict,
     formula,
     judge,
+    looked_up,
     read_claims,
 )
+from lasthop.models import Models, fill, matches
 from lasthop.results import Results, number
 from lasthop.running import Progress, run_points
 from lasthop.scenario import Scenario, assign
@@ -58,34 +62,14 @@ class StudyError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
-    """What can be asked of a cell.
-
-    Attributes:
-        name: What claims call it.
-        label: What axes call it.
-        metric: Name of the metric; `{flow}` stands for the cell's flow.
-        unit: What it is printed in.
-        per: What one such unit is, in the metric's own.
-        digits: Decimal places that are printed.
-    """
-
-    name: str
-    label: str
-    metric: str
-    unit: str
-    per: float
-    digits: int
-
-
-@dataclass(frozen=True, slots=True)
 class Change:
     """Keys of a scenario that differ in some cells.
 
     Attributes:
         when: Coordinates where it holds: one value or a list of them each.
         set: Dotted keys and values. `{flow}` stands for the cell's flow; a part with `*` for every
-            table of the scenario that matches.
+            table of the scenario that matches. Values in braces are computed from the cell's
+            coordinates, see `lasthop.models`.
     """
 
     when: Mapping[str, Any]
@@ -93,7 +77,7 @@ class Change:
 
     def applies(self, where: Mapping[str, Any]) -> bool:
         """Whether it holds in a cell."""
-        return _matches(self.when, where)
+        return matches(self.when, where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +89,14 @@ class Sensitivity:
         about: What the study chooses, and between what it varies.
         claims: Claims that it can touch.
         values: What it is varied to, and what then changes in the scenarios.
+        moves: By what it is varied to, coordinates that all cells then have, those of theory too.
     """
 
     name: str
     about: str
     claims: tuple[str, ...]
     values: tuple[tuple[str, tuple[Change, ...]], ...]
+    moves: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,49 +113,18 @@ class Highlight:
 
 
 @dataclass(frozen=True, slots=True)
-class Artefact:
-    """A table or a figure.
-
-    Attributes:
-        kind: `table` or `figure`.
-        name: What the paper calls it, or what it shows if the paper only describes it.
-        caption: What it shows.
-        base: Coordinates that all its cells share.
-        losses: Its rows, or the points on its x-axis, in per cent.
-        columns: What it compares; the first is the baseline.
-        quantity: What it shows of them.
-        grid: The study's coordinates.
-        spread: Whether it shows the standard deviation too.
-    """
-
-    kind: str
-    name: str
-    caption: str
-    base: Mapping[str, Any]
-    losses: tuple[float, ...]
-    columns: tuple[str, ...]
-    quantity: Quantity
-    grid: Grid
-    spread: bool
-
-    def cell(self, flr: float, column: str) -> Cell:
-        """One of its cells."""
-        return self.grid.cell({**self.base, ROW: flr, self.grid.column: column})
-
-
-@dataclass(frozen=True, slots=True)
 class ReportCell:
     """One number of a reproduced table or figure.
 
     Attributes:
         artefact: Name of the table or figure.
-        row: Frame loss rate as the paper labels it, in per cent.
+        row: Its place on the artefact's axis, as the paper labels it.
         column: What it is compared by.
         value: Mean, in `unit`; NaN if nothing was finished.
-        ci95: Half-width of its 95 % interval; NaN if unknown.
+        ci95: Half-width of its 95 % interval; NaN if unknown, 0 for theory.
         unit: That of the quantity, or `%` for the improvement over the first column of a table.
         published: What the paper prints, in `unit`; None where our copy does not hold it.
-        n: Replications.
+        n: Replications; 0 for theory.
         sd: Standard deviation over replications, in `unit`; NaN if unknown.
     """
 
@@ -227,6 +182,7 @@ class Report:
                 {
                     "id": one.claim.id,
                     "verdict": one.verdict,
+                    **({"condition": one.claim.condition} if one.claim.condition else {}),
                     "evidence": one.evidence,
                     **(
                         {"comparisons": [_comparison(j) for j in one.judgements]}
@@ -263,10 +219,12 @@ class Study:
         about: One line on what it holds.
         replications: Replications a cell that the paper ran.
         seed: Default master seed.
-        combinations: Names of what is compared; the first is the baseline.
+        combinations: What is compared; the first is the baseline.
         names: The same by the names that claims use.
         quantities: What can be asked of a cell, by name; the first is the main one.
         grid: The coordinates of its cells.
+        models: What theory says about cells.
+        axes: What coordinates are called.
         artefacts: Tables and figures in order.
         rule: How claims are judged.
         claims: The paper's claims.
@@ -284,9 +242,9 @@ class Study:
         self.about: str = data["about"]
         self.replications: int = data["replications"]
         self.seed: int = data["seed"]
-        self.combinations: tuple[str, ...] = tuple(c["name"] for c in data["combination"])
-        self.names: Mapping[str, str] = {
-            c.get("short", re.sub(r"\W", "_", c["name"]).lower()): c["name"]
+        self.combinations: tuple[Any, ...] = tuple(c["name"] for c in data["combination"])
+        self.names: Mapping[str, Any] = {
+            c.get("short", re.sub(r"\W", "_", str(c["name"])).lower()): c["name"]
             for c in data["combination"]
         }
         self.quantities = {
@@ -298,6 +256,8 @@ class Study:
             grid.get("default", {}),
             tuple((pair["when"], pair["then"]) for pair in grid.get("fixed", ())),
         )
+        self.models = Models(data.get("model", ()), grid.get("theory", {}))
+        self.axes = {name: Axis(name, **table) for name, table in data["axis"].items()}
         self._changes = tuple(Change(**table) for table in data["change"])
         self.artefacts = tuple(
             self._artefact(kind, table)
@@ -308,11 +268,12 @@ class Study:
         self.rule = Rule(
             about=claims["rule"]["about"],
             level=claims["rule"]["level"],
-            losses=tuple(data["rows"][0]["losses"]),
+            losses=tuple(data["rows"][0]["values"]) if "rows" in data else (),
             quantities=tuple(self.quantities),
             grid=self.grid,
             parts=claims["rule"].get("parts", False),
             correction=claims["rule"].get("correction", "bonferroni"),
+            row=next(iter(self.axes)),
         )
         self.claims = read_claims(claims["claim"], self.grid)
         self.highlights = tuple(
@@ -323,20 +284,39 @@ class Study:
 
     def _artefact(self, kind: str, table: Mapping[str, Any]) -> Artefact:
         base = self.grid.default | table["in"]
-        losses = table.get("losses") or _first(self._data["rows"], base, "losses")
-        columns = table.get("columns") or _first(self._data["columns"], base, "names")
+        axis = self.axes[table.get("axis", next(iter(self.axes)))]
+        rows = table.get("rows") or _first(self._data["rows"], base, "values")
         quantity = self.quantities[table.get("quantity", next(iter(self.quantities)))]
+        series = tuple(self._series(table, base))
         return Artefact(
             kind,
             table["name"],
             table["caption"],
             base,
-            tuple(losses) if kind == "table" else (0, *losses),
-            tuple(columns),
+            (0, *rows) if kind == "figure" and axis.zero else tuple(rows),
+            tuple(column.name for column in series),
             quantity,
             self.grid,
             bool(self._data.get("spread", False)),
+            axis,
+            series,
+            lambda cell: float(self.models.value(quantity.name, dict(cell))),
         )
+
+    def _series(self, table: Mapping[str, Any], base: Mapping[str, Any]) -> Iterator[Column]:
+        """What an artefact compares, each with its model curve behind it."""
+        compare = table.get("compare", self.grid.column)
+        for value in table.get("columns") or _first(self._data["columns"], base, "names"):
+            if isinstance(value, dict):
+                name, where = value["name"], value["in"]
+            else:
+                axis = self.axes.get(compare)
+                name, where = axis.call(value) if axis else str(value), {compare: value}
+            cell = dict(self.grid.cell({**base, **where}))
+            yield Column(name, where, is_model=self.models.has(cell))
+            if "curves" in table:
+                curve = where | table["curves"]
+                yield Column(f"{name}, model", curve, beside=name, is_model=True)
 
     def _sensitivity(self, table: Mapping[str, Any]) -> Sensitivity:
         touched = tuple(
@@ -345,10 +325,11 @@ class Study:
             if any(fnmatchcase(claim.id, pattern) for pattern in table["claims"])
         )
         values = tuple(
-            (value["name"], tuple(Change(**change) for change in value["change"]))
+            (value["name"], tuple(Change(**change) for change in value.get("change", ())))
             for value in table["value"]
         )
-        return Sensitivity(table["name"], table["about"], touched, values)
+        moves = {value["name"]: value.get("in", {}) for value in table["value"]}
+        return Sensitivity(table["name"], table["about"], touched, values, moves)
 
     def _read_published(self) -> dict[str, dict[tuple[str, str, str], float]]:
         published: dict[str, dict[tuple[str, str, str], float]] = {}
@@ -358,7 +339,7 @@ class Study:
                 continue
             cells = published.setdefault(name, {})
             for row in rows:
-                label = f"{row[ROW]:g}"
+                label = f"{row[self.rule.row]:g}"
                 cells[label, baseline, "kbps"] = row["kbps"]
                 for column in others:
                     cells[label, column, "%"] = row[column]
@@ -397,31 +378,61 @@ class Study:
                 continue
             for pattern, value in change.set.items():
                 for key in _keys(tables, pattern.replace("{flow}", base["flow"])):
-                    assign(tables, key, copy.deepcopy(value))
+                    found = fill(copy.deepcopy(value), lambda name: self.models.value(name, where))
+                    assign(tables, key, found)
         return Scenario(tables)
 
     def _scenario_table(self, where: Mapping[str, Any]) -> Mapping[str, Any]:
         for table in self._data["scenario"]:
-            if _matches(table["when"], where):
+            if matches(table["when"], where):
                 found: Mapping[str, Any] = table
                 return found
         raise StudyError(f"{self.key}: no scenario for {dict(where)}")
 
     def cells(self, artefacts: Sequence[Artefact]) -> list[Cell]:
-        """The cells that these artefacts show, each once."""
+        """The cells that have to be run for these artefacts, each once."""
         return list(
             dict.fromkeys(
-                artefact.cell(flr, column)
+                cell
                 for artefact in artefacts
-                for flr in artefact.losses
+                for row in artefact.rows
                 for column in artefact.columns
+                for cell in self.needs(artefact.cell(row, column), artefact.quantity.name)
             )
         )
 
-    def metric(self, cell: Cell, quantity: str) -> str:
-        """The metric that holds a quantity of a cell."""
+    def cells_of(self, claim: Claim) -> list[Cell]:
+        """The cells that have to be run to judge a claim, each once."""
+        return list(
+            dict.fromkeys(
+                cell
+                for where, quantity in looked_up(claim, self.names, self.rule)
+                for cell in self.needs(where, quantity)
+            )
+        )
+
+    def needs(self, cell: Cell, quantity: str) -> list[Cell]:
+        """The cells that have to be run for a quantity of a cell: itself, others, or none."""
+        if self.models.has(dict(cell)):
+            return []
+        if not self.quantities[quantity].value:
+            return [cell]
+        found: list[Cell] = []
+
+        def note(other: Cell, name: str) -> Estimate:
+            found.extend(self.needs(other, name))
+            return Estimate.constant(1.0)
+
+        Evaluator(note, self.names, self.rule).value(self.quantities[quantity].value, cell)
+        return found
+
+    def metrics(self, cell: Cell, quantity: str, known: Sequence[str]) -> list[str]:
+        """The metrics, of those known, whose sum is a quantity of a cell."""
         flow = self._scenario_table(dict(cell))["flow"]
-        return self.quantities[quantity].metric.replace("{flow}", flow)
+        metric = self.quantities[quantity].metric.replace("{flow}", flow)
+        if "*" in metric:
+            return [name for name in known if fnmatchcase(name, metric)]
+        return [metric] if metric in known else []
 
     def reproduce(
         self,
@@ -474,33 +485,44 @@ class Study:
 
         @functools.cache
         def samples(cell: Cell, quantity: str) -> Estimate:
-            if cell not in index:
-                raise Missing(", ".join(f"{key} {value}" for key, value in cell))
-            metric = self.metric(cell, quantity)
-            if metric not in results.metrics:
-                raise Missing(metric)
-            values = results.samples(metric, index[cell])
-            return Estimate.of(values / self.quantities[quantity].per)
+            if self.models.has(dict(cell)):
+                return Estimate.constant(float(self.models.value(quantity, dict(cell))))
+            derived = self.quantities[quantity].value
+            if derived:
+                return Evaluator(samples, self.names, self.rule).value(derived, cell)
+            return Estimate.of(self._values(cell, quantity, index, results))
 
         return samples
+
+    def _values(
+        self, cell: Cell, quantity: str, index: Mapping[Cell, int], results: Results
+    ) -> Floats:
+        """A quantity of a cell in each replication."""
+        if cell not in index:
+            raise Missing(", ".join(f"{key} {value}" for key, value in cell))
+        metrics = self.metrics(cell, quantity, results.metrics)
+        if not metrics:
+            raise Missing(f"{quantity} of {dict(cell)}")
+        values = [results.samples(metric, index[cell]) for metric in metrics]
+        if len(values) == 1:
+            return values[0] / self.quantities[quantity].per
+        # A metric that a cell has not is NaN in all of its replications.
+        there = [one for one in values if not np.isnan(one).all()] or values[:1]
+        total: Floats = np.sum(there, axis=0) / self.quantities[quantity].per
+        return total
 
     def _report_cells(
         self, artefact: Artefact, index: Mapping[Cell, int], results: Results
     ) -> Iterator[ReportCell]:
         published = self.published.get(artefact.name, {})
         quantity = artefact.quantity
-        for flr in artefact.losses:
-            row = f"{flr:g}"
+        samples = self.samples(index, results)
+        for row_value in artefact.rows:
+            row = f"{row_value:g}"
             base = None
             for column in artefact.columns:
-                cell = artefact.cell(flr, column)
-                metric = self.metric(cell, quantity.name)
-                if metric not in results.metrics:
-                    # Interrupted before the first replication of this kind was finished.
-                    samples = results.samples(results.metrics[0], index[cell]) * math.nan
-                else:
-                    samples = results.samples(metric, index[cell]) / quantity.per
-                mean = statistics.interval(samples)
+                cell = artefact.cell(row_value, column)
+                mean, values = self._interval(cell, quantity, samples, index, results)
                 yield ReportCell(
                     artefact.name,
                     row,
@@ -510,12 +532,12 @@ class Study:
                     quantity.unit,
                     published.get((row, column, quantity.unit)),
                     mean.n,
-                    _deviation(samples),
+                    _deviation(values),
                 )
                 if column == artefact.columns[0]:
-                    base = samples
+                    base = values
                 elif artefact.kind == "table" and base is not None:
-                    pair = statistics.difference(samples, base)
+                    pair = statistics.difference(values, base)
                     yield ReportCell(
                         artefact.name,
                         row,
@@ -527,6 +549,27 @@ class Study:
                         pair.n,
                     )
 
+    def _interval(
+        self,
+        cell: Cell,
+        quantity: Quantity,
+        samples: Samples,
+        index: Mapping[Cell, int],
+        results: Results,
+    ) -> tuple[statistics.Interval, Floats]:
+        """A quantity of a cell, and its value in each replication where it has one."""
+        nothing = np.full_like(results.samples(results.metrics[0], 0), math.nan)
+        try:
+            if quantity.value or self.models.has(dict(cell)):
+                found = samples(cell, quantity.name)
+                mean = statistics.Interval(found.value, found.half_width(), found.n)
+                return mean, nothing
+            values = self._values(cell, quantity.name, index, results)
+        except Missing:
+            # Interrupted before the first replication of this kind was finished.
+            values = nothing
+        return statistics.interval(values), values
+
 
 def _deviation(samples: Floats) -> float:
     """Standard deviation; NaN for fewer than two samples."""
@@ -534,17 +577,9 @@ def _deviation(samples: Floats) -> float:
     return float(np.std(values, ddof=1)) if values.size > 1 else math.nan
 
 
-def _matches(when: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
-    """Whether coordinates are as asked: one value or one of a list each."""
-    return all(
-        where.get(key) in (value if isinstance(value, list) else [value])
-        for key, value in when.items()
-    )
-
-
 def _first(tables: Sequence[Mapping[str, Any]], where: Mapping[str, Any], key: str) -> Any:
     """The key of the first table whose `when` holds."""
-    return next(table[key] for table in tables if _matches(table.get("when", {}), where))
+    return next(table[key] for table in tables if matches(table.get("when", {}), where))
 
 
 def _keys(tables: Mapping[str, Any], pattern: str) -> list[str]:

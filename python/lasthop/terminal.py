@@ -20,10 +20,11 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from lasthop.artefacts import Artefact
 from lasthop.claims import Verdict, show
 from lasthop.results import Results
 from lasthop.sensitivity import SensitivityReport
-from lasthop.studies import Artefact, Report, ReportCell
+from lasthop.studies import Report, ReportCell
 
 __all__ = [
     "cell_text",
@@ -167,7 +168,7 @@ def _artefact(artefact: Artefact, cells: dict[tuple[str, str, str], ReportCell])
     baseline, *others = artefact.columns
     main = artefact.quantity.unit
     is_table = artefact.kind == "table"
-    caption = f"{main}, mean ± half-width of the 95 % interval"
+    caption = ", ".join(filter(None, (main, "mean ± half-width of the 95 % interval")))
     if artefact.spread:
         caption += " (standard deviation over replications)"
     table = Table(
@@ -178,17 +179,21 @@ def _artefact(artefact: Artefact, cells: dict[tuple[str, str, str], ReportCell])
         else caption,
         caption_justify="left",
     )
-    table.add_column("FLR (%)", justify="right")
-    table.add_column(f"{baseline} ({main})", justify="right")
+    table.add_column(artefact.axis.heading or artefact.axis.label, justify="right")
+    table.add_column(_with_unit(baseline, main), justify="right")
     for column in others:
         unit = "improvement, %" if is_table else main
-        table.add_column(f"{column} ({unit})", justify="right")
-    for flr in artefact.losses:
-        row = f"{flr:g}"
+        table.add_column(_with_unit(column, unit), justify="right")
+    for value in artefact.rows:
+        row = f"{value:g}"
         own = [cells[row, baseline, main]]
         own += [cells[row, column, "%" if is_table else main] for column in others]
         table.add_row(row, *(cell_text(cell, artefact) for cell in own))
     return table
+
+
+def _with_unit(heading: str, unit: str) -> str:
+    return f"{heading} ({unit})" if unit else heading
 
 
 def cell_text(cell: ReportCell, artefact: Artefact) -> str:
@@ -199,6 +204,8 @@ def cell_text(cell: ReportCell, artefact: Artefact) -> str:
     def text(value: float | None) -> str:
         return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
+    if cell.n == 0 and not math.isnan(cell.value):
+        return text(cell.value)  # theory
     ours = f"{text(cell.value)} ± {text(cell.ci95)}"
     if artefact.spread:
         ours += f" ({text(cell.sd)})"
@@ -218,7 +225,7 @@ def _claims(verdicts: list[Verdict], *, with_parts: bool) -> Table:
     table.add_column("claim", overflow="fold", ratio=2)
     table.add_column("evidence", overflow="fold", ratio=3)
     for one in verdicts:
-        verdict = Text(one.verdict, style=VERDICTS[one.verdict])
+        verdict = Text(one.words, style=VERDICTS[one.verdict])
         table.add_row(one.claim.id, verdict, Text(one.claim.text), Text(one.evidence))
     return table
 
@@ -231,7 +238,7 @@ def _highlight(title: str, verdicts: list[Verdict], usual: Mapping[str, object])
     table.add_column("every comparison", overflow="fold", ratio=3)
     for one in verdicts:
         lines = [f"{OUTCOMES[j.holds]}: {show(j, usual)}" for j in one.judgements]
-        verdict = Text(one.verdict, style=VERDICTS[one.verdict])
+        verdict = Text(one.words, style=VERDICTS[one.verdict])
         table.add_row(one.claim.id, verdict, Text(one.claim.text), Text("\n".join(lines)))
     return table
 
