@@ -3,7 +3,8 @@
 A study that has model curves lists them as `[[model]]` tables in `study.toml`. Each gives a name to
 a value: an expression (`value`), or a function of `lasthop.analysis` (`function`) with its
 arguments (`with`). Expressions are made of numbers, quoted words, coordinates of the cell, other
-names of models, `name.column` for the only row of a table that a function returns, and + - * / **.
+names of models, `name.column` for the only row of a table that a function returns, `min`, `max` and
+the operators + - * / // **.
 Of several tables of one name the first counts whose `when` the cell meets. In a cell of theory a
 quantity of the study is the model of its name.
 """
@@ -30,6 +31,7 @@ OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
     ast.Pow: operator.pow,
 }
 
@@ -65,6 +67,8 @@ def evaluate(expression: str, lookup: Lookup) -> Any:
                 return -of(operand)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
                 return OPERATORS[type(op)](of(left), of(right))
+            case ast.Call(func=ast.Name(id="min" | "max" as name), args=[left, right], keywords=[]):
+                return {"min": min, "max": max}[name](of(left), of(right))
             case ast.Attribute(value=inner, attr=column):
                 table = of(inner)
                 if isinstance(table, pl.DataFrame) and column in table.columns:
