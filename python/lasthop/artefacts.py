@@ -61,6 +61,7 @@ class Quantity:
         per: What one such unit is, in the metric's own.
         value: Instead of a metric, an expression of other quantities, as claims have them.
         scale: `linear` or `log`, of the axis of figures.
+        low: Where that axis begins, if it is linear.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Quantity:
     per: float = 1.0
     value: str = ""
     scale: str = "linear"
+    low: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from matplotlib import rc_context
@@ -62,6 +62,9 @@ OTHERS = (
 )
 
 
+THEORY = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+"""Lines of model curves that have no points beside them, one after the other."""
+
 MOST_TICKS = 9
 """Points of an x-axis that each have a tick."""
 
@@ -96,26 +99,9 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
     unit = artefact.quantity.unit
     own = [cell for cell in cells if cell.artefact == artefact.name and cell.unit == unit]
     columns = list(dict.fromkeys(cell.column for cell in own))
-    spare = iter(OTHERS * len(columns))
-    styles: dict[str, tuple[str, str, str]] = {}
+    styles = _styles(artefact, columns)
     modelled = {one.beside for one in artefact.series}
-    for one in artefact.series:
-        if one.beside:
-            styles[one.name] = styles[one.beside]
-        elif one.name in columns:
-            styles[one.name] = STYLES.get(one.name) or next(spare)
-    for one in artefact.series:
-        if not one.is_model or one.name not in columns:
-            continue
-        colour, _, line = styles[one.name]
-        label = None if one.beside else _pretty(one.name)
-        axes.plot(
-            *artefact.curve(one.name),
-            label=label,
-            color=colour,
-            linestyle="-" if one.beside else line,
-            linewidth=1.3,
-        )
+    _draw_curves(axes, artefact, styles)
     theory = [one.name for one in artefact.series if one.is_model]
     for column in columns:
         if column in theory:
@@ -167,6 +153,33 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
     return figure
 
 
+def _styles(artefact: Artefact, columns: Sequence[str]) -> dict[str, tuple[str, str, Any]]:
+    """Colour, marker and line of each column; a model curve has the colour of what it is beside."""
+    spare = iter(OTHERS * len(columns))
+    lines = iter(THEORY * len(columns))
+    styles: dict[str, tuple[str, str, Any]] = {}
+    for one in artefact.series:
+        if one.beside in styles:
+            colour, marker, _ = styles[one.beside]
+            styles[one.name] = colour, marker, "-"
+        elif one.name in columns:
+            colour, marker, line = STYLES.get(one.name) or next(spare)
+            styles[one.name] = colour, marker, next(lines) if one.is_model else line
+    return styles
+
+
+def _draw_curves(
+    axes: Axes, artefact: Artefact, styles: Mapping[str, tuple[str, str, Any]]
+) -> None:
+    """Draws what theory says."""
+    for one in artefact.series:
+        if one.is_model and one.name in styles:
+            colour, _, line = styles[one.name]
+            label = None if one.beside else _pretty(one.name)
+            curve = artefact.curve(one.name)
+            axes.plot(*curve, label=label, color=colour, linestyle=line, linewidth=1.3)
+
+
 def _scale(axes: Axes, artefact: Artefact) -> None:
     """Scales and ticks of both axes."""
     rows = artefact.rows
@@ -176,7 +189,7 @@ def _scale(axes: Axes, artefact: Artefact) -> None:
         axes.minorticks_off()
     axes.set_yscale(artefact.quantity.scale)
     if artefact.quantity.scale == "linear":
-        axes.set_ylim(bottom=0.0)
+        axes.set_ylim(bottom=artefact.quantity.low)
 
 
 def _pretty(text: str) -> str:

@@ -558,7 +558,7 @@ class Study:
         results: Results,
     ) -> tuple[statistics.Interval, Floats]:
         """A quantity of a cell, and its value in each replication where it has one."""
-        nothing = np.full_like(results.samples(results.metrics[0], 0), math.nan)
+        nothing = np.full(len(np.unique(results.replication)) or 1, math.nan)
         try:
             if quantity.value or self.models.has(dict(cell)):
                 found = samples(cell, quantity.name)

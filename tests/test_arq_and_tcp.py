@@ -1,0 +1,304 @@
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import ROOT
+from lasthop import AnalysisError, analysis, cli, markdown, models, plots, terminal
+from lasthop.claims import Cell, Grid, Rule, judge, read_claims
+from lasthop.models import Models, evaluate, fill
+from lasthop.statistics import Estimate
+from lasthop.studies import Study, studies
+
+TABLES = tomllib.loads((ROOT / "crates/lasthop/tests/data/analysis.toml").read_text())
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return studies()["arq-and-tcp"]
+
+
+def theory(study: Study, quantity: str, **where: Any) -> float:
+    """What theory says of a quantity."""
+    cell = dict(study.grid.cell({"source": "model", **where}))
+    return float(study.models.value(quantity, cell))
+
+
+def printed(value: float, text: str) -> bool:
+    """Whether a value is that of our notes, to the digits that they print."""
+    digits = len(text.partition(".")[2])
+    return abs(value - float(text)) <= 0.5000001 * 10.0**-digits
+
+
+# The data.
+
+
+def test_every_cell_has_a_scenario_of_its_own(study: Study) -> None:
+    cells = study.cells(study.artefacts)
+    assert len(cells) == len(set(cells))
+    assert not any(study.models.has(dict(cell)) for cell in cells)
+    hashes = [study.scenario(cell).points()[0].hash for cell in cells]
+    # Cells that differ in what only theory knows, or not at all in what they run, are none.
+    assert len(set(hashes)) == len(cells)
+
+
+def test_claims_are_those_of_our_notes(study: Study) -> None:
+    ids = [claim.id for claim in study.claims]
+    assert len(ids) == len(set(ids))
+    assert {f"V{n}" for n in range(1, 11)} <= set(ids)
+    for claim in study.claims:
+        assert claim.text
+        assert claim.where
+        assert claim.comparisons
+    conditions = {claim.id for claim in study.claims if claim.condition}
+    assert conditions == {"V5", "V6"}
+
+
+def test_claims_need_only_what_figures_run(study: Study) -> None:
+    cells = set(study.cells(study.artefacts))
+    for claim in study.claims:
+        assert set(study.cells_of(claim)) <= cells, claim.id
+
+
+def test_every_comparison_can_be_evaluated(study: Study) -> None:
+    random = np.random.default_rng(1)
+
+    def samples(where: Cell, quantity: str) -> Estimate:
+        assert quantity in study.quantities
+        return Estimate.of(random.normal(50.0, 1.0, 10))
+
+    for one in judge(study.claims, samples, study.names, study.rule):
+        assert len(one.judgements) == len(one.claim.comparisons)
+        assert one.verdict in terminal.VERDICTS
+
+
+def test_every_model_curve_has_a_value_everywhere(study: Study) -> None:
+    for artefact in study.artefacts:
+        for one in artefact.series:
+            if one.is_model:
+                _, values = artefact.curve(one.name)
+                assert np.isfinite(values).all(), (artefact.name, one.name)
+
+
+def test_scenarios_say_what_the_paper_says(study: Study) -> None:
+    def scenario(**where: Any) -> Any:
+        return study.scenario(study.grid.cell(where))
+
+    independent = scenario(link="raw", p_f=0.1, alpha=0.5, C=8)
+    assert independent["link.radio.rate"] == "64 kbps"
+    assert independent["link.radio.errors.loss"] == pytest.approx(0.05)
+    assert independent["link.wired.errors.loss"] == 0.1
+    # 1.1 s in all: 125 ms for a packet on the radio, twice the wire.
+    assert independent["link.wired.delay"] == "0.4875 s"
+
+
+# Theory against our notes.
+
+
+@pytest.mark.parametrize("row", TABLES["throughput_by_alpha"], ids=lambda row: f"{row[0]}-{row[1]}")
+def test_throughput_over_alpha_is_that_of_our_notes(study: Study, row: list[str]) -> None:
+    wired, alpha, total, _, *shares, relative = row
+    where = {"link": "raw", "p_f": float(wired), "alpha": float(alpha)}
+    assert printed(theory(study, "loss", **where), total)
+    for capacity, share in zip((5, 8, 10, 20, 25, 50, 100), shares, strict=True):
+        assert printed(theory(study, "throughput", **where, C=capacity), share)
+    # With a capacity that never limits.
+    assert printed(theory(study, "relative", **where, C=10_000), relative)
+
+
+@pytest.mark.parametrize("row", TABLES["goodput"], ids=lambda row: "-".join(row[:3]))
+def test_goodput_is_that_of_our_notes(study: Study, row: list[str]) -> None:
+    capacity, wired, trip, m3, m5, m10, m20, m30, eigen, eigen_limit, exact, limit, most = row
+    where = {"C": int(capacity), "p_f": float(wired), "T_f": float(trip)}
+    limits = (3, 5, 10, 20, 30, "adaptive, eigenvalue", "adaptive, exact", "unlimited")
+    texts = (m3, m5, m10, m20, m30, eigen, exact, most)
+    for name, text in zip(limits, texts, strict=True):
+        assert printed(theory(study, "goodput", limit=name, **where), text), name
+    assert theory(study, "m_t", limit="adaptive, eigenvalue", **where) == int(eigen_limit)
+    assert theory(study, "m_t", limit="adaptive, exact", **where) == int(limit)
+
+
+def test_energy_ratio_is_that_of_our_notes(study: Study) -> None:
+    for limit, *values in TABLES["energy_ratio"]:
+        for b, text in zip((0.5, 0.7, 0.8, 0.9, 0.95), values, strict=True):
+            assert printed(theory(study, "energy", limit=int(limit), b=b), text)
+
+
+def test_loss_with_spaced_attempts_is_that_of_our_notes(study: Study) -> None:
+    spacing = int(theory(study, "spacing", link="rlc-am"))
+    channel = analysis.Channel(0.1, 0.1, 0.01, 0.9)
+    for limit in (2, 5, 10):
+        own = theory(study, "residual_loss", link="rlc-am", limit=limit)
+        other = analysis.residual_loss(channel.spaced(spacing), limit, pdus=25)
+        assert own == pytest.approx(other, rel=1e-12)
+
+
+@pytest.mark.parametrize("b", [0.5, 0.9, 0.95])
+def test_both_forms_of_the_matrix_give_the_loss_of_the_library(b: float) -> None:
+    """The paper's equation 1 is misprinted; the two ways to read it right are the same."""
+    pdus, g, losses = 25, 0.9, (0.01, 0.9)
+    n = np.arange(pdus + 1)
+    binomial = np.zeros((pdus + 1, pdus + 1))
+    binomial[0, 0] = 1.0
+    tables = []
+    for loss in losses:
+        table = binomial.copy()
+        for k in range(1, pdus + 1):
+            table[k] = (1.0 - loss) * table[k - 1] + loss * np.roll(table[k - 1], 1) * (n > 0)
+        tables.append(table[1:, 1:])
+    good, bad = tables
+    entered = np.block([[g * good, (1 - g) * bad], [(1 - b) * good, b * bad]])
+    left = np.block([[g * good, (1 - g) * good], [(1 - b) * bad, b * bad]])
+    start = np.zeros(2 * pdus)
+    start[pdus - 1], start[-1] = (1 - b) / (2 - b - g), (1 - g) / (2 - b - g)
+    channel = analysis.Channel(1 - g, 1 - b, *losses)
+    first, second = start.copy(), start.copy()
+    for limit in range(1, 60):
+        first, second = first @ entered, second @ left
+        loss = analysis.residual_loss(channel, limit, pdus=pdus)
+        assert first.sum() == pytest.approx(loss, abs=1e-12)
+        assert second.sum() == pytest.approx(loss, abs=1e-12)
+
+
+# The engine of studies: expressions, theory, derived quantities, conditions.
+
+
+def test_expressions_know_numbers_names_and_tables() -> None:
+    names = {"x": 3, "word": "y", "table": analysis.tcp_window(0.1, 1)}
+    assert evaluate("2 * x ** 2 - 1 // 2 + -x", names.__getitem__) == 15
+    assert evaluate("min(x, 2) / max(x, 4)", names.__getitem__) == 0.5
+    assert evaluate("word", names.__getitem__) == "y"
+    assert evaluate("table.probability", names.__getitem__) == 1.0
+
+
+@pytest.mark.parametrize(
+    "expression", ["nobody", "x.y", "x(1)", "[x]", "x if x else 1", "x / 0", "1 +", "x + word"]
+)
+def test_expressions_hold_nothing_else(expression: str) -> None:
+    with pytest.raises(ValueError, match="cannot evaluate"):
+        evaluate(expression, {"x": 3, "word": "y"}.__getitem__)
+
+
+def test_scenarios_are_filled_in() -> None:
+    lookup = {"p": 0.1, "t": 1.1, "word": "unlimited", "n": 100}.__getitem__
+    filled = fill(
+        {
+            "a": "{p * 0.1}",
+            "b": "{(t - 1 / n) / 2} s",
+            "c": ["{word}", "plain", 3],
+            "d": "{n // 4}",
+        },
+        lookup,
+    )
+    assert filled == {
+        "a": pytest.approx(0.01),
+        "b": "0.545 s",
+        "c": ["unlimited", "plain", 3],
+        "d": 25,
+    }
+
+
+def test_models_are_named_functions_of_coordinates() -> None:
+    tables: list[dict[str, Any]] = [
+        {
+            "name": "channel",
+            "function": "Channel",
+            "with": {"good_to_bad": "p", "bad_to_good": 0.5},
+        },
+        {"name": "loss", "when": {"limit": [1, 2]}, "value": 7},
+        {
+            "name": "loss",
+            "function": "residual_loss",
+            "with": {"channel": "channel", "limit": "limit"},
+        },
+        {
+            "name": "mean",
+            "function": "mean_attempts",
+            "with": {"channel": "channel", "limit": "limit"},
+        },
+        {"name": "evil", "function": "__name__", "with": {}},
+    ]
+    own = Models(tables, {"source": "model"})
+    assert own.has({"source": "model", "p": 1})
+    assert not own.has({"source": "run"})
+    assert not Models(tables, {}).has({})
+    assert own.value("loss", {"p": 0.5, "limit": 1}) == 7
+    assert own.value("loss", {"p": 0.5, "limit": 3}) == pytest.approx(0.125)
+    # No limit is a word here, as in scenarios.
+    assert own.value("mean", {"p": 0.5, "limit": models.UNLIMITED}) == pytest.approx(2.0)
+    with pytest.raises(KeyError):
+        own.value("nobody", {})
+    with pytest.raises(ValueError, match=r"lasthop\.analysis has no"):
+        own.value("evil", {})
+    with pytest.raises(AnalysisError):
+        own.value("mean", {"p": 2.0, "limit": 1})
+
+
+def test_theory_needs_no_run(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    report = study.reproduce(["Figure 8, at once"], replications=2)
+    assert all(cell.n == 0 and cell.ci95 == 0.0 for cell in report.cells)
+    by_id = {one.claim.id: one for one in report.verdicts}
+    assert by_id["V10"].verdict == "reproduced"
+    text = markdown.report(report)
+    assert "| 1 | 2.380 | 1.959 | 1.934 | 2.341 | 3.422 |" in text
+
+
+def test_a_condition_is_printed_with_its_verdict() -> None:
+    table = {
+        "id": "X",
+        "text": "x",
+        "where": "x",
+        "condition": "only where a > 1",
+        "test": [{"left": "this", "relation": "greater", "right": "1"}],
+    }
+    rule = Rule(about=0.0, level=0.95, losses=(), grid=Grid("limit"))
+    (claim,) = read_claims([table], rule.grid)
+    (one,) = judge([claim], lambda *_: Estimate.constant(2.0), {}, rule)
+    assert one.verdict == "reproduced"
+    assert one.words == "reproduced (only where a > 1)"
+
+
+# Small reproductions.
+
+
+def test_figure_5_is_reproduced_beside_its_model(
+    study: Study, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arguments = ["reproduce", "arq-and-tcp", "Figure 5", "Figure 5, relative"]
+    assert (
+        cli._main([*arguments, "--replications", "3", "--format", "json", "--out", str(tmp_path)])
+        == 0
+    )
+    printed_report = json.loads(capsys.readouterr().out)
+    cells = {(c["artefact"], c["row"], c["column"]): c for c in printed_report["cells"]}
+    model = cells["Figure 5", "0.1", "p_f = 0.01, model"]
+    assert model["n"] == 0
+    assert model["value"] == pytest.approx(0.10485, abs=5e-6)
+    simulated = cells["Figure 5", "0.1", "p_f = 0.01"]
+    assert simulated["n"] == 3
+    # Timeouts, which the chain has not, cost a tenth; the standard error of 3 runs is 1.5 %.
+    assert 0.8 < simulated["value"] / model["value"] < 1.0
+    relative = cells["Figure 5, relative", "0.1", "p_f = 0.01"]
+    assert relative["value"] == pytest.approx(0.9505, abs=0.05)
+    claims = {one["id"]: one for one in printed_report["claims"]}
+    assert claims["V1"]["verdict"] == "reproduced"
+    assert claims["V6"]["condition"].startswith("from M_t = 5 on")
+    assert (tmp_path / "figure-5-relative.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_figures_draw_theory_as_lines_and_runs_as_points(study: Study) -> None:
+    report = study.reproduce(["Figure 5"], replications=2)
+    (artefact,) = report.artefacts
+    figure = plots.draw_figure(artefact, report.cells)
+    (axes,) = figure.axes
+    assert axes.get_xscale() == "log"
+    lines = [line for line in axes.get_lines() if np.size(line.get_xdata()) > len(artefact.rows)]
+    assert len(lines) == 2
+    assert {line.get_linestyle() for line in lines} == {"-"}
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()][-1] == "lines: model"
+    figure.draw_without_rendering()
+    assert not legend.get_window_extent().overlaps(axes.get_window_extent())
