@@ -9,6 +9,7 @@ Units: times in seconds, rates in bit/s, sizes in bytes unless a column's name s
 """
 
 from lasthop._lasthop import AnalysisError, RunError, ScenarioError, __version__
+from lasthop.campaign import Campaign, CampaignError
 from lasthop.results import Results
 from lasthop.running import run, sweep
 from lasthop.scenario import Scenario, load, schema
@@ -16,6 +17,8 @@ from lasthop.tracing import Trace, trace
 
 __all__ = [
     "AnalysisError",
+    "Campaign",
+    "CampaignError",
     "Results",
     "RunError",
     "Scenario",

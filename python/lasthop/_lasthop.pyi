@@ -27,6 +27,29 @@ class Point:
     @property
     def seed(self) -> int: ...
     def resolved(self) -> str: ...
+    def to_json(self) -> str: ...
+    def metrics(self) -> list[str]: ...
+
+class Batch:
+    rows: int
+    point: bytes
+    replication: bytes
+    cost_s: bytes
+    values: bytes
+
+class Stream:
+    def __init__(
+        self,
+        points: list[Point],
+        work: list[tuple[int, int, int, float]],
+        *,
+        seed: int,
+        jobs: int,
+    ) -> None: ...
+    @property
+    def metrics(self) -> list[str]: ...
+    def next(self, wait_s: float) -> Batch | None: ...
+    def stop(self) -> None: ...
 
 class RawResults:
     metrics: list[str]

@@ -4,6 +4,7 @@
 //! arrays, which NumPy and Polars take as they are. The analytic models are in [`analysis`].
 
 mod analysis;
+mod stream;
 
 use lasthop::run::{Options, Progress, Results};
 use lasthop::scenario::{self, Scenario};
@@ -98,6 +99,16 @@ impl Point {
     #[getter]
     fn hash(&self) -> u64 {
         self.scenario.hash()
+    }
+
+    /// The scenario as JSON text, defaults filled in.
+    fn to_json(&self) -> String {
+        self.scenario.to_json().to_string()
+    }
+
+    /// Names of its metrics, in the order of its results.
+    fn metrics(&self) -> PyResult<Vec<String>> {
+        lasthop::run::metric_names(&self.scenario).map_err(failed)
     }
 
     /// Replications that the scenario asks for.
@@ -362,6 +373,8 @@ fn _lasthop(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Point>()?;
     module.add_class::<RawResults>()?;
     module.add_class::<RawTrace>()?;
+    module.add_class::<stream::Stream>()?;
+    module.add_class::<stream::Batch>()?;
     analysis::register(module)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(trace, module)?)?;

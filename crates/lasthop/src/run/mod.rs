@@ -7,10 +7,12 @@ mod air;
 mod build;
 mod links;
 mod resolved;
+mod stream;
 mod trace;
 
 pub use air::Transmission;
 pub use resolved::resolved;
+pub use stream::{Finished, Stream, Work};
 pub use trace::{Trace, TraceEvent, trace};
 
 use crate::rng::Streams;
@@ -18,10 +20,8 @@ use crate::scenario::Scenario;
 use crate::sim::probe::{Probe, Silent};
 use crate::sim::world::{End, World};
 use crate::units::Instant;
-use rayon::prelude::*;
 use std::collections::HashMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Version of the engine, part of every result.
@@ -101,6 +101,21 @@ pub enum RunError {
         /// What the system says.
         reason: String,
     },
+    /// A replication panicked, which is a fault of the engine.
+    #[error(
+        "replication {replication} with seed {seed} of {point:?} ({hash:016x}) panicked: this is a \
+         fault of the engine, please report it with the scenario"
+    )]
+    Panic {
+        /// Name of its scenario.
+        point: String,
+        /// Hash of its scenario.
+        hash: u64,
+        /// Master seed.
+        seed: u64,
+        /// Index of the replication.
+        replication: u64,
+    },
 }
 
 /// Runs every replication of every point. `observe` is called from this thread every 50 ms or so;
@@ -110,96 +125,53 @@ pub fn run(
     options: &Options,
     observe: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Results, RunError> {
-    let schemas = points.iter().map(Schema::new).collect::<Result<Vec<_>, _>>()?;
+    let first = options.first_replication;
+    let work: Vec<Work> = (0..points.len() as u32)
+        .map(|point| Work { point, replications: first..first + options.replications, cost: None })
+        .collect();
+    let total = points.len() as u64 * options.replications;
+    let stream = Stream::start(points.to_vec(), &work, options.seed, options.jobs)?;
+    let mut rows: Vec<Row> = Vec::new();
+    while let Some(finished) = stream.next(OBSERVE_EVERY)? {
+        rows.extend(finished.into_iter().map(|Finished { point, replication, values, .. }| Row {
+            point,
+            replication,
+            values,
+        }));
+        if !observe(Progress { done: rows.len() as u64, total }) {
+            stream.stop();
+        }
+    }
+    rows.sort_unstable_by_key(|row| (row.point, row.replication));
+    let complete = rows.len() as u64 == total;
+    Ok(Results { metrics: stream.metrics().to_vec(), rows, complete })
+}
+
+/// The metrics of all points, and for each point where its own stand among them.
+fn schema(points: &[Scenario]) -> Result<(Vec<String>, Vec<Vec<usize>>), RunError> {
     let mut metrics: Vec<String> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
-    let columns: Vec<Vec<usize>> = schemas
-        .iter()
-        .map(|schema| {
-            let place = |name: &String| {
-                *places.entry(name.clone()).or_insert_with(|| {
-                    metrics.push(name.clone());
-                    metrics.len() - 1
-                })
-            };
-            schema.names.iter().map(place).collect()
-        })
-        .collect();
-    let width = metrics.len();
-
-    let last = options.first_replication + options.replications;
-    let work: Vec<(u32, u64)> = (0..points.len() as u32)
-        .flat_map(|point| (options.first_replication..last).map(move |index| (point, index)))
-        .collect();
-    let total = work.len() as u64;
-    let (done, interrupt) = (AtomicU64::new(0), AtomicBool::new(false));
-    let failure: Mutex<Option<RunError>> = Mutex::new(None);
-    let one = |&(point, replication): &(u32, u64)| {
-        if interrupt.load(Ordering::Relaxed) {
-            return None;
-        }
-        let streams = Streams { seed: options.seed, replication };
-        let mut values = vec![f64::NAN; width];
-        let columns = &columns[point as usize];
-        match replicate(&points[point as usize], streams, &interrupt, &mut values, columns) {
-            Ok(true) => {
-                done.fetch_add(1, Ordering::Relaxed);
-                Some(Row { point, replication, values })
-            }
-            Ok(false) => None,
-            Err(error) => {
-                interrupt.store(true, Ordering::Relaxed);
-                failure
-                    .lock()
-                    .unwrap_or_else(|poisoned| poisoned.into_inner())
-                    .get_or_insert(error);
-                None
-            }
-        }
-    };
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(options.jobs)
-        .build()
-        .map_err(|error| RunError::Threads { jobs: options.jobs, reason: error.to_string() })?;
-    let finished = AtomicBool::new(false);
-    let watcher = std::thread::current();
-    let rows: Vec<Row> = std::thread::scope(|scope| {
-        let worker = scope.spawn(|| {
-            let rows = pool.install(|| work.par_iter().with_max_len(1).filter_map(one).collect());
-            finished.store(true, Ordering::Release);
-            watcher.unpark();
-            rows
-        });
-        while !finished.load(Ordering::Acquire) && !worker.is_finished() {
-            std::thread::park_timeout(OBSERVE_EVERY);
-            let progress = Progress { done: done.load(Ordering::Relaxed), total };
-            if !observe(progress) {
-                interrupt.store(true, Ordering::Relaxed);
-            }
-        }
-        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    });
-    if let Some(error) = failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
-        return Err(error);
+    let mut columns = Vec::with_capacity(points.len());
+    for scenario in points {
+        let mut place = |name: String| {
+            *places.entry(name).or_insert_with_key(|name| {
+                metrics.push(name.clone());
+                metrics.len() - 1
+            })
+        };
+        columns.push(metric_names(scenario)?.into_iter().map(&mut place).collect());
     }
-    let complete = rows.len() == work.len();
-    Ok(Results { metrics, rows, complete })
+    Ok((metrics, columns))
 }
 
 /// Names of a point's metrics.
-struct Schema {
-    names: Vec<String>,
-}
-
-impl Schema {
-    fn new(scenario: &Scenario) -> Result<Self, RunError> {
-        let world = build::build(scenario, Streams { seed: 0, replication: 0 })?.build(Silent);
-        let mut names = Vec::new();
-        world.metrics(&link_names(scenario), &mut |entity, metric, _| {
-            names.push(format!("{entity}.{metric}"));
-        });
-        Ok(Schema { names })
-    }
+pub fn metric_names(scenario: &Scenario) -> Result<Vec<String>, RunError> {
+    let world = build::build(scenario, Streams { seed: 0, replication: 0 })?.build(Silent);
+    let mut names = Vec::new();
+    world.metrics(&link_names(scenario), &mut |entity, metric, _| {
+        names.push(format!("{entity}.{metric}"));
+    });
+    Ok(names)
 }
 
 fn link_names(scenario: &Scenario) -> Vec<String> {

@@ -1,0 +1,76 @@
+//! Replications handed to Python as they finish.
+
+use crate::{Point, column, failed};
+use lasthop::run::{self, Work};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::time::Duration;
+
+/// Rows of some replications, column by column; `values` holds one row after the other.
+#[pyclass(frozen, get_all, module = "lasthop._lasthop")]
+pub(crate) struct Batch {
+    rows: usize,
+    point: Py<PyBytes>,
+    replication: Py<PyBytes>,
+    cost_s: Py<PyBytes>,
+    values: Py<PyBytes>,
+}
+
+/// Replications at work on threads of their own. They stop when it is dropped.
+#[pyclass(frozen, module = "lasthop._lasthop")]
+pub(crate) struct Stream(run::Stream);
+
+#[pymethods]
+impl Stream {
+    /// Starts on `work`: index of a point, first replication, how many, and the processor seconds
+    /// of one, negative if not known.
+    #[new]
+    #[pyo3(signature = (points, work, *, seed, jobs))]
+    fn new(
+        py: Python<'_>,
+        points: Vec<PyRef<'_, Point>>,
+        work: Vec<(u32, u64, u64, f64)>,
+        seed: u64,
+        jobs: usize,
+    ) -> PyResult<Self> {
+        let points = points.iter().map(|point| point.scenario.clone()).collect();
+        let work: Vec<Work> = work
+            .into_iter()
+            .map(|(point, first, count, cost)| Work {
+                point,
+                replications: first..first.saturating_add(count),
+                cost: Duration::try_from_secs_f64(cost).ok(),
+            })
+            .collect();
+        py.detach(|| run::Stream::start(points, &work, seed, jobs)).map(Self).map_err(failed)
+    }
+
+    /// Names of the metrics, in the order of a row's values.
+    #[getter]
+    fn metrics(&self) -> Vec<String> {
+        self.0.metrics().to_vec()
+    }
+
+    /// The rows finished since the last call, after at most `wait_s` seconds; None once there will
+    /// be no more. The interpreter's lock is not held meanwhile.
+    fn next(&self, py: Python<'_>, wait_s: f64) -> PyResult<Option<Batch>> {
+        let wait = Duration::try_from_secs_f64(wait_s).unwrap_or_default();
+        let Some(rows) = py.detach(|| self.0.next(wait)).map_err(failed)? else {
+            return Ok(None);
+        };
+        let count = rows.len();
+        let values = rows.iter().flat_map(|row| row.values.iter().map(|value| value.to_ne_bytes()));
+        Ok(Some(Batch {
+            rows: count,
+            point: column(py, count, rows.iter().map(|row| row.point.to_ne_bytes()))?,
+            replication: column(py, count, rows.iter().map(|row| row.replication.to_ne_bytes()))?,
+            cost_s: column(py, count, rows.iter().map(|row| row.cost.as_secs_f64().to_ne_bytes()))?,
+            values: column(py, count * self.0.metrics().len(), values)?,
+        }))
+    }
+
+    /// Gives up what is not finished; what is can still be taken.
+    fn stop(&self) {
+        self.0.stop();
+    }
+}

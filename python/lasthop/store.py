@@ -1,0 +1,548 @@
+"""The folder of a campaign: a ledger of what was run, parts with the numbers, a lock.
+
+    DIR/ledger.sqlite            what was asked for, what was run, in which part it is
+    DIR/parts/part-00000001.parquet   one row a replication
+    DIR/lock                     held by the process that writes
+
+A part is written under a temporary name, synced, renamed and then entered into the ledger in one
+transaction together with the replications that it holds. Only what the ledger names counts: what a
+process left that was killed before the entry is removed by the next one that writes. The ledger
+keeps a rollback journal, not a write-ahead log: either survives a kill, but the log needs shared
+memory, which network file systems do not have and which a full disk takes away under a running
+process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import functools
+import hashlib
+import io
+import itertools
+import json
+import os
+import re
+import socket
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from lasthop import _lasthop
+
+__all__ = ["CampaignError", "Engine", "Rows", "Span", "Store", "engine", "missing"]
+
+LEDGER, PARTS, LOCK = "ledger.sqlite", "parts", "lock"
+FORMAT = 1
+PART_NAME = re.compile(r"part-[0-9]{8,}\.parquet(\.tmp)?")
+
+# Columns of every part, before the metrics.
+KEYS: Mapping[str, Any] = {
+    "point": pl.UInt32,
+    "seed": pl.UInt64,
+    "replication": pl.UInt64,
+    "engine": pl.UInt16,
+    "cost_s": pl.Float64,
+}
+
+# So many parts of one level are merged into one of the next, so that there are never many.
+FAN = 16
+MERGED_ROWS = 1 << 18
+
+SCHEMA = """
+CREATE TABLE engine (
+    id INTEGER PRIMARY KEY,
+    version TEXT NOT NULL,          -- of the package
+    build TEXT NOT NULL,            -- hash of the compiled engine
+    UNIQUE (version, build)
+);
+CREATE TABLE accepted (             -- results of one engine that another may go on with
+    stored INTEGER NOT NULL REFERENCES engine,
+    running INTEGER NOT NULL REFERENCES engine,
+    PRIMARY KEY (stored, running)
+) WITHOUT ROWID;
+CREATE TABLE point (
+    id INTEGER PRIMARY KEY,
+    hash TEXT NOT NULL UNIQUE,      -- of all that decides its results but the seed
+    scenario TEXT NOT NULL,         -- JSON, resolved: enough to run it again
+    metrics TEXT NOT NULL           -- JSON, names in the engine's order
+);
+CREATE TABLE part (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    file TEXT NOT NULL UNIQUE,      -- in the folder parts
+    level INTEGER NOT NULL,         -- how often it was merged
+    rows INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    metrics TEXT NOT NULL           -- JSON, its columns besides those that all parts have
+);
+CREATE TABLE span (                 -- replications that are done
+    part INTEGER NOT NULL REFERENCES part ON DELETE CASCADE,
+    point INTEGER NOT NULL REFERENCES point,
+    seed INTEGER NOT NULL,
+    engine INTEGER NOT NULL REFERENCES engine,
+    first INTEGER NOT NULL,         -- index of the first replication
+    count INTEGER NOT NULL,
+    cost_s REAL NOT NULL            -- processor seconds of all
+);
+CREATE INDEX span_of_part ON span (part);
+CREATE INDEX span_of_point ON span (point, seed);
+CREATE TABLE run (                  -- what was asked for
+    id INTEGER PRIMARY KEY,
+    digest TEXT NOT NULL UNIQUE,    -- of what makes two requests the same
+    name TEXT NOT NULL,
+    scenario TEXT NOT NULL,         -- JSON, as its author gave it
+    seed INTEGER NOT NULL,
+    state TEXT NOT NULL,            -- running, complete, interrupted, failed
+    started TEXT NOT NULL,          -- UTC
+    ended TEXT
+);
+CREATE TABLE run_point (            -- the points of a run in their order
+    run INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,
+    place INTEGER NOT NULL,
+    point INTEGER NOT NULL REFERENCES point,
+    parameters TEXT NOT NULL,       -- JSON, what the run calls it by
+    replications INTEGER NOT NULL,
+    PRIMARY KEY (run, place)
+) WITHOUT ROWID;
+"""
+
+
+class CampaignError(ValueError):
+    """A campaign's folder is refused: what was found and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What computed a row.
+
+    Attributes:
+        version: Version of the package.
+        build: Hash of the compiled engine.
+    """
+
+    version: str
+    build: str
+
+    def __str__(self) -> str:
+        return f"{self.version} (build {self.build})"
+
+
+@functools.cache
+def engine() -> Engine:
+    """The engine of this process."""
+    binary = Path(_lasthop.__file__).read_bytes()
+    return Engine(_lasthop.__version__, hashlib.sha256(binary).hexdigest()[:12])
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Replications of one point that are done, one after the other.
+
+    Attributes:
+        point: Ledger's number of the point.
+        seed: Master seed.
+        engine: Ledger's number of the engine.
+        first: Index of the first.
+        count: How many.
+        cost_s: Processor seconds of all.
+    """
+
+    point: int
+    seed: int
+    engine: int
+    first: int
+    count: int
+    cost_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Finished replications on their way into a part.
+
+    Attributes:
+        point: Shape (rows,): ledger's number of the point.
+        replication: Shape (rows,).
+        cost_s: Shape (rows,).
+        values: Shape (rows, metrics); NaN where a metric does not apply.
+    """
+
+    point: NDArray[np.uint32]
+    replication: NDArray[np.uint64]
+    cost_s: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+    @classmethod
+    def concat(cls, batches: Sequence[Rows]) -> Rows:
+        """All rows, by point, then by replication."""
+        point = np.concatenate([batch.point for batch in batches])
+        replication = np.concatenate([batch.replication for batch in batches])
+        order = np.lexsort((replication, point))
+        return cls(
+            point[order],
+            replication[order],
+            np.concatenate([batch.cost_s for batch in batches])[order],
+            np.concatenate([batch.values for batch in batches])[order],
+        )
+
+    def spans(self, seed: int, engine: int) -> list[Span]:
+        """Of rows in order: runs of replications without a gap."""
+        breaks = np.flatnonzero((np.diff(self.point) != 0) | (np.diff(self.replication) != 1)) + 1
+        bounds = [0, *breaks.tolist(), self.point.size]
+        return [
+            Span(
+                int(self.point[start]),
+                seed,
+                engine,
+                int(self.replication[start]),
+                end - start,
+                float(self.cost_s[start:end].sum()),
+            )
+            for start, end in itertools.pairwise(bounds)
+        ]
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """The same replications in as few spans as they can be told in."""
+    out: list[Span] = []
+    for span in sorted(spans, key=lambda s: (s.point, s.seed, s.engine, s.first)):
+        last = out[-1] if out else None
+        if last and (last.point, last.seed, last.engine, last.first + last.count) == (
+            span.point,
+            span.seed,
+            span.engine,
+            span.first,
+        ):
+            count, cost_s = last.count + span.count, last.cost_s + span.cost_s
+            out[-1] = Span(last.point, last.seed, last.engine, last.first, count, cost_s)
+        else:
+            out.append(span)
+    return out
+
+
+def missing(done: Iterable[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+    """The gaps of `done`, (first, count) each, among the replications below `count`."""
+    gaps = []
+    start = 0
+    for first, length in sorted(done):
+        if first >= count:
+            break
+        if first > start:
+            gaps.append((start, first - start))
+        start = max(start, first + length)
+    if start < count:
+        gaps.append((start, count - start))
+    return gaps
+
+
+class Store:
+    """One campaign's folder; see the head of this file."""
+
+    def __init__(self, folder: Path) -> None:
+        """Takes a folder, which need not be there."""
+        self.folder = folder
+        self.parts = folder / PARTS
+        self._ledger = folder / LEDGER
+        self._superseded: list[Path] = []
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything was ever run here."""
+        return self._ledger.exists()
+
+    # Ledger.
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A connection that sees one state of the ledger.
+
+        Raises:
+            CampaignError: If there is none.
+        """
+        if not self.is_there:
+            raise CampaignError(
+                f"{self.folder}: found no campaign; allowed: a folder that `lasthop run --store` "
+                "has written"
+            )
+        with self._connection() as connection:
+            connection.execute("BEGIN")
+            yield connection
+            connection.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A transaction: all of it or nothing."""
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with contextlib.closing(self._connect()) as connection:
+                yield connection
+        except sqlite3.DatabaseError as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code == sqlite3.SQLITE_FULL:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._ledger)) from error
+            if code == sqlite3.SQLITE_IOERR:
+                raise OSError(errno.EIO, str(error), str(self._ledger)) from error
+            raise CampaignError(
+                f"{self._ledger}: found a file that is no ledger of a campaign ({error}); "
+                "allowed: a folder that `lasthop run --store` has written, or an empty one"
+            ) from error
+
+    def _connect(self) -> sqlite3.Connection:
+        # Who only reads must be able to write, too: a process that was killed may have left a
+        # journal, which the next to open the ledger rolls back.
+        connection = sqlite3.connect(self._ledger, timeout=60.0, isolation_level=None)
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA foreign_keys = ON")
+        return connection
+
+    # Writing.
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[list[str]]:
+        """Makes this process the only one that writes; yields what it had to put right.
+
+        Raises:
+            CampaignError: If another process writes, or the folder is not a campaign's.
+            OSError: If the folder cannot be written.
+        """
+        self.parts.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            try:
+                # The kernel gives it back when the process ends, however it ends.
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(descriptor, 200, 0).decode("utf-8", "replace").strip()
+                raise CampaignError(
+                    f"{self.folder}: found it in use by {holder or 'another process'}; allowed: "
+                    "one process at a time, so wait until that one ends, or stop it"
+                ) from None
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+            self._make_ledger()
+            yield self._put_right()
+            self._remove_superseded()
+        finally:
+            os.close(descriptor)
+
+    def _make_ledger(self) -> None:
+        if not self.is_there and any(self.parts.glob("part-*.parquet")):
+            raise CampaignError(
+                f"{self.folder}: found parts without their {LEDGER}; allowed: a campaign with its "
+                "ledger, or an empty folder"
+            )
+        with self.write() as ledger:
+            (version,) = ledger.execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                for statement in SCHEMA.split(";"):
+                    ledger.execute(statement)
+                ledger.execute(f"PRAGMA user_version = {FORMAT}")
+            elif version != FORMAT:
+                raise CampaignError(
+                    f"{self._ledger}: found format {version}; allowed: {FORMAT}, that of this "
+                    "version of lasthop"
+                )
+
+    def _put_right(self) -> list[str]:
+        """Removes parts without entry, and entries without part, whose replications run again."""
+        notes = []
+        with self.write() as ledger:
+            known = {}
+            for number, file, size in ledger.execute("SELECT id, file, bytes FROM part").fetchall():
+                path = self.parts / file
+                found = path.stat().st_size if path.exists() else None
+                if found == size:
+                    known[file] = number
+                    continue
+                what = "is gone" if found is None else f"has {found} bytes instead of {size}"
+                notes.append(f"{path} {what}; its replications are run again")
+                ledger.execute("DELETE FROM part WHERE id = ?", (number,))
+            ledger.execute("UPDATE run SET state = 'interrupted' WHERE state = 'running'")
+        for path in self.parts.iterdir():
+            if path.name not in known and PART_NAME.fullmatch(path.name):
+                path.unlink()
+        return notes
+
+    def add_part(
+        self, rows: Rows, metrics: Sequence[str], *, seed: int, engine: int, level: int = 0
+    ) -> None:
+        """Writes rows, which are in order, as one part.
+
+        Raises:
+            OSError: If there is no room; the campaign is then as before.
+        """
+        count = rows.point.size
+        columns: dict[str, NDArray[Any]] = {
+            "point": rows.point,
+            "seed": np.full(count, seed, dtype=np.uint64),
+            "replication": rows.replication,
+            "engine": np.full(count, engine, dtype=np.uint16),
+            "cost_s": rows.cost_s,
+        }
+        # Metrics that none of these points has need no column.
+        used = np.flatnonzero(~np.isnan(rows.values).all(axis=0)).tolist()
+        names = [metrics[index] for index in used]
+        frame = pl.DataFrame(
+            {
+                **{name: pl.Series(name, values) for name, values in columns.items()},
+                **{
+                    metrics[index]: pl.Series(
+                        metrics[index],
+                        np.ascontiguousarray(rows.values[:, index]),
+                        nan_to_null=True,
+                    )
+                    for index in used
+                },
+            }
+        )
+        buffer = io.BytesIO()
+        frame.write_parquet(buffer)
+        file = self._next_file()
+        self._write_durably(file, buffer.getbuffer())
+        with self.write() as ledger:
+            size = buffer.getbuffer().nbytes
+            self._enter(ledger, file, level, count, size, names, rows.spans(seed, engine))
+        self._compact()
+
+    def _next_file(self) -> str:
+        with self.read() as ledger:
+            row = ledger.execute("SELECT seq FROM sqlite_sequence WHERE name = 'part'").fetchone()
+        return f"part-{(row[0] if row else 0) + 1:08}.parquet"
+
+    def _write_durably(self, file: str, data: memoryview) -> None:
+        temporary = self.parts / f"{file}.tmp"
+        try:
+            with temporary.open("wb") as out:
+                out.write(data)
+                out.flush()
+                os.fsync(out.fileno())
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise OSError(error.errno, error.strerror, str(temporary)) from error
+        self._rename(temporary, self.parts / file)
+
+    def _rename(self, temporary: Path, path: Path) -> None:
+        temporary.replace(path)
+        folder = os.open(self.parts, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    @staticmethod
+    def _enter(
+        ledger: sqlite3.Connection,
+        file: str,
+        level: int,
+        rows: int,
+        size: int,
+        metrics: Sequence[str],
+        spans: Iterable[Span],
+    ) -> None:
+        part = ledger.execute(
+            "INSERT INTO part (file, level, rows, bytes, metrics) VALUES (?, ?, ?, ?, ?)",
+            (file, level, rows, size, json.dumps(metrics)),
+        ).lastrowid
+        ledger.executemany(
+            "INSERT INTO span VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                (part, span.point, span.seed, span.engine, span.first, span.count, span.cost_s)
+                for span in spans
+            ),
+        )
+
+    def _compact(self) -> None:
+        """Merges parts where there are many of one level."""
+        with self.read() as ledger:
+            parts = ledger.execute(
+                "SELECT level, id, file, rows, metrics FROM part ORDER BY level, id"
+            ).fetchall()
+        for level in sorted({part[0] for part in parts}):
+            own = [part[1:] for part in parts if part[0] == level]
+            if len(own) < FAN:
+                continue
+            fits = np.cumsum([rows for _, _, rows, _ in own]) <= MERGED_ROWS
+            chosen = own[: min(int(fits.sum()), FAN)]
+            if len(chosen) > FAN // 4:
+                # Merging is a service: without room for it the campaign is as good as before.
+                with contextlib.suppress(OSError, pl.exceptions.PolarsError):
+                    self._merge(level + 1, chosen)
+                return
+
+    def _merge(self, level: int, chosen: Sequence[tuple[int, str, int, str]]) -> None:
+        names = list(dict.fromkeys(name for part in chosen for name in json.loads(part[3])))
+        file = self._next_file()
+        temporary = self.parts / f"{file}.tmp"
+        try:
+            self.scan([part[1] for part in chosen], names).sink_parquet(temporary)
+            descriptor = os.open(temporary, os.O_RDWR)
+            try:
+                os.fsync(descriptor)
+                size = os.fstat(descriptor).st_size
+            finally:
+                os.close(descriptor)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        self._rename(temporary, self.parts / file)
+        self._remove_superseded()
+        spans: list[Span] = []
+        with self.write() as ledger:
+            for number, *_ in chosen:
+                found = ledger.execute(
+                    "SELECT point, seed, engine, first, count, cost_s FROM span WHERE part = ?",
+                    (number,),
+                )
+                spans += (Span(*row) for row in found)
+                ledger.execute("DELETE FROM part WHERE id = ?", (number,))
+            rows = sum(part[2] for part in chosen)
+            self._enter(ledger, file, level, rows, size, names, merged(spans))
+        # Who reads at this moment may be about to open them.
+        self._superseded = [self.parts / part[1] for part in chosen]
+
+    def _remove_superseded(self) -> None:
+        for path in self._superseded:
+            path.unlink(missing_ok=True)
+        self._superseded = []
+
+    # Reading.
+
+    def scan(self, files: Sequence[str], metrics: Sequence[str]) -> pl.LazyFrame:
+        """Rows of some parts with these metrics, null where a part has none.
+
+        Raises:
+            CampaignError: If a part is gone.
+        """
+        schema = pl.Schema({**KEYS, **dict.fromkeys(metrics, pl.Float64)})
+        if not files:
+            return pl.LazyFrame(schema=schema)
+        paths = [self.parts / file for file in files]
+        for path in paths:
+            if not path.exists():
+                raise CampaignError(
+                    f"{path}: found nothing; allowed: the part that the ledger names. The next "
+                    "run into this folder computes it again"
+                )
+        return pl.scan_parquet(
+            paths, schema=schema, missing_columns="insert", extra_columns="ignore"
+        )
