@@ -78,6 +78,11 @@ class Plan:
         """Seconds that it would take with all threads busy."""
         return None if self.cost_s is None else self.cost_s / self.jobs
 
+    def to_dict(self) -> dict[str, Any]:
+        """What `lasthop run --dry-run --format json` prints."""
+        names = ("points", "replications", "stored", "missing", "cost_s", "duration_s", "jobs")
+        return {name: getattr(self, name) for name in (*names, "source")}
+
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
@@ -143,15 +148,21 @@ class Campaign:
     """A folder that keeps what was run; see the head of this module.
 
     Several processes may read it while one writes.
+
+    Attributes:
+        notes: What the last run had to put right in the folder.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, *, accept_version: bool = False) -> None:
         """Takes a folder; the first run makes it.
 
         Args:
             folder: Where results are kept.
+            accept_version: Go on with what another version of the engine has computed. Each row
+                says which it was. It need not be said again.
         """
         self._store = Store(Path(folder))
+        self._accept_version = accept_version
         self.notes: list[str] = []
 
     def __repr__(self) -> str:
@@ -172,7 +183,6 @@ class Campaign:
         seed: int | None = None,
         jobs: int = 0,
         progress: Progress | None = None,
-        accept_version: bool = False,
     ) -> Results:
         """Runs what is missing of a scenario, and returns all of it.
 
@@ -183,8 +193,6 @@ class Campaign:
             seed: As for `lasthop.run`.
             jobs: As for `lasthop.run`.
             progress: Called with (replications done, replications that were missing).
-            accept_version: Go on with what another version of the engine has computed. Each row
-                says which it was. It need not be said again.
 
         Returns:
             The results of all replications asked for, also of those that were there; after Ctrl-C
@@ -199,7 +207,7 @@ class Campaign:
             ValueError: If a number is out of range.
         """
         request = _request(scenario, replications, seed)
-        return self._run(request, jobs, progress, accept_version=accept_version)
+        return self._run(request, jobs, progress)
 
     def run_points(
         self,
@@ -211,7 +219,6 @@ class Campaign:
         parameters: Iterable[Mapping[str, Any]] | None = None,
         jobs: int = 0,
         progress: Progress | None = None,
-        accept_version: bool = False,
     ) -> Results:
         """As `run`, of points that need not come from one scenario.
 
@@ -223,10 +230,9 @@ class Campaign:
             parameters: What to call the points by, if not by their sweep.
             jobs: As for `run`.
             progress: As for `run`.
-            accept_version: As for `run`.
         """
         request = _request_points(points, replications, seed, scenario or {}, parameters)
-        return self._run(request, jobs, progress, accept_version=accept_version)
+        return self._run(request, jobs, progress)
 
     def extend(
         self,
@@ -236,7 +242,6 @@ class Campaign:
         seed: int | None = None,
         jobs: int = 0,
         progress: Progress | None = None,
-        accept_version: bool = False,
     ) -> Results:
         """Runs further replications of a scenario's points: the step of a sequential procedure.
 
@@ -249,7 +254,6 @@ class Campaign:
             seed: As for `run`.
             jobs: As for `run`.
             progress: As for `run`.
-            accept_version: As for `run`.
 
         Returns:
             The results of all replications of these points, old and new.
@@ -263,7 +267,7 @@ class Campaign:
             gaps = missing(done.get(name, []), 1 << 62)
             totals.append(gaps[0][0] + count)
         request = _Request(request.points, request.labels, request.scenario, request.seed, totals)
-        return self._run(request, jobs, progress, accept_version=accept_version)
+        return self._run(request, jobs, progress)
 
     def plan(
         self,
@@ -294,7 +298,7 @@ class Campaign:
             for name, count in wanted.items()
         }
         known = self._costs()
-        source = "measured in this campaign"
+        source = "what was measured in this campaign"
         unknown = [name for name, count in left.items() if count and name not in known]
         if unknown and not any(name in known for name in wanted):
             known = _pilot(request, unknown, jobs)
@@ -312,16 +316,14 @@ class Campaign:
         total = sum(wanted.values())
         return Plan(len(request.points), total, total - sum(left.values()), cost, jobs, source)
 
-    def _run(
-        self, request: _Request, jobs: int, progress: Progress | None, *, accept_version: bool
-    ) -> Results:
+    def _run(self, request: _Request, jobs: int, progress: Progress | None) -> Results:
         if not 0 <= jobs < 2**63:
             raise ValueError(f"jobs: found {jobs}; allowed: from 0 to 2^63 - 1")
         with self._store.locked() as notes:
             self.notes = list(notes)
             with self._store.write() as ledger:
                 number = _engine_number(ledger, engine())
-                self._check_engine(ledger, number, accept=accept_version)
+                self._check_engine(ledger, number)
                 places = _enter_points(ledger, request)
                 run = _enter_run(ledger, request, places)
             state = "failed"
@@ -377,14 +379,14 @@ class Campaign:
                 writer.flush()
         return "complete" if writer.rows == total else "interrupted"
 
-    def _check_engine(self, ledger: sqlite3.Connection, running: int, *, accept: bool) -> None:
+    def _check_engine(self, ledger: sqlite3.Connection, running: int) -> None:
         others = ledger.execute(
             "SELECT id, version, build FROM engine WHERE id != :running "
             "AND EXISTS (SELECT * FROM span WHERE span.engine = engine.id) "
             "AND id NOT IN (SELECT stored FROM accepted WHERE running = :running)",
             {"running": running},
         ).fetchall()
-        if others and not accept:
+        if others and not self._accept_version:
             found = ", ".join(str(Engine(version, build)) for _, version, build in others)
             raise CampaignError(
                 f"{self.folder}: found results of lasthop {found}, and this is {engine()}; "

@@ -22,6 +22,7 @@ from typer._click.exceptions import ClickException  # typer 0.29 bundles it; no 
 
 import lasthop
 from lasthop import _lasthop, analyse_cli, catalogue, markdown, sensitivity, terminal
+from lasthop.campaign import Campaign, CampaignError, Plan
 from lasthop.scenario import Scenario
 from lasthop.studies import Report, Study, StudyError, studies
 
@@ -70,6 +71,27 @@ Replications = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(min=0, help="Master seed; by default the scenario's.")]
 Jobs = Annotated[int, typer.Option(min=0, help="Threads; 0 for all cores.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        help="Keep results in this folder, and run only what is not there yet.",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="With --store: only say what there is, what would be run, how long."
+    ),
+]
+AcceptVersion = Annotated[
+    bool,
+    typer.Option(
+        "--accept-version",
+        help="With --store: go on with results of another version of the engine.",
+    ),
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -104,6 +126,9 @@ def run(
         int | None,
         typer.Option(min=1, help="With --until: most replications a point, by default 1000."),
     ] = None,
+    store: Folder = None,
+    dry_run: DryRun = False,
+    accept_version: AcceptVersion = False,
     metric: Annotated[
         list[str] | None,
         typer.Option(metavar="PATTERN", help="Metrics in the table, with * and ?. Repeatable."),
@@ -127,22 +152,32 @@ def run(
     scenario = _load(file, changes)
     if output is Format.parquet and out is None and sys.stdout.isatty():
         raise BadInput("--format: found parquet on a terminal; allowed: with --out, or in a pipe")
+    campaign = _campaign(store, accept_version=accept_version, dry_run=dry_run)
+    if dry_run and campaign:
+        plan = campaign.plan(scenario, replications=replications, seed=seed, jobs=jobs)
+        return _print_plan(plan, as_json=output is Format.json)
     folder = None if out is None else _folder(out)
     with terminal.progress(scenario.name or file.name) as progress:
         try:
-            results = lasthop.run(
-                scenario,
-                replications=replications,
-                seed=seed,
-                jobs=jobs,
-                until=until,
-                max_replications=max_replications,
-                progress=progress,
-            )
+            if campaign is None:
+                results = lasthop.run(
+                    scenario,
+                    replications=replications,
+                    seed=seed,
+                    jobs=jobs,
+                    until=until,
+                    max_replications=max_replications,
+                    progress=progress,
+                )
+            else:
+                results = campaign.run(
+                    scenario, replications=replications, seed=seed, jobs=jobs, progress=progress
+                )
         except lasthop.ScenarioError:
             raise
         except (KeyError, ValueError) as error:  # what `until` says
             raise BadInput(f"--{str(error.args[0]).replace('max_r', 'max-r')}") from None
+    _note_campaign(campaign)
     if folder is not None:
         results.frame.write_parquet(folder / "replications.parquet")
         _plain_columns(results.summary()).write_csv(folder / "summary.csv")
@@ -165,7 +200,7 @@ def run(
         where = ", ".join(f"{stop.metric} at point {stop.point}" for stop in short[:5])
         more = f" and {len(short) - 5} more" if len(short) > 5 else ""
         _note(f"lasthop: not as precise as asked after the most replications: {where}{more}")
-    return _ended(complete=results.complete, finished=len(results.point))
+    return _ended(complete=results.complete, finished=len(results.point), campaign=campaign)
 
 
 @app.command()
@@ -290,6 +325,9 @@ def reproduce(
         int | None, typer.Option(min=0, help="Master seed; by default the study's.")
     ] = None,
     jobs: Jobs = 0,
+    store: Folder = None,
+    dry_run: DryRun = False,
+    accept_version: AcceptVersion = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -316,16 +354,31 @@ def reproduce(
     if vary:
         if artefacts:
             raise BadInput("--sensitivity: found tables or figures; allowed: the study alone")
-        return _vary(chosen, replications, seed, jobs, out, output)
+        if dry_run:
+            raise BadInput("--dry-run: found --sensitivity; allowed: without it")
+        campaign = _campaign(store, accept_version=accept_version, dry_run=False)
+        return _vary(chosen, replications, seed, jobs, out, output, campaign)
     wanted = chosen.find(artefacts or [])
+    campaign = _campaign(store, accept_version=accept_version, dry_run=dry_run)
+    if dry_run and campaign:
+        plan = chosen.plan(
+            campaign, artefacts or [], replications=replications, seed=seed, jobs=jobs
+        )
+        return _print_plan(plan, as_json=output is ReportFormat.json)
     figures = [artefact for artefact in wanted if artefact.kind == "figure"]
     if out is None and figures:
         out = Path("results") / study
     folder = None if out is None else _folder(out)
     with terminal.progress(study) as progress:
         report = chosen.reproduce(
-            artefacts or [], replications=replications, seed=seed, jobs=jobs, progress=progress
+            artefacts or [],
+            replications=replications,
+            seed=seed,
+            jobs=jobs,
+            progress=progress,
+            campaign=campaign,
         )
+    _note_campaign(campaign)
     written = [] if folder is None else _write_report(report, folder)
     match output:
         case ReportFormat.json:
@@ -339,7 +392,8 @@ def reproduce(
                 console.print()
             for path in written:
                 _print(str(path))
-    return _ended(complete=report.complete, finished=len(report.results.point))
+    finished = len(report.results.point)
+    return _ended(complete=report.complete, finished=finished, campaign=campaign)
 
 
 def _vary(
@@ -349,14 +403,21 @@ def _vary(
     jobs: int,
     out: Path | None,
     output: ReportFormat,
+    campaign: Campaign | None,
 ) -> int:
     if not study.sensitivities:
         raise BadInput(f"--sensitivity: found study {study.key}; allowed: one that names choices")
     folder = None if out is None else _folder(out)
     with terminal.progress(study.key) as progress:
         report = sensitivity.sweep(
-            study, replications=replications, seed=seed, jobs=jobs, progress=progress
+            study,
+            replications=replications,
+            seed=seed,
+            jobs=jobs,
+            progress=progress,
+            campaign=campaign,
         )
+    _note_campaign(campaign)
     if folder is not None:
         _write(folder / "sensitivity.json", _report_json(report) + "\n")
     match output:
@@ -369,7 +430,29 @@ def _vary(
             for table in terminal.show_sensitivity(report):
                 console.print(table)
                 console.print()
-    return _ended(complete=report.complete, finished=report.finished)
+    return _ended(complete=report.complete, finished=report.finished, campaign=campaign)
+
+
+def _campaign(store: Path | None, *, accept_version: bool, dry_run: bool) -> Campaign | None:
+    if store is not None:
+        return Campaign(store, accept_version=accept_version)
+    for option, is_given in (("--accept-version", accept_version), ("--dry-run", dry_run)):
+        if is_given:
+            raise BadInput(f"{option}: found no --store; allowed: with --store DIR")
+    return None
+
+
+def _note_campaign(campaign: Campaign | None) -> None:
+    for note in campaign.notes if campaign else ():
+        _note(f"lasthop: {note}")
+
+
+def _print_plan(plan: Plan, *, as_json: bool) -> int:
+    if as_json:
+        _print(json.dumps(plan.to_dict(), indent=2))
+    else:
+        terminal.console().print(terminal.show_plan(plan))
+    return DONE
 
 
 def _report_json(report: Report | sensitivity.SensitivityReport) -> str:
@@ -431,10 +514,11 @@ def _note(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def _ended(*, complete: bool, finished: int) -> int:
+def _ended(*, complete: bool, finished: int, campaign: Campaign | None = None) -> int:
     if complete:
         return DONE
-    _note(f"lasthop: interrupted; {finished} replications were finished")
+    rest = "" if campaign is None else f" and are in {campaign.folder}; the same command goes on"
+    _note(f"lasthop: interrupted; {finished} replications were finished{rest}")
     return INTERRUPTED
 
 
@@ -444,7 +528,7 @@ def _main(arguments: list[str] | None = None) -> int:
         # What a command returns is its exit code; typer itself returns that of `typer.Exit`.
         code: int = app(arguments, prog_name="lasthop", standalone_mode=False) or DONE
         sys.stdout.flush()
-    except (lasthop.ScenarioError, StudyError, BadInput) as error:
+    except (lasthop.ScenarioError, StudyError, CampaignError, BadInput) as error:
         return _fail(str(error), BAD_INPUT)
     except ClickException as error:
         return _fail(error.format_message(), BAD_INPUT)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lasthop.campaign import Campaign
 from lasthop.claims import Cell, Samples, Verdict, judge
 from lasthop.running import Progress, run_points
 from lasthop.studies import Change, Study
@@ -118,6 +119,7 @@ def sweep(
     seed: int | None = None,
     jobs: int = 0,
     progress: Progress | None = None,
+    campaign: Campaign | None = None,
 ) -> SensitivityReport:
     """Judges a study's claims under each of the other choices that it names.
 
@@ -127,6 +129,7 @@ def sweep(
         seed: Master seed; the study's own if None.
         jobs: Threads; 0 for all cores.
         progress: As for `lasthop.run`.
+        campaign: Where results are taken from, as far as they are there, and kept.
     """
     claims = {claim.id: claim for claim in study.claims}
     needs = {name: study.cells_of(claim) for name, claim in claims.items()}
@@ -159,7 +162,8 @@ def sweep(
             if not applied:
                 chosen[cell] = place[cell]
     count = REPLICATIONS if replications is None else replications
-    results = run_points(
+    run = run_points if campaign is None else campaign.run_points
+    results = run(
         points,
         replications=count,
         seed=study.seed if seed is None else seed,

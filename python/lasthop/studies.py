@@ -22,6 +22,7 @@ import numpy as np
 
 from lasthop import statistics
 from lasthop.artefacts import Artefact, Axis, Column, Quantity
+from lasthop.campaign import Campaign, Plan
 from lasthop.claims import (
     Cell,
     Claim,
@@ -442,6 +443,7 @@ class Study:
         seed: int | None = None,
         jobs: int = 0,
         progress: Progress | None = None,
+        campaign: Campaign | None = None,
     ) -> Report:
         """Runs what the named tables and figures need, and reports.
 
@@ -451,6 +453,7 @@ class Study:
             seed: Master seed; the study's own if None.
             jobs: Threads; 0 for all cores.
             progress: As for `lasthop.run`.
+            campaign: Where results are taken from, as far as they are there, and kept.
 
         Raises:
             StudyError: If there is no such table or figure.
@@ -458,7 +461,8 @@ class Study:
         artefacts = self.find(names)
         cells = self.cells(artefacts)
         points = [self.scenario(cell).points()[0] for cell in cells]
-        results = run_points(
+        run = run_points if campaign is None else campaign.run_points
+        results = run(
             points,
             replications=self.replications if replications is None else replications,
             seed=self.seed if seed is None else seed,
@@ -468,6 +472,24 @@ class Study:
             progress=progress,
         )
         return self.report(artefacts, cells, results)
+
+    def plan(
+        self,
+        campaign: Campaign,
+        names: Sequence[str] = (),
+        *,
+        replications: int | None = None,
+        seed: int | None = None,
+        jobs: int = 0,
+    ) -> Plan:
+        """What `reproduce` would run with this campaign; arguments and errors as there."""
+        cells = self.cells(self.find(names))
+        return campaign.plan_points(
+            [self.scenario(cell).points()[0] for cell in cells],
+            replications=self.replications if replications is None else replications,
+            seed=self.seed if seed is None else seed,
+            jobs=jobs,
+        )
 
     def report(
         self, artefacts: Sequence[Artefact], cells: Sequence[Cell], results: Results

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lasthop.artefacts import Artefact
+from lasthop.campaign import Plan
 from lasthop.claims import Verdict, show
 from lasthop.results import Results
 from lasthop.sensitivity import SensitivityReport
@@ -31,6 +32,7 @@ __all__ = [
     "console",
     "progress",
     "show_list",
+    "show_plan",
     "show_report",
     "show_results",
     "show_sensitivity",
@@ -265,6 +267,33 @@ def show_sensitivity(report: SensitivityReport) -> Iterator[Table | Text]:
         word = Text(row.chosen, style=WORDS[row.chosen])
         table.add_row(claim, word, *(str(row.counts[w]) for w in WORDS), Text(others))
     yield table
+
+
+def show_plan(plan: Plan) -> Table:
+    """What `--dry-run` says."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("points", str(plan.points))
+    table.add_row("replications", f"{plan.replications}")
+    table.add_row("stored", f"{plan.stored}")
+    table.add_row("to run", f"{plan.missing}")
+    if not plan.missing:
+        return table
+    if plan.cost_s is None or plan.duration_s is None:
+        table.add_row("time", f"unknown: {plan.source}")
+    else:
+        table.add_row("time", f"about {_time(plan.duration_s)} on {plan.jobs} threads")
+        table.add_row("", f"{_time(plan.cost_s)} of processor time, from {plan.source}")
+    return table
+
+
+def _time(seconds: float) -> str:
+    """A duration for people."""
+    for size, unit in ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min")):
+        if seconds >= 2.0 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.2g} s" if seconds < 1.0 else f"{seconds:.0f} s"
 
 
 def show_list(title: str, rows: list[tuple[str, str]]) -> Table:

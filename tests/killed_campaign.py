@@ -1,0 +1,69 @@
+"""Runs a campaign again and again and kills it each time; see test_campaign.py.
+
+Usage: python killed_campaign.py SCENARIO FOLDER REPLICATIONS KILLS SEED
+
+Prints a line `kill STORED` for each kill, with the replications that the ledger then held, and
+`done` for each sweep that was over before it was killed; the next one gets a folder of its own.
+"""
+
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+from lasthop import campaign, store
+
+# Parts as often as can be, so that most kills hit the middle of a write.
+campaign.TICK_S, campaign.PART_S, campaign.PART_SHARE = 0.002, 0.0, 0.0
+store.FAN = 4
+
+
+def stored(folder: Path) -> int:
+    one = store.Store(folder)
+    if not one.is_there:
+        return 0
+    try:
+        with one.read() as ledger:
+            return int(ledger.execute("SELECT coalesce(sum(count), 0) FROM span").fetchone()[0])
+    except store.CampaignError:
+        # Killed before the first transaction.
+        return 0
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    scenario, base, replications, kills, seed = sys.argv[1:]
+    draw = random.Random(int(seed))
+    sweeps, killed = 0, 0
+    while killed < int(kills):
+        folder = Path(base) / str(sweeps)
+        # Forked, since starting Python takes longer than the sweep. Neither Polars nor the engine
+        # has started threads here.
+        child = os.fork()
+        if child == 0:
+            campaign.Campaign(folder).run(scenario, replications=int(replications))
+            os._exit(0)
+        deadline = time.monotonic() + draw.uniform(0.0, 0.25)
+        status = 0
+        while time.monotonic() < deadline and status == 0:
+            time.sleep(0.0005)
+            status = os.waitpid(child, os.WNOHANG)[0]
+        if status == 0:
+            os.kill(child, signal.SIGKILL)
+            _, how = os.waitpid(child, 0)
+            if os.WIFSIGNALED(how):
+                killed += 1
+                say(f"kill {stored(folder)}")
+                continue
+        say("done")
+        sweeps += 1
+
+
+if __name__ == "__main__":
+    main()
