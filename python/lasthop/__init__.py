@@ -13,6 +13,7 @@ from lasthop.campaign import Campaign, CampaignError
 from lasthop.results import Results
 from lasthop.running import run, sweep
 from lasthop.scenario import Scenario, load, schema
+from lasthop.theory import compare_theory
 from lasthop.tracing import Trace, trace
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "ScenarioError",
     "Trace",
     "__version__",
+    "compare_theory",
     "load",
     "run",
     "schema",

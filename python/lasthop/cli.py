@@ -21,7 +21,7 @@ import typer
 from typer._click.exceptions import ClickException  # typer 0.29 bundles it; no public name
 
 import lasthop
-from lasthop import _lasthop, analyse_cli, catalogue, markdown, sensitivity, terminal
+from lasthop import _lasthop, analyse_cli, catalogue, markdown, sensitivity, terminal, theory
 from lasthop.campaign import Campaign, CampaignError, Plan
 from lasthop.scenario import Scenario
 from lasthop.studies import Report, Study, StudyError, studies
@@ -147,6 +147,13 @@ def run(
             "replication and flow or link.",
         ),
     ] = Format.table,
+    with_theory: Annotated[
+        bool,
+        typer.Option(
+            "--compare-theory",
+            help="Print the simulated values beside those of closed forms, where one applies.",
+        ),
+    ] = False,
 ) -> int:
     """Run a scenario and print what it delivers."""
     scenario = _load(file, changes)
@@ -182,17 +189,10 @@ def run(
         results.frame.write_parquet(folder / "replications.parquet")
         _plain_columns(results.summary()).write_csv(folder / "summary.csv")
         _write(folder / "results.json", results.to_json() + "\n")
-    match output:
-        case Format.json:
-            _print(results.to_json())
-        case Format.csv:
-            _print(_plain_columns(results.frame).write_csv().rstrip("\n"))
-        case Format.parquet if folder is None:
-            results.frame.write_parquet(sys.stdout.buffer)
-        case Format.table:
-            terminal.console().print(terminal.show_results(results, tuple(metric or ())))
-        case _:
-            pass
+    if with_theory:
+        _print_theory(scenario, results, output, folder)
+    else:
+        _print_results(results, output, folder, metric)
     if folder is not None and output is not Format.json:
         _note(f"written to {folder}")
     short = [stop for stop in results.stopped if not stop.reached]
@@ -201,6 +201,49 @@ def run(
         more = f" and {len(short) - 5} more" if len(short) > 5 else ""
         _note(f"lasthop: not as precise as asked after the most replications: {where}{more}")
     return _ended(complete=results.complete, finished=len(results.point), campaign=campaign)
+
+
+def _print_results(
+    results: lasthop.Results, output: Format, folder: Path | None, metrics: list[str] | None
+) -> None:
+    match output:
+        case Format.json:
+            _print(results.to_json())
+        case Format.csv:
+            _print(_plain_columns(results.frame).write_csv().rstrip("\n"))
+        case Format.parquet if folder is None:
+            results.frame.write_parquet(sys.stdout.buffer)
+        case Format.table:
+            terminal.console().print(terminal.show_results(results, tuple(metrics or ())))
+        case _:
+            pass
+
+
+def _print_theory(
+    scenario: Scenario, results: lasthop.Results, output: Format, folder: Path | None
+) -> None:
+    found = theory.compare(results, scenario)
+    table = theory.frame(results, found)
+    if folder is not None:
+        _plain_columns(table).write_csv(folder / "theory.csv")
+    match output:
+        case Format.json:
+            tables = results.to_dict()
+            for index, point in enumerate(tables["points"]):
+                point["theory"] = theory.to_dict(found, index)
+            _print(json.dumps(tables, allow_nan=False, ensure_ascii=False, indent=2))
+        case Format.csv:
+            _print(_plain_columns(table).write_csv().rstrip("\n"))
+        case Format.parquet if folder is None:
+            table.write_parquet(sys.stdout.buffer)
+        case Format.table if found:
+            console = terminal.console()
+            for part in terminal.show_theory(results, found):
+                console.print(part)
+        case _:
+            pass
+    if not found and output in (Format.table, Format.csv):
+        (_print if output is Format.table else _note)(theory.nothing_applies())
 
 
 @app.command()

@@ -174,7 +174,8 @@ class Results:
         """A copy that says where each point stopped; `summary` then has those intervals."""
         return replace(self, stopped=tuple(stopped))
 
-    def _parameter_columns(self, rows: NDArray[Any]) -> dict[str, pl.Series]:
+    def parameter_columns(self, rows: NDArray[Any]) -> dict[str, pl.Series]:
+        """The swept keys as columns, for rows that belong to these points."""
         names = list(dict.fromkeys(name for point in self.points for name in point.parameters))
         columns = {}
         for name in names:
@@ -190,7 +191,7 @@ class Results:
         return {
             "point": pl.Series("point", self.point),
             "replication": pl.Series("replication", self.replication),
-            **self._parameter_columns(self.point),
+            **self.parameter_columns(self.point),
             "scenario_hash": hashes.cast(pl.String).gather(self.point),
             "seed": pl.Series("seed", np.full(rows, self.seed, dtype=np.uint64)),
             "engine_version": pl.Series("engine_version", [self.engine_version] * rows),
@@ -255,7 +256,7 @@ class Results:
         """
         point, metric, mean, ci95, n = [], [], [], [], []
         for index in range(len(self.points)):
-            for name, interval in self._intervals(index).items():
+            for name, interval in self.point_intervals(index).items():
                 point.append(index)
                 metric.append(name)
                 mean.append(interval.mean)
@@ -265,7 +266,7 @@ class Results:
         return pl.DataFrame(
             {
                 "point": pl.Series("point", index_column),
-                **self._parameter_columns(index_column),
+                **self.parameter_columns(index_column),
                 "metric": pl.Series("metric", metric, dtype=pl.String),
                 "mean": pl.Series("mean", mean, dtype=pl.Float64),
                 "ci95": pl.Series("ci95", ci95, dtype=pl.Float64),
@@ -273,7 +274,8 @@ class Results:
             }
         )
 
-    def _intervals(self, point: int) -> dict[str, statistics.Interval]:
+    def point_intervals(self, point: int) -> dict[str, statistics.Interval]:
+        """Mean and 95 % interval of each metric that applies at a point."""
         rows = self.values[self._rows_of_point[point]]
         intervals = {
             name: statistics.interval(rows[:, column]) for column, name in enumerate(self.metrics)
@@ -352,7 +354,7 @@ class Results:
         return pl.DataFrame(
             {
                 "point": pl.Series("point", points),
-                **self._parameter_columns(points),
+                **self.parameter_columns(points),
                 "metric": pl.Series("metric", [name for _, name, _ in rows], dtype=pl.String),
                 **{key: pl.Series(key, [text] * len(rows)) for key, text in more.items()},
                 **{name: column.fill_nan(None) for name, column in ends.items()},
@@ -406,7 +408,7 @@ class Results:
             samples, reference = self.samples(metric, index), self.samples(metric, base)
             rows.append(statistics.difference(samples, reference))
             ratios.append(statistics.ratio(samples, reference))
-        parameters = self._parameter_columns(np.asarray(compared, dtype=np.uint32))
+        parameters = self.parameter_columns(np.asarray(compared, dtype=np.uint32))
         numbers = {
             name: pl.Series(name, [getattr(row, name) for row in rows], dtype=pl.Float64).fill_nan(
                 None
@@ -457,7 +459,7 @@ class Results:
                                 else {}
                             ),
                         }
-                        for name, interval in self._intervals(index).items()
+                        for name, interval in self.point_intervals(index).items()
                     },
                 }
                 for index, point in enumerate(self.points)

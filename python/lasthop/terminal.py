@@ -23,9 +23,10 @@ from rich.text import Text
 from lasthop.artefacts import Artefact
 from lasthop.campaign import Plan
 from lasthop.claims import Verdict, show
-from lasthop.results import Results
+from lasthop.results import Results, number
 from lasthop.sensitivity import SensitivityReport
 from lasthop.studies import Report, ReportCell
+from lasthop.theory import Comparison
 
 __all__ = [
     "cell_text",
@@ -36,6 +37,7 @@ __all__ = [
     "show_report",
     "show_results",
     "show_sensitivity",
+    "show_theory",
 ]
 
 HEADLINES = (
@@ -140,6 +142,79 @@ def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
             *(str(point.parameters.get(key, "–")) for key in keys),
             *(text for text, _ in own),
             str(max((n for _, n in own), default=0)),
+        )
+    return table
+
+
+def show_theory(results: Results, comparisons: list[Comparison]) -> Iterator[Table | Text]:
+    """Simulated values beside theoretical ones, then what each formula needs."""
+    keys = list(dict.fromkeys(key for point in results.points for key in point.parameters))
+    table = Table(
+        caption="simulated: mean ± half-width of its 95 % interval. inside: theory is in that "
+        "interval, or the bound is kept; near: off by no more than the formula's known error. "
+        "In brackets: a hypothesis is broken",
+        caption_justify="left",
+    )
+    if keys:
+        table.add_column("point", justify="right")
+    for heading in ("metric", "theory by"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("simulated", "theory", "difference", "%"):
+        table.add_column(heading, justify="right")
+    for heading in ("inside", "hypotheses"):
+        table.add_column(heading)
+    for one in comparisons:
+        inside = "?" if one.inside is None else "yes" if one.inside else "no"
+        if one.agrees and not one.inside:
+            inside = "near"
+        is_broken = one.hypotheses == "broken"
+        style = "yellow" if is_broken else "" if one.agrees else "red"
+        percent = "–" if one.percent is None else f"{one.percent:+.3g}"
+        sign = "≤ " if one.prediction.is_bound else ""
+        table.add_row(
+            *([str(one.point)] if keys else []),
+            one.prediction.metric,
+            one.prediction.rule,
+            _interval(one.simulated.mean, number(one.simulated.ci95)),
+            sign + _number(one.prediction.value),
+            f"{one.difference:+.3g}",
+            percent,
+            Text(f"({inside})" if is_broken else inside, style=style),
+            Text(one.hypotheses, style="yellow" if is_broken else ""),
+        )
+    yield table
+    yield _needs(comparisons, with_points=bool(keys))
+    if keys:
+        lines = [
+            f"point {index}: " + ", ".join(f"{k} = {v}" for k, v in point.parameters.items())
+            for index, point in enumerate(results.points)
+        ]
+        yield Text("\n".join(lines))
+
+
+def _needs(comparisons: list[Comparison], *, with_points: bool) -> Table:
+    """The hypotheses of each formula, with the points at which they stand so."""
+    points: dict[tuple[str, str, str, str, str], list[int]] = {}
+    for one in comparisons:
+        for need in one.prediction.hypotheses:
+            key = one.prediction.rule, one.prediction.metric, need.text, need.status, need.detail
+            points.setdefault(key, []).append(one.point)
+    table = Table(title="What the formulas need", title_justify="left")
+    for heading in ("theory by", "metric", "needs", "here"):
+        table.add_column(heading, overflow="fold")
+    if with_points:
+        table.add_column("points", overflow="fold")
+    last: tuple[str, str] | None = None
+    for (rule, metric, text, status, detail), where in points.items():
+        is_first = last != (rule, metric)
+        last = rule, metric
+        word = Text(status, style="yellow" if status == "broken" else "")
+        table.add_row(
+            rule if is_first else "",
+            metric if is_first else "",
+            text,
+            word + Text(f": {detail}" if detail else ""),
+            *([", ".join(map(str, where))] if with_points else []),
         )
     return table
 

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 ///   `errors`, `largest_packet` of all flows that cross the link, `timeout` of the sender (null where
 ///   the protocol has none or there are services)
 /// - `flows`, by name: `from`, `to`, `start`, `service`; `app`; `tcp` (null for UDP); `packets`, the
-///   largest from `from` to `to` and back; `route` and `back`, lists of \[link, direction\]
+///   largest from `from` to `to` and back; `route` and `back`, lists of link, direction and the
+///   service that the flow gets there, or null
 ///
 /// # Errors
 /// If a link refuses its parameters.
@@ -85,9 +86,16 @@ fn timeout(end: &LinkEndpoint<crate::packet::Packet>) -> Option<f64> {
 fn flow(scenario: &Scenario, flow: &Flow) -> Value {
     let route = |from: &str, to: &str| -> Vec<Value> {
         let side = |is_forward| if is_forward { "forward" } else { "reverse" };
+        let service = |link: &Link| {
+            let name = link.protocol.service_names().nth(link.protocol.service_of(flow));
+            name.map(str::to_owned)
+        };
         let hops = scenario.route(from, to).into_iter();
-        hops.map(|(link, is_forward)| json!([scenario.links[link].name, side(is_forward)]))
-            .collect()
+        hops.map(|(link, is_forward)| {
+            let link = &scenario.links[link];
+            json!([link.name, side(is_forward), service(link)])
+        })
+        .collect()
     };
     json!({
         "from": flow.from,

@@ -1,0 +1,436 @@
+"""Rules of `--compare-theory`: values, hypotheses, and what they say where they do not apply."""
+
+import csv
+import io
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lasthop
+from conftest import ROOT, SMALL
+from lasthop import analysis, cli, theory
+from lasthop.theory_network import Hypothesis, Network, Prediction
+from lasthop.theory_rules import RULES, predict
+
+SCENARIOS = sorted(
+    path
+    for folder in ("examples", "papers", "docs/links/scenarios")
+    for path in (ROOT / folder).rglob("*.toml")
+    if "link" in (text := path.read_text()) and "[flow." in text
+)
+
+CLEAN_BACK = {"errors": {"kind": "none"}}
+UNIFORM = {"kind": "uniform", "loss": 0.05}
+ERRORS: list[dict[str, Any]] = [
+    {"kind": "none"},
+    UNIFORM,
+    {"kind": "uniform", "loss": 1.0},
+    {"kind": "bit", "ber": 2e-5},
+    {"kind": "exponential-bits", "mean": "32768 bits"},
+    {"kind": "two-state", "good": "1 s", "bad": "100 ms", "good_ber": 1e-6, "bad_ber": 1e-2},
+    {"kind": "two-state", "good": "1 s", "bad": "100 ms", "good_ber": 0.0, "bad_ber": 1.0},
+    {"kind": "gilbert-elliott", "mean_loss": 0.05, "mean_burst": 4},
+    {"kind": "gilbert-elliott", "p_good_to_bad": 0.0, "p_bad_to_good": 1.0},
+]
+PROTOCOLS: list[dict[str, Any]] = [
+    {"kind": "raw"},
+    {"kind": "xor-fec", "block": 8},
+    {"kind": "stop-and-wait", "retries": 2},
+    {"kind": "stop-and-wait"},
+    {"kind": "go-back-n", "window": 8},
+    {"kind": "go-back-n", "window": 40, "timeout": "350 ms", "reject": True},
+    {"kind": "selective-repeat", "window": 100, "timeout": "3 s"},
+    {"kind": "karn-rlp", "retransmissions": 1},
+    {"kind": "oos-rlp", "retransmissions": 0},
+    {"kind": "services", "service": {"one": {"protocol": {"kind": "xor-fec"}}, "two": {}}},
+]
+UDP = {"kind": "udp"}
+FAST = {"kind": "on-off", "rate": "100 kbps", "on": "10 s", "off": "0 s", "packet": "250 B"}
+MEDIA = {"kind": "media", "rate": "8 kbps", "packet": "100 B", "silence": "0 s"}
+
+
+def scenario(
+    app: dict[str, Any],
+    *,
+    transport: dict[str, Any] | None = None,
+    duration: str = "400 s",
+    replications: int = 12,
+    **link: Any,
+) -> dict[str, Any]:
+    """One flow over one link of 64 kbps and 50 ms."""
+    run: dict[str, Any] = {"seed": 1, "replications": replications}
+    if app["kind"] != "file":
+        run["duration"] = duration
+    return {
+        "name": "theory",
+        "link": {"radio": {"between": ["a", "b"], "rate": "64 kbps", "delay": "50 ms", **link}},
+        "flow": {"f": {"from": "a", "to": "b", "transport": transport or UDP, "app": app}},
+        "run": run,
+    }
+
+
+def row(table: pl.DataFrame, rule: str, metric: str | None = None) -> dict[str, Any]:
+    wanted = table.filter(pl.col("rule") == rule)
+    if metric is not None:
+        wanted = wanted.filter(pl.col("metric") == metric)
+    return wanted.row(0, named=True)
+
+
+def predictions(tables: dict[str, Any]) -> dict[tuple[str, str], Prediction]:
+    point = lasthop.Scenario(tables).points()[0]
+    found = predict(Network(json.loads(point.resolved()), {}))
+    return {(one.rule, one.metric): one for one in found}
+
+
+# Agreement is with the 95 % interval that users see: of 20 right values one is outside. Seeds are
+# fixed, so that the tests below, all of which pass, cannot fail by chance; were seeds changed, each
+# comparison would fail with probability 5 % (kind `exact`).
+
+
+@pytest.mark.parametrize("errors", [*ERRORS[1:2], *ERRORS[3:6], ERRORS[7]])
+def test_frame_and_residual_loss_of_error_processes(errors: dict[str, Any]) -> None:
+    table = lasthop.compare_theory(scenario(MEDIA, errors=errors, reverse=CLEAN_BACK))
+    frame = row(table, "frame loss", "link.radio.forward.frame_loss")
+    residual = row(table, "residual loss", "flow.f.residual_loss")
+    assert frame["theory"] == pytest.approx(residual["theory"])
+    for one in (frame, residual, row(table, "delay")):
+        assert one["inside"], one
+        assert one["hypotheses"] == "met"
+    assert row(table, "delay")["theory"] == pytest.approx(8 * 100 / 64e3 + 0.05)
+
+
+def test_frame_loss_by_hand() -> None:
+    for errors, expected in (
+        (ERRORS[3], 1 - (1 - 2e-5) ** 800),
+        (ERRORS[4], analysis.exponential_bits_loss(32768, 100)),
+        (ERRORS[7], 0.05),
+    ):
+        found = predictions(scenario(MEDIA, errors=errors))
+        loss = found["frame loss", "link.radio.forward.frame_loss"]
+        assert loss.value == pytest.approx(expected)
+    # The published loss of 250-byte frames at 64 kbps with bad periods of 1 s.
+    study = analysis.two_state_loss(250, 64e3, good_s=10.0, bad_s=1.0, good_ber=1e-6, bad_ber=1e-2)
+    assert study == pytest.approx(0.0953, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "expected"),
+    [
+        ({"kind": "xor-fec", "block": 8}, 0.05 * (1 - 0.95**8)),
+        ({"kind": "stop-and-wait", "retries": 1}, 0.05**2),
+        ({"kind": "karn-rlp", "retransmissions": 1}, 0.05 * (1 - 0.95**2)),
+        ({"kind": "oos-rlp", "retransmissions": 2}, 0.05 * (1 - 0.95**2) ** 2),
+        ({"kind": "selective-repeat", "window": 8}, 0.0),
+        ({"kind": "go-back-n", "window": 8}, 0.0),
+    ],
+)
+def test_residual_loss_of_protocols(protocol: dict[str, Any], expected: float) -> None:
+    slow = {**MEDIA, "rate": "2 kbps"}
+    table = lasthop.compare_theory(
+        scenario(slow, errors=UNIFORM, protocol=protocol, duration="2000 s")
+    )
+    one = row(table, "residual loss")
+    assert one["theory"] == pytest.approx(expected)
+    assert one["inside"], one
+    assert one["hypotheses"] == "met"
+
+
+def test_rlp_with_a_clean_way_back_leaves_a_power_of_the_loss() -> None:
+    found = predictions(
+        scenario(
+            MEDIA,
+            errors=UNIFORM,
+            reverse=CLEAN_BACK,
+            protocol={"kind": "oos-rlp", "retransmissions": 3},
+        )
+    )
+    assert found["residual loss", "flow.f.residual_loss"].value == pytest.approx(0.05**4)
+
+
+def test_residual_loss_and_bursts_over_several_links() -> None:
+    tables = scenario(MEDIA, errors=UNIFORM)
+    tables["link"]["far"] = {**tables["link"]["radio"], "between": ["b", "c"], "rate": "1 Mbps"}
+    tables["flow"]["f"]["to"] = "c"
+    table = lasthop.compare_theory(tables)
+    residual, bursts = row(table, "residual loss"), row(table, "loss bursts")
+    assert residual["theory"] == pytest.approx(1 - 0.95**2)
+    assert bursts["theory"] == pytest.approx(1 / 0.95**2)
+    assert residual["inside"]
+    assert bursts["inside"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "expected"),
+    [
+        # A frame of 250 bytes takes 31.25 ms; headers of 0, 1 and 2 bytes.
+        ({"kind": "raw"}, 64e3 * 0.95),
+        ({"kind": "xor-fec", "block": 8}, 64e3 * 250 / 251 * 8 / 9 * (1 - 0.05 * (1 - 0.95**8))),
+        ({"kind": "oos-rlp", "retransmissions": 2}, 64e3 * 250 / 251 * 0.95),
+        ({"kind": "selective-repeat", "window": 100, "timeout": "3 s"}, 64e3 * 250 / 252 * 0.95),
+        ({"kind": "go-back-n", "window": 40, "timeout": "350 ms"}, None),
+        ({"kind": "go-back-n", "window": 3}, None),
+        ({"kind": "stop-and-wait", "retries": 2}, None),
+    ],
+)
+def test_goodput_of_saturated_links(protocol: dict[str, Any], expected: float | None) -> None:
+    table = lasthop.compare_theory(
+        scenario(FAST, errors=UNIFORM, reverse=CLEAN_BACK, protocol=protocol, duration="1000 s")
+    )
+    one = row(table, "saturated link")
+    if expected is not None:
+        assert one["theory"] == pytest.approx(expected)
+    assert one["agrees"], one
+    assert one["hypotheses"] in ("met", "nearly")
+    # What a full queue refuses is no matter of error control: nothing is said about it.
+    assert table.filter(pl.col("rule") == "residual loss").is_empty()
+
+
+def test_a_small_window_makes_selective_repeat_a_bound() -> None:
+    table = lasthop.compare_theory(
+        scenario(FAST, errors=UNIFORM, protocol={"kind": "selective-repeat", "window": 4})
+    )
+    one = row(table, "saturated link")
+    assert one["kind"] == "upper bound"
+    trip = 8 * 252 / 64e3 + 8 * 2 / 64e3 + 0.1
+    assert one["theory"] == pytest.approx(0.95 * 4 * 250 * 8 / trip)
+    assert one["difference"] < 0.0
+    assert one["inside"]
+
+
+def tcp(**keys: Any) -> dict[str, Any]:
+    return {
+        "kind": "tcp",
+        "variant": "reno",
+        "profile": "ns-2",
+        "segment": "1000 B",
+        "receive_window": "1000 segments",
+        **keys,
+    }
+
+
+def test_tcp_formulas_on_a_lossy_link() -> None:
+    """Reno at a loss of 0.3 %: the formulas are within their 15 %, and PFTK best of all."""
+    table = lasthop.compare_theory(
+        scenario(
+            {"kind": "file", "size": "40 MB"},
+            transport=tcp(),
+            replications=8,
+            rate="10 Mbps",
+            errors={"kind": "uniform", "loss": 0.003},
+            reverse=CLEAN_BACK,
+        )
+    )
+    trip = 0.1 + 8 * 1000 / 10e6 + 8 * 40 / 10e6
+    for rule, expected in (
+        ("Mathis", analysis.mathis(0.003, trip, independent=True)),
+        ("PFTK", analysis.padhye(0.003, trip, timeout_s=1.0, window=1000)),
+        ("window chain", analysis.tcp_chain(0.003, trip, capacity_per_s=1250.0, max_window=1000)),
+    ):
+        one = row(table, rule)
+        assert one["theory"] == pytest.approx(8000 * 0.997 * expected)
+        assert one["kind"] == "± 15 %"
+        assert one["agrees"], one
+        assert one["hypotheses"] == "nearly"
+    assert abs(row(table, "PFTK")["difference_percent"]) < 5.0
+    assert table.filter(pl.col("rule") == "TCP limit").is_empty()
+
+
+@pytest.mark.parametrize(("window", "limited"), [(20, True), (500, False)])
+def test_tcp_on_a_clean_wire_stays_below_window_and_link(window: int, *, limited: bool) -> None:
+    table = lasthop.compare_theory(
+        scenario(
+            {"kind": "file", "size": "20 MB"},
+            transport=tcp(receive_window=f"{window} segments"),
+            replications=2,
+            rate="10 Mbps",
+            queue="1000 packets",
+        )
+    )
+    one = row(table, "TCP limit")
+    assert one["kind"] == "upper bound"
+    trip = 0.1 + 8 * 1000 / 10e6 + 8 * 40 / 10e6
+    assert one["theory"] == pytest.approx(8000 * window / trip if limited else 10e6)
+    assert one["inside"]
+    assert one["difference_percent"] > -6.0
+
+
+def test_broken_hypotheses_are_marked() -> None:
+    """Losses in bursts at which a formula for independent ones is wrong, and says so."""
+    table = lasthop.compare_theory(
+        scenario(
+            {**MEDIA, "rate": "2 kbps"},
+            errors=ERRORS[7],
+            protocol={"kind": "stop-and-wait", "retries": 1},
+            queue="1 MB",
+        )
+    )
+    one = row(table, "residual loss")
+    assert one["theory"] == pytest.approx(0.05**2)
+    assert (one["inside"], one["agrees"]) == (False, False)
+    assert one["simulated"] > 2 * one["theory"]
+    assert one["hypotheses"] == "broken"
+    assert one["broken"] == "losses are independent (radio forward has gilbert-elliott)"
+
+
+def test_what_a_run_measured_counts_as_a_hypothesis() -> None:
+    """Speech that talks faster than the link sends: the queue refuses some of it."""
+    speech = {"kind": "media", "rate": "100 kbps", "packet": "250 B"}
+    table = lasthop.compare_theory(
+        scenario(speech, errors=UNIFORM, queue="2 packets", replications=3, duration="100 s")
+    )
+    one = row(table, "residual loss")
+    assert one["hypotheses"] == "broken"
+    assert one["broken"].startswith("queues refuse nothing (")
+    assert row(table, "delay")["broken"].startswith("packets come no faster than any link sends")
+
+
+def test_the_interval_decides() -> None:
+    def comparison(value: float, mean: float, ci95: float, **more: Any) -> theory.Comparison:
+        prediction = Prediction("r", "m", value, (), **more)
+        return theory.Comparison(0, prediction, lasthop.statistics.Interval(mean, ci95, 5))
+
+    assert comparison(10.0, 11.0, 1.0).inside is True
+    assert comparison(10.0, 11.1, 1.0).inside is False
+    assert comparison(10.0, 11.1, float("nan")).inside is None
+    assert comparison(10.0, 11.1, float("nan")).agrees is None
+    assert comparison(10.0, 5.0, 0.1, is_bound=True).inside is True
+    assert comparison(10.0, 10.2, 0.1, is_bound=True).inside is False
+    assert comparison(10.0, 12.0, 0.6, accuracy=0.15).inside is False
+    assert comparison(10.0, 12.0, 0.6, accuracy=0.15).agrees is True
+    assert comparison(10.0, 12.2, 0.6, accuracy=0.15).agrees is False
+    assert comparison(0.0, 0.0, 0.0).percent is None
+
+
+def test_bad_news_about_hypotheses_comes_first() -> None:
+    def worst(*statuses: str) -> str:
+        needs = tuple(Hypothesis("t", status) for status in statuses)  # type: ignore[arg-type]
+        interval = lasthop.statistics.Interval(1.0, 0.1, 5)
+        return theory.Comparison(0, Prediction("r", "m", 1.0, needs), interval).hypotheses
+
+    assert worst() == "met"
+    assert worst("met", "nearly") == "nearly"
+    assert worst("nearly", "unknown") == "unknown"
+    assert worst("unknown", "broken", "met") == "broken"
+
+
+def test_results_are_compared_with_their_own_scenario() -> None:
+    results = lasthop.run(scenario(MEDIA, errors=UNIFORM, replications=2, duration="20 s"))
+    table = lasthop.compare_theory(results)
+    assert set(table["rule"]) == {"frame loss", "residual loss", "loss bursts", "delay"}
+    other = lasthop.Scenario(scenario(MEDIA, errors=UNIFORM, delay="1 ms"))
+    with pytest.raises(ValueError, match="other results"):
+        lasthop.compare_theory(results, scenario=other)
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_rules_never_fail_on_a_scenario_there_is(path: Path) -> None:
+    for point in lasthop.load(path).points():
+        network = Network(json.loads(point.resolved()), {})
+        for one in predict(network):
+            assert one.metric.split(".")[0] in ("link", "flow")
+            assert one.rule in {rule.name for rule in RULES}
+            assert one.value >= 0.0
+
+
+def test_there_are_scenarios_to_try() -> None:
+    assert len(SCENARIOS) >= 15
+
+
+@given(
+    st.sampled_from(PROTOCOLS),
+    st.sampled_from(ERRORS),
+    st.sampled_from(ERRORS),
+    st.sampled_from(
+        [
+            (UDP, FAST),
+            (UDP, MEDIA),
+            (UDP, {**MEDIA, "silence": "exp 1 s"}),
+            (tcp(), {"kind": "file", "size": "1 MB"}),
+            ({"kind": "tcp", "variant": "sack"}, {"kind": "file", "size": "1 kB"}),
+            ({"kind": "tcp", "variant": "newreno"}, {"kind": "web"}),
+        ]
+    ),
+    st.sampled_from([{}, {"queue": "3 kB"}, {"agent": {"kind": "snoop", "at": "a"}}]),
+)
+def test_rules_never_fail(
+    protocol: dict[str, Any],
+    errors: dict[str, Any],
+    back: dict[str, Any],
+    flow: tuple[dict[str, Any], dict[str, Any]],
+    more: dict[str, Any],
+) -> None:
+    transport, app = flow
+    tables = scenario(
+        app, transport=transport, errors=errors, reverse={"errors": back}, protocol=protocol, **more
+    )
+    tables["flow"]["other"] = {"from": "b", "to": "a", "transport": UDP, "app": MEDIA}
+    for alone in (True, False):
+        if alone:
+            tables = {**tables, "flow": {"f": tables["flow"]["f"]}}
+        for one in predictions(tables).values():
+            assert one.value >= 0.0, one
+
+
+def test_the_command_line_prints_all_three_forms(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "radio.json"
+    path.write_text(json.dumps(scenario(MEDIA, errors=ERRORS[7], replications=3, duration="50 s")))
+    compare = ["run", str(path), "--compare-theory"]
+    assert cli._main([*compare, "--out", str(tmp_path / "out")]) == cli.DONE
+    printed = capsys.readouterr().out
+    assert "flow.f.residual_loss" in printed
+    assert "queues refuse nothing" in printed
+    table = (tmp_path / "out" / "theory.csv").read_text()
+    assert cli._main([*compare, "--format", "csv"]) == cli.DONE
+    assert capsys.readouterr().out.rstrip("\n") == table.rstrip("\n")
+    rows = list(csv.DictReader(io.StringIO(table)))
+    assert {"residual loss", "delay", "frame loss"} <= {row["rule"] for row in rows}
+    assert cli._main([*compare, "--format", "json"]) == cli.DONE
+    tables = json.loads(capsys.readouterr().out)
+    (point,) = tables["points"]
+    assert point["metrics"]["flow.f.residual_loss"]["n"] == 3
+    assert len(point["theory"]) == len(rows)
+    for one, written in zip(point["theory"], rows, strict=True):
+        assert one["theory"] == float(written["theory"])
+        assert all(set(need) == {"text", "status", "detail"} for need in one["hypotheses"])
+
+
+def test_a_sweep_names_its_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    assert cli._main(["run", str(path), "--compare-theory"]) == cli.DONE
+    printed = capsys.readouterr().out
+    assert "point 1: flow.transfer.transport.variant = sack" in printed
+    assert "sack has fewer timeouts" in printed
+
+
+def test_a_scenario_without_theory_is_told_what_there_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "web.json"
+    web = scenario({"kind": "web"}, transport=tcp(), duration="20 s", replications=2)
+    path.write_text(json.dumps(web))
+    assert cli._main(["run", str(path), "--compare-theory"]) == cli.DONE
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("No closed form applies to this scenario. There is one for: frame loss")
+    assert lasthop.compare_theory(path).is_empty()
+    assert cli._main(["run", str(path), "--compare-theory", "--format", "json"]) == cli.DONE
+    (point,) = json.loads(capsys.readouterr().out)["points"]
+    assert point["theory"] == []
+
+
+def test_every_rule_is_tried_above() -> None:
+    seen = set()
+    for protocol, errors, flow in itertools.product(
+        PROTOCOLS, ERRORS, ((UDP, FAST), (UDP, MEDIA), (tcp(), {"kind": "file", "size": "1 MB"}))
+    ):
+        tables = scenario(flow[1], transport=flow[0], errors=errors, protocol=protocol)
+        seen |= {rule for rule, _ in predictions(tables)}
+    assert seen == {rule.name for rule in RULES}
