@@ -132,6 +132,36 @@ class Hop:
         return self.errors["kind"] in SIZE_MATTERS
 
     @property
+    def radio(self) -> Mapping[str, Any] | None:
+        """The framed radio that it is a part of, if it is."""
+        radio: Mapping[str, Any] | None = self.link["radio"]
+        return radio
+
+    @property
+    def in_time(self) -> bool:
+        """Whether losses depend on when a frame is sent."""
+        return self.errors["kind"] in ("two-state", "slotted-gilbert-elliott")
+
+    @property
+    def slots(self) -> int:
+        """Slots of a radio frame in this direction; 0 on a line."""
+        if self.radio is None:
+            return 0
+        return int(self.radio["uplink" if self.side == "forward" else "downlink"])
+
+    def slotted(self) -> analysis.Channel | None:
+        """The Gilbert–Elliott channel that steps once a slot of time, if it is one."""
+        errors = self.errors
+        if errors["kind"] != "slotted-gilbert-elliott":
+            return None
+        return analysis.Channel(
+            1.0 - errors["stay_good"],
+            1.0 - errors["stay_bad"],
+            errors["loss_good"],
+            errors["loss_bad"],
+        )
+
+    @property
     def delay(self) -> float:
         """Propagation delay in s."""
         return float(self.own["delay"])
@@ -182,8 +212,8 @@ class Hop:
                     good_ber=errors["good_ber"],
                     bad_ber=errors["bad_ber"],
                 )
-            case "gilbert-elliott":
-                channel = self.channel()
+            case "gilbert-elliott" | "slotted-gilbert-elliott":
+                channel = self.channel() or self.slotted()
                 return None if channel is None else channel.loss_rate
         return None
 

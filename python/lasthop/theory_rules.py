@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from lasthop import analysis
 from lasthop.theory_network import Hop, Hypothesis, Network, Prediction
+from lasthop.theory_tcp import tcp_formula, tcp_limit
 
 __all__ = ["RULES", "Rule", "predict"]
 
@@ -90,7 +91,7 @@ def _frame_loss(network: Network) -> Iterator[Prediction]:
                 continue
             (size,) = sizes
             hypotheses.append(same)
-        if hop.errors["kind"] == "two-state":
+        if hop.in_time:
             text = "times of sending do not depend on losses"
             reacts = [name for name in network.users(hop) if network.flows[name]["tcp"]]
             if hop.kind not in ("raw", "xor-fec"):
@@ -138,12 +139,64 @@ def _residual(network: Network, hop: Hop, flow: str) -> Residual | None:
             return Residual(loss ** (int(protocol["retries"]) + 1), (independent,))
         case "go-back-n" | "selective-repeat" | "stop-and-wait":
             return Residual(0.0)
+        case "ideal-sr":
+            return _ideal_residual(network, hop, flow)
         case "karn-rlp" | "oos-rlp" if back is not None:
             rounds = int(protocol["retransmissions"])
             residual = analysis.rlp_residual_loss(loss, back, rounds)
             both = network.independent([hop, hop.back])
             return Residual(residual, (both, _tail(network, hop, flow), _horizon(hop, packet)))
     return None
+
+
+def _ideal_residual(network: Network, hop: Hop, flow: str) -> Residual | None:
+    """F(M) of the chain of one SDU, or its closed form where losses are independent."""
+    packet, payload = int(network.flows[flow]["packets"][0]), int(hop.protocol["payload"])
+    pdus, limit = math.ceil(packet / payload), hop.protocol["max_transmissions"]
+    if limit == "unlimited":
+        return Residual(0.0)
+    channel, radio = hop.slotted(), hop.radio
+    if channel is None or radio is None:
+        loss = hop.loss(hop.frame(payload))
+        if loss is None:
+            return None
+        channel = analysis.Channel.independent(loss)
+        residual = analysis.residual_loss(channel, int(limit), pdus=pdus)
+        return Residual(residual, (network.independent([hop]),))
+    frame = float(radio["frame"])
+    # An answer that comes at the start of a frame is in time for it.
+    spacing = 1 + math.ceil(float(radio["delay"]) / frame - 1e-9)
+    step = Hypothesis("the channel steps once a frame", "met")
+    if abs(float(hop.errors["slot"]) - frame) > 1e-12:
+        step = replace(step, status="broken", detail=f"every {hop.errors['slot']:g} s")
+    text = "an SDU is finished before the next one comes"
+    needed, interval = int(limit) * spacing * frame, network.interval(flow)
+    apart = Hypothesis(text, "met")
+    if interval is None or interval < needed:
+        detail = f"it may take {needed:.4g} s"
+        apart = replace(apart, status="broken", detail=detail)
+    fits = Hypothesis("an SDU fits into one frame", "met")
+    if pdus > hop.slots:
+        fits = replace(fits, status="broken", detail=f"{pdus} segments, {hop.slots} slots")
+    residual = analysis.residual_loss(channel, int(limit), pdus=pdus, spacing=spacing)
+    return Residual(residual, (step, apart, fits, network.alone([hop], flow)))
+
+
+def _ideal_throughput(hop: Hop, packet: int) -> Throughput | None:
+    """An ideal link uses every slot, and whatever arrives is new."""
+    payload = int(hop.protocol["payload"])
+    segments = math.ceil(packet / payload)
+    loss = hop.loss(hop.frame(payload))
+    if loss is None or loss >= 1.0 or hop.protocol["max_transmissions"] != "unlimited":
+        return None
+    if hop.radio is not None:
+        rate = hop.slots / float(hop.radio["frame"])
+    elif packet % payload == 0:
+        rate = 1.0 / hop.airtime(hop.frame(payload))
+    else:
+        return None
+    rate *= (1.0 - loss) / segments
+    return Throughput(rate, rate)
 
 
 def _full_blocks(network: Network, hop: Hop, flow: str) -> Hypothesis:
@@ -245,7 +298,7 @@ def _media_delay(network: Network) -> Iterator[Prediction]:
         route = network.route(name)
         if flow["app"]["kind"] != "media" or any(hop.kind != "raw" for hop in route):
             continue
-        if any(hop.service is not None for hop in route):
+        if any(hop.service is not None or hop.radio is not None for hop in route):
             continue
         packet = int(flow["app"]["packet"])
         times = [hop.airtime(hop.frame(packet)) for hop in route]
@@ -278,6 +331,10 @@ def _throughput(network: Network, hop: Hop, packet: int) -> Throughput | None:
     if loss is None or hop.service is not None:
         return None
     protocol = hop.protocol
+    if hop.kind == "ideal-sr":
+        return _ideal_throughput(hop, packet)
+    if hop.radio is not None:
+        return None
     if hop.kind == "raw":
         return Throughput(1.0 / frame, (1.0 - loss) / frame)
     independent = network.independent([hop])
@@ -443,202 +500,12 @@ def _queue_packets(hop: Hop, packet: int) -> float:
     return float(queue["bytes"]) / hop.frame(packet)
 
 
-# TCP.
-
-
-class Greedy(NamedTuple):
-    """A file over TCP: its way, times and losses."""
-
-    name: str
-    route: list[Hop]
-    way_back: list[Hop]
-    segment: int
-    round_trip: float
-    segments_per_s: float
-    loss: float | None
-    ack_loss: float | None
-
-
-def _greedy(network: Network) -> Iterator[Greedy]:
-    """Files over TCP whose links all have known losses."""
-    for name, flow in network.flows.items():
-        tcp = flow["tcp"]
-        if flow["app"]["kind"] != "file" or tcp is None:
-            continue
-        route, back = network.route(name), network.way_back(name)
-        data, ack = flow["packets"][0], int(tcp["ack"])
-        times = [hop.airtime(hop.frame(data)) for hop in route]
-        trip = sum(times) + sum(hop.delay for hop in (*route, *back))
-        trip += sum(hop.airtime(hop.frame(ack)) for hop in back)
-        yield Greedy(
-            name,
-            route,
-            back,
-            int(tcp["segment"]),
-            trip,
-            1.0 / max(times),
-            _lost_on(route, data),
-            _lost_on(back, ack),
-        )
-
-
-def _lost_on(hops: Sequence[Hop], packet: int) -> float | None:
-    arrives = 1.0
-    for hop in hops:
-        loss = hop.loss(hop.frame(packet))
-        if loss is None:
-            return None
-        arrives *= 1.0 - loss
-    return 1.0 - arrives
-
-
-def _tcp_limit(network: Network) -> Iterator[Prediction]:
-    for one in _greedy(network):
-        flow = network.flows[one.name]
-        data = flow["packets"][0]
-        window = float(flow["tcp"]["receive_window"]) / one.round_trip
-        rates, hypotheses = [window], []
-        for hop in one.route:
-            loss = hop.loss(hop.frame(data))
-            # Where TCP itself has to repair, losses rule and not the links.
-            if loss is None or hop.service is not None or (hop.kind == "raw" and loss > 0.0):
-                break
-            rates.append((1.0 - loss) / hop.airtime(hop.frame(data)))
-        else:
-            hypotheses.append(network.independent(one.route))
-            text = "an upper bound: without handshake and slow start"
-            segments = math.ceil(float(flow["app"]["size"]) / one.segment)
-            # The window doubles from its first size to what fills the path.
-            goal = max(min(rates) * one.round_trip, 1.0)
-            rounds = 1.0 + max(0.0, math.log2(goal / float(flow["tcp"]["initial_window"])))
-            share = rounds * one.round_trip * min(rates) / segments
-            status = Hypothesis(text, "met" if share < 0.01 else "nearly")
-            hypotheses.append(replace(status, detail=f"they take about {100 * share:.2g} %"))
-            yield Prediction(
-                "",
-                f"flow.{one.name}.goodput_bps",
-                8.0 * one.segment * min(rates),
-                tuple(hypotheses),
-                is_bound=True,
-            )
-
-
-class Formula(NamedTuple):
-    """One TCP formula: segments/s, its relative accuracy, what it needs besides."""
-
-    segments_per_s: float
-    accuracy: float
-    hypotheses: tuple[Hypothesis, ...]
-
-
-def _tcp_formula(name: str) -> Callable[[Network], Iterator[Prediction]]:
-    def apply(network: Network) -> Iterator[Prediction]:
-        for one in _greedy(network):
-            if one.loss is None or not 0.0 < one.loss < 1.0:
-                continue
-            if any(hop.kind != "raw" or hop.service for hop in (*one.route, *one.way_back)):
-                continue
-            if any(hop.link["agent"] is not None for hop in one.route):
-                continue
-            tcp = network.flows[one.name]["tcp"]
-            formula = _evaluate(name, one, tcp)
-            segments = math.ceil(float(network.flows[one.name]["app"]["size"]) / one.segment)
-            losses = segments * one.loss
-            text = "many losses: start-up weighs little"
-            long = Hypothesis(text, "met" if losses >= 100 else "nearly", f"about {losses:.0f}")
-            if losses < 10:
-                long = replace(long, status="broken")
-            acks = Hypothesis("no acknowledgment is lost", "met")
-            if one.ack_loss is None or one.ack_loss > 0.0:
-                lost = "unknown" if one.ack_loss is None else f"{100 * one.ack_loss:.3g} % are"
-                acks = replace(acks, status="nearly", detail=f"{lost}; later ones make up for it")
-            rate = min(formula.segments_per_s, one.segments_per_s) * (1.0 - one.loss)
-            yield Prediction(
-                "",
-                f"flow.{one.name}.goodput_bps",
-                8.0 * one.segment * rate,
-                (
-                    network.independent(one.route),
-                    network.alone([*one.route, *one.way_back], one.name),
-                    *formula.hypotheses,
-                    _short_queue(formula.segments_per_s, one),
-                    acks,
-                    long,
-                ),
-                accuracy=formula.accuracy,
-            )
-
-    return apply
-
-
-def _evaluate(name: str, one: Greedy, tcp: dict[str, object]) -> Formula:
-    loss = one.loss or 0.0
-    every = 1 if tcp["delayed_ack"] is None else 2
-    window = float(str(tcp["receive_window"]))
-    variant = str(tcp["variant"])
-    # RFC 6298 with a round trip that hardly varies.
-    granularity = float(str(tcp["clock_granularity"]))
-    timeout = max(float(str(tcp["min_rto"])), one.round_trip + granularity)
-    rare = _rare_timeouts(loss, one.round_trip, timeout, every)
-    reno = Hypothesis("TCP Reno", "met" if variant == "reno" else "nearly", variant)
-    if name == "mathis":
-        rate = analysis.mathis(
-            loss, one.round_trip, segments_per_ack=every, window=window, independent=True
-        )
-        return Formula(rate, MATHIS_ACCURACY, (rare,))
-    if name == "padhye":
-        if variant != "reno":
-            reno = replace(reno, status="broken", detail=f"{variant} has fewer timeouts")
-        rate = analysis.padhye(
-            loss, one.round_trip, timeout_s=timeout, segments_per_ack=every, window=window
-        )
-        text = "a loss takes the rest of its round with it"
-        together = Hypothesis(text, "nearly", "independent: the formula is a little low")
-        return Formula(rate, PADHYE_ACCURACY, (reno, together))
-    chain = analysis.tcp_chain(
-        loss,
-        one.round_trip,
-        capacity_per_s=one.segments_per_s,
-        max_window=max(1, math.floor(window)),
-    )
-    at_once = Hypothesis("every segment is acknowledged at once", "met")
-    if every == 2:
-        at_once = replace(at_once, status="broken", detail="delayed acknowledgments")
-    return Formula(chain, CHAIN_ACCURACY, (reno, rare, at_once))
-
-
-def _rare_timeouts(loss: float, round_trip: float, timeout: float, every: int) -> Hypothesis:
-    """By the two terms of the simplified formula of Padhye et al."""
-    waits = timeout * min(1.0, 3.0 * math.sqrt(3.0 * every * loss / 8.0)) * loss
-    waits *= 1.0 + 32.0 * loss * loss
-    share = waits / (waits + round_trip * math.sqrt(2.0 * every * loss / 3.0))
-    text = "timeouts take little of the time"
-    if share <= 0.05:
-        return Hypothesis(text, "met")
-    detail = f"about {100 * share:.0f} % by PFTK"
-    return Hypothesis(text, "nearly" if share <= 0.1 else "broken", detail)
-
-
-def _short_queue(rate: float, one: Greedy) -> Hypothesis:
-    text = "the path is not filled: the queue adds nothing to the round trip"
-    load = rate / one.segments_per_s
-    if load <= 0.5:
-        return Hypothesis(text, "met")
-    detail = f"the formula alone gives {100 * load:.0f} % of the link"
-    return Hypothesis(text, "nearly" if load <= 0.8 else "broken", detail)
-
-
-# Relative errors in the range that the hypotheses describe; see docs/theory.md.
-MATHIS_ACCURACY = 0.15
-PADHYE_ACCURACY = 0.15
-CHAIN_ACCURACY = 0.15
-
 RULES: tuple[Rule, ...] = (
     Rule("frame loss", "frame loss of an error process, frames of one size", _frame_loss),
     Rule(
         "residual loss",
         "residual loss of a UDP flow over links without protocol, or with xor-fec, stop-and-wait, "
-        "karn-rlp, oos-rlp or a persistent protocol",
+        "karn-rlp, oos-rlp, ideal-sr (also on a framed radio) or a persistent protocol",
         _residual_loss,
     ),
     Rule("loss bursts", "losses in a row of a media flow over lossy raw links", _loss_bursts),
@@ -649,8 +516,8 @@ RULES: tuple[Rule, ...] = (
         "protocol",
         _saturated,
     ),
-    Rule("TCP limit", "most that a file over TCP can reach: its window, the links", _tcp_limit),
-    Rule("Mathis", "a file over TCP on lossy raw links: square-root law", _tcp_formula("mathis")),
-    Rule("PFTK", "a file over TCP on lossy raw links: Padhye et al.", _tcp_formula("padhye")),
-    Rule("window chain", "a file over TCP on lossy raw links: Markov chain", _tcp_formula("chain")),
+    Rule("TCP limit", "most that a file over TCP can reach: its window, the links", tcp_limit),
+    Rule("Mathis", "a file over TCP on lossy raw links: square-root law", tcp_formula("mathis")),
+    Rule("PFTK", "a file over TCP on lossy raw links: Padhye et al.", tcp_formula("padhye")),
+    Rule("window chain", "a file over TCP on lossy raw links: Markov chain", tcp_formula("chain")),
 )

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 /// - `links`, by name: `between`; `header`; `protocol`, as in a scenario file; `agent`, its kind or
 ///   null; `forward` and `reverse`, each with `rate`, `delay`, `queue` (`packets` or `bytes`),
 ///   `errors`, `largest_packet` of all flows that cross the link, `timeout` of the sender (null where
-///   the protocol has none or there are services)
+///   the protocol has none or there are services); `radio` (null for a line), the `frame`, `uplink`,
+///   `downlink` and `delay` of the radio whose slots it shares
 /// - `flows`, by name: `from`, `to`, `start`, `service`; `app`; `tcp` (null for UDP); `packets`, the
 ///   largest from `from` to `to` and back; `route` and `back`, lists of link, direction and the
 ///   service that the flow gets there, or null
@@ -66,6 +67,15 @@ fn link(scenario: &Scenario, index: usize, link: &Link) -> Result<Value, RunErro
         "between": link.between,
         "header": link.header.get(),
         "protocol": numbers(&link.protocol),
+        "radio": link.radio.map(|radio| {
+            let keys = &scenario.radios[radio].keys;
+            json!({
+                "frame": seconds(keys.frame),
+                "uplink": keys.uplink,
+                "downlink": keys.downlink,
+                "delay": seconds(keys.delay),
+            })
+        }),
         "agent": link.agent.as_ref().map(crate::scenario::Agent::kind),
         "forward": side(&link.forward, &link.reverse, true)?,
         "reverse": side(&link.reverse, &link.forward, false)?,
