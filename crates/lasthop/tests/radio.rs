@@ -116,3 +116,241 @@ fn isolated_packets_follow_the_chain() {
         assert!((mean - exact).abs() < 4.5 * error, "{case}: {mean}, expected {exact} ± {error}");
     }
 }
+
+#[test]
+fn a_saturated_link_uses_every_slot() {
+    // 400 000 frames of 25 slots. The share of slots that succeed is 0.545 in the mean; states are
+    // correlated by 0.8^k, (1 + 0.8) / (1 - 0.8) = 9, so one standard error of the share is at
+    // most 0.89 * sqrt(0.25 * 9 / 400 000) = 0.0021. 5 of them, false alarm below 1e-6.
+    let radio = format!("protocol = {{ kind = \"ideal-sr\" }}\n{}", errors(0.9));
+    let found = metrics(&one_station(&radio, 5, 4_000));
+    let sent = found["link.cell.m.forward.frames_sent"];
+    // Not the first frame, which begins before the first packet; that which begins at the end.
+    assert_eq!(sent, 10_000_000.0);
+    assert!((found["link.cell.m.forward.utilization"] - 1.0).abs() < 1e-5);
+    let share = found["flow.up.goodput_bps"] / 800_000.0;
+    assert!((share - 0.545).abs() < 5.0 * 0.0021, "{share}");
+    // Not c / N: retransmissions are blocked together.
+    let single = ArqChain::new(GilbertElliottLaw::new(0.1, 0.1, 0.01, 0.9).unwrap(), 1, 1).unwrap();
+    assert!(share > 1.5 / single.mean_attempts().unwrap());
+}
+
+/// What was on the air: direction, kind, number, start, end and arrival in milliseconds.
+fn on_air(trace: &Trace) -> Vec<(&str, &str, u64, f64, f64, Option<f64>)> {
+    let millis = |nanos: u64| nanos as f64 * 1e-6;
+    let entry = |sent: &'_ run::Transmission| {
+        let side = if sent.entity.ends_with("forward") { "up" } else { "down" };
+        let (start, end) = (millis(sent.start_ns), millis(sent.end_ns));
+        (side, sent.kind, sent.sequence, start, end, sent.arrival_ns.map(millis))
+    };
+    trace.transmissions.iter().map(entry).collect()
+}
+
+/// A radio of 2 slots up and a delay of 3 ms; packets of `packet` bytes come every 25 ms.
+fn by_hand(packet: u32, rest: &str) -> Trace {
+    let text = format!(
+        r#"
+        name = "by hand"
+        [radio.cell]
+        base = "b"
+        stations = ["m"]
+        uplink = 2
+        delay = "3 ms"
+        {rest}
+        [flow.up]
+        from = "m"
+        to = "b"
+        transport = {{ kind = "udp" }}
+        app = {{ kind = "on-off", rate = "{} bps", on = "1000 s", off = "0 s", packet = "{packet} B" }}
+        [run]
+        duration = "74 ms"
+        "#,
+        packet * 320
+    );
+    trace(&text)
+}
+
+#[test]
+fn a_packet_waits_for_a_frame_and_arrives_when_frames_are_over() {
+    let trace = by_hand(100, "protocol = { kind = \"ideal-sr\" }");
+    let expected = [
+        // Packet 0 comes at 25 ms and is sent from 30 ms on, in three segments.
+        ("up", "segment", 0, 30.0, 35.0, Some(43.0)),
+        ("up", "segment", 1, 35.0, 40.0, Some(43.0)),
+        ("down", "ack", 2, 43.0, 43.0, Some(43.0)),
+        ("up", "segment", 2, 40.0, 45.0, Some(53.0)),
+        ("down", "ack", 3, 53.0, 53.0, Some(53.0)),
+        // Packet 1 comes at 50 ms, just in time.
+        ("up", "segment", 3, 50.0, 55.0, Some(63.0)),
+        ("up", "segment", 4, 55.0, 60.0, Some(63.0)),
+        ("down", "ack", 5, 63.0, 63.0, Some(63.0)),
+        ("up", "segment", 5, 60.0, 65.0, Some(73.0)),
+        ("down", "ack", 6, 73.0, 73.0, Some(73.0)),
+    ];
+    let mut found = on_air(&trace);
+    assert!(found.is_sorted_by_key(|frame| frame.4));
+    found.sort_by_key(|frame| expected.iter().position(|known| known == frame));
+    assert_eq!(found, expected);
+    let received = trace.events.iter().filter(|event| event.event == "datagram_received");
+    let delays: Vec<_> =
+        received.map(|event| (event.time_ns, (event.value * 1e9).round())).collect();
+    assert_eq!(delays, [(53_000_000, 28e6), (73_000_000, 23e6)]);
+}
+
+#[test]
+fn what_fails_too_often_is_given_up() {
+    let rest = "protocol = { kind = \"ideal-sr\", max_transmissions = 2 }\n\
+                errors = { kind = \"uniform\", loss = \"100 %\" }";
+    let trace = by_hand(40, rest);
+    let expected = [
+        ("up", "segment", 0, 30.0, 35.0, None),
+        // Known at 43 ms: the next frame is that of 50 ms, where packet 1 has its first turn.
+        ("down", "nack", 0, 43.0, 43.0, Some(43.0)),
+        ("up", "segment", 0, 50.0, 55.0, None),
+        ("up", "segment", 1, 55.0, 60.0, None),
+        ("down", "nack", 0, 63.0, 63.0, Some(63.0)),
+        ("down", "nack", 1, 63.0, 63.0, Some(63.0)),
+        ("up", "skip", 1, 63.0, 63.0, Some(63.0)),
+        ("down", "ack", 1, 63.0, 63.0, Some(63.0)),
+        ("up", "segment", 1, 70.0, 75.0, None),
+    ];
+    assert_eq!(on_air(&trace), expected);
+    let value = |name: &str| {
+        let name = format!("link.cell.m.forward.{name}");
+        trace.metrics.iter().find(|metric| metric.0 == name).expect("a metric").1
+    };
+    assert_eq!((value("packets"), value("packets_abandoned"), value("skipped")), (1.0, 1.0, 1.0));
+}
+
+/// Stations m0, m1, ... with sources of these rates in kbit/s, 1000 B packets, uplink and downlink.
+fn cell(radio: &str, kbps: &[u32], duration: u32) -> String {
+    let names: Vec<_> = (0..kbps.len()).map(|index| format!("\"m{index}\"")).collect();
+    let mut text = format!(
+        "name = \"cell\"\n[radio.cell]\nbase = \"b\"\nstations = [{}]\n{radio}\n",
+        names.join(", ")
+    );
+    for (index, rate) in kbps.iter().enumerate() {
+        for (flow, from, to) in [("up", "m", "b"), ("down", "b", "m")] {
+            let host = |letter| match letter {
+                "m" => format!("m{index}"),
+                other => other.to_owned(),
+            };
+            text += &format!(
+                "[flow.{flow}{index}]\nfrom = \"{}\"\nto = \"{}\"\ntransport = {{ kind = \"udp\" }}\n\
+                 app = {{ kind = \"on-off\", rate = \"{rate} kbps\", on = \"1000 s\", off = \"0 s\", \
+                 packet = \"1000 B\" }}\n",
+                host(from),
+                host(to)
+            );
+        }
+    }
+    text + &format!("[run]\nduration = \"{duration} s\"\n")
+}
+
+#[test]
+fn stations_share_slots_evenly() {
+    // All eight, or three of whom 7 slots cannot be divided by, have always something to send.
+    for (stations, slots) in [(8, 25), (3, 7), (2, 1)] {
+        let radio =
+            format!("protocol = {{ kind = \"ideal-sr\" }}\nuplink = {slots}\ndownlink = {slots}");
+        let found = metrics(&cell(&radio, &vec![1_000; stations], 60));
+        for side in ["forward", "reverse"] {
+            let sent = (0..stations).map(|m| found[&format!("link.cell.m{m}.{side}.frames_sent")]);
+            let sent: Vec<f64> = sent.collect();
+            let (least, most) = (
+                sent.iter().copied().fold(f64::MAX, f64::min),
+                sent.iter().copied().fold(0.0, f64::max),
+            );
+            assert!(most - least <= 1.0, "{stations} stations: {sent:?}");
+            assert!(sent.iter().sum::<f64>() >= f64::from(slots) * 5_990.0, "{sent:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_station_leaves_goes_to_the_others() {
+    // 800 kbit/s: m0 wants 80 and gets them, m1 and m2 share the rest.
+    let found = metrics(&cell("protocol = { kind = \"ideal-sr\" }", &[80, 2_000, 2_000], 100));
+    for flow in ["up", "down"] {
+        let goodput = |station: u32| found[&format!("flow.{flow}{station}.goodput_bps")] / 1_000.0;
+        assert!((goodput(0) - 80.0).abs() < 0.5, "{}", goodput(0));
+        assert!((goodput(1) - 360.0).abs() < 1.0 && (goodput(2) - 360.0).abs() < 1.0);
+    }
+}
+
+/// Every link protocol whose frames fit, on a radio of large slots with losses.
+fn every_protocol() -> [(&'static str, bool); 8] {
+    [
+        ("kind = \"raw\"", false),
+        ("kind = \"go-back-n\", window = 100", true),
+        ("kind = \"selective-repeat\", window = 100", true),
+        ("kind = \"stop-and-wait\"", true),
+        ("kind = \"karn-rlp\"", false),
+        ("kind = \"oos-rlp\"", false),
+        ("kind = \"xor-fec\"", false),
+        ("kind = \"ideal-sr\", payload = \"400 B\"", true),
+    ]
+}
+
+#[test]
+fn any_protocol_runs_and_observation_changes_nothing() {
+    for (protocol, is_reliable) in every_protocol() {
+        let radio = format!(
+            "slot = \"1002 B\"\nuplink = 6\ndownlink = 6\ndelay = \"4 ms\"\n\
+             protocol = {{ {protocol} }}\nerrors = {{ kind = \"uniform\", loss = 0.1 }}"
+        );
+        let text = cell(&radio, &[160, 320], 50);
+        let found = metrics(&text);
+        let observed: HashMap<String, f64> = trace(&text).metrics.into_iter().collect();
+        assert_eq!(found.len(), observed.len());
+        for (name, value) in &found {
+            assert_eq!(value.to_bits(), observed[name].to_bits(), "{protocol}: {name}");
+        }
+        // In 50 s, m0 sends 1000 packets; 100 or so are lost without repair. 5 standard errors of
+        // 9.5, false alarm below 1e-6. Those still on their way at the end are few.
+        let lost = found["flow.up0.packets_sent"] - found["flow.up0.packets_delivered"];
+        let most = if is_reliable { 20.0 } else { 148.0 };
+        if !protocol.contains("stop-and-wait") {
+            assert!(lost <= most, "{protocol}: {lost} lost");
+        }
+        assert!(found["flow.up0.packets_delivered"] > 400.0, "{protocol}");
+    }
+}
+
+#[test]
+fn tcp_over_a_radio_gets_through() {
+    let text = format!(
+        r#"
+        name = "tcp"
+        [link.wired]
+        between = ["b", "server"]
+        rate = "10 Mbps"
+        delay = "10 ms"
+        [radio.cell]
+        base = "b"
+        stations = ["m", "n"]
+        queue = "1000 packets"
+        protocol = {{ kind = "ideal-sr", max_transmissions = 3 }}
+        agent = {{ kind = "snoop", at = "b" }}
+        {}
+        [flow.up]
+        from = "m"
+        to = "server"
+        transport = {{ kind = "tcp", variant = "newreno", segment = "960 B" }}
+        app = {{ kind = "file", size = "300 kB" }}
+        [flow.down]
+        from = "server"
+        to = "n"
+        transport = {{ kind = "tcp", variant = "sack", segment = "960 B" }}
+        app = {{ kind = "file", size = "300 kB" }}
+        "#,
+        errors(0.5)
+    );
+    let found = metrics(&text);
+    for flow in ["up", "down"] {
+        assert_eq!(found[&format!("flow.{flow}.complete")], 1.0);
+        assert_eq!(found[&format!("flow.{flow}.delivered_bytes")], 300_000.0);
+    }
+    assert!(found["link.cell.m.forward.packets_abandoned"] > 0.0);
+    assert!(found["agent.cell.n.local_retransmissions"] > 0.0);
+}

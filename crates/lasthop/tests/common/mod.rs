@@ -4,10 +4,10 @@
 #![allow(dead_code)]
 
 use lasthop::link::{
-    Acknowledgment, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, LinkEndpoint,
-    LinkEvent, Raw, Release, Renack, Rlp, RlpParameters, SelectiveRepeat,
-    SelectiveRepeatParameters, ServiceParameters, Services, ServicesParameters, StopAndWait,
-    StopAndWaitParameters, TimerMode, XorFec, XorFecParameters,
+    Acknowledgment, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, IdealSr,
+    IdealSrParameters, LinkEndpoint, LinkEvent, Raw, Release, Renack, Rlp, RlpParameters,
+    SelectiveRepeat, SelectiveRepeatParameters, ServiceParameters, Services, ServicesParameters,
+    StopAndWait, StopAndWaitParameters, TimerMode, XorFec, XorFecParameters,
 };
 use lasthop::packet::Payload;
 use lasthop::queue::Limit;
@@ -98,12 +98,18 @@ pub type Codec<P> = fn(Frame<P>, &LinkEndpoint<P>) -> Frame<P>;
 /// One frame of the log: start, end that sends, kind, acknowledgment.
 pub type LogEntry = (Instant, usize, FrameKind, Option<u64>);
 
+/// A frame on its way; a damaged one only to who wants to know of it.
+struct Flying<P> {
+    frame: Frame<P>,
+    is_damaged: bool,
+}
+
 struct Direction<P> {
     fate: Fate,
     frames: u64,
     busy_until: Instant,
     last_arrival: Instant,
-    in_flight: VecDeque<(Instant, Frame<P>)>,
+    in_flight: VecDeque<(Instant, Flying<P>)>,
 }
 
 /// Two endpoints and the air between them.
@@ -168,7 +174,7 @@ impl<P: Payload + Clone + Debug> Link<P> {
     pub fn run(&mut self, end: Instant) {
         loop {
             for side in 0..2 {
-                self.transmit(side);
+                while self.transmit(side) {}
             }
             let next = (0..2).map(|side| self.next_instant(side)).min().unwrap_or(Instant::NEVER);
             if next == Instant::NEVER || next >= end {
@@ -197,10 +203,11 @@ impl<P: Payload + Clone + Debug> Link<P> {
         }
     }
 
-    fn transmit(&mut self, side: usize) {
+    /// True after a frame that takes no time.
+    fn transmit(&mut self, side: usize) -> bool {
         let (now, end) = (self.now, &mut self.ends[side]);
         if self.directions[side].busy_until > now {
-            return;
+            return false;
         }
         // Who has queues of its own takes all; the others want one packet at a time.
         while self.offers[side].front().is_some_and(|(offer, _)| *offer <= now)
@@ -215,30 +222,40 @@ impl<P: Payload + Clone + Debug> Link<P> {
                 assert!(end.poll_transmit(now).is_none(), "output without progress");
                 assert_eq!(before, format!("{end:?}"), "an idle poll changes nothing");
             }
-            return;
+            return false;
         };
         self.drain(side);
         if let Some(log) = &mut self.log {
             log.push((now, side, frame.kind, frame.ack));
         }
         let direction = &mut self.directions[side];
+        let is_free = frame.bytes == 0;
         let airtime = u64::from(frame.bytes) * 8_000_000_000 / self.rate.as_bps();
         direction.busy_until = now + Duration::from_nanos(airtime);
-        let (lost, jitter) = (direction.fate)(direction.frames);
-        direction.frames += 1;
-        if !lost {
+        let (is_damaged, jitter) = match is_free {
+            true => (false, Duration::ZERO),
+            false => (direction.fate)(direction.frames),
+        };
+        direction.frames += u64::from(!is_free);
+        if !is_damaged || self.ends[1 - side].wants_damaged() {
             let arrival = direction.busy_until + self.delay + jitter;
             direction.last_arrival = direction.last_arrival.max(arrival);
-            direction.in_flight.push_back((direction.last_arrival, frame));
+            direction.in_flight.push_back((direction.last_arrival, Flying { frame, is_damaged }));
         }
+        is_free
     }
 
     /// Takes in what `side` has sent and now reaches the other end.
     fn arrive(&mut self, side: usize) {
         let other = 1 - side;
         while self.directions[side].in_flight.front().is_some_and(|(at, _)| *at <= self.now) {
-            let (_, frame) = self.directions[side].in_flight.pop_front().expect("a frame");
-            let frame = (self.codec)(frame, &self.ends[other]);
+            let (_, flying) = self.directions[side].in_flight.pop_front().expect("a frame");
+            if flying.is_damaged {
+                self.ends[other].receive_damaged(self.now, flying.frame);
+                self.drain(other);
+                continue;
+            }
+            let frame = (self.codec)(flying.frame, &self.ends[other]);
             if self.log.is_some() {
                 self.arrivals[other].push((self.now, frame.kind));
             }
@@ -290,6 +307,7 @@ pub enum Protocol {
     Rlp(RlpParameters),
     StopAndWait(StopAndWaitParameters),
     XorFec(XorFecParameters),
+    IdealSr(IdealSrParameters),
 }
 
 impl Protocol {
@@ -314,6 +332,9 @@ impl Protocol {
             }
             Protocol::XorFec(parameters) => {
                 LinkEndpoint::XorFec(XorFec::new(parameters).expect("valid parameters"))
+            }
+            Protocol::IdealSr(parameters) => {
+                LinkEndpoint::IdealSr(Box::new(IdealSr::new(parameters).expect("valid parameters")))
             }
         }
     }
@@ -377,6 +398,11 @@ pub fn stop_and_wait(retries: Option<u32>, timeout: Duration) -> StopAndWaitPara
 /// Exclusive-or FEC with the one-byte header.
 pub fn xor_fec(block: u32, parity_timeout: Duration) -> XorFecParameters {
     XorFecParameters { block, parity_timeout, header: Bytes::new(1) }
+}
+
+/// Ideal selective repeat of 40-byte segments.
+pub fn ideal_sr(max_transmissions: Option<u32>) -> IdealSrParameters {
+    IdealSrParameters { max_transmissions, payload: Bytes::new(40), header: Bytes::new(2) }
 }
 
 /// Karn RLP without keep-alives.
