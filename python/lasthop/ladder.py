@@ -48,6 +48,8 @@ class Look:
 
 LOOKS = {
     "data": Look("data", "{}", BLUE, (), 2),
+    "segment": Look("segment", "{}", BLUE, (), 2),
+    "skip": Look("given up", "given up before {}", RED, (), 0),
     "copy": Look("data, sent again", "{}", ORANGE, (), 1),
     "nack": Look("NACK", "NACK {}", RED, (4, 1.5), 0),
     "ack": Look("ACK", "ACK {}", GREY, (), 4),

@@ -32,8 +32,8 @@ class Trace:
             `link.wireless.forward`), `event`, `sequence` and `value`, whose meaning goes with the
             event; null where it has none.
         transmissions: One row a frame on the air, control frames too, by the end of transmission:
-            `entity` (such as `link.wireless.forward`); `kind` (`data`, `ack`, `nack`, `keepalive`,
-            `parity`); `sequence` (of `data` its number, of `ack` the next one expected, of `nack`
+            `entity` (such as `link.wireless.forward`); `kind` (`data`, `segment`, `ack`, `nack`,
+            `keepalive`, `parity`, `skip`); `sequence` (of `data` its number, of `ack` the next one expected, of `nack`
             the missing one, of `keepalive` the next new one, of `parity` the first of its block);
             `count` (of `parity` the frames of its block, otherwise 1); `ack` (the cumulative
             acknowledgment that it carries, or null); `repeated` (was its number sent before?);
@@ -155,6 +155,11 @@ def trace(
     links = scenario.to_dict().get("link", {})
     hosts = {name: (link["between"][0], link["between"][1]) for name, link in links.items()}
     agents = {name: link["agent"]["at"] for name, link in links.items() if "agent" in link}
+    for name, radio in scenario.to_dict().get("radio", {}).items():
+        for station in radio["stations"]:
+            hosts[f"{name}.{station}"] = (station, radio["base"])
+            if "at" in radio.get("agent", {}):
+                agents[f"{name}.{station}"] = radio["agent"]["at"]
     return Trace(
         frame,
         transmissions,

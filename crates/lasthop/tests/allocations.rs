@@ -190,5 +190,41 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         };
         failures.extend(grows(name, text, "flow.speech.packets_sent"));
     }
+    for (name, limit, stations) in
+        [("radio", "\"unlimited\"", 1), ("radio, limited", "2", 1), ("radio, shared", "5", 4)]
+    {
+        let text = |tenth: u64| {
+            let flows: String = (0..stations)
+                .map(|m| {
+                    format!(
+                        r#"
+                        [flow.up{m}]
+                        from = "m{m}"
+                        to = "base"
+                        transport = {{ kind = "udp" }}
+                        app = {{ kind = "on-off", rate = "1 Mbps", on = "exp 1 s", off = "exp 1 s", packet = "1000 B" }}
+                        "#
+                    )
+                })
+                .collect();
+            let names: Vec<_> = (0..stations).map(|m| format!("\"m{m}\"")).collect();
+            format!(
+                r#"
+                name = "{name}"
+                [radio.cell]
+                base = "base"
+                stations = [{}]
+                protocol = {{ kind = "ideal-sr", max_transmissions = {limit} }}
+                errors = {{ kind = "slotted-gilbert-elliott", stay_good = 0.9, stay_bad = 0.8, loss_good = 0.01, loss_bad = 0.9 }}
+                {flows}
+                [run]
+                duration = "{} s"
+                "#,
+                names.join(", "),
+                100 * tenth
+            )
+        };
+        failures.extend(grows(name, text, "link.cell.m0.forward.frames_sent"));
+    }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -121,23 +121,20 @@ proptest! {
 struct Pair {
     sender: IdealSr<Token>,
     receiver: IdealSr<Token>,
-    up: Vec<Token>,
+    /// Packets of 40, 40 and 20 bytes that wait.
+    waiting: std::ops::Range<u64>,
 }
 
 impl Pair {
     fn new(limit: u32, packets: u64) -> Self {
         let end = || IdealSr::new(ideal_sr(Some(limit))).expect("valid parameters");
-        let mut pair = Pair { sender: end(), receiver: end(), up: Vec::new() };
-        for number in 0..packets {
-            // 40, 40 and 20 bytes.
-            pair.sender.enqueue(Instant::ZERO, Token { number, bytes: 100 });
-        }
-        pair
+        Pair { sender: end(), receiver: end(), waiting: 0..packets }
     }
 
     /// Sends the next segment; returns its number.
     fn send(&mut self, is_damaged: bool) -> Option<u64> {
-        let frame = self.sender.poll_transmit(Instant::ZERO)?;
+        let next = || self.waiting.next().map(|number| Token { number, bytes: 100 });
+        let frame = self.sender.poll_frame(Instant::ZERO, next)?;
         let FrameKind::Segment { sequence, .. } = frame.kind else { panic!("{frame:?}") };
         match is_damaged {
             true => self.receiver.receive_damaged(Instant::ZERO, frame),
@@ -157,8 +154,7 @@ impl Pair {
                 break;
             }
         }
-        self.up.extend(std::iter::from_fn(|| self.receiver.poll_deliver()));
-        std::mem::take(&mut self.up).iter().map(|token| token.number).collect()
+        std::iter::from_fn(|| self.receiver.poll_deliver()).map(|token| token.number).collect()
     }
 }
 

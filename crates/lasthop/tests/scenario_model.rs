@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 
 const EXAMPLE: &str = include_str!("../../../examples/sr-file-transfer.toml");
+const RADIO: &str = include_str!("../../../examples/radio.toml");
 const FIRST: &str = include_str!("../../../examples/first.toml");
 
 fn load(text: &str) -> Document {
@@ -79,12 +80,63 @@ fn the_example_is_read_as_written() {
 
 #[test]
 fn what_is_printed_reads_back_as_the_same_scenario() {
-    for text in [EXAMPLE, FIRST] {
+    for text in [EXAMPLE, FIRST, RADIO] {
         for point in load(text).points().unwrap() {
             let again = Scenario::from_json(point.scenario.to_json(), Path::new(".")).unwrap();
             assert_eq!(again.points().unwrap()[0].scenario, point.scenario);
         }
     }
+}
+
+#[test]
+fn a_radio_becomes_a_link_for_each_station() {
+    let radio = "[radio.cell]\nbase = \"b\"\nstations = [\"m\", \"n\"]\nuplink = 50\nqueue = \"9 packets\"\n\
+                 protocol = { kind = \"ideal-sr\", max_transmissions = 3 }\n\
+                 errors = { kind = \"slotted-gilbert-elliott\", stay_good = 0.9, stay_bad = 0.5 }\n\
+                 downlink_errors = { kind = \"none\" }\n";
+    let text = format!("{FIRST}{radio}")
+        .replace("to = \"client\"", "to = \"n\"")
+        .replace("\"client\"", "\"b\"");
+    let text = |radio: &str, put: &str| text.replace(radio, put);
+    let scenario = load(&text("", "")).points().unwrap().remove(0).scenario;
+    let names: Vec<_> = scenario.links.iter().map(|link| link.name.as_str()).collect();
+    assert_eq!(names[1..], ["cell.m", "cell.n"]);
+    let link = &scenario.links[2];
+    assert_eq!((link.radio, &link.between), (Some(0), &["n".to_owned(), "b".to_owned()]));
+    // 42 B in 10 ms are 33.6 kbit/s.
+    assert_eq!([&link.forward, &link.reverse].map(|side| side.rate.as_bps()), [1_680_000, 840_000]);
+    assert_eq!((link.header, link.max_payload), (Bytes::new(2), None));
+    assert_eq!(
+        (link.forward.queue, link.reverse.errors.clone()),
+        (QueueLimit::Packets(9), Errors::None)
+    );
+    let Errors::SlottedGilbertElliott(chain) = &link.forward.errors else { panic!("{link:?}") };
+    assert_eq!((chain.slot, chain.loss_bad.get()), (Some(Duration::from_millis(10)), 1.0));
+    // The default written out is the same scenario; another value is not.
+    let with = |put: &str| {
+        let text = text("uplink = 50", &format!("uplink = 50\n{put}"));
+        load(&text).points().unwrap().remove(0).scenario.hash()
+    };
+    assert_eq!(with("frame = \"10 ms\"\nheader = \"2 B\""), scenario.hash());
+    assert_ne!(with("slot = \"43 B\""), scenario.hash());
+    // A radio's keys are swept and set like others.
+    let mut document = load(&text(
+        "[radio",
+        "[sweep]\n\"radio.cell.protocol.max_transmissions\" = [1, \"unlimited\"]\n[radio",
+    ));
+    let limits = |document: &Document| -> Vec<_> {
+        let points = document.points().unwrap();
+        let limit = |point: &Point| match &point.scenario.links[1].protocol {
+            LinkProtocol::One(Protocol::IdealSr(set)) => set.max_transmissions,
+            other => panic!("{other:?}"),
+        };
+        points.iter().map(limit).collect()
+    };
+    assert_eq!(limits(&document), [Transmissions::AtMost(1), Transmissions::Unlimited]);
+    document.set("radio.cell.protocol.max_transmissions", "7").unwrap();
+    assert_eq!(limits(&document), [Transmissions::AtMost(7)]);
+    let error = document.set("radio.sell.uplink", "7").unwrap_err().to_string();
+    assert!(error.contains("no radio \"sell\" (did you mean \"cell\"?)"), "{error}");
 }
 
 #[test]

@@ -34,9 +34,10 @@ impl<T: Copy + Default> Ring<T> {
         self.head == self.tail
     }
 
+    /// Empties it; what comes next takes the slots that were used last, which the cache still has.
     #[inline]
     pub fn clear(&mut self) {
-        self.head = self.tail;
+        (self.head, self.tail) = (0, 0);
     }
 
     #[inline]

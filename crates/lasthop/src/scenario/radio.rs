@@ -75,7 +75,7 @@ impl Radio {
         if let Some(Agent::Snoop(snoop)) = &keys.agent
             && snoop.at != keys.base
         {
-            let path = node.child_path("agent.at");
+            let path = format!("{}.at", node.child_path("agent"));
             let allowed = format!("the base of the radio, {}", keys.base);
             return Err(ScenarioError::new(path, format!("{:?}", snoop.at), allowed));
         }

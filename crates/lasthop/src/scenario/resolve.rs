@@ -85,7 +85,8 @@ impl Table for Link {
         let mut keys = LinkKeys::read(node)?;
         check_errors(&node.child_path("errors"), &mut keys.errors, None)?;
         if let Some(errors) = keys.reverse.as_mut().and_then(|reverse| reverse.errors.as_mut()) {
-            check_errors(&node.child_path("reverse.errors"), errors, None)?;
+            let path = format!("{}.errors", node.child_path("reverse"));
+            check_errors(&path, errors, None)?;
         }
         let header = match (&keys.protocol, keys.header) {
             (LinkProtocol::One(protocol), header) => header.unwrap_or(protocol.default_header()),

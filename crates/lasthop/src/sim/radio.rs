@@ -186,6 +186,9 @@ impl<P: Probe> World<P> {
                 near.ring.drop_front();
                 is_used = true;
             }
+            if near.ring.is_empty() {
+                near.ring.clear();
+            }
             self.hand_up(direction);
         }
         if is_used {
