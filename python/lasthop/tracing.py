@@ -33,8 +33,9 @@ class Trace:
             event; null where it has none.
         transmissions: One row a frame on the air, control frames too, by the end of transmission:
             `entity` (such as `link.wireless.forward`); `kind` (`data`, `segment`, `ack`, `nack`,
-            `keepalive`, `parity`, `skip`); `sequence` (of `data` its number, of `ack` the next one expected, of `nack`
-            the missing one, of `keepalive` the next new one, of `parity` the first of its block);
+            `keepalive`, `parity`, `skip`); `sequence` (of `data` and `segment` its number, of `ack`
+            the next one expected, of `nack` the missing one, of `keepalive` the next new one, of
+            `parity` the first of its block, of `skip` the first that was not given up);
             `count` (of `parity` the frames of its block, otherwise 1); `ack` (the cumulative
             acknowledgment that it carries, or null); `repeated` (was its number sent before?);
             on a link without protocol, of the TCP segment in it, `connection` and `incarnation`,

@@ -36,8 +36,8 @@ fn gaps() -> impl Strategy<Value = Vec<u64>> {
 
 /// What `side` has to deliver, and what it did: in order, whole, never twice, the rest given up.
 fn hold(link: &Link<Token>, gaps: &[Vec<u64>; 2], is_limited: bool) -> Result<(), TestCaseError> {
-    for side in 0..2 {
-        let sent: Vec<Token> = offers(&gaps[side]).into_iter().map(|(_, token)| token).collect();
+    for (side, gaps) in gaps.iter().enumerate() {
+        let sent: Vec<Token> = offers(gaps).into_iter().map(|(_, token)| token).collect();
         let up = &link.delivered[1 - side];
         prop_assert!(up.is_sorted_by(|a, b| a.number < b.number), "{up:?}");
         prop_assert!(up.iter().all(|token| sent[token.number as usize] == *token), "{up:?}");

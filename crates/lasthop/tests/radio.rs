@@ -135,8 +135,10 @@ fn a_saturated_link_uses_every_slot() {
     assert!(share > 1.5 / single.mean_attempts().unwrap());
 }
 
-/// What was on the air: direction, kind, number, start, end and arrival in milliseconds.
-fn on_air(trace: &Trace) -> Vec<(&str, &str, u64, f64, f64, Option<f64>)> {
+/// A frame on the air: direction, kind, number, start, end and arrival in milliseconds.
+type Sent<'a> = (&'a str, &'a str, u64, f64, f64, Option<f64>);
+
+fn on_air(trace: &Trace) -> Vec<Sent<'_>> {
     let millis = |nanos: u64| nanos as f64 * 1e-6;
     let entry = |sent: &'_ run::Transmission| {
         let side = if sent.entity.ends_with("forward") { "up" } else { "down" };
