@@ -132,6 +132,7 @@ impl<P> StopAndWait<P> {
     /// Done with the frame, one way or the other.
     #[inline]
     fn finish(&mut self) {
+        self.counters.packets += 1;
         self.packet = None;
         self.sequence += 1;
         self.tries = 0;
@@ -252,6 +253,7 @@ impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
         self.events.push_back(LinkEvent::TimedOut { sequence });
         if self.parameters.retries.is_some_and(|retries| self.tries > retries) {
             self.counters.abandoned += 1;
+            self.counters.packets_abandoned += 1;
             self.events.push_back(LinkEvent::Abandoned { sequence });
             self.finish();
         } else {
@@ -262,5 +264,10 @@ impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
 
     fn counters(&self) -> LinkCounters {
         self.counters
+    }
+
+    fn limit_transmissions(&mut self, limit: Option<u32>) {
+        // The first transmission is no retry; there is no fewer than that.
+        self.parameters.retries = limit.map(|limit| limit.saturating_sub(1));
     }
 }

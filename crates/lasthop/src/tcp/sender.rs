@@ -21,6 +21,10 @@ pub struct SenderCounters {
     pub fast_retransmits: u64,
     /// Window reductions, by fast retransmit or timeout.
     pub window_cuts: u64,
+    /// Segments declared lost, each at most once: by a fast retransmit, by a partial ACK or SACK
+    /// hole in recovery, or by the timer, which declares the oldest one only. What goes back after
+    /// a timeout sends again besides is not counted, as it need not be lost.
+    pub losses_declared: u64,
 }
 
 /// What is in flight, and the state that every recovery scheme works on.
@@ -59,6 +63,8 @@ pub struct Flight {
     limited_bytes: u64,
     /// `snd_una` at the latest timeout.
     timed_out_at: u64,
+    /// One past the highest byte declared lost; 0 before any.
+    declared_to: u64,
     pub(super) counters: SenderCounters,
 }
 
@@ -86,6 +92,7 @@ impl Flight {
             limited_transmit_due: false,
             limited_bytes: 0,
             timed_out_at: u64::MAX,
+            declared_to: 0,
             counters: SenderCounters::default(),
         }
     }
@@ -245,8 +252,18 @@ impl Flight {
         self.rto_deadline = if is_running { now + self.rtt.rto() } else { Instant::NEVER };
     }
 
+    /// The segment at `seq` counts as lost. Losses are declared in the order of the sequence space:
+    /// what lies below the last one was declared before, and is a retransmission lost in its turn.
+    pub(super) fn declare_lost(&mut self, seq: u64) {
+        if seq >= self.declared_to {
+            self.declared_to = self.segment_end(seq);
+            self.counters.losses_declared += 1;
+        }
+    }
+
     /// The third duplicate: one reduction, timer restarted, nothing timed.
     pub(super) fn fast_retransmit(&mut self, now: Instant, inflation: u32) {
+        self.declare_lost(self.snd_una);
         let in_use = self.window_in_use(inflation);
         self.congestion.on_congestion(in_use);
         self.counters.fast_retransmits += 1;
@@ -288,6 +305,9 @@ impl Flight {
     fn on_timeout(&mut self, now: Instant) {
         self.counters.timeouts += 1;
         self.counters.window_cuts += 1;
+        if self.snd_una < self.snd_max {
+            self.declare_lost(self.snd_una);
+        }
         self.dup_acks = 0;
         self.limited_transmit_due = false;
         self.limited_bytes = 0;

@@ -93,6 +93,7 @@ impl NewReno {
             flight.restart_timer(now);
         }
         flight.forget_timed(ack);
+        flight.declare_lost(ack);
         self.retransmit = Some(ack);
     }
 

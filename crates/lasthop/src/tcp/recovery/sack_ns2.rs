@@ -128,6 +128,7 @@ impl Sack1 {
         }
         let seq = match self.scoreboard.next_hole(self.high_rxt.max(flight.snd_una)) {
             Some(hole) => {
+                flight.declare_lost(hole);
                 self.high_rxt = flight.segment_end(hole);
                 hole
             }

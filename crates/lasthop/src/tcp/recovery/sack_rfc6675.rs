@@ -135,6 +135,7 @@ impl Sack {
             return Some(flight.advance_next());
         }
         if let Some(hole) = lost.or(hole) {
+            flight.declare_lost(hole);
             self.high_rxt = flight.segment_end(hole);
             return Some(hole);
         }
