@@ -123,6 +123,14 @@ impl std::ops::Mul<u64> for Duration {
 pub struct Rate(u64);
 
 impl Rate {
+    /// So fast that frames take no time.
+    pub const UNLIMITED: Rate = Rate(u64::MAX);
+
+    /// Do frames take no time?
+    pub const fn is_unlimited(self) -> bool {
+        self.0 == Self::UNLIMITED.0
+    }
+
     /// From bits per second.
     pub const fn from_bps(bps: u64) -> Self {
         Rate(bps)
@@ -185,6 +193,9 @@ impl ExactTime {
     /// The exact time at which a frame of `bits` that starts at `self` has been clocked out.
     #[inline]
     pub fn after(self, bits: u64, rate: Rate) -> ExactTime {
+        if rate.is_unlimited() {
+            return self;
+        }
         let scaled = bits * 1_000_000_000;
         self.plus(ExactTime { nanos: scaled / rate.0, fraction: scaled % rate.0 }, rate)
     }
@@ -333,7 +344,11 @@ impl FromStr for Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        print_scaled(self.0, RATE_UNITS, f)
+        if self.is_unlimited() {
+            f.write_str("unlimited")
+        } else {
+            print_scaled(self.0, RATE_UNITS, f)
+        }
     }
 }
 
@@ -443,6 +458,16 @@ mod tests {
             time = time.after(3, Rate::from_bps(7));
         }
         assert_eq!(time, ExactTime { nanos: 3_000_000_000, fraction: 0 });
+    }
+
+    #[test]
+    fn frames_take_no_time_without_a_rate() {
+        let start = ExactTime { nanos: 7, fraction: 0 };
+        assert_eq!(start.after(u64::MAX, Rate::UNLIMITED), start);
+        assert_eq!(start.plus(ExactTime::default(), Rate::UNLIMITED), start);
+        assert_eq!(Rate::UNLIMITED.to_string(), "unlimited");
+        // A word of the links of a scenario, no rate of a source.
+        assert!("unlimited".parse::<Rate>().is_err());
     }
 
     proptest! {

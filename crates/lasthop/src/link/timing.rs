@@ -70,8 +70,11 @@ impl LinkTiming {
     }
 }
 
-/// Air time of `bytes` at `rate`, rounded up; without end at rate 0.
+/// Air time of `bytes` at `rate`, rounded up; without end at rate 0, none at an unlimited one.
 pub fn airtime(bytes: Bytes, rate: Rate) -> Duration {
+    if rate.is_unlimited() {
+        return Duration::ZERO;
+    }
     let nanos = match u128::from(rate.as_bps()) {
         0 => u128::from(u64::MAX),
         bps => (u128::from(bytes.get()) * 8_000_000_000).div_ceil(bps),

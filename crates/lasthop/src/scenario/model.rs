@@ -5,7 +5,7 @@
 
 use super::keys::{Limits, choice, table, table_field, union};
 use super::quantity::{
-    BitInterval, DelayedAck, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout, Mean,
+    BitInterval, DelayedAck, Hosts, KeepaliveInterval, KeepaliveLimit, LinkRate, LinkTimeout, Mean,
     QueueLimit, Retries, Sweep, Transmissions, Window,
 };
 use super::services::LinkProtocol;
@@ -72,7 +72,7 @@ pub struct Link {
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Direction {
-    /// Transmission rate, more than zero.
+    /// Transmission rate, more than zero; [`Rate::UNLIMITED`] over a delay, without protocol only.
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Duration,
@@ -110,8 +110,9 @@ table! {
         between: [String; 2];
         /// Where rate, delay and max_payload come from if they are not given.
         preset: Option<LinkPreset>;
-        /// Transmission rate; required without preset.
-        rate: Option<Rate>, POSITIVE;
+        /// Transmission rate; required without preset. "unlimited": packets take no time and never
+        /// queue, as on a path that only loses and delays them; needs protocol "raw" and a delay.
+        rate: Option<LinkRate>;
         /// Propagation delay, one way; required without preset.
         delay: Option<Duration>;
         /// What the drop-tail queue at the head of each direction holds, the packet in
@@ -207,7 +208,7 @@ table! {
     /// `[link.NAME.reverse]`: what is different from the second host to the first.
     pub(super) struct Reverse {
         /// Transmission rate.
-        rate: Option<Rate>, POSITIVE;
+        rate: Option<LinkRate>;
         /// Propagation delay, one way.
         delay: Option<Duration>;
         /// What the queue holds, the packet in transmission included.

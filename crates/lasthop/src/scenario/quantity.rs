@@ -155,6 +155,55 @@ impl Field for Rate {
     }
 }
 
+/// Gives a type the reader and printer that its `FromStr` and `Display` define.
+macro_rules! worded {
+    ($name:ident, $what:literal, $allowed:literal, $pattern:expr) => {
+        impl Field for $name {
+            const SHAPE: Shape = Shape::Quantity {
+                what: $what,
+                allowed: $allowed,
+                pattern: $pattern,
+                print: |number| number.to_string(),
+            };
+            fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+                parse(node, $allowed)
+            }
+            fn write(&self) -> Value {
+                self.to_string().into()
+            }
+        }
+    };
+}
+
+/// Transmission rate of a link. Written as a rate, or `"unlimited"`: frames take no time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct LinkRate(pub Rate);
+
+impl FromStr for LinkRate {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if text == UNLIMITED {
+            return Ok(LinkRate(Rate::UNLIMITED));
+        }
+        let rate: Rate = text.parse().map_err(|_| ())?;
+        if rate.as_bps() == 0 || rate.is_unlimited() { Err(()) } else { Ok(LinkRate(rate)) }
+    }
+}
+
+impl fmt::Display for LinkRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+worded!(
+    LinkRate,
+    "rate, or `\"unlimited\"`",
+    "a rate such as \"64 kbps\" (units bps, kbps, Mbps, Gbps; whole bits per second), more than \
+     zero, or \"unlimited\"",
+    number_or!("bps|kbps|Mbps|Gbps", "unlimited")
+);
+
 impl Field for Bytes {
     const SHAPE: Shape = Shape::Quantity {
         what: "size",
@@ -246,26 +295,6 @@ fn counted(text: &str, one: &str, many: &str) -> Option<u32> {
 
 fn print_counted(f: &mut fmt::Formatter<'_>, count: u32, word: &str) -> fmt::Result {
     write!(f, "{count} {word}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Gives a type the reader and printer that its `FromStr` and `Display` define.
-macro_rules! worded {
-    ($name:ident, $what:literal, $allowed:literal, $pattern:expr) => {
-        impl Field for $name {
-            const SHAPE: Shape = Shape::Quantity {
-                what: $what,
-                allowed: $allowed,
-                pattern: $pattern,
-                print: |number| number.to_string(),
-            };
-            fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
-                parse(node, $allowed)
-            }
-            fn write(&self) -> Value {
-                self.to_string().into()
-            }
-        }
-    };
 }
 
 /// How much an interface queue holds. Written `"50 packets"` or `"64 kB"`.

@@ -6,7 +6,7 @@ use super::model::{
     Direction, Errors, Flow, FlowKeys, GilbertElliott, GilbertElliottKeys, Link, LinkKeys,
     LinkPreset, Protocol, Reverse, Scenario, ScenarioKeys, Trace, TraceKeys,
 };
-use super::quantity::{KeepaliveInterval, Sweep};
+use super::quantity::{KeepaliveInterval, LinkRate, Sweep};
 use super::services::LinkProtocol;
 use crate::channel::{CsvColumn, LossRecord, TraceError};
 use crate::link::LinkTiming;
@@ -107,7 +107,7 @@ impl Table for Link {
             let wanted = format!("{}; or the key preset, {}", may_be(key), may_be("preset"));
             node.key_error(key, "nothing (the key is missing)", wanted)
         };
-        let rate = keys.rate.or(preset.map(|(rate, _, _)| rate));
+        let rate = keys.rate.map(|rate| rate.0).or(preset.map(|(rate, _, _)| rate));
         let delay = keys.delay.or(preset.map(|(_, delay, _)| delay));
         let forward = Direction {
             rate: rate.ok_or_else(|| missing("rate"))?,
@@ -118,12 +118,13 @@ impl Table for Link {
         let reverse = match keys.reverse {
             None => forward.clone(),
             Some(different) => Direction {
-                rate: different.rate.unwrap_or(forward.rate),
+                rate: different.rate.map_or(forward.rate, |rate| rate.0),
                 delay: different.delay.unwrap_or(forward.delay),
                 queue: different.queue.unwrap_or(forward.queue),
                 errors: different.errors.unwrap_or_else(|| forward.errors.clone()),
             },
         };
+        check_unlimited(node, &keys.protocol, [&forward, &reverse])?;
         let path = node.child_path("protocol");
         match &keys.protocol {
             LinkProtocol::One(protocol) => {
@@ -152,7 +153,7 @@ impl Table for Link {
 
     fn write(&self) -> Map<String, Value> {
         let different = Reverse {
-            rate: (self.reverse.rate != self.forward.rate).then_some(self.reverse.rate),
+            rate: (self.reverse.rate != self.forward.rate).then_some(LinkRate(self.reverse.rate)),
             delay: (self.reverse.delay != self.forward.delay).then_some(self.reverse.delay),
             queue: (self.reverse.queue != self.forward.queue).then_some(self.reverse.queue),
             errors: (self.reverse.errors != self.forward.errors)
@@ -161,7 +162,7 @@ impl Table for Link {
         let keys = LinkKeys {
             between: self.between.clone(),
             preset: None,
-            rate: Some(self.forward.rate),
+            rate: Some(LinkRate(self.forward.rate)),
             delay: Some(self.forward.delay),
             queue: self.forward.queue,
             header: matches!(self.protocol, LinkProtocol::One(_)).then_some(self.header),
@@ -192,6 +193,38 @@ pub(super) fn check_errors(path: &str, errors: &mut Errors, slot: Option<Duratio
             "100 % beside stay_good 100 %",
             "below 100 % where the good state never ends",
         ));
+    }
+    Ok(())
+}
+
+/// Where frames take no time, protocols have nothing to derive their timers from, and only a delay
+/// lets the clock go on.
+fn check_unlimited(
+    node: &Node<'_>,
+    protocol: &LinkProtocol,
+    [forward, reverse]: [&Direction; 2],
+) -> Read<()> {
+    for (direction, at) in [(forward, ""), (reverse, "reverse.")] {
+        if !direction.rate.is_unlimited() || at == "reverse." && forward == reverse {
+            continue;
+        }
+        let error = |key: &str, found: String, allowed: &str| {
+            Err(ScenarioError::new(format!("{}.{at}{key}", node.path), found, allowed))
+        };
+        let kind = match protocol {
+            LinkProtocol::One(Protocol::Raw) => None,
+            LinkProtocol::One(protocol) => Some(protocol.kind()),
+            LinkProtocol::Services(_) => Some("services"),
+        };
+        if let Some(kind) = kind {
+            let found = format!("\"unlimited\" with protocol kind {kind:?}");
+            let allowed = "a rate such as \"64 kbps\"; \"unlimited\" needs protocol kind \"raw\"";
+            return error("rate", found, allowed);
+        }
+        if direction.delay == Duration::ZERO {
+            let found = "\"0 s\" with rate \"unlimited\"".to_owned();
+            return error("delay", found, "more than zero where the rate is \"unlimited\"");
+        }
     }
     Ok(())
 }

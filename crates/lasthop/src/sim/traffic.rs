@@ -241,7 +241,9 @@ impl<P: Probe> World<P> {
             let side = if index % 2 == 0 { "forward" } else { "reverse" };
             let entity = format!("link.{}.{side}", link_names[index / 2]);
             let counters = direction.counters();
-            let capacity = direction.rate().as_bps() as f64 * elapsed;
+            let rate = direction.rate();
+            let rate = if rate.is_unlimited() { f64::INFINITY } else { rate.as_bps() as f64 };
+            let capacity = rate * elapsed;
             // What still waits at the end has been counted, but not sent.
             let unsent = direction.unsent_bits(self.now());
             let sent = (counters.bits_sent as f64 - unsent).max(0.0);
