@@ -19,9 +19,11 @@
 
 mod bytes;
 mod cache;
+mod persistence;
 mod snoop;
 mod snoop_ns2;
 
+pub use persistence::{AdaptivePersistence, Batch, Inversion, PersistenceParameters};
 pub use snoop::{Quirks, Snoop, SnoopParameters};
 
 use crate::packet::{Packet, TcpHeader, flags};

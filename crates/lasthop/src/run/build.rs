@@ -2,7 +2,10 @@
 
 use super::RunError;
 use super::links::{Crossing, endpoint, limit, services};
-use crate::agent::{Quirks, SnoopParameters};
+use crate::agent::{
+    AdaptivePersistence, Inversion, PersistenceParameters, Quirks, SnoopParameters,
+};
+use crate::analysis::{AnalysisError, GilbertElliottLaw};
 use crate::app::{OnOffParameters, WebParameters};
 use crate::channel::{
     Channel, ExponentialBits, GilbertElliott, GilbertElliottParameters, IndependentBits,
@@ -14,7 +17,7 @@ use crate::rng::Streams;
 use crate::scenario::{
     self, App, Direction, Errors, Flow, LinkProtocol, Protocol, Scenario, Transport,
 };
-use crate::sim::builder::{Builder, RoundTrip};
+use crate::sim::builder::{Builder, RoundTrip, UpdateInterval};
 use crate::sim::direction::DirectionParameters;
 use crate::sim::radio::RadioParameters;
 use crate::units::{Bytes, Duration, Instant};
@@ -78,12 +81,27 @@ pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, Ru
         add_flow(&mut builder, scenario, flow);
     }
     for (index, link) in scenario.links.iter().enumerate() {
-        if let Some(scenario::Agent::Snoop(set)) = &link.agent {
-            let direction = 2 * index as u32 + u32::from(link.between[0] != set.at);
-            let parameters = snoop(set);
-            // In ns-2 a pair of hosts has one state, however many connections.
-            let groups = (parameters.quirks == Quirks::Ns2).then(|| host_pairs(scenario));
-            builder.snoop(direction, parameters, groups.as_deref());
+        let leaves = |at: &String| 2 * index as u32 + u32::from(link.between[0] != *at);
+        match &link.agent {
+            None => {}
+            Some(scenario::Agent::Snoop(set)) => {
+                let parameters = snoop(set);
+                // In ns-2 a pair of hosts has one state, however many connections.
+                let groups = (parameters.quirks == Quirks::Ns2).then(|| host_pairs(scenario));
+                builder.snoop(leaves(&set.at), parameters, groups.as_deref());
+            }
+            Some(scenario::Agent::AdaptivePersistence(set)) => {
+                let packet = largest_packet(scenario, index, None);
+                let controller = adaptive_persistence(set, link, packet)
+                    .map_err(|error| RunError::Agent { link: link.name.clone(), error })?;
+                let is_outgoing = set.direction == scenario::Governed::Outgoing;
+                let direction = 2 * index as u32 + u32::from(!set.governs_forward(link));
+                let interval = UpdateInterval {
+                    packets: u64::from(set.update_packets),
+                    time: set.update_time,
+                };
+                builder.adaptive_persistence(direction, is_outgoing, controller, interval);
+            }
         }
     }
     Ok(builder)
@@ -102,6 +120,40 @@ fn snoop(set: &scenario::Snoop) -> SnoopParameters {
         initial_rttvar: set.initial_rttvar,
         max_retransmissions: set.max_retransmissions,
     }
+}
+
+fn adaptive_persistence(
+    set: &scenario::AdaptivePersistence,
+    link: &scenario::Link,
+    largest: Bytes,
+) -> Result<AdaptivePersistence, AnalysisError> {
+    // The scenario's checks leave no channel that is not known.
+    let known = set.channel(link).map_err(|key| AnalysisError {
+        argument: key,
+        found: "nothing".to_owned(),
+        allowed: "a probability".to_owned(),
+    })?;
+    let channel = GilbertElliottLaw::new(
+        1.0 - known.stay_good.get(),
+        1.0 - known.stay_bad.get(),
+        known.loss_good.get(),
+        known.loss_bad.get(),
+    )?;
+    AdaptivePersistence::new(PersistenceParameters {
+        alpha: set.alpha.get(),
+        weight: set.weight.get(),
+        initial_loss: set.initial_loss.get(),
+        initial_link_loss: set.initial_link_loss.get(),
+        wired_loss: [set.least_wired_loss.get(), set.greatest_wired_loss.get()],
+        max_transmissions: set.max_transmissions,
+        inversion: match set.inversion {
+            scenario::Inversion::Eigenvalue => Inversion::Eigenvalue,
+            scenario::Inversion::Exact => Inversion::Exact,
+        },
+        channel,
+        pdus: set.pdus(link, largest),
+        spacing: set.spacing,
+    })
 }
 
 /// For each flow the number of its pair of hosts, in either order.

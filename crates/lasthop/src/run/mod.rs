@@ -93,6 +93,14 @@ pub enum RunError {
         /// What is wrong.
         error: crate::link::LinkError,
     },
+    /// An agent refuses its parameters.
+    #[error("link.{link}.agent: {error}")]
+    Agent {
+        /// Name of the link.
+        link: String,
+        /// What is wrong.
+        error: crate::analysis::AnalysisError,
+    },
     /// The operating system gives no threads.
     #[error("no threads for {jobs} jobs: {reason}")]
     Threads {

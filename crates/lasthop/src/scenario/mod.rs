@@ -11,6 +11,7 @@ mod keys;
 mod model;
 mod network;
 pub(crate) mod numbers;
+mod persistence;
 mod quantity;
 mod radio;
 mod resolve;
@@ -22,6 +23,7 @@ pub use crate::rng::DurationLaw;
 pub use document::{Document, Point};
 pub use error::ScenarioError;
 pub use model::*;
+pub use persistence::KnownChannel;
 pub use quantity::{
     BitInterval, DelayedAck, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout, QueueLimit,
     Retries, Transmissions, Window,

@@ -170,7 +170,8 @@ table! {
         header: Option<Bytes>, HEADER;
         /// The link-layer protocol of each station, the same at both ends.
         protocol: Protocol = "raw";
-        /// What sits at the base and looks into the packets that cross each station's link.
+        /// What sits at the base and looks into the packets that cross each station's link, or at
+        /// each station and limits its link.
         agent: Option<Agent>;
         /// What destroys link frames, on each station's link and in each direction independently.
         errors: Errors = "none";
@@ -368,6 +369,75 @@ union! {
         /// Berkeley Snoop: a base station sends TCP data again that the link has lost, and hides
         /// the loss from the sender.
         Snoop(Snoop) = "snoop",
+        /// Adaptive persistence: how often the link may send a packet follows from what TCP has lost
+        /// elsewhere, so that the link loses no more than a fraction of that.
+        AdaptivePersistence(AdaptivePersistence) = "adaptive-persistence",
+    }
+}
+
+table! {
+    /// Parameters of adaptive persistence.
+    pub struct AdaptivePersistence {
+        /// The host where it sits, and where the TCP connections end that it listens to: one end of
+        /// the link, required; on a radio there is one at each station, and the key is left out.
+        at: Option<String>;
+        /// Which packets of the link it governs, and so which endpoint it limits.
+        direction: Governed = "outgoing";
+        /// Loss that the link may leave, as a fraction of the loss elsewhere.
+        alpha: Probability = "10 %";
+        /// How the loss that the link may leave becomes a limit.
+        inversion: Inversion = "exact";
+        /// Weight of the latest packet in the running estimates of loss, by default 1/256.
+        weight: Probability = "0.00390625";
+        /// Estimate of the end-to-end loss before the first packet.
+        initial_loss: Probability = "1 %";
+        /// Estimate of the loss of the link before the first packet.
+        initial_link_loss: Probability = "0 %";
+        /// Least loss elsewhere that is believed.
+        least_wired_loss: Probability = "0.001 %";
+        /// Greatest loss elsewhere that is believed.
+        greatest_wired_loss: Probability = "50 %";
+        /// Greatest limit, in transmissions; the least is 1.
+        max_transmissions: u32 = "100", Limits::range(1, 1_000);
+        /// Packets after which the limit is computed anew.
+        update_packets: u32 = "100", Limits::range(1, 1_000_000);
+        /// Time after which it is, if so many packets have not come.
+        update_time: Duration = "1 s", POSITIVE;
+        /// Probability that a frame in the good state of the channel is followed by another such;
+        /// this and the next three are by default those of errors "slotted-gilbert-elliott",
+        /// elsewhere required.
+        stay_good: Option<Probability>;
+        /// Probability that a frame in the bad state of the channel is followed by another such.
+        stay_bad: Option<Probability>;
+        /// Probability that a frame is lost in the good state.
+        loss_good: Option<Probability>;
+        /// Probability that a frame is lost in the bad state.
+        loss_bad: Option<Probability>;
+        /// Link frames that a packet takes, by default those of the largest packet of the link: 1
+        /// where the protocol does not cut packets up.
+        pdus: Option<u32>, Limits::range(1, 1_024);
+        /// Frames from one transmission to the next of the same data.
+        spacing: u32 = "1", Limits::range(1, 1_000);
+    }
+}
+
+choice! {
+    /// Which packets of a link an agent governs.
+    pub enum Governed {
+        /// Those that leave its host.
+        Outgoing = "outgoing",
+        /// Those that come to its host; the other end learns the limit at once.
+        Incoming = "incoming",
+    }
+}
+
+choice! {
+    /// How a loss becomes a limit of transmissions.
+    pub enum Inversion {
+        /// By the dominant eigenvalue of the chain, an approximation that promises too much.
+        Eigenvalue = "eigenvalue",
+        /// By the chain itself.
+        Exact = "exact",
     }
 }
 

@@ -76,16 +76,24 @@ impl Scenario {
 
     /// What no single key shows.
     pub(super) fn check(&self) -> Result<(), ScenarioError> {
-        for link in &self.links {
-            // A radio checks its own.
-            let (Some(Agent::Snoop(snoop)), None) = (&link.agent, link.radio) else { continue };
-            if !link.between.contains(&snoop.at) {
-                let near = suggestion(&snoop.at, link.between.iter().map(String::as_str));
-                return Err(ScenarioError::new(
-                    format!("link.{}.agent.at", link.name),
-                    format!("{:?}{near}", snoop.at),
-                    format!("one of the two hosts of the link: {}", link.between.join(", ")),
-                ));
+        for (index, link) in self.links.iter().enumerate() {
+            match &link.agent {
+                // A radio checks its own.
+                Some(Agent::Snoop(snoop)) if link.radio.is_none() => {
+                    if !link.between.contains(&snoop.at) {
+                        let near = suggestion(&snoop.at, link.between.iter().map(String::as_str));
+                        return Err(ScenarioError::new(
+                            format!("link.{}.agent.at", link.name),
+                            format!("{:?}{near}", snoop.at),
+                            format!(
+                                "one of the two hosts of the link: {}",
+                                link.between.join(", ")
+                            ),
+                        ));
+                    }
+                }
+                Some(Agent::AdaptivePersistence(set)) => self.check_persistence(index, set)?,
+                Some(Agent::Snoop(_)) | None => {}
             }
         }
         for flow in &self.flows {

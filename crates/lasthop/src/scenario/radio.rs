@@ -2,7 +2,9 @@
 
 use super::error::ScenarioError;
 use super::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name};
-use super::model::{Agent, Direction, Errors, Link, Protocol, Radio, RadioKeys};
+use super::model::{
+    AdaptivePersistence, Agent, Direction, Errors, Link, Protocol, Radio, RadioKeys,
+};
 use super::resolve::{check_errors, check_keepalive, read_map};
 use super::services::LinkProtocol;
 use crate::units::{Bytes, Duration, Rate};
@@ -79,6 +81,13 @@ impl Radio {
             let allowed = format!("the base of the radio, {}", keys.base);
             return Err(ScenarioError::new(path, format!("{:?}", snoop.at), allowed));
         }
+        if let Some(Agent::AdaptivePersistence(set)) = &keys.agent
+            && let Some(at) = &set.at
+        {
+            let path = node.child_path("agent.at");
+            let allowed = "nothing: on a radio there is one at each station";
+            return Err(ScenarioError::new(path, format!("{at:?}"), allowed));
+        }
         let directions = self.directions();
         check_keepalive(&protocol, &keys.protocol, Bytes::default(), directions.each_ref())
     }
@@ -115,6 +124,13 @@ impl Radio {
         let keys = &self.keys;
         let [forward, reverse] = self.directions();
         let whole = Bytes::new(keys.slot.get().saturating_sub(self.header().get()));
+        let agent = |station: &String| match &keys.agent {
+            Some(Agent::AdaptivePersistence(set)) => {
+                let at = Some(station.clone());
+                Some(Agent::AdaptivePersistence(AdaptivePersistence { at, ..set.clone() }))
+            }
+            agent => agent.clone(),
+        };
         keys.stations.0.iter().map(move |station| Link {
             name: format!("{}.{station}", self.name),
             radio: Some(index),
@@ -122,7 +138,7 @@ impl Radio {
             forward: forward.clone(),
             reverse: reverse.clone(),
             protocol: LinkProtocol::One(keys.protocol.clone()),
-            agent: keys.agent.clone(),
+            agent: agent(station),
             header: self.header(),
             // What is not cut up has to fit.
             max_payload: keys.protocol.payload().is_none().then_some(whole),

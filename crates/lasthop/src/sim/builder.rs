@@ -1,13 +1,14 @@
 //! Assembling a [`World`]: first links, then flows, then [`Builder::build`].
 
-use super::agents::{NO_AGENT, Seat, UNWATCHED};
+pub use super::agents::UpdateInterval;
+use super::agents::{NO_AGENT, Occupant, Persistence, Seat, UNWATCHED};
 use super::deadlines::Deadlines;
 use super::direction::{Direction, DirectionParameters, Kind};
 use super::probe::Probe;
 use super::radio::{NO_RADIO, Radio, RadioParameters};
 use super::traffic::{App, Browser, Flow, Media, Stage};
 use super::world::{HERE, Listener, Machine, Pair, World, boot_offset};
-use crate::agent::{Snoop, SnoopParameters};
+use crate::agent::{AdaptivePersistence, Snoop, SnoopParameters};
 use crate::app::{MediaStatistics, OnOff, OnOffParameters, Web, WebParameters};
 use crate::link::LinkEndpoint;
 use crate::packet::Packet;
@@ -295,8 +296,38 @@ impl Builder {
         let seat = self.agents.len() as u32;
         self.directions[direction as usize].near_agent = seat;
         self.directions[direction as usize ^ 1].far_agent = seat;
-        let agent = Snoop::new(parameters, count);
+        let agent = Occupant::Snoop(Snoop::new(parameters, count));
         self.agents.push(Seat { agent, direction, machine: 0, connections });
+    }
+
+    /// Adaptive persistence that limits the transmissions of the endpoint of `direction`, by the
+    /// losses of the TCP senders whose data begin (`at_start`) or end their way on it; call it when
+    /// all flows are there.
+    pub fn adaptive_persistence(
+        &mut self,
+        direction: u32,
+        at_start: bool,
+        controller: AdaptivePersistence,
+        interval: UpdateInterval,
+    ) {
+        let passes = |path: u32| {
+            let way = &self.paths[path as usize].directions;
+            let hop = if at_start { way.first() } else { way.last() };
+            hop == Some(&direction)
+        };
+        let pairs = self.pairs.iter().enumerate();
+        let senders = pairs
+            .flat_map(|(connection, pair)| {
+                [0, 1].map(|end| (connection as u32, end, passes(pair.paths[end])))
+            })
+            .filter_map(|(connection, end, passes)| passes.then_some((connection, end)))
+            .collect();
+        let seat = self.agents.len() as u32;
+        let governed = &mut self.directions[direction as usize];
+        governed.near_agent = seat;
+        let persistence = Persistence::new(controller, interval, senders, governed);
+        let agent = Occupant::Persistence(Box::new(persistence));
+        self.agents.push(Seat { agent, direction, machine: 0, connections: Vec::new() });
     }
 
     /// Turns acceptors of one-way file transfers into [`Listener::Sink`]s where every packet that

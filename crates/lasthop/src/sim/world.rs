@@ -456,7 +456,7 @@ impl<P: Probe> World<P> {
     }
 
     /// An ARQ direction may have something to send, or its timer is due.
-    fn on_transmit(&mut self, direction: u32) {
+    pub(super) fn on_transmit(&mut self, direction: u32) {
         let now = self.now;
         if self.directions[direction as usize].radio != NO_RADIO {
             return self.on_radio_station(direction);
