@@ -21,8 +21,18 @@ import typer
 from typer._click.exceptions import ClickException  # typer 0.29 bundles it; no public name
 
 import lasthop
-from lasthop import _lasthop, analyse_cli, catalogue, markdown, sensitivity, terminal, theory
+from lasthop import (
+    _lasthop,
+    analyse_cli,
+    catalogue,
+    markdown,
+    plot_cli,
+    sensitivity,
+    terminal,
+    theory,
+)
 from lasthop.campaign import Campaign, CampaignError, Plan
+from lasthop.plotting import PlotError
 from lasthop.scenario import Scenario
 from lasthop.studies import Report, Study, StudyError, studies
 
@@ -38,6 +48,7 @@ app = typer.Typer(
 )
 
 app.add_typer(analyse_cli.app, name="analyse")
+app.command("plot")(plot_cli.plot)
 
 
 class Format(StrEnum):
@@ -571,7 +582,7 @@ def _main(arguments: list[str] | None = None) -> int:
         # What a command returns is its exit code; typer itself returns that of `typer.Exit`.
         code: int = app(arguments, prog_name="lasthop", standalone_mode=False) or DONE
         sys.stdout.flush()
-    except (lasthop.ScenarioError, StudyError, CampaignError, BadInput) as error:
+    except (lasthop.ScenarioError, StudyError, CampaignError, PlotError, BadInput) as error:
         return _fail(str(error), BAD_INPUT)
     except ClickException as error:
         return _fail(error.format_message(), BAD_INPUT)

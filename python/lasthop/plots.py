@@ -323,7 +323,8 @@ def save(figure: Figure, path: Path, *formats: str) -> list[Path]:
     written = []
     for suffix in formats:
         file = path.with_name(f"{path.name}.{suffix}")
-        with rc_context({"svg.hashsalt": "lasthop"}):
-            figure.savefig(file, format=suffix, dpi=150, metadata=FORMATS[suffix])
+        with rc_context({"svg.hashsalt": "lasthop", "pdf.fonttype": 42}):
+            dpi = max(figure.get_dpi(), 150)
+            figure.savefig(file, format=suffix, dpi=dpi, metadata=FORMATS[suffix])
         written.append(file)
     return written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import json
 import math
@@ -466,9 +467,41 @@ class Results:
             ],
         }
 
+    def to_pandas(self) -> Any:
+        """`frame` as a `pandas.DataFrame`.
+
+        Raises:
+            ImportError: If pandas or pyarrow is not installed (`pip install lasthop[pandas]`).
+        """
+        _need("pandas", "pyarrow")
+        return self.frame.to_pandas()
+
+    def to_arrow(self) -> Any:
+        """`frame` as a `pyarrow.Table`.
+
+        Raises:
+            ImportError: If pyarrow is not installed (`pip install lasthop[pandas]`).
+        """
+        _need("pyarrow")
+        return self.frame.to_arrow()
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: means with their intervals, and where they come from."""
+        from lasthop.html import results_html
+
+        return results_html(self)
+
     def to_json(self) -> str:
         """`to_dict` as JSON text."""
         return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
+
+
+def _need(*modules: str) -> None:
+    for name in modules:
+        if importlib.util.find_spec(name) is None:
+            raise ImportError(
+                f"{name} is not installed; it comes with: pip install 'lasthop[pandas]'"
+            )
 
 
 def number(value: float) -> float | None:

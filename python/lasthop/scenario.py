@@ -134,6 +134,12 @@ class Scenario:
     def __repr__(self) -> str:
         return f"<Scenario {self.name!r}>"
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: its keys and values."""
+        from lasthop.html import scenario_html
+
+        return scenario_html(self)
+
 
 def _toml(value: Any) -> str:
     """A value as TOML writes it on one line."""

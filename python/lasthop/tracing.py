@@ -71,6 +71,25 @@ class Trace:
             "link": self.frame.filter(is_link & ~queue),
         }
 
+    @classmethod
+    def read(cls, folder: str | Path) -> Trace:
+        """Reads back what `lasthop trace --out` wrote, as far as it is there.
+
+        Of links it does not know the hosts, so that they cannot be drawn as ladders.
+
+        Raises:
+            OSError: If a file cannot be read.
+        """
+        folder = Path(folder)
+        dtypes = {"sequence": pl.Float64, "value": pl.Float64}
+        parts = [
+            pl.read_csv((folder / f"{name}.csv").read_bytes(), schema_overrides=dtypes)
+            for name in ("cwnd", "sequence", "queue", "link")
+        ]
+        frames = pl.read_csv((folder / "frames.csv").read_bytes(), infer_schema_length=None)
+        events = pl.concat(parts).sort("time_s", maintain_order=True)
+        return cls(events, frames, {}, {}, folder.name)
+
     def plot(self) -> Figure:
         """Draws congestion window, sequence numbers, queues and losses over time."""
         from lasthop.plots import draw_trace

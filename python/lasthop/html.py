@@ -1,0 +1,120 @@
+"""What notebooks show of results and scenarios: small tables without style sheets."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from lasthop.terminal import HEADLINES
+
+if TYPE_CHECKING:
+    from lasthop.results import Results
+    from lasthop.scenario import Scenario
+
+__all__ = ["results_html", "scenario_html"]
+
+MOST_ROWS = 24
+MOST_METRICS = 4
+RIGHT = ' style="text-align: right"'
+
+
+def results_html(results: Results) -> str:
+    """Means with 95 % intervals of the metrics of note, and where they come from."""
+    cells = {
+        (row["point"], row["metric"]): (row["mean"], row["ci95"], row["n"])
+        for row in results.summary().iter_rows(named=True)
+    }
+    there = {metric for _, metric in cells}
+    rows: list[tuple[str, ...]]
+    if len(results.points) == 1:
+        metrics = [metric for metric in results.metrics if metric in there]
+        rows = [(metric, *_cell(*cells[0, metric])) for metric in metrics]
+        table = _table(("metric", "mean ± 95 %", "n"), rows, 1)
+        left = len(metrics) - MOST_ROWS
+        what = "metrics"
+    else:
+        metrics = [
+            metric
+            for metric in results.metrics
+            if metric in there and any(fnmatchcase(metric, one) for one in HEADLINES)
+        ][:MOST_METRICS]
+        keys = list(dict.fromkeys(key for point in results.points for key in point.parameters))
+        rows = []
+        for index, point in enumerate(results.points):
+            found = [cells.get((index, metric)) for metric in metrics]
+            n = max((one[2] for one in found if one is not None), default=0)
+            texts = ["–" if one is None else _cell(*one)[0] for one in found]
+            rows.append((*(_text(point.parameters.get(k)) for k in keys), *texts, str(n)))
+        table = _table((*keys, *metrics, "n"), rows, len(keys))
+        left = len(rows) - MOST_ROWS
+        what = "points"
+    more = f"<p>… and {left} more {what}: <code>summary()</code></p>" if left > 0 else ""
+    return f"<div>{table}{more}<p><small>{_provenance(results)}</small></p></div>"
+
+
+def _provenance(results: Results) -> str:
+    name = str(results.scenario.get("name", ""))
+    hashes = list(dict.fromkeys(point.scenario_hash for point in results.points))
+    first = hashes[0] + (f" and {len(hashes) - 1} more" if len(hashes) > 1 else "")
+    parts = [
+        *([f"<b>{escape(name)}</b>"] if name else []),
+        f"lasthop {escape(results.engine_version)}",
+        f"seed {results.seed}",
+        f"{len(results.point)} replications",
+        f"scenario {escape(first)}",
+        *([] if results.complete else ["<b>incomplete</b>"]),
+    ]
+    return ", ".join(parts)
+
+
+def _cell(mean: float, ci95: float | None, n: int) -> tuple[str, str]:
+    """A mean to as many places as its interval has, and the number of samples."""
+    if ci95 is None or not math.isfinite(ci95):
+        return f"{mean:.6g} ± –", str(n)
+    if ci95 == 0.0:
+        return f"{mean:.6g} ± 0", str(n)
+    places = max(1 - math.floor(math.log10(ci95)), 0)
+    return f"{mean:.{places}f} ± {ci95:.{places}f}", str(n)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "–"
+    return json.dumps(value) if isinstance(value, (dict, list)) else str(value)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> str:
+    """An HTML table; the first `words` columns are text, the others numbers."""
+
+    def line(tag: str, texts: Sequence[str]) -> str:
+        return "".join(
+            f"<{tag}{RIGHT if index >= words else ''}>{escape(text)}</{tag}>"
+            for index, text in enumerate(texts)
+        )
+
+    body = "".join(f"<tr>{line('td', row)}</tr>" for row in list(rows)[:MOST_ROWS])
+    return f"<table><thead><tr>{line('th', heads)}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def scenario_html(scenario: Scenario) -> str:
+    """The keys of a scenario with their values."""
+    rows = [(key, _text(value)) for key, value in _keys(scenario.to_dict())]
+    body = "".join(
+        f"<tr><td><code>{escape(key)}</code></td><td>{escape(text)}</td></tr>" for key, text in rows
+    )
+    name = escape(scenario.name)
+    return f"<div><p><b>{name}</b></p><table><tbody>{body}</tbody></table></div>"
+
+
+def _keys(tables: dict[str, Any], path: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in tables.items():
+        name = f"{path}.{key}" if path else key
+        # Tables with a kind are choices, and stand on one line, as scenarios have them.
+        if isinstance(value, dict) and "kind" not in value:
+            yield from _keys(value, name)
+        else:
+            yield name, value

@@ -1,0 +1,178 @@
+"""The command `lasthop plot`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lasthop import _lasthop, plotting, terminal
+from lasthop.plotting import KINDS, OF_TRACES, PlotError
+from lasthop.running import run
+from lasthop.scenario import Scenario
+from lasthop.tracing import trace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["plot"]
+
+Kind = StrEnum("Kind", {name: name for name in KINDS})  # type: ignore[misc]
+
+
+class Size(StrEnum):
+    """How wide a figure is."""
+
+    column = "column"
+    full = "full"
+
+
+def plot(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Scenario file (is run), Parquet or CSV file, or folder that run --out, "
+            "a campaign or trace wrote.",
+        ),
+    ],
+    *,
+    x: Annotated[str | None, typer.Option("--x", metavar="KEY", help="Swept key.")] = None,
+    y: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--y",
+            metavar="METRIC",
+            help="Metric, the end of its name, or a pattern with *; of a trace cwnd, queue or a "
+            "flow. Repeatable.",
+        ),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", metavar="KEY", help="Swept key of the curves. Repeatable."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="KEY=VALUE", help="Only these points. Repeatable."),
+    ] = None,
+    kind: Annotated[Kind | None, typer.Option(help="What to draw.")] = None,
+    log: Annotated[str, typer.Option(metavar="x|y|xy", help="Logarithmic axes.")] = "",
+    size: Annotated[Size, typer.Option(help="3.4 or 7 inches wide.")] = Size.column,
+    xlabel: Annotated[str | None, typer.Option(help="Instead of what the key says.")] = None,
+    ylabel: Annotated[str | None, typer.Option(help="Instead of what the metric says.")] = None,
+    title: Annotated[str | None, typer.Option(help="Above the figure.")] = None,
+    link: Annotated[str | None, typer.Option(metavar="NAME", help="Of a ladder.")] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="Of a trace: from when.")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Of a trace: until when.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="PICTURE", help="What to write: .pdf, .svg or .png.")
+    ] = Path("plot.pdf"),
+    replications: Annotated[
+        int | None, typer.Option(min=1, help="Of a scenario: replications a point.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of a scenario: master seed.")] = None,
+    jobs: Annotated[int, typer.Option(min=0, help="Threads; 0 for all cores.")] = 0,
+    replication: Annotated[int, typer.Option(min=0, help="Of a trace: which one.")] = 0,
+    point: Annotated[int, typer.Option(min=0, help="Of a trace: which point.")] = 0,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a dotted key. Repeatable."),
+    ] = None,
+) -> int:
+    """Draw results over a parameter, their distribution, or the course of one replication."""
+    from lasthop import plots
+
+    suffix = out.suffix.lower().removeprefix(".")
+    if suffix not in plots.FORMATS:
+        raise PlotError(f"--out: found {str(out)!r}; allowed: .pdf, .svg or .png")
+    if not (out.parent.is_dir() and os.access(out.parent, os.W_OK)):
+        raise PlotError(f"--out: found no folder {out.parent} to write to; allowed: one that is")
+    times = [_seconds("--from", start), _seconds("--to", end)]
+    data: Any = source
+    complete = True
+    with _named():
+        if source.suffix.lower() in (".toml", ".json") and not source.is_dir():
+            scenario = _scenario(source, changes or [])
+            if kind is not None and kind.value in OF_TRACES:
+                data = trace(scenario, seed=seed, replication=replication, point=point)
+            else:
+                with terminal.progress(scenario.name or source.name) as progress:
+                    data = run(
+                        scenario,
+                        replications=replications,
+                        seed=seed,
+                        jobs=jobs,
+                        progress=progress,
+                    )
+            complete = data.complete
+        elif changes:
+            raise PlotError("set: found results; allowed: of a scenario")
+        figure: Figure = plotting.plot(
+            data,
+            x=x,
+            y=y or None,
+            by=by or None,
+            where=dict(_pair("where", text) for text in where or []),
+            kind=None if kind is None else kind.value,
+            log=log,
+            size=size.value,
+            xlabel=xlabel,
+            ylabel=ylabel,
+            title=title,
+            link=link,
+            start=times[0],
+            end=times[1],
+        )
+    for path in plots.save(figure, out.with_suffix(""), suffix):
+        sys.stdout.write(f"{path}\n")
+    return 0 if complete else 130
+
+
+@contextlib.contextmanager
+def _named() -> Iterator[None]:
+    """Messages name arguments as Python does; on the command line these are options."""
+    try:
+        yield
+    except _lasthop.ScenarioError:
+        raise
+    except ValueError as error:
+        text = str(error)
+        is_option = text.partition(":")[0] in OPTIONS
+        raise PlotError(f"--{text}" if is_option else text) from None
+
+
+OPTIONS = (
+    *("x", "y", "by", "where", "kind", "log", "size", "link", "from", "set"),
+    *("point", "replication"),
+)
+
+
+def _scenario(file: Path, changes: list[str]) -> Scenario:
+    scenario = Scenario.from_file(file)
+    for change in changes:
+        scenario = scenario.with_(dict([_pair("set", change)]))
+    return scenario
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise PlotError(f"{option}: found {text!r}; allowed: KEY=VALUE")
+    return key.strip(), value.strip()
+
+
+def _seconds(option: str, text: str | None) -> float | None:
+    try:
+        return None if text is None else _lasthop.seconds(text)
+    except ValueError as error:
+        raise PlotError(f"{option}: {error}") from None

@@ -1,0 +1,488 @@
+"""What a figure shows: which numbers of a table, by which parameters; drawing is in `figures`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import polars as pl
+
+from lasthop import _lasthop, statistics
+from lasthop.running import run
+from lasthop.scenario import Scenario
+from lasthop.statistics import Confidence, Floats
+from lasthop.tracing import Trace, trace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["KINDS", "Curve", "HasFrame", "Parameter", "PlotError", "Table", "plot", "read_table"]
+
+KINDS = ("line", "cdf", "series", "sequence", "ladder")
+OF_TRACES = KINDS[2:]
+
+
+class PlotError(ValueError):
+    """A figure that cannot be drawn; the message says what was found and what is allowed."""
+
+
+class HasFrame(Protocol):
+    """Results, or whatever else has their tidy table."""
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row per (point, replication, flow or link); see `lasthop.Results.frame`."""
+
+
+def plot(
+    data: HasFrame | pl.DataFrame | Trace | Scenario | str | Path,
+    *,
+    x: str | None = None,
+    y: str | Sequence[str] | None = None,
+    by: str | Sequence[str] | None = None,
+    where: Mapping[str, Any] | None = None,
+    kind: str | None = None,
+    log: str = "",
+    size: str = "column",
+    xlabel: str | None = None,
+    ylabel: str | None = None,
+    title: str | None = None,
+    link: str | None = None,
+    start: float | None = None,
+    end: float | None = None,
+) -> Figure:
+    """Draws results or the course of one replication, ready for print.
+
+    Args:
+        data: Results (or their tidy table, or the file or folder where `lasthop run --out` wrote
+            it), a trace (or the folder of `lasthop trace`), or a scenario (or its file), which is
+            run.
+        x: A swept key, or the end of one; the one with numbers if there is just one.
+        y: A metric by its full name, the end of one (`goodput_bps`), or a pattern with `*`; of a
+            trace `cwnd`, `queue`, or the name of a flow (`sequence`). The first metric if None.
+        by: Swept keys that distinguish curves; those that are not `x` if None.
+        where: Swept keys and the value that points must have to be drawn.
+        kind: `line` (mean over `x`, with 95 % intervals), `cdf` (distribution over replications);
+            of a trace `series` (window and queues over time), `sequence` (sequence numbers over
+            time) or `ladder` (frames of a link as arrows). By default `line` or `series`.
+        log: Axes with a logarithmic scale: `x`, `y` or `xy`.
+        size: `column` (3.4 inches wide) or `full` (7 inches).
+        xlabel: Instead of what the key says.
+        ylabel: Instead of what the metric says.
+        title: Above the figure; papers have captions instead.
+        link: Of a ladder: which link.
+        start: Of a trace: from when, in seconds.
+        end: Of a trace: until when.
+
+    Raises:
+        PlotError: If there is nothing of that name, or the table does not say how to draw it.
+        lasthop.ScenarioError: If the scenario is refused.
+        OSError: If a file cannot be read.
+    """
+    from lasthop import figures, trace_figures
+
+    if kind is not None and kind not in KINDS:
+        raise PlotError(f"kind: found {kind!r}; allowed: {', '.join(KINDS)}")
+    if log not in ("", "x", "y", "xy"):
+        raise PlotError(f"log: found {log!r}; allowed: x, y, xy")
+    if isinstance(data, (str, Path)):
+        data = _read(Path(data), kind)
+    if isinstance(data, Scenario):
+        data = trace(data) if kind in OF_TRACES else run(data)
+    if isinstance(data, Trace):
+        kind = kind or "series"
+        if kind not in OF_TRACES:
+            raise PlotError(f"kind: found {kind} of a trace; allowed: {', '.join(OF_TRACES)}")
+        return trace_figures.draw(
+            data, kind, y=y, log=log, size=size, title=title, link=link, start=start, end=end
+        )
+    kind = kind or "line"
+    if kind in OF_TRACES:
+        raise PlotError(
+            f"kind: found {kind} of a results table; allowed: a scenario, or the folder that "
+            "lasthop trace wrote"
+        )
+    table = Table(data if isinstance(data, pl.DataFrame) else data.frame).where(where or {})
+    across, curves = table.curves(x, y, by, over_x=kind == "line")
+    draw = figures.draw_line if kind == "line" else figures.draw_cdf
+    return draw(across, curves, log=log, size=size, xlabel=xlabel, ylabel=ylabel, title=title)
+
+
+def _read(path: Path, kind: str | None) -> pl.DataFrame | Trace | Scenario | HasFrame:
+    """A table, a trace or a scenario from a file or folder."""
+    if path.is_dir():
+        is_trace = (path / "cwnd.csv").is_file()
+        if kind in OF_TRACES and not is_trace:
+            raise PlotError(
+                f"kind: found {kind} of {path}; allowed: of a scenario file, or of a folder that "
+                "lasthop trace wrote"
+            )
+        if is_trace and kind not in KINDS[:2]:
+            return Trace.read(path)
+        return read_table(path)
+    if path.suffix.lower() in (".parquet", ".csv"):
+        return read_table(path)
+    return Scenario.from_file(path)
+
+
+def read_table(path: Path) -> pl.DataFrame:
+    """The tidy table that `lasthop run --out` or `--format csv|parquet` wrote.
+
+    Args:
+        path: The file, or the folder with `replications.parquet`.
+
+    Raises:
+        PlotError: If there is none.
+        OSError: If it cannot be read.
+    """
+    if path.is_dir():
+        stored = path / "replications.parquet"
+        if not stored.is_file():
+            return _read_campaign(path)
+        path = stored
+    # Opened here, so that a missing file is told like any other one.
+    with path.open("rb") as file:
+        try:
+            if path.suffix.lower() == ".parquet":
+                return pl.read_parquet(file)
+            return pl.read_csv(file, infer_schema_length=None)
+        except pl.exceptions.PolarsError as error:
+            raise PlotError(f"{path}: found no table ({error}); allowed: Parquet or CSV") from None
+
+
+def _read_campaign(path: Path) -> pl.DataFrame:
+    """The last run of a campaign in this folder."""
+    try:
+        module = importlib.import_module("lasthop.campaign")
+        frame: pl.DataFrame = module.Campaign(path).results().frame
+    except (ImportError, ValueError) as error:
+        raise PlotError(
+            f"{path}: found no results; allowed: a folder that lasthop run wrote"
+        ) from error
+    return frame
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What is on the x-axis.
+
+    Attributes:
+        label: The swept key in words.
+        positions: Shape (values,).
+        kind: What `style.scaled` calls its unit.
+        words: What stands there instead of numbers; None for numbers.
+    """
+
+    label: str
+    positions: Floats
+    kind: str
+    words: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What is drawn in one colour.
+
+    Attributes:
+        metric: Its metric by its full name.
+        label: What the legend says; empty if it is the only one.
+        places: Shape (points,): indices of values of the x-axis.
+        samples: For each of them, one number a replication, without NaN.
+    """
+
+    metric: str
+    label: str
+    places: tuple[int, ...]
+    samples: tuple[Floats, ...]
+
+    def estimates(self) -> list[Confidence]:
+        """Means with the intervals that suit the samples."""
+        return [statistics.confidence(samples) for samples in self.samples]
+
+
+class Table:
+    """A tidy table of results."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        """Takes a table with the columns of `Results.frame`."""
+        needed = ("point", "replication", "scenario_hash", "kind", "name")
+        missing = [name for name in needed if name not in frame.columns]
+        if missing:
+            raise PlotError(
+                f"table: found no column {missing[0]!r}; allowed: what lasthop run --out or "
+                "Results.frame gives"
+            )
+        columns = frame.columns
+        self.frame = frame
+        self.keys = columns[columns.index("replication") + 1 : columns.index("scenario_hash")]
+        quantities = columns[columns.index("name") + 1 :]
+        self.metrics = [
+            f"{kind}.{name}.{quantity}"
+            for (kind, name), part in frame.group_by(["kind", "name"], maintain_order=True)
+            for quantity in quantities
+            if part[quantity].null_count() < part.height
+        ]
+
+    def key(self, name: str, what: str) -> str:
+        """A swept key by its name or the end of it."""
+        if name in self.keys:
+            return name
+        found = [key for key in self.keys if key.endswith(f".{name}")]
+        if len(found) != 1:
+            allowed = ", ".join(found or self.keys) or "none: nothing is swept"
+            raise PlotError(f"{what}: found {name!r}; allowed: {allowed}")
+        return found[0]
+
+    def where(self, wanted: Mapping[str, Any]) -> Table:
+        """The part of it where swept keys have these values."""
+        frame = self.frame
+        for name, value in wanted.items():
+            key = self.key(name, "where")
+            cells = self._cells(key)
+            words = _names(key, cells)
+            number = _number(value)
+            found = [
+                point
+                for point, cell in cells.items()
+                if str(value) in (str(cell), words[point]) or _equal(number, _number(cell))
+            ]
+            if not found:
+                allowed = ", ".join(dict.fromkeys(map(str, cells.values())))
+                raise PlotError(f"where: found {name}={value}; allowed: {allowed}")
+            frame = frame.filter(pl.col("point").is_in(found))
+        return Table(frame)
+
+    def metric(self, name: str) -> list[str]:
+        """Metrics by a name, the end of a name, or a pattern."""
+        found = [m for m in self.metrics if fnmatchcase(m, name)]
+        found = found or [m for m in self.metrics if fnmatchcase(m, f"*.{name}")]
+        if not found:
+            quantity = name.rpartition(".")[2]
+            near = [m for m in self.metrics if quantity and quantity in m] or self.metrics
+            raise PlotError(f"y: found {name!r}; allowed: such as {', '.join(near[:4])}")
+        return found
+
+    def curves(
+        self,
+        x: str | None,
+        y: str | Sequence[str] | None,
+        by: str | Sequence[str] | None,
+        *,
+        over_x: bool,
+    ) -> tuple[Parameter | None, list[Curve]]:
+        """What a figure shows: the x-axis (if it is a parameter), and the curves."""
+        if not self.metrics:
+            raise PlotError("table: found no numbers; allowed: finished replications")
+        wanted = [self.metrics[0]] if y is None else [y] if isinstance(y, str) else list(y)
+        metrics = list(dict.fromkeys(m for name in wanted for m in self.metric(name)))
+        quantities = {m.rpartition(".")[2] for m in metrics}
+        if len(quantities) > 1:
+            raise PlotError(
+                f"y: found {', '.join(sorted(quantities))}; allowed: one quantity a figure"
+            )
+        cells = {key: self._cells(key) for key in self.keys}
+        chosen_by = None if by is None else [by] if isinstance(by, str) else list(by)
+        groups = None if chosen_by is None else [self.key(name, "by") for name in chosen_by]
+        across = self._across(x, groups, cells) if over_x else None
+        varying = [key for key in self.keys if len(set(map(str, cells[key].values()))) > 1]
+        groups = [key for key in varying if key != across] if groups is None else groups
+        left = [key for key in self.keys if key != across and key not in groups]
+        left = [key for key in left if len(set(map(str, cells[key].values()))) > 1]
+        if left:
+            raise PlotError(
+                f"by: found nothing about {left[0]}, which varies too; allowed: by it, or one of "
+                "its values with where"
+            )
+        axis = None
+        place: dict[int, int] = {}
+        if across is not None:
+            axis, place = _parameter(across, cells[across])
+        return axis, self._group(metrics, groups, cells, place, over_x=over_x)
+
+    def _cells(self, key: str) -> dict[int, Any]:
+        """The value of a swept key at each point."""
+        rows = self.frame.select("point", key).unique("point", maintain_order=True)
+        return dict(rows.sort("point").iter_rows())
+
+    def _across(
+        self, x: str | None, groups: list[str] | None, cells: Mapping[str, Mapping[int, Any]]
+    ) -> str:
+        if x is not None:
+            return self.key(x, "x")
+        free = [key for key in self.keys if key not in (groups or ())]
+        numeric = [key for key in free if _parameter(key, cells[key])[0].words is None]
+        for found in (numeric, free):
+            if len(found) == 1:
+                return found[0]
+        allowed = ", ".join(free) or "nothing is swept: kind cdf"
+        raise PlotError(f"x: found nothing; allowed: {allowed}")
+
+    def _group(
+        self,
+        metrics: Sequence[str],
+        groups: Sequence[str],
+        cells: Mapping[str, Mapping[int, Any]],
+        place: Mapping[int, int],
+        *,
+        over_x: bool,
+    ) -> list[Curve]:
+        names = {key: _names(key, cells[key]) for key in groups}
+        points = self.frame["point"].unique().sort().to_list()
+        entities = len({metric.rpartition(".")[0] for metric in metrics}) > 1
+        curves = []
+        for metric in metrics:
+            entity, _, quantity = metric.rpartition(".")
+            kind, _, name = entity.partition(".")
+            rows = self.frame.filter((pl.col("kind") == kind) & (pl.col("name") == name))
+            samples = {
+                point: part[quantity].drop_nulls().drop_nans().to_numpy().astype(np.float64)
+                for (point,), part in rows.group_by("point", maintain_order=True)
+            }
+            found: dict[str, list[int]] = {}
+            for point in points:
+                words = [names[key][point] for key in groups]
+                label = ", ".join([name, *words] if entities else words)
+                if samples.get(point, np.empty(0)).size:
+                    found.setdefault(label, []).append(point)
+            for label, own in found.items():
+                own.sort(key=lambda point: place.get(point, 0))
+                places = tuple(place.get(point, 0) for point in own)
+                if len(set(places)) < len(places):
+                    raise PlotError(
+                        f"{'x' if over_x else 'by'}: found several points at one place of "
+                        f"{label or metric}; allowed: keys that tell all points apart"
+                    )
+                curves.append(Curve(metric, label, places, tuple(samples[p] for p in own)))
+        return curves
+
+
+def _leaves(value: Any, path: str = "") -> dict[str, Any]:
+    """The leaves of nested tables by their dotted names."""
+    if not isinstance(value, dict):
+        return {path: value}
+    found: dict[str, Any] = {}
+    for key, child in value.items():
+        found |= _leaves(child, f"{path}.{key}" if path else key)
+    return found
+
+
+def _table(cell: Any) -> Any:
+    """A swept table, which tables of results hold as text."""
+    if isinstance(cell, str) and cell.startswith("{"):
+        try:
+            return json.loads(cell)
+        except ValueError:
+            return cell
+    return cell
+
+
+def _differing(cells: Iterable[Any]) -> list[dict[str, Any]] | None:
+    """Of tables, the leaves that are not the same everywhere; None if some is no table."""
+    tables = [_table(cell) for cell in cells]
+    if not tables or not all(isinstance(table, dict) for table in tables):
+        return None
+    leaves = [_leaves(table) for table in tables]
+    names = list(dict.fromkeys(name for one in leaves for name in one))
+    varying = [n for n in names if len({json.dumps(one.get(n)) for one in leaves}) > 1]
+    return [{name: one.get(name) for name in varying} for one in leaves]
+
+
+QUANTITIES = {"duration": "s", "rate": "bps", "size": "bytes", "probability": "%"}
+"""Kinds of quantities that scenarios write with units, and what figures call them."""
+
+
+def _number(cell: Any) -> tuple[float, str] | None:
+    """A swept value as a number, and what its unit is."""
+    if isinstance(cell, bool) or cell is None:
+        return None
+    if isinstance(cell, (int, float)):
+        return float(cell), ""
+    text = str(cell).strip()
+    counted = re.fullmatch(r"([0-9.]+) (packets?|segments?|frames?)", text)
+    if counted:
+        return float(counted[1]), counted[2].rstrip("s") + "s"
+    if not re.match(r"[0-9.]", text):
+        return None
+    try:
+        return float(text), ""
+    except ValueError:
+        pass
+    for kind, unit in QUANTITIES.items():
+        try:
+            return _lasthop.quantity(kind, text), unit
+        except ValueError:
+            continue
+    return None
+
+
+def _equal(one: tuple[float, str] | None, other: tuple[float, str] | None) -> bool:
+    """Whether they are the same quantity; one without unit is in that of the other."""
+    if one is None or other is None:
+        return False
+    return one[0] == other[0] and (one[1] == other[1] or "" in (one[1], other[1]))
+
+
+def _parameter(key: str, cells: Mapping[int, Any]) -> tuple[Parameter, dict[int, int]]:
+    """An x-axis and, for each point of the table, which of its values that point has."""
+    values, label = list(cells.values()), key_label(key)
+    differing = _differing(values)
+    if differing is not None and all(len(one) == 1 for one in differing):
+        (leaf,) = differing[0]
+        values = [one[leaf] for one in differing]
+        label = label if leaf == "kind" else key_label(f"{key}.{leaf}")
+    numbers = [_number(value) for value in values]
+    kinds = {number[1] for number in numbers if number is not None}
+    # Shares may be written as 0.05 beside "5 %".
+    if None not in numbers and len(kinds - {""}) <= 1 and (len(kinds) == 1 or "%" in kinds):
+        found = np.array([number[0] for number in numbers if number is not None])
+        positions, places = np.unique(found, return_inverse=True)
+        axis = Parameter(label, positions, max(kinds), None)
+        return axis, dict(zip(cells, places.tolist(), strict=True))
+    names = _names(key, cells)
+    words = tuple(dict.fromkeys(names.values()))
+    axis = Parameter(label, np.arange(len(words), dtype=np.float64), "", words)
+    return axis, {point: words.index(name) for point, name in names.items()}
+
+
+def _names(key: str, cells: Mapping[int, Any]) -> dict[int, str]:
+    """What a legend calls the values of a key: words as they are, numbers with what they are of."""
+    differing = _differing(cells.values())
+    names = {}
+    for index, (point, cell) in enumerate(cells.items()):
+        if differing is None:
+            names[point] = _name(key.rpartition(".")[2], cell)
+            continue
+        parts = [
+            _name(leaf.rpartition(".")[2], value)
+            for leaf, value in differing[index].items()
+            if value is not None
+        ]
+        names[point] = ", ".join(parts) or key.rpartition(".")[2]
+    return names
+
+
+def _name(word: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return word.replace("_", " ") if value else f"no {word.replace('_', ' ')}"
+    if value is None:
+        return f"no {word}"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if _number(value) is None else f"{word.replace('_', ' ')} {text}"
+
+
+def key_label(key: str) -> str:
+    """A swept key in words: `link.wireless.errors.bad` is `wireless: errors bad`."""
+    parts = key.split(".")
+    if parts[0] in ("link", "flow", "radio") and len(parts) > 2:
+        # What the user named stays as it is.
+        return f"{parts[1]}: {' '.join(parts[2:]).replace('_', ' ')}"
+    return " ".join(parts).replace("_", " ")

@@ -1,0 +1,256 @@
+"""The look of every figure: colours, markers, sizes, units on axes, files.
+
+Colours are those of Okabe and Ito, which people with any common colour blindness can tell apart.
+Each link protocol, each TCP and each published combination has one colour, marker and line, the
+same in every figure. Sizes are those of papers: a column is 3.4 inches wide, a page 7.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lasthop import plots
+from lasthop.plots import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY
+
+__all__ = [
+    "COLUMN",
+    "FULL",
+    "SIZES",
+    "STYLES",
+    "Style",
+    "Unit",
+    "clean",
+    "legend",
+    "looks",
+    "metric_label",
+    "metric_unit",
+    "new_figure",
+    "scaled",
+    "sheet",
+]
+
+Style = tuple[str, str, str]
+"""Colour, marker, line."""
+
+STYLES: Mapping[str, Style] = {
+    **plots.STYLES,
+    # Links.
+    "Stop-and-Wait": (ORANGE, "<", ":"),
+    "RLC AM": (GREEN, "h", "-"),
+    "Ideal SR": (BLACK, "*", ":"),
+    # Transports.
+    "Tahoe": (ORANGE, "v", "-."),
+    "Reno": (BLUE, "o", "-"),
+    "NewReno": (GREEN, "^", "--"),
+    "SACK": (RED, "s", "-"),
+    "CUBIC": (PURPLE, "D", "-"),
+    "UDP": (BLACK, "x", ":"),
+}
+ALIASES = {
+    "raw": "Raw link",
+    "snoop": "Berkeley Snoop",
+    "oos-rlp": "Out-of-Sequence RLP",
+}
+SPARE: tuple[Style, ...] = (
+    (BLUE, "o", "-"),
+    (RED, "s", "--"),
+    (GREEN, "^", "-."),
+    (PURPLE, "D", "-"),
+    (ORANGE, "v", "--"),
+    (SKY, "P", "-."),
+    (BLACK, "x", ":"),
+)
+
+COLUMN, FULL = 3.4, 7.0
+"""Widths in inches: of a column, and of a page."""
+
+SIZES: Mapping[str, tuple[float, float]] = {"column": (COLUMN, 2.5), "full": (FULL, 3.2)}
+
+SHEET: Any = {
+    "font.size": 8.0,
+    "axes.labelsize": 8.0,
+    "axes.titlesize": 8.0,
+    "xtick.labelsize": 7.0,
+    "ytick.labelsize": 7.0,
+    "legend.fontsize": 7.0,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "ytick.minor.width": 0.4,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.minor.size": 1.5,
+    "ytick.minor.size": 1.5,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 3.8,
+    "grid.linewidth": 0.4,
+    "grid.alpha": 0.35,
+    "axes.axisbelow": True,
+}
+
+DOTS = {"column": 300, "full": 200}
+
+
+@contextlib.contextmanager
+def sheet() -> Iterator[None]:
+    """Draws in this look, whatever the user's own settings are."""
+    with rc_context(SHEET):
+        yield
+
+
+def new_figure(
+    size: str, rows: int = 1, *, height: float | None = None
+) -> tuple[Figure, list[Axes]]:
+    """A figure of `size` with panels below each other that share their x-axis.
+
+    Args:
+        size: `column` or `full`.
+        rows: Panels.
+        height: Inches; by default that of the size.
+
+    Raises:
+        ValueError: If there is no such size.
+    """
+    if size not in SIZES:
+        raise ValueError(f"size: found {size!r}; allowed: {', '.join(SIZES)}")
+    width, usual = SIZES[size]
+    figure = Figure(figsize=(width, usual if height is None else height), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02)  # type: ignore[union-attr, call-arg]
+    figure.set_dpi(DOTS[size])
+    panels = figure.subplots(rows, 1, sharex=True, squeeze=False)
+    return figure, [clean(axes) for axes in panels[:, 0]]
+
+
+def clean(axes: Axes) -> Axes:
+    """A light grid, and no frame where there is no scale."""
+    axes.grid(visible=True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
+
+
+def looks(labels: Iterable[str]) -> list[Style]:
+    """The style of each label: its own if it names what has one, otherwise one that is free."""
+    names = list(labels)
+    known = {_word(name): style for name, style in STYLES.items()}
+    known |= {alias: STYLES[name] for alias, name in ALIASES.items()}
+    own = [known.get(_word(name)) for name in names]
+    taken: list[Style] = []
+    found = []
+    for style in own:
+        if style is None or style in taken:
+            free = [s for s in SPARE if s not in taken and s not in own]
+            # So many that they repeat: better than no picture.
+            style = free[0] if free else SPARE[len(taken) % len(SPARE)]
+        taken.append(style)
+        found.append(style)
+    return found
+
+
+def _word(name: str) -> str:
+    return re.sub(r"[^a-z0-9/]+", "-", name.lower()).strip("-")
+
+
+def legend(figure: Figure, axes: Axes, *, width: float | None = None) -> None:
+    """One row or more of labels above the figure, where they hide nothing."""
+    handles, names = axes.get_legend_handles_labels()
+    if not handles:
+        return
+    # One entry a name. A letter of 7 points is about 0.06 inches wide.
+    named: dict[str, Artist] = dict(zip(names, handles, strict=True))
+    room = figure.get_figwidth() if width is None else width
+    widths = [len(name) * 0.058 + 0.45 for name in named]
+    ncols = len(named) if sum(widths) <= room else max(1, int(room / max(widths)))
+    figure.legend(
+        list(named.values()),
+        list(named),
+        loc="outside upper center",
+        ncols=ncols,
+        frameon=False,
+        handlelength=2.2,
+        columnspacing=1.2,
+        handletextpad=0.5,
+        borderaxespad=0.2,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """How numbers are shown on an axis.
+
+    Attributes:
+        name: What stands in brackets after the label; empty for counts.
+        per: What one such unit is, in the numbers' own.
+    """
+
+    name: str
+    per: float
+
+    def label(self, text: str) -> str:
+        """A label with its unit."""
+        return f"{text} ({self.name})" if self.name else text
+
+
+PREFIXES: Mapping[str, tuple[Unit, ...]] = {
+    "bps": (Unit("bps", 1.0), Unit("kbps", 1e3), Unit("Mbps", 1e6), Unit("Gbps", 1e9)),
+    "s": (Unit("µs", 1e-6), Unit("ms", 1e-3), Unit("s", 1.0)),
+    "bytes": (Unit("B", 1.0), Unit("kB", 1e3), Unit("MB", 1e6), Unit("GB", 1e9)),
+    "%": (Unit("%", 0.01),),
+}
+
+
+def scaled(kind: str, values: Iterable[float]) -> Unit:
+    """The unit in which the largest of these numbers is easy to read.
+
+    Args:
+        kind: `bps`, `s`, `bytes`, `%` (numbers are shares of one) or anything else for none.
+        values: In bit/s, seconds, bytes.
+    """
+    units = PREFIXES.get(kind, (Unit(kind, 1.0),))
+    most = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    fitting = [unit for unit in units if unit.per <= most * (1.0 + 1e-9)]
+    # Times up to 10 s and beyond are seconds; zero is shown in the unit itself.
+    base = next((unit for unit in units if unit.per == 1.0), units[0])
+    return fitting[-1] if fitting else units[0] if most > 0.0 else base
+
+
+SHARES = re.compile(r"(^|_)(loss|miss|utilization|share|complete|efficiency|fairness)$")
+
+
+def metric_unit(metric: str) -> str:
+    """What a metric's name says of its unit: `bps`, `s`, `bytes`, `%` of shares, or nothing."""
+    quantity = metric.rpartition(".")[2]
+    if quantity.endswith(("_bps", "_bytes", "_s")):
+        return quantity.rpartition("_")[2]
+    return "%" if SHARES.search(quantity) else ""
+
+
+def metric_label(metric: str) -> str:
+    """A metric in words, without its unit: `flow.web.delay_p95_s` is `Delay, 95th percentile`."""
+    quantity = metric.rpartition(".")[2]
+    for ending in ("_bps", "_bytes", "_s"):
+        quantity = quantity.removesuffix(ending)
+    percentile = re.fullmatch(r"(.*)_p(\d+)", quantity)
+    if percentile:
+        text = f"{percentile[1]}, {percentile[2]}th percentile"
+    elif quantity.endswith("_mean_plus_2sd"):
+        text = f"{quantity.removesuffix('_mean_plus_2sd')}, mean + 2 deviations"
+    elif quantity.endswith(("_mean", "_max")):
+        name, _, which = quantity.rpartition("_")
+        text = f"{'mean' if which == 'mean' else 'largest'} {name}"
+    elif quantity.endswith("_sd"):
+        text = f"deviation of {quantity.removesuffix('_sd')}"
+    else:
+        text = quantity
+    text = text.replace("_", " ").replace("acks", "ACKs").replace("nACKs", "NACKs")
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,396 @@
+"""Figures of results and traces: what is on the axes, what is drawn, what is refused."""
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+import lasthop
+from lasthop import cli, plots, statistics, style
+from lasthop.results import Point, Results
+from lasthop.statistics import Floats
+
+DELAY = "link.radio.delay"
+VARIANT = "flow.transfer.transport.variant"
+GOODPUT = "flow.transfer.goodput_bps"
+
+
+def made(
+    delays: Sequence[object] = ("10 ms", "100 ms"), variants: Sequence[object] = ("reno", "sack")
+) -> Results:
+    """Normal samples about 100 kbps and 200 kbps, 12 replications each."""
+    settings = list(itertools.product(delays, variants))
+    random = np.random.default_rng(1)
+    means = [1e5 * (1 + index % 2) for index in range(len(settings))]
+    values = np.concatenate([random.normal(mean, 5e3, 12) for mean in means])
+    return Results(
+        scenario={"name": "made"},
+        points=[
+            Point({DELAY: delay, VARIANT: variant}, str(index))
+            for index, (delay, variant) in enumerate(settings)
+        ],
+        metrics=[GOODPUT, "link.radio.forward.frame_loss"],
+        point=np.repeat(np.arange(len(settings), dtype=np.uint32), 12),
+        replication=np.tile(np.arange(12, dtype=np.uint64), len(settings)),
+        values=np.stack([values, np.full(values.size, 0.05)], axis=-1),
+        seed=1,
+    )
+
+
+def bars(axes: Axes) -> dict[str, ErrorbarContainer]:
+    return {
+        str(one.get_label()): one for one in axes.containers if isinstance(one, ErrorbarContainer)
+    }
+
+
+def xs(line: Line2D | None) -> Floats:
+    assert line is not None
+    return np.asarray(line.get_xdata(), dtype=np.float64)
+
+
+def ys(line: Line2D | None) -> Floats:
+    assert line is not None
+    return np.asarray(line.get_ydata(), dtype=np.float64)
+
+
+def legend_texts(figure: Figure) -> list[str]:
+    return [text.get_text() for one in figure.legends for text in one.get_texts()]
+
+
+def test_line_has_units_means_and_intervals() -> None:
+    results = made()
+    figure = lasthop.plot(results, x=DELAY, y=GOODPUT, by=VARIANT)
+    (axes,) = figure.axes
+    assert axes.get_xlabel() == "radio: delay (ms)"
+    assert axes.get_ylabel() == "Goodput (kbps)"
+    assert legend_texts(figure) == ["reno", "sack"]
+    reno = bars(axes)["reno"]
+    line, _, (segments,) = reno.lines
+    np.testing.assert_allclose(xs(line), [10.0, 100.0])
+    expected = [statistics.confidence(results.samples(GOODPUT, point)) for point in (0, 2)]
+    np.testing.assert_allclose(ys(line), [one.value / 1e3 for one in expected])
+    ends = np.array(segments.get_segments())[:, :, 1]
+    np.testing.assert_allclose(ends, [[one.low / 1e3, one.high / 1e3] for one in expected])
+
+
+def test_names_may_be_ends_and_what_is_clear_need_not_be_said() -> None:
+    said = lasthop.plot(made(), x="delay", y="goodput_bps", by="variant")
+    assert said.axes[0].get_xlabel() == "radio: delay (ms)"
+    left_out = lasthop.plot(made())
+    assert left_out.axes[0].get_xlabel() == "radio: delay (ms)"
+    assert legend_texts(left_out) == ["reno", "sack"]
+
+
+def test_shares_are_shown_in_per_cent() -> None:
+    axes = lasthop.plot(made(), y="frame_loss").axes[0]
+    assert axes.get_ylabel() == "Frame loss (%)"
+    assert ys(bars(axes)["reno"].lines[0])[0] == pytest.approx(5.0)
+
+
+def test_several_flows_are_several_curves() -> None:
+    results = made()
+    two = Results(
+        scenario={},
+        points=results.points,
+        metrics=[GOODPUT, "flow.web.goodput_bps"],
+        point=results.point,
+        replication=results.replication,
+        values=results.values,
+        seed=1,
+    )
+    figure = lasthop.plot(two, y="flow.*.goodput_bps")
+    assert legend_texts(figure) == ["transfer, reno", "transfer, sack", "web, reno", "web, sack"]
+
+
+def test_protocols_look_the_same_in_every_figure() -> None:
+    assert style.looks(["selective-repeat"]) == [plots.STYLES["Selective Repeat"]]
+    assert style.looks(["Selective Repeat", "raw"])[1] == plots.STYLES["Raw link"]
+    # What has no look of its own does not take that of another curve.
+    found = style.looks(["a", "b", "reno", "c"])
+    assert len(set(found)) == 4
+    assert found[2] == style.STYLES["Reno"]
+    # The same protocol twice, with other parameters: two looks.
+    assert len(set(style.looks(["raw", "raw"]))) == 2
+    assert len(set(style.STYLES.values())) >= len(style.STYLES) - 4
+
+
+def test_text_is_of_one_size_and_figures_fit_columns() -> None:
+    for size, width in (("column", 3.4), ("full", 7.0)):
+        figure = lasthop.plot(made(), size=size)
+        (axes,) = figure.axes
+        assert figure.get_figwidth() == width
+        assert axes.xaxis.label.get_fontsize() == 8.0
+        assert axes.get_xticklabels()[0].get_fontsize() == 7.0
+
+
+def test_words_on_the_x_axis_are_not_joined_by_lines() -> None:
+    figure = lasthop.plot(made(), x=VARIANT, where={DELAY: "10 ms"})
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["reno", "sack"]
+    (container,) = (c for c in axes.containers if isinstance(c, ErrorbarContainer))
+    line = container.lines[0]
+    assert line is not None
+    assert line.get_linestyle() == "None"
+
+
+def test_tables_are_told_apart_by_what_differs() -> None:
+    losses = [{"kind": "uniform", "loss": f"{loss} %"} for loss in (1, 5)]
+    links = [{"kind": "raw"}, {"kind": "selective-repeat", "window": 8}]
+    figure = lasthop.plot(made(losses, links))
+    (axes,) = figure.axes
+    assert axes.get_xlabel() == "radio: delay loss (%)"
+    line = bars(axes)["raw"].lines[0]
+    np.testing.assert_allclose(xs(line), [1.0, 5.0])
+    assert legend_texts(figure) == ["raw", "selective-repeat, window 8"]
+
+
+def test_logarithmic_axes() -> None:
+    axes = lasthop.plot(made(), log="xy").axes[0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["10", "100"]
+    with pytest.raises(lasthop.PlotError, match="found 0 on the x-axis"):
+        lasthop.plot(made(("0 s", "1 s")), log="x")
+
+
+def test_distribution_is_that_of_the_samples() -> None:
+    results = made()
+    figure = lasthop.plot(results, kind="cdf", where={"delay": "10 ms"})
+    (axes,) = figure.axes
+    assert axes.get_xlabel() == "Goodput (kbps)"
+    assert axes.get_ylabel() == "Share of replications"
+    line = axes.get_lines()[0]
+    np.testing.assert_allclose(xs(line)[1:], np.sort(results.samples(GOODPUT, 0)) / 1e3)
+    np.testing.assert_allclose(ys(line), np.arange(13) / 12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"x": "rate"}, r"x: found 'rate'; allowed: link.radio.delay, flow.transfer"),
+        ({"y": "goodput"}, r"y: found 'goodput'; allowed: such as flow.transfer.goodput_bps"),
+        ({"y": ["goodput_bps", "frame_loss"]}, r"allowed: one quantity a figure"),
+        ({"by": []}, r"by: found nothing about flow.transfer.transport.variant"),
+        ({"where": {"delay": "3 s"}}, r"where: found delay=3 s; allowed: 10 ms, 100 ms"),
+        ({"kind": "pie"}, r"kind: found 'pie'; allowed: line, cdf"),
+        ({"kind": "series"}, r"kind: found series of a results table"),
+        ({"log": "z"}, r"log: found 'z'"),
+        ({"size": "page"}, r"size: found 'page'; allowed: column, full"),
+    ],
+)
+def test_figures_that_cannot_be_drawn(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        lasthop.plot(made(), **arguments)  # type: ignore[arg-type]
+
+
+def test_too_many_curves_are_refused() -> None:
+    with pytest.raises(lasthop.PlotError, match="found 13 curves"):
+        lasthop.plot(made(variants=[f"v{n}" for n in range(13)]))
+
+
+def test_single_replications_have_no_bars() -> None:
+    results = made()
+    keep = results.replication == 0
+    one = Results(
+        scenario={},
+        points=results.points,
+        metrics=results.metrics,
+        point=results.point[keep],
+        replication=results.replication[keep],
+        values=results.values[keep],
+        seed=1,
+    )
+    (segments,) = bars(lasthop.plot(one).axes[0])["reno"].lines[2]
+    ends = np.array(segments.get_segments())[:, :, 1]
+    np.testing.assert_array_equal(ends[:, 0], ends[:, 1])
+
+
+@pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
+def test_the_same_figure_has_the_same_bytes(tmp_path: Path, suffix: str) -> None:
+    written = [plots.save(lasthop.plot(made()), tmp_path / n, suffix)[0] for n in ("a", "b")]
+    assert written[0].read_bytes() == written[1].read_bytes()
+
+
+def test_user_settings_do_not_show(tmp_path: Path) -> None:
+    from matplotlib import rc_context
+
+    plain = plots.save(lasthop.plot(made()), tmp_path / "plain", "svg")[0].read_bytes()
+    with rc_context({"axes.facecolor": "red", "font.size": 30, "axes.grid": False}):
+        figure = lasthop.plot(made())
+    assert figure.axes[0].xaxis.label.get_fontsize() == 8.0
+    assert plain
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_files_are_drawn_as_results_are(tmp_path: Path, small: Path, form: str) -> None:
+    results = lasthop.run(small)
+    path = tmp_path / f"table.{form}"
+    if form == "csv":
+        results.frame.write_csv(path)
+    else:
+        results.frame.write_parquet(path)
+    expected, found = (
+        ys(lasthop.plot(data, x="variant", y="goodput_bps").axes[0].get_lines()[0])
+        for data in (results, path)
+    )
+    np.testing.assert_allclose(found, expected)
+
+
+def test_series_follow_the_trace(small: Path) -> None:
+    trace = lasthop.trace(small)
+    figure = lasthop.plot(trace)
+    window, queue = figure.axes
+    assert window.get_ylabel().replace("\n", " ") == "Congestion window (segments)"
+    assert queue.get_ylabel().replace("\n", " ") == "Queue (packets)"
+    assert queue.get_xlabel() == "Time (s)"
+    events = trace.series()["cwnd"].filter(event="cwnd", entity="flow.transfer")
+    line = window.get_lines()[0]
+    assert line.get_label() == "transfer"
+    np.testing.assert_allclose(ys(line)[: events.height], events["value"].to_numpy())
+
+
+def test_sequence_tells_retransmissions(small: Path) -> None:
+    trace = lasthop.trace(small)
+    figure = lasthop.plot(trace, kind="sequence", y="transfer")
+    (axes,) = figure.axes
+    assert axes.get_ylabel() == "Sequence number (kB)"
+    lines = {str(line.get_label()): line for line in axes.get_lines()}
+    retransmissions = trace.metrics["flow.transfer.retransmissions"]
+    assert len(xs(lines["sent again"])) == retransmissions > 0
+    acks = ys(lines["acknowledged"])
+    assert np.all(np.diff(acks) >= 0.0)
+    assert to_hex(lines["sent"].get_color()).upper() == plots.BLUE
+
+
+def test_trace_figures_that_cannot_be_drawn(small: Path) -> None:
+    trace = lasthop.trace(small)
+    for arguments, message in (
+        ({"kind": "line"}, "kind: found line of a trace"),
+        ({"y": "rtt"}, "y: found 'rtt'; allowed: cwnd, ssthresh, queue"),
+        ({"kind": "sequence", "y": "web"}, "y: found 'web'; allowed: transfer"),
+        ({"kind": "ladder"}, "link: found nothing; allowed: wireless"),
+        ({"log": "x"}, "log: found x of series"),
+        ({"start": 5.0, "end": 1.0}, "from: found 5 s"),
+    ):
+        with pytest.raises(lasthop.PlotError, match=message):
+            lasthop.plot(trace, **arguments)
+
+
+def test_command_line(tmp_path: Path, small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = tmp_path / "results"
+    assert cli._main(["run", str(small), "--out", str(results), "--format", "json"]) == 0
+    assert cli._main(["trace", str(small), "--out", str(tmp_path / "trace")]) == 0
+    for source, options in (
+        (results, ["--y", "goodput_bps"]),
+        (results, ["--kind", "cdf", "--y", "duration_s"]),
+        (small, ["--x", "variant"]),
+        (small, ["--kind", "sequence"]),
+        (small, ["--kind", "ladder", "--link", "wireless"]),
+        (tmp_path / "trace", ["--kind", "series", "--y", "cwnd"]),
+    ):
+        out = tmp_path / "figure.svg"
+        assert cli._main(["plot", str(source), *options, "--out", str(out)]) == 0
+        assert re.search(r"<svg.*</svg>", out.read_text(), re.DOTALL)
+        out.unlink()
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--out", "figure.bmp"], "--out: found 'figure.bmp'; allowed: .pdf, .svg or .png"),
+        (["--out", "no/figure.svg"], "--out: found no folder no"),
+        (["--y", "speed", "--out", "figure.svg"], "--y: found 'speed'"),
+        (["--where", "variant", "--out", "figure.svg"], "--where: found 'variant'"),
+        (["--kind", "ladder", "--out", "figure.svg"], "--link: found nothing; allowed: wireless"),
+        (["--point", "9", "--kind", "series", "--out", "f.svg"], "--point: found 9"),
+        (["--set", "x", "--out", "figure.svg"], "--set: found 'x'"),
+        (["--from", "soon", "--out", "figure.svg"], "--from: found"),
+    ],
+)
+def test_command_line_refuses(
+    small: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli._main(["plot", str(small), *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_command_line_refuses_what_is_no_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"no table")
+    (tmp_path / "b.csv").write_text("a,b\n1,2\n")
+    for name, message in (
+        ("a.parquet", "found no table"),
+        ("b.csv", "found no column 'point'"),
+        ("missing.csv", "No such file"),
+        (".", "found no results"),
+    ):
+        source = str(tmp_path / name)
+        assert cli._main(["plot", source, "--out", str(tmp_path / "f.svg")]) in (1, 2)
+        assert message in capsys.readouterr().err
+
+
+def test_units() -> None:
+    assert style.scaled("s", [0.002, 0.5]).name == "ms"
+    assert style.scaled("s", [2.0, math.nan]).name == "s"
+    assert style.scaled("bps", [64e3]).name == "kbps"
+    assert style.scaled("bps", [0.0]).name == "bps"
+    assert style.scaled("%", [0.1]).per == 0.01
+    assert style.metric_label("flow.web.delay_p95_s") == "Delay, 95th percentile"
+    assert style.metric_unit("link.a.forward.frame_loss") == "%"
+    assert style.metric_unit("link.a.forward.frames_lost") == ""
+
+
+def test_frames_of_pandas_and_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    results = made()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for convert in (results.to_pandas, results.to_arrow):
+        with pytest.raises(ImportError, match=r"pip install 'lasthop\[pandas\]'"):
+            convert()
+
+
+def test_arrow_has_the_frame() -> None:
+    pytest.importorskip("pyarrow")
+    results = made()
+    assert pl.DataFrame(results.to_arrow()).equals(results.frame)
+
+
+def test_pandas_has_the_frame() -> None:
+    pytest.importorskip("pandas")
+    results = made()
+    assert list(results.to_pandas().columns) == results.frame.columns
+
+
+def test_notebooks_show_means_intervals_and_provenance(small: Path) -> None:
+    html = made()._repr_html_()
+    assert html.count("<tr>") == 5
+    assert "<th>link.radio.delay</th>" in html
+    assert re.search(r"\d{5,6} ± \d{4}</td>", html)
+    assert "<b>made</b>, lasthop" in html
+    assert "seed 1, 48 replications, scenario 0 and 3 more" in html
+    scenario = lasthop.load(small)._repr_html_()
+    assert "<td><code>link.wireless.rate</code></td><td>64 kbps</td>" in scenario
+
+
+def test_html_escapes_what_users_write() -> None:
+    html = made(variants=["<b>", "&"])._repr_html_()
+    assert "&lt;b&gt;" in html
+    assert "<td>&amp;</td>" in html
