@@ -1,14 +1,19 @@
 """Sphinx configuration.
 
 The scenario reference is generated from the model that reads scenarios, the time sequences on the
-pages of link protocols from runs of the scenarios in `links/scenarios`.
+pages of link protocols from runs of the scenarios in `links/scenarios`, the figures on the page
+about plotting by the commands that it shows.
 """
 
+import contextlib
+import io
 import re
+import shlex
+import shutil
 from pathlib import Path
 
 import lasthop
-from lasthop import _lasthop, plots
+from lasthop import _lasthop, cli, plots
 
 HERE = Path(__file__).parent
 (HERE / "scenario-reference.md").write_text(_lasthop.reference_markdown(), encoding="utf-8")
@@ -23,6 +28,16 @@ for name in sorted(set(re.findall(r"_generated/links/([\w-]+)\.svg", pages))):
     start, end = trace.transmissions["start_s"].min(), _lasthop.seconds(scenario["run.duration"])
     picture = trace.plot_link("radio", start=max(start - 0.02 * (end - start), 0.0), end=end)
     plots.save(picture, pictures / name, "svg")
+
+# The commands on the page about plotting are run as they stand there.
+figures = HERE / "_generated" / "plots"
+figures.mkdir(parents=True, exist_ok=True)
+shutil.copy(HERE / "plots" / "loss.toml", figures)
+page = (HERE / "plotting.md").read_text(encoding="utf-8")
+with contextlib.chdir(figures), contextlib.redirect_stdout(io.StringIO()):
+    for command in re.findall(r"^lasthop (.*loss.*|.*results.*)$", page, re.MULTILINE):
+        if cli._main(shlex.split(command, comments=True)) != 0:
+            raise RuntimeError(f"plotting.md: lasthop {command}")
 
 project = "Lasthop"
 author = "the Lasthop authors"
