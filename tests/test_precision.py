@@ -69,6 +69,25 @@ def test_run_until(small: Path) -> None:
         np.testing.assert_array_equal(own, plain.samples(GOODPUT, point)[: own.size])
 
 
+def test_a_campaign_runs_until_and_goes_on_from_what_it_has(small: Path, tmp_path: Path) -> None:
+    plain = lasthop.run(small, until=f"{GOODPUT}=5%", max_replications=100)
+    campaign = lasthop.Campaign(tmp_path / "campaign")
+    campaign.run(small, replications=25)
+    kept = campaign.run(small, until=f"{GOODPUT}=5%", max_replications=100)
+    assert kept.stopped == plain.stopped
+    ran: list[tuple[int, int]] = []
+    again = campaign.run(
+        small,
+        until={GOODPUT: "5%"},
+        max_replications=100,
+        progress=lambda done, total: ran.append((done, total)),
+    )
+    assert again.stopped == plain.stopped
+    assert all(total == 0 for _, total in ran)
+    with pytest.raises(ValueError, match="found a list"):
+        campaign.run(small, replications=[10, 20], until=f"{GOODPUT}=5%")
+
+
 def test_targets_are_read() -> None:
     assert targets("a.b=2%") == [Target("a.b", 0.02, relative=True)]
     assert targets({"a.b": 0.5, "c": "1 %"}) == [

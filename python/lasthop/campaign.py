@@ -30,9 +30,11 @@ import numpy as np
 import polars as pl
 
 from lasthop import _lasthop
+from lasthop.precision import Until, extend_until, from_counts
 from lasthop.results import Point, Results, _plain
 from lasthop.running import Progress
 from lasthop.scenario import Scenario, as_scenario
+from lasthop.statistics.sequential import FIRST, MOST
 from lasthop.store import CampaignError, Engine, Rows, Store, engine, missing
 
 __all__ = ["Campaign", "CampaignError", "Plan", "StoredRun"]
@@ -182,6 +184,8 @@ class Campaign:
         replications: int | Sequence[int] | None = None,
         seed: int | None = None,
         jobs: int = 0,
+        until: Until | None = None,
+        max_replications: int | None = None,
         progress: Progress | None = None,
     ) -> Results:
         """Runs what is missing of a scenario, and returns all of it.
@@ -192,6 +196,8 @@ class Campaign:
                 own number; what the scenario says if None.
             seed: As for `lasthop.run`.
             jobs: As for `lasthop.run`.
+            until: As for `lasthop.run`.
+            max_replications: As for `lasthop.run`.
             progress: Called with (replications done, replications that were missing).
 
         Returns:
@@ -204,10 +210,43 @@ class Campaign:
             OSError: If the disk is full, for instance. What was recorded stays.
             lasthop.ScenarioError: If the scenario is refused.
             lasthop.RunError: If a replication cannot be finished.
+            KeyError: If no metric has the name that `until` says.
             ValueError: If a number is out of range.
         """
+        if until is not None:
+            scenario = as_scenario(scenario)
+            return self._run_until(
+                scenario, until, replications, max_replications, seed, jobs, progress
+            )
+        if max_replications is not None:
+            raise ValueError("max_replications: found no until; allowed: with until")
         request = _request(scenario, replications, seed)
         return self._run(request, jobs, progress)
+
+    def _run_until(
+        self,
+        scenario: Scenario,
+        until: Until,
+        replications: int | Sequence[int] | None,
+        most: int | None,
+        seed: int | None,
+        jobs: int,
+        progress: Progress | None,
+    ) -> Results:
+        if not (replications is None or isinstance(replications, int)):
+            raise ValueError("replications: found a list; allowed: one number with until")
+        points = len(scenario.points())
+
+        def run_counts(counts: Sequence[int]) -> Results:
+            return self._run(_request(scenario, counts, seed), jobs, progress)
+
+        return extend_until(
+            points,
+            until,
+            from_counts(points, run_counts),
+            first=FIRST if replications is None else replications,
+            most=MOST if most is None else most,
+        )
 
     def run_points(
         self,

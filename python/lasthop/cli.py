@@ -172,6 +172,8 @@ def run(
         raise BadInput("--format: found parquet on a terminal; allowed: with --out, or in a pipe")
     campaign = _campaign(store, accept_version=accept_version, dry_run=dry_run)
     if dry_run and campaign:
+        if until:
+            raise BadInput("--dry-run: found --until, whose end nobody knows; allowed: one of them")
         plan = campaign.plan(scenario, replications=replications, seed=seed, jobs=jobs)
         return _print_plan(plan, as_json=output is Format.json)
     folder = None if out is None else _folder(out)
@@ -189,9 +191,15 @@ def run(
                 )
             else:
                 results = campaign.run(
-                    scenario, replications=replications, seed=seed, jobs=jobs, progress=progress
+                    scenario,
+                    replications=replications,
+                    seed=seed,
+                    jobs=jobs,
+                    until=until,
+                    max_replications=max_replications,
+                    progress=progress,
                 )
-        except lasthop.ScenarioError:
+        except (lasthop.ScenarioError, CampaignError):
             raise
         except (KeyError, ValueError) as error:  # what `until` says
             raise BadInput(f"--{str(error.args[0]).replace('max_r', 'max-r')}") from None

@@ -19,7 +19,7 @@ from lasthop.results import Results, Stopped
 from lasthop.statistics import Look, SequentialPlan
 from lasthop.statistics.sequential import FIRST, LEAST, MOST
 
-__all__ = ["RunMore", "Target", "Until", "extend_until", "targets"]
+__all__ = ["RunMore", "Target", "Until", "extend_until", "from_counts", "targets"]
 
 RunMore: TypeAlias = Callable[[Sequence[int], int, int], Results]
 """Runs replications: takes indices of points, the number of the first replication and how many;
@@ -140,6 +140,24 @@ def extend_until(
             break
     assert results is not None  # noqa: S101 - there is at least one look
     return results.with_stops([stop for point in sorted(stopped) for stop in stopped[point]])
+
+
+def from_counts(points: int, run_counts: Callable[[Sequence[int]], Results]) -> RunMore:
+    """For `extend_until`: who runs replications of who is told how many each point shall have.
+
+    Args:
+        points: Number of all points.
+        run_counts: Takes a number of replications for each point, counted from 0; gives results of
+            all points with at least those.
+    """
+    counts = [0] * points
+
+    def run_more(chosen: Sequence[int], first: int, count: int) -> Results:
+        for point in chosen:
+            counts[point] = first + count
+        return run_counts(list(counts)).part(chosen, first)
+
+    return run_more
 
 
 def _looks(

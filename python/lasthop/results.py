@@ -171,6 +171,25 @@ class Results:
             complete=self.complete and more.complete,
         )
 
+    def part(self, points: Sequence[int], first: int = 0) -> Results:
+        """The replications of some points, from number `first` on.
+
+        Args:
+            points: Which of these points, in what order.
+            first: Number of the first replication.
+        """
+        place = np.full(len(self.points), -1, dtype=np.int64)
+        place[list(points)] = np.arange(len(points))
+        keep = (place[self.point] >= 0) & (self.replication >= first)
+        return replace(
+            self,
+            points=[self.points[index] for index in points],
+            point=place[self.point[keep]].astype(np.uint32),
+            replication=self.replication[keep],
+            values=self.values[keep],
+            stopped=(),
+        )
+
     def with_stops(self, stopped: Sequence[Stopped]) -> Results:
         """A copy that says where each point stopped; `summary` then has those intervals."""
         return replace(self, stopped=tuple(stopped))
