@@ -15,7 +15,7 @@ from lasthop.results import Results
 from lasthop.running import run, sweep
 from lasthop.scenario import Scenario, load, schema
 from lasthop.theory import compare_theory
-from lasthop.tracing import Trace, trace
+from lasthop.tracing import Trace, capture, trace
 
 __all__ = [
     "AnalysisError",
@@ -28,6 +28,7 @@ __all__ = [
     "ScenarioError",
     "Trace",
     "__version__",
+    "capture",
     "compare_theory",
     "load",
     "plot",

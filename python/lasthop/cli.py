@@ -313,7 +313,8 @@ def trace(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Draw this link's time sequence: its frames as arrows, around the first loss.",
+            help="Draw this link's time sequence: its frames as arrows, around the first loss. "
+            "With --pcap: only this link.",
         ),
     ] = None,
     start: Annotated[
@@ -330,11 +331,55 @@ def trace(
             help="Where to write; with --link also a picture to write alone (.png, .svg or .pdf).",
         ),
     ] = Path("trace"),
+    pcap: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Instead write the packets to this pcapng file, for Wireshark; each direction of "
+            "a link is an interface, comments say what was lost.",
+        ),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="HOST",
+            help="With --pcap: as this host sees its packets; by default as they are on the air.",
+        ),
+    ] = None,
+    snap: Annotated[
+        int | None,
+        typer.Option(min=1, max=65_535, help="With --pcap: bytes kept of a packet; else all."),
+    ] = None,
 ) -> int:
     """Record one replication: window, sequence numbers, queues and link events as CSV and PNG."""
     from lasthop import plots
 
     scenario = _load(file, changes)
+    if pcap is not None:
+        if start or end:
+            raise BadInput("--from, --to: found --pcap; allowed: for a picture")
+        try:
+            packets = lasthop.capture(
+                scenario,
+                pcap,
+                link=link,
+                host=host,
+                snap=snap,
+                seed=seed,
+                replication=replication,
+                point=point,
+            )
+        except lasthop.ScenarioError:
+            raise
+        except ValueError as error:
+            raise BadInput("--" + str(error).replace("host:", "at:", 1)) from None
+        except OSError as error:
+            raise BadInput(f"--pcap: {pcap}: {error.strerror or error}") from None
+        _print(f"{pcap}: {packets} packets")
+        return DONE
+    if host or snap:
+        raise BadInput("--at, --snap: found no capture; allowed: with --pcap")
     is_picture = out.suffix.lower().removeprefix(".") in plots.FORMATS and not out.is_dir()
     if is_picture and link is None:
         raise BadInput(f"--out: found {str(out)!r}; allowed: a folder, or a picture with --link")

@@ -1,4 +1,4 @@
-"""Time series of one replication."""
+"""Time series and packets of one replication."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from lasthop.scenario import Scenario, as_scenario
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Trace", "trace"]
+__all__ = ["Trace", "capture", "trace"]
 
 WINDOW_EVENTS = ("cwnd", "ssthresh")
 QUEUE_EVENTS = ("queue", "drop")
 NONE = 2**64 - 1
+PACKET = 65_535
 
 
 @dataclass(frozen=True)
@@ -136,13 +137,7 @@ def trace(
         ValueError: If a number is out of range.
     """
     scenario = as_scenario(scenario)
-    points = scenario.points()
-    if not 0 <= point < len(points):
-        raise ValueError(f"point: found {point}; allowed: from 0 to {len(points) - 1}")
-    for name, value in (("seed", seed or 0), ("replication", replication)):
-        if not 0 <= value < 2**63:
-            raise ValueError(f"{name}: found {value}; allowed: from 0 to 2^63 - 1")
-    chosen = points[point]
+    chosen = _chosen(scenario, seed, replication, point)
     raw = _lasthop.trace(chosen, chosen.seed if seed is None else seed, replication)
     frame = pl.DataFrame(
         {
@@ -189,6 +184,68 @@ def trace(
         complete=raw.complete,
         agents=agents,
     )
+
+
+def capture(
+    scenario: Scenario | Mapping[str, Any] | str | Path,
+    path: str | Path,
+    *,
+    link: str | None = None,
+    host: str | None = None,
+    snap: int | None = None,
+    seed: int | None = None,
+    replication: int = 0,
+    point: int = 0,
+) -> int:
+    """Runs one replication and writes its packets to a pcapng file, for Wireshark and its like.
+
+    Each direction of a link is an interface. What is in the headers is told on the page "Packet
+    captures" of the documentation.
+
+    Args:
+        scenario: As for `lasthop.run`.
+        path: The file to write.
+        link: Only this link; all of them if None.
+        host: As this host's network layer sees them: what it sends when its first bit leaves, what
+            it receives when the link hands it up. If None, as they are on the air: every frame
+            that carries a packet, copies of the link layer too, when its first bit leaves.
+        snap: Bytes kept of each packet; all if None.
+        seed: Master seed; what the scenario says if None.
+        replication: Which replication; the same one that `run` averages over.
+        point: Which point of the scenario's sweep.
+
+    Returns:
+        How many packets there are.
+
+    Raises:
+        lasthop.ScenarioError: If the scenario is refused.
+        lasthop.RunError: If the replication cannot be finished.
+        OSError: If the file cannot be written.
+        ValueError: If there is no such link or host, or a number is out of range.
+    """
+    chosen = _chosen(as_scenario(scenario), seed, replication, point)
+    if snap is not None and not 1 <= snap <= PACKET:
+        raise ValueError(f"snap: found {snap}; allowed: from 1 to {PACKET}")
+    return _lasthop.capture(
+        chosen,
+        str(path),
+        seed=chosen.seed if seed is None else seed,
+        replication=replication,
+        link=link,
+        host=host,
+        snap=snap,
+    )
+
+
+def _chosen(scenario: Scenario, seed: int | None, replication: int, point: int) -> _lasthop.Point:
+    """The point of a sweep, once all numbers are known to be in range."""
+    points = scenario.points()
+    if not 0 <= point < len(points):
+        raise ValueError(f"point: found {point}; allowed: from 0 to {len(points) - 1}")
+    for name, value in (("seed", seed or 0), ("replication", replication)):
+        if not 0 <= value < 2**63:
+            raise ValueError(f"{name}: found {value}; allowed: from 0 to 2^63 - 1")
+    return points[point]
 
 
 def _words(names: list[str], codes: bytes) -> pl.Series:

@@ -6,13 +6,13 @@
 mod analysis;
 mod stream;
 
-use lasthop::run::{Options, Progress, Results};
+use lasthop::run::{CaptureError, Options, Progress, Results};
 use lasthop::scenario::{self, Scenario};
 use pyo3::create_exception;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -254,14 +254,12 @@ fn run(
     }
 }
 
-/// Records one replication event by event; Ctrl-C ends it with `KeyboardInterrupt`.
-#[pyfunction]
-fn trace(py: Python<'_>, point: &Point, seed: u64, replication: u64) -> PyResult<RawTrace> {
+/// Runs `work` on a thread of its own, as signals reach only the thread that Python runs on: on
+/// Ctrl-C `work` is told to stop, and `KeyboardInterrupt` is raised.
+fn watched<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> T + Send) -> PyResult<T> {
     let interrupt = AtomicBool::new(false);
-    // Signals reach only the thread that Python runs on, so the engine gets one of its own.
-    let trace = std::thread::scope(|scope| {
-        let engine =
-            scope.spawn(|| lasthop::run::trace(&point.scenario, seed, replication, &interrupt));
+    std::thread::scope(|scope| {
+        let engine = scope.spawn(|| work(&interrupt));
         while !engine.is_finished() {
             py.detach(|| std::thread::sleep(TICK));
             if let Err(raised) = py.check_signals() {
@@ -269,9 +267,48 @@ fn trace(py: Python<'_>, point: &Point, seed: u64, replication: u64) -> PyResult
                 return Err(raised);
             }
         }
-        let trace = engine.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        trace.map_err(failed)
+        Ok(engine.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+/// Runs one replication and writes its packets to a pcapng file: of one link or of all, as a host
+/// sees them or as they are on the air, each up to so many bytes. Returns their number.
+#[pyfunction]
+#[pyo3(signature = (point, path, *, seed, replication, link=None, host=None, snap=None))]
+#[expect(clippy::too_many_arguments, reason = "named in Python")]
+fn capture(
+    py: Python<'_>,
+    point: &Point,
+    path: PathBuf,
+    seed: u64,
+    replication: u64,
+    link: Option<String>,
+    host: Option<String>,
+    snap: Option<u32>,
+) -> PyResult<u64> {
+    let view = lasthop::run::View { link, host, snap };
+    let captured = watched(py, |interrupt| {
+        lasthop::run::capture(&point.scenario, [seed, replication], &view, interrupt, &path)
     })?;
+    captured.map(|captured| captured.packets).map_err(|error| match error {
+        CaptureError::Run(error) => failed(error),
+        CaptureError::View { .. } => PyValueError::new_err(error.to_string()),
+        CaptureError::Write(error) => {
+            let told = error.to_string();
+            // Python says the number itself.
+            let reason = told.split(" (os error").next().unwrap_or_default().to_owned();
+            PyOSError::new_err((error.raw_os_error(), reason, path.display().to_string()))
+        }
+    })
+}
+
+/// Records one replication event by event; Ctrl-C ends it with `KeyboardInterrupt`.
+#[pyfunction]
+fn trace(py: Python<'_>, point: &Point, seed: u64, replication: u64) -> PyResult<RawTrace> {
+    let trace = watched(py, |interrupt| {
+        lasthop::run::trace(&point.scenario, seed, replication, interrupt)
+    })?
+    .map_err(failed)?;
     let mut entities: Vec<String> = Vec::new();
     let mut events: Vec<String> = Vec::new();
     let mut codes = Vec::with_capacity(trace.events.len());
@@ -378,6 +415,7 @@ fn _lasthop(module: &Bound<'_, PyModule>) -> PyResult<()> {
     analysis::register(module)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(trace, module)?)?;
+    module.add_function(wrap_pyfunction!(capture, module)?)?;
     module.add_class::<RawTransmissions>()?;
     module.add_function(wrap_pyfunction!(seconds, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;

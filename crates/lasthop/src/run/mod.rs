@@ -5,12 +5,15 @@
 
 mod air;
 mod build;
+mod capture;
+mod headers;
 mod links;
 mod resolved;
 mod stream;
 mod trace;
 
 pub use air::Transmission;
+pub use capture::{CaptureError, Captured, View, capture};
 pub use resolved::resolved;
 pub use stream::{Finished, Stream, Work};
 pub use trace::{Trace, TraceEvent, trace};

@@ -135,10 +135,12 @@ pub fn trace(
             Event::Queue { direction: index, packets } => {
                 push(direction(index), "queue", f64::NAN, packets as f64);
             }
-            Event::Dropped { direction: index } => {
+            Event::Dropped { direction: index, .. } => {
                 push(direction(index), "drop", f64::NAN, f64::NAN);
             }
-            Event::FrameSent { direction: index, label, segment, bytes, start, arrival } => {
+            Event::FrameSent {
+                direction: index, label, segment, bytes, start, arrival, ..
+            } => {
                 let service = label.map_or(0, |label| label.service);
                 let entity = carrier(index, service);
                 let follower = &mut followers[index as usize][usize::from(service)];
@@ -152,7 +154,7 @@ pub fn trace(
             Event::FrameReceived { direction: index, label } => {
                 followers[index as usize][usize::from(label.service)].on_received(label);
             }
-            Event::Delivered { direction: index, service, by_timer } => {
+            Event::Delivered { direction: index, service, by_timer, .. } => {
                 let follower = &mut followers[index as usize][usize::from(service)];
                 let number = follower.on_delivered(by_timer);
                 let sequence = number.map_or(f64::NAN, |number| number as f64);

@@ -6,6 +6,7 @@
 //! - [`world`]: hosts, routes, connections, applications and the event loop.
 //! - [`radio`]: frames of slots that a base and its stations share.
 //! - `agents`: what looks into packets where a direction begins.
+//! - [`senders`]: whose packets are on which path.
 //! - [`probe`]: observation that costs nothing when absent.
 
 mod agents;
@@ -14,5 +15,6 @@ pub mod deadlines;
 pub mod direction;
 pub mod probe;
 pub mod radio;
+pub mod senders;
 mod traffic;
 pub mod world;

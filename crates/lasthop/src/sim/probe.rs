@@ -127,6 +127,10 @@ pub enum Event {
     Dropped {
         /// Direction index.
         direction: u32,
+        /// What was refused.
+        packet: Packet,
+        /// When it would have left, if that is known: where nothing chooses the next frame.
+        turn: Option<Instant>,
     },
     /// A frame went on the air; the time is the end of its transmission.
     FrameSent {
@@ -137,6 +141,8 @@ pub enum Event {
         /// The TCP segment that it carried; `None` of other packets, and where there is a link
         /// protocol: its frames have numbers of their own.
         segment: Option<SegmentLabel>,
+        /// The packet that it carried, or a piece of it; `None` in control frames and parity.
+        packet: Option<Packet>,
         /// Length on the air in bytes, link header included.
         bytes: u32,
         /// When its first bit left.
@@ -159,6 +165,8 @@ pub enum Event {
         service: u8,
         /// Was it a timer that let it go, rather than the frame that came last?
         by_timer: bool,
+        /// What goes up.
+        packet: Packet,
     },
     /// A link endpoint reports.
     Link {
@@ -191,6 +199,10 @@ impl Event {
             direction,
             label: Some(FrameLabel::from(frame)),
             segment: None,
+            packet: match frame.kind {
+                FrameKind::Data { .. } | FrameKind::Segment { .. } => frame.payload,
+                _ => None,
+            },
             bytes: frame.bytes,
             start,
             arrival: (!is_lost).then_some(at),

@@ -237,7 +237,8 @@ impl<P: Probe> World<P> {
                         let packets = arq.length(at);
                         self.probe.record(at, Event::Queue { direction, packets });
                         if !admitted {
-                            self.probe.record(at, Event::Dropped { direction });
+                            let dropped = Event::Dropped { direction, packet: *packet, turn: None };
+                            self.probe.record(at, dropped);
                         }
                     }
                     // Behind others, it changes nothing until the head of the queue moves.
@@ -258,18 +259,23 @@ impl<P: Probe> World<P> {
                     }
                     Listener::Datagrams { .. } => None,
                 };
-                let sent =
-                    |arrival| Event::FrameSent { direction, label, segment, bytes, start, arrival };
+                let packet = *packet;
+                let sent = |arrival| {
+                    let packet = Some(packet);
+                    Event::FrameSent { direction, label, segment, packet, bytes, start, arrival }
+                };
                 match fate {
-                    Fate::Dropped => self.probe.record(at, Event::Dropped { direction }),
+                    Fate::Dropped => {
+                        let turn = Some(start);
+                        self.probe.record(at, Event::Dropped { direction, packet, turn });
+                    }
                     Fate::Lost { end } => self.probe.record(end, sent(None)),
                     Fate::Sent { end } => {
                         let at = end + this.delay;
                         self.probe.record(end, sent(Some(at)));
-                        self.probe.record(
-                            at,
-                            Event::Delivered { direction, service: 0, by_timer: false },
-                        );
+                        let delivered =
+                            Event::Delivered { direction, service: 0, by_timer: false, packet };
+                        self.probe.record(at, delivered);
                     }
                 }
             }
@@ -443,7 +449,8 @@ impl<P: Probe> World<P> {
     fn record_delivery(&mut self, direction: u32, packet: &Packet, by_timer: bool) {
         let Kind::Arq(arq) = &self.directions[direction as usize].kind else { return };
         let service = arq.services.service_of(packet);
-        self.probe.record(self.now, Event::Delivered { direction, service, by_timer });
+        let delivered = Event::Delivered { direction, service, by_timer, packet: *packet };
+        self.probe.record(self.now, delivered);
     }
 
     /// Tells the events of the endpoint that transmits on `direction` as they happen: otherwise

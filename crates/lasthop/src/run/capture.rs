@@ -1,0 +1,420 @@
+//! The packets of one replication as a pcapng file (draft-ietf-opsawg-pcapng), for Wireshark and
+//! its like.
+//!
+//! Each direction of a link is an interface. Without a host, the capture shows the air: every frame
+//! that carries a packet, copies of the link layer too, when its first bit leaves, lost or not. At a
+//! host, it shows what that host's network layer sees: a packet that it sends when its first bit
+//! leaves for the first time, one that it receives when the link hands it up.
+//!
+//! A packet that a queue refuses stands where it would have left, behind those that were waiting:
+//! there the order of packets is the one in which they were sent.
+//!
+//! Not modelled: frames without a packet (acknowledgments of the link, parity); packets that a queue
+//! replays; on a link that cuts packets into pieces, other frames than the first of each packet.
+
+use super::headers::Writer;
+use super::{RunError, build, finish};
+use crate::agent::AgentEvent;
+use crate::link::FrameKind;
+use crate::packet::Packet;
+use crate::rng::Streams;
+use crate::scenario::{Link, LinkProtocol, Scenario};
+use crate::sim::probe::{Event, FrameLabel, Probe};
+use crate::sim::world::End;
+use crate::units::Instant;
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::blocks::name_resolution::{Ipv4Record, NameResolutionBlock, Record};
+use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
+use pcap_file::{DataLink, PcapError};
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Nanoseconds, as the option if_tsresol says it.
+const NANOSECONDS: u8 = 9;
+/// Values of the direction bits of the option epb_flags.
+const INBOUND: u32 = 1;
+const OUTBOUND: u32 = 2;
+
+/// Which packets of a run a capture holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// Only this link; `None`: all.
+    pub link: Option<String>,
+    /// As this host sees them; `None`: as they are on the air.
+    pub host: Option<String>,
+    /// Bytes kept of each packet; `None`: all.
+    pub snap: Option<u32>,
+}
+
+/// What a capture holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// Packets written.
+    pub packets: u64,
+    /// False if the run was interrupted: the packets are those up to then.
+    pub complete: bool,
+}
+
+/// Why there is no capture.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The replication cannot run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The view asks for something that the scenario does not have.
+    #[error("{what}: found {found:?}; allowed: {allowed}")]
+    View {
+        /// `link` or `host`.
+        what: &'static str,
+        /// What was asked for.
+        found: String,
+        /// What there is.
+        allowed: String,
+    },
+    /// The file cannot be written.
+    #[error(transparent)]
+    Write(#[from] io::Error),
+}
+
+impl From<PcapError> for CaptureError {
+    fn from(error: PcapError) -> Self {
+        CaptureError::Write(match error {
+            PcapError::IoError(error) => error,
+            error => io::Error::other(error),
+        })
+    }
+}
+
+/// Keeps what concerns packets.
+#[derive(Default)]
+struct PacketRecorder {
+    events: Vec<(Instant, Event)>,
+}
+
+impl Probe for PacketRecorder {
+    const ACTIVE: bool = true;
+    fn record(&mut self, at: Instant, event: Event) {
+        if matches!(
+            event,
+            Event::FrameSent { packet: Some(_), .. }
+                | Event::Dropped { .. }
+                | Event::Delivered { .. }
+                | Event::Queue { .. }
+                | Event::Agent { event: AgentEvent::LocalRetransmission { .. }, .. }
+        ) {
+            self.events.push((at, event));
+        }
+    }
+}
+
+/// A packet, where and when it was seen.
+#[derive(Clone, Debug)]
+struct Sighting {
+    at: Instant,
+    direction: u32,
+    packet: Packet,
+    comment: String,
+}
+
+/// What is known of one direction while its events are gone through.
+#[derive(Clone, Debug, Default)]
+struct Course {
+    /// Packets that its queue has taken, and those that have left for the first time.
+    admitted: u64,
+    left: u64,
+    /// Refused packets that wait for their place: how many leave before, when it happened, which.
+    refused: VecDeque<(u64, Instant, Packet)>,
+    /// By service: one beyond the highest number sent.
+    next: HashMap<u8, u64>,
+    /// By service: does the next new piece begin a packet?
+    inside: HashMap<u8, bool>,
+    /// First bytes of segments that the agent where it begins is about to send.
+    agents_own: Vec<u32>,
+}
+
+/// How a frame relates to the packets in it.
+enum Role {
+    /// It carries a packet, or the first piece of one, for the first time.
+    New,
+    /// It is a copy of an earlier frame with this number.
+    Copy(u64),
+    /// It carries a further piece, or one again.
+    Piece,
+}
+
+impl Course {
+    fn role(&mut self, label: Option<FrameLabel>) -> Role {
+        let Some(FrameLabel { kind, service, .. }) = label else { return Role::New };
+        let next = self.next.entry(service).or_default();
+        match kind {
+            FrameKind::Data { sequence } if sequence < *next => Role::Copy(sequence),
+            FrameKind::Data { sequence } => {
+                *next = sequence + 1;
+                Role::New
+            }
+            FrameKind::Segment { sequence, is_last, .. } if sequence >= *next => {
+                *next = sequence + 1;
+                let is_first = !self.inside.insert(service, !is_last).unwrap_or_default();
+                if is_first { Role::New } else { Role::Piece }
+            }
+            _ => Role::Piece,
+        }
+    }
+}
+
+fn refusal(at: Instant) -> String {
+    format!("dropped by the queue at {:.9} s", at.as_secs_f64())
+}
+
+/// Puts sightings together from events in the order of their computation.
+fn sightings(events: &[(Instant, Event)], directions: usize, at_host: bool) -> Vec<Sighting> {
+    let mut seen = Vec::new();
+    let mut courses = vec![Course::default(); directions];
+    for &(at, event) in events {
+        match event {
+            Event::Queue { direction, .. } => courses[direction as usize].admitted += 1,
+            Event::Agent { direction, event: AgentEvent::LocalRetransmission { sequence } } => {
+                courses[direction as usize].agents_own.push(sequence);
+            }
+            Event::Dropped { direction, packet, turn } => {
+                let course = &mut courses[direction as usize];
+                course.admitted -= 1;
+                course.agents_own.retain(|&sequence| sequence != packet.tcp.seq);
+                match turn {
+                    Some(turn) => {
+                        seen.push(Sighting { at: turn, direction, packet, comment: refusal(at) })
+                    }
+                    None => course.refused.push_back((course.admitted, at, packet)),
+                }
+            }
+            Event::FrameSent {
+                direction,
+                label,
+                packet: Some(packet),
+                bytes,
+                start,
+                arrival,
+                ..
+            } => {
+                let course = &mut courses[direction as usize];
+                let role = course.role(label);
+                let mut notes = Vec::new();
+                let own = course.agents_own.iter().position(|&seq| seq == packet.tcp.seq);
+                if let Some(place) = own.filter(|_| packet.tcp.payload > 0) {
+                    course.agents_own.swap_remove(place);
+                    notes.push("sent again by the agent".to_owned());
+                }
+                let is_cut =
+                    matches!(label, Some(FrameLabel { kind: FrameKind::Segment { .. }, .. }));
+                match role {
+                    Role::Copy(number) => notes.push(format!("copy of link frame {number}")),
+                    Role::New if is_cut => notes.push("cut into pieces".to_owned()),
+                    Role::New | Role::Piece => {}
+                }
+                if arrival.is_none() && !is_cut {
+                    notes.push(format!("lost on the air ({bytes} B)"));
+                }
+                let is_shown = match role {
+                    Role::New => true,
+                    Role::Copy(_) => !at_host,
+                    Role::Piece => false,
+                };
+                if is_shown {
+                    let comment = notes.join(", ");
+                    seen.push(Sighting { at: start, direction, packet, comment });
+                }
+                if matches!(role, Role::New) {
+                    course.left += 1;
+                    while let Some(&(after, refused_at, packet)) = course.refused.front()
+                        && after <= course.left
+                    {
+                        course.refused.pop_front();
+                        let comment = refusal(refused_at);
+                        let at = start.max(refused_at);
+                        seen.push(Sighting { at, direction, packet, comment });
+                    }
+                }
+            }
+            Event::Delivered { direction, packet, .. } if at_host => {
+                let comment = String::new();
+                seen.push(Sighting { at, direction: direction | ARRIVING, packet, comment });
+            }
+            _ => {}
+        }
+    }
+    for (direction, course) in courses.into_iter().enumerate() {
+        seen.extend(course.refused.into_iter().map(|(_, at, packet)| Sighting {
+            at,
+            direction: direction as u32,
+            packet,
+            comment: refusal(at),
+        }));
+    }
+    seen
+}
+
+/// Marks a packet that leaves a direction at its far end.
+const ARRIVING: u32 = 1 << 31;
+
+/// Runs one replication, to its end or until another thread sets `interrupt`, and writes its packets
+/// to the file `path`, which is made before.
+pub fn capture(
+    scenario: &Scenario,
+    [seed, replication]: [u64; 2],
+    view: &View,
+    interrupt: &AtomicBool,
+    path: &Path,
+) -> Result<Captured, CaptureError> {
+    let interfaces = interfaces(scenario, view)?;
+    let out = BufWriter::new(File::create(path)?);
+    let streams = Streams { seed, replication };
+    let mut world = build::build(scenario, streams)?.build(PacketRecorder::default());
+    let complete = finish(&mut world, scenario, interrupt) != End::Interrupted;
+    let end = world.now();
+    let mut writer = Writer::new(scenario, world.senders());
+    let events = world.into_probe().events;
+    let mut seen = sightings(&events, 2 * scenario.links.len(), view.host.is_some());
+    drop(events);
+    seen.iter().for_each(|sighting| writer.meet(&sighting.packet));
+    // Computed directions tell ahead of time, even of what the end of the run leaves undone.
+    seen.retain(|sighting| sighting.at <= end);
+    seen.sort_by_key(|sighting| sighting.at);
+
+    let mut file = open(out, scenario, view, &interfaces, &writer)?;
+    let snap = view.snap.map_or(usize::MAX, |bytes| bytes as usize);
+    let mut packets = 0;
+    for Sighting { at, direction, packet, comment } in seen {
+        let is_arriving = direction & ARRIVING != 0;
+        let direction = direction & !ARRIVING;
+        let Some(interface_id) = interfaces.iter().position(|&known| known == direction) else {
+            continue;
+        };
+        let link = &scenario.links[direction as usize / 2];
+        let host = &link.between[(direction as usize % 2) ^ usize::from(is_arriving)];
+        let mut options = Vec::new();
+        match &view.host {
+            Some(wanted) if wanted != host => continue,
+            Some(_) => options.push(EnhancedPacketOption::Flags(if is_arriving {
+                INBOUND
+            } else {
+                OUTBOUND
+            })),
+            None => {}
+        }
+        if !comment.is_empty() {
+            options.push(EnhancedPacketOption::Comment(comment.into()));
+        }
+        let bytes = writer.write(&packet, snap);
+        file.write_pcapng_block(EnhancedPacketBlock {
+            interface_id: interface_id as u32,
+            timestamp: Duration::from_nanos(at.as_nanos()),
+            original_len: bytes.length,
+            data: bytes.data.into(),
+            options,
+        })?;
+        packets += 1;
+    }
+    file.get_mut().flush()?;
+    Ok(Captured { packets, complete })
+}
+
+/// The directions that the view shows.
+fn interfaces(scenario: &Scenario, view: &View) -> Result<Vec<u32>, CaptureError> {
+    let wanted = |what, found: &String, all: Vec<&str>| {
+        if all.contains(&found.as_str()) {
+            return Ok(());
+        }
+        let allowed = all.join(", ");
+        Err(CaptureError::View { what, found: found.clone(), allowed })
+    };
+    let links = |shown: &dyn Fn(&Link) -> bool| {
+        let links = scenario.links.iter().enumerate().filter(|(_, link)| shown(link));
+        links.map(|(index, link)| (index as u32, link)).collect::<Vec<_>>()
+    };
+    if let Some(name) = &view.link {
+        wanted("link", name, scenario.links.iter().map(|link| link.name.as_str()).collect())?;
+    }
+    let named = |link: &Link| view.link.as_ref().is_none_or(|name| *name == link.name);
+    if let Some(host) = &view.host {
+        let mut hosts: Vec<&str> = Vec::new();
+        for (_, link) in links(&named) {
+            let new = link.between.iter().map(String::as_str).filter(|host| !hosts.contains(host));
+            let new: Vec<_> = new.collect();
+            hosts.extend(new);
+        }
+        wanted("host", host, hosts)?;
+    }
+    let seen = |link: &Link| {
+        named(link) && view.host.as_ref().is_none_or(|host| link.between.contains(host))
+    };
+    Ok(links(&seen).into_iter().flat_map(|(index, _)| [2 * index, 2 * index + 1]).collect())
+}
+
+/// The file with everything that stands before the packets.
+fn open<W: Write>(
+    out: W,
+    scenario: &Scenario,
+    view: &View,
+    interfaces: &[u32],
+    writer: &Writer<'_>,
+) -> Result<PcapNgWriter<W>, CaptureError> {
+    let place = match &view.host {
+        Some(host) => format!("as host {host} sees them"),
+        None => "as they are on the air".to_owned(),
+    };
+    let about = format!("Simulated packets of scenario {:?}, {place}.", scenario.name);
+    let section = SectionHeaderBlock {
+        options: vec![
+            SectionHeaderOption::UserApplication(
+                concat!("Lasthop ", env!("CARGO_PKG_VERSION")).into(),
+            ),
+            SectionHeaderOption::Comment(about.into()),
+        ],
+        ..SectionHeaderBlock::default()
+    };
+    let mut file = PcapNgWriter::with_section_header(out, section)?;
+    for &index in interfaces {
+        let link = &scenario.links[index as usize / 2];
+        let [a, b] = &link.between;
+        let (side, from, to, direction) = match index % 2 {
+            0 => ("forward", a, b, &link.forward),
+            _ => ("reverse", b, a, &link.reverse),
+        };
+        let protocol = match &link.protocol {
+            LinkProtocol::One(protocol) => protocol.kind(),
+            LinkProtocol::Services(_) => "services",
+        };
+        let about = format!(
+            "{from} to {to}: {}, {}, {protocol}, errors {}",
+            direction.rate,
+            direction.delay,
+            direction.errors.kind()
+        );
+        file.write_pcapng_block(InterfaceDescriptionBlock {
+            linktype: DataLink::RAW,
+            snaplen: view.snap.unwrap_or(0),
+            options: vec![
+                InterfaceDescriptionOption::IfName(format!("{}.{side}", link.name).into()),
+                InterfaceDescriptionOption::IfDescription(about.into()),
+                InterfaceDescriptionOption::IfSpeed(direction.rate.as_bps()),
+                InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+            ],
+        })?;
+    }
+    let record = |(host, address): (&str, [u8; 4])| {
+        let (ip_addr, names) = (address.to_vec().into(), vec![host.to_owned().into()]);
+        Record::Ipv4(Ipv4Record { ip_addr, names })
+    };
+    let mut records: Vec<_> = writer.hosts().map(record).collect();
+    records.push(Record::End);
+    file.write_pcapng_block(NameResolutionBlock { records, options: Vec::new() })?;
+    Ok(file)
+}

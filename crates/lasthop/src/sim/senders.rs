@@ -1,0 +1,56 @@
+//! Whose packets are on which path: what an observer needs to give a packet its addresses.
+
+use super::probe::Probe;
+use super::traffic::App;
+use super::world::{Listener, World};
+use crate::tcp::Config;
+
+/// Whose packets take a path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sender {
+    /// Flow index.
+    pub flow: u32,
+    /// The end of the connection that sends them; `None` of datagrams, which the flow's source
+    /// sends.
+    pub tcp: Option<TcpSender>,
+}
+
+/// The end of a connection that sends a path's packets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TcpSender {
+    /// Connection index.
+    pub connection: u32,
+    /// Did it open the connection?
+    pub is_opener: bool,
+    /// Does it sit at the host that the flow comes from?
+    pub is_source: bool,
+    /// The connection's parameters.
+    pub config: Config,
+}
+
+impl<P: Probe> World<P> {
+    /// For each [`path`](crate::packet::Packet::path), whose packets take it.
+    pub fn senders(&self) -> Vec<Sender> {
+        let of = |listener: &Listener| {
+            let (connection, is_opener) = match *listener {
+                Listener::Datagrams { flow } => return Sender { flow, tcp: None },
+                // Who listens is the other end.
+                Listener::Tcp { connection, opener } => (connection, !opener),
+                Listener::Sink { connection } => (connection, true),
+            };
+            let pair = &self.connections[connection as usize];
+            let source_opens = match &self.flows[pair.flow as usize].app {
+                // A browser opens, but for the connections on which one-way replies come.
+                App::Web(browser) => browser
+                    .connections
+                    .iter()
+                    .any(|&[requests, replies]| connection == replies && replies != requests),
+                _ => true,
+            };
+            let is_source = is_opener == source_opens;
+            let tcp = TcpSender { connection, is_opener, is_source, config: pair.config };
+            Sender { flow: pair.flow, tcp: Some(tcp) }
+        };
+        self.listeners.iter().map(of).collect()
+    }
+}

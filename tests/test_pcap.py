@@ -1,0 +1,244 @@
+"""Captures, as Wireshark's dissectors read them."""
+
+import csv
+import io
+import shutil
+import subprocess
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import lasthop
+from conftest import ROOT
+from lasthop import cli
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("tshark") is None, reason="tshark (Wireshark on the command line) is not installed"
+)
+
+CHECKS = [
+    option
+    for protocol in ("ip", "tcp", "udp")
+    for option in ("-o", f"{protocol}.check_checksum:TRUE")
+]
+
+HOPS = """
+name = "two hops"
+
+[link.access]
+between = ["server", "ap"]
+rate = "2 Mbps"
+delay = "20 ms"
+queue = "8 packets"
+errors = { kind = "uniform", loss = "1 %" }
+
+[link.wireless]
+between = ["ap", "client"]
+rate = "3 Mbps"
+delay = "5 ms"
+protocol = { kind = "selective-repeat" }
+errors = { kind = "uniform", loss = "5 %" }
+
+[flow.transfer]
+from = "server"
+to = "client"
+transport = { kind = "tcp", variant = "sack", segment = "1000 B" }
+app = { kind = "file", size = "1 MB" }
+
+[run]
+replications = 1
+"""
+
+
+def hops(**keys: object) -> lasthop.Scenario:
+    changes = {f"flow.transfer.transport.{key}": value for key, value in keys.items()}
+    return lasthop.Scenario.from_toml(HOPS).with_(changes)
+
+
+def read(path: Path, *fields: str, only: str = "") -> list[dict[str, str]]:
+    """The fields of each packet that passes a display filter, as tshark sees them."""
+    command = ["tshark", "-r", str(path), *CHECKS, "-T", "fields", "-E", "header=y"]
+    command += ["-E", "separator=,", "-E", "quote=d", "-E", "occurrence=a"]
+    command += [word for field in fields for word in ("-e", field)]
+    command += ["-Y", only] if only else []
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return list(csv.DictReader(io.StringIO(done.stdout)))
+
+
+def count(path: Path, only: str) -> int:
+    return len(read(path, "frame.number", only=only))
+
+
+def assert_sound(path: Path) -> None:
+    """Every packet is what it says: length, options, checksums (status 0 is bad)."""
+    bad = "_ws.malformed || _ws.expert.severity == error || tcp.checksum.status == 0"
+    bad += " || ip.checksum.status == 0 || udp.checksum.status == 0"
+    assert count(path, bad) == 0
+    assert count(path, "tcp.checksum.status == 1 || udp.checksum.status == 1") > 0
+    assert count(path, "!(tcp || udp)") == 0
+
+
+@pytest.mark.parametrize("variant", ["reno", "newreno", "sack"])
+@pytest.mark.parametrize("profile", ["rfc", "ns-2"])
+def test_wireshark_counts_the_retransmissions_of_the_sender(
+    tmp_path: Path, variant: str, profile: str
+) -> None:
+    scenario = hops(variant=variant, profile=profile)
+    path = tmp_path / "server.pcapng"
+    packets = lasthop.capture(scenario, path, host="server")
+    assert_sound(path)
+    metrics = lasthop.trace(scenario).metrics
+    # It sorts each of them under one of these names; nothing else is out of order there.
+    again = "tcp.analysis.retransmission || tcp.analysis.fast_retransmission"
+    again += " || tcp.analysis.spurious_retransmission"
+    assert count(path, again) == metrics["flow.transfer.retransmissions"] > 0
+    assert count(path, "tcp.analysis.out_of_order") == 0
+    # The answer to the SYN is counted too.
+    sent = count(path, "ip.src == 10.0.0.1 || tcp.flags.syn == 1 && ip.src == 10.0.0.3")
+    assert sent == metrics["flow.transfer.segments_sent"]
+    assert count(path, "ip") == packets
+    assert (count(path, "tcp.options.sack_le") > 0) == (variant == "sack")
+    # What is lost and what the queue refused is said.
+    forward = 'frame.interface_name == "access.forward"'
+    lost = metrics["link.access.forward.frames_lost"]
+    assert count(path, f'{forward} && frame.comment contains "lost on the air"') == lost > 0
+    drops = metrics["link.access.forward.queue_drops"]
+    assert count(path, 'frame.comment contains "dropped by the queue"') == drops > 0
+
+
+def test_a_handshake_agrees_on_what_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "all.pcapng"
+    lasthop.capture(hops(timestamps=True), path, host="client")
+    fields = ["tcp.flags.ack", "tcp.options.mss_val", "tcp.options.sack_perm"]
+    fields += ["tcp.options.timestamp.tsval", "tcp.dstport", "tcp.srcport"]
+    syns = read(path, *fields, only="tcp.flags.syn == 1")
+    assert [syn["tcp.flags.ack"] for syn in syns] in (["0", "1"], ["False", "True"])
+    for syn in syns:
+        assert syn["tcp.options.mss_val"] == "1000"
+        assert syn["tcp.options.sack_perm"]
+        assert syn["tcp.options.timestamp.tsval"]
+    assert (syns[0]["tcp.dstport"], syns[0]["tcp.srcport"]) == ("40000", "49152")
+    assert count(path, "!tcp.options.timestamp.tsval") == 0
+    # The file is whole: its last byte is pushed, and all of it is acknowledged.
+    (last,) = read(path, "tcp.nxtseq", only="tcp.flags.push == 1 && tcp.nxtseq == 1000001")[:1]
+    assert last["tcp.nxtseq"] == "1000001"
+    assert count(path, "tcp.ack == 1000001 && ip.src == 10.0.0.3") > 0
+
+
+def test_the_air_shows_copies_of_the_link_and_a_host_does_not(tmp_path: Path) -> None:
+    scenario = hops()
+    trace = lasthop.trace(scenario)
+    metrics = trace.metrics
+    air, host = tmp_path / "air.pcapng", tmp_path / "host.pcapng"
+    lasthop.capture(scenario, air, link="wireless")
+    lasthop.capture(scenario, host, link="wireless", host="client")
+    assert_sound(air)
+    sides = ("forward", "reverse")
+    copies = sum(metrics[f"link.wireless.{side}.retransmissions"] for side in sides)
+    assert count(air, 'frame.comment contains "copy of link frame"') == copies > 0
+    assert count(host, 'frame.comment contains "copy"') == 0
+    # It sees what its TCP is given.
+    received = trace.frame.filter(
+        pl.col("event").is_in(["segment_received", "ack_received"]),
+        entity="flow.transfer.receiver",
+    ).height
+    assert count(host, "ip.dst == 10.0.0.3 && frame.packet_flags_direction == 1") == received
+    assert {row["frame.interface_name"] for row in read(air, "frame.interface_name")} == {
+        "wireless.forward",
+        "wireless.reverse",
+    }
+    described = read(air, "frame.interface_description", only="frame.number == 1")
+    assert described == [
+        {
+            "frame.interface_description": "ap to client: 3 Mbps, 5 ms, selective-repeat, "
+            "errors uniform"
+        }
+    ]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs/links/scenarios").glob("*.toml")))
+def test_every_link_protocol_can_be_captured(path: Path, tmp_path: Path) -> None:
+    target = tmp_path / "all.pcapng"
+    assert lasthop.capture(path, target) > 0
+    assert_sound(target)
+    recorded = lasthop.trace(path)
+    assert "lost on the air" in "".join(
+        row["frame.comment"] for row in read(target, "frame.comment")
+    )
+    if recorded.agents:
+        assert count(target, 'frame.comment contains "sent again by the agent"') == 1
+
+
+def test_times_are_those_of_the_simulation(tmp_path: Path) -> None:
+    """Nanoseconds: 250 bytes at 64 kbps last 31.25 ms."""
+    path = tmp_path / "voice.pcapng"
+    scenario = ROOT / "docs/links/scenarios/selective-repeat.toml"
+    lasthop.capture(scenario, path)
+    rows = read(path, "frame.time_epoch", only='frame.interface_name == "radio.forward"')
+    air = lasthop.trace(scenario).transmissions.filter(kind="data")
+    starts = [float(row["frame.time_epoch"]) for row in rows]
+    assert starts == pytest.approx(sorted(air["start_s"]), abs=1e-9)
+    assert count(path, "udp.dstport == 40000 && udp.length == 228") == len(rows)
+
+
+def test_a_snap_length_keeps_headers_and_true_lengths(tmp_path: Path) -> None:
+    whole, short = tmp_path / "whole.pcapng", tmp_path / "short.pcapng"
+    assert lasthop.capture(hops(), whole) == lasthop.capture(hops(), short, snap=80)
+    assert short.stat().st_size < whole.stat().st_size / 4
+    for name in ("frame.len", "tcp.len", "tcp.checksum"):
+        assert read(short, name) == read(whole, name)
+    assert max(int(row["frame.cap_len"]) for row in read(short, "frame.cap_len")) == 80
+
+
+@pytest.mark.parametrize(("header", "shown"), [("20 B", "40"), ("52 B", "52"), ("90 B", "80")])
+def test_headers_are_padded_to_what_the_scenario_charges(
+    tmp_path: Path, header: str, shown: str
+) -> None:
+    path = tmp_path / "headers.pcapng"
+    lasthop.capture(hops(header=header), path, host="server", snap=100)
+    assert count(path, "_ws.malformed || tcp.checksum.status == 0") == 0
+    rows = read(path, "tcp.len", "frame.len", only="tcp.len == 1000")
+    assert {int(row["frame.len"]) - 1000 for row in rows} == {int(shown)}
+
+
+def test_one_way_web_pages_have_connections_of_their_own(tmp_path: Path) -> None:
+    scenario = hops(profile="ns-2").with_({"run.duration": "20 s"})
+    tables = scenario.to_dict()
+    tables["flow"]["transfer"]["app"] = {"kind": "web"}
+    path = tmp_path / "web.pcapng"
+    lasthop.capture(tables, path, host="client", snap=80)
+    assert count(path, "_ws.malformed || ip.checksum.status == 0") == 0
+    syns = read(path, "tcp.stream", "ip.src", "tcp.srcport", only="tcp.flags.syn == 1")
+    assert len({row["tcp.srcport"] for row in syns}) == len({row["tcp.stream"] for row in syns})
+    # Requests are opened by the browser, replies by the server.
+    assert {row["ip.src"] for row in syns} == {"10.0.0.1", "10.0.0.3"}
+
+
+def test_the_command_writes_a_capture_and_refuses_what_is_not_there(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out.pcapng"
+
+    def lines(*arguments: str) -> list[str]:
+        code = cli._main(["trace", str(small), *arguments])
+        captured = capsys.readouterr()
+        return [str(code), *(captured.out + captured.err).splitlines()]
+
+    code, line = lines("--pcap", str(target), "--link", "wireless", "--at", "client")
+    assert code == "0"
+    assert line == f"{target}: {count(target, 'ip')} packets"
+    for arguments, words in [
+        (["--link", "x"], '--link: found "x"; allowed: wireless'),
+        (["--at", "x"], '--at: found "x"; allowed: server, client'),
+        (["--from", "1 s"], "--from, --to: found --pcap"),
+    ]:
+        code, line = lines("--pcap", str(target), *arguments)
+        assert code == "2"
+        assert words in line
+    code, line = lines("--at", "client")
+    assert code == "2"
+    assert "--pcap" in line
+    code, line = lines("--pcap", str(tmp_path / "no" / "out.pcapng"))
+    assert code == "2"
+    assert "No such file" in line
