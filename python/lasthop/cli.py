@@ -25,9 +25,11 @@ from lasthop import (
     _lasthop,
     analyse_cli,
     catalogue,
+    explain,
     markdown,
     plot_cli,
     sensitivity,
+    starter,
     terminal,
     theory,
 )
@@ -276,7 +278,66 @@ def check(file: File, *, changes: Changes = None) -> int:
 @app.command()
 def schema() -> int:
     """Print the JSON Schema of scenarios, for editors."""
-    _print(json.dumps(lasthop.schema(), indent=2, ensure_ascii=False))
+    _print(_schema_text())
+    return DONE
+
+
+def _schema_text() -> str:
+    return json.dumps(lasthop.schema(), indent=2, ensure_ascii=False)
+
+
+@app.command()
+def new(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="What it is called; by default as its template."),
+    ] = None,
+    *,
+    template: Annotated[str, typer.Option(help="|".join(starter.TEMPLATES))] = "file",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write; by default NAME.toml.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+) -> int:
+    """Write a starter scenario whose comments say what each key means, and the schema beside it."""
+    name = (template if name is None else name).strip()
+    if not name or "\n" in name:
+        raise BadInput(f"NAME: found {name!r}; allowed: text that is not empty, on one line")
+    try:
+        text = starter.starter(template, name)
+    except ValueError as error:
+        raise BadInput(f"--{error}") from None
+    slug = re.sub(r"[^\w-]+", "-", name).strip("-")
+    path = out or Path(f"{slug or template}.toml")
+    if path.exists() and not force:
+        raise BadInput(f"--out: found {path}, which exists; allowed: a new file, or --force")
+    schema_file = path.parent / starter.SCHEMA_FILE
+    files = {path: text}
+    if not schema_file.exists():
+        files[schema_file] = _schema_text() + "\n"
+    for target, content in files.items():
+        try:
+            _write(target, content)
+        except OSError as error:
+            raise BadInput(f"--out: {target}: {error.strerror or error}") from None
+        _print(str(target))
+    return DONE
+
+
+@app.command("explain")
+def explain_(
+    file: File,
+    *,
+    point: Annotated[int, typer.Option(min=0, help="Which point of the sweep.")] = 0,
+    changes: Changes = None,
+) -> int:
+    """Say in words and a small picture what a scenario is, defaults filled in."""
+    try:
+        _print(explain.explain(_load(file, changes), point=point))
+    except lasthop.ScenarioError:
+        raise
+    except ValueError as error:
+        raise BadInput(f"--{error}") from None
     return DONE
 
 

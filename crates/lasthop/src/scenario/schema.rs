@@ -32,7 +32,8 @@ fn table_schema(keys: &[Key], variant: Option<&Variant>) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
     if let Some(variant) = variant {
-        properties.insert("kind".to_owned(), json!({ "const": variant.kind }));
+        let kind = json!({ "const": variant.kind, "description": variant.about.trim() });
+        properties.insert("kind".to_owned(), kind);
         required.push("kind");
     }
     for key in keys {

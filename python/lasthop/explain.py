@@ -1,0 +1,414 @@
+"""What a scenario is, in words and a small picture, with every default filled in.
+
+All numbers come from the engine's resolved scenario; losses of frames from the closed forms of
+`lasthop.analysis`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lasthop import analysis
+from lasthop.scenario import Scenario
+
+__all__ = ["explain", "frame_loss"]
+
+Table = Mapping[str, Any]
+
+STANDARD = "  "
+
+
+def explain(scenario: Scenario, *, point: int = 0) -> str:
+    """The text that `lasthop explain` prints.
+
+    Args:
+        scenario: What to explain.
+        point: Which point of its sweep the numbers are those of.
+
+    Raises:
+        lasthop.ScenarioError: If the scenario is refused.
+        ValueError: If there is no such point.
+    """
+    points = scenario.points()
+    if not 0 <= point < len(points):
+        raise ValueError(f"point: found {point}; allowed: from 0 to {len(points) - 1}")
+    resolved: Table = json.loads(points[point].resolved())
+    said = scenario.to_dict()
+    parts = [[resolved["name"] or "(without a name)"]]
+    if about := said.get("description"):
+        parts[0].append(str(about))
+    parts.append(_picture(resolved))
+    for name, link in resolved["links"].items():
+        parts.append(_link(name, link))
+    for name, flow in resolved["flows"].items():
+        parts.append(_flow(name, flow, resolved["links"]))
+    if sweep := said.get("sweep"):
+        parts.append(_sweep(sweep, len(points), json.loads(points[point].parameters)))
+    parts.append(_run(resolved, len(points)))
+    return "\n\n".join("\n".join(line.rstrip() for line in part) for part in parts)
+
+
+# --- Quantities
+
+
+def _scaled(value: float, units: Iterable[tuple[float, str]]) -> str:
+    """With the largest unit in which the value is at least 1; units from large to small."""
+    units = list(units)
+    fitting = (size for size, _ in units if abs(value) >= size * (1 - 1e-9))
+    size = next(fitting, units[-1][0])
+    number = value / size
+    return f"{f'{number:.4g}' if number < 10_000 else round(number)} {dict(units)[size]}"
+
+
+def _rate(bps: float) -> str:
+    return _scaled(bps, [(1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"), (1, "bps")])
+
+
+def _size(octets: float) -> str:
+    if octets < 10_000:
+        return f"{octets:.4g} B"
+    return _scaled(octets, [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")])
+
+
+def _time(seconds: float) -> str:
+    if seconds == 0:
+        return "0 s"
+    return _scaled(seconds, [(1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")])
+
+
+def _share(probability: float) -> str:
+    return f"{100 * probability:.3g} %"
+
+
+def _queue(queue: Table) -> str:
+    return f"{queue['packets']} packets" if "packets" in queue else _size(queue["bytes"])
+
+
+def _law(law: Table) -> str:
+    if law["mean"] == 0:
+        return "0 s"
+    return f"{'exponential, mean ' if law['law'] == 'exp' else ''}{_time(law['mean'])}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+# --- Links
+
+TIMES = {"timeout", "nack_timeout", "keepalive", "parity_timeout", "good", "bad"}
+SIZES = {"control", "payload", "header"}
+SHARES = {"loss", "mean_loss", "p_good_to_bad", "p_bad_to_good", "loss_good", "loss_bad"}
+
+
+def _with(table: Table) -> str:
+    """A kind and its parameters."""
+    told = []
+    for key, value in table.items():
+        if key == "kind" or isinstance(value, dict | list):
+            continue
+        shown = str(value).lower() if isinstance(value, bool) else str(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if key in TIMES:
+                shown = _time(value)
+            elif key in SIZES:
+                shown = _size(value)
+            elif key in SHARES:
+                shown = _share(value)
+        told.append(f"{key.replace('_', ' ')} {shown}")
+    return f"{table['kind']}{': ' if told else ''}{', '.join(told)}"
+
+
+def frame_loss(errors: Table, frame_bytes: int, rate_bps: float) -> float | None:
+    """Expected share of frames lost, of a resolved error process; None if it has no closed form."""
+    match errors["kind"]:
+        case "none":
+            return 0.0
+        case "uniform":
+            return float(errors["loss"])
+        case "bit":
+            return analysis.independent_bits_loss(errors["ber"], frame_bytes)
+        case "exponential-bits":
+            return analysis.exponential_bits_loss(errors["mean"], frame_bytes)
+        case "two-state":
+            return analysis.two_state_loss(
+                frame_bytes,
+                rate_bps,
+                good_s=errors["good"],
+                bad_s=errors["bad"],
+                good_ber=errors["good_ber"],
+                bad_ber=errors["bad_ber"],
+            )
+        case "gilbert-elliott":
+            return analysis.Channel(
+                errors["p_good_to_bad"],
+                errors["p_bad_to_good"],
+                errors["loss_good"],
+                errors["loss_bad"],
+            ).loss_rate
+    return None
+
+
+def _link(name: str, link: Table) -> list[str]:
+    here, there = link["between"]
+    lines = [f"Link {name}: {here} to {there}"]
+    protocol = link["protocol"]
+    if services := protocol.get("service"):
+        lines.append("  protocol: services, by fair queueing")
+        for service, own in services.items():
+            queue = f", queue {own['queue']}" if "queue" in own else ""
+            told = f"weight {own['weight']}, {_with(own['protocol'])}{queue}"
+            lines.append(f"    {service}: {told}")
+    else:
+        lines.append(f"  protocol: {_with(protocol)}; frame header {_size(link['header'])}")
+    if link["agent"]:
+        lines.append(f"  agent: {link['agent']}")
+    if link["forward"] == link["reverse"]:
+        lines += _direction("each direction", link, link["forward"])
+    else:
+        lines += _direction(f"{here} to {there}", link, link["forward"])
+        lines += _direction(f"{there} to {here}", link, link["reverse"])
+    return lines
+
+
+def _header(link: Table) -> int:
+    """Of a frame; on a link of several services the largest."""
+    services = link["protocol"].get("service", {}).values()
+    own = max((service["header"] for service in services), default=0)
+    return int(link["header"] + own + link["protocol"].get("identifier", 0))
+
+
+def _direction(title: str, link: Table, side: Table) -> list[str]:
+    lines = [
+        f"  {title}: {_rate(side['rate'])}, {_time(side['delay'])}, "
+        f"queue {_queue(side['queue'])}; errors {_with(side['errors'])}"
+    ]
+    packet = side["largest_packet"]
+    if not packet:
+        return lines
+    frame = packet + _header(link)
+    airtime = frame * 8 / side["rate"]
+    told = f"largest frame {_size(frame)}: {_time(airtime)} on the air"
+    loss = frame_loss(side["errors"], frame, side["rate"])
+    if loss:
+        told += f", lost with probability {_share(loss)}"
+    lines.append(f"    {told}")
+    if side["timeout"]:
+        lines.append(f"    retransmission timeout {_time(side['timeout'])}")
+    return lines
+
+
+# --- Flows
+
+
+def _flow(name: str, flow: Table, links: Table) -> list[str]:
+    app = flow["app"]
+    start = f", from {_time(flow['start'])} on" if flow["start"] else ""
+    lines = [f"Flow {name}: {flow['from']} to {flow['to']}{start}", f"  {_app(app)}"]
+    tcp = flow["tcp"]
+    if tcp:
+        window = tcp["receive_window"] * tcp["segment"]
+        lines.append(
+            f"  TCP {tcp['variant']}: segments of {_size(tcp['segment'])}, window "
+            f"{tcp['receive_window']:.4g} segments ({_size(window)}), initial window "
+            f"{tcp['initial_window']:.4g}, delayed ACKs "
+            f"{'off' if tcp['delayed_ack'] is None else _time(tcp['delayed_ack'])}, "
+            f"least RTO {_time(tcp['min_rto'])}"
+        )
+    else:
+        lines.append("  UDP")
+    if flow["service"]:
+        lines.append(f"  service {flow['service']}")
+    hops = ", ".join(hop[0] for hop in flow["route"])
+    there, back = flow["packets"]
+    away = _path_time(flow["route"], there, links)
+    narrowest = min(flow["route"], key=lambda hop: links[hop[0]][hop[1]]["rate"])
+    rate = links[narrowest[0]][narrowest[1]]["rate"]
+    if not tcp:
+        lines.append(f"  over {hops}: a packet of {_size(there)} takes {_time(away)} at least")
+        return lines
+    trip = away + _path_time(flow["back"], back if app["kind"] == "web" else tcp["ack"], links)
+    product = rate * trip / 8
+    lines.append(
+        f"  over {hops}: {_time(trip)} round trip for a full segment and its acknowledgment, "
+        "queues empty"
+    )
+    lines.append(
+        f"  bandwidth-delay product {_rate(rate)} ({narrowest[0]}) x {_time(trip)} = "
+        f"{_size(product)}, {product / there:.1f} full packets"
+    )
+    if window < product * tcp["segment"] / there:
+        lines.append("  the window is smaller: it limits the rate, to " + _rate(8 * window / trip))
+    return lines
+
+
+def _path_time(route: Iterable[list[str]], packet: int, links: Table) -> float:
+    """Transmission and propagation over every hop, link headers included."""
+    total = 0.0
+    for name, side, *_ in route:
+        direction = links[name][side]
+        total += (packet + _header(links[name])) * 8 / direction["rate"] + direction["delay"]
+    return total
+
+
+def _app(app: Table) -> str:
+    match app["kind"]:
+        case "file":
+            return f"a file of {_size(app['size'])}"
+        case "web":
+            return f"web pages over {_count(app['connections'], 'connection')}"
+        case "on-off":
+            mean = _mean_rate(app["rate"], app["on"]["mean"], app["off"]["mean"])
+            return (
+                f"packets of {_size(app['packet'])} at {_rate(app['rate'])}, on "
+                f"{_law(app['on'])}, off {_law(app['off'])}: {mean} on average"
+            )
+        case "media":
+            mean = _mean_rate(app["rate"], app["talk"]["mean"], app["silence"]["mean"])
+            return (
+                f"packets of {_size(app['packet'])} at {_rate(app['rate'])}, talk "
+                f"{_law(app['talk'])}, silence {_law(app['silence'])}: {mean} on average; "
+                f"played {_time(app['deadline'])} after they were sent"
+            )
+    return _with(app)
+
+
+def _mean_rate(rate: float, on: float, off: float) -> str:
+    return _rate(rate * on / (on + off))
+
+
+# --- The picture
+
+
+def _picture(resolved: Table) -> list[str]:
+    """Hosts in a row where the links make one; otherwise link by link."""
+    links: Table = resolved["links"]
+    chain = _chain(links)
+    if chain is None:
+        return list(
+            itertools.chain.from_iterable(
+                _draw([link["between"][0], link["between"][1]], [(name, link, "forward")])
+                for name, link in links.items()
+            )
+        )
+    hosts, hops = chain
+    lines = _draw(hosts, hops)
+    edges = _edges(hosts, hops)
+    for name, flow in resolved["flows"].items():
+        first, last = hosts.index(flow["from"]), hosts.index(flow["to"])
+        left, right = edges[min(first, last)], edges[max(first, last)]
+        length = max(right - left - 1, 2)
+        arrow = f"{'-' * (length - 1)}>" if first < last else f"<{'-' * (length - 1)}"
+        lines.append(f"  {' ' * left}{arrow} {name}")
+    return lines
+
+
+Hop = tuple[str, Table, str]
+
+
+def _chain(links: Table) -> tuple[list[str], list[Hop]] | None:
+    """The hosts in a row, and for each hop its link and the direction from left to right."""
+    ends: dict[str, list[str]] = {}
+    for name, link in links.items():
+        for host in link["between"]:
+            ends.setdefault(host, []).append(name)
+    outer = [host for host, names in ends.items() if len(names) == 1]
+    if len(outer) != 2 or any(len(names) > 2 for names in ends.values()):
+        return None
+    hosts, hops = [outer[0]], []
+    used: set[str] = set()
+    while remaining := [name for name in ends[hosts[-1]] if name not in used]:
+        name = remaining[0]
+        used.add(name)
+        here, there = links[name]["between"]
+        is_forward = here == hosts[-1]
+        hops.append((name, links[name], "forward" if is_forward else "reverse"))
+        hosts.append(there if is_forward else here)
+    return (hosts, hops) if len(used) == len(links) else None
+
+
+def _facts(link: Table, side: str) -> list[str]:
+    """What stands below a link; where the directions differ, that from left to right first."""
+    ways = [link[side], link["reverse" if side == "forward" else "forward"]]
+
+    def both(texts: list[str]) -> str:
+        return texts[0] if texts[0] == texts[1] else " | ".join(texts)
+
+    protocol = link["protocol"]["kind"]
+    return [
+        both([_rate(way["rate"]) for way in ways]),
+        both([_time(way["delay"]) for way in ways]),
+        protocol + (f", {link['agent']}" if link["agent"] else ""),
+        both([f"errors {way['errors']['kind']}" for way in ways]),
+    ]
+
+
+def _hop_width(hop: Hop) -> int:
+    name, link, side = hop
+    return max(len(name) + 6, *(len(fact) + 2 for fact in _facts(link, side)))
+
+
+def _edges(hosts: list[str], hops: list[Hop]) -> list[int]:
+    """The column of each host's middle."""
+    edges: list[int] = []
+    column = 0
+    for host, hop in itertools.zip_longest(hosts, hops):
+        edges.append(column + (0 if not edges else len(host) // 2))
+        column += len(host) + 2 + (0 if hop is None else _hop_width(hop))
+    return edges
+
+
+def _draw(hosts: list[str], hops: list[Hop]) -> list[str]:
+    top, below = "", ["", "", "", ""]
+    for host, hop in itertools.zip_longest(hosts, hops):
+        top += host
+        below = [line + " " * len(host) for line in below]
+        if hop is not None:
+            name, link, side = hop
+            width = _hop_width(hop)
+            top += " " + f" {name} ".center(width, "-") + " "
+            facts = _facts(link, side)
+            below = [
+                line + " " + fact.center(width) + " "
+                for line, fact in zip(below, facts, strict=True)
+            ]
+    return [f"  {line}" for line in (top, *below)]
+
+
+# --- How often
+
+
+def _sweep(sweep: Table, points: int, here: Table) -> list[str]:
+    counts = " x ".join(str(len(values)) for values in sweep.values())
+    total = f" = {points}" if len(sweep) > 1 else ""
+    lines = [f"Sweep: {counts}{total} points; above is the one marked *"]
+    for key, values in sweep.items():
+        shown = [_value(value) + ("*" if value == here.get(key) else "") for value in values]
+        lines.append(f"  {key}: {', '.join(shown)}")
+    return lines
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict):
+        rest = ", ".join(f"{key} {part}" for key, part in value.items() if key != "kind")
+        return f"{value['kind']} ({rest})" if rest and "kind" in value else str(value.get("kind"))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _run(resolved: Table, points: int) -> list[str]:
+    run = resolved["run"]
+    replications = run["replications"]
+    if "duration" in run:
+        end = f"Each ends at {_time(run['duration'])}."
+    else:
+        end = (
+            "Each ends when every file is acknowledged, "
+            f"or is given up at {_time(run['max_time'])}."
+        )
+    return [
+        f"Runs: {_count(points, 'point')} x {_count(replications, 'replication')} = "
+        f"{points * replications}, seed {run['seed']}. {end}"
+    ]

@@ -1,0 +1,235 @@
+"""What helps to write scenarios: starters, explanations, the JSON Schema."""
+
+import itertools
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lasthop
+from conftest import ROOT
+from lasthop import cli
+from lasthop.explain import explain, frame_loss
+from lasthop.starter import SCHEMA_FILE, TEMPLATES, starter
+
+SCENARIOS = sorted(
+    path
+    for folder in ("examples", "docs/links/scenarios", "python/lasthop/papers")
+    for path in (ROOT / folder).rglob("*.toml")
+    if path.name not in ("study.toml", "claims.toml", "published.toml")
+)
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    code = cli._main(list(map(str, arguments)))
+    captured = capsys.readouterr()
+    return code, captured.out + captured.err
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_starter_runs_at_once(
+    template: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out = call(capsys, "new", "my link", "--template", template)
+    assert (code, out.split("\n")) == (0, ["my-link.toml", SCHEMA_FILE, ""])
+    assert json.loads(Path(SCHEMA_FILE).read_text()) == lasthop.schema()
+    code, out = call(capsys, "check", "my-link.toml")
+    assert code == 0
+    scenario = lasthop.load("my-link.toml")
+    assert scenario.name == "my link"
+    results = lasthop.run(scenario.with_({"run.replications": 1}))
+    assert results.complete
+    assert results.wide.height == len(scenario.points()) > 1
+    code, out = call(capsys, "explain", "my-link.toml")
+    assert code == 0
+    assert out.startswith("my link\n")
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_comments_are_the_models_own_words(template: str) -> None:
+    text = starter(template, "n")
+    assert text.startswith(f"#:schema ./{SCHEMA_FILE}\n#")
+    assert max(map(len, text.splitlines())) <= 100
+    assert not re.search(r"\n\n\n", text)
+    # Every line that gives a key a value stands below a comment; so does every table.
+    lines = text.splitlines()
+    for above, line in itertools.pairwise(lines):
+        if re.match(r"\w+ = |\[", line):
+            assert above.startswith(("# ", "[")), line
+    flat = " ".join(line.removeprefix("# ") for line in lines if line.startswith("#"))
+    run = lasthop.schema()["properties"]["run"]["properties"]
+    assert f"{run['seed']['description']} Default: 1." in flat
+    assert re.search(r"Also in \[link\.\w+\]: preset, ", flat)
+    assert "TCP. Other kinds: udp." in flat or "Other kinds: tcp." in flat
+
+
+def test_new_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file.toml").write_text("mine")
+    Path(SCHEMA_FILE).write_text("mine too")
+    code, out = call(capsys, "new")
+    assert code == 2
+    assert "found file.toml, which exists; allowed: a new file, or --force" in out
+    assert Path("file.toml").read_text() == "mine"
+    code, out = call(capsys, "new", "--force")
+    assert (code, out) == (0, "file.toml\n")
+    assert tomllib.loads(Path("file.toml").read_text())["name"] == "file"
+    assert Path(SCHEMA_FILE).read_text() == "mine too"
+    for arguments, words in [
+        (["--template", "x"], "--template: found 'x'; allowed: file, web, speech, radio"),
+        ([" "], "NAME: found ''"),
+        (["--out", "no/such.toml"], "No such file"),
+    ]:
+        code, out = call(capsys, "new", *arguments)
+        assert code == 2
+        assert words in out
+    code, out = call(capsys, "new", 'a "b" \\', "--out", "other.toml")
+    assert lasthop.load("other.toml").name == 'a "b" \\'
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_every_scenario_can_be_explained(path: Path) -> None:
+    scenario = lasthop.load(path)
+    text = explain(scenario)
+    tables = scenario.to_dict()
+    assert "None" not in text
+    for kind in ("link", "flow"):
+        for name in tables[kind]:
+            assert f"{kind.capitalize()} {name}: " in text
+    for key in tables.get("sweep", {}):
+        assert f"  {key}: " in text
+    points = len(scenario.points())
+    assert f"Runs: {points} point{'' if points == 1 else 's'} x " in text
+    last = explain(scenario, point=points - 1)
+    assert last.splitlines()[0] == text.splitlines()[0]
+
+
+def test_the_first_example_in_words() -> None:
+    """By hand: 1500 B at 2 Mbps are 6 ms, a 40 B ACK 0.16 ms; 46.16 ms in all are 11 540 B."""
+    assert explain(lasthop.load(ROOT / "examples/first.toml")).splitlines() == [
+        "first",
+        "",
+        "  server --- wireless --- client",
+        "              2 Mbps",
+        "              20 ms",
+        "               raw",
+        "          errors uniform",
+        "  -------------------------> transfer",
+        "",
+        "Link wireless: server to client",
+        "  protocol: raw; frame header 0 B",
+        "  each direction: 2 Mbps, 20 ms, queue 50 packets; errors uniform: loss 1 %",
+        "    largest frame 1500 B: 6 ms on the air, lost with probability 1 %",
+        "",
+        "Flow transfer: server to client",
+        "  a file of 1 MB",
+        "  TCP newreno: segments of 1460 B, window 64 segments (93.44 kB), initial window 10, "
+        "delayed ACKs 200 ms, least RTO 1 s",
+        "  over wireless: 46.16 ms round trip for a full segment and its acknowledgment, "
+        "queues empty",
+        "  bandwidth-delay product 2 Mbps (wireless) x 46.16 ms = 11.54 kB, 7.7 full packets",
+        "",
+        "Runs: 1 point x 30 replications = 30, seed 1. Each ends when every file is "
+        "acknowledged, or is given up at 100000 s.",
+    ]
+
+
+def test_directions_that_differ_are_told_apart() -> None:
+    scenario = lasthop.load(ROOT / "examples/first.toml").with_(
+        {
+            "link.wireless.reverse": {"rate": "64 kbps"},
+            "flow.transfer.transport.receive_window": "4 segments",
+        }
+    )
+    text = explain(scenario)
+    assert "2 Mbps | 64 kbps" in text
+    assert "  server to client: 2 Mbps, 20 ms" in text
+    assert "  client to server: 64 kbps, 20 ms" in text
+    # 4 segments a round trip of 6 + 5 + 40 ms.
+    assert "the window is smaller: it limits the rate, to 916.1 kbps" in text
+
+
+def test_hosts_that_make_no_row_are_drawn_link_by_link() -> None:
+    tables = lasthop.load(ROOT / "examples/first.toml").to_dict()
+    for name, host in (("second", "other"), ("third", "fourth")):
+        tables["link"][name] = {**tables["link"]["wireless"], "between": ["server", host]}
+    lines = explain(lasthop.Scenario(tables)).splitlines()
+    assert sum(line.startswith("  server ---") for line in lines) == 3
+
+
+def test_the_expected_loss_is_that_of_the_frame() -> None:
+    # 125 bytes are 1000 bits.
+    assert frame_loss({"kind": "bit", "ber": 1e-3}, 125, 1e6) == pytest.approx(1 - 0.999**1000)
+    law = {"p_good_to_bad": 0.1, "p_bad_to_good": 0.3, "loss_good": 0.0, "loss_bad": 1.0}
+    assert frame_loss({"kind": "gilbert-elliott", **law}, 125, 1e6) == pytest.approx(0.25)
+    assert frame_loss({"kind": "trace"}, 125, 1e6) is None
+
+
+def test_explain_refuses_points_that_are_not_there(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = call(capsys, "explain", small, "--point", "2")
+    assert code == 2
+    assert "--point: found 2; allowed: from 0 to 1" in out
+    code, out = call(capsys, "explain", small, "--point", "1")
+    assert "TCP sack" in out
+    assert "flow.transfer.transport.variant: reno, sack*" in out
+
+
+def properties(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any], bool]]:
+    """Every key of the schema: where it stands, its schema, and whether it is required."""
+    if isinstance(node, list):
+        for number, item in enumerate(node):
+            yield from properties(item, f"{path}[{number}]")
+    if isinstance(node, dict):
+        for name, known in node.get("properties", {}).items():
+            yield f"{path}.{name}", known, name in node.get("required", [])
+        for name, item in node.items():
+            if name not in ("default", "const", "enum"):
+                yield from properties(item, f"{path}.{name}")
+
+
+def test_the_schema_describes_every_key() -> None:
+    keys = list(properties(lasthop.schema()))
+    assert len(keys) > 100
+    for path, known, is_required in keys:
+        about = known.get("description", "")
+        assert about.endswith("."), path
+        assert not (is_required and "default" in known), path
+        # A quantity names its units, in what is allowed.
+        pattern = known.get("pattern", "")
+        if "kbps" in pattern:
+            assert "kbps" in about, path
+        if "|ms|" in pattern:
+            assert " ms" in about, path
+        if "|kB|" in pattern:
+            assert re.search(r" (B|kB|KiB)\b", about), path
+        # A default is a value that the key may have.
+        default = known.get("default")
+        if isinstance(default, str):
+            if "enum" in known:
+                assert default in known["enum"], path
+            elif "pattern" in known:
+                assert re.search(pattern, default), path
+            else:
+                allowed = [option.get("const") for option in known.get("anyOf", [])]
+                assert default in allowed, path
+        elif isinstance(default, dict) and default:
+            kinds = [option["properties"]["kind"]["const"] for option in known["oneOf"]]
+            assert default["kind"] in kinds, path
+
+
+def test_the_command_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = call(capsys, "schema")
+    assert code == 0
+    assert json.loads(out) == lasthop.schema()
