@@ -48,8 +48,8 @@ test-rust:
 	cargo test --workspace --release --locked
 
 test-python: $(VENV)/.dev
-	$(BIN)/ruff format --check python tests tools docs benches
-	$(BIN)/ruff check python tests tools docs benches
+	$(BIN)/ruff format --check python tests tools docs benches examples
+	$(BIN)/ruff check python tests tools docs benches examples
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 

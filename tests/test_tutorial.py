@@ -1,0 +1,59 @@
+"""The commands of the tutorial and of the notebook do what their text says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+
+BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """With a command `lasthop` that is the package under test."""
+    command = folder / "bin" / "lasthop"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lasthop "$@"\n')
+    command.chmod(0o755)
+    return {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}", "MPLBACKEND": "Agg"}
+
+
+def test_the_tutorial_runs_from_its_first_command_to_its_figure(tmp_path: Path) -> None:
+    page = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+    blocks = BLOCK.findall(page)
+    assert len(blocks) == page.count("```") // 2 >= 6
+    known = environment(tmp_path)
+    told = []
+    for language, block in blocks:
+        shell = ["bash", "-euo", "pipefail", "-c", block]
+        command = shell if language == "sh" else [sys.executable, "-W", "error", "-c", block]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=known, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, block + done.stdout + done.stderr
+        told.append(done.stdout)
+    for name in ("my-link.png", "sequence.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "my-link.pcapng").stat().st_size > 10_000
+    # What the text says of the output.
+    assert re.search(r"largest frame 540 B: .* lost with probability 2\.59 %", told[0])
+    assert re.search(r"\(radio\) .* 9\.1 full packets", told[0])
+    assert "8 points" in told[0]
+    assert "my-link.toml: right, 8 points" in told[2]
+
+
+def test_the_notebook_runs(tmp_path: Path) -> None:
+    pytest.importorskip("marimo", reason="marimo is not installed: see pyproject.toml, dev")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples/notebook.py")],
+        cwd=tmp_path,
+        env={**environment(tmp_path), "LASTHOP_REPLICATIONS": "2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
