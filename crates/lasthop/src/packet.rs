@@ -200,7 +200,7 @@ mod tests {
         // They are copied on the hot path; the timestamps flag makes `Option<Packet>` cost nothing.
         assert_eq!(size_of::<Packet>(), 64);
         assert_eq!(size_of::<Option<Packet>>(), 64);
-        assert_eq!(size_of::<Frame<Packet>>(), 104);
+        assert_eq!(size_of::<Frame<Packet>>(), 120);
     }
 
     #[test]
