@@ -31,6 +31,7 @@ from lasthop.theory import Comparison
 __all__ = [
     "cell_text",
     "console",
+    "interval_text",
     "progress",
     "show_list",
     "show_plan",
@@ -100,8 +101,9 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if magnitude >= 10_000 else f"{value:.5g}"
 
 
-def _interval(mean: float, ci95: float | None) -> str:
-    return f"{_number(mean)} ± {'–' if ci95 is None else f'{ci95:.3g}'}"
+def interval_text(mean: float, ci95: float | None) -> str:
+    """A mean and its interval, as tables show them."""
+    return f"{_number(mean)} ± {'–' if ci95 is None else _number(float(f'{ci95:.3g}'))}"
 
 
 def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
@@ -115,7 +117,7 @@ def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
     chosen = patterns or (("*",) if single else HEADLINES)
     cells: dict[tuple[int, str], tuple[str, int]] = {}
     for row in results.summary().iter_rows(named=True):
-        cells[row["point"], row["metric"]] = (_interval(row["mean"], row["ci95"]), row["n"])
+        cells[row["point"], row["metric"]] = (interval_text(row["mean"], row["ci95"]), row["n"])
     metrics = [
         metric
         for metric in results.metrics

@@ -1,0 +1,253 @@
+"""One self-contained HTML page of a campaign or a reproduced study.
+
+The page needs neither network nor script: style and pictures are in it. It says what was run,
+shows figures and numbers with their intervals, claims with their verdicts, and from what all this
+can be computed again.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import numpy as np
+from matplotlib import rc_context
+
+from lasthop import terminal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from lasthop.results import Results
+    from lasthop.studies import Report
+
+__all__ = ["page"]
+
+MOST_FIGURES = 6
+"""Pictures drawn of a sweep of which nobody has said what matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    folded: bool = False
+
+
+def page(results: Results, report: Report | None = None) -> str:
+    """Writes the page.
+
+    Args:
+        results: What was run.
+        report: What a study makes of it: its figures, tables and claims instead of the sweep's.
+
+    Returns:
+        HTML.
+    """
+    folder = resources.files("lasthop")
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    template = environment.from_string((folder / "report.html.jinja").read_text(encoding="utf-8"))
+    contents = _sweep(results) if report is None else _study(report)
+    return template.render(
+        version=results.engine_version,
+        facts=_facts(results),
+        complete=results.complete,
+        points=_points(results),
+        **contents,
+    )
+
+
+def _sweep(results: Results) -> dict[str, Any]:
+    """What a page of a plain campaign holds."""
+    scenario = results.scenario
+    return {
+        "title": str(scenario.get("name", "Campaign")),
+        "about": scenario.get("description"),
+        "claims": [],
+        "tally": [],
+        "figures": [_picture(figure, caption) for caption, figure in _sweep_figures(results)],
+        "tables": [*_headline(results), *_every_metric(results)],
+        "note": "Mean ± half-width of the 95 % interval of the mean.",
+        "scenario": json.dumps(scenario, indent=2, ensure_ascii=False),
+        "command": None,
+    }
+
+
+def _study(report: Report) -> dict[str, Any]:
+    """What a page of a reproduced study holds."""
+    from lasthop import plots
+
+    study = report.study
+    decided = [one for one in report.verdicts if one.judgements]
+    words = [one.verdict for one in decided]
+    figures = [
+        _picture(plots.draw_figure(artefact, report.cells), f"{artefact.name}. {artefact.caption}")
+        for artefact in report.artefacts
+        if artefact.kind == "figure"
+    ]
+    return {
+        "title": study.title,
+        "about": study.about,
+        "claims": [
+            {
+                "id": one.claim.id,
+                "verdict": one.verdict,
+                "text": one.claim.text,
+                "evidence": one.evidence,
+            }
+            for one in decided
+        ],
+        "tally": [(word, words.count(word)) for word in terminal.VERDICTS if word in words],
+        "figures": figures,
+        "tables": list(_study_tables(report)),
+        "note": (
+            "Mean ± half-width of the 95 % interval of the mean; of tables, ours | published "
+            "(– where our copy of the paper holds no number)."
+        ),
+        "scenario": None,
+        "command": f"lasthop reproduce {study.key} --seed {report.results.seed}",
+    }
+
+
+def _study_tables(report: Report) -> Iterable[_Table]:
+    for artefact in report.artefacts:
+        own = [cell for cell in report.cells if cell.artefact == artefact.name]
+        # Of a table, what the paper prints: improvements over its first column.
+        improved = {cell.column for cell in own if artefact.kind == "table" and cell.unit == "%"}
+        unit = {
+            name: "%" if name in improved else artefact.quantity.unit for name in artefact.columns
+        }
+        texts = {
+            (cell.row, cell.column): terminal.cell_text(cell, artefact)
+            for cell in own
+            if cell.unit == unit[cell.column]
+        }
+        rows = [
+            (row, *(texts.get((row, name), "–") for name in artefact.columns))
+            for row in dict.fromkeys(cell.row for cell in own)
+        ]
+        headings = [f"{name} ({unit[name]})" for name in artefact.columns]
+        title = f"{artefact.name}. {artefact.caption}"
+        yield _Table(title, ("FLR (%)", *headings), rows, folded=artefact.kind == "figure")
+
+
+def _facts(results: Results) -> list[tuple[str, str]]:
+    counts = _replications(results)
+    least, most = int(counts.min()), int(counts.max())
+    facts = [
+        ("points", f"{len(results.points)}"),
+        ("replications a point", f"{most}" if least == most else f"{least} to {most}"),
+        ("replications in all", f"{len(results.point):,}".replace(",", " ")),
+        ("seed", f"{results.seed}"),
+        ("engine", f"lasthop {results.engine_version}"),
+    ]
+    varied = _varied(results)
+    if varied:
+        facts.append(("varied", ", ".join(varied)))
+    return facts
+
+
+def _varied(results: Results) -> list[str]:
+    """Keys that take several values."""
+    values: dict[str, set[str]] = {}
+    for point in results.points:
+        for key, value in point.parameters.items():
+            values.setdefault(key, set()).add(repr(value))
+    return [key for key, found in values.items() if len(found) > 1]
+
+
+def _replications(results: Results) -> np.ndarray[Any, np.dtype[np.intp]]:
+    return np.bincount(results.point, minlength=len(results.points))
+
+
+def _points(results: Results) -> list[dict[str, str]]:
+    return [
+        {
+            "parameters": _label(point.parameters) or "as in the scenario",
+            "replications": f"{count}",
+            "hash": point.scenario_hash,
+        }
+        for point, count in zip(results.points, _replications(results), strict=True)
+    ]
+
+
+def _label(parameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} = {value}" for key, value in parameters.items())
+
+
+def _headline(results: Results) -> Iterable[_Table]:
+    """One row a point, the metrics of note."""
+
+    def is_of_note(metric: str) -> bool:
+        return any(fnmatchcase(metric, pattern) for pattern in terminal.HEADLINES)
+
+    if len(results.points) > 1:
+        yield _summary(results, "By point", is_of_note)
+
+
+def _every_metric(results: Results) -> Iterable[_Table]:
+    """One row a metric, one column a point; folded away where there is a shorter table."""
+    if len(results.points) == 1:
+        rows = [
+            (row["metric"], terminal.interval_text(row["mean"], row["ci95"]))
+            for row in results.summary().iter_rows(named=True)
+        ]
+        yield _Table("Every metric", ("metric", "value"), rows)
+        return
+    kinds = dict.fromkeys(metric.rpartition(".")[0] for metric in results.metrics)
+    for entity in kinds:
+
+        def belongs(metric: str, entity: str = entity) -> bool:
+            return metric.rpartition(".")[0] == entity
+
+        yield _summary(results, entity, belongs, folded=True)
+
+
+def _summary(
+    results: Results, title: str, chosen: Callable[[str], bool], *, folded: bool = False
+) -> _Table:
+    keys = list(dict.fromkeys(key for point in results.points for key in point.parameters))
+    cells = {
+        (row["point"], row["metric"]): terminal.interval_text(row["mean"], row["ci95"])
+        for row in results.summary().iter_rows(named=True)
+        if chosen(row["metric"])
+    }
+    metrics = [name for name in results.metrics if any(key[1] == name for key in cells)]
+    rows = [
+        (
+            *(f"{point.parameters.get(key, '–')}" for key in keys),
+            *(cells.get((index, metric), "–") for metric in metrics),
+        )
+        for index, point in enumerate(results.points)
+    ]
+    short = [metric if not folded else metric.rpartition(".")[2] for metric in metrics]
+    return _Table(title, (*(key.rpartition(".")[2] for key in keys), *short), rows, folded)
+
+
+def _sweep_figures(results: Results) -> Iterable[tuple[str, Figure]]:
+    """Metrics of note against the swept key with most values, one curve for each other setting."""
+    return ()
+
+
+def _picture(figure: Figure, caption: str) -> dict[str, str]:
+    """A figure as a picture within the page."""
+    text = io.BytesIO()
+    with rc_context({"svg.hashsalt": "lasthop"}):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    width, height = figure.get_size_inches() * 96
+    return {
+        "uri": "data:image/svg+xml;base64," + base64.b64encode(text.getvalue()).decode("ascii"),
+        "caption": caption,
+        "width": f"{width:.0f}",
+        "height": f"{height:.0f}",
+    }
