@@ -21,7 +21,6 @@ from scipy import stats
 from lasthop import statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from lasthop.results import Point, Results
@@ -108,13 +107,10 @@ def diff(a: Results, b: Results, *, level: float = LEVEL) -> Comparison:
     if not shared or not metrics:
         what = "point with equal parameters" if metrics else "metric"
         raise ValueError(f"found two campaigns without a common {what}")
-    rows = [
-        row
-        for label in shared
-        for metric in metrics
-        if (row := _row(a, b, metric, points[0][label], points[1][label], label)) is not None
+    frames = [
+        _compare(a, b, metrics, points[0][label], points[1][label], label) for label in shared
     ]
-    frame = _correct(pl.DataFrame(rows, schema=SCHEMA), level)
+    frame = _correct(pl.concat(frames), level)
     return Comparison(
         frame,
         tuple(label for label in points[0] if label not in points[1]),
@@ -132,62 +128,83 @@ def _text(value: Any) -> str:
     return json.dumps(value) if isinstance(value, (dict, list)) else str(value)
 
 
-def _row(
-    a: Results, b: Results, metric: str, point_a: int, point_b: int, label: str
-) -> Mapping[str, Any] | None:
-    """One comparison; None where one side has no number."""
-    left, right = a.samples(metric, point_a), b.samples(metric, point_b)
+def _compare(
+    a: Results, b: Results, metrics: list[str], point_a: int, point_b: int, label: str
+) -> pl.DataFrame:
+    """All metrics of one point; without those of which one side has no number."""
+    left = np.column_stack([a.samples(metric, point_a) for metric in metrics])
+    right = np.column_stack([b.samples(metric, point_b) for metric in metrics])
     paired = a.seed == b.seed
     if paired:
-        left, right = _pairs(a, b, left, right)
-    left_mean, right_mean = statistics.interval(left), statistics.interval(right)
-    n = min(left_mean.n, right_mean.n)
-    if n == 0:
-        return None
+        _, own, other = np.intersect1d(
+            np.unique(a.replication), np.unique(b.replication), return_indices=True
+        )
+        left, right = left[own], right[other]
+        missing = np.isnan(left) | np.isnan(right)
+        left, right = np.where(missing, np.nan, left), np.where(missing, np.nan, right)
+    n = np.minimum(*(np.count_nonzero(~np.isnan(side), axis=0) for side in (left, right)))
+    there = n > 0
+    left, right, n = left[:, there], right[:, there], n[there]
+    mean_a, mean_b = np.nanmean(left, axis=0), np.nanmean(right, axis=0)
     if paired:
-        found = statistics.difference(right, left)
-        difference, ci95, p_value = found.mean, found.ci95, found.p_value
-        n = found.n
+        gap, error, freedom = _paired(right - left)
     else:
-        difference = right_mean.mean - left_mean.mean
-        ci95, p_value = _welch(left[~np.isnan(left)], right[~np.isnan(right)])
-    return {
-        "parameters": label,
-        "metric": metric,
-        "a": left_mean.mean,
-        "b": right_mean.mean,
-        "difference": difference,
-        "ci95": ci95,
-        "relative": difference / left_mean.mean if left_mean.mean else math.nan,
-        "n": n,
-        "paired": paired,
-        "p_value": p_value,
-        "p_holm": p_value,
-        "moved": False,
-    }
-
-
-def _pairs(a: Results, b: Results, left: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """The samples of the replications that both have, in the same order."""
-    _, own, other = np.intersect1d(
-        np.unique(a.replication), np.unique(b.replication), return_indices=True
+        gap, error, freedom = _welch(left, right)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(mean_a == 0.0, np.nan, gap / np.abs(mean_a))
+        p_value = 2.0 * stats.t.sf(np.abs(gap) / error, freedom)
+        # Without any spread nothing is left to chance.
+        certain = (error == 0.0) & (n > 1)
+        p_value = np.where(certain, np.where(gap == 0.0, 1.0, 0.0), p_value)
+        ci95 = stats.t.ppf(0.5 + statistics.CONFIDENCE / 2.0, freedom) * error
+    ci95 = np.where(certain, 0.0, ci95)
+    rows = int(n.size)
+    names = [metric for metric, is_there in zip(metrics, there, strict=True) if is_there]
+    return pl.DataFrame(
+        {
+            "parameters": [label] * rows,
+            "metric": names,
+            "a": mean_a,
+            "b": mean_b,
+            "difference": gap,
+            "ci95": ci95,
+            "relative": relative,
+            "n": n.astype(np.uint32),
+            "paired": [paired] * rows,
+            "p_value": p_value,
+            "p_holm": p_value,
+            "moved": [False] * rows,
+        },
+        schema=SCHEMA,
     )
-    return left[own], right[other]
 
 
-def _welch(left: Floats, right: Floats) -> tuple[float, float]:
-    """Half-width of the 95 % interval of the difference of means, and the p-value that it is 0."""
-    if min(left.size, right.size) < 2:
-        return math.nan, math.nan
-    if np.ptp(left) == 0.0 and np.ptp(right) == 0.0:
-        return 0.0, 1.0 if left[0] == right[0] else 0.0
-    found = stats.ttest_ind(right, left, equal_var=False)
-    limits = found.confidence_interval(statistics.CONFIDENCE)
-    return (limits.high - limits.low) / 2.0, float(found.pvalue)
+def _spread(samples: Floats) -> tuple[Floats, Floats]:
+    """Count and squared standard error of the mean of each column; NaN for a single sample."""
+    count = np.count_nonzero(~np.isnan(samples), axis=0).astype(np.float64)
+    squares = np.nansum((samples - np.nanmean(samples, axis=0)) ** 2, axis=0)
+    # Rounding leaves a little in columns that do not vary at all.
+    squares = np.where(np.nanmax(samples, axis=0) == np.nanmin(samples, axis=0), 0.0, squares)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return count, np.where(count > 1, squares / (count - 1) / count, np.nan)
+
+
+def _paired(gaps: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean of the gaps, its standard error, degrees of freedom."""
+    count, squared = _spread(gaps)
+    return np.nanmean(gaps, axis=0), np.sqrt(squared), count - 1.0
+
+
+def _welch(left: Floats, right: Floats) -> tuple[Floats, Floats, Floats]:
+    """Difference of the means, its standard error, Welch's degrees of freedom."""
+    (count_a, a), (count_b, b) = _spread(left), _spread(right)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = (a + b) ** 2 / (a**2 / (count_a - 1.0) + b**2 / (count_b - 1.0))
+    return np.nanmean(right, axis=0) - np.nanmean(left, axis=0), np.sqrt(a + b), freedom
 
 
 def _correct(frame: pl.DataFrame, level: float) -> pl.DataFrame:
-    """Holm's correction over all rows that have a p-value; moved rows first, largest change first."""
+    """Holm's correction over all rows; those that moved first, largest change first."""
     corrected = statistics.holm(frame["p_value"].to_numpy())
     frame = frame.with_columns(
         pl.Series("p_holm", corrected), pl.Series("moved", corrected <= level)

@@ -138,7 +138,8 @@ def _study_tables(report: Report) -> Iterable[_Table]:
         ]
         headings = [f"{name} ({unit[name]})" for name in artefact.columns]
         title = f"{artefact.name}. {artefact.caption}"
-        yield _Table(title, ("FLR (%)", *headings), rows, folded=artefact.kind == "figure")
+        first = artefact.axis.heading or artefact.axis.label
+        yield _Table(title, (first, *headings), rows, folded=artefact.kind == "figure")
 
 
 def _facts(results: Results) -> list[tuple[str, str]]:

@@ -502,6 +502,17 @@ class Study:
         verdicts = list(judge(self.claims, self.samples(index, results), self.names, self.rule))
         return Report(self, artefacts, numbers, verdicts, results, results.complete)
 
+    def report_on(self, results: Results) -> Report:
+        """What results of cells say, whoever ran them: every artefact of which all cells are there.
+
+        Args:
+            results: Its points' parameters are coordinates of cells.
+        """
+        cells = [self.grid.cell(point.parameters) for point in results.points]
+        there = set(cells)
+        artefacts = [one for one in self.artefacts if there.issuperset(self.cells([one]))]
+        return self.report(artefacts, cells, results)
+
     def samples(self, index: Mapping[Cell, int], results: Results) -> Samples:
         """Looks up means of cells; `index` says which point of the results a cell is."""
 

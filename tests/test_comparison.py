@@ -1,0 +1,89 @@
+"""What moved between two campaigns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import lasthop
+from lasthop.comparison import diff
+from lasthop.results import Point, Results
+
+
+def results(values: np.ndarray, *, seed: int = 1, first: int = 0, points: int = 1) -> Results:
+    """Results of `points` points from values of shape (points * replications, metrics)."""
+    rows, metrics = values.shape
+    each = rows // points
+    return Results(
+        scenario={"name": "made up"},
+        points=[Point({"x": index}, f"{index:016x}") for index in range(points)],
+        metrics=[f"flow.f.m{index}" for index in range(metrics)],
+        point=np.repeat(np.arange(points, dtype=np.uint32), each),
+        replication=np.tile(np.arange(first, first + each, dtype=np.uint64), points),
+        values=values,
+        seed=seed,
+    )
+
+
+def test_the_same_run_twice_is_the_same_to_the_bit(small: Path) -> None:
+    a, b = lasthop.run(small), lasthop.run(small)
+    found = diff(a, b)
+    assert found.frame.height > 0
+    assert found.moved.is_empty()
+    assert (found.frame["difference"] == 0.0).all()
+    assert "0 moved" in found.summary()
+
+
+def test_what_really_moved_is_found_and_comes_first(small: Path) -> None:
+    slower = lasthop.load(small).set("link.wireless.rate", "32 kbps")
+    found = diff(lasthop.run(small, replications=8), lasthop.run(slower, replications=8))
+    goodput = found.moved.filter(pl.col("metric") == "flow.transfer.goodput_bps")
+    assert goodput.height == 2
+    assert (goodput["relative"] < -0.2).all()
+    assert goodput["paired"].all()
+    flags = found.frame["moved"].to_list()
+    assert flags == sorted(flags, reverse=True)
+
+
+def test_nothing_moves_by_chance() -> None:
+    # 400 metrics without any difference, 60 times: Holm at 5 % says "moved" in at most 5 % of the
+    # comparisons. P(more than 9 of 60 at p = 0.05) < 0.1 %.
+    rng = np.random.default_rng(5)
+    for seeds in ((1, 1), (1, 2)):
+        wrong = 0
+        for _ in range(60):
+            a, b = (results(rng.normal(size=(12, 400)), seed=seed) for seed in seeds)
+            wrong += not diff(a, b).moved.is_empty()
+        assert wrong <= 9
+
+
+def test_common_random_numbers_sharpen_and_are_used_only_with_one_seed() -> None:
+    rng = np.random.default_rng(6)
+    base = rng.normal(scale=10.0, size=(10, 1))
+    moved = base + 0.1 + rng.normal(scale=0.01, size=base.shape)
+    paired, unpaired = (diff(results(base), results(moved, seed=seed)) for seed in (1, 2))
+    assert paired.moved.height == 1
+    assert unpaired.moved.is_empty()
+    assert paired.frame["ci95"][0] < unpaired.frame["ci95"][0] / 100
+
+
+def test_only_replications_that_both_have_are_paired() -> None:
+    values = np.arange(6.0).reshape(-1, 1)
+    found = diff(results(values), results(values[2:] + 1.0, first=2))
+    row = found.frame.row(0, named=True)
+    assert (row["n"], row["difference"], row["moved"]) == (4, 1.0, True)
+
+
+def test_points_of_one_side_are_named_and_nothing_in_common_is_an_error() -> None:
+    values = np.zeros((6, 1))
+    found = diff(results(values, points=3), results(values[:4], points=2))
+    assert (found.only_a, found.only_b) == (("x = 2",), ())
+    other = results(values, points=1)
+    other = Results(**{**other.__dict__, "points": [Point({"y": 1}, "0")]})
+    with pytest.raises(ValueError, match="without a common point"):
+        diff(results(values), other)
+    with pytest.raises(ValueError, match="level: found 2"):
+        diff(results(values), results(values), level=2.0)
