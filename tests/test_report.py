@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -10,14 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import lasthop
+import lasthop.campaign
 from lasthop import report
+from lasthop.cli import _main as run_command
 from lasthop.studies import studies
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 CHROMIUM = shutil.which("chromium")
+SLOWER = "link.wireless.rate=32 kbps"
 EXAMPLE = Path(__file__).parent.parent / "examples" / "sr-file-transfer.toml"
 
 
@@ -122,3 +125,57 @@ def test_it_is_readable_in_the_dark(pages: dict[str, Path], browser: Browser) ->
     page, _ = open_page(browser, pages["study"], 800, "dark")
     assert brightness(page, "color") - brightness(page, "backgroundColor") > 125
     page.close()
+
+
+def test_commands_make_a_page_and_compare(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    assert run_command(["run", str(small), "--store", str(a)]) == 0
+    assert run_command(["run", str(small), "--store", str(b), "--set", SLOWER]) == 0
+    assert run_command(["report", str(a)]) == 0
+    assert "<title>small</title>" in (a / "report.html").read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert run_command(["diff", str(a), str(a), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["rows"] == []
+    assert ": 0 moved beyond noise" in found["summary"]
+    assert run_command(["diff", str(a), str(b), "--format", "json"]) == 0
+    moved = {row["metric"] for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert "flow.transfer.duration_s" in moved
+
+
+def test_a_study_in_a_campaign_is_reported_as_a_study(tmp_path: Path) -> None:
+    folder = tmp_path / "campaign"
+    command = ["reproduce", "multilayer", "Table I", "--replications", "2", "--out", str(tmp_path)]
+    assert run_command([*command, "--store", str(folder)]) == 0
+    assert run_command(["report", str(folder), "--out", str(tmp_path / "page.html")]) == 0
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Table I. File transfer throughput" in text
+    assert 'id="claim-M1"' in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["report", "absent"], "found no campaign"),
+        (["report", "campaign", "--run", "9"], "--run: found 9; allowed: 1"),
+        (["report", "campaign", "--out", "absent/page.html"], "--out: absent/page.html"),
+        (["diff", "campaign", "absent"], "found no campaign"),
+        (["diff", "campaign", "campaign", "--level", "2"], "level: found 2.0"),
+    ],
+)
+def test_bad_input_is_one_line(
+    small: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lasthop.campaign.Campaign("campaign").run(small, replications=2)
+    assert run_command(arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

@@ -28,6 +28,7 @@ from lasthop import (
     explain,
     markdown,
     plot_cli,
+    report_cli,
     sensitivity,
     starter,
     terminal,
@@ -51,6 +52,8 @@ app = typer.Typer(
 
 app.add_typer(analyse_cli.app, name="analyse")
 app.command("plot")(plot_cli.plot)
+app.command("report")(report_cli.report)
+app.command("diff")(report_cli.compare)
 
 
 class Format(StrEnum):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import resources
@@ -21,6 +21,10 @@ import numpy as np
 from matplotlib import rc_context
 
 from lasthop import terminal
+from lasthop._lasthop import ScenarioError
+from lasthop.explain import explain
+from lasthop.plotting import PlotError, key_label, plot
+from lasthop.scenario import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,9 +82,18 @@ def _sweep(results: Results) -> dict[str, Any]:
         "figures": [_picture(figure, caption) for caption, figure in _sweep_figures(results)],
         "tables": [*_headline(results), *_every_metric(results)],
         "note": "Mean ± half-width of the 95 % interval of the mean.",
+        "explained": _explained(scenario),
         "scenario": json.dumps(scenario, indent=2, ensure_ascii=False),
         "command": None,
     }
+
+
+def _explained(scenario: Mapping[str, Any]) -> str | None:
+    """The scenario in words; None where its files are no longer there."""
+    try:
+        return explain(Scenario(scenario))
+    except ScenarioError:
+        return None
 
 
 def _study(report: Report) -> dict[str, Any]:
@@ -114,6 +127,7 @@ def _study(report: Report) -> dict[str, Any]:
             "Mean ± half-width of the 95 % interval of the mean; of tables, ours | published "
             "(– where our copy of the paper holds no number)."
         ),
+        "explained": None,
         "scenario": None,
         "command": f"lasthop reproduce {study.key} --seed {report.results.seed}",
     }
@@ -154,7 +168,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
     ]
     varied = _varied(results)
     if varied:
-        facts.append(("varied", ", ".join(varied)))
+        facts.append(("varied", ", ".join(key_label(key) for key in varied)))
     return facts
 
 
@@ -235,9 +249,29 @@ def _summary(
     return _Table(title, (*(key.rpartition(".")[2] for key in keys), *short), rows, folded)
 
 
-def _sweep_figures(results: Results) -> Iterable[tuple[str, Figure]]:
-    """Metrics of note against the swept key with most values, one curve for each other setting."""
-    return ()
+def _sweep_figures(results: Results) -> Iterator[tuple[str, Figure]]:
+    """Metrics of note over the sweep; nothing where there is no sweep."""
+    if not _varied(results):
+        return
+    chosen = [
+        metric
+        for pattern in terminal.HEADLINES
+        for metric in results.metrics
+        if fnmatchcase(metric, pattern) and _moves(results, metric)
+    ]
+    for metric in chosen[:MOST_FIGURES]:
+        try:
+            yield metric, plot(results, y=metric)
+        except PlotError:
+            # No axis to draw it over, such as a sweep over protocols alone: a distribution each.
+            yield metric, plot(results, y=metric, kind="cdf")
+
+
+def _moves(results: Results, metric: str) -> bool:
+    """Whether a metric has more than one value."""
+    column = results.values[:, results.metrics.index(metric)]
+    there = column[~np.isnan(column)]
+    return there.size > 1 and bool(np.ptp(there) > 0.0)
 
 
 def _picture(figure: Figure, caption: str) -> dict[str, str]:

@@ -32,6 +32,7 @@ __all__ = [
     "cell_text",
     "console",
     "interval_text",
+    "number_text",
     "progress",
     "show_list",
     "show_plan",
@@ -92,7 +93,8 @@ def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
         yield update
 
 
-def _number(value: float) -> str:
+def number_text(value: float) -> str:
+    """A number with as many digits as tables show."""
     if math.isnan(value):
         return "–"
     if value == int(value) and abs(value) < 1e9:
@@ -103,7 +105,7 @@ def _number(value: float) -> str:
 
 def interval_text(mean: float, ci95: float | None) -> str:
     """A mean and its interval, as tables show them."""
-    return f"{_number(mean)} ± {'–' if ci95 is None else _number(float(f'{ci95:.3g}'))}"
+    return f"{number_text(mean)} ± {'–' if ci95 is None else number_text(float(f'{ci95:.3g}'))}"
 
 
 def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
@@ -177,8 +179,8 @@ def show_theory(results: Results, comparisons: list[Comparison]) -> Iterator[Tab
             *([str(one.point)] if keys else []),
             one.prediction.metric,
             one.prediction.rule,
-            _interval(one.simulated.mean, number(one.simulated.ci95)),
-            sign + _number(one.prediction.value),
+            interval_text(one.simulated.mean, number(one.simulated.ci95)),
+            sign + number_text(one.prediction.value),
             f"{one.difference:+.3g}",
             percent,
             Text(f"({inside})" if is_broken else inside, style=style),
