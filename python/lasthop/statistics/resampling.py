@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from lasthop.statistics.means import CONFIDENCE, Floats, check_level, finite, half_width
 
@@ -140,8 +140,8 @@ def _quantile(values: Floats, share: float, level: float) -> Confidence:
     tail = (1.0 - level) / 2.0
     # Samples below the quantile are binomial: x[l] to x[u] hold it unless fewer than l or more
     # than u are below it. Beyond the samples there is no end.
-    below = int(stats.binom.ppf(tail, n, share))
-    above = int(stats.binom.ppf(1.0 - tail, n, share))
+    distribution = special.bdtr(np.arange(n + 1.0), n, share)
+    below, above = np.searchsorted(distribution, [tail, 1.0 - tail]).tolist()
     low = float(ordered[below - 1]) if below >= 1 else math.nan
     high = float(ordered[above]) if above < n else math.nan
     return Confidence(float(np.quantile(ordered, share)), low, high, n, ORDER)
