@@ -223,7 +223,8 @@ def run(
     if short:
         where = ", ".join(f"{stop.metric} at point {stop.point}" for stop in short[:5])
         more = f" and {len(short) - 5} more" if len(short) > 5 else ""
-        _note(f"lasthop: not as precise as asked after the most replications: {where}{more}")
+        why = "not as precise as asked, or too skewed to tell"
+        _note(f"lasthop: after the most replications {why}: {where}{more}")
     return _ended(complete=results.complete, finished=len(results.point), campaign=campaign)
 
 

@@ -68,6 +68,8 @@ class Look:
 class SequentialPlan:
     """Replications until an interval is narrow.
 
+    ::
+
         plan = SequentialPlan(0.02)
         while not (look := plan.look(samples)).enough:
             samples += run(look.more)
