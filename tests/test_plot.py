@@ -119,6 +119,8 @@ def test_protocols_look_the_same_in_every_figure() -> None:
     found = style.looks(["a", "b", "reno", "c"])
     assert len(set(found)) == 4
     assert found[2] == style.STYLES["Reno"]
+    # A name among other words.
+    assert style.looks(["transfer, reno", "raw, window 8"]) == style.looks(["reno", "raw"])
     # The same protocol twice, with other parameters: two looks.
     assert len(set(style.looks(["raw", "raw"]))) == 2
     assert len(set(style.STYLES.values())) >= len(style.STYLES) - 4
@@ -151,7 +153,14 @@ def test_tables_are_told_apart_by_what_differs() -> None:
     assert axes.get_xlabel() == "radio: delay loss (%)"
     line = bars(axes)["raw"].lines[0]
     np.testing.assert_allclose(xs(line), [1.0, 5.0])
-    assert legend_texts(figure) == ["raw", "selective-repeat, window 8"]
+    # The kind tells them apart; two of one kind differ in their windows.
+    assert legend_texts(figure) == ["raw", "selective-repeat"]
+    links = [{"kind": "raw"}, *({"kind": "selective-repeat", "window": w} for w in (8, 16))]
+    assert legend_texts(lasthop.plot(made(losses, links))) == [
+        "raw",
+        "selective-repeat, window 8",
+        "selective-repeat, window 16",
+    ]
 
 
 def test_logarithmic_axes() -> None:

@@ -454,6 +454,11 @@ def _parameter(key: str, cells: Mapping[int, Any]) -> tuple[Parameter, dict[int,
 def _names(key: str, cells: Mapping[int, Any]) -> dict[int, str]:
     """What a legend calls the values of a key: words as they are, numbers with what they are of."""
     differing = _differing(cells.values())
+    if differing is not None:
+        kinds = {json.dumps(one.get("kind")): json.dumps(one) for one in differing}
+        if all(json.dumps(one) == kinds[json.dumps(one.get("kind"))] for one in differing):
+            # The kind alone tells them apart.
+            differing = [{"kind": one["kind"]} if "kind" in one else one for one in differing]
     names = {}
     for index, (point, cell) in enumerate(cells.items()):
         if differing is None:

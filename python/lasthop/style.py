@@ -140,16 +140,25 @@ def clean(axes: Axes) -> Axes:
 
 
 def looks(labels: Iterable[str]) -> list[Style]:
-    """The style of each label: its own if it names what has one, otherwise one that is free."""
+    """The style of each label: its own if it names what has one, otherwise one that is free.
+
+    Of several words with commas the first that names something decides: `transfer, reno`.
+    """
     names = list(labels)
     known = {_word(name): style for name, style in STYLES.items()}
     known |= {alias: STYLES[name] for alias, name in ALIASES.items()}
-    own = [known.get(_word(name)) for name in names]
+    own = [
+        next((known[w] for w in map(_word, (name, *name.split(", "))) if w in known), None)
+        for name in names
+    ]
     taken: list[Style] = []
     found = []
     for style in own:
         if style is None or style in taken:
-            free = [s for s in SPARE if s not in taken and s not in own]
+            used = [*taken, *(s for s in own if s is not None)]
+            free = [s for s in SPARE if s not in used]
+            # First those whose colour is not in the figure yet.
+            free.sort(key=lambda s: s[0] in {colour for colour, _, _ in used})
             # So many that they repeat: better than no picture.
             style = free[0] if free else SPARE[len(taken) % len(SPARE)]
         taken.append(style)
@@ -171,6 +180,9 @@ def legend(figure: Figure, axes: Axes, *, width: float | None = None) -> None:
     room = figure.get_figwidth() if width is None else width
     widths = [len(name) * 0.058 + 0.45 for name in named]
     ncols = len(named) if sum(widths) <= room else max(1, int(room / max(widths)))
+    rows = math.ceil(len(named) / ncols)
+    # Further rows are not at the cost of the picture.
+    figure.set_figheight(figure.get_figheight() + 0.145 * (rows - 1))
     figure.legend(
         list(named.values()),
         list(named),
