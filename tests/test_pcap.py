@@ -242,3 +242,18 @@ def test_the_command_writes_a_capture_and_refuses_what_is_not_there(
     code, line = lines("--pcap", str(tmp_path / "no" / "out.pcapng"))
     assert code == "2"
     assert "No such file" in line
+
+
+def test_packets_that_a_link_cuts_up_are_whole_in_a_capture(tmp_path: Path) -> None:
+    """One packet a second, of 25 pieces, over the framed radio."""
+    scenario = lasthop.load(ROOT / "python/lasthop/papers/arq-and-tcp/alone.toml").with_(
+        {"run.duration": "20 s"}
+    )
+    air, host = tmp_path / "air.pcapng", tmp_path / "host.pcapng"
+    packets = lasthop.capture(scenario, air)
+    lasthop.capture(scenario, host, host="station")
+    assert_sound(air)
+    metrics = lasthop.trace(scenario).metrics
+    assert packets == metrics["flow.packets.packets_sent"] == 20
+    assert count(air, 'frame.comment == "cut into pieces" && frame.len == 1000') == packets
+    assert count(host, "frame.len == 1000") == metrics["flow.packets.packets_delivered"]

@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lasthop import analysis
-from lasthop.scenario import Scenario
+from lasthop import _lasthop, analysis
+from lasthop.scenario import Scenario, assign
 
 __all__ = ["explain", "frame_loss"]
 
@@ -37,16 +37,23 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
         raise ValueError(f"point: found {point}; allowed: from 0 to {len(points) - 1}")
     resolved: Table = json.loads(points[point].resolved())
     said = scenario.to_dict()
+    here = json.loads(points[point].parameters)
+    for key, value in here.items():
+        assign(said, key, value)
+    for name, radio in said.get("radio", {}).items():
+        _share_slots(resolved["links"], name, radio)
     parts = [[resolved["name"] or "(without a name)"]]
     if about := said.get("description"):
         parts[0].append(str(about))
     parts.append(_picture(resolved))
+    for name, radio in said.get("radio", {}).items():
+        parts.append(_radio(name, radio))
     for name, link in resolved["links"].items():
         parts.append(_link(name, link))
     for name, flow in resolved["flows"].items():
         parts.append(_flow(name, flow, resolved["links"]))
     if sweep := said.get("sweep"):
-        parts.append(_sweep(sweep, len(points), json.loads(points[point].parameters)))
+        parts.append(_sweep(sweep, len(points), here))
     parts.append(_run(resolved, len(points)))
     return "\n\n".join("\n".join(line.rstrip() for line in part) for part in parts)
 
@@ -99,6 +106,25 @@ def _count(number: int, thing: str) -> str:
 
 # --- Links
 
+
+def _radio(name: str, radio: Table) -> list[str]:
+    return [
+        f"Radio {name}: {radio['base']} and {', '.join(radio['stations'])}",
+        f"  frames of {radio['frame']} with slots of {radio['slot']}: {radio['uplink']} to "
+        f"{radio['base']}, {radio['downlink']} from it, shared by who has something to send",
+    ]
+
+
+def _share_slots(links: dict[str, Any], name: str, radio: Table) -> None:
+    """Notes at a radio's links what they share: the duration of a frame, slots each way."""
+    for station in radio["stations"]:
+        links[f"{name}.{station}"]["radio"] = {
+            "frame": _lasthop.seconds(radio["frame"]),
+            "forward": radio["uplink"],
+            "reverse": radio["downlink"],
+        }
+
+
 TIMES = {"timeout", "nack_timeout", "keepalive", "parity_timeout", "good", "bad"}
 SIZES = {"control", "payload", "header"}
 SHARES = {"loss", "mean_loss", "p_good_to_bad", "p_bad_to_good", "loss_good", "loss_bad"}
@@ -149,6 +175,13 @@ def frame_loss(errors: Table, frame_bytes: int, rate_bps: float) -> float | None
                 errors["loss_good"],
                 errors["loss_bad"],
             ).loss_rate
+        case "slotted-gilbert-elliott":
+            return analysis.Channel(
+                1 - errors["stay_good"],
+                1 - errors["stay_bad"],
+                errors["loss_good"],
+                errors["loss_bad"],
+            ).loss_rate
     return None
 
 
@@ -181,6 +214,12 @@ def _header(link: Table) -> int:
     return int(link["header"] + own + link["protocol"].get("identifier", 0))
 
 
+def _frames(link: Table, packet: int) -> tuple[int, int]:
+    """Into how many frames a packet is cut, and the size of the largest."""
+    payload = link["protocol"].get("payload", packet) or packet
+    return max(1, -(-packet // payload)), min(packet, payload) + _header(link)
+
+
 def _direction(title: str, link: Table, side: Table) -> list[str]:
     lines = [
         f"  {title}: {_rate(side['rate'])}, {_time(side['delay'])}, "
@@ -189,9 +228,12 @@ def _direction(title: str, link: Table, side: Table) -> list[str]:
     packet = side["largest_packet"]
     if not packet:
         return lines
-    frame = packet + _header(link)
+    pieces, frame = _frames(link, packet)
     airtime = frame * 8 / side["rate"]
     told = f"largest frame {_size(frame)}: {_time(airtime)} on the air"
+    if pieces > 1:
+        told = f"a packet of {_size(packet)} takes {pieces} frames of {_size(frame)}"
+        told += "" if "radio" in link else f": {_time(airtime)} on the air"
     loss = frame_loss(side["errors"], frame, side["rate"])
     if loss:
         told += f", lost with probability {_share(loss)}"
@@ -249,8 +291,15 @@ def _path_time(route: Iterable[list[str]], packet: int, links: Table) -> float:
     """Transmission and propagation over every hop, link headers included."""
     total = 0.0
     for name, side, *_ in route:
-        direction = links[name][side]
-        total += (packet + _header(links[name])) * 8 / direction["rate"] + direction["delay"]
+        link = links[name]
+        direction = link[side]
+        pieces, _ = _frames(link, packet)
+        if radio := link.get("radio"):
+            # What is sent in a frame of slots arrives at its end.
+            total += -(-pieces // radio[side]) * radio["frame"]
+        else:
+            total += (packet + pieces * _header(link)) * 8 / direction["rate"]
+        total += direction["delay"]
     return total
 
 
