@@ -315,7 +315,8 @@ mod tests {
         let read = PacketHeaders::from_ip_slice(&bytes.data).expect("an IP packet");
         let Some(TransportHeader::Tcp(tcp)) = read.transport else { panic!("no TCP") };
         assert_eq!((tcp.source_port, tcp.destination_port), (40_000, 49_152));
-        assert_eq!((tcp.acknowledgment_number, tcp.window_size), (1461, 20_000));
+        // The window of 64 segments needs a scale: the field counts in twos.
+        assert_eq!((tcp.acknowledgment_number, tcp.window_size), (1461, 10_000));
         let options: Vec<_> = tcp.options_iterator().flatten().collect();
         assert!(options.contains(&TcpOption::SelectiveAcknowledgement((2921, 4381), [None; 3])));
         // The far end of its flow is the first host: 10.0.0.1.
