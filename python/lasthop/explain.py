@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lasthop import _lasthop, analysis
-from lasthop.scenario import Scenario, assign
+from lasthop import analysis
+from lasthop.scenario import Scenario
 
 __all__ = ["explain", "frame_loss"]
 
@@ -38,15 +38,13 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
     resolved: Table = json.loads(points[point].resolved())
     said = scenario.to_dict()
     here = json.loads(points[point].parameters)
-    for key, value in here.items():
-        assign(said, key, value)
-    for name, radio in said.get("radio", {}).items():
+    for name, radio in resolved["radios"].items():
         _share_slots(resolved["links"], name, radio)
     parts = [[resolved["name"] or "(without a name)"]]
     if about := said.get("description"):
         parts[0].append(str(about))
     parts.append(_picture(resolved))
-    for name, radio in said.get("radio", {}).items():
+    for name, radio in resolved["radios"].items():
         parts.append(_radio(name, radio))
     for name, link in resolved["links"].items():
         parts.append(_link(name, link))
@@ -110,8 +108,9 @@ def _count(number: int, thing: str) -> str:
 def _radio(name: str, radio: Table) -> list[str]:
     return [
         f"Radio {name}: {radio['base']} and {', '.join(radio['stations'])}",
-        f"  frames of {radio['frame']} with slots of {radio['slot']}: {radio['uplink']} to "
-        f"{radio['base']}, {radio['downlink']} from it, shared by who has something to send",
+        f"  frames of {_time(radio['frame'])} with slots of {_size(radio['slot'])}: "
+        f"{radio['uplink']} to {radio['base']}, {radio['downlink']} from it, "
+        "shared by who has something to send",
     ]
 
 
@@ -119,7 +118,7 @@ def _share_slots(links: dict[str, Any], name: str, radio: Table) -> None:
     """Notes at a radio's links what they share: the duration of a frame, slots each way."""
     for station in radio["stations"]:
         links[f"{name}.{station}"]["radio"] = {
-            "frame": _lasthop.seconds(radio["frame"]),
+            "frame": radio["frame"],
             "forward": radio["uplink"],
             "reverse": radio["downlink"],
         }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 /// The resolved scenario as JSON. Times in seconds, rates in bit/s, sizes in bytes.
 ///
 /// - `run`: as in a scenario file
+/// - `radios`, by name: as in a scenario file
 /// - `links`, by name: `between`; `header`; `protocol`, as in a scenario file; `agent`, its kind or
 ///   null; `forward` and `reverse`, each with `rate`, `delay`, `queue` (`packets` or `bytes`),
 ///   `errors`, `largest_packet` of all flows that cross the link, `timeout` of the sender (null where
@@ -36,6 +37,7 @@ pub fn resolved(scenario: &Scenario) -> Result<Value, RunError> {
     Ok(json!({
         "name": scenario.name,
         "run": numbers(&scenario.run),
+        "radios": numbers(&scenario.radios),
         "links": links,
         "flows": flows,
     }))
