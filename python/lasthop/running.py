@@ -164,14 +164,14 @@ def run_points(
 
 def sweep(
     scenario: Scenario | str | Path,
-    axes: Mapping[str, Sequence[Any]],
+    axes: Mapping[str, Any],
     *,
     replications: int | None = None,
     seed: int | None = None,
     jobs: int = 0,
     progress: Progress | None = None,
 ) -> Results:
-    """Runs a scenario over lists of values for dotted keys, all against all.
+    """Runs a scenario over lists of values or ranges for dotted keys, all against all.
 
         lasthop.sweep("transfer.toml", {"flow.transfer.transport.variant": ["reno", "sack"]})
 

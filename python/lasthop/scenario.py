@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,15 +111,19 @@ class Scenario:
         """A copy with one dotted key changed; see `with_`."""
         return self.with_({key: value})
 
-    def sweep(self, sweep: Mapping[str, Sequence[Any]] | None = None, /, **keys: Any) -> Scenario:
-        """A copy that sweeps dotted keys over lists of values, all against all.
+    def sweep(self, sweep: Mapping[str, Any] | None = None, /, **keys: Any) -> Scenario:
+        """A copy that sweeps dotted keys over lists of values or ranges, all against all.
 
-        Keys that it already sweeps stay, unless they are given again.
+        What it already sweeps stays, unless it is given again. `zip` and `case` are as in a file:
+
+            scenario.sweep({"link.wireless.delay": {"from": "1 ms", "to": "9 ms", "step": "2 ms"}})
+            scenario.sweep(zip=[{"link.wireless.rate": rates, "link.wireless.delay": delays}])
+            scenario.sweep(case={"slow": {"link.wireless.rate": "64 kbps"}, "plain": {}})
         """
         tables = self.to_dict()
         axes = tables.setdefault("sweep", {})
         for key, values in {**(sweep or {}), **keys}.items():
-            axes[key] = list(values)
+            axes[key] = _tables(values)
         return Scenario(tables, base=self._base)
 
     def points(self) -> list[_lasthop.Point]:
@@ -139,6 +143,16 @@ class Scenario:
         from lasthop.html import scenario_html
 
         return scenario_html(self)
+
+
+def _tables(value: Any) -> Any:
+    """A value of a sweep with mappings as tables and other iterables as lists."""
+    match value:
+        case Mapping():
+            return {key: _tables(one) for key, one in value.items()}
+        case Iterable() if not isinstance(value, str):
+            return [_tables(one) for one in value]
+    return value
 
 
 def _toml(value: Any) -> str:

@@ -276,6 +276,52 @@ fn tables_and_keys_that_the_file_leaves_out_can_be_swept() {
 }
 
 #[test]
+fn ranges_zipped_lists_and_cases_are_axes_of_the_grid() {
+    let sweep = r#"
+[sweep]
+"link.wireless.queue" = { from = "10 packets", to = "30 packets", step = "10 packets" }
+[[sweep.zip]]
+"link.wireless.rate" = ["1 Mbps", "2 Mbps"]
+"link.wireless.delay" = { from = "1 ms", to = "2 ms", count = 2 }
+[sweep.case.plain]
+[sweep.case.lossy]
+"link.wireless.errors" = { kind = "uniform", loss = "20 %" }
+"link.wireless.header" = "7 B"
+"#;
+    let mut document = load(&format!("{FIRST}{sweep}"));
+    let points = document.points().unwrap();
+    let label = |point: &Point| {
+        let print = |(key, value): &(String, Value)| format!("{key}={value}");
+        point.parameters.iter().map(print).collect::<Vec<_>>().join(" ").replace('"', "")
+    };
+    let labels: Vec<_> = points.iter().map(label).collect();
+    assert_eq!(labels.len(), 3 * 2 * 2);
+    let zip =
+        |rate: &str, delay: &str| format!("link.wireless.rate={rate} link.wireless.delay={delay}");
+    let (slow, fast) = (zip("1 Mbps", "1 ms"), zip("2 Mbps", "2 ms"));
+    assert_eq!(labels[0], format!("link.wireless.queue=10 packets {slow} case=plain"));
+    assert_eq!(labels[1], format!("link.wireless.queue=10 packets {slow} case=lossy"));
+    assert_eq!(labels[2], format!("link.wireless.queue=10 packets {fast} case=plain"));
+    assert_eq!(labels[11], format!("link.wireless.queue=30 packets {fast} case=lossy"));
+    let (plain, lossy) = (&points[10].scenario.links[0], &points[11].scenario.links[0]);
+    assert_eq!(plain.forward.delay, Duration::from_millis(2));
+    assert_eq!(plain.header, Bytes::new(0));
+    assert_eq!(lossy.header, Bytes::new(7));
+    assert_ne!(plain.forward.errors, lossy.forward.errors);
+    // A key that is set is swept no more, wherever it was.
+    document.set("link.wireless.rate", "5 Mbps").unwrap();
+    document.set("link.wireless.errors", "{ kind = \"none\" }").unwrap();
+    let points = document.points().unwrap();
+    assert_eq!(points.len(), 3 * 2 * 2);
+    assert!(points.iter().all(|point| !label(point).contains("rate")));
+    let links = || points.iter().map(|point| &point.scenario.links[0]);
+    assert!(links().all(|link| link.forward.errors == Errors::None));
+    document.set("link.wireless.header", "1 B").unwrap();
+    document.set("link.wireless.delay", "1 ms").unwrap();
+    assert_eq!(document.points().unwrap().len(), 3);
+}
+
+#[test]
 fn the_hash_sees_the_experiment_and_not_its_wording() {
     let hash = |document: &Document| document.points().unwrap()[0].scenario.hash();
     let first = load(FIRST);

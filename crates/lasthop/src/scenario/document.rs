@@ -3,14 +3,11 @@
 use super::error::{ScenarioError, suggestion};
 use super::keys::{Field, Limits, Node, Read, Table, is_name, join, show};
 use super::model::{Scenario, ScenarioKeys};
-use super::quantity::Sweep;
+use super::sweep::{Axis, CASE, MAX_POINTS, Setting, Sweep, ZIP};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
-
-/// The most points a sweep may have.
-const MAX_POINTS: usize = 1_000_000;
 
 /// The most keys a dotted key may have, tables within tables; no scenario needs ten. Trees are
 /// walked recursively.
@@ -146,7 +143,7 @@ impl Document {
         substitute(&mut self.value, dotted_key, value)?;
         self.lines.retain(|path, _| !overlaps(path, dotted_key));
         if let Some(Value::Object(sweep)) = self.value.get_mut("sweep") {
-            sweep.retain(|key, _| !overlaps(key, dotted_key));
+            unsweep(sweep, dotted_key);
         }
         Ok(())
     }
@@ -156,22 +153,22 @@ impl Document {
     pub fn points(&self) -> Result<Vec<Point>, ScenarioError> {
         let sweep = self.sweep()?;
         // `sweep` has checked that the product is small.
-        let count: usize = sweep.iter().map(|(_, values)| values.len()).product();
+        let count: usize = sweep.iter().map(|axis| axis.steps.len()).product();
         (0..count).map(|index| self.point(&sweep, &grid_place(&sweep, index))).collect()
     }
 
-    /// Reads the document at the first value of every swept key, and at each other value of one of
+    /// Reads the document at the first step of every axis, and at each other step of one of
     /// them; the whole grid may be large, and `points` checks it.
     fn check(&self) -> Read<()> {
         let sweep = self.sweep()?;
         let mut place = vec![0; sweep.len()];
         self.point(&sweep, &place)?;
-        for key in 0..sweep.len() {
-            for value in 1..sweep[key].1.len() {
-                place[key] = value;
+        for axis in 0..sweep.len() {
+            for step in 1..sweep[axis].steps.len() {
+                place[axis] = step;
                 self.point(&sweep, &place)?;
             }
-            place[key] = 0;
+            place[axis] = 0;
         }
         Ok(())
     }
@@ -180,70 +177,43 @@ impl Document {
         Node { value, path: String::new(), base_dir: &self.base_dir }
     }
 
-    /// The swept keys and their values, themselves checked.
-    fn sweep(&self) -> Read<Vec<(String, Vec<Value>)>> {
+    /// The axes of the sweep, themselves checked.
+    fn sweep(&self) -> Read<Vec<Axis>> {
         let top = self.node(&self.value);
         // Errors of the top level come before those of the sweep, which may follow from them.
         top.only(ScenarioKeys::KEYS, false).map_err(|error| self.locate(error))?;
         let Some(value) = self.value.get("sweep") else {
             return Ok(Vec::new());
         };
-        let sweep = Sweep::read(&top.child("sweep", value), Limits::ANY)
-            .map_err(|error| self.locate(error))?
-            .0;
-        for (index, (key, values)) in sweep.iter().enumerate() {
-            let path = join("sweep", key);
-            let error = |found: String, allowed: String| {
-                Err(self.locate(ScenarioError::new(path.clone(), found, allowed)))
-            };
-            let parts: Vec<_> = key.split('.').collect();
-            let place = "a dotted key of a link, a radio, a flow or the run";
-            if parts.len() < 2 || !parts.iter().all(|part| is_name(part)) {
-                return error(
-                    format!("the key {key:?}"),
-                    format!("{place}, such as \"link.NAME.rate\""),
-                );
+        let Sweep(axes) = Sweep::read(&top.child("sweep", value), Limits::ANY)
+            .map_err(|error| self.locate(error))?;
+        let mut earlier: Vec<&str> = Vec::new();
+        for axis in &axes {
+            let mut own: Vec<&str> = Vec::new();
+            for step in &axis.steps {
+                for (index, setting) in step.settings.iter().enumerate() {
+                    let key = setting.key.as_str();
+                    let beside = step.settings[..index].iter().map(|other| other.key.as_str());
+                    if let Some(other) =
+                        earlier.iter().copied().chain(beside).find(|other| overlaps(other, key))
+                    {
+                        let found =
+                            format!("{key:?} beside {other:?}, of which one holds the other");
+                        let allowed = "keys that do not overlap";
+                        let error = ScenarioError::new(setting.path.clone(), found, allowed);
+                        return Err(self.locate(error));
+                    }
+                    if !own.contains(&key) {
+                        self.check_swept_key(setting).map_err(|error| self.locate(error))?;
+                        own.push(key);
+                    }
+                }
             }
-            if !SWEEP_TOPS.contains(&parts[0]) {
-                let near = suggestion(parts[0], SWEEP_TOPS);
-                return error(
-                    format!("the key {key:?}{near}"),
-                    format!("{place}, such as \"link.NAME.rate\""),
-                );
-            }
-            if let Some((_, name, names)) = self.unknown_item(key) {
-                let near = suggestion(name, names.iter().map(String::as_str));
-                return error(
-                    format!("no {} {name:?}{near}", parts[0]),
-                    format!("one of {}", names.join(", ")),
-                );
-            }
-            if parts[0] == "run" && matches!(parts[1], "seed" | "replications") {
-                return error(
-                    format!("the key {key:?}"),
-                    "keys that change the scenario; replications have their own random numbers \
-                     without a sweep"
-                        .to_owned(),
-                );
-            }
-            if let Some((other, _)) = sweep[..index].iter().find(|(other, _)| overlaps(other, key))
-            {
-                return error(
-                    format!("{key:?} beside {other:?}, of which one holds the other"),
-                    "keys that do not overlap".to_owned(),
-                );
-            }
-            if let Some(twice) = (1..values.len()).find(|&i| values[..i].contains(&values[i])) {
-                return error(
-                    format!("{} twice", show(&values[twice])),
-                    "a list of different values".to_owned(),
-                );
-            }
+            earlier.extend(own);
         }
-        let count = sweep.iter().try_fold(1usize, |n, (_, values)| n.checked_mul(values.len()));
+        let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.steps.len()));
         if count.is_none_or(|count| count > MAX_POINTS) {
-            let lengths: Vec<_> =
-                sweep.iter().map(|(_, values)| values.len().to_string()).collect();
+            let lengths: Vec<_> = axes.iter().map(|axis| axis.steps.len().to_string()).collect();
             let error = ScenarioError::new(
                 "sweep",
                 format!("a grid of {} points", lengths.join(" × ")),
@@ -251,7 +221,45 @@ impl Document {
             );
             return Err(self.locate(error));
         }
-        Ok(sweep)
+        Ok(axes)
+    }
+
+    fn check_swept_key(&self, setting: &Setting) -> Read<()> {
+        let key = setting.key.as_str();
+        let error = |found: String, allowed: String| {
+            Err(ScenarioError::new(setting.path.clone(), found, allowed))
+        };
+        let parts: Vec<_> = key.split('.').collect();
+        let place = "a dotted key of a link, a radio, a flow or the run";
+        if parts.len() < 2 || !parts.iter().all(|part| is_name(part)) {
+            return error(
+                format!("the key {key:?}"),
+                format!("{place}, such as \"link.NAME.rate\""),
+            );
+        }
+        if !SWEEP_TOPS.contains(&parts[0]) {
+            let near = suggestion(parts[0], SWEEP_TOPS);
+            return error(
+                format!("the key {key:?}{near}"),
+                format!("{place}, such as \"link.NAME.rate\""),
+            );
+        }
+        if let Some((_, name, names)) = self.unknown_item(key) {
+            let near = suggestion(name, names.iter().map(String::as_str));
+            return error(
+                format!("no {} {name:?}{near}", parts[0]),
+                format!("one of {}", names.join(", ")),
+            );
+        }
+        if parts[0] == "run" && matches!(parts[1], "seed" | "replications") {
+            return error(
+                format!("the key {key:?}"),
+                "keys that change the scenario; replications have their own random numbers \
+                 without a sweep"
+                    .to_owned(),
+            );
+        }
+        Ok(())
     }
 
     /// The link, radio or flow that a dotted key speaks of and the document does not have: what it is,
@@ -267,22 +275,29 @@ impl Document {
     }
 
     /// The scenario at one place of the grid.
-    fn point(&self, sweep: &[(String, Vec<Value>)], place: &[usize]) -> Read<Point> {
+    fn point(&self, sweep: &[Axis], place: &[usize]) -> Read<Point> {
         let mut value = self.value.clone();
         let mut parameters = Vec::with_capacity(sweep.len());
-        for ((key, values), index) in sweep.iter().zip(place) {
-            substitute(&mut value, key, values[*index].clone()).map_err(|mut error| {
-                error.path = join("sweep", key);
-                self.locate(error)
-            })?;
-            parameters.push((key.clone(), values[*index].clone()));
+        let mut settings = Vec::with_capacity(sweep.len());
+        for (axis, index) in sweep.iter().zip(place) {
+            let step = &axis.steps[*index];
+            for setting in &step.settings {
+                substitute(&mut value, &setting.key, setting.value.clone()).map_err(
+                    |mut error| {
+                        error.path = setting.path.clone();
+                        self.locate(error)
+                    },
+                )?;
+            }
+            settings.extend(&step.settings);
+            parameters.extend(step.label.iter().cloned());
         }
         if let Some(table) = value.as_object_mut() {
             table.shift_remove("sweep");
         }
         match self.read(&value) {
             Ok(scenario) => Ok(Point { parameters, scenario }),
-            Err(error) => Err(self.locate_in_sweep(error, &parameters)),
+            Err(error) => Err(self.locate_in_sweep(error, &settings, &parameters)),
         }
     }
 
@@ -307,12 +322,13 @@ impl Document {
     fn locate_in_sweep(
         &self,
         mut error: ScenarioError,
+        settings: &[&Setting],
         parameters: &[(String, Value)],
     ) -> ScenarioError {
         let print = |(key, value): &(String, Value)| format!("{key} = {}", show(value));
-        if let Some(parameter) = parameters.iter().find(|(key, _)| overlaps(key, &error.path)) {
-            error.sweep = Some(print(parameter));
-            error.line = self.lines.get(&join("sweep", &parameter.0)).copied();
+        if let Some(setting) = settings.iter().find(|setting| overlaps(&setting.key, &error.path)) {
+            error.sweep = Some(format!("{} = {}", setting.key, show(&setting.value)));
+            error.line = self.lines.get(&setting.path).copied();
             return error;
         }
         // An error that the document has without its sweep, too, has nothing to do with it.
@@ -331,19 +347,52 @@ fn overlaps(a: &str, b: &str) -> bool {
     inside(a, b) || inside(b, a)
 }
 
-/// The indexes of the values at one place of the grid, the last key varying fastest.
-fn grid_place(sweep: &[(String, Vec<Value>)], mut index: usize) -> Vec<usize> {
+/// The indexes of the steps at one place of the grid, the last axis varying fastest.
+fn grid_place(sweep: &[Axis], mut index: usize) -> Vec<usize> {
     let mut place: Vec<usize> = sweep
         .iter()
         .rev()
-        .map(|(_, values)| {
-            let digit = index % values.len();
-            index /= values.len();
+        .map(|axis| {
+            let digit = index % axis.steps.len();
+            index /= axis.steps.len();
             digit
         })
         .collect();
     place.reverse();
     place
+}
+
+/// Takes a key out of a sweep, wherever it stands there.
+fn unsweep(sweep: &mut Map<String, Value>, dotted_key: &str) {
+    let take_out = |table: &mut Value| {
+        if let Some(table) = table.as_object_mut() {
+            table.retain(|key, _| !overlaps(key, dotted_key));
+        }
+    };
+    let is_left = |table: &Value| table.as_object().is_none_or(|table| !table.is_empty());
+    sweep.retain(|key, _| !overlaps(key, dotted_key));
+    if let Some(Value::Array(zips)) = sweep.get_mut(ZIP) {
+        // What was zipped with this key alone becomes a list of its own.
+        let mut alone = Vec::new();
+        for table in zips.iter_mut() {
+            let before = table.as_object().map_or(0, Map::len);
+            take_out(table);
+            if let Some(table) = table.as_object_mut().filter(|it| it.len() == 1 && before > 1) {
+                alone.extend(std::mem::take(table));
+            }
+        }
+        zips.retain(is_left);
+        if zips.is_empty() {
+            sweep.shift_remove(ZIP);
+        }
+        sweep.extend(alone);
+    }
+    if let Some(Value::Object(cases)) = sweep.get_mut(CASE) {
+        cases.values_mut().for_each(take_out);
+        if !cases.values().any(is_left) {
+            sweep.shift_remove(CASE);
+        }
+    }
 }
 
 /// Puts a value at a dotted key, making the tables on the way that are not there.

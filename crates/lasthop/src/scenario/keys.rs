@@ -85,7 +85,9 @@ pub(crate) enum Shape {
     Union(&'static [Variant]),
     /// Names to tables, in file order.
     Map(&'static [Key]),
-    /// Dotted keys to lists of values.
+    /// A number, or text of a number and a unit: an end of a range.
+    Bound,
+    /// Dotted keys to lists of values, and what else a sweep has.
     Sweep,
 }
 
@@ -264,7 +266,8 @@ pub(super) fn allowed(key: &Key) -> String {
             format!("a table with the key kind, {}", one_of(variants.iter().map(|v| v.kind)))
         }
         Shape::Map(_) => format!("at least one table [{}.NAME]", key.name),
-        Shape::Sweep => super::quantity::SWEEP_ALLOWED.to_owned(),
+        Shape::Bound => super::sweep::BOUND_ALLOWED.to_owned(),
+        Shape::Sweep => super::sweep::SWEEP_ALLOWED.to_owned(),
     }
 }
 

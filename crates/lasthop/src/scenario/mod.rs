@@ -17,6 +17,7 @@ mod radio;
 mod resolve;
 mod schema;
 mod services;
+mod sweep;
 mod transport;
 
 pub use crate::rng::DurationLaw;

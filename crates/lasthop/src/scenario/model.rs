@@ -6,9 +6,10 @@
 use super::keys::{Limits, choice, table, table_field, union};
 use super::quantity::{
     BitInterval, DelayedAck, Hosts, KeepaliveInterval, KeepaliveLimit, LinkRate, LinkTimeout, Mean,
-    QueueLimit, Retries, Sweep, Transmissions, Window,
+    QueueLimit, Retries, Transmissions, Window,
 };
 use super::services::LinkProtocol;
+use super::sweep::Sweep;
 use crate::channel::LossRecord;
 use crate::link::MOST_RETRANSMISSIONS;
 use crate::rng::DurationLaw;
@@ -96,7 +97,7 @@ table! {
         radio: Option<Vec<Radio>>;
         /// Flows by name, in this order.
         flow: Vec<Flow>;
-        /// Dotted keys and the values each takes in turn; every combination is run.
+        /// What takes several values in turn; every combination is run.
         sweep: Sweep = "{}";
         /// How often and how long to run.
         run: Run = "{}";

@@ -1,6 +1,5 @@
 //! Values of keys: quantities with their units, and the words that may stand in their place.
 
-use super::error::ScenarioError;
 use super::keys::{Field, Limits, NAME_ALLOWED, Node, Read, Shape, is_name};
 use crate::rng::DurationLaw;
 use crate::units::{Bytes, Duration, Probability, Rate};
@@ -15,8 +14,6 @@ pub(super) const PAIR_ALLOWED: &str =
     "a list of two different host names such as [\"ap\", \"client\"]";
 pub(super) const HOSTS_ALLOWED: &str =
     "a list of different host names, at least one, such as [\"mobile1\", \"mobile2\"]";
-pub(super) const SWEEP_ALLOWED: &str = "a table of dotted keys, each with a list of values such as \
-     \"link.wireless.delay\" = [\"1 ms\", \"50 ms\"]";
 const TEXT_ALLOWED: &str = "text that is not empty";
 const DURATION_ALLOWED: &str =
     "a duration such as \"50 ms\" (units ns, us, ms, s, min, h; whole nanoseconds)";
@@ -697,37 +694,3 @@ worded!(
     "\"off\", or a duration such as \"100 ms\" (units ns, us, ms, s, min, h), more than zero",
     number_or!("ns|us|µs|ms|s|min|h", "off")
 );
-
-/// The sweep as the document gives it; `Document` reads what it holds.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sweep(pub Vec<(String, Vec<Value>)>);
-
-impl Field for Sweep {
-    const SHAPE: Shape = Shape::Sweep;
-    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
-        let mut keys = Vec::new();
-        for (key, value) in node.object(SWEEP_ALLOWED)? {
-            let child = node.child(key, value);
-            let allowed = "a list of at least one value";
-            match value {
-                Value::Array(values) if !values.is_empty() => {
-                    keys.push((key.clone(), values.clone()));
-                }
-                Value::Object(_) if is_name(key) => {
-                    // `link.a.rate = […]` without quotes is a table `link` in TOML.
-                    return Err(ScenarioError::new(
-                        node.path.clone(),
-                        format!("a table {key:?}"),
-                        format!("{SWEEP_ALLOWED}; the dotted key in quotes"),
-                    ));
-                }
-                _ => return Err(child.wrong(allowed)),
-            }
-        }
-        Ok(Sweep(keys))
-    }
-    fn write(&self) -> Value {
-        let keys = self.0.iter().map(|(key, values)| (key.clone(), values.clone().into()));
-        Value::Object(keys.collect())
-    }
-}

@@ -6,8 +6,9 @@ use super::model::{
     Direction, Errors, Flow, FlowKeys, GilbertElliott, GilbertElliottKeys, Link, LinkKeys,
     LinkPreset, Protocol, Reverse, Scenario, ScenarioKeys, Trace, TraceKeys,
 };
-use super::quantity::{KeepaliveInterval, LinkRate, Sweep};
+use super::quantity::{KeepaliveInterval, LinkRate};
 use super::services::LinkProtocol;
+use super::sweep::Sweep;
 use crate::channel::{CsvColumn, LossRecord, TraceError};
 use crate::link::LinkTiming;
 use crate::units::{Bytes, Duration, Probability};

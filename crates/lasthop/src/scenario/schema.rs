@@ -3,6 +3,7 @@
 
 use super::keys::{Key, Shape, Table, Variant, allowed, default_value};
 use super::model::ScenarioKeys;
+use super::sweep::{CASE, Range, ZIP};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -95,13 +96,8 @@ fn key_schema(key: &Key) -> Value {
             "propertyNames": { "pattern": NAME_PATTERN },
             "additionalProperties": table_schema(keys, None),
         }),
-        Shape::Sweep => json!({
-            "type": "object",
-            "propertyNames": {
-                "pattern": "^(link|radio|flow|run)(\\.[A-Za-z0-9_-]+)+$"
-            },
-            "additionalProperties": { "type": "array", "minItems": 1, "uniqueItems": true },
-        }),
+        Shape::Bound => json!({ "type": ["number", "string"] }),
+        Shape::Sweep => sweep_schema(),
     };
     let about = key.about.trim();
     schema["description"] = match &key.shape {
@@ -119,6 +115,40 @@ fn key_schema(key: &Key) -> Value {
         schema["default"] = default_value(&key.shape, text);
     }
     schema
+}
+
+fn sweep_schema() -> Value {
+    let dotted = json!({ "pattern": "^(link|radio|flow|run)(\\.[A-Za-z0-9_-]+)+$" });
+    let range = table_schema(Range::KEYS, None);
+    json!({
+        "type": "object",
+        "properties": {
+            ZIP: {
+                "description": "Lists of the same length that are taken side by side.",
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "type": "object",
+                    "minProperties": 2,
+                    "propertyNames": dotted,
+                    "additionalProperties": {
+                        "anyOf": [{ "type": "array", "minItems": 1 }, range],
+                    },
+                },
+            },
+            CASE: {
+                "description": "Values that belong together, by name.",
+                "type": "object",
+                "minProperties": 1,
+                "propertyNames": { "pattern": NAME_PATTERN },
+                "additionalProperties": { "type": "object", "propertyNames": dotted },
+            },
+        },
+        "propertyNames": { "anyOf": [dotted, { "enum": [ZIP, CASE] }] },
+        "additionalProperties": {
+            "anyOf": [{ "type": "array", "minItems": 1, "uniqueItems": true }, range],
+        },
+    })
 }
 
 fn integer_schema(key: &Key) -> Value {
@@ -212,7 +242,12 @@ impl Page {
                     self.section(&format!("`[{path}]`"), &path, keys);
                 }
                 Shape::Union(variants) => self.union(&path, variants),
-                Shape::Sweep => self.line(format_args!("{SWEEP_REFERENCE}")),
+                Shape::Sweep => {
+                    self.line(format_args!("{SWEEP_REFERENCE}"));
+                    self.table(Range::KEYS);
+                    self.below("", Range::KEYS);
+                    self.line(format_args!("{ZIP_AND_CASE_REFERENCE}"));
+                }
                 _ => {}
             }
         }
@@ -242,14 +277,45 @@ impl Page {
 const SWEEP_REFERENCE: &str = "
 ## `[sweep]`
 
-Each key is a dotted key of a link, a radio, a flow or the run, in quotes; its value is the list of values
-that the key takes in turn. Every combination is run, the last key varying fastest. A value may be a
-table. `run.replications` and `run.seed` cannot be swept.
+Each key is a dotted key of a link, a radio, a flow or the run, in quotes; its value is the list of
+values that the key takes in turn, or a range. Every combination is run, the last key varying fastest. A
+value may be a table. `run.replications` and `run.seed` cannot be swept.
 
 ```toml
 [sweep]
 \"link.wireless.errors.bad\" = [\"100 ms\", \"1 s\"]
+\"link.wireless.errors.good\" = { from = \"1 s\", to = \"10 s\", step = \"1 s\" }
+\"link.wireless.rate\" = { from = \"64 kbps\", to = \"1024 kbps\", count = 5, spacing = \"logarithmic\" }
 \"flow.transfer.transport.variant\" = [\"reno\", \"sack\"]
+```
+
+### Ranges
+";
+
+const ZIP_AND_CASE_REFERENCE: &str = "
+### `[[sweep.zip]]`
+
+Lists or ranges of the same length that are taken side by side: the first values together, then the
+second, and so on. Each such table is one axis of the grid.
+
+```toml
+[[sweep.zip]]
+\"link.wireless.rate\" = [\"64 kbps\", \"2 Mbps\"]
+\"link.wireless.delay\" = [\"50 ms\", \"3 ms\"]
+```
+
+### `[sweep.case.NAME]`
+
+Values that belong together, by name. The cases are one axis of the grid; a case sets only what
+differs from the scenario, and may be empty. Results call its points by `case`.
+
+```toml
+[sweep.case.cellular]
+\"link.wireless.rate\" = \"64 kbps\"
+
+[sweep.case.wlan]
+\"link.wireless.rate\" = \"2 Mbps\"
+\"link.wireless.errors\" = { kind = \"uniform\", loss = \"1 %\" }
 ```";
 
 /// The type of a key for the reference, with its limits.
@@ -269,6 +335,7 @@ fn kind(key: &Key) -> String {
         Shape::Choice(_) => "word".to_owned(),
         Shape::Table(_) | Shape::Union(_) => "table".to_owned(),
         Shape::Map(_) => "named tables, at least one".to_owned(),
+        Shape::Bound => "number or quantity".to_owned(),
         Shape::Sweep => "table of lists".to_owned(),
     }
 }
