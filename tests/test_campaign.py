@@ -138,6 +138,15 @@ def test_extend_adds_replications_where_they_are_asked_for(small: Path, tmp_path
         kept.extend(small, [1, 1, 1])
 
 
+def test_precision_is_reached_at_the_looks_of_a_plain_run(small: Path, tmp_path: Path) -> None:
+    kept = Campaign(tmp_path / "c")
+    kept.run(small, replications=15)
+    plain = lasthop.run(small, until={GOODPUT: "8%"})
+    results = kept.run(small, until={GOODPUT: "8%"})
+    assert same(results, plain)
+    assert results.stopped == plain.stopped
+
+
 def test_frame_and_query_say_where_rows_come_from(small: Path, tmp_path: Path) -> None:
     kept = Campaign(tmp_path / "c")
     results = kept.run(small)

@@ -124,7 +124,9 @@ def test_sweeps_take_ranges_zipped_lists_and_cases(small: Path) -> None:
     scenario = lasthop.load(small).with_({"flow.transfer.transport.variant": "reno"})
     swept = scenario.sweep(
         {"link.wireless.delay": {"from": "1 ms", "to": "9 ms", "step": "4 ms"}},
-        zip=[{"link.wireless.rate": ("64 kbps", "2 Mbps"), "link.wireless.queue": ["1 kB", "9 kB"]}],
+        zip=[
+            {"link.wireless.rate": ("64 kbps", "2 Mbps"), "link.wireless.queue": ["1 kB", "9 kB"]}
+        ],
         case={"lossy": {"link.wireless.errors.loss": 0.2}, "plain": {}},
     )
     labels = [json.loads(point.parameters) for point in swept.points()]
@@ -136,5 +138,7 @@ def test_sweeps_take_ranges_zipped_lists_and_cases(small: Path) -> None:
         "case": "lossy",
     }
     assert list(labels[-1].values()) == ["9 ms", "2 Mbps", "9 kB", "plain"]
-    with pytest.raises(lasthop.ScenarioError, match="found 5; allowed: a list of at least one value"):
+    with pytest.raises(
+        lasthop.ScenarioError, match="found 5; allowed: a list of at least one value"
+    ):
         scenario.sweep({"link.wireless.delay": 5})

@@ -20,7 +20,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import FrameType
@@ -273,6 +273,30 @@ class Campaign:
         request = _request_points(points, replications, seed, scenario or {}, parameters)
         return self._run(request, jobs, progress)
 
+    def record(
+        self,
+        scenario: Scenario | Mapping[str, Any] | str | Path,
+        *,
+        replications: int | Sequence[int] | None = None,
+        seed: int | None = None,
+        jobs: int = 0,
+        progress: Progress | None = None,
+    ) -> bool:
+        """As `run`, but leaves the results in the folder: for more than fit into memory.
+
+        Args:
+            scenario: As for `run`.
+            replications: As for `run`.
+            seed: As for `run`.
+            jobs: As for `run`.
+            progress: As for `run`.
+
+        Returns:
+            Whether all is there now; False after Ctrl-C.
+        """
+        _, state = self._record(_request(scenario, replications, seed), jobs, progress)
+        return state == "complete"
+
     def extend(
         self,
         scenario: Scenario | Mapping[str, Any] | str | Path,
@@ -282,7 +306,7 @@ class Campaign:
         jobs: int = 0,
         progress: Progress | None = None,
     ) -> Results:
-        """Runs further replications of a scenario's points: the step of a sequential procedure.
+        """Runs further replications of a scenario's points: the step of one's own procedure.
 
             results = campaign.extend(scenario, [10, 0, 30])
             results.samples("flow.transfer.goodput_bps", 2)
@@ -356,6 +380,11 @@ class Campaign:
         return Plan(len(request.points), total, total - sum(left.values()), cost, jobs, source)
 
     def _run(self, request: _Request, jobs: int, progress: Progress | None) -> Results:
+        run, _ = self._record(request, jobs, progress)
+        return self._results(run, request.replications)
+
+    def _record(self, request: _Request, jobs: int, progress: Progress | None) -> tuple[int, str]:
+        """Runs what is missing; the number of the run, and its state."""
         if not 0 <= jobs < 2**63:
             raise ValueError(f"jobs: found {jobs}; allowed: from 0 to 2^63 - 1")
         with self._store.locked() as notes:
@@ -374,7 +403,7 @@ class Campaign:
                     ledger.execute(
                         "UPDATE run SET state = ?, ended = ? WHERE id = ?", (state, _now(), run)
                     )
-            return self._results(run, request.replications)
+        return run, state
 
     def _run_missing(
         self,
@@ -510,7 +539,7 @@ class Campaign:
         one = chosen[-1]
         counts = None if replications is None else [replications] * len(one.points)
         results = self._results_of(one.points, counts, one.seed, one.scenario)
-        return results if one.state == "complete" else _incomplete(results)
+        return results if one.state == "complete" else replace(results, complete=False)
 
     def _results(self, run: int, replications: Sequence[int]) -> Results:
         with self._store.read() as ledger:
@@ -852,13 +881,6 @@ def _stored_run(ledger: sqlite3.Connection, row: Sequence[Any]) -> StoredRun:
         replications.append(count)
     return StoredRun(
         number, name, json.loads(scenario), seed, state, started, ended, points, replications
-    )
-
-
-def _incomplete(results: Results) -> Results:
-    return Results(
-        **{name: getattr(results, name) for name in results.__dataclass_fields__}
-        | {"complete": False}
     )
 
 
