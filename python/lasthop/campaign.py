@@ -118,14 +118,11 @@ class _Request:
     """What is to be run: points with their labels, and how often each."""
 
     points: Sequence[_lasthop.Point]
+    hashes: Sequence[str]
     labels: Sequence[Mapping[str, Any]]
     scenario: Mapping[str, Any]
     seed: int
     replications: Sequence[int]
-
-    @property
-    def hashes(self) -> list[str]:
-        return [f"{point.hash:016x}" for point in self.points]
 
     @property
     def wanted(self) -> dict[str, int]:
@@ -142,7 +139,7 @@ class _Request:
         if isinstance(scenario.get("run"), dict):
             counts = ("replications", "seed")
             scenario["run"] = {k: v for k, v in scenario["run"].items() if k not in counts}
-        what = [scenario, self.seed, self.hashes, [dict(label) for label in self.labels]]
+        what = [scenario, self.seed, list(self.hashes), [dict(label) for label in self.labels]]
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
 
@@ -329,8 +326,7 @@ class Campaign:
             # Up to the first gap, which an interrupted run may have left.
             gaps = missing(done.get(name, []), 1 << 62)
             totals.append(gaps[0][0] + count)
-        request = _Request(request.points, request.labels, request.scenario, request.seed, totals)
-        return self._run(request, jobs, progress)
+        return self._run(replace(request, replications=totals), jobs, progress)
 
     def plan(
         self,
@@ -397,6 +393,9 @@ class Campaign:
             state = "failed"
             try:
                 state = self._run_missing(request, places, number, jobs, progress)
+            except KeyboardInterrupt:
+                state = "interrupted"
+                raise
             finally:
                 # A run that cannot say how it ended, on a full disk, is put right by the next.
                 with contextlib.suppress(OSError, CampaignError), self._store.write() as ledger:
@@ -743,7 +742,9 @@ def _interrupts() -> Iterator[Any]:
     try:
         yield seen.is_set
     finally:
-        signal.signal(signal.SIGINT, before)
+        # None if the handler is not Python's, which then cannot be put back.
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def _request(
@@ -777,7 +778,8 @@ def _request_points(
         if parameters is None
         else [dict(label) for label in parameters]
     )
-    return _Request(points, labels, dict(scenario), seed, counts)
+    hashes = [f"{point.hash:016x}" for point in points]
+    return _Request(points, hashes, labels, dict(scenario), seed, counts)
 
 
 def _counts(what: str, given: int | Sequence[int], points: int, *, least: int) -> list[int]:
