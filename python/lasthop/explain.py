@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lasthop import analysis
@@ -37,7 +38,6 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
         raise ValueError(f"point: found {point}; allowed: from 0 to {len(points) - 1}")
     resolved: Table = json.loads(points[point].resolved())
     said = scenario.to_dict()
-    here = json.loads(points[point].parameters)
     for name, radio in resolved["radios"].items():
         _share_slots(resolved["links"], name, radio)
     parts = [[resolved["name"] or "(without a name)"]]
@@ -50,8 +50,9 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
         parts.append(_link(name, link))
     for name, flow in resolved["flows"].items():
         parts.append(_flow(name, flow, resolved["links"]))
-    if sweep := said.get("sweep"):
-        parts.append(_sweep(sweep, len(points), here))
+    labels = [json.loads(point.parameters) for point in points]
+    if labels[point]:
+        parts.append(_sweep(labels, labels[point]))
     parts.append(_run(resolved, len(points)))
     return "\n\n".join("\n".join(line.rstrip() for line in part) for part in parts)
 
@@ -429,11 +430,19 @@ def _draw(hosts: list[str], hops: list[Hop]) -> list[str]:
 # --- How often
 
 
-def _sweep(sweep: Table, points: int, here: Table) -> list[str]:
-    counts = " x ".join(str(len(values)) for values in sweep.values())
-    total = f" = {points}" if len(sweep) > 1 else ""
-    lines = [f"Sweep: {counts}{total} points; above is the one marked *"]
-    for key, values in sweep.items():
+def _sweep(labels: Sequence[Table], here: Table) -> list[str]:
+    axes: dict[str, list[object]] = {}
+    for label in labels:
+        for key, value in label.items():
+            values = axes.setdefault(key, [])
+            if value not in values:
+                values.append(value)
+    counts = [len(values) for values in axes.values()]
+    # Zipped keys take their values together.
+    is_grid = len(counts) > 1 and math.prod(counts) == len(labels)
+    grid = f"{' x '.join(map(str, counts))} = " if is_grid else ""
+    lines = [f"Sweep: {grid}{len(labels)} points; above is the one marked *"]
+    for key, values in axes.items():
         shown = [_value(value) + ("*" if value == here.get(key) else "") for value in values]
         lines.append(f"  {key}: {', '.join(shown)}")
     return lines
