@@ -55,10 +55,27 @@ LOOKS = {
     "ack": Look("ACK", "ACK {}", GREY, (), 4),
     "keepalive": Look("keep-alive", "keep-alive {}", GREEN, (4, 1.5), 3),
     "parity": Look("parity", "parity {}", PURPLE, (), 1),
+    "segment copy": Look("segment, sent again", "{}", ORANGE, (), 1),
+    "status": Look("status", "status {}", GREY, (), 3),
+    "skip-ack": Look("skipped", "skipped before {}", GREEN, (4, 1.5), 0),
+    "reset": Look("reset", "reset {}", RED, (4, 1.5), 0),
+    "reset-ack": Look("reset acknowledged", "reset {} done", GREEN, (4, 1.5), 0),
 }
 
+DATA = ("data", "copy", "segment", "segment copy")
+"""Looks of frames with packets, or pieces of them, in them."""
 
-TEXT = {"ack": INK, "copy": "#A36C00", "parity": "#A0507C"}
+COPIES = {"data": "copy", "segment": "segment copy"}
+"""How a kind of frame looks when it is sent again."""
+
+
+TEXT = {
+    "ack": INK,
+    "status": INK,
+    "copy": "#A36C00",
+    "segment copy": "#A36C00",
+    "parity": "#A0507C",
+}
 """Colours of labels that would be too pale on white."""
 
 
@@ -160,7 +177,9 @@ def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
         arrival = row["arrival_s"]
         own = delays[row["side"]]
         would = row["end_s"] + (known if own is None else own)
-        look, number = ("copy" if row["repeated"] else row["kind"]), row["sequence"]
+        look, number = row["kind"], row["sequence"]
+        if row["repeated"]:
+            look = COPIES[look]
         if segments and row["segment"] is not None:
             number = segments.number(row["side"], row["segment"])
             look = "copy" if (row["side"], number) in seen else "data"
@@ -235,7 +254,7 @@ def window(trace: Trace, link: str, arrows: Sequence[Arrow]) -> tuple[float, flo
     thereafter.
     """
     lost = [arrow for arrow in arrows if arrow.lost]
-    data = [arrow for arrow in lost if arrow.look in ("data", "copy")]
+    data = [arrow for arrow in lost if arrow.look in DATA]
     if not lost:
         # Nothing to repair: what fits.
         return max(arrows[0].start, 0.0), arrows[min(len(arrows), 13) - 1].arrival
@@ -250,7 +269,7 @@ def window(trace: Trace, link: str, arrows: Sequence[Arrow]) -> tuple[float, flo
         & (pl.col("event") == "abandoned")
         & (pl.col("sequence") == loss.frame)
     )
-    same = [a for a in arrows if a.look in ("data", "copy") and a.forward == loss.forward]
+    same = [a for a in arrows if a.look in DATA and a.forward == loss.forward]
     copies = [float(arrow.frame) for arrow in same if arrow.sequence == loss.sequence]
     own = ups.filter(pl.col("sequence").is_in(copies))
     if not data:

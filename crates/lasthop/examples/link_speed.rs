@@ -11,8 +11,9 @@ use lasthop::channel::{
 };
 use lasthop::link::{
     Endpoint, Frame, GoBackN, GoBackNParameters, LinkEndpoint, LinkError, LinkTiming, Raw, Release,
-    Rlp, RlpParameters, SelectiveRepeat, SelectiveRepeatParameters, ServiceParameters, Services,
-    ServicesParameters, StopAndWait, StopAndWaitParameters, XorFec, XorFecParameters,
+    Rlc, RlcParameters, Rlp, RlpParameters, SelectiveRepeat, SelectiveRepeatParameters,
+    ServiceParameters, Services, ServicesParameters, StopAndWait, StopAndWaitParameters, XorFec,
+    XorFecParameters,
 };
 use lasthop::packet::Packet;
 use lasthop::queue::Limit;
@@ -204,6 +205,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         let parameters = XorFecParameters::for_link(&timing, None);
         let end = || XorFec::new(parameters).map(LinkEndpoint::XorFec);
         link_speed(csv, "XOR FEC 8", end, loss)?;
+    }
+    for loss in ["0 %", "2.5 %", "9.8 %"] {
+        // The packets of 250 B in PDUs of 50 B.
+        let pdu = Bytes::new(52);
+        let timing = LinkTiming { data_frame: pdu, control_frame: pdu, ..timing };
+        let guard = Duration::from_nanos(150_000_000);
+        let parameters =
+            RlcParameters { nack_guard: guard, ..RlcParameters::for_link(&timing, Bytes::new(50)) };
+        let end = || Ok(LinkEndpoint::Rlc(Box::new(Rlc::new(parameters)?)));
+        link_speed(csv, "RLC AM", end, loss)?;
     }
     for loss in ["0 %", "2.5 %"] {
         let service = |endpoint| ServiceParameters {

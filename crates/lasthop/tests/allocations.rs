@@ -92,6 +92,7 @@ fn a_run_ten_times_as_long_allocates_no_more() {
     let wait = r#"{ kind = "stop-and-wait", retries = 3 }"#;
     let services = r#"{ kind = "services", shares = "measured", service = {
         all = { protocol = { kind = "selective-repeat" } }, rest = {} } }"#;
+    let rlc = r#"{ kind = "rlc-am", window = 256, max_transmissions = 3 }"#;
     let snoop = r#"{ kind = "raw" }
                 agent = { kind = "snoop", at = "ap" }"#;
     let snoop_ns2 = r#"{ kind = "selective-repeat", window = 8 }
@@ -110,6 +111,7 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         ("web over rlp", oos, two_state, "sack", rfc, true, None, "50 packets"),
         ("XOR FEC", fec, uniform, "sack", ns2, false, None, "50 packets"),
         ("stop-and-wait", wait, uniform, "sack", ns2, false, None, "50 packets"),
+        ("RLC AM", rlc, uniform, "sack", ns2, false, None, "50 packets"),
         ("congestion", raw, uniform, "sack", ns2, false, lazy, "50 packets"),
         ("congestion, bytes", raw, uniform, "reno", ns2, false, lazy, "12500 B"),
         ("congestion, packets", raw, uniform, "sack", ns2, false, Some("per-packet"), "50 packets"),
@@ -166,7 +168,9 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         };
         failures.extend(grows(name, text, "flow.transfer.segments_sent"));
     }
-    for (name, protocol) in [("media", raw), ("media over sr", sr), ("media over gbn", gbn)] {
+    for (name, protocol) in
+        [("media", raw), ("media over sr", sr), ("media over gbn", gbn), ("media over RLC", rlc)]
+    {
         let text = |tenth: u64| {
             format!(
                 r#"

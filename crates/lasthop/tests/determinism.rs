@@ -140,6 +140,33 @@ const SERVICES_CELL: (&str, &str) = (
     "#,
 );
 
+/// A file over acknowledged mode in its richest form: bursts of losses both ways, a limit, timers.
+const RLC_CELL: (&str, &str) = (
+    "rlc-am-bursts",
+    r#"
+    name = "rlc-am-bursts"
+    [link.air]
+    between = ["mobile", "server"]
+    rate = "384 kbps"
+    delay = "20 ms"
+    errors = { kind = "gilbert-elliott", mean_loss = 0.2, mean_burst = 20 }
+    [link.air.protocol]
+    kind = "rlc-am"
+    window = 256
+    max_transmissions = 3
+    discard_timer = "1500 ms"
+    poll_pdu = 32
+    timer_status_prohibit = "40 ms"
+    [flow.upload]
+    from = "mobile"
+    to = "server"
+    transport = { kind = "tcp", variant = "sack", segment = "1000 B" }
+    app = { kind = "file", size = "300 kB" }
+    [run]
+    max_time = "1000 s"
+    "#,
+);
+
 fn cell(cell: &Cell) -> String {
     let (name, protocol, errors, variant, profile, is_web, is_congested) = cell;
     let (app, end) = if *is_web {
@@ -186,7 +213,8 @@ fn cell(cell: &Cell) -> String {
 fn cells() -> impl Iterator<Item = (&'static str, String)> {
     let media = MEDIA_CELLS.iter().map(|known| (known[0], media_cell(known)));
     let services = (SERVICES_CELL.0, SERVICES_CELL.1.to_owned());
-    CELLS.iter().map(|known| (known.0, cell(known))).chain(media).chain([services])
+    let rlc = (RLC_CELL.0, RLC_CELL.1.to_owned());
+    CELLS.iter().map(|known| (known.0, cell(known))).chain(media).chain([services, rlc])
 }
 
 /// All cells as one run.

@@ -3,10 +3,12 @@
 mod common;
 
 use common::*;
+use lasthop::link::rlc_wire::{self, RlcWireError, RlcWireWindow};
 use lasthop::link::rlp_wire::{self, RlpWireError, RlpWireWindow};
 use lasthop::link::wire::{WireError, WireWindow, decode, encode};
 use lasthop::link::{
-    BytesError, Endpoint, Frame, FrameKind, LinkEndpoint, Release, Rlp, RlpParameters,
+    AtLimit, BytesError, Endpoint, Frame, FrameKind, LinkEndpoint, Release, RlcParameters, Rlp,
+    RlpParameters,
 };
 use lasthop::rng::Streams;
 use lasthop::units::{Duration, Instant, Rate};
@@ -42,7 +44,16 @@ fn through_bytes(frame: Frame<Vec<u8>>, receiver: &LinkEndpoint<Vec<u8>>) -> Fra
     let decoded = receiver.decode(&bytes).expect("every frame of a correct peer decodes");
     assert_eq!(bytes.len() as u32, decoded.bytes);
     // Go-back-N with more than 128 frames outstanding may read an old number as a new one.
-    if !matches!(receiver, LinkEndpoint::GoBackN(end) if end.wire_window().window > 128) {
+    let is_ambiguous = match receiver {
+        LinkEndpoint::GoBackN(end) => end.wire_window().window > 128,
+        // What it throws away until the answer comes, or an answer too many.
+        LinkEndpoint::Rlc(end) => {
+            end.wire_window().resetting.is_some()
+                || matches!(frame.kind, FrameKind::ResetAck { .. })
+        }
+        _ => false,
+    };
+    if !is_ambiguous {
         // A raw link sends no numbers.
         let kind = match receiver {
             LinkEndpoint::Raw(_) => FrameKind::Data { sequence: 0 },
@@ -104,6 +115,115 @@ fn packets_cross_radio_links_unharmed_or_not_at_all() {
             }
         }
     }
+}
+
+#[test]
+fn packets_cross_acknowledged_mode_unharmed_or_not_at_all() {
+    let rate = Rate::from_bps(2_000_000);
+    let ms = Duration::from_millis;
+    // A length indicator of one byte up to 124, of two from there on.
+    for payload in [20, 40, 124, 125, 299, 4000] {
+        for window in [1, 200, 2047] {
+            let set = RlcParameters { window, ..rlc(payload, rate, ms(10)) };
+            transfer(Protocol::Rlc(set), 0.1);
+            for at_limit in [AtLimit::Discard, AtLimit::Reset] {
+                let max_transmissions = Some(2);
+                let set = RlcParameters { max_transmissions, at_limit, max_skips: 2, ..set };
+                let offers = [file("up", 120_000).1, file("down", 90_000).1];
+                let sent = offers.each_ref().map(|o| o.iter().cloned().map(|(_, p)| p));
+                let sent = sent.map(|packets| packets.collect::<Vec<_>>());
+                let fates = [lossy("up", 0.1), lossy("down", 0.1)];
+                let air = (rate, ms(10));
+                let mut link = Link::new(Protocol::Rlc(set).ends(), air, offers, fates)
+                    .with_codec(through_bytes);
+                link.run(Instant::NEVER);
+                for (side, packets) in sent.iter().enumerate() {
+                    // A subsequence of what was sent.
+                    let (up, mut rest) = (&link.delivered[1 - side], packets.iter());
+                    assert!(up.iter().all(|packet| rest.any(|other| other == packet)));
+                    let counters = link.ends[side].counters();
+                    assert_eq!(counters.packets, packets.len() as u64);
+                    assert!(up.len() as u64 + counters.packets_abandoned >= counters.packets);
+                    assert!(!up.is_empty());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn acknowledged_mode_has_the_fields_of_the_standard() {
+    let window = RlcWireWindow {
+        expected: 4090,
+        base: 4094,
+        next: 4500,
+        window: 1024,
+        payload: 40,
+        resetting: None,
+        peer_reset: None,
+    };
+    let frame = |kind, ack, payload| Frame { kind, ack, payload, bytes: 42, service: 0 };
+    let form = |frame: &Frame<Vec<u8>>, window: &RlcWireWindow| {
+        let mut bytes = Vec::new();
+        rlc_wire::encode(frame, window.payload, &mut bytes).expect("a byte form");
+        assert_eq!(bytes.len(), 2 + window.payload as usize);
+        assert_eq!(rlc_wire::decode(&bytes, window).as_ref(), Ok(frame));
+        bytes
+    };
+    let segment = |sequence, is_last, poll| FrameKind::Segment { sequence, is_last, poll };
+    // D/C 1, 4097 = 1 modulo 4096, P, HE.
+    let full = form(&frame(segment(4097, false, true), None, Some(vec![7; 40])), &window);
+    assert_eq!(full[..3], [0x80, 0b0000_1100, 7]);
+    let exact = form(&frame(segment(4095, true, false), None, Some(vec![7; 40])), &window);
+    assert_eq!(exact[..3], [0xff, 0b1111_1010, 7]);
+    let short = form(&frame(segment(4095, true, false), None, Some(vec![7; 3])), &window);
+    assert_eq!(short[..7], [0xff, 0b1111_1001, 3 << 1, 7, 7, 7, 0]);
+    for (bytes, start) in [(998, [0, 1, 3]), (999, [0, 0b11, 7]), (1000, [0, 0b10, 7])] {
+        let wide = RlcWireWindow { expected: 0, payload: 1000, ..window };
+        let last = Frame { bytes: 1002, ..frame(segment(0, true, false), None, None) };
+        let form = form(&Frame { payload: Some(vec![7; bytes]), ..last }, &wide);
+        let start = if bytes == 998 { [0x80, 1, 0b111] } else { [0x80, start[1], start[2]] };
+        assert_eq!(form[..3], start, "{bytes}");
+    }
+    let status = |first, missing| FrameKind::Status { first, missing };
+    let all = form(&frame(status(4100, [0, 0]), Some(4100), None), &window);
+    assert_eq!(all[..4], [0b0000_0010, 0, 0b100_0000, 0]);
+    let some = form(&frame(status(4095, [0b101, 1 << 63]), Some(4300), None), &window);
+    // STATUS, BITMAP of 16 bytes from 4095 on; then ACK of 204, NO_MORE.
+    assert_eq!(some[..4], [0x04, 0xff, 0xff, 0b0101_1111]);
+    assert_eq!(some[4..19], [&[0xff; 14][..], &[0xfe]].concat());
+    assert_eq!(some[19..22], [0x20, 0xcc, 0]);
+    form(&frame(status(4300, [1, 0]), None, None), &window);
+    let skip = form(&frame(FrameKind::Skip { next: 4099 }, None, None), &window);
+    assert_eq!(skip[..5], [0b0000_0110, 0b0001_0000, 0b0000_0011, 0, 0]);
+    let skip_ack = form(&frame(FrameKind::SkipAck { next: 4098 }, None, None), &window);
+    assert_eq!(skip_ack[..4], [0b0000_0111, 0, 2, 0]);
+    let reset = form(&frame(FrameKind::Reset { index: 0 }, None, None), &window);
+    assert_eq!(reset[..2], [0b0001_0000, 0]);
+    let again = RlcWireWindow { peer_reset: Some(6), resetting: Some(3), ..window };
+    let reset = form(&frame(FrameKind::Reset { index: 7 }, None, None), &again);
+    assert_eq!(reset[0], 0b0001_1000);
+    assert_eq!(form(&frame(FrameKind::ResetAck { index: 3 }, None, None), &again)[0], 0b0010_1000);
+    assert_eq!(form(&frame(FrameKind::ResetAck { index: 2 }, None, None), &again)[0], 0b0010_0000);
+
+    let error = |frame: &Frame<Vec<u8>>| rlc_wire::encode(frame, 40, &mut Vec::new());
+    let piece = |found| Err(RlcWireError::Piece { found, payload: 40 });
+    assert_eq!(error(&frame(segment(0, true, false), None, Some(vec![0; 41]))), piece(41));
+    assert_eq!(error(&frame(segment(0, false, false), None, Some(vec![0; 39]))), piece(39));
+    assert_eq!(error(&frame(FrameKind::Ack, None, None)), Err(RlcWireError::Kind));
+    let read = |start: &[u8]| {
+        let mut bytes = start.to_vec();
+        bytes.resize(42, 0);
+        rlc_wire::decode(&bytes, &window).map_err(|error| error.to_string()).expect_err("refused")
+    };
+    assert!(rlc_wire::decode(&[0; 41], &window).is_err());
+    assert!(read(&[0b0100_0000]).contains("found 4 as PDU type"));
+    assert!(read(&[0b0000_1000]).contains("found 8 as field"));
+    assert!(read(&[0x80, 0b11]).contains("found 3 as header extension"));
+    assert!(read(&[0x80, 1, 80]).contains("length indicator"));
+    assert!(read(&[0b1100_0000]).contains("sequence number"), "2048 is beyond both windows");
+    assert!(read(&[0b0000_0010, 0x80]).contains("acknowledgment"));
+    assert!(read(&[0b0001_1000]).contains("RSN"));
 }
 
 /// Each service in its own format behind its identifier: what goes up is what was sent, from the
@@ -283,6 +403,50 @@ proptest! {
                 let mut form = Vec::new();
                 prop_assert_eq!(rlp_wire::encode(&frame, &mut form), Ok(()));
             }
+        }
+    }
+
+    #[test]
+    fn hostile_acknowledged_mode_never_panics(
+        frames in prop::collection::vec(
+            (prop::collection::vec(prop_oneof![Just(0u8), Just(0x80), any::<u8>()], 0..6), 22usize..24),
+            0..60,
+        ),
+        window in prop_oneof![1u32..9, Just(2047)],
+        limit in prop_oneof![Just(None), (1u32..3).prop_map(Some)],
+        reset in any::<bool>(),
+    ) {
+        let at_limit = if reset { AtLimit::Reset } else { AtLimit::Discard };
+        let rate = Rate::from_bps(2_000_000);
+        let discard_after = limit.map(|limit| Duration::from_millis(limit.into()));
+        let set = RlcParameters {
+            window,
+            max_transmissions: limit,
+            at_limit,
+            discard_after,
+            nack_guard: Duration::ZERO,
+            ..rlc(20, rate, Duration::from_millis(1))
+        };
+        let [mut end, _] = Protocol::Rlc(set).ends::<Vec<u8>>();
+        for (step, (start, length)) in frames.into_iter().enumerate() {
+            let now = Instant::from_nanos(step as u64 * 500_000);
+            end.handle_timeout(now);
+            let mut bytes = start;
+            bytes.resize(length, 0);
+            if let Ok(frame) = end.decode(&bytes) {
+                let mut again = Vec::new();
+                prop_assert_eq!(end.encode(&frame, &mut again), Ok(()));
+                let reread = end.decode(&again);
+                prop_assert_eq!(reread.as_ref(), Ok(&frame));
+                end.receive(now, frame);
+            }
+            while end.poll_deliver().is_some() {}
+            for _ in 0..4 {
+                let Some(frame) = end.poll_frame(now, || Some(vec![7; 30])) else { break };
+                let mut form = Vec::new();
+                prop_assert_eq!(end.encode(&frame, &mut form), Ok(()));
+            }
+            end.drop_events();
         }
     }
 

@@ -281,7 +281,7 @@ fn what_a_station_leaves_goes_to_the_others() {
 }
 
 /// Every link protocol whose frames fit, on a radio of large slots with losses.
-fn every_protocol() -> [(&'static str, bool); 8] {
+fn every_protocol() -> [(&'static str, bool); 9] {
     [
         ("kind = \"raw\"", false),
         ("kind = \"go-back-n\", window = 100", true),
@@ -291,6 +291,7 @@ fn every_protocol() -> [(&'static str, bool); 8] {
         ("kind = \"oos-rlp\"", false),
         ("kind = \"xor-fec\"", false),
         ("kind = \"ideal-sr\", payload = \"400 B\"", true),
+        ("kind = \"rlc-am\", payload = \"400 B\"", true),
     ]
 }
 

@@ -4,6 +4,7 @@
 //!   raw                                    | packet ...
 //!   numbered (see `wire`)                  | number | ack | packet ...
 //!   radio link (see `rlp_wire`)            | number | packet ...
+//!   acknowledged mode (see `rlc_wire`)     | number, poll, extension | piece ...
 //!   exclusive-or FEC (see `fec_wire`)      | bit, number | packet ...
 //!   services                               | service | frame of its protocol ...
 //! ```
@@ -11,6 +12,7 @@
 //! Not modelled: error detection; a damaged frame must be gone before it comes here.
 
 use super::fec_wire::{self, FecWireError};
+use super::rlc_wire::{self, RlcWireError};
 use super::rlp_wire::{self, RlpWireError};
 use super::wire::{self, WireError};
 use super::{Frame, FrameKind, LinkEndpoint};
@@ -24,6 +26,9 @@ pub enum BytesError {
     /// Of the radio link protocols.
     #[error(transparent)]
     Rlp(#[from] RlpWireError),
+    /// Of RLC acknowledged mode.
+    #[error(transparent)]
+    Rlc(#[from] RlcWireError),
     /// Of exclusive-or FEC.
     #[error(transparent)]
     Fec(#[from] FecWireError),
@@ -53,6 +58,9 @@ impl LinkEndpoint<Vec<u8>> {
             }
             LinkEndpoint::Rlp(_) => rlp_wire::encode(frame, bytes)?,
             LinkEndpoint::XorFec(_) => fec_wire::encode(frame, bytes)?,
+            LinkEndpoint::Rlc(endpoint) => {
+                rlc_wire::encode(frame, endpoint.wire_window().payload, bytes)?;
+            }
             LinkEndpoint::Services(services) => {
                 let (found, count) = (frame.service, services.count());
                 if usize::from(found) >= count {
@@ -86,6 +94,7 @@ impl LinkEndpoint<Vec<u8>> {
                 })
             }
             LinkEndpoint::Rlp(endpoint) => Ok(rlp_wire::decode(bytes, &endpoint.wire_window())?),
+            LinkEndpoint::Rlc(endpoint) => Ok(rlc_wire::decode(bytes, &endpoint.wire_window())?),
             LinkEndpoint::XorFec(endpoint) => {
                 Ok(fec_wire::decode(bytes, endpoint.next_expected())?)
             }

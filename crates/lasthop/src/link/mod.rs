@@ -25,7 +25,12 @@ mod bytes;
 pub mod fec_wire;
 mod go_back_n;
 mod ideal_sr;
+mod number_set;
 mod raw;
+mod rlc;
+mod rlc_receiver;
+mod rlc_sender;
+pub mod rlc_wire;
 mod rlp;
 pub mod rlp_wire;
 mod selective_repeat;
@@ -40,6 +45,7 @@ pub use bytes::BytesError;
 pub use go_back_n::{GoBackN, GoBackNParameters};
 pub use ideal_sr::{IdealSr, IdealSrParameters};
 pub use raw::Raw;
+pub use rlc::{AtLimit, LARGEST_RLC_WINDOW, RLC_PAYLOAD, Rlc, RlcParameters};
 pub use rlp::{HORIZON, MOST_RETRANSMISSIONS, Release, Rlp, RlpParameters};
 pub use selective_repeat::{Renack, SelectiveRepeat, SelectiveRepeatParameters, TimerMode};
 pub use services::{MAX_SERVICES, ServiceParameters, Services, ServicesParameters};
@@ -106,7 +112,8 @@ pub enum FrameKind {
     },
     /// Which segments have arrived: all before `first` have; [`Frame::ack`] is the number after the
     /// highest that has; of the 128 numbers from `first` on, bit k of `missing` (least significant
-    /// first) says that `first + k` has not.
+    /// first) says that `first + k` has not. Where more is missing a further frame of the same
+    /// report follows, without [`Frame::ack`]: it speaks of its 128 numbers only.
     Status {
         /// Number that the first bit stands for.
         first: u64,
@@ -311,6 +318,18 @@ pub enum LinkError {
         /// Size asked for.
         found: Bytes,
     },
+    /// No status report fits, or no length indicator tells the length.
+    #[error("{protocol}: found a payload of {found}; allowed: {least} B to {largest} B")]
+    Pdu {
+        /// Name of the protocol.
+        protocol: &'static str,
+        /// Size asked for.
+        found: Bytes,
+        /// Least payload, in bytes.
+        least: u32,
+        /// Largest payload, in bytes.
+        largest: u32,
+    },
     /// A link has some services, and their identifiers are small.
     #[error("services: found {found} services; allowed: 1 to 16")]
     Services {
@@ -459,6 +478,8 @@ pub enum LinkEndpoint<P> {
     XorFec(XorFec<P>),
     /// Ideal selective repeat.
     IdealSr(Box<IdealSr<P>>),
+    /// RLC acknowledged mode.
+    Rlc(Box<Rlc<P>>),
     /// Several services, each with a protocol of its own.
     Services(Box<Services<P>>),
 }
@@ -466,11 +487,11 @@ pub enum LinkEndpoint<P> {
 impl<P> LinkEndpoint<P> {
     /// Does it cut packets up, so that it counts them beside its frames?
     pub fn counts_packets(&self) -> bool {
-        matches!(self, LinkEndpoint::IdealSr(_))
+        matches!(self, LinkEndpoint::IdealSr(_) | LinkEndpoint::Rlc(_))
     }
 
     /// Where both directions stand, for the byte codec of [`wire`]; `None` for protocols that have
-    /// no numbers or another format ([`rlp_wire`], [`fec_wire`]), and for services, each of which has
+    /// no numbers or another format ([`rlp_wire`], [`rlc_wire`], [`fec_wire`]), and for services, each of which has
     /// its own.
     pub fn wire_window(&self) -> Option<wire::WireWindow> {
         match self {
@@ -478,6 +499,7 @@ impl<P> LinkEndpoint<P> {
             | LinkEndpoint::Rlp(_)
             | LinkEndpoint::XorFec(_)
             | LinkEndpoint::IdealSr(_)
+            | LinkEndpoint::Rlc(_)
             | LinkEndpoint::Services(_) => None,
             LinkEndpoint::SelectiveRepeat(endpoint) => Some(endpoint.wire_window()),
             LinkEndpoint::GoBackN(endpoint) => Some(endpoint.wire_window()),
@@ -497,6 +519,7 @@ macro_rules! dispatch {
             LinkEndpoint::StopAndWait($endpoint) => $call,
             LinkEndpoint::XorFec($endpoint) => $call,
             LinkEndpoint::IdealSr($endpoint) => $call,
+            LinkEndpoint::Rlc($endpoint) => $call,
             LinkEndpoint::Services($endpoint) => $call,
         }
     };

@@ -4,6 +4,8 @@
 //! a priority queue. It is threaded through the slots of the window: a frame has at most one
 //! timer, an acknowledgment takes it out at once, and nothing stale is left behind to wake for.
 
+use crate::units::Instant;
+
 /// Marks the end of the list.
 const NONE: u8 = u8::MAX;
 
@@ -72,6 +74,58 @@ impl TransmissionOrder {
             next => self.links[usize::from(next)].0 = previous,
         }
         self.links[slot] = (own, own);
+    }
+}
+
+/// `N` timers of one machine, by index.
+#[derive(Clone, Debug)]
+pub struct Timers<const N: usize> {
+    at: [Instant; N],
+    next: Instant,
+}
+
+impl<const N: usize> Default for Timers<N> {
+    fn default() -> Self {
+        Timers { at: [Instant::NEVER; N], next: Instant::NEVER }
+    }
+}
+
+impl<const N: usize> Timers<N> {
+    /// The earliest deadline, [`Instant::NEVER`] if none is set.
+    #[inline]
+    pub fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Is it running?
+    #[inline]
+    pub fn is_set(&self, timer: usize) -> bool {
+        self.at[timer] != Instant::NEVER
+    }
+
+    /// Starts it, or starts it again.
+    #[inline]
+    pub fn set(&mut self, timer: usize, at: Instant) {
+        self.at[timer] = at;
+        self.next = self.at.into_iter().min().unwrap_or(Instant::NEVER);
+    }
+
+    /// Stops it.
+    #[inline]
+    pub fn stop(&mut self, timer: usize) {
+        if self.is_set(timer) {
+            self.set(timer, Instant::NEVER);
+        }
+    }
+
+    /// Has its time come? It is stopped then.
+    #[inline]
+    pub fn take_due(&mut self, timer: usize, now: Instant) -> bool {
+        let is_due = self.at[timer] <= now && self.is_set(timer);
+        if is_due {
+            self.stop(timer);
+        }
+        is_due
     }
 }
 

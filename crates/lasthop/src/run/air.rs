@@ -21,10 +21,12 @@ pub struct Transmission {
     /// The direction, and the service on a link of several: `link.NAME.forward`,
     /// `link.NAME.reverse.SERVICE`.
     pub entity: String,
-    /// What it was: `data`, `ack`, `nack`, `keepalive` or `parity`.
+    /// What it was: `data`, `ack`, `nack`, `keepalive` or `parity`; of rlc-am `segment`, `status`,
+    /// `skip`, `skip-ack`, `reset` or `reset-ack`.
     pub kind: &'static str,
     /// Its number: of `data` its own, of `ack` the next one expected, of `nack` the missing one, of
-    /// `keepalive` the next new one, of `parity` the first of its block.
+    /// `keepalive` the next new one, of `parity` the first of its block, of `status` the first that
+    /// is missing or the next one expected, of `skip` the first that is still to be expected.
     pub sequence: u64,
     /// How many numbers it is about: of `parity` the frames of the block, otherwise 1.
     pub count: u64,
@@ -86,6 +88,9 @@ impl Follower {
             Some(FrameKind::Reset { index }) => ("reset", index, 1),
             Some(FrameKind::ResetAck { index }) => ("reset-ack", index, 1),
         };
+        if matches!(kind, "reset" | "reset-ack") {
+            self.next = 0;
+        }
         let is_numbered = matches!(kind, "data" | "segment");
         let is_repeated = is_numbered && sequence < self.next;
         if is_numbered {
@@ -115,6 +120,22 @@ impl Follower {
             FrameKind::Data { sequence } => {
                 self.waiting.insert(sequence);
                 Some(sequence)
+            }
+            FrameKind::Segment { sequence, is_last, .. } => {
+                // A packet goes up with the last of its segments, in order, whichever came last.
+                if is_last && sequence >= self.up {
+                    self.waiting.insert(sequence);
+                }
+                None
+            }
+            FrameKind::Skip { next } => {
+                self.waiting = self.waiting.split_off(&next);
+                None
+            }
+            FrameKind::Reset { .. } | FrameKind::ResetAck { .. } => {
+                self.waiting.clear();
+                self.up = 0;
+                None
             }
             _ => None,
         };

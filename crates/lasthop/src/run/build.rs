@@ -232,10 +232,12 @@ pub(super) fn crossing(
     hop: (usize, bool),
     service: Option<usize>,
 ) -> Crossing {
+    let link = &scenario.links[hop.0];
     Crossing {
+        radio_frame: link.radio.map(|radio| scenario.radios[radio].keys.frame),
         packet: largest_packet(scenario, hop.0, service),
         interval: packet_interval(scenario, hop, service),
-        header: scenario.links[hop.0].header,
+        header: link.header,
         identifier: Bytes::default(),
         wait: Duration::ZERO,
         turn: Duration::ZERO,

@@ -1,10 +1,10 @@
 //! From a scenario's link protocol to its endpoints.
 
 use crate::link::{
-    Acknowledgment, GoBackN, GoBackNParameters, IdealSr, IdealSrParameters, LinkEndpoint,
-    LinkError, LinkTiming, Release, Renack, Rlp, RlpParameters, SelectiveRepeat,
-    SelectiveRepeatParameters, ServiceParameters, Services, ServicesParameters, StopAndWait,
-    StopAndWaitParameters, TimerMode, XorFec, XorFecParameters, airtime,
+    Acknowledgment, AtLimit, GoBackN, GoBackNParameters, IdealSr, IdealSrParameters, LinkEndpoint,
+    LinkError, LinkTiming, Release, Renack, Rlc, RlcParameters, Rlp, RlpParameters,
+    SelectiveRepeat, SelectiveRepeatParameters, ServiceParameters, Services, ServicesParameters,
+    StopAndWait, StopAndWaitParameters, TimerMode, XorFec, XorFecParameters, airtime,
 };
 use crate::packet::Packet;
 use crate::queue::Limit;
@@ -18,6 +18,8 @@ const LONGEST_TURN: u128 = 1_000_000_000_000_000;
 /// What crosses a link under one protocol, as far as "auto" timers depend on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crossing {
+    /// On a framed radio, its frame.
+    pub radio_frame: Option<Duration>,
     /// The largest packet, in either direction.
     pub packet: Bytes,
     /// The longest time between the packets of a constant-rate flow in the endpoint's own
@@ -40,7 +42,7 @@ pub(super) fn endpoint(
     other: &Direction,
     crossing: Crossing,
 ) -> Result<LinkEndpoint<Packet>, LinkError> {
-    let Crossing { packet, interval, header, identifier, wait, turn } = crossing;
+    let Crossing { radio_frame, packet, interval, header, identifier, wait, turn } = crossing;
     let timing = |control: Bytes| LinkTiming {
         rate: own.rate,
         delay: own.delay,
@@ -138,6 +140,65 @@ pub(super) fn endpoint(
             };
             XorFec::new(parameters).map(LinkEndpoint::XorFec)
         }
+        Protocol::RlcAm(set) => {
+            let pdu = Bytes::new(set.payload.get() + header.get() + identifier.get());
+            let timing =
+                LinkTiming { data_frame: pdu, control_frame: pdu, ..timing(Bytes::default()) };
+            // A report does not wait once it is made, so the guard counts no other services.
+            let alone = LinkTiming { back_delay: other.delay, ..timing };
+            let guard = radio_frame.map_or(alone.round_trip(), |frame| {
+                // A PDU arrives one frame and the delay after the start of its frame, and the
+                // report leaves at the start of the next one.
+                let nanos = (frame + own.delay).as_nanos();
+                let answer = nanos.next_multiple_of(frame.as_nanos().max(1));
+                Duration::from_nanos(answer) + frame + other.delay
+            });
+            let parameters = rlc(set, header, &timing, guard);
+            Rlc::new(parameters).map(|end| LinkEndpoint::Rlc(Box::new(end)))
+        }
+    }
+}
+
+/// `timing` is that of a PDU; what comes back sooner than `guard` after a PDU knows nothing of it.
+fn rlc(
+    set: &scenario::RlcAm,
+    header: Bytes,
+    timing: &LinkTiming,
+    guard: Duration,
+) -> RlcParameters {
+    let auto = RlcParameters::for_link(timing, set.payload);
+    // On a framed radio the round trip is longer than the rate says.
+    let longest = auto.poll_timeout.max(guard * 2);
+    let prohibit = set.timer_status_prohibit.get();
+    // A report that is asked for may have to wait for the one before it.
+    let answer = longest + prohibit.unwrap_or_default();
+    let timer = |timer, auto| match timer {
+        scenario::LinkTimeout::Auto => auto,
+        scenario::LinkTimeout::After(timeout) => timeout,
+    };
+    RlcParameters {
+        header,
+        window: set.window,
+        max_transmissions: set.max_transmissions.limit(),
+        at_limit: match set.at_limit {
+            scenario::AtLimit::Discard => AtLimit::Discard,
+            scenario::AtLimit::Reset => AtLimit::Reset,
+        },
+        discard_after: set.discard_timer.get(),
+        poll_sdu: set.poll_sdu.get(),
+        poll_pdu: set.poll_pdu.get(),
+        poll_window: set.poll_window.get(),
+        poll_timeout: timer(set.timer_poll, answer),
+        poll_prohibit: set.timer_poll_prohibit.get(),
+        poll_periodic: set.timer_poll_periodic.get(),
+        status_on_gap: set.status_on_gap,
+        status_prohibit: prohibit,
+        status_periodic: set.timer_status_periodic.get(),
+        skip_timeout: timer(set.timer_mrw, longest),
+        max_skips: set.max_mrw,
+        reset_timeout: timer(set.timer_rst, longest),
+        nack_guard: guard,
+        ..auto
     }
 }
 

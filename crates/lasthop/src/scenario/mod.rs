@@ -26,8 +26,8 @@ pub use error::ScenarioError;
 pub use model::*;
 pub use persistence::KnownChannel;
 pub use quantity::{
-    BitInterval, DelayedAck, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout, QueueLimit,
-    Retries, Transmissions, Window,
+    BitInterval, DelayedAck, Every, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout,
+    OptionalTimer, QueueLimit, Retries, Transmissions, Window,
 };
 pub use schema::{reference_markdown, schema};
 pub use services::{LinkProtocol, Service, Services, Shares};

@@ -5,13 +5,13 @@
 
 use super::keys::{Limits, choice, table, table_field, union};
 use super::quantity::{
-    BitInterval, DelayedAck, Hosts, KeepaliveInterval, KeepaliveLimit, LinkRate, LinkTimeout, Mean,
-    QueueLimit, Retries, Transmissions, Window,
+    BitInterval, DelayedAck, Every, Hosts, KeepaliveInterval, KeepaliveLimit, LinkRate,
+    LinkTimeout, Mean, OptionalTimer, QueueLimit, Retries, Transmissions, Window,
 };
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use crate::channel::LossRecord;
-use crate::link::MOST_RETRANSMISSIONS;
+use crate::link::{LARGEST_RLC_WINDOW, MOST_RETRANSMISSIONS, RLC_PAYLOAD};
 use crate::rng::DurationLaw;
 use crate::units::{Bytes, Duration, Probability, Rate};
 use std::path::PathBuf;
@@ -120,8 +120,8 @@ table! {
         /// transmission included; a size counts packets with the frame header.
         queue: QueueLimit = "50 packets";
         /// Frame header added to each packet; by default 0 B without link-layer protocol, 1 B where
-        /// frames carry a number (RLP, xor-fec) and 2 B where they carry an acknowledgment too; not
-        /// with services, which have their own.
+        /// frames carry a number (RLP, xor-fec) and 2 B where they carry an acknowledgment too and
+        /// in each PDU of rlc-am; not with services, which have their own.
         header: Option<Bytes>, HEADER;
         /// The largest packet the link takes, frame header not counted, by default that of the
         /// preset; there is no fragmentation, so that flows with larger packets are refused.
@@ -245,6 +245,10 @@ union! {
         /// neither time nor capacity; a segment that fails too often takes its whole packet with
         /// it.
         IdealSr(IdealSr) = "ideal-sr",
+        /// RLC acknowledged mode of UMTS: packets are cut into PDUs of one size, the sender polls for
+        /// status reports, missing PDUs are sent again; a packet is given up after so many
+        /// transmissions of one of its PDUs, or never.
+        RlcAm(RlcAm) = "rlc-am",
     }
 }
 
@@ -255,6 +259,60 @@ table! {
         max_transmissions: Transmissions = "unlimited", Limits::range(1, 1_000);
         /// Bytes of a packet that one segment carries.
         payload: Bytes = "40 B", PACKET;
+    }
+}
+
+table! {
+    /// Parameters of RLC acknowledged mode.
+    pub struct RlcAm {
+        /// Data bytes of a PDU; each packet begins a new PDU, and its last is padded.
+        payload: Bytes = "40 B", Limits::range(RLC_PAYLOAD[0] as u64, RLC_PAYLOAD[1] as u64);
+        /// PDUs that may be outstanding.
+        window: u32 = "1024", Limits::range(1, LARGEST_RLC_WINDOW as u64);
+        /// Transmissions of a PDU at most, the first among them: MaxDAT of the standard less one.
+        max_transmissions: Transmissions = "unlimited", Limits::range(1, 1000);
+        /// What happens when a PDU may not be sent again.
+        at_limit: AtLimit = "discard";
+        /// Age at which a packet is given up, counted from when the protocol takes it from the
+        /// queue.
+        discard_timer: OptionalTimer = "off";
+        /// A report is asked for with the last PDU of every so many packets.
+        poll_sdu: Every = "1", Limits::range(1, 1000);
+        /// A report is asked for with every so many PDUs.
+        poll_pdu: Every = "off", Limits::range(1, 1000);
+        /// A report is asked for with each PDU while this share of the window is in use, in per
+        /// cent.
+        poll_window: Every = "off", Limits::range(1, 100);
+        /// Time after which a report is asked for again; "auto" is 100 ms, or 1.5 times what an
+        /// answer takes on a slower link.
+        timer_poll: LinkTimeout = "auto";
+        /// Least time from one request for a report to the next.
+        timer_poll_prohibit: OptionalTimer = "off";
+        /// A report is asked for every so often while PDUs are unacknowledged.
+        timer_poll_periodic: OptionalTimer = "off";
+        /// Whether a receiver reports at once when it sees that a PDU is missing.
+        status_on_gap: bool = "true";
+        /// Least time from one report to the next.
+        timer_status_prohibit: OptionalTimer = "off";
+        /// A report is sent every so often while PDUs come or are missing.
+        timer_status_periodic: OptionalTimer = "off";
+        /// Time after which the receiver is told again to skip what was given up; "auto" as for
+        /// timer_poll.
+        timer_mrw: LinkTimeout = "auto";
+        /// Times it is told so in vain; then the link is reset.
+        max_mrw: u32 = "32", Limits::range(1, 1000);
+        /// Time after which a reset is asked for again; "auto" as for timer_poll.
+        timer_rst: LinkTimeout = "auto";
+    }
+}
+
+choice! {
+    /// What happens when a PDU of RLC acknowledged mode may not be sent again.
+    pub enum AtLimit {
+        /// Its packet is given up, and the receiver is told to skip it.
+        Discard = "discard",
+        /// The link is reset: both ends give up all packets that are in flight.
+        Reset = "reset",
     }
 }
 

@@ -69,7 +69,7 @@ impl AdaptivePersistence {
 impl Protocol {
     /// Can an agent limit how often a packet is sent?
     fn takes_limit(&self) -> bool {
-        matches!(self, Protocol::StopAndWait(_) | Protocol::IdealSr(_))
+        matches!(self, Protocol::StopAndWait(_) | Protocol::IdealSr(_) | Protocol::RlcAm(_))
     }
 }
 

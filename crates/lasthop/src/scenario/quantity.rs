@@ -571,6 +571,95 @@ impl Field for Hosts {
     }
 }
 
+/// The word for a thing that does not happen.
+const OFF: &str = "off";
+
+/// A timer that may be switched off. Written `"off"` or as a duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionalTimer {
+    /// It never runs.
+    Off,
+    /// So long, more than zero.
+    After(Duration),
+}
+
+impl OptionalTimer {
+    /// Its duration, unless it is off.
+    pub fn get(self) -> Option<Duration> {
+        match self {
+            OptionalTimer::Off => None,
+            OptionalTimer::After(duration) => Some(duration),
+        }
+    }
+}
+
+impl FromStr for OptionalTimer {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            OFF => Ok(OptionalTimer::Off),
+            _ => match bounded(text)? {
+                Duration::ZERO => Err(()),
+                duration => Ok(OptionalTimer::After(duration)),
+            },
+        }
+    }
+}
+
+impl fmt::Display for OptionalTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OptionalTimer::Off => f.write_str(OFF),
+            OptionalTimer::After(duration) => duration.fmt(f),
+        }
+    }
+}
+
+worded!(
+    OptionalTimer,
+    "duration or off",
+    "\"off\", or a duration such as \"100 ms\" (units ns, us, ms, s, min, h), more than zero",
+    number_or!("ns|us|µs|ms|s|min|h", "off")
+);
+
+/// After how many things something happens. Written as a whole number or `"off"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Every {
+    /// It never happens.
+    Off,
+    /// With every so many of them.
+    Nth(u32),
+}
+
+impl Every {
+    /// The number, unless it is off.
+    pub fn get(self) -> Option<u32> {
+        match self {
+            Every::Off => None,
+            Every::Nth(number) => Some(number),
+        }
+    }
+}
+
+impl Field for Every {
+    const SHAPE: Shape = Shape::IntegerOr(OFF);
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        if node.value.as_str() == Some(OFF) {
+            return Ok(Every::Off);
+        }
+        u32::read(node, limits).map(Every::Nth).map_err(|mut error| {
+            error.allowed = format!("{}, or \"{OFF}\"", error.allowed);
+            error
+        })
+    }
+    fn write(&self) -> Value {
+        match self {
+            Every::Off => OFF.into(),
+            Every::Nth(number) => (*number).into(),
+        }
+    }
+}
+
 /// How often an idle link end says that it is there. Written `"auto"`, `"off"` or as a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepaliveInterval {

@@ -151,6 +151,7 @@ impl Protocol {
     pub(super) fn payload(&self) -> Option<Bytes> {
         match self {
             Protocol::IdealSr(set) => Some(set.payload),
+            Protocol::RlcAm(set) => Some(set.payload),
             _ => None,
         }
     }
@@ -163,6 +164,7 @@ impl Protocol {
             Protocol::KarnRlp(set) | Protocol::OosRlp(set) => Some(set.control),
             Protocol::StopAndWait(set) => Some(set.control),
             Protocol::Raw | Protocol::XorFec(_) | Protocol::IdealSr(_) => None,
+            Protocol::RlcAm(_) => None,
         }
     }
 }

@@ -22,6 +22,8 @@ const NUMBER_HEADER: Bytes = Bytes::new(1);
 
 /// Header of a segment: that of an RLC acknowledged-mode PDU (3GPP TS 25.322), without extensions.
 const SEGMENT_HEADER: Bytes = Bytes::new(2);
+/// Header of a PDU in acknowledged mode.
+const RLC_HEADER: Bytes = Bytes::new(2);
 
 /// What a line of a loss trace may say.
 const OUTCOMES: &str = "1 or lost for a lost frame, 0 or ok for one that arrived";
@@ -75,6 +77,7 @@ impl Protocol {
             }
             Protocol::KarnRlp(_) | Protocol::OosRlp(_) | Protocol::XorFec(_) => NUMBER_HEADER,
             Protocol::IdealSr(_) => SEGMENT_HEADER,
+            Protocol::RlcAm(_) => RLC_HEADER,
         }
     }
 }

@@ -5,9 +5,10 @@
 
 use lasthop::link::{
     Acknowledgment, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, IdealSr,
-    IdealSrParameters, LinkEndpoint, LinkEvent, Raw, Release, Renack, Rlp, RlpParameters,
-    SelectiveRepeat, SelectiveRepeatParameters, ServiceParameters, Services, ServicesParameters,
-    StopAndWait, StopAndWaitParameters, TimerMode, XorFec, XorFecParameters,
+    IdealSrParameters, LinkEndpoint, LinkEvent, LinkTiming, Raw, Release, Renack, Rlc,
+    RlcParameters, Rlp, RlpParameters, SelectiveRepeat, SelectiveRepeatParameters,
+    ServiceParameters, Services, ServicesParameters, StopAndWait, StopAndWaitParameters, TimerMode,
+    XorFec, XorFecParameters,
 };
 use lasthop::packet::Payload;
 use lasthop::queue::Limit;
@@ -308,6 +309,7 @@ pub enum Protocol {
     StopAndWait(StopAndWaitParameters),
     XorFec(XorFecParameters),
     IdealSr(IdealSrParameters),
+    Rlc(RlcParameters),
 }
 
 impl Protocol {
@@ -335,6 +337,9 @@ impl Protocol {
             }
             Protocol::IdealSr(parameters) => {
                 LinkEndpoint::IdealSr(Box::new(IdealSr::new(parameters).expect("valid parameters")))
+            }
+            Protocol::Rlc(parameters) => {
+                LinkEndpoint::Rlc(Box::new(Rlc::new(parameters).expect("valid parameters")))
             }
         }
     }
@@ -403,6 +408,13 @@ pub fn xor_fec(block: u32, parity_timeout: Duration) -> XorFecParameters {
 /// Ideal selective repeat of 40-byte segments.
 pub fn ideal_sr(max_transmissions: Option<u32>) -> IdealSrParameters {
     IdealSrParameters { max_transmissions, payload: Bytes::new(40), header: Bytes::new(2) }
+}
+
+/// Acknowledged mode with its defaults for a link whose directions are alike.
+pub fn rlc(payload: u64, rate: Rate, delay: Duration) -> RlcParameters {
+    let pdu = Bytes::new(2 + payload);
+    let timing = LinkTiming::symmetric(rate, delay, pdu, pdu);
+    RlcParameters::for_link(&timing, Bytes::new(payload))
 }
 
 /// Karn RLP without keep-alives.

@@ -1,0 +1,521 @@
+//! RLC acknowledged mode: hand-worked ladders, closed forms, a radio whose frames hold many PDUs.
+//!
+//! The link of the ladders: 200 kbps, 20 ms. All frames are PDUs of 250 B, 248 B of them data, and
+//! take 10 ms; RTT_L is 60 ms, and the timers are 100 ms. Each table lists every frame: start in
+//! ms, end that sends, what.
+
+mod common;
+
+use common::*;
+use lasthop::channel::{Airtime, Channel, Uniform};
+use lasthop::link::{
+    AtLimit, Endpoint, Frame, FrameKind, LinkEndpoint, LinkEvent, Rlc, RlcParameters,
+};
+use lasthop::rng::Streams;
+use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
+use std::collections::HashMap;
+
+const MS: u64 = 1_000_000;
+const RATE: Rate = Rate::from_bps(200_000);
+
+fn millis(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// No polls but those that are always on.
+fn set() -> RlcParameters {
+    let [poll_timeout, skip_timeout, reset_timeout] = [millis(100); 3];
+    let auto = rlc(248, RATE, millis(20));
+    RlcParameters { poll_sdu: None, poll_timeout, skip_timeout, reset_timeout, ..auto }
+}
+
+fn what(kind: FrameKind, ack: Option<u64>) -> String {
+    match kind {
+        FrameKind::Segment { sequence, is_last, poll } => {
+            let end = if is_last { " end" } else { "" };
+            format!("segment {sequence}{end}{}", if poll { " poll" } else { "" })
+        }
+        FrameKind::Status { first, missing } => {
+            let bits = u128::from(missing[1]) << 64 | u128::from(missing[0]);
+            let missing = (0..128).filter(|bit| bits >> bit & 1 != 0);
+            let numbers: Vec<_> = missing.map(|bit| format!(" {}", first + bit)).collect();
+            let ack = ack.map_or("more".to_owned(), |ack| ack.to_string());
+            match numbers.as_slice() {
+                [] => format!("status {ack}"),
+                numbers => format!("status {ack} without{}", numbers.concat()),
+            }
+        }
+        FrameKind::Skip { next } => format!("skip {next}"),
+        FrameKind::SkipAck { next } => format!("skip-ack {next}"),
+        FrameKind::Reset { index } => format!("reset {index}"),
+        FrameKind::ResetAck { index } => format!("reset-ack {index}"),
+        other => panic!("acknowledged mode does not send {other:?}"),
+    }
+}
+
+/// Every frame of a run; packets from end A, each a time in ms and a size in bytes.
+fn ladder(
+    set: RlcParameters,
+    packets: &[(u64, u32)],
+    fates: [Fate; 2],
+) -> (Link<Token>, Vec<String>) {
+    let token = |(number, &(ms, bytes)): (usize, &(u64, u32))| {
+        (Instant::from_nanos(ms * MS), Token { number: number as u64, bytes })
+    };
+    let offers = [packets.iter().enumerate().map(token).collect(), tokens(0, 1)];
+    let mut link = Link::new(Protocol::Rlc(set).ends(), (RATE, millis(20)), offers, fates);
+    link.log = Some(Vec::new());
+    link.strict = set.window <= 16;
+    link.run(Instant::NEVER);
+    let log = link.log.take().expect("a log");
+    let lines = log.into_iter().map(|(start, side, kind, ack)| {
+        assert_eq!(start.as_nanos() % MS, 0);
+        format!("{} {} {}", start.as_nanos() / MS, ["A", "B"][side], what(kind, ack))
+    });
+    let lines = lines.collect();
+    (link, lines)
+}
+
+fn numbers(link: &Link<Token>) -> Vec<u64> {
+    link.delivered[1].iter().map(|token| token.number).collect()
+}
+
+#[test]
+fn a_packet_is_cut_up_and_put_together() {
+    let (link, lines) = ladder(set(), &[(0, 600)], [clean(), clean()]);
+    assert_eq!(
+        lines,
+        ["0 A segment 0", "10 A segment 1", "20 A segment 2 end poll", "50 B status 3"]
+    );
+    assert_eq!(link.delivered[1], [Token { number: 0, bytes: 600 }]);
+    assert_eq!(link.delivered_at[1], [Instant::from_nanos(50 * MS)]);
+    let counters = link.ends[0].counters();
+    assert_eq!((counters.data_frames, counters.polls, counters.packets), (3, 1, 1));
+    assert_eq!(link.ends[1].counters().statuses, 1);
+}
+
+#[test]
+fn a_single_loss_is_repaired_by_the_report_of_the_gap() {
+    let (link, lines) = ladder(set(), &[(0, 248); 4], [losing(&[1]), clean()]);
+    assert_eq!(
+        lines,
+        [
+            "0 A segment 0 end",
+            "10 A segment 1 end", // lost
+            "20 A segment 2 end",
+            "30 A segment 3 end poll",
+            "50 B status 3 without 1", // 2 has arrived
+            "60 B status 4 without 1", // the answer to the poll
+            "80 A segment 1 end poll", // the second report cannot know of this copy
+            "110 B status 4",
+        ]
+    );
+    assert_eq!(link.events[0], [LinkEvent::Retransmitted { sequence: 1 }]);
+    assert_eq!(link.events[1], [LinkEvent::NackSent { sequence: 1 }; 2]);
+    assert_eq!(link.delivered_at[1][1..], [Instant::from_nanos(110 * MS); 3]);
+}
+
+#[test]
+fn without_reports_of_gaps_polls_do_it() {
+    let set = RlcParameters { status_on_gap: false, ..set() };
+    let (_, lines) = ladder(set, &[(0, 248); 4], [losing(&[1]), clean()]);
+    assert_eq!(
+        lines[4..],
+        ["60 B status 4 without 1", "90 A segment 1 end poll", "120 B status 4"]
+    );
+}
+
+#[test]
+fn a_lost_tail_is_repaired_by_the_poll_timer() {
+    let (link, lines) = ladder(set(), &[(0, 248); 2], [losing(&[1]), clean()]);
+    assert_eq!(
+        lines,
+        [
+            "0 A segment 0 end",
+            "10 A segment 1 end poll", // lost
+            "110 A segment 1 end poll",
+            "140 B status 2",
+        ]
+    );
+    assert_eq!(link.events[0][0], LinkEvent::TimedOut { sequence: 1 });
+}
+
+#[test]
+fn a_lost_report_is_repaired_by_the_poll_timer() {
+    let (link, lines) = ladder(set(), &[(0, 248); 2], [clean(), losing(&[0])]);
+    assert_eq!(
+        lines,
+        [
+            "0 A segment 0 end",
+            "10 A segment 1 end poll",
+            "40 B status 2", // lost
+            "110 A segment 1 end poll",
+            "140 B status 2",
+        ]
+    );
+    assert_eq!(link.ends[1].counters().duplicates, 1);
+    assert_eq!(numbers(&link), [0, 1]);
+}
+
+#[test]
+fn a_prohibited_report_is_held_and_sent_once() {
+    let set = RlcParameters { poll_sdu: Some(1), status_prohibit: Some(millis(50)), ..set() };
+    let (_, lines) = ladder(set, &[(0, 248); 4], [clean(), clean()]);
+    assert_eq!(
+        lines,
+        [
+            "0 A segment 0 end poll",
+            "10 A segment 1 end poll",
+            "20 A segment 2 end poll",
+            "30 A segment 3 end poll",
+            "30 B status 1",
+            "80 B status 4", // for the polls that came at 40, 50 and 60
+        ]
+    );
+}
+
+#[test]
+fn a_prohibited_poll_is_sent_later() {
+    let set = RlcParameters { poll_sdu: Some(1), poll_prohibit: Some(millis(100)), ..set() };
+    let (_, lines) = ladder(set, &[(0, 248); 2], [clean(), clean()]);
+    assert_eq!(
+        lines,
+        [
+            "0 A segment 0 end poll",
+            "10 A segment 1 end",
+            "30 B status 1",
+            "100 A segment 1 end poll", // nothing else could carry it
+            "130 B status 2",
+        ]
+    );
+}
+
+#[test]
+fn periodic_timers_ask_and_tell() {
+    let poll = RlcParameters { poll_periodic: Some(millis(15)), ..set() };
+    let (_, lines) = ladder(poll, &[(0, 248); 3], [clean(), clean()]);
+    let polls: Vec<_> = lines.iter().filter(|line| line.ends_with("poll")).collect();
+    // At 15 one is asked for, at 30 another one; at 45, 60 … there is something unacknowledged.
+    assert_eq!(polls[..2], ["20 A segment 2 end poll", "30 A segment 2 end poll"]);
+    let status = RlcParameters { status_periodic: Some(millis(25)), ..set() };
+    let (_, lines) = ladder(status, &[(0, 248); 3], [clean(), clean()]);
+    let reports: Vec<_> = lines.iter().filter(|line| line.contains('B')).collect();
+    // The period begins with the first segment, at 30; after a quiet one it ends.
+    assert_eq!(reports, ["50 B status 3", "60 B status 3"]);
+}
+
+#[test]
+fn the_window_stalls_and_asks_for_a_report() {
+    let set = RlcParameters { window: 2, ..set() };
+    let (_, lines) = ladder(set, &[(0, 248); 4], [clean(), clean()]);
+    assert_eq!(
+        lines,
+        [
+            "0 A segment 0 end",
+            "10 A segment 1 end poll",
+            "40 B status 2",
+            "70 A segment 2 end",
+            "80 A segment 3 end poll",
+            "110 B status 4",
+        ]
+    );
+}
+
+#[test]
+fn polls_come_with_segments_packets_and_a_used_window() {
+    let polls = |set, packets: &[(u64, u32)]| {
+        let (_, lines) = ladder(set, packets, [clean(), clean()]);
+        let polls = lines.iter().filter(|line| line.ends_with("poll"));
+        polls.filter_map(|line| line.split(' ').nth(3)?.parse().ok()).collect::<Vec<u64>>()
+    };
+    let packets = [(0, 496); 4];
+    assert_eq!(polls(set(), &packets), [7]);
+    assert_eq!(polls(RlcParameters { poll_sdu: Some(1), ..set() }, &packets), [1, 3, 5, 7]);
+    assert_eq!(polls(RlcParameters { poll_sdu: Some(3), ..set() }, &packets), [5, 7]);
+    assert_eq!(polls(RlcParameters { poll_pdu: Some(3), ..set() }, &packets), [2, 5, 7]);
+    let window = RlcParameters { poll_window: Some(60), window: 10, ..set() };
+    assert_eq!(polls(window, &packets), [5, 6, 7]);
+}
+
+#[test]
+fn a_packet_at_its_limit_is_skipped() {
+    let set = RlcParameters { max_transmissions: Some(1), ..set() };
+    let (link, lines) = ladder(set, &[(0, 248); 3], [losing(&[0]), losing(&[2])]);
+    assert_eq!(
+        lines,
+        [
+            "0 A segment 0 end", // lost
+            "10 A segment 1 end",
+            "20 A segment 2 end poll",
+            "40 B status 2 without 0",
+            "50 B status 3 without 0",
+            "70 A skip 1",
+            "100 B skip-ack 1", // lost
+            "170 A skip 1",
+            "200 B skip-ack 1",
+        ]
+    );
+    assert_eq!(numbers(&link), [1, 2]);
+    assert_eq!(link.delivered_at[1], [Instant::from_nanos(100 * MS); 2]);
+    let [sender, receiver] = link.ends.each_ref().map(|end| end.counters());
+    assert_eq!((sender.packets, sender.packets_abandoned, sender.abandoned), (3, 1, 1));
+    assert_eq!(receiver.skipped, 1);
+    assert!(link.events[0].contains(&LinkEvent::Abandoned { sequence: 0 }));
+}
+
+#[test]
+fn a_packet_is_given_up_alone() {
+    // 1 and 0 are lost; 0 once more, which is its limit. 1 has a copy on its way, and waits.
+    let set = RlcParameters { max_transmissions: Some(2), ..set() };
+    let (link, lines) = ladder(set, &[(0, 248); 3], [losing(&[0, 1, 3]), clean()]);
+    assert_eq!(
+        lines,
+        [
+            "0 A segment 0 end",  // lost
+            "10 A segment 1 end", // lost
+            "20 A segment 2 end poll",
+            "50 B status 3 without 0 1",
+            "80 A segment 0 end", // lost
+            "90 A segment 1 end poll",
+            "120 B status 3 without 0",
+            "150 A skip 1",
+            "180 B skip-ack 1",
+        ]
+    );
+    assert_eq!(numbers(&link), [1, 2]);
+}
+
+#[test]
+fn an_old_packet_is_given_up_with_what_was_not_sent() {
+    let set = RlcParameters { window: 1, discard_after: Some(millis(100)), ..set() };
+    let (link, lines) = ladder(set, &[(0, 600), (300, 100)], [losing(&[0]), clean()]);
+    assert_eq!(
+        lines,
+        [
+            "0 A segment 0 poll", // lost
+            "100 A skip 2",       // 1 is never sent: see below
+            "130 B skip-ack 2",
+            "300 A segment 2 end poll",
+            "330 B status 3",
+        ]
+    );
+    assert_eq!(numbers(&link), [1]);
+    // Had 0 arrived, the next packet must not be taken for its rest: number 1 is in between.
+    let (link, lines) = ladder(set, &[(0, 600), (300, 100)], [clean(), losing(&[0])]);
+    assert_eq!(
+        lines[2..],
+        ["100 A skip 2", "130 B skip-ack 2", "300 A segment 2 end poll", "330 B status 3"]
+    );
+    assert_eq!(link.delivered[1], [Token { number: 1, bytes: 100 }]);
+    assert_eq!(link.ends[0].counters().packets_abandoned, 1);
+}
+
+#[test]
+fn a_reset_forgets_what_is_in_flight() {
+    let set = RlcParameters { max_transmissions: Some(1), at_limit: AtLimit::Reset, ..set() };
+    let packets = [(0, 248), (0, 248), (0, 248), (400, 248)];
+    let (link, lines) = ladder(set, &packets, [losing(&[0]), losing(&[2])]);
+    assert_eq!(
+        lines,
+        [
+            "0 A segment 0 end", // lost
+            "10 A segment 1 end",
+            "20 A segment 2 end poll",
+            "40 B status 2 without 0",
+            "50 B status 3 without 0",
+            "70 A reset 0",
+            "100 B reset-ack 0", // lost
+            "170 A reset 0",
+            "200 B reset-ack 0",
+            "400 A segment 0 end poll",
+            "430 B status 1",
+        ]
+    );
+    assert_eq!(numbers(&link), [3]);
+    let counters = link.ends[0].counters();
+    // Of the PDUs 1 was known to have arrived.
+    assert_eq!((counters.packets, counters.packets_abandoned, counters.abandoned), (4, 3, 2));
+}
+
+#[test]
+fn skips_in_vain_end_in_a_reset() {
+    let set = RlcParameters { max_transmissions: Some(1), max_skips: 2, ..set() };
+    let (_, lines) = ladder(set, &[(0, 248); 2], [losing(&[0, 2, 3]), clean()]);
+    assert_eq!(lines[3..], ["70 A skip 1", "170 A skip 1", "270 A reset 0", "300 B reset-ack 0"]);
+}
+
+#[test]
+fn a_long_report_takes_several_frames() {
+    // Of 400 PDUs every third is lost; the report is asked for once, and reports of gaps are off.
+    let set = RlcParameters { status_on_gap: false, poll_timeout: millis(10_000), ..set() };
+    let fates: [Fate; 2] =
+        [Box::new(|index| (index < 399 && index % 3 == 0, Duration::ZERO)), clean()];
+    let (link, lines) = ladder(set, &[(0, 248 * 400)], fates);
+    let reports: Vec<_> = lines.iter().filter(|line| line.contains("status")).collect();
+    let ends: Vec<_> = reports.iter().filter_map(|line| line.split(' ').nth(3)).collect();
+    assert_eq!(ends, ["400", "more", "more", "more", "400"]);
+    let counters = link.ends[0].counters();
+    assert_eq!((counters.data_frames, counters.retransmissions), (400, 133));
+    // The frames tell of 0 to 127, 129 to 256, 258 to 385 and the last 128 numbers, 272 to 399: of
+    // these, 273, 276, … 384 for the second time.
+    assert_eq!(link.ends[1].counters().nacks, 133 + 38);
+}
+
+#[test]
+fn a_changed_limit_holds_from_the_next_report() {
+    let end = |set| Rlc::<Token>::new(set).expect("valid parameters");
+    let at = |ms| Instant::from_nanos(ms * MS);
+    let mut sender = end(set());
+    sender.enqueue(at(0), Token { number: 0, bytes: 10 });
+    let report = |ack| Frame {
+        kind: FrameKind::Status { first: 0, missing: [1, 0] },
+        ack: Some(ack),
+        payload: None,
+        bytes: 250,
+        service: 0,
+    };
+    assert!(sender.poll_transmit(at(0)).is_some());
+    sender.receive(at(60), report(1));
+    sender.limit_transmissions(Some(1));
+    assert!(sender.poll_transmit(at(60)).is_some(), "a copy that is queued goes out");
+    sender.receive(at(120), report(1));
+    let skip = sender.poll_transmit(at(120)).expect("a frame");
+    assert_eq!(skip.kind, FrameKind::Skip { next: 1 });
+    assert_eq!(sender.counters().packets_abandoned, 1);
+}
+
+#[test]
+fn bad_parameters_are_refused() {
+    let error = |set| Rlc::<Token>::new(set).expect_err("refused").to_string();
+    let payload = |bytes| RlcParameters { payload: Bytes::new(bytes), ..set() };
+    assert!(error(payload(19)).contains("found a payload of 19 B; allowed: 20 B to 4000 B"));
+    assert!(error(payload(1 << 40)).contains("allowed: 20 B to 4000 B"));
+    assert!(error(RlcParameters { window: 0, ..set() }).contains("1 to 2047"));
+    assert!(error(RlcParameters { window: 2048, ..set() }).contains("1 to 2047"));
+    assert!(error(RlcParameters { max_transmissions: Some(0), ..set() }).contains("at most 0"));
+    assert!(error(RlcParameters { max_skips: 0, ..set() }).contains("at most 0"));
+    assert!(error(RlcParameters { poll_timeout: Duration::ZERO, ..set() }).contains("0 s"));
+    let zero = RlcParameters { status_prohibit: Some(Duration::ZERO), ..set() };
+    assert!(error(zero).contains("found a timeout of 0 s"));
+    assert!(error(RlcParameters { header: Bytes::new(1 << 20), ..set() }).contains("65535 B"));
+}
+
+/// Losses of one direction, each frame independently.
+fn uniform(p: f64, seed: u64) -> Fate {
+    let p = Probability::new(p).expect("a probability");
+    let mut channel = Channel::Uniform(Uniform::new(p, &Streams { seed, replication: 0 }, "link"));
+    let airtime = Airtime { start: Instant::ZERO, end: Instant::ZERO, bits: 336 };
+    Box::new(move |_| (channel.is_lost(airtime), Duration::ZERO))
+}
+
+/// A saturated link with PDUs of 42 B and reports that all arrive: `packets` of `count` PDUs.
+fn saturated(set: RlcParameters, packets: u64, count: u32, p: f64, seed: u64) -> Link<Token> {
+    let offers = [tokens(packets, 40 * count), tokens(0, 1)];
+    let ends = Protocol::Rlc(set).ends();
+    let mut link = Link::new(ends, (RATE, millis(20)), offers, [uniform(p, seed), clean()]);
+    link.run(Instant::NEVER);
+    link
+}
+
+#[test]
+fn a_pdu_is_sent_as_often_as_the_loss_asks() {
+    // Geometric: mean 1 / (1 - p), variance p / (1 - p)^2. 5 standard deviations of the mean of n
+    // PDUs: false alarm below 6e-7 a point. Every copy was needed: no duplicates.
+    for (p, seed) in [(0.01, 41), (0.1, 42), (0.3, 43), (0.5, 44)] {
+        let packets = 40_000;
+        let link = saturated(rlc(40, RATE, millis(20)), packets, 5, p, seed);
+        let [sender, receiver] = link.ends.each_ref().map(|end| end.counters());
+        let n = sender.data_frames as f64;
+        assert_eq!((sender.data_frames, link.delivered[1].len() as u64), (packets * 5, packets));
+        assert_eq!((receiver.discarded, sender.abandoned), (0, 0));
+        assert!(receiver.duplicates <= sender.timeouts, "{receiver:?}");
+        let mean = (n + sender.retransmissions as f64) / n;
+        let (exact, deviation) = (1.0 / (1.0 - p), (p / n).sqrt() / (1.0 - p));
+        assert!(
+            (mean - exact).abs() < 5.0 * deviation,
+            "p = {p}: {mean}, expected {exact} with deviation {deviation}"
+        );
+    }
+}
+
+#[test]
+fn packets_are_lost_as_their_pdus_are() {
+    // A packet of k PDUs is lost if one of them is lost n times: 1 - (1 - p^n)^k. Binomial, 5
+    // standard deviations: false alarm below 6e-7 a point.
+    for (n, p, seed) in [(1, 0.02, 51), (2, 0.1, 52), (3, 0.3, 53), (5, 0.5, 54)] {
+        for k in [1, 5, 25] {
+            let packets = 200_000 / u64::from(k);
+            let limited = RlcParameters { max_transmissions: Some(n), ..rlc(40, RATE, millis(20)) };
+            let link = saturated(limited, packets, k, p, seed);
+            let sender = link.ends[0].counters();
+            assert_eq!(sender.packets, packets);
+            let lost = packets - link.delivered[1].len() as u64;
+            assert!(sender.packets_abandoned - lost <= sender.timeouts, "given up for no reason");
+            let exact = 1.0 - (1.0 - f64::powi(p, n as i32)).powi(k as i32);
+            let deviation = (packets as f64 * exact * (1.0 - exact)).sqrt();
+            assert!(
+                (lost as f64 - packets as f64 * exact).abs() < 5.0 * deviation,
+                "n = {n}, p = {p}, k = {k}: {lost} of {packets} lost, expected {} with deviation \
+                 {deviation}",
+                packets as f64 * exact
+            );
+        }
+    }
+}
+
+/// 25 slots each way in a frame of 10 ms: all PDUs of a frame leave at its beginning and arrive at
+/// its end, before the next frame is filled. A report made then comes a frame later, so that copies
+/// are two frames after what they repeat.
+#[test]
+fn many_pdus_in_a_frame_are_sent_again_once_in_two_frames() {
+    let frame = millis(10);
+    let set = RlcParameters { nack_guard: frame * 2, ..rlc(40, RATE, millis(20)) };
+    let mut ends = Protocol::Rlc(set).ends::<Token>();
+    let mut fate = uniform(0.3, 61);
+    let mut air: [Vec<Frame<Token>>; 2] = Default::default();
+    let mut starts: HashMap<u64, Vec<u64>> = HashMap::new();
+    let (packets, mut next, mut up, mut index) = (2_000, 0, Vec::new(), 0);
+    for round in 0..10_000 {
+        let now = Instant::ZERO + frame * round;
+        for side in 0..2 {
+            for frame in std::mem::take(&mut air[1 - side]) {
+                ends[side].receive(now, frame);
+            }
+            up.extend(std::iter::from_fn(|| ends[side].poll_deliver()));
+            ends[side].handle_timeout(now);
+            ends[side].drop_events();
+        }
+        for side in 0..2 {
+            for _ in 0..25 {
+                let offer = || {
+                    let token = Token { number: next, bytes: 1000 };
+                    (side == 0 && next < packets).then(|| {
+                        next += 1;
+                        token
+                    })
+                };
+                let Some(frame) = ends[side].poll_frame(now, offer) else { break };
+                if let FrameKind::Segment { sequence, .. } = frame.kind {
+                    starts.entry(sequence).or_default().push(round);
+                    index += 1;
+                    if fate(index).0 {
+                        continue;
+                    }
+                }
+                air[side].push(frame);
+            }
+            ends[side].drop_events();
+        }
+    }
+    assert!(up.iter().map(|token| token.number).eq(0..packets));
+    assert!(up.iter().all(|token| token.bytes == 1000));
+    let apart = |pair: &[u64]| pair[1] - pair[0];
+    assert!(starts.values().all(|rounds| rounds.windows(2).all(|pair| apart(pair) >= 2)));
+    let [sender, receiver] = ends.each_ref().map(|end| end.counters());
+    assert!(receiver.duplicates <= sender.timeouts);
+    let often = starts.values().flat_map(|rounds| rounds.windows(2)).map(apart);
+    let (soon, all) =
+        often.fold((0, 0), |(soon, all), apart| (soon + u32::from(apart == 2), all + 1));
+    assert!(f64::from(soon) > 0.9 * f64::from(all), "{soon} of {all} copies after two frames");
+    assert!(matches!(ends[0], LinkEndpoint::Rlc(_)));
+}
