@@ -65,6 +65,9 @@ OTHERS = (
 THEORY = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 """Lines of model curves that have no points beside them, one after the other."""
 
+LONG_NAME = 26
+"""Letters of the longest name with which a legend has three columns."""
+
 MOST_TICKS = 9
 """Points of an x-axis that each have a tick."""
 
@@ -141,12 +144,18 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
     axes.set_title(_pretty(textwrap.fill(title, 68) if outside else title), fontsize=9)
     if columns and outside:
         # Outside, where it hides no curve.
-        handles, names = axes.get_legend_handles_labels()
+        shown = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+        order = [_pretty(one.name) for one in artefact.series if _pretty(one.name) in shown]
+        shown = {name: shown[name] for name in order}
         if modelled - {""}:
-            handles.append(Line2D([], [], color=BLACK, linewidth=1.3))
-            names.append("lines: model")
+            shown["lines: model"] = Line2D([], [], color=BLACK, linewidth=1.3)
         figure.legend(
-            handles, names, frameon=False, fontsize=8, ncols=3, loc="outside lower center"
+            shown.values(),
+            shown.keys(),
+            frameon=False,
+            fontsize=8,
+            ncols=3 if max(map(len, order)) <= LONG_NAME else 2,
+            loc="outside lower center",
         )
     elif columns:
         axes.legend(frameon=False, fontsize=8)
