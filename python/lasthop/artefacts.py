@@ -61,7 +61,7 @@ class Quantity:
         per: What one such unit is, in the metric's own.
         value: Instead of a metric, an expression of other quantities, as claims have them.
         scale: `linear` or `log`, of the axis of figures.
-        low: Where that axis begins, if it is linear.
+        low: Where that axis begins; if it is logarithmic, 0 for where the values do.
     """
 
     name: str

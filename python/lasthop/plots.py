@@ -141,7 +141,7 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
     axes.spines[["top", "right"]].set_visible(False)
     title = f"{artefact.name.removesuffix(' (figure)')}. {artefact.caption}"
     outside = spread or bool(theory)
-    axes.set_title(_pretty(textwrap.fill(title, 68) if outside else title), fontsize=9)
+    axes.set_title(_pretty(_wrapped(title) if outside else title), fontsize=9)
     if columns and outside:
         # Outside, where it hides no curve.
         shown = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
@@ -197,8 +197,17 @@ def _scale(axes: Axes, artefact: Artefact) -> None:
         axes.set_xticks(list(rows), [f"{row:g}" for row in rows])
         axes.minorticks_off()
     axes.set_yscale(artefact.quantity.scale)
-    if artefact.quantity.scale == "linear":
+    if artefact.quantity.scale == "linear" or artefact.quantity.low > 0.0:
         axes.set_ylim(bottom=artefact.quantity.low)
+
+
+def _wrapped(title: str) -> str:
+    """A title in lines that do not part a value from its name and unit."""
+    return textwrap.fill(re.sub(r" = ([\d.]+)( m?s\b)?", _whole, title), 68)
+
+
+def _whole(value: re.Match[str]) -> str:
+    return value[0].replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _pretty(text: str) -> str:
