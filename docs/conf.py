@@ -2,7 +2,7 @@
 
 The scenario reference is generated from the model that reads scenarios, the time sequences on the
 pages of link protocols from runs of the scenarios in `links/scenarios`, the figures on the page
-about plotting by the commands that it shows.
+about plotting by the commands that it shows, figures of studies by reproducing them.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import lasthop
 from lasthop import _lasthop, cli, plots
+from lasthop.studies import studies
 
 HERE = Path(__file__).parent
 (HERE / "scenario-reference.md").write_text(_lasthop.reference_markdown(), encoding="utf-8")
@@ -38,6 +39,20 @@ with contextlib.chdir(figures), contextlib.redirect_stdout(io.StringIO()):
     for command in re.findall(r"^lasthop (.*loss.*|.*results.*)$", page, re.MULTILINE):
         if cli._main(shlex.split(command, comments=True)) != 0:
             raise RuntimeError(f"plotting.md: lasthop {command}")
+
+# Figures of studies that pages show are run anew, all of a study together: they share cells.
+pages = "".join(page.read_text(encoding="utf-8") for page in HERE.glob("*.md"))
+for key, study in studies().items():
+    names = set(re.findall(rf"_generated/{key}/([\w-]+)\.svg", pages))
+    wanted = [artefact for artefact in study.artefacts if artefact.file_name in names]
+    if len(wanted) != len(names):
+        raise RuntimeError(f"figures of {key}: {names}")
+    if wanted:
+        (HERE / "_generated" / key).mkdir(parents=True, exist_ok=True)
+        report = study.reproduce([artefact.name for artefact in wanted])
+        for artefact in wanted:
+            figure = plots.draw_figure(artefact, report.cells)
+            plots.save(figure, HERE / "_generated" / key / artefact.file_name, "svg")
 
 project = "Lasthop"
 author = "the Lasthop authors"

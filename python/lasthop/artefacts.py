@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -123,6 +124,12 @@ class Artefact:
     axis: Axis
     series: tuple[Column, ...]
     model: Callable[[Cell], float]
+
+    @property
+    def file_name(self) -> str:
+        """Name of its picture, without suffix."""
+        name = re.sub(r"[^a-z0-9]+", "-", self.name.lower().removesuffix(" (figure)"))
+        return name.strip("-")
 
     def cell(self, row: float, column: str) -> Cell:
         """One of its cells."""

@@ -639,9 +639,8 @@ def _write_report(report: Report, folder: Path) -> list[Path]:
     report.results.frame.write_parquet(written[1])
     for artefact in report.artefacts:
         if artefact.kind == "figure":
-            name = re.sub(r"[^a-z0-9]+", "-", artefact.name.lower().removesuffix(" (figure)"))
             figure = plots.draw_figure(artefact, report.cells)
-            written += plots.save(figure, folder / name.strip("-"), "png", "pdf")
+            written += plots.save(figure, folder / artefact.file_name, "png", "pdf")
     return written
 
 
