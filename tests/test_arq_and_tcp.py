@@ -1,4 +1,6 @@
+import copy
 import json
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import ROOT
-from lasthop import AnalysisError, analysis, cli, markdown, models, plots, terminal
+from lasthop import AnalysisError, analysis, cli, markdown, models, plots, sensitivity, terminal
 from lasthop.claims import Cell, Grid, Rule, judge, read_claims
 from lasthop.models import Models, evaluate, fill
 from lasthop.statistics import Estimate
@@ -292,6 +294,43 @@ def test_figure_5_is_reproduced_beside_its_model(
     assert claims["V1"]["verdict"] == "reproduced"
     assert claims["V6"]["condition"].startswith("from M_t = 5 on")
     assert (tmp_path / "figure-5-relative.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_packets_that_come_alone_meet_the_chain(study: Study) -> None:
+    report = study.reproduce(["Residual loss"], replications=3)
+    cells = {(cell.row, cell.column): cell for cell in report.cells}
+    sdus = 3 * 2000
+    for limit in ("1", "2", "3", "5", "10", "15", "20", "30"):
+        found = cells[limit, "ideal selective repeat"].value
+        loss = cells[limit, "ideal selective repeat, model"].value
+        # One SDU a second: independent. 4.5 standard deviations, a false alarm in 18 000 runs.
+        assert abs(found - loss) < 4.5 * math.sqrt(loss * (1.0 - loss) / sdus), limit
+    # RLC AM, whose attempts are further apart, loses less and less than that.
+    assert cells["10", "RLC AM"].value < 0.1 * cells["10", "ideal selective repeat"].value
+
+
+def test_other_coordinates_move_theory_too(study: Study) -> None:
+    small = copy.copy(study)
+    small.sensitivities = tuple(
+        type(one)(one.name, one.about, ("V1",), one.values[:1], one.moves)
+        for one in study.sensitivities
+        if one.name == "radio capacity"
+    )
+    report = sensitivity.sweep(small, replications=2)
+    assert set(report.verdicts) == {("", ""), ("radio capacity", "8 packets/s")}
+
+    def relative(variant: tuple[str, str]) -> float:
+        (found,) = (
+            judgement.left
+            for judgement in report.verdicts[variant]["V1"].judgements
+            if {("source", "model"), ("alpha", 0.1), ("p_f", 0.01)}
+            <= set(judgement.comparison.cell)
+        )
+        return found
+
+    # Our notes, section 2.3: 0.10485 / 0.11031 at 100 packets/s, 0.92976 / 0.94135 at 8.
+    assert relative(("", "")) == pytest.approx(0.9505, abs=1e-4)
+    assert relative(("radio capacity", "8 packets/s")) == pytest.approx(0.98769, abs=1e-5)
 
 
 def test_figures_draw_theory_as_lines_and_runs_as_points(study: Study) -> None:
