@@ -35,10 +35,15 @@ figures = HERE / "_generated" / "plots"
 figures.mkdir(parents=True, exist_ok=True)
 shutil.copy(HERE / "plots" / "loss.toml", figures)
 page = (HERE / "plotting.md").read_text(encoding="utf-8")
-with contextlib.chdir(figures), contextlib.redirect_stdout(io.StringIO()):
+said = io.StringIO()
+with (
+    contextlib.chdir(figures),
+    contextlib.redirect_stdout(said),
+    contextlib.redirect_stderr(said),
+):
     for command in re.findall(r"^lasthop (.*loss.*|.*results.*)$", page, re.MULTILINE):
         if cli._main(shlex.split(command, comments=True)) != 0:
-            raise RuntimeError(f"plotting.md: lasthop {command}")
+            raise RuntimeError(f"plotting.md: lasthop {command}: {said.getvalue()}")
 
 # Figures of studies that pages show are run anew, all of a study together: they share cells.
 pages = "".join(page.read_text(encoding="utf-8") for page in HERE.glob("*.md"))
@@ -64,11 +69,15 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # formulas show without a network
 ]
 myst_enable_extensions = ["deflist", "dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "examples"]
+highlight_language = "none"  # drawings and listings of output are no program
 html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["wide.css"]
 html_title = f"Lasthop {version}"
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
