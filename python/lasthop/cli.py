@@ -50,10 +50,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-app.add_typer(analyse_cli.app, name="analyse")
-app.command("plot")(plot_cli.plot)
-app.command("report")(report_cli.report)
-app.command("diff")(report_cli.compare)
+# Headings of `lasthop --help`.
+SIMULATION, SCENARIOS, RESULTS, THEORY = "Simulation", "Scenarios", "Results", "Theory"
 
 
 class Format(StrEnum):
@@ -122,7 +120,7 @@ def _top(
     return DONE if context.invoked_subcommand else BAD_INPUT
 
 
-@app.command()
+@app.command(rich_help_panel=SIMULATION)
 def run(
     file: File,
     *,
@@ -271,15 +269,15 @@ def _print_theory(
         (_print if output is Format.table else _note)(theory.nothing_applies())
 
 
-@app.command()
+@app.command(rich_help_panel=SCENARIOS)
 def check(file: File, *, changes: Changes = None) -> int:
-    """Say whether a scenario is right; if not, where and what would be."""
+    """Say whether a scenario is right; if not, which key is wrong and what is allowed."""
     points = _load(file, changes).points()
     _print(f"{file}: right, {len(points)} point{'s' if len(points) != 1 else ''}")
     return DONE
 
 
-@app.command()
+@app.command(rich_help_panel=SCENARIOS)
 def schema() -> int:
     """Print the JSON Schema of scenarios, for editors."""
     _print(_schema_text())
@@ -290,7 +288,7 @@ def _schema_text() -> str:
     return json.dumps(lasthop.schema(), indent=2, ensure_ascii=False)
 
 
-@app.command()
+@app.command(rich_help_panel=SCENARIOS)
 def new(
     name: Annotated[
         str | None,
@@ -328,7 +326,7 @@ def new(
     return DONE
 
 
-@app.command("explain")
+@app.command("explain", rich_help_panel=SCENARIOS)
 def explain_(
     file: File,
     *,
@@ -345,7 +343,7 @@ def explain_(
     return DONE
 
 
-@app.command("list")
+@app.command("list", rich_help_panel=SCENARIOS)
 def list_(
     category: Annotated[
         str | None,
@@ -366,7 +364,7 @@ def list_(
     return DONE
 
 
-@app.command()
+@app.command(rich_help_panel=SIMULATION)
 def trace(
     file: File,
     *,
@@ -417,7 +415,7 @@ def trace(
         typer.Option(min=1, max=65_535, help="With --pcap: bytes kept of a packet; else all."),
     ] = None,
 ) -> int:
-    """Record one replication: window, sequence numbers, queues and link events as CSV and PNG."""
+    """Record one replication: windows, queues and frames as CSV and pictures, or its packets."""
     from lasthop import plots
 
     scenario = _load(file, changes)
@@ -482,7 +480,7 @@ def _seconds(option: str, text: str | None) -> float | None:
         raise BadInput(f"{option}: {error}") from None
 
 
-@app.command()
+@app.command(rich_help_panel=SIMULATION)
 def reproduce(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="See `lasthop list studies`.")],
     artefacts: Annotated[
@@ -516,7 +514,9 @@ def reproduce(
             f"by default on {sensitivity.REPLICATIONS} replications.",
         ),
     ] = False,
-    output: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.text,
+    output: Annotated[
+        ReportFormat, typer.Option("--format", help="How tables and claims are printed.")
+    ] = ReportFormat.text,
 ) -> int:
     """Reproduce a published study: its tables beside the printed ones, its figures, its claims."""
     known = studies()
@@ -691,6 +691,12 @@ def _ended(*, complete: bool, finished: int, campaign: Campaign | None = None) -
     rest = "" if campaign is None else f" and are in {campaign.folder}; the same command goes on"
     _note(f"lasthop: interrupted; {finished} replications were finished{rest}")
     return INTERRUPTED
+
+
+app.command("plot", rich_help_panel=RESULTS)(plot_cli.plot)
+app.command("report", rich_help_panel=RESULTS)(report_cli.report)
+app.command("diff", rich_help_panel=RESULTS)(report_cli.compare)
+app.add_typer(analyse_cli.app, name="analyse", rich_help_panel=THEORY)
 
 
 def _main(arguments: list[str] | None = None) -> int:

@@ -40,7 +40,8 @@ def report(
         typer.Option(metavar="N", help="Which run of the campaign; by default the last."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="By default DIR/report.html.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Where to write; by default DIR/report.html."),
     ] = None,
 ) -> int:
     """Write one self-contained HTML page of a campaign: figures, numbers, claims, provenance."""
@@ -68,7 +69,9 @@ def compare(
         float,
         typer.Option(help="Chance that anything is called moved although nothing has."),
     ] = LEVEL,
-    output: Annotated[Format, typer.Option("--format")] = Format.table,
+    output: Annotated[
+        Format, typer.Option("--format", help="How the table is printed.")
+    ] = Format.table,
 ) -> int:
     """Say which metrics moved beyond noise between the last runs of two campaigns."""
     first, second = (_results(Campaign(folder), None)[1] for folder in (a, b))

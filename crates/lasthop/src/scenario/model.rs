@@ -90,8 +90,7 @@ table! {
         name: String;
         /// What it is about.
         description: Option<String>;
-        /// Links by name, in this order; at least one table [link.NAME] or [radio.NAME] there must
-        /// be.
+        /// Links by name, in this order. A scenario has at least one link or radio.
         link: Option<Vec<Link>>;
         /// Radios by name, in this order.
         radio: Option<Vec<Radio>>;
@@ -128,7 +127,8 @@ table! {
         max_payload: Option<Bytes>, PACKET;
         /// The link-layer protocol, the same at both ends.
         protocol: LinkProtocol = "raw";
-        /// What sits at one end of the link and looks into the packets that cross it.
+        /// What sits at one end of the link, and looks into the packets that cross it or limits how
+        /// often the link sends them.
         agent: Option<Agent>;
         /// What destroys frames, in each direction independently.
         errors: Errors = "none";
@@ -255,7 +255,7 @@ union! {
 table! {
     /// Parameters of ideal selective repeat.
     pub struct IdealSr {
-        /// Transmissions of a segment at most; then its packet is given up.
+        /// Transmissions of a segment at most, the first among them; then its packet is given up.
         max_transmissions: Transmissions = "unlimited", Limits::range(1, 1_000);
         /// Bytes of a packet that one segment carries.
         payload: Bytes = "40 B", PACKET;
@@ -537,9 +537,9 @@ choice! {
 union! {
     /// What destroys frames.
     pub enum Errors {
-        /// Nothing.
+        /// No frame is lost.
         None = "none",
-        /// Each frame independently, whatever its length.
+        /// Each frame is lost with the same probability, independently and whatever its length.
         Uniform(Uniform) = "uniform",
         /// Bit errors at a rate that alternates between a good and a bad state, both of
         /// exponential duration; a frame is lost if any of its bits is.

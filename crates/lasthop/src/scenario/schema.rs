@@ -336,6 +336,6 @@ fn kind(key: &Key) -> String {
         Shape::Table(_) | Shape::Union(_) => "table".to_owned(),
         Shape::Map(_) => "named tables, at least one".to_owned(),
         Shape::Bound => "number or quantity".to_owned(),
-        Shape::Sweep => "table of lists".to_owned(),
+        Shape::Sweep => "table, see below".to_owned(),
     }
 }
