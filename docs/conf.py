@@ -80,5 +80,6 @@ html_static_path = ["static"]
 html_css_files = ["wide.css"]
 html_title = f"Lasthop {version}"
 autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented_params"
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True
