@@ -1,7 +1,7 @@
 """Lasthop: what does each way of recovering errors deliver over a lossy link?
 
     >>> import lasthop
-    >>> scenario = lasthop.load("examples/selective-repeat.toml")     # doctest: +SKIP
+    >>> scenario = lasthop.load("examples/sr-file-transfer.toml")   # doctest: +SKIP
     >>> results = lasthop.run(scenario, replications=30)              # doctest: +SKIP
     >>> results.summary()                                             # doctest: +SKIP
 
