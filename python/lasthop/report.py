@@ -115,7 +115,7 @@ def _study(report: Report) -> dict[str, Any]:
             {
                 "id": one.claim.id,
                 "verdict": one.verdict,
-                "text": one.claim.text,
+                "text": " – ".join(filter(None, (one.claim.text, one.claim.condition))),
                 "evidence": one.evidence,
             }
             for one in decided
