@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import itertools
 import json
@@ -479,3 +480,43 @@ def test_a_study_runs_through_a_campaign_and_is_extended(tmp_path: Path) -> None
     frame = Campaign(tmp_path / "c").frame("flow.*.goodput_bps").collect()
     assert frame.height == plan["stored"]
     assert isinstance(frame, pl.DataFrame)
+
+
+# What is refused.
+
+
+def test_the_database_of_another_program_is_left_as_it_was(small: Path, tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as database:
+        database.execute("CREATE TABLE notes (text TEXT)")
+        database.commit()
+    before = (tmp_path / "ledger.sqlite").read_bytes()
+    with pytest.raises(CampaignError, match="found the database of another program"):
+        Campaign(tmp_path).run(small)
+    assert (tmp_path / "ledger.sqlite").read_bytes() == before
+
+
+def test_an_emptied_ledger_does_not_cost_the_parts(small: Path, tmp_path: Path) -> None:
+    Campaign(tmp_path).run(small)
+    (tmp_path / "ledger.sqlite").write_bytes(b"")
+    before = parts(tmp_path)
+    with pytest.raises(CampaignError, match="found parts without their ledger"):
+        Campaign(tmp_path).run(small)
+    assert parts(tmp_path) == before
+
+
+def test_a_file_in_the_place_of_a_folder_is_refused(small: Path) -> None:
+    with pytest.raises(CampaignError, match="found a file; allowed: the folder of a campaign"):
+        Campaign(small)
+    with pytest.raises(CampaignError, match="allowed: a folder that can be written"):
+        Campaign(small / "below").run(small)
+
+
+def test_a_cut_part_is_named_to_who_reads_and_run_again(small: Path, tmp_path: Path) -> None:
+    kept = Campaign(tmp_path)
+    first = kept.run(small)
+    part = tmp_path / "parts" / parts(tmp_path)[0]
+    part.write_bytes(part.read_bytes()[:-1] + b"?")
+    with pytest.raises(CampaignError, match=f"{part.name}: found a damaged file"):
+        kept.results()
+    assert same(kept.run(small), first)
+    assert kept.notes == [f"{part} is damaged; its replications are run again"]

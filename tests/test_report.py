@@ -153,6 +153,42 @@ def test_a_study_in_a_campaign_is_reported_as_a_study(tmp_path: Path) -> None:
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Table I. File transfer throughput" in text
     assert 'id="claim-M1"' in text
+    assert "lasthop reproduce multilayer --replications 2 --seed " in text
+
+
+def captions(text: str) -> list[str]:
+    return re.findall(r"<figcaption>(.*?)</figcaption>", text)
+
+
+def test_a_sweep_over_many_keys_has_figures_that_can_be_read(small: Path) -> None:
+    scenario = lasthop.load(small).sweep(
+        {
+            "flow.transfer.transport.variant": ["reno", "newreno", "sack"],
+            "link.wireless.queue": [f"{count} packets" for count in range(10, 60, 10)],
+            "flow.transfer.app.size": ["20 kB", "30 kB"],
+        },
+        zip=[
+            {
+                "link.wireless.rate": [f"{rate} kbps" for rate in range(64, 640, 64)],
+                "link.wireless.delay": [f"{delay} ms" for delay in range(50, 59)],
+            }
+        ],
+    )
+    text = report.page(lasthop.run(scenario, replications=1))
+    assert "270 points" in text
+    # Three TCPs times two sizes are six curves over the rate; five queues more would be thirty.
+    assert "flow.transfer.goodput_bps, at wireless: queue 10 packets" in captions(text)
+
+
+def test_a_sweep_over_two_protocol_keys_is_drawn_as_distributions(small: Path) -> None:
+    scenario = lasthop.load(small).sweep(
+        {
+            "flow.transfer.transport.variant": ["reno", "newreno", "sack"],
+            "link.wireless.protocol": [{"kind": "raw"}, {"kind": "stop-and-wait"}],
+        }
+    )
+    text = report.page(lasthop.run(scenario, replications=3))
+    assert "flow.transfer.goodput_bps" in captions(text)
 
 
 @pytest.mark.parametrize(

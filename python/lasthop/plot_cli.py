@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -145,6 +146,11 @@ def _named() -> Iterator[None]:
         yield
     except _lasthop.ScenarioError:
         raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        # Else it is a name that the user gave.
+        raise PlotError(f"{error.filename or 'SOURCE'}: {error.strerror or error}") from None
     except ValueError as error:
         text = str(error)
         is_option = text.partition(":")[0] in OPTIONS

@@ -321,7 +321,7 @@ class Table:
         for found in (numeric, free):
             if len(found) == 1:
                 return found[0]
-        allowed = ", ".join(free) or "nothing is swept: kind cdf"
+        allowed = ", ".join(free) or "kind cdf, since nothing is swept"
         raise PlotError(f"x: found nothing; allowed: {allowed}")
 
     def _group(
@@ -420,6 +420,11 @@ def _number(cell: Any) -> tuple[float, str] | None:
         except ValueError:
             continue
     return None
+
+
+def is_number(cell: Any) -> bool:
+    """Whether a swept value is a number or a quantity, and has a place on an axis."""
+    return _number(cell) is not None
 
 
 def _equal(one: tuple[float, str] | None, other: tuple[float, str] | None) -> bool:

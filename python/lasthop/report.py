@@ -8,6 +8,7 @@ can be computed again.
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 import numpy as np
+import polars as pl
 from matplotlib import rc_context
 
 from lasthop import terminal
 from lasthop._lasthop import ScenarioError
 from lasthop.explain import explain
-from lasthop.plotting import PlotError, key_label, plot
+from lasthop.plotting import PlotError, is_number, key_label, plot
 from lasthop.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ __all__ = ["page"]
 
 MOST_FIGURES = 6
 """Pictures drawn of a sweep of which nobody has said what matters."""
+
+MOST_CURVES = 8
+"""Curves in one of them, where there are keys to choose from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +134,19 @@ def _study(report: Report) -> dict[str, Any]:
         ),
         "explained": None,
         "scenario": None,
-        "command": f"lasthop reproduce {study.key} --seed {report.results.seed}",
+        "command": _command(report),
     }
+
+
+def _command(report: Report) -> str | None:
+    """What computes a study's page again; None where points have different numbers."""
+    counts = set(_replications(report.results).tolist())
+    if len(counts) > 1:
+        return None
+    return (
+        f"lasthop reproduce {report.study.key} --replications {counts.pop()} "
+        f"--seed {report.results.seed}"
+    )
 
 
 def _study_tables(report: Report) -> Iterable[_Table]:
@@ -263,8 +279,49 @@ def _sweep_figures(results: Results) -> Iterator[tuple[str, Figure]]:
         try:
             yield metric, plot(results, y=metric)
         except PlotError:
-            # No axis to draw it over, such as a sweep over protocols alone: a distribution each.
-            yield metric, plot(results, y=metric, kind="cdf")
+            # Several axes, or none with numbers, or too many curves: choose what can be drawn.
+            with contextlib.suppress(PlotError):
+                yield _chosen_figure(results, metric)
+
+
+def _chosen_figure(results: Results, metric: str) -> tuple[str, Figure]:
+    """A metric over the swept numbers with most values, and a caption that says what is held.
+
+    Curves tell as many of the other keys apart as a reader can follow; the rest stays as at the
+    first point. Without a key of numbers the distribution is drawn instead.
+    """
+    points = [point.parameters for point in results.points]
+    values = {key: [repr(one.get(key)) for one in points] for key in _varied(results)}
+
+    def combinations(keys: Iterable[str]) -> int:
+        columns = [values[key] for key in keys]
+        return len(set(zip(*columns, strict=True))) if columns else 1
+
+    numeric = [
+        key for key in values if all(is_number(one[key]) if key in one else False for one in points)
+    ]
+    across = max(numeric, key=lambda key: combinations([key]), default=None)
+    # What is zipped with the axis tells nothing more.
+    tied = [
+        key
+        for key in values
+        if across and key != across and combinations([across, key]) == combinations([across])
+    ]
+    rest = [key for key in values if key != across and key not in tied]
+    by: list[str] = []
+    # Words, such as protocols, are what is compared; numbers come after them.
+    for key in sorted(rest, key=lambda key: (key in numeric, combinations([key]))):
+        if combinations([*by, key]) <= MOST_CURVES:
+            by.append(key)
+    held = [key for key in rest if key not in by]
+    shown = [
+        place for place in range(len(points)) if all(values[k][place] == values[k][0] for k in held)
+    ]
+    frame = results.frame.filter(pl.col("point").is_in(shown)).drop(tied)
+    kind = "line" if across else "cdf"
+    figure = plot(frame, x=across, y=metric, by=by or None, kind=kind)
+    where = ", ".join(f"{key_label(key)} {points[0].get(key)}" for key in held)
+    return f"{metric}, at {where}" if where else metric, figure
 
 
 def _moves(results: Results, metric: str) -> bool:

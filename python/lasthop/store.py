@@ -241,11 +241,24 @@ def missing(done: Iterable[tuple[int, int]], count: int) -> list[tuple[int, int]
     return gaps
 
 
+def _is_whole(path: Path) -> bool:
+    """Whether a part ends as Parquet files do: one that was cut does not."""
+    with path.open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - 4, 0))
+        return file.read() == b"PAR1"
+
+
 class Store:
     """One campaign's folder; see the head of this file."""
 
     def __init__(self, folder: Path) -> None:
-        """Takes a folder, which need not be there."""
+        """Takes a folder, which need not be there.
+
+        Raises:
+            CampaignError: If there is a file of that name.
+        """
+        if folder.is_file():
+            raise CampaignError(f"{folder}: found a file; allowed: the folder of a campaign")
         self.folder = folder
         self.parts = folder / PARTS
         self._ledger = folder / LEDGER
@@ -323,8 +336,16 @@ class Store:
             CampaignError: If another process writes, or the folder is not a campaign's.
             OSError: If the folder cannot be written.
         """
-        self.parts.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            self.parts.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+                raise
+            where = error.filename or self.folder
+            raise CampaignError(
+                f"{where}: {error.strerror or error}; allowed: a folder that can be written"
+            ) from None
         try:
             try:
                 # The kernel gives it back when the process ends, however it ends.
@@ -344,14 +365,18 @@ class Store:
             os.close(descriptor)
 
     def _make_ledger(self) -> None:
-        if not self.is_there and any(self.parts.glob("part-*.parquet")):
-            raise CampaignError(
-                f"{self.folder}: found parts without their {LEDGER}; allowed: a campaign with its "
-                "ledger, or an empty folder"
-            )
+        if not self.is_there:
+            self._refuse_orphans()
         with self.write() as ledger:
             (version,) = ledger.execute("PRAGMA user_version").fetchone()
             if version == 0:
+                # A file of no length, too, is a database that is empty.
+                self._refuse_orphans()
+                if ledger.execute("SELECT 1 FROM sqlite_master").fetchone():
+                    raise CampaignError(
+                        f"{self._ledger}: found the database of another program; allowed: a folder "
+                        "that `lasthop run --store` has written, or an empty one"
+                    )
                 for statement in SCHEMA.split(";"):
                     ledger.execute(statement)
                 ledger.execute(f"PRAGMA user_version = {FORMAT}")
@@ -361,6 +386,14 @@ class Store:
                     "version of lasthop"
                 )
 
+    def _refuse_orphans(self) -> None:
+        """Parts that no ledger names would be taken for what a killed process left."""
+        if any(self.parts.glob("part-*.parquet")):
+            raise CampaignError(
+                f"{self.folder}: found parts without their {LEDGER}; allowed: a campaign with its "
+                "ledger, or an empty folder"
+            )
+
     def _put_right(self) -> list[str]:
         """Removes parts without entry, and entries without part, whose replications run again."""
         notes = []
@@ -369,10 +402,12 @@ class Store:
             for number, file, size in ledger.execute("SELECT id, file, bytes FROM part").fetchall():
                 path = self.parts / file
                 found = path.stat().st_size if path.exists() else None
-                if found == size:
+                if found == size and _is_whole(path):
                     known[file] = number
                     continue
-                what = "is gone" if found is None else f"has {found} bytes instead of {size}"
+                what = "is gone"
+                if found is not None:
+                    what = "is damaged" if found == size else f"has {found} bytes instead of {size}"
                 notes.append(f"{path} {what}; its replications are run again")
                 ledger.execute("DELETE FROM part WHERE id = ?", (number,))
             ledger.execute("UPDATE run SET state = 'interrupted' WHERE state = 'running'")
@@ -531,16 +566,21 @@ class Store:
         """Rows of some parts with these metrics, null where a part has none.
 
         Raises:
-            CampaignError: If a part is gone.
+            CampaignError: If a part is gone or cut.
         """
         schema = pl.Schema({**KEYS, **dict.fromkeys(metrics, pl.Float64)})
         if not files:
             return pl.LazyFrame(schema=schema)
         paths = [self.parts / file for file in files]
         for path in paths:
+            found = None
             if not path.exists():
+                found = "nothing"
+            elif not _is_whole(path):
+                found = "a damaged file"
+            if found:
                 raise CampaignError(
-                    f"{path}: found nothing; allowed: the part that the ledger names. The next "
+                    f"{path}: found {found}; allowed: the part that the ledger names. The next "
                     "run into this folder computes it again"
                 )
         return pl.scan_parquet(
