@@ -184,6 +184,14 @@ def test_a_radio_is_explained_by_its_frames() -> None:
     assert "over cell.mobile: a packet of 1000 B takes 10 ms at least" in text
 
 
+def test_a_link_without_a_limit_is_explained_as_such() -> None:
+    text = explain(lasthop.load(ROOT / "examples/wired-loss.toml"))
+    assert "server to client: unlimited, 200 ms, queue 50 packets; errors uniform" in text
+    assert "largest frame 1040 B: 0 s on the air, lost with probability 1 %" in text
+    assert "the window alone limits the rate, to 1.28 Mbps" in text
+    assert "18446744074" not in text
+
+
 def test_explain_refuses_points_that_are_not_there(
     small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -135,6 +135,11 @@ def test_text_is_of_one_size_and_figures_fit_columns() -> None:
         assert axes.get_xticklabels()[0].get_fontsize() == 7.0
 
 
+def test_numbers_among_words_stand_alone_under_the_axis() -> None:
+    axes = lasthop.plot(made((2, 10, "unlimited")), x="delay", y="goodput_bps").axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["2", "10", "unlimited"]
+
+
 def test_words_on_the_x_axis_are_not_joined_by_lines() -> None:
     figure = lasthop.plot(made(), x=VARIANT, where={DELAY: "10 ms"})
     (axes,) = figure.axes

@@ -177,10 +177,13 @@ def test_a_sweep_over_many_keys_has_figures_that_can_be_read(small: Path) -> Non
     text = report.page(lasthop.run(scenario, replications=1))
     assert "270 points" in text
     # Three TCPs times two sizes are six curves over the rate; five queues more would be thirty.
-    assert "flow.transfer.goodput_bps, at wireless: queue 10 packets" in captions(text)
+    assert (
+        "flow.transfer.goodput_bps; by transfer: transport variant, transfer: app size; at "
+        "wireless: queue 10 packets"
+    ) in captions(text)
 
 
-def test_a_sweep_over_two_protocol_keys_is_drawn_as_distributions(small: Path) -> None:
+def test_a_sweep_over_words_has_a_place_for_each(small: Path) -> None:
     scenario = lasthop.load(small).sweep(
         {
             "flow.transfer.transport.variant": ["reno", "newreno", "sack"],
@@ -188,7 +191,8 @@ def test_a_sweep_over_two_protocol_keys_is_drawn_as_distributions(small: Path) -
         }
     )
     text = report.page(lasthop.run(scenario, replications=3))
-    assert "flow.transfer.goodput_bps" in captions(text)
+    assert "flow.transfer.goodput_bps; by wireless: protocol" in captions(text)
+    assert "6 points x 3 replications = 18, seed 1" in text
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,13 @@ def _scaled(value: float, units: Iterable[tuple[float, str]]) -> str:
     return f"{f'{number:.4g}' if number < 10_000 else round(number)} {dict(units)[size]}"
 
 
+UNLIMITED_BPS = 2**64 - 1
+"""What the engine calls a rate that takes no time."""
+
+
 def _rate(bps: float) -> str:
+    if bps == UNLIMITED_BPS:
+        return "unlimited"
     return _scaled(bps, [(1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"), (1, "bps")])
 
 
@@ -229,7 +235,7 @@ def _direction(title: str, link: Table, side: Table) -> list[str]:
     if not packet:
         return lines
     pieces, frame = _frames(link, packet)
-    airtime = frame * 8 / side["rate"]
+    airtime = 0.0 if side["rate"] == UNLIMITED_BPS else frame * 8 / side["rate"]
     told = f"largest frame {_size(frame)}: {_time(airtime)} on the air"
     if pieces > 1:
         told = f"a packet of {_size(packet)} takes {pieces} frames of {_size(frame)}"
@@ -273,11 +279,14 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
         lines.append(f"  over {hops}: a packet of {_size(there)} takes {_time(away)} at least")
         return lines
     trip = away + _path_time(flow["back"], back if app["kind"] == "web" else tcp["ack"], links)
-    product = rate * trip / 8
     lines.append(
         f"  over {hops}: {_time(trip)} round trip for a full segment and its acknowledgment, "
         "queues empty"
     )
+    if rate == UNLIMITED_BPS:
+        lines.append(f"  the window alone limits the rate, to {_rate(8 * window / trip)}")
+        return lines
+    product = rate * trip / 8
     lines.append(
         f"  bandwidth-delay product {_rate(rate)} ({narrowest[0]}) x {_time(trip)} = "
         f"{_size(product)}, {product / there:.1f} full packets"

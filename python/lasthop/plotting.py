@@ -450,7 +450,8 @@ def _parameter(key: str, cells: Mapping[int, Any]) -> tuple[Parameter, dict[int,
         positions, places = np.unique(found, return_inverse=True)
         axis = Parameter(label, positions, max(kinds), None)
         return axis, dict(zip(cells, places.tolist(), strict=True))
-    names = _names(key, cells)
+    # The label of the axis says what they are of.
+    names = _names("", cells)
     words = tuple(dict.fromkeys(names.values()))
     axis = Parameter(label, np.arange(len(words), dtype=np.float64), "", words)
     return axis, {point: words.index(name) for point, name in names.items()}
@@ -479,6 +480,8 @@ def _names(key: str, cells: Mapping[int, Any]) -> dict[int, str]:
 
 
 def _name(word: str, value: Any) -> str:
+    if not word and (value is None or isinstance(value, bool)):
+        return "yes" if value else "none" if value is None else "no"
     if isinstance(value, bool):
         return word.replace("_", " ") if value else f"no {word.replace('_', ' ')}"
     if value is None:
@@ -486,7 +489,7 @@ def _name(word: str, value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    return text if _number(value) is None else f"{word.replace('_', ' ')} {text}"
+    return text if _number(value) is None else f"{word.replace('_', ' ')} {text}".strip()
 
 
 def key_label(key: str) -> str:

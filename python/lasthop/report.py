@@ -87,16 +87,19 @@ def _sweep(results: Results) -> dict[str, Any]:
         "figures": [_picture(figure, caption) for caption, figure in _sweep_figures(results)],
         "tables": [*_headline(results), *_every_metric(results)],
         "note": "Mean ± half-width of the 95 % interval of the mean.",
-        "explained": _explained(scenario),
+        "explained": _explained(results),
         "scenario": json.dumps(scenario, indent=2, ensure_ascii=False),
         "command": None,
     }
 
 
-def _explained(scenario: Mapping[str, Any]) -> str | None:
+def _explained(results: Results) -> str | None:
     """The scenario in words; None where its files are no longer there."""
+    # The file may ask for another number than was run.
+    most = int(_replications(results).max())
     try:
-        return explain(Scenario(scenario))
+        scenario = Scenario(results.scenario)
+        return explain(scenario.with_({"run.replications": most, "run.seed": results.seed}))
     except ScenarioError:
         return None
 
@@ -279,16 +282,16 @@ def _sweep_figures(results: Results) -> Iterator[tuple[str, Figure]]:
         try:
             yield metric, plot(results, y=metric)
         except PlotError:
-            # Several axes, or none with numbers, or too many curves: choose what can be drawn.
+            # Several axes, or none with numbers, or too many curves: choose.
             with contextlib.suppress(PlotError):
                 yield _chosen_figure(results, metric)
 
 
 def _chosen_figure(results: Results, metric: str) -> tuple[str, Figure]:
-    """A metric over the swept numbers with most values, and a caption that says what is held.
+    """A metric over the key with most values, and a caption that says what is held.
 
-    Curves tell as many of the other keys apart as a reader can follow; the rest stays as at the
-    first point. Without a key of numbers the distribution is drawn instead.
+    Numbers come before words. Curves tell as many of the other keys apart as a reader can follow;
+    the rest stays as at the first point.
     """
     points = [point.parameters for point in results.points]
     values = {key: [repr(one.get(key)) for one in points] for key in _varied(results)}
@@ -300,12 +303,12 @@ def _chosen_figure(results: Results, metric: str) -> tuple[str, Figure]:
     numeric = [
         key for key in values if all(is_number(one[key]) if key in one else False for one in points)
     ]
-    across = max(numeric, key=lambda key: combinations([key]), default=None)
+    across = max(numeric or values, key=lambda key: combinations([key]))
     # What is zipped with the axis tells nothing more.
     tied = [
         key
         for key in values
-        if across and key != across and combinations([across, key]) == combinations([across])
+        if key != across and combinations([across, key]) == combinations([across])
     ]
     rest = [key for key in values if key != across and key not in tied]
     by: list[str] = []
@@ -318,10 +321,14 @@ def _chosen_figure(results: Results, metric: str) -> tuple[str, Figure]:
         place for place in range(len(points)) if all(values[k][place] == values[k][0] for k in held)
     ]
     frame = results.frame.filter(pl.col("point").is_in(shown)).drop(tied)
-    kind = "line" if across else "cdf"
-    figure = plot(frame, x=across, y=metric, by=by or None, kind=kind)
+    figure = plot(frame, x=across, y=metric, by=by or None)
     where = ", ".join(f"{key_label(key)} {points[0].get(key)}" for key in held)
-    return f"{metric}, at {where}" if where else metric, figure
+    told = [metric]
+    if by:
+        told.append(f"by {', '.join(key_label(key) for key in by)}")
+    if where:
+        told.append(f"at {where}")
+    return "; ".join(told), figure
 
 
 def _moves(results: Results, metric: str) -> bool:
