@@ -518,5 +518,7 @@ def test_a_cut_part_is_named_to_who_reads_and_run_again(small: Path, tmp_path: P
     part.write_bytes(part.read_bytes()[:-1] + b"?")
     with pytest.raises(CampaignError, match=f"{part.name}: found a damaged file"):
         kept.results()
+    with pytest.raises(ValueError, match=f"{part.name}: found a damaged file"):
+        lasthop.plot(tmp_path)
     assert same(kept.run(small), first)
     assert kept.notes == [f"{part} is damaged; its replications are run again"]

@@ -163,6 +163,9 @@ def _read_campaign(path: Path) -> pl.DataFrame:
         module = importlib.import_module("lasthop.campaign")
         frame: pl.DataFrame = module.Campaign(path).results().frame
     except (ImportError, ValueError) as error:
+        if (path / "ledger.sqlite").exists():
+            # A campaign, but a damaged one.
+            raise PlotError(str(error)) from None
         raise PlotError(
             f"{path}: found no results; allowed: a folder that lasthop run wrote"
         ) from error
