@@ -106,7 +106,8 @@ impl Scenario {
             return error(
                 "kind",
                 format!("\"adaptive-persistence\" with protocol kind {kind:?}"),
-                "a protocol whose transmissions can be limited: \"stop-and-wait\", \"ideal-sr\""
+                "a protocol whose transmissions can be limited: \"stop-and-wait\", \"ideal-sr\", \
+                 \"rlc-am\""
                     .to_owned(),
             );
         }

@@ -456,7 +456,7 @@ impl Builder {
                 Kind::Raw(_) => direction.machine = Deadlines::NOBODY,
                 // Only a timer: the radio does the rest.
                 Kind::Arq(_) if direction.radio != NO_RADIO => {
-                    machines.push(Machine::Transmit(index as u32));
+                    machines.push(Machine::Station(index as u32));
                 }
                 Kind::Arq(_) => {
                     machines

@@ -169,13 +169,20 @@ impl<P: Probe> World<P> {
         let now = self.now;
         let mut is_used = false;
         if P::ACTIVE {
+            // What goes up is told at once, but goes on when all has come, as without observation.
+            let mut up = Vec::new();
             while let Some(arq) = arq(&mut self.directions, direction)
                 && arq.ring.front().is_some_and(|first| first.at <= now)
                 && let Some(arrived) = arq.ring.pop()
             {
-                self.take_in(direction, &arrived.item);
+                self.receive_frame(direction, &arrived.item);
+                while let Some(packet) = self.poll_deliver(direction ^ 1) {
+                    self.record_delivery(direction, &packet, false);
+                    up.push(packet);
+                }
                 is_used = true;
             }
+            up.iter().for_each(|packet| self.forward(direction, packet));
         } else if let Some([near, far]) = pair(&mut self.directions, direction) {
             // The same, without a look at what goes up after each frame.
             while let Some(arrived) = near.ring.front().filter(|first| first.at <= now) {
@@ -237,7 +244,7 @@ impl<P: Probe> World<P> {
         if !P::ACTIVE {
             arq.endpoint.drop_events();
         }
-        self.deadlines.set(*machine, arq.endpoint.next_timeout());
+        self.deadlines.set(*machine, arq.endpoint.next_timeout().max(self.now));
     }
 
     /// Gives the slots of one way of the frame that starts now to those who want them; false if
@@ -305,8 +312,9 @@ impl<P: Probe> World<P> {
         last.is_some()
     }
 
-    /// A direction of a radio may have something to send, or its endpoint's timer is due.
-    pub(super) fn on_radio_station(&mut self, direction: u32) {
+    /// The timer of an endpoint on a radio is due. It is handled here only: a packet that enters at
+    /// the same instant, while others still go up, must not let more of them go up in between.
+    pub(super) fn on_station_timer(&mut self, direction: u32) {
         let Some(arq) = arq(&mut self.directions, direction) else { return };
         if arq.endpoint.next_timeout() <= self.now {
             self.on_link_timer(direction);
@@ -317,10 +325,13 @@ impl<P: Probe> World<P> {
         self.wake_radio(direction ^ 1);
     }
 
-    /// If a direction has something to send, its radio's next frame is due.
-    fn wake_radio(&mut self, direction: u32) {
+    /// If a direction of a radio has something to send, the next frame is due. Its endpoint may also
+    /// have a new timer, even one whose time is over, when somebody has set another limit.
+    pub(super) fn wake_radio(&mut self, direction: u32) {
         let index = self.directions[direction as usize].radio as usize;
+        let machine = self.directions[direction as usize].machine;
         let Some(arq) = arq(&mut self.directions, direction) else { return };
+        self.deadlines.set(machine, arq.endpoint.next_timeout().max(self.now));
         if arq.has_something() && self.radios[index].due == Instant::NEVER {
             let radio = &mut self.radios[index];
             radio.wake(self.now);

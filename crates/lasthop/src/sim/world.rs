@@ -42,6 +42,8 @@ pub(super) enum Machine {
     Arrival(u32),
     /// An ARQ direction's transmitter or timer.
     Transmit(u32),
+    /// The timer of an ARQ direction of a radio.
+    Station(u32),
     /// A radio's next frame, or what has come of an earlier one.
     Radio(u32),
     /// A TCP end.
@@ -139,6 +141,7 @@ impl<P: Probe> World<P> {
             match self.machines[machine] {
                 Machine::Arrival(direction) => self.on_arrival(direction),
                 Machine::Transmit(direction) => self.on_transmit(direction),
+                Machine::Station(direction) => self.on_station_timer(direction),
                 Machine::Radio(radio) => self.on_radio(radio),
                 Machine::Tcp { connection, opener } => self.on_tcp_timer(connection, opener),
                 Machine::Start => self.on_start(),
@@ -365,6 +368,13 @@ impl<P: Probe> World<P> {
     /// A frame has come over an ARQ direction: the endpoint that transmits the other way gets it.
     #[inline]
     pub(super) fn take_in(&mut self, direction: u32, arrived: &Crossing) {
+        self.receive_frame(direction, arrived);
+        self.hand_up(direction);
+    }
+
+    /// The same, but what may go up does not yet.
+    #[inline]
+    pub(super) fn receive_frame(&mut self, direction: u32, arrived: &Crossing) {
         let back = direction ^ 1;
         let Crossing { frame, is_damaged } = arrived;
         if P::ACTIVE && !is_damaged {
@@ -380,7 +390,6 @@ impl<P: Probe> World<P> {
         if P::ACTIVE {
             self.record_link_events(back);
         }
-        self.hand_up(direction);
     }
 
     /// What has come over a direction and may go up does.
@@ -396,7 +405,7 @@ impl<P: Probe> World<P> {
 
     /// A packet has crossed `direction` and leaves its far end for wherever it goes next.
     #[inline]
-    fn forward(&mut self, direction: u32, packet: &Packet) {
+    pub(super) fn forward(&mut self, direction: u32, packet: &Packet) {
         self.pass_on(direction, packet, false);
     }
 
@@ -438,7 +447,7 @@ impl<P: Probe> World<P> {
 
     /// The next packet that the endpoint that transmits on `direction` lets go up.
     #[inline(always)]
-    fn poll_deliver(&mut self, direction: u32) -> Option<Packet> {
+    pub(super) fn poll_deliver(&mut self, direction: u32) -> Option<Packet> {
         match &mut self.directions[direction as usize].kind {
             Kind::Arq(arq) => arq.endpoint.poll_deliver(),
             Kind::Raw(_) => None,
@@ -446,7 +455,7 @@ impl<P: Probe> World<P> {
     }
 
     /// Tells that a packet that has crossed `direction` goes up.
-    fn record_delivery(&mut self, direction: u32, packet: &Packet, by_timer: bool) {
+    pub(super) fn record_delivery(&mut self, direction: u32, packet: &Packet, by_timer: bool) {
         let Kind::Arq(arq) = &self.directions[direction as usize].kind else { return };
         let service = arq.services.service_of(packet);
         let delivered = Event::Delivered { direction, service, by_timer, packet: *packet };
@@ -466,7 +475,7 @@ impl<P: Probe> World<P> {
     pub(super) fn on_transmit(&mut self, direction: u32) {
         let now = self.now;
         if self.directions[direction as usize].radio != NO_RADIO {
-            return self.on_radio_station(direction);
+            return self.wake_radio(direction);
         }
         let Kind::Arq(arq) = &self.directions[direction as usize].kind else { return };
         let mut timeout = arq.endpoint.next_timeout();
