@@ -21,13 +21,18 @@ fn defaults() -> RlcParameters {
     rlc(40, RATE, millis(20))
 }
 
-fn run(set: RlcParameters, gaps: &[Vec<u64>; 2], patterns: &[Pattern; 2]) -> Link<Token> {
+fn prepare(set: RlcParameters, gaps: &[Vec<u64>; 2], patterns: &[Pattern; 2]) -> Link<Token> {
     let offers = gaps.each_ref().map(|gaps| offers(gaps));
     let fates = patterns.each_ref().map(fate);
     let mut link = Link::new(Protocol::Rlc(set).ends(), (RATE, millis(20)), offers, fates);
     // The check prints the whole window.
     link.strict = set.window <= 12;
     link.log = Some(Vec::new());
+    link
+}
+
+fn run(set: RlcParameters, gaps: &[Vec<u64>; 2], patterns: &[Pattern; 2]) -> Link<Token> {
+    let mut link = prepare(set, gaps, patterns);
     link.run(HOUR);
     assert!(link.now < Instant::from_nanos(1_200_000_000_000), "late: {:?}", link.now);
     link
@@ -188,6 +193,37 @@ proptest! {
                 let apart = pair[1].saturating_since(pair[0]);
                 prop_assert!(apart >= set.nack_guard, "{sequence} again after {apart}");
             }
+        }
+    }
+
+    /// Whatever an agent does to the limit, and when: nothing stalls, nothing is counted twice.
+    #[test]
+    fn a_changed_limit_breaks_no_promise(
+        set in limits(),
+        changes in prop::collection::vec((0u64..3_000, every(4)), 1..12),
+        gaps in [gaps(), gaps()],
+        patterns in [pattern(80), pattern(80)],
+    ) {
+        let mut changes = changes;
+        changes.sort();
+        let mut link = prepare(set, &gaps, &patterns);
+        for (at, limit) in changes {
+            link.run(Instant::ZERO + millis(at));
+            for end in &mut link.ends {
+                end.limit_transmissions(limit);
+            }
+        }
+        link.run(HOUR);
+        prop_assert!(link.now < Instant::ZERO + millis(1_200_000), "late: {:?}", link.now);
+        for (side, gaps) in gaps.iter().enumerate() {
+            let sent: Vec<_> = offers(gaps).into_iter().map(|(_, token)| token).collect();
+            let up = &link.delivered[1 - side];
+            prop_assert!(up.windows(2).all(|pair| pair[0].number < pair[1].number));
+            prop_assert!(up.iter().all(|token| sent.contains(token)), "a packet in pieces");
+            let counted = link.ends[side].counters();
+            prop_assert_eq!(counted.packets, sent.len() as u64);
+            prop_assert!(counted.packets_abandoned <= counted.packets);
+            prop_assert!(up.len() as u64 + counted.packets_abandoned >= counted.packets);
         }
     }
 }

@@ -105,6 +105,13 @@ impl Probe for PacketRecorder {
         if matches!(
             event,
             Event::FrameSent { packet: Some(_), .. }
+                | Event::FrameSent {
+                    label: Some(FrameLabel {
+                        kind: FrameKind::Reset { .. } | FrameKind::ResetAck { .. },
+                        ..
+                    }),
+                    ..
+                }
                 | Event::Dropped { .. }
                 | Event::Delivered { .. }
                 | Event::Queue { .. }
@@ -134,8 +141,10 @@ struct Course {
     refused: VecDeque<(u64, Instant, Packet)>,
     /// By service: one beyond the highest number sent.
     next: HashMap<u8, u64>,
-    /// By service: does the next new piece begin a packet?
-    inside: HashMap<u8, bool>,
+    /// By service: the packet whose last piece has not been sent; its length is that of a piece.
+    inside: HashMap<u8, Packet>,
+    /// The last RESET and RESET_ACK.
+    resets: [Option<u64>; 2],
     /// First bytes of segments that the agent where it begins is about to send.
     agents_own: Vec<u32>,
 }
@@ -151,7 +160,20 @@ enum Role {
 }
 
 impl Course {
-    fn role(&mut self, label: Option<FrameLabel>) -> Role {
+    /// Both ends begin again from number 0, once for each reset, however often it is told.
+    fn on_control(&mut self, label: FrameLabel) {
+        let (place, index) = match label.kind {
+            FrameKind::Reset { index } => (0, index),
+            FrameKind::ResetAck { index } => (1, index),
+            _ => return,
+        };
+        if self.resets[place].replace(index) != Some(index) {
+            self.next.remove(&label.service);
+            self.inside.remove(&label.service);
+        }
+    }
+
+    fn role(&mut self, label: Option<FrameLabel>, packet: &Packet) -> Role {
         let Some(FrameLabel { kind, service, .. }) = label else { return Role::New };
         let next = self.next.entry(service).or_default();
         match kind {
@@ -162,8 +184,16 @@ impl Course {
             }
             FrameKind::Segment { sequence, is_last, .. } if sequence >= *next => {
                 *next = sequence + 1;
-                let is_first = !self.inside.insert(service, !is_last).unwrap_or_default();
-                if is_first { Role::New } else { Role::Piece }
+                // A packet that is given up half-way has no last piece.
+                let begun = self.inside.remove(&service);
+                if !is_last {
+                    self.inside.insert(service, *packet);
+                }
+                let bytes = packet.bytes;
+                match begun {
+                    Some(begun) if (Packet { bytes, ..begun }) == *packet => Role::Piece,
+                    _ => Role::New,
+                }
             }
             _ => Role::Piece,
         }
@@ -205,7 +235,7 @@ fn sightings(events: &[(Instant, Event)], directions: usize, at_host: bool) -> V
                 ..
             } => {
                 let course = &mut courses[direction as usize];
-                let role = course.role(label);
+                let role = course.role(label, &packet);
                 let mut notes = Vec::new();
                 let own = course.agents_own.iter().position(|&seq| seq == packet.tcp.seq);
                 if let Some(place) = own.filter(|_| packet.tcp.payload > 0) {
@@ -242,6 +272,9 @@ fn sightings(events: &[(Instant, Event)], directions: usize, at_host: bool) -> V
                         seen.push(Sighting { at, direction, packet, comment });
                     }
                 }
+            }
+            Event::FrameSent { direction, label: Some(label), packet: None, .. } => {
+                courses[direction as usize].on_control(label);
             }
             Event::Delivered { direction, packet, .. } if at_host => {
                 let comment = String::new();
@@ -417,4 +450,52 @@ fn open<W: Write>(
     records.push(Record::End);
     file.write_pcapng_block(NameResolutionBlock { records, options: Vec::new() })?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which of these pieces begin a packet: number, is it the last, number of its datagram.
+    fn first_pieces(course: &mut Course, pieces: &[(u64, bool, u64)]) -> Vec<bool> {
+        let role = |&(sequence, is_last, number)| {
+            let kind = FrameKind::Segment { sequence, is_last, poll: false };
+            let packet = Packet::datagram(0, if is_last { 10 } else { 40 }, number, Instant::ZERO);
+            let label = FrameLabel { kind, ack: None, service: 0 };
+            matches!(course.role(Some(label), &packet), Role::New)
+        };
+        pieces.iter().map(role).collect()
+    }
+
+    #[test]
+    fn packets_given_up_half_way_hide_no_others() {
+        let mut course = Course::default();
+        // Packet 1 is given up after two pieces of three; 3 of packet 0 comes again in between.
+        let pieces = [
+            (2, false, 0),
+            (3, true, 0),
+            (4, false, 1),
+            (3, true, 0),
+            (5, false, 1),
+            (7, false, 2),
+            (8, true, 2),
+            (9, true, 3),
+        ];
+        let expected = [true, false, true, false, false, true, false, true];
+        assert_eq!(first_pieces(&mut course, &pieces), expected);
+    }
+
+    #[test]
+    fn numbers_begin_again_once_a_reset() {
+        let mut course = Course::default();
+        let control = |kind| FrameLabel { kind, ack: None, service: 0 };
+        assert_eq!(first_pieces(&mut course, &[(0, true, 0), (1, false, 1)]), [true, true]);
+        for kind in [FrameKind::Reset { index: 0 }, FrameKind::ResetAck { index: 0 }] {
+            course.on_control(control(kind));
+            assert_eq!(first_pieces(&mut course, &[(0, false, 1), (1, true, 1)]), [true, false]);
+            // Told again, it is the same reset.
+            course.on_control(control(kind));
+            assert_eq!(first_pieces(&mut course, &[(0, false, 1), (1, true, 1)]), [false, false]);
+        }
+    }
 }

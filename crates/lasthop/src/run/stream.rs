@@ -80,12 +80,17 @@ struct Outbox {
 
 impl Stream {
     /// Starts `jobs` threads (0: as many as there are cores) on replications of these points.
+    ///
+    /// # Panics
+    /// If some work is for a point that is not among them.
     pub fn start(
         points: Vec<Scenario>,
         work: &[Work],
         seed: u64,
         jobs: usize,
     ) -> Result<Self, RunError> {
+        // In a thread it would be seen by nobody.
+        assert!(work.iter().all(|work| (work.point as usize) < points.len()), "work for a point");
         let (metrics, columns) = schema(&points)?;
         let jobs = match jobs {
             0 => std::thread::available_parallelism().map_or(1, |cores| cores.get()),
@@ -130,10 +135,12 @@ impl Stream {
     /// is full or all is done. `None` once all is done, or stopped, and all rows were taken.
     pub fn next(&self, wait: Duration) -> Result<Option<Vec<Finished>>, RunError> {
         let shared = &self.shared;
-        let deadline = Instant::now() + wait;
+        // Without a deadline where the clock does not reach so far.
+        let deadline = Instant::now().checked_add(wait);
         let mut outbox = lock(&shared.outbox);
         while outbox.threads > 0 && outbox.rows.len() < OUTBOX_ROWS {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline
+                .map_or(wait, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 break;
             }
@@ -317,6 +324,12 @@ mod tests {
 
     fn order(schedule: &mut Schedule) -> Vec<(u32, u64)> {
         std::iter::from_fn(|| schedule.next()).map(|task| (task.point, task.replication)).collect()
+    }
+
+    #[test]
+    fn no_wait_is_too_long() {
+        let stream = Stream::start(Vec::new(), &[], 1, 1).expect("a stream");
+        assert_eq!(stream.next(Duration::MAX).expect("no failure"), None);
     }
 
     #[test]
