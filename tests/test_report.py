@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -31,7 +32,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     scenario = lasthop.load(EXAMPLE).set("name", "<b>5 & 6</b>")
     sweep = lasthop.run(scenario, replications=2)
     study = studies()["multilayer"].reproduce(["Table I", "Figure 2"], replications=2)
-    texts = {"sweep": report.page(sweep), "study": report.page(study.results, study)}
+    broken = dataclasses.replace(sweep, complete=False)
+    texts = {
+        "sweep": report.page(sweep),
+        "broken": report.page(broken),
+        "study": report.page(study.results, study),
+    }
     files = {}
     for name, text in texts.items():
         files[name] = folder / f"{name}.html"
