@@ -13,10 +13,10 @@ import sys
 import time
 from pathlib import Path
 
-from lasthop import campaign, store
+from lasthop import campaign, planning, store
 
 # Parts as often as can be, so that most kills hit the middle of a write.
-campaign.TICK_S, campaign.PART_S, campaign.PART_SHARE = 0.002, 0.0, 0.0
+planning.TICK_S, campaign.PART_S, campaign.PART_SHARE = 0.002, 0.0, 0.0
 store.FAN = 4
 
 

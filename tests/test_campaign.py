@@ -461,9 +461,12 @@ def test_dry_run_says_what_would_be_run_and_runs_nothing(small: Path, tmp_path: 
     assert (plan["replications"], plan["stored"], plan["missing"]) == (20, 8, 12)
     assert plan["source"] == "what was measured in this campaign"
     assert "12" in command(*run, "--dry-run", "--replications", "10").stdout
-    refused = command("run", small, "--dry-run")
+    fresh = json.loads(command("run", small, "--dry-run", "--format", "json").stdout)
+    assert (fresh["replications"], fresh["stored"], fresh["missing"]) == (8, 0, 8)
+    assert fresh["source"] == "a pilot of 2 of 2 points"
+    refused = command("run", small, "--accept-version")
     assert refused.returncode == 2
-    assert "--dry-run: found no --store; allowed: with --store DIR" in refused.stderr
+    assert "--accept-version: found no --store; allowed: with --store DIR" in refused.stderr
 
 
 def test_a_study_runs_through_a_campaign_and_is_extended(tmp_path: Path) -> None:

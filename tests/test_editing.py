@@ -13,8 +13,10 @@ import pytest
 import lasthop
 from conftest import ROOT
 from lasthop import cli
-from lasthop.explain import explain, frame_loss
+from lasthop.catalogue import variants
+from lasthop.explain import explain
 from lasthop.starter import SCHEMA_FILE, TEMPLATES, starter
+from lasthop.theory_network import frame_loss
 
 SCENARIOS = sorted(
     path
@@ -246,7 +248,7 @@ def test_the_schema_describes_every_key() -> None:
                     for option in options
                 ), path
         elif isinstance(default, dict) and default:
-            kinds = [option["properties"]["kind"]["const"] for option in known["oneOf"]]
+            kinds = [option["properties"]["kind"]["const"] for option in variants(known)]
             assert default["kind"] in kinds, path
 
 

@@ -120,9 +120,32 @@ def test_command_line(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "not as precise as asked" in err
 
 
+def test_a_stored_run_until_goes_on_from_what_is_there(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["run", str(small), "--until", f"{GOODPUT}=5%", "--format", "json"]
+    assert cli._main(run) == 0
+    plain = capsys.readouterr().out
+    for _ in range(2):
+        assert cli._main([*run, "--store", str(tmp_path / "c")]) == 0
+        assert capsys.readouterr().out == plain
+
+
+def test_errors_of_other_origin_are_not_taken_for_bad_options(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("inside")
+
+    monkeypatch.setattr(lasthop, "run", broken)
+    with pytest.raises(KeyError, match="inside"):
+        cli._main(["run", str(small)])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--seed", str(2**63)], f"--seed: found {2**63}; allowed: from 0 to 2^63 - 1"),
         (["--until", "flow.transfer.goodput=2%"], f"there is {GOODPUT}"),
         (["--until", GOODPUT], "--until: found flow.transfer.goodput_bps;"),
         (["--until", f"{GOODPUT}=2%", "--max-replications", "5"], "--max-replications: found 5"),

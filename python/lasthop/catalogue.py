@@ -45,17 +45,22 @@ def _items(table: str) -> Mapping[str, Any]:
     return found
 
 
+def variants(union: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The tables that a schema tells apart by their `kind`; besides, it has the kinds as words."""
+    return [form for form in union.get("oneOf", []) if "properties" in form]
+
+
 def _kinds(union: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         (variant["properties"]["kind"]["const"], " ".join(variant["description"].split()))
-        for variant in union["oneOf"]
+        for variant in variants(union)
     ]
 
 
 def _transports(union: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Its kinds; one that comes in variants is listed once for each."""
     found = []
-    for variant, (kind, about) in zip(union["oneOf"], _kinds(union), strict=True):
+    for variant, (kind, about) in zip(variants(union), _kinds(union), strict=True):
         choice = variant["properties"].get("variant")
         if choice is None:
             found.append((kind, about))

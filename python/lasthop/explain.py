@@ -12,10 +12,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lasthop import analysis
+from lasthop.arguments import check_point
 from lasthop.scenario import Scenario
+from lasthop.theory_network import frame_loss
 
-__all__ = ["explain", "frame_loss"]
+__all__ = ["explain"]
 
 Table = Mapping[str, Any]
 
@@ -34,8 +35,7 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
         ValueError: If there is no such point.
     """
     points = scenario.points()
-    if not 0 <= point < len(points):
-        raise ValueError(f"point: found {point}; allowed: from 0 to {len(points) - 1}")
+    check_point(point, len(points))
     resolved: Table = json.loads(points[point].resolved())
     said = scenario.to_dict()
     for name, radio in resolved["radios"].items():
@@ -152,43 +152,6 @@ def _with(table: Table) -> str:
                 shown = _share(value)
         told.append(f"{key.replace('_', ' ')} {shown}")
     return f"{table['kind']}{': ' if told else ''}{', '.join(told)}"
-
-
-def frame_loss(errors: Table, frame_bytes: int, rate_bps: float) -> float | None:
-    """Expected share of frames lost, of a resolved error process; None if it has no closed form."""
-    match errors["kind"]:
-        case "none":
-            return 0.0
-        case "uniform":
-            return float(errors["loss"])
-        case "bit":
-            return analysis.independent_bits_loss(errors["ber"], frame_bytes)
-        case "exponential-bits":
-            return analysis.exponential_bits_loss(errors["mean"], frame_bytes)
-        case "two-state":
-            return analysis.two_state_loss(
-                frame_bytes,
-                rate_bps,
-                good_s=errors["good"],
-                bad_s=errors["bad"],
-                good_ber=errors["good_ber"],
-                bad_ber=errors["bad_ber"],
-            )
-        case "gilbert-elliott":
-            return analysis.Channel(
-                errors["p_good_to_bad"],
-                errors["p_bad_to_good"],
-                errors["loss_good"],
-                errors["loss_bad"],
-            ).loss_rate
-        case "slotted-gilbert-elliott":
-            return analysis.Channel(
-                1 - errors["stay_good"],
-                1 - errors["stay_bad"],
-                errors["loss_good"],
-                errors["loss_bad"],
-            ).loss_rate
-    return None
 
 
 def _link(name: str, link: Table) -> list[str]:

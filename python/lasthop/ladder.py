@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
+from lasthop.arguments import ArgumentError
 from lasthop.plots import BLUE, GREEN, ORANGE, PURPLE, RED
 
 if TYPE_CHECKING:
@@ -134,10 +135,10 @@ def draw_link(
     """Draws the frames of `link` from `start` to `end`; see `Trace.plot_link`."""
     if link not in trace.hosts:
         allowed = ", ".join(trace.hosts)
-        raise ValueError(f"link: found {link!r}; allowed: one of {allowed}")
+        raise ArgumentError(f"link: found {link!r}; allowed: one of {allowed}")
     arrows = list(_arrows(trace, link))
     if not arrows:
-        raise ValueError(
+        raise ArgumentError(
             f"link: found no frame on {link!r} in this replication; allowed: a link in use (an "
             'on-off source on a link without protocol needs replay = "per-packet")'
         )
@@ -146,16 +147,16 @@ def draw_link(
         start = first if end is None else max(end - (last - first), 0.0)
     end = start + (last - first) if end is None else end
     if not 0.0 <= start < end:
-        raise ValueError(f"from: found {start:g} s; allowed: from 0 s to before {end:g} s")
+        raise ArgumentError(f"from: found {start:g} s; allowed: from 0 s to before {end:g} s")
     shown = [arrow for arrow in arrows if arrow.start <= end and arrow.arrival >= start]
     if not shown:
         used = f"{arrows[0].start:g} s to {arrows[-1].arrival:g} s"
-        raise ValueError(
+        raise ArgumentError(
             f"from: found no frame from {start:g} s to {end:g} s; allowed: {link!r} sends from "
             f"{used}"
         )
     if len(shown) > MOST_FRAMES:
-        raise ValueError(
+        raise ArgumentError(
             f"from: found {len(shown)} frames from {start:g} s to {end:g} s; allowed: at most "
             f"{MOST_FRAMES}: choose a shorter time with --from and --to"
         )

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from lasthop.arguments import ArgumentError, UnknownMetric
 from lasthop.results import Results, Stopped
 from lasthop.statistics import Look, SequentialPlan
 from lasthop.statistics.sequential import FIRST, LEAST, MOST
@@ -57,7 +58,7 @@ class Target:
             number = math.nan
         if not metric.strip() or not 0.0 < number < math.inf:
             found = f"{metric.strip()}={text}" if text else metric.strip()
-            raise ValueError(
+            raise ArgumentError(
                 f"until: found {found}; allowed: METRIC=WIDTH, the width being a "
                 "share of the mean such as 2% or a number in the metric's unit, above 0"
             )
@@ -83,7 +84,7 @@ def targets(until: Until) -> list[Target]:
             metric, _, width = text.partition("=")
             found.append(Target.parse(metric, width))
     if not found:
-        raise ValueError("until: found nothing; allowed: METRIC=WIDTH")
+        raise ArgumentError("until: found nothing; allowed: METRIC=WIDTH")
     return found
 
 
@@ -117,7 +118,7 @@ def extend_until(
     wanted = targets(until)
     first = max(first, LEAST)
     if most < first:
-        raise ValueError(f"max_replications: found {most}; allowed: {first} or more")
+        raise ArgumentError(f"max_replications: found {most}; allowed: {first} or more")
     plans = [SequentialPlan(t.width, t.relative, first, most) for t in wanted]
     results: Results | None = None
     going, done, looks = list(range(points)), 0, list(plans[0].looks())
@@ -173,7 +174,7 @@ def _looks(
         if not metrics:
             near = re.split(r"[.*?]", target.pattern)[-1]
             known = sorted(n for n in results.metrics if near in n) or sorted(results.metrics)
-            raise KeyError(f"until: no metric is called {target.pattern}; there is {known[0]}")
+            raise UnknownMetric(f"until: no metric is called {target.pattern}; there is {known[0]}")
         for metric in metrics:
             samples = results.samples(metric, point)[:done]
             if not np.isnan(samples).all():

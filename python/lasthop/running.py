@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from lasthop import _lasthop
+from lasthop.arguments import ArgumentError, check_least
 from lasthop.precision import Until, extend_until
 from lasthop.results import Point, Results
 from lasthop.scenario import Scenario, as_scenario, load
@@ -62,7 +63,7 @@ def run(
     seed = points[0].seed if seed is None else seed
     if until is None:
         if max_replications is not None:
-            raise ValueError("max_replications: found no until; allowed: with until")
+            raise ArgumentError("max_replications: found no until; allowed: with until")
         return run_points(
             points,
             scenario=tables,
@@ -73,7 +74,7 @@ def run(
             progress=progress,
         )
     if first_replication:
-        raise ValueError("first_replication: found until; allowed: one of them")
+        raise ArgumentError("first_replication: found until; allowed: one of them")
     before = 0
 
     def told(done: int, total: int) -> None:
@@ -132,8 +133,7 @@ def run_points(
         ("jobs", jobs, 0),
         ("first_replication", first_replication, 0),
     ):
-        if not least <= value < 2**63:
-            raise ValueError(f"{name}: found {value}; allowed: from {least} to 2^63 - 1")
+        check_least(name, value, least)
     raw = _lasthop.run(
         list(points),
         replications=replications,

@@ -12,6 +12,8 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
+from lasthop.arguments import ArgumentError
+from lasthop.catalogue import variants
 from lasthop.scenario import schema
 
 __all__ = ["SCHEMA_FILE", "TEMPLATES", "starter"]
@@ -218,7 +220,7 @@ def starter(template: str, name: str) -> str:
     """
     if template not in TEMPLATES:
         allowed = ", ".join(TEMPLATES)
-        raise ValueError(f"template: found {template!r}; allowed: {allowed}")
+        raise ArgumentError(f"template: found {template!r}; allowed: {allowed}")
     skeleton = TEMPLATES[template].strip()
     scenario = tomllib.loads(skeleton)
     about, _, body = skeleton.partition("\n\n")
@@ -263,9 +265,10 @@ def _node(scenario: Mapping[str, Any], path: list[str]) -> Mapping[str, Any]:
         value = value[part]
         known = node.get("properties", {})
         node = known[part] if part in known else node["additionalProperties"]
-        for variant in node.get("oneOf", []):
+        kinds = variants(node)
+        for variant in kinds:
             if variant["properties"]["kind"]["const"] == value.get("kind"):
-                node = {**variant, "about": node["description"], "kinds": node["oneOf"]}
+                node = {**variant, "about": node["description"], "kinds": kinds}
     return node
 
 
@@ -281,7 +284,7 @@ def _meaning(scenario: Mapping[str, Any], path: list[str], key: str) -> str:
     known = node["properties"][key]
     text = str(known["description"])
     if "oneOf" in known:
-        text += f" Kinds: {_kinds(known['oneOf'])}."
+        text += f" Kinds: {_kinds(variants(known))}."
     if key == "kind" and "kinds" in node:
         others = [variant for variant in node["kinds"] if variant["title"] != node["title"]]
         text += f" Other kinds: {_kinds(others)}."

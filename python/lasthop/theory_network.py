@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from lasthop import analysis
 
-__all__ = ["Hop", "Hypothesis", "Network", "Prediction", "Status"]
+__all__ = ["Hop", "Hypothesis", "Network", "Prediction", "Status", "frame_loss"]
 
 Status = Literal["met", "nearly", "broken", "unknown"]
 INDEPENDENT = ("none", "uniform", "bit", "exponential-bits")
@@ -50,6 +50,44 @@ class Prediction:
     hypotheses: tuple[Hypothesis, ...]
     is_bound: bool = False
     accuracy: float = 0.0
+
+
+def frame_loss(errors: Mapping[str, Any], frame_bytes: int, rate_bps: float) -> float | None:
+    """Long-run loss of frames of one size in a resolved error process; None if no formula has it.
+
+    Raises:
+        lasthop.analysis.AnalysisError: If the process has no stationary loss.
+    """
+    match errors["kind"]:
+        case "none":
+            return 0.0
+        case "uniform":
+            return float(errors["loss"])
+        case "bit":
+            return analysis.independent_bits_loss(errors["ber"], frame_bytes)
+        case "exponential-bits":
+            return analysis.exponential_bits_loss(errors["mean"], frame_bytes)
+        case "two-state":
+            return analysis.two_state_loss(
+                frame_bytes,
+                rate_bps,
+                good_s=errors["good"],
+                bad_s=errors["bad"],
+                good_ber=errors["good_ber"],
+                bad_ber=errors["bad_ber"],
+            )
+        case "gilbert-elliott" | "slotted-gilbert-elliott":
+            return _channel(errors).loss_rate
+    return None
+
+
+def _channel(errors: Mapping[str, Any]) -> analysis.Channel:
+    """The chain of a resolved error process, whatever it steps with."""
+    if errors["kind"] == "slotted-gilbert-elliott":
+        change = (1.0 - errors["stay_good"], 1.0 - errors["stay_bad"])
+    else:
+        change = (errors["p_good_to_bad"], errors["p_bad_to_good"])
+    return analysis.Channel(*change, errors["loss_good"], errors["loss_bad"])
 
 
 @dataclass(frozen=True)
@@ -151,15 +189,7 @@ class Hop:
 
     def slotted(self) -> analysis.Channel | None:
         """The Gilbert–Elliott channel that steps once a slot of time, if it is one."""
-        errors = self.errors
-        if errors["kind"] != "slotted-gilbert-elliott":
-            return None
-        return analysis.Channel(
-            1.0 - errors["stay_good"],
-            1.0 - errors["stay_bad"],
-            errors["loss_good"],
-            errors["loss_bad"],
-        )
+        return _channel(self.errors) if self.errors["kind"] == "slotted-gilbert-elliott" else None
 
     @property
     def delay(self) -> float:
@@ -180,42 +210,12 @@ class Hop:
         return there + self.back.airtime(self.control) + self.back.delay
 
     def channel(self) -> analysis.Channel | None:
-        """The Gilbert–Elliott channel, if it is one."""
-        errors = self.errors
-        if errors["kind"] != "gilbert-elliott":
-            return None
-        return analysis.Channel(
-            errors["p_good_to_bad"],
-            errors["p_bad_to_good"],
-            errors["loss_good"],
-            errors["loss_bad"],
-        )
+        """The Gilbert–Elliott channel that steps once a frame, if it is one."""
+        return _channel(self.errors) if self.errors["kind"] == "gilbert-elliott" else None
 
     def loss(self, frame: int) -> float | None:
         """Long-run loss of frames of so many bytes; None if no formula has it."""
-        errors = self.errors
-        match errors["kind"]:
-            case "none":
-                return 0.0
-            case "uniform":
-                return float(errors["loss"])
-            case "bit":
-                return analysis.independent_bits_loss(errors["ber"], frame)
-            case "exponential-bits":
-                return analysis.exponential_bits_loss(errors["mean"], frame)
-            case "two-state":
-                return analysis.two_state_loss(
-                    frame,
-                    self.own["rate"],
-                    good_s=errors["good"],
-                    bad_s=errors["bad"],
-                    good_ber=errors["good_ber"],
-                    bad_ber=errors["bad_ber"],
-                )
-            case "gilbert-elliott" | "slotted-gilbert-elliott":
-                channel = self.channel() or self.slotted()
-                return None if channel is None else channel.loss_rate
-        return None
+        return frame_loss(self.errors, frame, self.own["rate"])
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from lasthop import _lasthop
+from lasthop.arguments import ArgumentError, check_least, check_point
 from lasthop.scenario import Scenario, as_scenario
 
 if TYPE_CHECKING:
@@ -225,26 +226,27 @@ def capture(
     """
     chosen = _chosen(as_scenario(scenario), seed, replication, point)
     if snap is not None and not 1 <= snap <= PACKET:
-        raise ValueError(f"snap: found {snap}; allowed: from 1 to {PACKET}")
-    return _lasthop.capture(
-        chosen,
-        str(path),
-        seed=chosen.seed if seed is None else seed,
-        replication=replication,
-        link=link,
-        host=host,
-        snap=snap,
-    )
+        raise ArgumentError(f"snap: found {snap}; allowed: from 1 to {PACKET}")
+    try:
+        return _lasthop.capture(
+            chosen,
+            str(path),
+            seed=chosen.seed if seed is None else seed,
+            replication=replication,
+            link=link,
+            host=host,
+            snap=snap,
+        )
+    except ValueError as error:
+        raise ArgumentError(str(error)) from None
 
 
 def _chosen(scenario: Scenario, seed: int | None, replication: int, point: int) -> _lasthop.Point:
     """The point of a sweep, once all numbers are known to be in range."""
     points = scenario.points()
-    if not 0 <= point < len(points):
-        raise ValueError(f"point: found {point}; allowed: from 0 to {len(points) - 1}")
+    check_point(point, len(points))
     for name, value in (("seed", seed or 0), ("replication", replication)):
-        if not 0 <= value < 2**63:
-            raise ValueError(f"{name}: found {value}; allowed: from 0 to 2^63 - 1")
+        check_least(name, value, 0)
     return points[point]
 
 

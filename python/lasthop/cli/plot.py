@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lasthop import _lasthop, plotting, terminal
+from lasthop import plotting, terminal
+from lasthop.arguments import ArgumentError
+from lasthop.cli.common import DONE, INTERRUPTED, Changes, Jobs, load, seconds
 from lasthop.plotting import KINDS, OF_TRACES, PlotError
 from lasthop.running import run
-from lasthop.scenario import Scenario
 from lasthop.tracing import trace
 
 if TYPE_CHECKING:
@@ -82,13 +83,10 @@ def plot(
         int | None, typer.Option(min=1, help="Of a scenario: replications a point.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of a scenario: master seed.")] = None,
-    jobs: Annotated[int, typer.Option(min=0, help="Threads; 0 for all cores.")] = 0,
+    jobs: Jobs = 0,
     replication: Annotated[int, typer.Option(min=0, help="Of a trace: which one.")] = 0,
     point: Annotated[int, typer.Option(min=0, help="Of a trace: which point.")] = 0,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a dotted key. Repeatable."),
-    ] = None,
+    changes: Changes = None,
 ) -> int:
     """Draw results over a parameter, their distribution, or the course of one replication."""
     from lasthop import plots
@@ -98,12 +96,12 @@ def plot(
         raise PlotError(f"--out: found {str(out)!r}; allowed: .pdf, .svg or .png")
     if not (out.parent.is_dir() and os.access(out.parent, os.W_OK)):
         raise PlotError(f"--out: found no folder {out.parent} to write to; allowed: one that is")
-    times = [_seconds("--from", start), _seconds("--to", end)]
+    times = [seconds("--from", start), seconds("--to", end)]
     data: Any = source
     complete = True
     with _named():
         if source.suffix.lower() in (".toml", ".json") and not source.is_dir():
-            scenario = _scenario(source, changes or [])
+            scenario = load(source, changes)
             if kind is not None and kind.value in OF_TRACES:
                 data = trace(scenario, seed=seed, replication=replication, point=point)
             else:
@@ -123,7 +121,7 @@ def plot(
             x=x,
             y=y or None,
             by=by or None,
-            where=dict(_pair("where", text) for text in where or []),
+            where=dict(_pair(text) for text in where or []),
             kind=None if kind is None else kind.value,
             log=log,
             size=size.value,
@@ -136,7 +134,7 @@ def plot(
         )
     for path in plots.save(figure, out.with_suffix(""), suffix):
         sys.stdout.write(f"{path}\n")
-    return 0 if complete else 130
+    return DONE if complete else INTERRUPTED
 
 
 @contextlib.contextmanager
@@ -144,14 +142,12 @@ def _named() -> Iterator[None]:
     """Messages name arguments as Python does; on the command line these are options."""
     try:
         yield
-    except _lasthop.ScenarioError:
-        raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise
         # Else it is a name that the user gave.
         raise PlotError(f"{error.filename or 'SOURCE'}: {error.strerror or error}") from None
-    except ValueError as error:
+    except (PlotError, ArgumentError) as error:
         text = str(error)
         is_option = text.partition(":")[0] in OPTIONS
         raise PlotError(f"--{text}" if is_option else text) from None
@@ -163,22 +159,8 @@ OPTIONS = (
 )
 
 
-def _scenario(file: Path, changes: list[str]) -> Scenario:
-    scenario = Scenario.from_file(file)
-    for change in changes:
-        scenario = scenario.with_(dict([_pair("set", change)]))
-    return scenario
-
-
-def _pair(option: str, text: str) -> tuple[str, str]:
+def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise PlotError(f"{option}: found {text!r}; allowed: KEY=VALUE")
+        raise PlotError(f"where: found {text!r}; allowed: KEY=VALUE")
     return key.strip(), value.strip()
-
-
-def _seconds(option: str, text: str | None) -> float | None:
-    try:
-        return None if text is None else _lasthop.seconds(text)
-    except ValueError as error:
-        raise PlotError(f"{option}: {error}") from None

@@ -1,0 +1,170 @@
+"""What the commands share: exit codes, options, reading of scenarios, printing."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+
+from lasthop import _lasthop, terminal
+from lasthop.arguments import ArgumentError
+from lasthop.campaign import Campaign, Plan
+from lasthop.scenario import Scenario
+
+DONE, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+class BadInput(ValueError):
+    """Something the user gave is not right; the message says what."""
+
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML or JSON).")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a dotted key. Repeatable."),
+]
+Replications = Annotated[
+    int | None, typer.Option(min=1, help="Replications a point; by default the scenario's.")
+]
+Seed = Annotated[int | None, typer.Option(min=0, help="Master seed; by default the scenario's.")]
+Jobs = Annotated[int, typer.Option(min=0, help="Threads; 0 for all cores.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        help="Keep results in this folder, and run only what is not there yet.",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Only say what would be run, how long it takes, what --store has of it."
+    ),
+]
+AcceptVersion = Annotated[
+    bool,
+    typer.Option(
+        "--accept-version",
+        help="With --store: go on with results of another version of the engine.",
+    ),
+]
+
+
+def campaign_of(store: Path | None, *, accept_version: bool) -> Campaign | None:
+    """The campaign of `--store`, if that is given."""
+    if store is not None:
+        return Campaign(store, accept_version=accept_version)
+    if accept_version:
+        raise BadInput("--accept-version: found no --store; allowed: with --store DIR")
+    return None
+
+
+@contextlib.contextmanager
+def planning(campaign: Campaign | None) -> Iterator[Campaign]:
+    """The campaign to plan for; without one, as if nothing had been run yet."""
+    if campaign is not None:
+        yield campaign
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Campaign(Path(folder) / "none")
+
+
+def note_campaign(campaign: Campaign | None) -> None:
+    """Says what the campaign had to put right."""
+    for told in campaign.notes if campaign else ():
+        note(f"lasthop: {told}")
+
+
+def print_plan(plan: Plan, *, as_json: bool) -> int:
+    """Prints what a run would do."""
+    if as_json:
+        print_line(json.dumps(plan.to_dict(), indent=2))
+    else:
+        terminal.console().print(terminal.show_plan(plan))
+    return DONE
+
+
+def load(file: Path, changes: list[str] | None) -> Scenario:
+    """Reads a scenario file and applies `--set`."""
+    try:
+        scenario = Scenario.from_file(file)
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror or error}") from None
+    for change in changes or []:
+        key, equals, value = change.partition("=")
+        if not equals or not key.strip():
+            raise BadInput(f"--set: found {change!r}; allowed: KEY=VALUE")
+        scenario = scenario.with_({key.strip(): value.strip()})
+    return scenario
+
+
+def writable(path: Path) -> Path:
+    """Makes a folder before anything is run, so that a bad name costs no time."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"--out: {path}: {error.strerror or error}") from None
+    if not os.access(path, os.W_OK):
+        raise BadInput(f"--out: {path}: {os.strerror(errno.EACCES)}")
+    return path
+
+
+def plain_columns(frame: pl.DataFrame) -> pl.DataFrame:
+    """Swept tables and lists as text, which CSV can hold."""
+    return frame.with_columns(pl.selectors.nested().map_elements(str, pl.String))
+
+
+def write(path: Path, text: str) -> None:
+    """Writes a text file."""
+    path.write_text(text, encoding="utf-8")
+
+
+def print_line(text: str) -> None:
+    """Writes a line of results."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """Writes a line beside the results."""
+    sys.stderr.write(text + "\n")
+
+
+def ended(*, complete: bool, finished: int, campaign: Campaign | None = None) -> int:
+    """The exit code of a run, which says so if it was interrupted."""
+    if complete:
+        return DONE
+    rest = "" if campaign is None else f" and are in {campaign.folder}; the same command goes on"
+    note(f"lasthop: interrupted; {finished} replications were finished{rest}")
+    return INTERRUPTED
+
+
+def seconds(option: str, text: str | None) -> float | None:
+    """Reads the time that an option says, such as `1.5 s`."""
+    try:
+        return None if text is None else _lasthop.seconds(text)
+    except ValueError as error:
+        raise BadInput(f"{option}: {error}") from None
+
+
+@contextlib.contextmanager
+def options(**renamed: str) -> Iterator[None]:
+    """Messages name arguments as Python does; on the command line these are options.
+
+    Args:
+        renamed: Options of arguments that are called otherwise there.
+    """
+    try:
+        yield
+    except ArgumentError as error:
+        name, colon, rest = str(error).partition(":")
+        raise BadInput(f"--{renamed.get(name, name).replace('_', '-')}{colon}{rest}") from None

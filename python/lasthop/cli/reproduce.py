@@ -1,0 +1,181 @@
+"""The command `lasthop reproduce`."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lasthop import markdown, sensitivity, terminal
+from lasthop.campaign import Campaign
+from lasthop.cli.common import (
+    AcceptVersion,
+    BadInput,
+    DryRun,
+    Folder,
+    Jobs,
+    campaign_of,
+    ended,
+    note_campaign,
+    planning,
+    print_line,
+    print_plan,
+    writable,
+    write,
+)
+from lasthop.studies import Report, Study, studies
+
+__all__ = ["reproduce"]
+
+
+class ReportFormat(StrEnum):
+    """How `reproduce` prints results."""
+
+    text = "text"
+    json = "json"
+    markdown = "markdown"
+
+
+def reproduce(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="See `lasthop list studies`.")],
+    artefacts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TABLE|FIGURE]...", help='Such as "Table I"; all if none.'),
+    ] = None,
+    *,
+    replications: Annotated[
+        int | None, typer.Option(min=1, help="Replications a cell; by default the paper's.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Master seed; by default the study's.")
+    ] = None,
+    jobs: Jobs = 0,
+    store: Folder = None,
+    dry_run: DryRun = False,
+    accept_version: AcceptVersion = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write figures (PNG and PDF), report.json and replications.parquet here; "
+            "if figures are asked for, by default results/STUDY.",
+        ),
+    ] = None,
+    vary: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity",
+            help="Instead judge the claims under each other choice that the paper leaves open; "
+            f"by default on {sensitivity.REPLICATIONS} replications.",
+        ),
+    ] = False,
+    output: Annotated[
+        ReportFormat, typer.Option("--format", help="How tables and claims are printed.")
+    ] = ReportFormat.text,
+) -> int:
+    """Reproduce a published study: its tables beside the printed ones, its figures, its claims."""
+    known = studies()
+    if study not in known:
+        raise BadInput(f"STUDY: found {study!r}; allowed: {', '.join(known)}")
+    chosen = known[study]
+    if vary:
+        if artefacts:
+            raise BadInput("--sensitivity: found tables or figures; allowed: the study alone")
+        if dry_run:
+            raise BadInput("--dry-run: found --sensitivity; allowed: without it")
+        campaign = campaign_of(store, accept_version=accept_version)
+        return _vary(chosen, replications, seed, jobs, out, output, campaign)
+    wanted = chosen.find(artefacts or [])
+    campaign = campaign_of(store, accept_version=accept_version)
+    if dry_run:
+        with planning(campaign) as planned:
+            plan = chosen.plan(
+                planned, artefacts or [], replications=replications, seed=seed, jobs=jobs
+            )
+        return print_plan(plan, as_json=output is ReportFormat.json)
+    figures = [artefact for artefact in wanted if artefact.kind == "figure"]
+    if out is None and figures:
+        out = Path("results") / study
+    folder = None if out is None else writable(out)
+    with terminal.progress(study) as progress:
+        report = chosen.reproduce(
+            artefacts or [],
+            replications=replications,
+            seed=seed,
+            jobs=jobs,
+            progress=progress,
+            campaign=campaign,
+        )
+    note_campaign(campaign)
+    written = [] if folder is None else _write_report(report, folder)
+    match output:
+        case ReportFormat.json:
+            print_line(_report_json(report))
+        case ReportFormat.markdown:
+            print_line(markdown.report(report))
+        case ReportFormat.text:
+            console = terminal.console()
+            for table in terminal.show_report(report):
+                console.print(table)
+                console.print()
+            for path in written:
+                print_line(str(path))
+    finished = len(report.results.point)
+    return ended(complete=report.complete, finished=finished, campaign=campaign)
+
+
+def _vary(
+    study: Study,
+    replications: int | None,
+    seed: int | None,
+    jobs: int,
+    out: Path | None,
+    output: ReportFormat,
+    campaign: Campaign | None,
+) -> int:
+    if not study.sensitivities:
+        raise BadInput(f"--sensitivity: found study {study.key}; allowed: one that names choices")
+    folder = None if out is None else writable(out)
+    with terminal.progress(study.key) as progress:
+        report = sensitivity.sweep(
+            study,
+            replications=replications,
+            seed=seed,
+            jobs=jobs,
+            progress=progress,
+            campaign=campaign,
+        )
+    note_campaign(campaign)
+    if folder is not None:
+        write(folder / "sensitivity.json", _report_json(report) + "\n")
+    match output:
+        case ReportFormat.json:
+            print_line(_report_json(report))
+        case ReportFormat.markdown:
+            print_line(markdown.sensitivity(report))
+        case ReportFormat.text:
+            console = terminal.console()
+            for table in terminal.show_sensitivity(report):
+                console.print(table)
+                console.print()
+    return ended(complete=report.complete, finished=report.finished, campaign=campaign)
+
+
+def _report_json(report: Report | sensitivity.SensitivityReport) -> str:
+    return json.dumps(report.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
+
+
+def _write_report(report: Report, folder: Path) -> list[Path]:
+    from lasthop import plots
+
+    written = [folder / "report.json", folder / "replications.parquet"]
+    write(written[0], _report_json(report) + "\n")
+    report.results.frame.write_parquet(written[1])
+    for artefact in report.artefacts:
+        if artefact.kind == "figure":
+            figure = plots.draw_figure(artefact, report.cells)
+            written += plots.save(figure, folder / artefact.file_name, "png", "pdf")
+    return written

@@ -1,0 +1,183 @@
+"""The command `lasthop run`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import lasthop
+from lasthop import terminal, theory
+from lasthop.cli.common import (
+    AcceptVersion,
+    BadInput,
+    Changes,
+    DryRun,
+    File,
+    Folder,
+    Jobs,
+    Replications,
+    Seed,
+    campaign_of,
+    ended,
+    load,
+    note,
+    note_campaign,
+    options,
+    plain_columns,
+    planning,
+    print_line,
+    print_plan,
+    writable,
+    write,
+)
+from lasthop.scenario import Scenario
+
+__all__ = ["run"]
+
+
+class Format(StrEnum):
+    """How `run` prints results."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+
+
+def run(
+    file: File,
+    *,
+    replications: Replications = None,
+    seed: Seed = None,
+    jobs: Jobs = 0,
+    changes: Changes = None,
+    until: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC=WIDTH",
+            help="Run each point until the 95 % interval is within ± WIDTH of the mean: 2%, or a "
+            "number in the metric's unit. First look at --replications, by default 20. Repeatable.",
+        ),
+    ] = None,
+    max_replications: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --until: most replications a point, by default 1000."),
+    ] = None,
+    store: Folder = None,
+    dry_run: DryRun = False,
+    accept_version: AcceptVersion = False,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Metrics in the table, with * and ?. Repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Also write replications.parquet, summary.csv and results.json."
+        ),
+    ] = None,
+    output: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            help="table and json: mean and interval of each metric; csv and parquet: one row a "
+            "replication and flow or link.",
+        ),
+    ] = Format.table,
+    with_theory: Annotated[
+        bool,
+        typer.Option(
+            "--compare-theory",
+            help="Print the simulated values beside those of closed forms, where one applies.",
+        ),
+    ] = False,
+) -> int:
+    """Run a scenario and print what it delivers."""
+    scenario = load(file, changes)
+    if output is Format.parquet and out is None and sys.stdout.isatty():
+        raise BadInput("--format: found parquet on a terminal; allowed: with --out, or in a pipe")
+    campaign = campaign_of(store, accept_version=accept_version)
+    if dry_run:
+        if until:
+            raise BadInput("--dry-run: found --until, whose end nobody knows; allowed: one of them")
+        with options(), planning(campaign) as planned:
+            plan = planned.plan(scenario, replications=replications, seed=seed, jobs=jobs)
+        return print_plan(plan, as_json=output is Format.json)
+    folder = None if out is None else writable(out)
+    run_scenario = lasthop.run if campaign is None else campaign.run
+    with options(), terminal.progress(scenario.name or file.name) as progress:
+        results = run_scenario(
+            scenario,
+            replications=replications,
+            seed=seed,
+            jobs=jobs,
+            until=until,
+            max_replications=max_replications,
+            progress=progress,
+        )
+    note_campaign(campaign)
+    if folder is not None:
+        results.frame.write_parquet(folder / "replications.parquet")
+        plain_columns(results.summary()).write_csv(folder / "summary.csv")
+        write(folder / "results.json", results.to_json() + "\n")
+    if with_theory:
+        _print_theory(scenario, results, output, folder)
+    else:
+        _print_results(results, output, folder, metric)
+    if folder is not None and output is not Format.json:
+        note(f"written to {folder}")
+    short = [stop for stop in results.stopped if not stop.reached]
+    if short:
+        where = ", ".join(f"{stop.metric} at point {stop.point}" for stop in short[:5])
+        more = f" and {len(short) - 5} more" if len(short) > 5 else ""
+        why = "not as precise as asked, or too skewed to tell"
+        note(f"lasthop: after the most replications {why}: {where}{more}")
+    return ended(complete=results.complete, finished=len(results.point), campaign=campaign)
+
+
+def _print_results(
+    results: lasthop.Results, output: Format, folder: Path | None, metrics: list[str] | None
+) -> None:
+    match output:
+        case Format.json:
+            print_line(results.to_json())
+        case Format.csv:
+            print_line(plain_columns(results.frame).write_csv().rstrip("\n"))
+        case Format.parquet if folder is None:
+            results.frame.write_parquet(sys.stdout.buffer)
+        case Format.table:
+            terminal.console().print(terminal.show_results(results, tuple(metrics or ())))
+        case _:
+            pass
+
+
+def _print_theory(
+    scenario: Scenario, results: lasthop.Results, output: Format, folder: Path | None
+) -> None:
+    found = theory.compare(results, scenario)
+    table = theory.frame(results, found)
+    if folder is not None:
+        plain_columns(table).write_csv(folder / "theory.csv")
+    match output:
+        case Format.json:
+            tables = results.to_dict()
+            for index, point in enumerate(tables["points"]):
+                point["theory"] = theory.to_dict(found, index)
+            print_line(json.dumps(tables, allow_nan=False, ensure_ascii=False, indent=2))
+        case Format.csv:
+            print_line(plain_columns(table).write_csv().rstrip("\n"))
+        case Format.parquet if folder is None:
+            table.write_parquet(sys.stdout.buffer)
+        case Format.table if found:
+            console = terminal.console()
+            for part in terminal.show_theory(results, found):
+                console.print(part)
+        case _:
+            pass
+    if not found and output in (Format.table, Format.csv):
+        (print_line if output is Format.table else note)(theory.nothing_applies())

@@ -1,0 +1,125 @@
+"""The command `lasthop trace`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import lasthop
+from lasthop.cli.common import (
+    DONE,
+    BadInput,
+    Changes,
+    File,
+    Seed,
+    load,
+    options,
+    print_line,
+    seconds,
+    writable,
+)
+
+__all__ = ["trace"]
+
+
+def trace(
+    file: File,
+    *,
+    seed: Seed = None,
+    replication: Annotated[int, typer.Option(min=0, help="Which replication.")] = 0,
+    point: Annotated[int, typer.Option(min=0, help="Which point of the sweep.")] = 0,
+    changes: Changes = None,
+    link: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Draw this link's time sequence: its frames as arrows, around the first loss. "
+            "With --pcap: only this link.",
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help='Draw the link from here, such as "1.5 s".'),
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Draw the link up to here.")
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR|PICTURE",
+            help="Where to write; with --link also a picture to write alone (.png, .svg or .pdf).",
+        ),
+    ] = Path("trace"),
+    pcap: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Instead write the packets to this pcapng file, for Wireshark; each direction of "
+            "a link is an interface, comments say what was lost.",
+        ),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="HOST",
+            help="With --pcap: as this host sees its packets; by default as they are on the air.",
+        ),
+    ] = None,
+    snap: Annotated[
+        int | None,
+        typer.Option(min=1, max=65_535, help="With --pcap: bytes kept of a packet; else all."),
+    ] = None,
+) -> int:
+    """Record one replication: windows, queues and frames as CSV and pictures, or its packets."""
+    from lasthop import plots
+
+    scenario = load(file, changes)
+    if pcap is not None:
+        if start or end:
+            raise BadInput("--from, --to: found --pcap; allowed: for a picture")
+        try:
+            with options(host="at"):
+                packets = lasthop.capture(
+                    scenario,
+                    pcap,
+                    link=link,
+                    host=host,
+                    snap=snap,
+                    seed=seed,
+                    replication=replication,
+                    point=point,
+                )
+        except OSError as error:
+            raise BadInput(f"--pcap: {pcap}: {error.strerror or error}") from None
+        print_line(f"{pcap}: {packets} packets")
+        return DONE
+    if host or snap:
+        raise BadInput("--at, --snap: found no capture; allowed: with --pcap")
+    is_picture = out.suffix.lower().removeprefix(".") in plots.FORMATS and not out.is_dir()
+    if is_picture and link is None:
+        raise BadInput(f"--out: found {str(out)!r}; allowed: a folder, or a picture with --link")
+    if link is None and (start or end):
+        raise BadInput("--from, --to: found no link; allowed: with --link")
+    times = [seconds(option, text) for option, text in (("--from", start), ("--to", end))]
+    folder = writable(out.parent if is_picture else out)
+    with options():
+        recorded = lasthop.trace(scenario, seed=seed, replication=replication, point=point)
+        ladder = link and recorded.plot_link(link, start=times[0], end=times[1])
+    written = []
+    if not is_picture:
+        for name, frame in {**recorded.series(), "frames": recorded.transmissions}.items():
+            path = folder / f"{name}.csv"
+            with path.open("wb") as file_:
+                frame.write_csv(file_)
+            written.append(path)
+        written += plots.save(recorded.plot(), folder / "trace", "png")
+    if ladder:
+        target = out.with_suffix("") if is_picture else folder / "sequence"
+        written += plots.save(ladder, target, out.suffix.lower()[1:] if is_picture else "png")
+    for path in written:
+        print_line(str(path))
+    return DONE
