@@ -276,6 +276,45 @@ fn tables_and_keys_that_the_file_leaves_out_can_be_swept() {
 }
 
 #[test]
+fn a_kind_alone_stands_for_its_table() {
+    let table = "{ kind = \"selective-repeat\" }";
+    let long =
+        FIRST.replacen("[link.wireless]\n", &format!("[link.wireless]\nprotocol = {table}\n"), 1);
+    let short = long.replacen(table, "\"selective-repeat\"", 1);
+    let point = |document: &Document| document.points().unwrap()[0].scenario.clone();
+    let expected = point(&load(&long));
+    assert_eq!(point(&load(&short)), expected);
+    assert!(matches!(expected.links[0].protocol, LinkProtocol::One(Protocol::SelectiveRepeat(_))));
+    let json = load(&short).to_json().clone();
+    assert_eq!(point(&Scenario::from_json(json, Path::new(".")).unwrap()), expected);
+
+    let mut document = load(FIRST);
+    document.set("link.wireless.protocol", "selective-repeat").unwrap();
+    assert_eq!(point(&document), expected);
+    // Keys of the table may follow.
+    document.set("link.wireless.protocol.window", "8").unwrap();
+    let LinkProtocol::One(Protocol::SelectiveRepeat(arq)) = &point(&document).links[0].protocol
+    else {
+        panic!("selective repeat")
+    };
+    assert_eq!(arq.window, 8);
+    let sweep = "\n[sweep]\n\"link.wireless.protocol.window\" = [4, 8]\n";
+    let points = load(&format!("{short}{sweep}")).points().unwrap();
+    assert_eq!(points[1].scenario, point(&document));
+    let sweep = "\n[sweep]\n\"link.wireless.protocol\" = [\"raw\", \"selective-repeat\"]\n";
+    assert_eq!(load(&format!("{FIRST}{sweep}")).points().unwrap()[1].scenario, expected);
+
+    let mut document = load(FIRST);
+    document.set("link.wireless.errors", "uniform").unwrap();
+    let error = document.points().unwrap_err();
+    assert_eq!(error.path, "link.wireless.errors.loss");
+    assert!(error.found.contains("missing"), "{error}");
+    // Other words hold no keys.
+    let error = load(FIRST).set("link.wireless.rate.kind", "raw").unwrap_err();
+    assert_eq!(error.allowed, "a key of a table");
+}
+
+#[test]
 fn ranges_zipped_lists_and_cases_are_axes_of_the_grid() {
     let sweep = r#"
 [sweep]
@@ -417,6 +456,17 @@ fn the_schema_accepts_the_examples_and_refuses_slips() {
         }
     }
     for (pointer, value) in [
+        ("/link/wireless/protocol", json!("selective-repeat")),
+        ("/link/wireless/errors", json!("none")),
+        ("/flow/congestion/transport", json!("udp")),
+    ] {
+        let mut value_tree = load(EXAMPLE).to_json().clone();
+        *value_tree.pointer_mut(pointer).unwrap() = value;
+        accepts(&schema, &value_tree).unwrap();
+    }
+    for (pointer, value) in [
+        // It needs a rate of loss.
+        ("/link/wireless/errors", json!("uniform")),
         ("/link/wireless/protocol/window", json!(129)),
         ("/link/wireless/protocol/kind", json!("sr")),
         ("/link/wireless/rate", json!(64)),
@@ -444,7 +494,9 @@ fn tables(schema: &Value) -> Vec<(String, Value)> {
         let (path, table) = tables[index].clone();
         for (name, property) in table["properties"].as_object().unwrap() {
             let below = format!("{path}.{name}");
-            for variant in property["oneOf"].as_array().into_iter().flatten() {
+            let forms = property["oneOf"].as_array().into_iter().flatten();
+            // Besides, there are the kinds as words.
+            for variant in forms.filter(|form| form["properties"].is_object()) {
                 tables.push((below.clone(), variant.clone()));
             }
             if !path.is_empty() && property["properties"].is_object() {

@@ -1,7 +1,7 @@
 //! Documents: a scenario as its author gave it, before the sweep is expanded.
 
 use super::error::{ScenarioError, suggestion};
-use super::keys::{Field, Limits, Node, Read, Table, is_name, join, show};
+use super::keys::{Field, Limits, Node, Read, Shape, Table, is_name, join, shape_at, show};
 use super::model::{Scenario, ScenarioKeys};
 use super::sweep::{Axis, CASE, MAX_POINTS, Setting, Sweep, ZIP};
 use serde_json::{Map, Value};
@@ -410,6 +410,11 @@ fn substitute(document: &mut Value, dotted_key: &str, value: Value) -> Read<()> 
                 "a dotted key such as \"link.NAME.rate\"",
             ));
         }
+        if let Value::String(word) = here
+            && is_union(&path)
+        {
+            *here = Map::from_iter([("kind".to_owned(), word.as_str().into())]).into();
+        }
         if !here.is_object() {
             return Err(ScenarioError::new(
                 dotted_key,
@@ -425,6 +430,12 @@ fn substitute(document: &mut Value, dotted_key: &str, value: Value) -> Read<()> 
     }
     *here = value;
     Ok(())
+}
+
+/// Is there a table told apart by its `kind`, which a word may stand for?
+fn is_union(dotted_key: &str) -> bool {
+    let path: Vec<_> = dotted_key.split('.').collect();
+    matches!(shape_at(ScenarioKeys::KEYS, &path), Some(Shape::Union(_)))
 }
 
 /// A text as a TOML value; `None` if it is not one.

@@ -81,7 +81,7 @@ pub(crate) enum Shape {
     /// One of these words, each with its meaning.
     Choice(&'static [(&'static str, &'static str)]),
     Table(&'static [Key]),
-    /// A table whose key `kind` decides which other keys it has.
+    /// A table whose key `kind` decides which other keys it has; without these, the kind alone.
     Union(&'static [Variant]),
     /// Names to tables, in file order.
     Map(&'static [Key]),
@@ -207,19 +207,41 @@ impl<'a> Node<'a> {
         )
     }
 
-    /// The variant that `kind` names.
+    /// The variant that `kind` names, or that this word is, and no other keys than it has.
     pub fn variant(&self, variants: &'static [Variant]) -> Read<&'static Variant> {
         let kinds = || variants.iter().map(|v| v.kind);
         let list = || kinds().map(|k| format!("{k:?}")).collect::<Vec<_>>().join(", ");
+        let find = |node: &Node<'_>, word: &str| {
+            variants
+                .iter()
+                .find(|v| v.kind == word)
+                .ok_or_else(|| node.error(format!("{word:?}{}", suggestion(word, kinds())), list()))
+        };
+        if let Some(word) = self.value.as_str() {
+            // All its keys are left out.
+            return find(self, word);
+        }
         let table = self.object(&format!("a table with the key kind, one of {}", list()))?;
         let missing = || self.key_error("kind", "nothing (the key is missing)", list());
-        let kind = table.get("kind").ok_or_else(missing)?;
-        let node = self.child("kind", kind);
-        let word = node.text(&list())?;
-        variants
-            .iter()
-            .find(|v| v.kind == word)
-            .ok_or_else(|| node.error(format!("{word:?}{}", suggestion(word, kinds())), list()))
+        let node = self.child("kind", table.get("kind").ok_or_else(missing)?);
+        let variant = find(&node, node.text(&list())?)?;
+        self.only(variant.keys, true)?;
+        Ok(variant)
+    }
+}
+
+/// What may stand at a path of these keys; none where no key has it.
+pub(super) fn shape_at(keys: &'static [Key], path: &[&str]) -> Option<&'static Shape> {
+    let (name, below) = path.split_first()?;
+    let shape = &keys.iter().find(|key| key.name == *name)?.shape;
+    match (shape, below) {
+        (_, []) => Some(shape),
+        (Shape::Table(keys), _) => shape_at(keys, below),
+        (Shape::Map(keys), [_name, below @ ..]) => shape_at(keys, below),
+        (Shape::Union(variants), _) => {
+            variants.iter().find_map(|variant| shape_at(variant.keys, below))
+        }
+        _ => None,
     }
 }
 
@@ -468,9 +490,7 @@ macro_rules! union {
                 let $crate::scenario::keys::Shape::Union(variants) = Self::SHAPE else {
                     unreachable!("a union");
                 };
-                let variant = node.variant(variants)?;
-                node.only(variant.keys, true)?;
-                match variant.kind {
+                match node.variant(variants)?.kind {
                     $($word => Ok(union!(@read node, $name::$variant $(, $type)?)),)*
                     _ => unreachable!("node.variant gives one of them"),
                 }

@@ -88,7 +88,16 @@ fn key_schema(key: &Key) -> Value {
         }
         Shape::Table(keys) => table_schema(keys, None),
         Shape::Union(variants) => {
-            json!({ "oneOf": variants.iter().map(variant_schema).collect::<Vec<_>>() })
+            let mut forms: Vec<_> = variants.iter().map(variant_schema).collect();
+            let words: Vec<_> = variants
+                .iter()
+                .filter(|variant| !variant.keys.iter().any(is_required))
+                .map(|variant| variant.kind)
+                .collect();
+            if !words.is_empty() {
+                forms.push(json!({ "enum": words }));
+            }
+            json!({ "oneOf": forms })
         }
         Shape::Map(keys) => json!({
             "type": "object",
@@ -210,7 +219,6 @@ impl Page {
         for key in keys {
             let default = match (key.default, &key.shape) {
                 (Some("{}"), _) | (None, _) if !is_required(key) => "–".to_owned(),
-                (Some(text), Shape::Union(_)) => format!("`{{ kind = \"{text}\" }}`"),
                 (Some(text), Shape::Integer | Shape::Bool) => format!("`{text}`"),
                 (Some(text), _) => format!("`\"{text}\"`"),
                 (None, _) => "*required*".to_owned(),
@@ -261,7 +269,10 @@ impl Page {
             return;
         }
         self.unions.push(kinds);
-        self.line(format_args!("\n## `{path}`\n\nThe key `kind` is one of the following."));
+        self.line(format_args!(
+            "\n## `{path}`\n\nThe key `kind` is one of the following. Where no other key is given, \
+             the kind alone will do, without a table."
+        ));
         for variant in variants {
             self.line(format_args!("\n### `kind = \"{}\"`\n", variant.kind));
             self.line(format_args!("{}", variant.about.trim()));
@@ -333,7 +344,8 @@ fn kind(key: &Key) -> String {
         Shape::HostPair => "list of two host names".to_owned(),
         Shape::Hosts => "list of host names".to_owned(),
         Shape::Choice(_) => "word".to_owned(),
-        Shape::Table(_) | Shape::Union(_) => "table".to_owned(),
+        Shape::Table(_) => "table".to_owned(),
+        Shape::Union(_) => "table, or its kind".to_owned(),
         Shape::Map(_) => "named tables, at least one".to_owned(),
         Shape::Bound => "number or quantity".to_owned(),
         Shape::Sweep => "table, see below".to_owned(),

@@ -136,7 +136,6 @@ impl Field for LinkProtocol {
         if variant.kind != KIND {
             return Protocol::read(node, limits).map(LinkProtocol::One);
         }
-        node.only(ServicesKeys::KEYS, true)?;
         Services::read(node).map(LinkProtocol::Services)
     }
     fn write(&self) -> Value {
