@@ -50,6 +50,8 @@ PROTOCOLS: list[dict[str, Any]] = [
     {"kind": "oos-rlp", "retransmissions": 0},
     {"kind": "ideal-sr", "max_transmissions": 3},
     {"kind": "ideal-sr", "payload": "50 B"},
+    {"kind": "rlc-am", "max_transmissions": 3},
+    {"kind": "rlc-am", "payload": "50 B"},
     {"kind": "services", "service": {"one": {"protocol": {"kind": "xor-fec"}}, "two": {}}},
 ]
 UDP = {"kind": "udp"}
@@ -86,7 +88,8 @@ def row(table: pl.DataFrame, rule: str, metric: str | None = None) -> dict[str, 
 
 def predictions(tables: dict[str, Any]) -> dict[tuple[str, str], Prediction]:
     point = lasthop.Scenario(tables).points()[0]
-    found = predict(Network(json.loads(point.resolved()), {}))
+    sent = {name: 1e4 for name in point.metrics() if name.endswith(".data_frames")}
+    found = predict(Network(json.loads(point.resolved()), sent))
     return {(one.rule, one.metric): one for one in found}
 
 
@@ -129,6 +132,7 @@ def test_frame_loss_by_hand() -> None:
         ({"kind": "karn-rlp", "retransmissions": 1}, 0.05 * (1 - 0.95**2)),
         ({"kind": "oos-rlp", "retransmissions": 2}, 0.05 * (1 - 0.95**2) ** 2),
         ({"kind": "ideal-sr", "max_transmissions": 2}, 1 - (1 - 0.05**2) ** 3),
+        ({"kind": "rlc-am"}, 0.0),
         ({"kind": "selective-repeat", "window": 8}, 0.0),
         ({"kind": "go-back-n", "window": 8}, 0.0),
     ],
@@ -142,6 +146,26 @@ def test_residual_loss_of_protocols(protocol: dict[str, Any], expected: float) -
     assert one["theory"] == pytest.approx(expected)
     assert one["inside"], one
     assert one["hypotheses"] == "met"
+
+
+@pytest.mark.parametrize(("back", "status"), [(CLEAN_BACK, "met"), ({}, "nearly")])
+def test_residual_loss_of_acknowledged_mode(back: dict[str, Any], status: str) -> None:
+    limited = {"kind": "rlc-am", "max_transmissions": 2}
+    tables = scenario(
+        {**MEDIA, "rate": "2 kbps"},
+        errors={"kind": "uniform", "loss": 0.2},
+        reverse=back,
+        protocol=limited,
+        duration="2000 s",
+    )
+    one = row(lasthop.compare_theory(tables), "residual loss")
+    assert one["theory"] == pytest.approx(1 - (1 - 0.2**2) ** 3)
+    assert one["inside"], one
+    assert one["hypotheses"] == status
+    # A reset loses whatever is in flight; a timer gives packets up by age.
+    for more in ({"at_limit": "reset"}, {"discard_timer": "1 s"}):
+        tables["link"]["radio"]["protocol"] = {**limited, **more}
+        assert ("residual loss", "flow.f.residual_loss") not in predictions(tables)
 
 
 def test_rlp_with_a_clean_way_back_leaves_a_power_of_the_loss() -> None:
@@ -206,7 +230,9 @@ def test_a_small_window_makes_selective_repeat_a_bound() -> None:
     assert one["inside"]
 
 
-def radio(app: dict[str, Any], duration: str, **protocol: Any) -> dict[str, Any]:
+def radio(
+    app: dict[str, Any], duration: str, kind: str = "ideal-sr", **protocol: Any
+) -> dict[str, Any]:
     """The paper's radio with b = g = 0.9: 25 slots of 10 ms, one station, packets of 1000 B."""
     return {
         "name": "radio",
@@ -215,7 +241,7 @@ def radio(app: dict[str, Any], duration: str, **protocol: Any) -> dict[str, Any]
                 "base": "b",
                 "stations": ["m"],
                 "slot": "42 B",
-                "protocol": {"kind": "ideal-sr", **protocol},
+                "protocol": {"kind": kind, **protocol},
                 "errors": {
                     "kind": "slotted-gilbert-elliott",
                     "stay_good": 0.9,
@@ -250,6 +276,124 @@ def test_a_saturated_radio_uses_every_slot() -> None:
     one = row(table, "saturated link")
     assert one["theory"] == pytest.approx(8000 * 100 * (1 - 0.455))
     assert one["agrees"], one
+    # Every slot is used: what is sent is what arrives over the share that does.
+    sent = row(table, "mean transmissions")
+    assert sent["inside"], sent
+    assert sent["hypotheses"] == "met"
+
+
+def test_acknowledged_mode_on_a_radio_stays_below_an_ideal_link() -> None:
+    app = {**FAST, "rate": "2 Mbps", "packet": "1000 B"}
+    tables = radio(app, "300 s", "rlc-am")
+    tables["radio"]["cell"]["downlink_errors"] = "none"
+    table = lasthop.compare_theory(tables)
+    one = row(table, "saturated link")
+    assert one["kind"] == "upper bound"
+    assert one["theory"] == pytest.approx(8000 * 100 * (1 - 0.455))
+    assert one["inside"], one
+    assert abs(one["difference_percent"]) < 2.0
+    sent = row(table, "mean transmissions")
+    assert sent["inside"], sent
+    assert sent["hypotheses"] == "met"
+    # A report that is lost costs time, and makes Timer_Poll repeat what has arrived.
+    tables["radio"]["cell"]["downlink_errors"] = tables["radio"]["cell"]["errors"]
+    lossy = lasthop.compare_theory(tables)
+    assert row(lossy, "saturated link")["inside"]
+    assert row(lossy, "mean transmissions")["broken"].startswith("no report is lost")
+    # No closed form has the loss on a channel with memory: reports need something that arrives.
+    tables = radio({**MEDIA, "rate": "2500 bps", "packet": "1000 B"}, "50 s", "rlc-am")
+    tables["radio"]["cell"]["protocol"]["max_transmissions"] = 4
+    table = lasthop.compare_theory(tables, replications=2)
+    assert row(table, "residual loss")["hypotheses"] == "broken"
+    assert table.filter(pl.col("rule") == "mean transmissions").is_empty()
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit"), [("ideal-sr", 2), ("ideal-sr", "unlimited"), ("rlc-am", "unlimited")]
+)
+def test_mean_transmissions_on_independent_losses(kind: str, limit: int | str) -> None:
+    table = lasthop.compare_theory(
+        scenario(
+            {**MEDIA, "rate": "2 kbps"},
+            errors={"kind": "uniform", "loss": 0.3},
+            reverse=CLEAN_BACK,
+            protocol={"kind": kind, "max_transmissions": limit},
+            duration="2000 s",
+        )
+    )
+    one = row(table, "mean transmissions")
+    # 5000 packets of three segments.
+    expected = 0.3 if limit == 2 else 0.3 / 0.7
+    assert one["theory"] == pytest.approx(15_000 * expected, rel=1e-3)
+    assert one["inside"], one
+    assert one["hypotheses"] == "met"
+
+
+def test_mean_transmissions_on_a_radio_with_memory() -> None:
+    """N of the chain where packets are far apart; its rounds are frames."""
+    app = {**MEDIA, "rate": "2500 bps", "packet": "1000 B"}
+    channel = analysis.Channel(0.1, 0.1, 0.01, 0.9)
+    for limit in (10, "unlimited"):
+        table = lasthop.compare_theory(radio(app, "3200 s", max_transmissions=limit))
+        one = row(table, "mean transmissions")
+        most = None if limit == "unlimited" else 10
+        sent = analysis.transmissions_per_pdu(channel, most) - 1.0
+        assert one["theory"] == pytest.approx(25_000 * sent, rel=2e-3)
+        assert one["inside"], one
+        assert one["hypotheses"] == "met"
+    dense = lasthop.compare_theory(radio({**app, "rate": "200 kbps"}, "20 s"), replications=2)
+    broken = row(dense, "mean transmissions")["broken"]
+    assert broken.startswith("an SDU is finished before the next one comes")
+
+
+def over_radio(limit: int | str, loss: float) -> lasthop.Scenario:
+    """The study's file over its radio and a wire of 550 ms each way."""
+    base = lasthop.load(ROOT / "papers/arq-and-tcp/radio.toml")
+    return base.with_(
+        {
+            "radio.cell.protocol.max_transmissions": limit,
+            "link.wired.errors": {"kind": "uniform", "loss": loss},
+            "run.duration": "2000 s",
+        }
+    )
+
+
+@pytest.mark.parametrize(("limit", "loss"), [("unlimited", 0.003), (40, 0.005)])
+def test_the_window_chain_over_a_radio(limit: int | str, loss: float) -> None:
+    table = lasthop.compare_theory(over_radio(limit, loss), seed=3)
+    one = row(table, "window chain over a radio")
+    model = analysis.tcp_over_arq(
+        analysis.Channel(0.1, 0.1, 0.01, 0.9),
+        [None if limit == "unlimited" else int(limit)],
+        pdus=25,
+        frame_s=0.01,
+        capacity_per_s=100.0,
+        wired_loss=loss,
+        wired_round_trip_s=1.11,
+    )
+    assert one["theory"] == pytest.approx(8 * 960 * model["goodput_per_s"][0], rel=1e-4)
+    assert one["kind"] == "± 15 %"
+    assert one["agrees"], one
+    assert abs(one["difference_percent"]) < 15.0
+    assert one["hypotheses"] in ("met", "nearly")
+
+
+def test_the_window_chain_over_a_radio_says_where_it_fails() -> None:
+
+    def compared(given: lasthop.Scenario) -> dict[str, Any]:
+        table = lasthop.compare_theory(given, replications=2, seed=3)
+        return row(table, "window chain over a radio")
+
+    few = compared(over_radio(10, 0.01))
+    assert "timeouts take little of the time" in few["broken"]
+    both = over_radio("unlimited", 0.01).with_(
+        {"radio.cell.downlink_errors": over_radio("unlimited", 0.01)["radio.cell.errors"]}
+    )
+    back = compared(both)
+    assert back["broken"].startswith("no acknowledgment is lost or late (the way back has errors")
+    near = over_radio("unlimited", 0.002).with_({"link.wired.delay": "200 ms"})
+    full = compared(near)
+    assert full["broken"].startswith("the path is not filled")
 
 
 def tcp(**keys: Any) -> dict[str, Any]:
@@ -482,4 +626,5 @@ def test_every_rule_is_tried_above() -> None:
     ):
         tables = scenario(flow[1], transport=flow[0], errors=errors, protocol=protocol)
         seen |= {rule for rule, _ in predictions(tables)}
+    seen |= {rule for rule, _ in predictions(over_radio("unlimited", 0.01).to_dict())}
     assert seen == {rule.name for rule in RULES}

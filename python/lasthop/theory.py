@@ -125,17 +125,7 @@ def frame(results: Results, comparisons: list[Comparison]) -> pl.DataFrame:
     rows = [
         {
             "point": one.point,
-            "rule": one.prediction.rule,
-            "metric": one.prediction.metric,
-            "simulated": one.simulated.mean,
-            "ci95": number(one.simulated.ci95),
-            "n": one.simulated.n,
-            "theory": one.prediction.value,
-            "kind": one.kind,
-            "difference": one.difference,
-            "difference_percent": one.percent,
-            "inside": one.inside,
-            "agrees": one.agrees,
+            **_values(one),
             "hypotheses": one.hypotheses,
             "broken": "; ".join(_words(each) for each in one.broken),
         }
@@ -162,6 +152,23 @@ def frame(results: Results, comparisons: list[Comparison]) -> pl.DataFrame:
     return table.select("point", *parameters.values(), pl.exclude("point"))
 
 
+def _values(one: Comparison) -> dict[str, Any]:
+    """What tables and JSON have of a comparison."""
+    return {
+        "rule": one.prediction.rule,
+        "metric": one.prediction.metric,
+        "simulated": one.simulated.mean,
+        "ci95": number(one.simulated.ci95),
+        "n": one.simulated.n,
+        "theory": one.prediction.value,
+        "kind": one.kind,
+        "difference": one.difference,
+        "difference_percent": one.percent,
+        "inside": one.inside,
+        "agrees": one.agrees,
+    }
+
+
 def _words(hypothesis: Hypothesis) -> str:
     return f"{hypothesis.text} ({hypothesis.detail})" if hypothesis.detail else hypothesis.text
 
@@ -170,17 +177,8 @@ def to_dict(comparisons: list[Comparison], point: int) -> list[dict[str, Any]]:
     """What `lasthop run --compare-theory --format json` has of a point under `theory`."""
     return [
         {
-            "rule": one.prediction.rule,
-            "metric": one.prediction.metric,
+            **_values(one),
             "simulated": number(one.simulated.mean),
-            "ci95": number(one.simulated.ci95),
-            "n": one.simulated.n,
-            "theory": one.prediction.value,
-            "kind": one.kind,
-            "difference": one.difference,
-            "difference_percent": one.percent,
-            "inside": one.inside,
-            "agrees": one.agrees,
             "hypotheses": [
                 {"text": each.text, "status": each.status, "detail": each.detail}
                 for each in one.prediction.hypotheses

@@ -10,11 +10,18 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from lasthop import analysis
 from lasthop.theory_network import Hop, Hypothesis, Network, Prediction
-from lasthop.theory_tcp import tcp_formula, tcp_limit
+from lasthop.theory_segments import (
+    SEGMENTING,
+    Residual,
+    Throughput,
+    mean_transmissions,
+    segments_residual,
+    segments_throughput,
+)
+from lasthop.theory_tcp import tcp_formula, tcp_limit, tcp_over_radio
 
 __all__ = ["RULES", "Rule", "predict"]
 
@@ -108,13 +115,6 @@ def _frame_loss(network: Network) -> Iterator[Prediction]:
 # Residual loss of UDP flows.
 
 
-class Residual(NamedTuple):
-    """What a hop loses for good: share, and what that needs."""
-
-    loss: float
-    hypotheses: tuple[Hypothesis, ...] = ()
-
-
 def _residual(network: Network, hop: Hop, flow: str) -> Residual | None:
     """Loss of a UDP flow's packets on one hop; None where no formula has it."""
     packet = network.flows[flow]["packets"][0]
@@ -139,64 +139,14 @@ def _residual(network: Network, hop: Hop, flow: str) -> Residual | None:
             return Residual(loss ** (int(protocol["retries"]) + 1), (independent,))
         case "go-back-n" | "selective-repeat" | "stop-and-wait":
             return Residual(0.0)
-        case "ideal-sr":
-            return _ideal_residual(network, hop, flow)
+        case "ideal-sr" | "rlc-am":
+            return segments_residual(network, hop, flow)
         case "karn-rlp" | "oos-rlp" if back is not None:
             rounds = int(protocol["retransmissions"])
             residual = analysis.rlp_residual_loss(loss, back, rounds)
             both = network.independent([hop, hop.back])
             return Residual(residual, (both, _tail(network, hop, flow), _horizon(hop, packet)))
     return None
-
-
-def _ideal_residual(network: Network, hop: Hop, flow: str) -> Residual | None:
-    """F(M) of the chain of one SDU, or its closed form where losses are independent."""
-    packet, payload = int(network.flows[flow]["packets"][0]), int(hop.protocol["payload"])
-    pdus, limit = math.ceil(packet / payload), hop.protocol["max_transmissions"]
-    if limit == "unlimited":
-        return Residual(0.0)
-    channel, radio = hop.slotted(), hop.radio
-    if channel is None or radio is None:
-        loss = hop.loss(hop.frame(payload))
-        if loss is None:
-            return None
-        channel = analysis.Channel.independent(loss)
-        residual = analysis.residual_loss(channel, int(limit), pdus=pdus)
-        return Residual(residual, (network.independent([hop]),))
-    frame = float(radio["frame"])
-    # An answer that comes at the start of a frame is in time for it.
-    spacing = 1 + math.ceil(float(radio["delay"]) / frame - 1e-9)
-    step = Hypothesis("the channel steps once a frame", "met")
-    if abs(float(hop.errors["slot"]) - frame) > 1e-12:
-        step = replace(step, status="broken", detail=f"every {hop.errors['slot']:g} s")
-    text = "an SDU is finished before the next one comes"
-    needed, interval = int(limit) * spacing * frame, network.interval(flow)
-    apart = Hypothesis(text, "met")
-    if interval is None or interval < needed:
-        detail = f"it may take {needed:.4g} s"
-        apart = replace(apart, status="broken", detail=detail)
-    fits = Hypothesis("an SDU fits into one frame", "met")
-    if pdus > hop.slots:
-        fits = replace(fits, status="broken", detail=f"{pdus} segments, {hop.slots} slots")
-    residual = analysis.residual_loss(channel, int(limit), pdus=pdus, spacing=spacing)
-    return Residual(residual, (step, apart, fits, network.alone([hop], flow)))
-
-
-def _ideal_throughput(hop: Hop, packet: int) -> Throughput | None:
-    """An ideal link uses every slot, and whatever arrives is new."""
-    payload = int(hop.protocol["payload"])
-    segments = math.ceil(packet / payload)
-    loss = hop.loss(hop.frame(payload))
-    if loss is None or loss >= 1.0 or hop.protocol["max_transmissions"] != "unlimited":
-        return None
-    if hop.radio is not None:
-        rate = hop.slots / float(hop.radio["frame"])
-    elif packet % payload == 0:
-        rate = 1.0 / hop.airtime(hop.frame(payload))
-    else:
-        return None
-    rate *= (1.0 - loss) / segments
-    return Throughput(rate, rate)
 
 
 def _full_blocks(network: Network, hop: Hop, flow: str) -> Hypothesis:
@@ -315,15 +265,6 @@ def _media_delay(network: Network) -> Iterator[Prediction]:
 # Goodput of saturated links.
 
 
-class Throughput(NamedTuple):
-    """What a saturated hop does: packets/s that it takes from its queue and that it delivers."""
-
-    taken: float
-    delivered: float
-    hypotheses: tuple[Hypothesis, ...] = ()
-    is_bound: bool = False
-
-
 def _throughput(network: Network, hop: Hop, packet: int) -> Throughput | None:
     """A hop that always has packets of so many bytes to send; None if no formula has it."""
     frame = hop.airtime(hop.frame(packet))
@@ -331,8 +272,8 @@ def _throughput(network: Network, hop: Hop, packet: int) -> Throughput | None:
     if loss is None or hop.service is not None:
         return None
     protocol = hop.protocol
-    if hop.kind == "ideal-sr":
-        return _ideal_throughput(hop, packet)
+    if hop.kind in SEGMENTING:
+        return segments_throughput(hop, packet)
     if hop.radio is not None:
         return None
     if hop.kind == "raw":
@@ -505,8 +446,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "residual loss",
         "residual loss of a UDP flow over links without protocol, or with xor-fec, stop-and-wait, "
-        "karn-rlp, oos-rlp, ideal-sr (also on a framed radio) or a persistent protocol",
+        "karn-rlp, oos-rlp, ideal-sr (also on a framed radio), rlc-am or a persistent protocol",
         _residual_loss,
+    ),
+    Rule(
+        "mean transmissions",
+        "segments that ideal-sr or rlc-am send again",
+        mean_transmissions,
     ),
     Rule("loss bursts", "losses in a row of a media flow over lossy raw links", _loss_bursts),
     Rule("delay", "mean delay of a media flow over raw links", _media_delay),
@@ -520,4 +466,9 @@ RULES: tuple[Rule, ...] = (
     Rule("Mathis", "a file over TCP on lossy raw links: square-root law", tcp_formula("mathis")),
     Rule("PFTK", "a file over TCP on lossy raw links: Padhye et al.", tcp_formula("padhye")),
     Rule("window chain", "a file over TCP on lossy raw links: Markov chain", tcp_formula("chain")),
+    Rule(
+        "window chain over a radio",
+        "a file over TCP on an ideal-sr link of a framed radio and lossy raw links: Markov chain",
+        tcp_over_radio,
+    ),
 )

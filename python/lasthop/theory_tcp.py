@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from lasthop import analysis
 from lasthop.theory_network import Hop, Hypothesis, Network, Prediction
+from lasthop.theory_segments import SEGMENTING, in_step, segments_limit, spacing
 
-__all__ = ["tcp_formula", "tcp_limit"]
+__all__ = ["tcp_formula", "tcp_limit", "tcp_over_radio"]
 
 # Relative errors in the range that the hypotheses describe; see docs/theory.md.
 MATHIS_ACCURACY = 0.15
@@ -38,7 +39,7 @@ def _greedy(network: Network) -> Iterator[Greedy]:
         if flow["app"]["kind"] != "file" or tcp is None:
             continue
         route, back = network.route(name), network.way_back(name)
-        if any(hop.radio is not None or hop.kind == "ideal-sr" for hop in (*route, *back)):
+        if any(hop.radio is not None or hop.kind in SEGMENTING for hop in (*route, *back)):
             continue
         data, ack = flow["packets"][0], int(tcp["ack"])
         times = [hop.airtime(hop.frame(data)) for hop in route]
@@ -120,11 +121,6 @@ def tcp_formula(name: str) -> Callable[[Network], Iterator[Prediction]]:
             tcp = network.flows[one.name]["tcp"]
             formula = _evaluate(name, one, tcp)
             segments = math.ceil(float(network.flows[one.name]["app"]["size"]) / one.segment)
-            losses = segments * one.loss
-            text = "many losses: start-up weighs little"
-            long = Hypothesis(text, "met" if losses >= 100 else "nearly", f"about {losses:.0f}")
-            if losses < 10:
-                long = replace(long, status="broken")
             acks = Hypothesis("no acknowledgment is lost", "met")
             if one.ack_loss is None or one.ack_loss > 0.0:
                 lost = "unknown" if one.ack_loss is None else f"{100 * one.ack_loss:.3g} % are"
@@ -140,12 +136,90 @@ def tcp_formula(name: str) -> Callable[[Network], Iterator[Prediction]]:
                     *formula.hypotheses,
                     _short_queue(formula.segments_per_s, one),
                     acks,
-                    long,
+                    _long(segments * one.loss),
                 ),
                 accuracy=formula.accuracy,
             )
 
     return apply
+
+
+def _long(losses: float) -> Hypothesis:
+    text = "many losses: start-up weighs little"
+    if losses < 10:
+        return Hypothesis(text, "broken", f"about {losses:.0f}")
+    return Hypothesis(text, "met" if losses >= 100 else "nearly", f"about {losses:.0f}")
+
+
+def tcp_over_radio(network: Network) -> Iterator[Prediction]:
+    """The window chain of a file over one ideal link of a framed radio and lossy wires."""
+    for name, flow in network.flows.items():
+        tcp = flow["tcp"]
+        if flow["app"]["kind"] != "file" or tcp is None:
+            continue
+        route, back = network.route(name), network.way_back(name)
+        radios = [hop for hop in route if hop.kind == "ideal-sr" and hop.radio is not None]
+        wires = [hop for hop in route if hop not in radios]
+        wires_back = [hop for hop in back if hop.radio is None]
+        if len(radios) != 1 or any(
+            hop.kind != "raw" or hop.service is not None or hop.link["agent"] is not None
+            for hop in (*wires, *wires_back)
+        ):
+            continue
+        (radio,) = radios
+        channel, limit = in_step(radio), segments_limit(radio)
+        data, ack = int(flow["packets"][0]), int(tcp["ack"])
+        loss, ack_loss = _lost_on(wires, data), _lost_on(wires_back, ack)
+        if channel is None or loss is None or radio.link["agent"] is not None:
+            continue
+        assert radio.radio is not None  # noqa: S101 - radios are chosen so
+        frame_s = float(radio.radio["frame"])
+        pdus = math.ceil(data / int(radio.protocol["payload"]))
+        capacity = radio.slots / frame_s / pdus
+        trip = sum(hop.airtime(hop.frame(data)) + hop.delay for hop in wires)
+        trip += sum(hop.airtime(hop.frame(ack)) + hop.delay for hop in wires_back)
+        # An acknowledgment takes a frame of the radio; that of the data is in the chain.
+        trip += frame_s + 2.0 * float(radio.radio["delay"])
+        if any(hop.airtime(hop.frame(data)) * capacity > 1.0 for hop in wires):
+            continue
+        found = analysis.tcp_over_arq(
+            channel,
+            [limit],
+            pdus=pdus,
+            frame_s=frame_s,
+            capacity_per_s=capacity,
+            wired_loss=loss,
+            wired_round_trip_s=trip,
+            spacing=spacing(radio),
+        ).row(0, named=True)
+        segment, round_trip = int(tcp["segment"]), float(found["round_trip_s"])
+        left, lost = float(found["capacity_per_s"]), float(found["loss"])
+        if not 0.0 < lost < 1.0:
+            continue
+        one = Greedy(name, route, back, segment, round_trip, left, lost, ack_loss)
+        formula = _evaluate("chain", one, tcp)
+        segments = float(flow["app"]["size"]) / segment
+        if network.duration is not None:
+            segments = min(segments, network.duration * float(found["goodput_per_s"]))
+        acks = Hypothesis("no acknowledgment is lost or late", "met")
+        lossy = [hop.name for hop in back if hop.errors["kind"] != "none"]
+        if lossy:
+            detail = f"the way back has errors on {', '.join(lossy)}"
+            acks = replace(acks, status="broken", detail=detail)
+        yield Prediction(
+            "",
+            f"flow.{name}.goodput_bps",
+            8.0 * segment * float(found["goodput_per_s"]),
+            (
+                network.independent(wires),
+                network.alone([*route, *back], name),
+                *formula.hypotheses,
+                _short_queue(float(found["throughput_per_s"]), one),
+                acks,
+                _long(segments * lost),
+            ),
+            accuracy=CHAIN_ACCURACY,
+        )
 
 
 def _evaluate(name: str, one: Greedy, tcp: dict[str, object]) -> Formula:
