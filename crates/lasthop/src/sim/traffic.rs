@@ -392,6 +392,8 @@ fn packet_metrics(
 ) {
     report(entity, "packets", link.packets as f64);
     report(entity, "packets_abandoned", link.packets_abandoned as f64);
+    report(entity, "polls", link.polls as f64);
+    report(entity, "statuses", link.statuses as f64);
 }
 
 /// What the endpoint knows that receives over it.
