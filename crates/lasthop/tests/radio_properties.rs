@@ -133,10 +133,11 @@ fn agent(protocol: &str, which: u8) -> String {
     let limited = ["ideal-sr", "rlc-am", "stop-and-wait"];
     let takes_limit = limited.iter().any(|kind| protocol.contains(kind));
     match which {
-        0 if takes_limit => format!(
-            "agent = {{ kind = \"adaptive-persistence\", stay_good = 0.9, stay_bad = 0.8, \
-             loss_good = 0.01, loss_bad = 0.9, update_packets = 3, weight = 0.1, pdus = 7 }}"
-        ),
+        0 if takes_limit => {
+            "agent = { kind = \"adaptive-persistence\", stay_good = 0.9, stay_bad = 0.8, \
+             loss_good = 0.01, loss_bad = 0.9, update_packets = 3, weight = 0.1, pdus = 7 }"
+                .to_owned()
+        }
         1 => "agent = { kind = \"snoop\", at = \"b\" }".to_owned(),
         _ => String::new(),
     }
