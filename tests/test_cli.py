@@ -101,6 +101,7 @@ def test_set_changes_the_scenario(small: Path) -> None:
         (["run", "FILE", "--format", "xml"], "xml"),
         (["run", "FILE", "--out", "FILE"], "--out"),
         (["run"], "FILE"),
+        (["run", "FILE", "--metric", "flow.nobody.*"], "--metric: found 'flow.nobody.*'; allowed"),
         (["fly"], "fly"),
         (["list", "planets"], "'planets'; allowed: links"),
         (["trace", "FILE", "--point", "9"], "point: found 9"),
@@ -151,6 +152,22 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert printed.out == ""
     assert message in printed.err
     assert printed.err.count("\n") == 1
+
+
+def test_without_a_command_there_is_help_and_no_message(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli._main([]) == 2
+    printed = capsys.readouterr()
+    assert "reproduce" in printed.out
+    assert printed.err == ""
+
+
+def test_broken_json_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "half.json"
+    path.write_text('{"name": "x",')
+    assert cli._main(["check", str(path)]) == 2
+    assert "scenario: found broken JSON: EOF" in capsys.readouterr().err
 
 
 def test_check(small: Path) -> None:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from lasthop.terminal import HEADLINES
+from lasthop.terminal import HEADLINES, number_text
 
 if TYPE_CHECKING:
     from lasthop.results import Results
@@ -74,9 +74,9 @@ def _provenance(results: Results) -> str:
 def _cell(mean: float, ci95: float | None, n: int) -> tuple[str, str]:
     """A mean to as many places as its interval has, and the number of samples."""
     if ci95 is None or not math.isfinite(ci95):
-        return f"{mean:.6g} ± –", str(n)
+        return f"{number_text(mean)} ± –", str(n)
     if ci95 == 0.0:
-        return f"{mean:.6g} ± 0", str(n)
+        return f"{number_text(mean)} ± 0", str(n)
     places = max(1 - math.floor(math.log10(ci95)), 0)
     return f"{mean:.{places}f} ± {ci95:.{places}f}", str(n)
 

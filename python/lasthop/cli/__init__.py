@@ -90,8 +90,9 @@ def _main(arguments: list[str] | None = None) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    with contextlib.suppress(OSError):
-        note(f"lasthop: {' '.join(message.split())}")
+    if message:  # without one, typer has printed the help instead
+        with contextlib.suppress(OSError):
+            note(f"lasthop: {' '.join(message.split())}")
     return code
 
 

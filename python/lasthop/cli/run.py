@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -101,6 +102,7 @@ def run(
     scenario = load(file, changes)
     if output is Format.parquet and out is None and sys.stdout.isatty():
         raise BadInput("--format: found parquet on a terminal; allowed: with --out, or in a pipe")
+    _check_metrics(scenario, metric or [])
     campaign = campaign_of(store, accept_version=accept_version)
     if dry_run:
         if until:
@@ -154,6 +156,16 @@ def _print_results(
             terminal.console().print(terminal.show_results(results, tuple(metrics or ())))
         case _:
             pass
+
+
+def _check_metrics(scenario: Scenario, patterns: list[str]) -> None:
+    """Refuses patterns that no metric matches, before anything is run."""
+    known = dict.fromkeys(metric for point in scenario.points() for metric in point.metrics())
+    for pattern in patterns:
+        if not any(fnmatchcase(metric, pattern) for metric in known):
+            raise BadInput(
+                f"--metric: found {pattern!r}; allowed: {', '.join(known)}, with * and ?"
+            )
 
 
 def _print_theory(
