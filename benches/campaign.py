@@ -33,7 +33,7 @@ import numpy as np
 import polars as pl
 
 import lasthop
-from lasthop import store
+from lasthop.campaign import store
 
 SCENARIO = """
 name = "bench"

@@ -13,7 +13,9 @@ import shutil
 from pathlib import Path
 
 import lasthop
-from lasthop import _lasthop, cli, plots
+from lasthop import _lasthop, cli
+from lasthop.figures.studies import draw_figure
+from lasthop.figures.style import save
 from lasthop.studies import studies
 
 HERE = Path(__file__).parent
@@ -28,7 +30,7 @@ for name in sorted(set(re.findall(r"_generated/links/([\w-]+)\.svg", pages))):
     trace = lasthop.trace(scenario)
     start, end = trace.transmissions["start_s"].min(), _lasthop.seconds(scenario["run.duration"])
     picture = trace.plot_link("radio", start=max(start - 0.02 * (end - start), 0.0), end=end)
-    plots.save(picture, pictures / name, "svg")
+    save(picture, pictures / name, "svg")
 
 # The commands on the page about plotting are run as they stand there.
 figures = HERE / "_generated" / "plots"
@@ -56,8 +58,8 @@ for key, study in studies().items():
         (HERE / "_generated" / key).mkdir(parents=True, exist_ok=True)
         report = study.reproduce([artefact.name for artefact in wanted])
         for artefact in wanted:
-            figure = plots.draw_figure(artefact, report.cells)
-            plots.save(figure, HERE / "_generated" / key / artefact.file_name, "svg")
+            figure = draw_figure(artefact, report.cells)
+            save(figure, HERE / "_generated" / key / artefact.file_name, "svg")
 
 project = "Lasthop"
 author = "the Lasthop authors"

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from conftest import ROOT
-from lasthop import AnalysisError, analysis, cli, markdown, models, plots, sensitivity, terminal
-from lasthop.claims import Cell, Grid, Rule, judge, read_claims
-from lasthop.models import Models, evaluate, fill
+from lasthop import AnalysisError, analysis, cli, markdown, terminal
+from lasthop.figures.studies import draw_figure
 from lasthop.statistics import Estimate
-from lasthop.studies import Study, studies
+from lasthop.studies import Study, models, sensitivity, studies
+from lasthop.studies.claims import Cell, Grid, Rule, judge, read_claims
+from lasthop.studies.models import Models, evaluate, fill
 
 TABLES = tomllib.loads((ROOT / "crates/lasthop/tests/data/analysis.toml").read_text())
 
@@ -336,7 +337,7 @@ def test_other_coordinates_move_theory_too(study: Study) -> None:
 def test_figures_draw_theory_as_lines_and_runs_as_points(study: Study) -> None:
     report = study.reproduce(["Figure 5"], replications=2)
     (artefact,) = report.artefacts
-    figure = plots.draw_figure(artefact, report.cells)
+    figure = draw_figure(artefact, report.cells)
     (axes,) = figure.axes
     assert axes.get_xscale() == "log"
     lines = [line for line in axes.get_lines() if np.size(line.get_xdata()) > len(artefact.rows)]

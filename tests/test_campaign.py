@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 import lasthop
 from conftest import SMALL
-from lasthop import campaign, store
-from lasthop.campaign import Campaign, CampaignError
+from lasthop.campaign import Campaign, CampaignError, campaign, store
 from lasthop.results import Results
 
 COMMAND = [sys.executable, "-m", "lasthop"]

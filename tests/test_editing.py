@@ -16,7 +16,7 @@ from lasthop import cli
 from lasthop.catalogue import variants
 from lasthop.explain import explain
 from lasthop.starter import SCHEMA_FILE, TEMPLATES, starter
-from lasthop.theory_network import frame_loss
+from lasthop.theory.network import frame_loss
 
 SCENARIOS = sorted(
     path

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 import lasthop
 from conftest import ROOT
-from lasthop import ladder
+from lasthop.figures import ladder
 
 PICTURES = ROOT / "docs" / "links" / "scenarios"
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lasthop import cli, markdown, plots, sensitivity, terminal
-from lasthop.claims import Cell, Claim, Grid, Rule, cells_of, judge, read_claims
+from lasthop import cli, markdown, terminal
+from lasthop.figures import style
+from lasthop.figures.studies import draw_figure
 from lasthop.statistics import Estimate
-from lasthop.studies import Study, studies
+from lasthop.studies import Study, sensitivity, studies
+from lasthop.studies.claims import Cell, Claim, Grid, Rule, cells_of, judge, read_claims
 
 TCP = ("Raw link", "Go-Back-N", "Selective Repeat", "Karn RLP", "Berkeley Snoop")
 UDP = ("Raw link", "XOR FEC", "Selective Repeat", "Karn RLP", "Out-of-Sequence RLP")
@@ -125,7 +127,7 @@ def test_sensitivities_touch_what_they_say(study: Study) -> None:
 def test_figure_keeps_its_legend_off_the_curves(study: Study) -> None:
     report = study.reproduce(["Figure 8"], replications=2)
     (artefact,) = report.artefacts
-    figure = plots.draw_figure(artefact, report.cells)
+    figure = draw_figure(artefact, report.cells)
     (axes,) = figure.axes
     assert axes.get_legend() is None
     (legend,) = figure.legends
@@ -136,7 +138,7 @@ def test_figure_keeps_its_legend_off_the_curves(study: Study) -> None:
 
 
 def test_schemes_have_styles_of_their_own(study: Study) -> None:
-    styles = [plots.STYLES[name] for name in study.combinations]
+    styles = [style.STYLES[name] for name in study.combinations]
     assert len(set(styles)) == len(styles)
 
 

@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 import lasthop
-from lasthop import cli, plots, statistics, style
+from lasthop import cli, statistics
+from lasthop.figures import style
 from lasthop.results import Point, Results
 from lasthop.statistics import Floats
 
@@ -113,8 +114,8 @@ def test_several_flows_are_several_curves() -> None:
 
 
 def test_protocols_look_the_same_in_every_figure() -> None:
-    assert style.looks(["selective-repeat"]) == [plots.STYLES["Selective Repeat"]]
-    assert style.looks(["Selective Repeat", "raw"])[1] == plots.STYLES["Raw link"]
+    assert style.looks(["selective-repeat"]) == [style.STYLES["Selective Repeat"]]
+    assert style.looks(["Selective Repeat", "raw"])[1] == style.STYLES["Raw link"]
     # What has no look of its own does not take that of another curve.
     found = style.looks(["a", "b", "reno", "c"])
     assert len(set(found)) == 4
@@ -230,14 +231,14 @@ def test_single_replications_have_no_bars() -> None:
 
 @pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
 def test_the_same_figure_has_the_same_bytes(tmp_path: Path, suffix: str) -> None:
-    written = [plots.save(lasthop.plot(made()), tmp_path / n, suffix)[0] for n in ("a", "b")]
+    written = [style.save(lasthop.plot(made()), tmp_path / n, suffix)[0] for n in ("a", "b")]
     assert written[0].read_bytes() == written[1].read_bytes()
 
 
 def test_user_settings_do_not_show(tmp_path: Path) -> None:
     from matplotlib import rc_context
 
-    plain = plots.save(lasthop.plot(made()), tmp_path / "plain", "svg")[0].read_bytes()
+    plain = style.save(lasthop.plot(made()), tmp_path / "plain", "svg")[0].read_bytes()
     with rc_context({"axes.facecolor": "red", "font.size": 30, "axes.grid": False}):
         figure = lasthop.plot(made())
     assert figure.axes[0].xaxis.label.get_fontsize() == 8.0
@@ -282,7 +283,7 @@ def test_sequence_tells_retransmissions(small: Path) -> None:
     assert len(xs(lines["sent again"])) == retransmissions > 0
     acks = ys(lines["acknowledged"])
     assert np.all(np.diff(acks) >= 0.0)
-    assert to_hex(lines["sent"].get_color()).upper() == plots.BLUE
+    assert to_hex(lines["sent"].get_color()).upper() == style.BLUE
 
 
 def test_trace_figures_that_cannot_be_drawn(small: Path) -> None:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lasthop.claims import Claim, Comparison, Rule, judge
 from lasthop.statistics import (
     Estimate,
     SequentialPlan,
@@ -25,6 +24,7 @@ from lasthop.statistics import (
     totals,
     warm_up,
 )
+from lasthop.studies.claims import Claim, Comparison, Rule, judge
 
 
 def test_holm_worked_by_hand() -> None:

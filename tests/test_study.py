@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from lasthop import cli
-from lasthop.claims import Cell, Claim, Missing, Rule, judge
 from lasthop.statistics import Estimate
 from lasthop.studies import Study, StudyError, studies
+from lasthop.studies.claims import Cell, Claim, Missing, Rule, judge
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import lasthop
 from conftest import ROOT, SMALL
 from lasthop import analysis, cli, theory
-from lasthop.theory_network import Hypothesis, Network, Prediction
-from lasthop.theory_rules import RULES, predict
+from lasthop.theory.network import Hypothesis, Network, Prediction
+from lasthop.theory.rules import RULES, predict
 
 SCENARIOS = sorted(
     path

@@ -10,7 +10,7 @@ Units: times in seconds, rates in bit/s, sizes in bytes unless a column's name s
 
 from lasthop._lasthop import AnalysisError, RunError, ScenarioError, __version__
 from lasthop.campaign import Campaign, CampaignError
-from lasthop.plotting import PlotError, plot
+from lasthop.figures import PlotError, plot
 from lasthop.results import Results
 from lasthop.running import run, sweep
 from lasthop.scenario import Scenario, load, schema

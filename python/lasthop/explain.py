@@ -14,7 +14,7 @@ from typing import Any
 
 from lasthop.arguments import check_point
 from lasthop.scenario import Scenario
-from lasthop.theory_network import frame_loss
+from lasthop.theory.network import frame_loss
 
 __all__ = ["explain"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lasthop import terminal
-from lasthop.artefacts import Artefact
-from lasthop.claims import Verdict, show
-from lasthop.sensitivity import SensitivityReport
 from lasthop.studies import Report, ReportCell
+from lasthop.studies.artefacts import Artefact
+from lasthop.studies.claims import Verdict, show
+from lasthop.studies.sensitivity import SensitivityReport
 
 __all__ = ["report", "sensitivity"]
 

@@ -25,7 +25,7 @@ from matplotlib import rc_context
 from lasthop import terminal
 from lasthop._lasthop import ScenarioError
 from lasthop.explain import explain
-from lasthop.plotting import PlotError, is_number, key_label, plot
+from lasthop.figures import PlotError, is_number, key_label, plot
 from lasthop.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -106,13 +106,13 @@ def _explained(results: Results) -> str | None:
 
 def _study(report: Report) -> dict[str, Any]:
     """What a page of a reproduced study holds."""
-    from lasthop import plots
+    from lasthop.figures.studies import draw_figure
 
     study = report.study
     decided = [one for one in report.verdicts if one.judgements]
     words = [one.verdict for one in decided]
     figures = [
-        _picture(plots.draw_figure(artefact, report.cells), f"{artefact.name}. {artefact.caption}")
+        _picture(draw_figure(artefact, report.cells), f"{artefact.name}. {artefact.caption}")
         for artefact in report.artefacts
         if artefact.kind == "figure"
     ]

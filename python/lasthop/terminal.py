@@ -20,12 +20,12 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from lasthop.artefacts import Artefact
 from lasthop.campaign import Plan
-from lasthop.claims import Verdict, show
 from lasthop.results import Results, number
-from lasthop.sensitivity import SensitivityReport
 from lasthop.studies import Report, ReportCell
+from lasthop.studies.artefacts import Artefact
+from lasthop.studies.claims import Verdict, show
+from lasthop.studies.sensitivity import SensitivityReport
 from lasthop.theory import Comparison
 
 __all__ = [

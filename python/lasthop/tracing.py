@@ -94,7 +94,7 @@ class Trace:
 
     def plot(self) -> Figure:
         """Draws congestion window, sequence numbers, queues and losses over time."""
-        from lasthop.plots import draw_trace
+        from lasthop.figures.overview import draw_trace
 
         return draw_trace(self)
 
@@ -112,7 +112,7 @@ class Trace:
         Raises:
             ValueError: If there is no such link, or if it sent no frame or too many to draw.
         """
-        from lasthop.ladder import draw_link
+        from lasthop.figures.ladder import draw_link
 
         return draw_link(self, link, start, end)
 

@@ -19,7 +19,7 @@ import lasthop
 from lasthop.campaign import CampaignError
 from lasthop.cli import analyse, campaigns, plot, reproduce, run, scenarios, trace
 from lasthop.cli.common import BAD_INPUT, DONE, FAILURE, INTERRUPTED, BadInput, note, print_line
-from lasthop.plotting import PlotError
+from lasthop.figures import PlotError
 from lasthop.studies import StudyError
 
 __all__ = ["BAD_INPUT", "DONE", "FAILURE", "INTERRUPTED", "main"]

@@ -139,11 +139,9 @@ def arq(
             )
         _show(frame_table, facts, output)
         if plot is not None:
-            from lasthop import analysis_plots
+            from lasthop.figures.analysis import draw_arq
 
-            figure = analysis_plots.draw_arq(
-                channel, max(limits), target=target, frame_s=frame, **size
-            )
+            figure = draw_arq(channel, max(limits), target=target, frame_s=frame, **size)
             _save(figure, plot)
     return 0
 
@@ -222,10 +220,10 @@ def tcp(
         }
         _show(table(losses), facts, output)
         if plot is not None:
-            from lasthop import analysis_plots
+            from lasthop.figures.analysis import draw_tcp
 
             sweep = [10.0 ** (-4.0 + 3.7 * step / 60) for step in range(61)]
-            figure = analysis_plots.draw_tcp(table(sweep), table(losses), rtt)
+            figure = draw_tcp(table(sweep), table(losses), rtt)
             _save(figure, plot)
     return 0
 
@@ -291,9 +289,9 @@ def _check_plot(plot: Path | None) -> None:
 
 
 def _save(figure: Any, plot: Path) -> None:
-    from lasthop import plots
+    from lasthop.figures.style import save
 
-    plots.save(figure, plot.with_suffix(""), plot.suffix.removeprefix("."))
+    save(figure, plot.with_suffix(""), plot.suffix.removeprefix("."))
     sys.stderr.write(f"written to {plot}\n")
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lasthop import plotting, terminal
+from lasthop import figures, terminal
 from lasthop.arguments import ArgumentError
 from lasthop.cli.common import DONE, INTERRUPTED, Changes, Jobs, load, seconds
-from lasthop.plotting import KINDS, OF_TRACES, PlotError
+from lasthop.figures import KINDS, OF_TRACES, PlotError
 from lasthop.running import run
 from lasthop.tracing import trace
 
@@ -89,10 +89,10 @@ def plot(
     changes: Changes = None,
 ) -> int:
     """Draw results over a parameter, their distribution, or the course of one replication."""
-    from lasthop import plots
+    from lasthop.figures import style
 
     suffix = out.suffix.lower().removeprefix(".")
-    if suffix not in plots.FORMATS:
+    if suffix not in style.FORMATS:
         raise PlotError(f"--out: found {str(out)!r}; allowed: .pdf, .svg or .png")
     if not (out.parent.is_dir() and os.access(out.parent, os.W_OK)):
         raise PlotError(f"--out: found no folder {out.parent} to write to; allowed: one that is")
@@ -116,7 +116,7 @@ def plot(
             complete = data.complete
         elif changes:
             raise PlotError("set: found results; allowed: of a scenario")
-        figure: Figure = plotting.plot(
+        figure: Figure = figures.plot(
             data,
             x=x,
             y=y or None,
@@ -132,7 +132,7 @@ def plot(
             start=times[0],
             end=times[1],
         )
-    for path in plots.save(figure, out.with_suffix(""), suffix):
+    for path in style.save(figure, out.with_suffix(""), suffix):
         sys.stdout.write(f"{path}\n")
     return DONE if complete else INTERRUPTED
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lasthop import markdown, sensitivity, terminal
+from lasthop import markdown, terminal
 from lasthop.campaign import Campaign
 from lasthop.cli.common import (
     AcceptVersion,
@@ -26,7 +26,7 @@ from lasthop.cli.common import (
     writable,
     write,
 )
-from lasthop.studies import Report, Study, studies
+from lasthop.studies import Report, Study, sensitivity, studies
 
 __all__ = ["reproduce"]
 
@@ -169,13 +169,14 @@ def _report_json(report: Report | sensitivity.SensitivityReport) -> str:
 
 
 def _write_report(report: Report, folder: Path) -> list[Path]:
-    from lasthop import plots
+    from lasthop.figures.studies import draw_figure
+    from lasthop.figures.style import save
 
     written = [folder / "report.json", folder / "replications.parquet"]
     write(written[0], _report_json(report) + "\n")
     report.results.frame.write_parquet(written[1])
     for artefact in report.artefacts:
         if artefact.kind == "figure":
-            figure = plots.draw_figure(artefact, report.cells)
-            written += plots.save(figure, folder / artefact.file_name, "png", "pdf")
+            figure = draw_figure(artefact, report.cells)
+            written += save(figure, folder / artefact.file_name, "png", "pdf")
     return written

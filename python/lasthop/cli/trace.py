@@ -75,7 +75,7 @@ def trace(
     ] = None,
 ) -> int:
     """Record one replication: windows, queues and frames as CSV and pictures, or its packets."""
-    from lasthop import plots
+    from lasthop.figures import style
 
     scenario = load(file, changes)
     if pcap is not None:
@@ -99,7 +99,7 @@ def trace(
         return DONE
     if host or snap:
         raise BadInput("--at, --snap: found no capture; allowed: with --pcap")
-    is_picture = out.suffix.lower().removeprefix(".") in plots.FORMATS and not out.is_dir()
+    is_picture = out.suffix.lower().removeprefix(".") in style.FORMATS and not out.is_dir()
     if is_picture and link is None:
         raise BadInput(f"--out: found {str(out)!r}; allowed: a folder, or a picture with --link")
     if link is None and (start or end):
@@ -116,10 +116,10 @@ def trace(
             with path.open("wb") as file_:
                 frame.write_csv(file_)
             written.append(path)
-        written += plots.save(recorded.plot(), folder / "trace", "png")
+        written += style.save(recorded.plot(), folder / "trace", "png")
     if ladder:
         target = out.with_suffix("") if is_picture else folder / "sequence"
-        written += plots.save(ladder, target, out.suffix.lower()[1:] if is_picture else "png")
+        written += style.save(ladder, target, out.suffix.lower()[1:] if is_picture else "png")
     for path in written:
         print_line(str(path))
     return DONE

@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 
 from lasthop import _lasthop
-from lasthop.planning import Request
+from lasthop.campaign.planning import Request
+from lasthop.campaign.store import Engine, Store
 from lasthop.results import Point, Results, _plain
-from lasthop.store import Engine, Store
 
 __all__ = [
     "StoredRun",

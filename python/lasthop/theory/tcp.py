@@ -1,4 +1,4 @@
-"""The rules for files over TCP; see `theory_rules`."""
+"""The rules for files over TCP; see `lasthop.theory.rules`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lasthop import analysis
-from lasthop.theory_network import Hop, Hypothesis, Network, Prediction
-from lasthop.theory_segments import SEGMENTING, in_step, segments_limit, spacing
+from lasthop.theory.network import Hop, Hypothesis, Network, Prediction
+from lasthop.theory.segments import SEGMENTING, in_step, segments_limit, spacing
 
 __all__ = ["tcp_formula", "tcp_limit", "tcp_over_radio"]
 

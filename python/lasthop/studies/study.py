@@ -21,9 +21,13 @@ from typing import Any
 import numpy as np
 
 from lasthop import statistics
-from lasthop.artefacts import Artefact, Axis, Column, Quantity
 from lasthop.campaign import Campaign, Plan
-from lasthop.claims import (
+from lasthop.results import Results, number
+from lasthop.running import Progress, run_points
+from lasthop.scenario import Scenario, assign
+from lasthop.statistics import Estimate, Floats
+from lasthop.studies.artefacts import Artefact, Axis, Column, Quantity
+from lasthop.studies.claims import (
     Cell,
     Claim,
     Evaluator,
@@ -38,11 +42,7 @@ from lasthop.claims import (
     looked_up,
     read_claims,
 )
-from lasthop.models import Models, fill, matches
-from lasthop.results import Results, number
-from lasthop.running import Progress, run_points
-from lasthop.scenario import Scenario, assign
-from lasthop.statistics import Estimate, Floats
+from lasthop.studies.models import Models, fill, matches
 
 __all__ = [
     "Artefact",
@@ -70,7 +70,7 @@ class Change:
         when: Coordinates where it holds: one value or a list of them each.
         set: Dotted keys and values. `{flow}` stands for the cell's flow; a part with `*` for every
             table of the scenario that matches. Values in braces are computed from the cell's
-            coordinates, see `lasthop.models`.
+            coordinates, see `lasthop.studies.models`.
     """
 
     when: Mapping[str, Any]

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
@@ -19,11 +20,9 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lasthop import plots
-from lasthop.plots import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY
-
 __all__ = [
     "COLUMN",
+    "FORMATS",
     "FULL",
     "SIZES",
     "STYLES",
@@ -35,15 +34,39 @@ __all__ = [
     "metric_label",
     "metric_unit",
     "new_figure",
+    "save",
     "scaled",
     "sheet",
 ]
+
+BLACK = "#000000"
+BLUE, ORANGE, GREEN, PURPLE, SKY, RED = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#D55E00",
+)
 
 Style = tuple[str, str, str]
 """Colour, marker, line."""
 
 STYLES: Mapping[str, Style] = {
-    **plots.STYLES,
+    # Published combinations.
+    "Reno/Raw": (BLUE, "o", "--"),
+    "SACK/Raw": (RED, "s", "--"),
+    "Reno/SR": (BLUE, "^", "-"),
+    "SACK/SR": (RED, "D", "-"),
+    "Raw link": (BLACK, "o", "--"),
+    "Go-Back-N": (ORANGE, "v", "--"),
+    "Selective Repeat": (BLUE, "^", "-"),
+    "Karn RLP": (RED, "D", "-"),
+    "Karn RLP, no keep-alives": (PURPLE, "d", ":"),
+    "Berkeley Snoop": (GREEN, "s", "-."),
+    "Snoop, one state a host pair": (GREEN, "x", ":"),
+    "XOR FEC": (SKY, "P", "-."),
+    "Out-of-Sequence RLP": (PURPLE, "X", "-"),
     # Links.
     "Stop-and-Wait": (ORANGE, "<", ":"),
     "RLC AM": (GREEN, "h", "-"),
@@ -70,6 +93,13 @@ SPARE: tuple[Style, ...] = (
     (SKY, "P", "-."),
     (BLACK, "x", ":"),
 )
+
+FORMATS: dict[str, dict[str, str | None]] = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None},
+    "svg": {"Date": None},
+}
+"""What a picture can be written as, and what has to be left out for the same bytes each time."""
 
 COLUMN, FULL = 3.4, 7.0
 """Widths in inches: of a column, and of a page."""
@@ -266,3 +296,21 @@ def metric_label(metric: str) -> str:
         text = quantity
     text = text.replace("_", " ").replace("acks", "ACKs").replace("nACKs", "NACKs")
     return text[:1].upper() + text[1:]
+
+
+def save(figure: Figure, path: Path, *formats: str) -> list[Path]:
+    """Writes a figure as `path` with each format's suffix; the same figure, the same bytes.
+
+    Raises:
+        OSError: If a file cannot be written.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # laid out once, not once a format
+    written = []
+    for suffix in formats:
+        file = path.with_name(f"{path.name}.{suffix}")
+        with rc_context({"svg.hashsalt": "lasthop", "pdf.fonttype": 42}):
+            dpi = max(figure.get_dpi(), 150)
+            figure.savefig(file, format=suffix, dpi=dpi, metadata=FORMATS[suffix])
+        written.append(file)
+    return written

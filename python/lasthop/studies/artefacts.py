@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lasthop.claims import Cell, Grid
+from lasthop.studies.claims import Cell, Grid
 
 __all__ = ["Artefact", "Axis", "Column", "Quantity"]
 

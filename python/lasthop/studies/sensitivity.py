@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lasthop.campaign import Campaign
-from lasthop.claims import Cell, Samples, Verdict, judge
 from lasthop.running import Progress, run_points
-from lasthop.studies import Change, Study
+from lasthop.studies.claims import Cell, Samples, Verdict, judge
+from lasthop.studies.study import Change, Study
 
 __all__ = ["REPLICATIONS", "SensitivityReport", "Summary", "sweep"]
 

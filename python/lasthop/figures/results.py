@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from lasthop import style
-from lasthop.plotting import Curve, Parameter, PlotError
-from lasthop.style import Unit
+from lasthop.figures import style
+from lasthop.figures.selection import Curve, Parameter, PlotError
+from lasthop.figures.style import Unit
 
 __all__ = ["draw_cdf", "draw_line"]
 

@@ -9,9 +9,9 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lasthop import style
-from lasthop.plots import BLUE, GREEN, ORANGE, RED
-from lasthop.plotting import PlotError
+from lasthop.figures import style
+from lasthop.figures.selection import PlotError
+from lasthop.figures.style import BLUE, GREEN, ORANGE, RED
 from lasthop.tracing import Trace
 
 __all__ = ["draw"]

@@ -15,8 +15,8 @@ from lasthop.results import Results, number
 from lasthop.running import run
 from lasthop.scenario import Scenario, as_scenario
 from lasthop.statistics import Interval
-from lasthop.theory_network import Hypothesis, Network, Prediction
-from lasthop.theory_rules import RULES, predict
+from lasthop.theory.network import Hypothesis, Network, Prediction
+from lasthop.theory.rules import RULES, predict
 
 __all__ = ["Comparison", "compare", "compare_theory", "frame", "nothing_applies", "to_dict"]
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lasthop import analysis
-from lasthop.theory_network import Hop, Hypothesis, Network, Prediction
-from lasthop.theory_segments import (
+from lasthop.theory.network import Hop, Hypothesis, Network, Prediction
+from lasthop.theory.segments import (
     SEGMENTING,
     Residual,
     Throughput,
@@ -21,7 +21,7 @@ from lasthop.theory_segments import (
     segments_residual,
     segments_throughput,
 )
-from lasthop.theory_tcp import tcp_formula, tcp_limit, tcp_over_radio
+from lasthop.theory.tcp import tcp_formula, tcp_limit, tcp_over_radio
 
 __all__ = ["RULES", "Rule", "predict"]
 

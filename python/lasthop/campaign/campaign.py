@@ -24,16 +24,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lasthop import _lasthop, ledger, planning
+from lasthop import _lasthop
 from lasthop.arguments import ArgumentError, check_least
-from lasthop.ledger import StoredRun
-from lasthop.planning import Plan, Request
+from lasthop.campaign import ledger, planning
+from lasthop.campaign.ledger import StoredRun
+from lasthop.campaign.planning import Plan, Request
+from lasthop.campaign.store import CampaignError, Engine, Rows, Store, engine, missing
 from lasthop.precision import Until, extend_until, from_counts
 from lasthop.results import Point, Results
 from lasthop.running import Progress
 from lasthop.scenario import Scenario, as_scenario
 from lasthop.statistics.sequential import FIRST, MOST
-from lasthop.store import CampaignError, Engine, Rows, Store, engine, missing
 
 __all__ = ["Campaign", "CampaignError", "Plan", "StoredRun"]
 

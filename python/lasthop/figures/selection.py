@@ -1,8 +1,7 @@
-"""What a figure shows: which numbers of a table, by which parameters; drawing is in `figures`."""
+"""What a figure shows: which numbers of a table, by which parameters."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from lasthop import _lasthop, statistics
+from lasthop.campaign import Campaign
 from lasthop.running import run
 from lasthop.scenario import Scenario
 from lasthop.statistics import Confidence, Floats
@@ -86,7 +86,8 @@ def plot(
         lasthop.ScenarioError: If the scenario is refused.
         OSError: If a file cannot be read.
     """
-    from lasthop import figures, trace_figures
+    # Matplotlib takes a quarter of a second.
+    from lasthop.figures import results, traces
 
     if kind is not None and kind not in KINDS:
         raise PlotError(f"kind: found {kind!r}; allowed: {', '.join(KINDS)}")
@@ -100,7 +101,7 @@ def plot(
         kind = kind or "series"
         if kind not in OF_TRACES:
             raise PlotError(f"kind: found {kind} of a trace; allowed: {', '.join(OF_TRACES)}")
-        return trace_figures.draw(
+        return traces.draw(
             data, kind, y=y, log=log, size=size, title=title, link=link, start=start, end=end
         )
     kind = kind or "line"
@@ -111,7 +112,7 @@ def plot(
         )
     table = Table(data if isinstance(data, pl.DataFrame) else data.frame).where(where or {})
     across, curves = table.curves(x, y, by, over_x=kind == "line")
-    draw = figures.draw_line if kind == "line" else figures.draw_cdf
+    draw = results.draw_line if kind == "line" else results.draw_cdf
     return draw(across, curves, log=log, size=size, xlabel=xlabel, ylabel=ylabel, title=title)
 
 
@@ -160,16 +161,14 @@ def read_table(path: Path) -> pl.DataFrame:
 def _read_campaign(path: Path) -> pl.DataFrame:
     """The last run of a campaign in this folder."""
     try:
-        module = importlib.import_module("lasthop.campaign")
-        frame: pl.DataFrame = module.Campaign(path).results().frame
-    except (ImportError, ValueError) as error:
+        return Campaign(path).results().frame
+    except ValueError as error:
         if (path / "ledger.sqlite").exists():
             # A campaign, but a damaged one.
             raise PlotError(str(error)) from None
         raise PlotError(
             f"{path}: found no results; allowed: a folder that lasthop run wrote"
         ) from error
-    return frame
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lasthop import analysis
-from lasthop.plots import BLUE, GREEN, ORANGE, PURPLE, RED
+from lasthop.figures.style import BLUE, GREEN, ORANGE, PURPLE, RED
 
 __all__ = ["draw_arq", "draw_tcp"]
 

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from lasthop.arguments import ArgumentError
-from lasthop.plots import BLUE, GREEN, ORANGE, PURPLE, RED
+from lasthop.figures.style import BLUE, GREEN, ORANGE, PURPLE, RED
 
 if TYPE_CHECKING:
     from lasthop.tracing import Trace

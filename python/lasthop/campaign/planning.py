@@ -15,8 +15,8 @@ import numpy as np
 
 from lasthop import _lasthop
 from lasthop.arguments import ArgumentError, check_least
+from lasthop.campaign.store import missing
 from lasthop.scenario import Scenario, as_scenario
-from lasthop.store import missing
 
 __all__ = ["TICK_S", "Plan", "Request", "counts", "plan", "request", "request_points"]
 

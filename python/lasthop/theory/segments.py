@@ -1,6 +1,6 @@
 """The rules for link protocols that cut packets into segments: `ideal-sr`, `rlc-am`.
 
-See `theory_rules`.
+See `lasthop.theory.rules`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lasthop import analysis
-from lasthop.theory_network import Hop, Hypothesis, Network, Prediction, Status
+from lasthop.theory.network import Hop, Hypothesis, Network, Prediction, Status
 
 __all__ = [
     "SEGMENTING",

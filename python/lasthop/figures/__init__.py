@@ -1,0 +1,18 @@
+"""Figures: of results, of one replication, of theory, of studies.
+
+`selection` decides what `lasthop.plot` shows; `results`, `traces` and `ladder` draw it. `studies`,
+`overview` and `analysis` draw what their commands ask for; `style` is the look of all. Only
+`selection` can be imported without matplotlib.
+"""
+
+from lasthop.figures.selection import (
+    KINDS,
+    OF_TRACES,
+    PlotError,
+    is_number,
+    key_label,
+    plot,
+    read_table,
+)
+
+__all__ = ["KINDS", "OF_TRACES", "PlotError", "is_number", "key_label", "plot", "read_table"]

@@ -1,0 +1,176 @@
+"""The figures of studies: what was simulated, with intervals, and what theory says of it."""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from lasthop.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY, STYLES
+
+if TYPE_CHECKING:
+    from lasthop.studies import Artefact, ReportCell
+
+__all__ = ["draw_figure"]
+
+OTHERS = (
+    (GREEN, "v", "-."),
+    (PURPLE, "P", "-."),
+    (ORANGE, "X", ":"),
+    (SKY, "*", ":"),
+    (BLUE, "o", "--"),
+    (RED, "D", "-"),
+    (BLACK, "s", "--"),
+)
+"""Colours, markers and lines of curves whose names have none of their own."""
+
+THEORY = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+"""Lines of model curves that have no points beside them, one after the other."""
+
+LONG_NAME = 26
+"""Letters of the longest name with which a legend has three columns."""
+
+MOST_TICKS = 9
+"""Points of an x-axis that each have a tick."""
+
+
+def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
+    """Draws a quantity over a coordinate, one curve a column, with 95 % intervals.
+
+    Theory is a line without markers. Where a column has its model beside it, only markers show what
+    was simulated.
+
+    Where the artefact shows the spread, thin bars with caps are plus and minus one standard
+    deviation, thick ones the 95 % interval of the mean; markers are hollow, so that curves that
+    coincide all show.
+
+    Args:
+        artefact: The figure.
+        cells: The report's cells; those of other artefacts are left out.
+    """
+    spread = artefact.spread
+    figure = Figure(
+        figsize=(5.2, 4.4 if spread or any(one.is_model for one in artefact.series) else 3.9),
+        layout="constrained",
+    )
+    axes = figure.subplots()
+    unit = artefact.quantity.unit
+    own = [cell for cell in cells if cell.artefact == artefact.name and cell.unit == unit]
+    columns = list(dict.fromkeys(cell.column for cell in own))
+    styles = _styles(artefact, columns)
+    modelled = {one.beside for one in artefact.series}
+    _draw_curves(axes, artefact, styles)
+    theory = [one.name for one in artefact.series if one.is_model]
+    for column in columns:
+        if column in theory:
+            continue
+        colour, marker, line = styles[column]
+        points = [cell for cell in own if cell.column == column and not math.isnan(cell.value)]
+        across = [float(cell.row) for cell in points]
+        up = [cell.value for cell in points]
+        ci95 = [0.0 if math.isnan(cell.ci95) else cell.ci95 for cell in points]
+        sd = [0.0 if math.isnan(cell.sd) else cell.sd for cell in points]
+        axes.errorbar(
+            across,
+            up,
+            yerr=sd if spread else ci95,
+            label=_pretty(column),
+            color=colour,
+            marker=marker,
+            linestyle="none" if column in modelled else line,
+            markersize=5,
+            markerfacecolor="none" if spread else "white",
+            linewidth=1.1 if spread else 1.3,
+            elinewidth=0.7 if spread else None,
+            capsize=2.5,
+            clip_on=not spread,
+        )
+        if spread:
+            axes.errorbar(across, up, yerr=ci95, fmt="none", ecolor=colour, elinewidth=2.6)
+    axes.set_xlabel(_pretty(artefact.axis.label))
+    axes.set_ylabel(
+        _pretty(" ".join(filter(None, (artefact.quantity.label, unit and f"({unit})"))))
+    )
+    _scale(axes, artefact)
+    axes.grid(alpha=0.3, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+    title = f"{artefact.name.removesuffix(' (figure)')}. {artefact.caption}"
+    outside = spread or bool(theory)
+    axes.set_title(_pretty(_wrapped(title) if outside else title), fontsize=9)
+    if columns and outside:
+        # Outside, where it hides no curve.
+        shown = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+        order = [_pretty(one.name) for one in artefact.series if _pretty(one.name) in shown]
+        shown = {name: shown[name] for name in order}
+        if modelled - {""}:
+            shown["lines: model"] = Line2D([], [], color=BLACK, linewidth=1.3)
+        figure.legend(
+            shown.values(),
+            shown.keys(),
+            frameon=False,
+            fontsize=8,
+            ncols=3 if max(map(len, order)) <= LONG_NAME else 2,
+            loc="outside lower center",
+        )
+    elif columns:
+        axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def _styles(artefact: Artefact, columns: Sequence[str]) -> dict[str, tuple[str, str, Any]]:
+    """Colour, marker and line of each column; a model curve has the colour of what it is beside."""
+    spare = iter(OTHERS * len(columns))
+    lines = iter(THEORY * len(columns))
+    styles: dict[str, tuple[str, str, Any]] = {}
+    for one in artefact.series:
+        if one.beside in styles:
+            colour, marker, _ = styles[one.beside]
+            styles[one.name] = colour, marker, "-"
+        elif one.name in columns:
+            colour, marker, line = STYLES.get(one.name) or next(spare)
+            styles[one.name] = colour, marker, next(lines) if one.is_model else line
+    return styles
+
+
+def _draw_curves(
+    axes: Axes, artefact: Artefact, styles: Mapping[str, tuple[str, str, Any]]
+) -> None:
+    """Draws what theory says."""
+    for one in artefact.series:
+        if one.is_model and one.name in styles:
+            colour, _, line = styles[one.name]
+            label = None if one.beside else _pretty(one.name)
+            curve = artefact.curve(one.name)
+            axes.plot(*curve, label=label, color=colour, linestyle=line, linewidth=1.3)
+
+
+def _scale(axes: Axes, artefact: Artefact) -> None:
+    """Scales and ticks of both axes."""
+    rows = artefact.rows
+    axes.set_xscale(artefact.axis.scale)
+    if len(rows) <= MOST_TICKS:
+        axes.set_xticks(list(rows), [f"{row:g}" for row in rows])
+        axes.minorticks_off()
+    axes.set_yscale(artefact.quantity.scale)
+    if artefact.quantity.scale == "linear" or artefact.quantity.low > 0.0:
+        axes.set_ylim(bottom=artefact.quantity.low)
+
+
+def _wrapped(title: str) -> str:
+    """A title in lines that do not part a value from its name and unit."""
+    return textwrap.fill(re.sub(r" = ([\d.]+)( m?s\b)?", _whole, title), 68)
+
+
+def _whole(value: re.Match[str]) -> str:
+    return value[0].replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def _pretty(text: str) -> str:
+    """Names such as M_t with a true index."""
+    return re.sub(r"\b([A-Za-z])_([A-Za-z])\b", r"$\1_\2$", text)
