@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 
 import lasthop
 from conftest import SMALL
+from lasthop import report
 from lasthop.campaign import Campaign, CampaignError, campaign, store
+from lasthop.engine import Engine, engine
 from lasthop.results import Results
 
 COMMAND = [sys.executable, "-m", "lasthop"]
@@ -390,7 +392,7 @@ def test_another_engine_is_refused_until_it_is_accepted(
 ) -> None:
     kept = Campaign(tmp_path / "c")
     kept.run(small, replications=2)
-    monkeypatch.setattr(campaign, "engine", lambda: store.Engine("9.9.9", "0123456789ab"))
+    monkeypatch.setattr(campaign, "engine", lambda: Engine("9.9.9", "0123456789ab"))
     refused = r"found results of lasthop .* and this is 9\.9\.9 \(build 0123456789ab\); allowed: "
     with pytest.raises(CampaignError, match=refused + ".*--accept-version"):
         kept.run(small, replications=3)
@@ -404,6 +406,22 @@ def test_another_engine_is_refused_until_it_is_accepted(
     assert results.engine_version == f"{lasthop.__version__}, 9.9.9"
 
 
+def test_builds_of_one_version_are_told_apart(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Campaign(tmp_path / "c", accept_version=True)
+    assert kept.run(small, replications=10).engine_version == lasthop.__version__
+    other = Engine(lasthop.__version__, "0123456789ab")
+    monkeypatch.setattr(campaign, "engine", lambda: other)
+    # The first look is at results of the first build alone.
+    until = "flow.transfer.goodput_bps=0.0001%"
+    results = kept.run(small, until=until, replications=10, max_replications=12)
+    assert results.engine_version == f"{engine()}, {other}"
+    counts = kept.frame().collect().group_by("engine_version").len().sort("len").rows()
+    assert counts == [(str(other), 4), (str(engine()), 20)]
+    assert str(other) in report.page(results)
+
+
 def test_a_part_that_is_gone_or_cut_is_run_again(small: Path, tmp_path: Path) -> None:
     kept = Campaign(tmp_path / "c")
     for count in (2, 4, 6):
@@ -411,7 +429,7 @@ def test_a_part_that_is_gone_or_cut_is_run_again(small: Path, tmp_path: Path) ->
     first, second, _ = [kept.folder / "parts" / name for name in parts(kept.folder)]
     first.unlink()
     second.write_bytes(second.read_bytes()[:-1])
-    with pytest.raises(CampaignError, match=r"part-00000001\.parquet: found nothing"):
+    with pytest.raises(CampaignError, match=r"part-00000001\.parquet: found that it is gone"):
         kept.results()
     assert same(kept.run(small, replications=6), lasthop.run(small, replications=6))
     assert len(kept.notes) == 2
@@ -518,9 +536,21 @@ def test_a_cut_part_is_named_to_who_reads_and_run_again(small: Path, tmp_path: P
     first = kept.run(small)
     part = tmp_path / "parts" / parts(tmp_path)[0]
     part.write_bytes(part.read_bytes()[:-1] + b"?")
-    with pytest.raises(CampaignError, match=f"{part.name}: found a damaged file"):
+    with pytest.raises(CampaignError, match=f"{part.name}: found that it is damaged"):
         kept.results()
-    with pytest.raises(ValueError, match=f"{part.name}: found a damaged file"):
+    with pytest.raises(ValueError, match=f"{part.name}: found that it is damaged"):
         lasthop.plot(tmp_path)
     assert same(kept.run(small), first)
     assert kept.notes == [f"{part} is damaged; its replications are run again"]
+
+
+def test_a_flipped_bit_anywhere_is_found(small: Path, tmp_path: Path) -> None:
+    Campaign(tmp_path).run(small)
+    part = tmp_path / "parts" / parts(tmp_path)[0]
+    whole = part.read_bytes()
+    for place in range(0, len(whole), len(whole) // 50):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << place % 8
+        part.write_bytes(flipped)
+        with pytest.raises(CampaignError, match=f"{part.name}: found that it is damaged"):
+            Campaign(tmp_path).results()

@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop import statistics
-from lasthop._lasthop import __version__
+from lasthop.engine import Engine, distinct, engine
 from lasthop.statistics import Floats
 
 __all__ = ["Point", "Results", "Stopped"]
@@ -67,7 +67,7 @@ class Results:
         values: Shape (rows, metrics); NaN where a metric does not apply.
         seed: Master seed.
         complete: False if the run was interrupted.
-        engine_version: Version of the engine.
+        engines: What computed it, one after the other.
         stopped: Of a run until metrics are known precisely: where each point stopped.
     """
 
@@ -79,7 +79,7 @@ class Results:
     values: Floats
     seed: int
     complete: bool = True
-    engine_version: str = field(default=__version__)
+    engines: Sequence[Engine] = field(default_factory=lambda: (engine(),))
     stopped: Sequence[Stopped] = ()
 
     def __repr__(self) -> str:
@@ -88,6 +88,11 @@ class Results:
             f"<Results: {len(self.points)} points, {len(self.point)} replications, "
             f"{len(self.metrics)} metrics{state}>"
         )
+
+    @property
+    def engine_version(self) -> str:
+        """Version of the engine; of several all, with their builds if they must be told apart."""
+        return ", ".join(distinct(self.engines))
 
     @cached_property
     def _column(self) -> dict[str, int]:
@@ -129,21 +134,17 @@ class Results:
         """These and more replications, of the same points or of some of them.
 
         Args:
-            more: Other replications, of the same seed and engine.
+            more: Other replications, of the same seed.
             points: Which of these points its points are; the same ones in order if None.
 
         Raises:
-            ValueError: If they are not of the same seed, engine and scenarios, or if a replication
+            ValueError: If they are not of the same seed and scenarios, or if a replication
                 is in both.
         """
         places = np.arange(len(more.points)) if points is None else np.asarray(points)
         places = places.astype(np.uint32)
-        ours = (self.seed, self.engine_version)
-        if ours != (more.seed, more.engine_version):
-            raise ValueError(
-                f"more: found seed {more.seed} and engine {more.engine_version}; "
-                f"allowed: {self.seed} and {self.engine_version}"
-            )
+        if self.seed != more.seed:
+            raise ValueError(f"more: found seed {more.seed}; allowed: {self.seed}")
         if len(places) != len(more.points) or any(
             self.points[place].scenario_hash != point.scenario_hash
             for place, point in zip(places, more.points, strict=True)
@@ -169,6 +170,7 @@ class Results:
             replication=replication,
             values=np.concatenate(parts)[order],
             complete=self.complete and more.complete,
+            engines=tuple(dict.fromkeys([*self.engines, *more.engines])),
         )
 
     def part(self, points: Sequence[int], first: int = 0) -> Results:

@@ -29,7 +29,8 @@ from lasthop.arguments import ArgumentError, check_least
 from lasthop.campaign import ledger, planning
 from lasthop.campaign.ledger import StoredRun
 from lasthop.campaign.planning import Plan, Request
-from lasthop.campaign.store import CampaignError, Engine, Rows, Store, engine, missing
+from lasthop.campaign.store import CampaignError, Rows, Store, missing
+from lasthop.engine import Engine, engine
 from lasthop.precision import Until, extend_until, from_counts
 from lasthop.results import Point, Results
 from lasthop.running import Progress

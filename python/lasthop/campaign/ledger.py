@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lasthop import _lasthop
 from lasthop.campaign.planning import Request
-from lasthop.campaign.store import Engine, Store
+from lasthop.campaign.store import Store, parts_of
+from lasthop.engine import Engine, distinct, engine
 from lasthop.results import Point, Results, _plain
 
 __all__ = [
@@ -229,14 +229,14 @@ def results_of(
             name: (number, json.loads(metrics))
             for number, name, metrics in ledger.execute("SELECT id, hash, metrics FROM point")
         }
-        engines = dict(ledger.execute("SELECT id, version FROM engine"))
+        engines = _engines(ledger)
         own = [known[point.scenario_hash] for point in points if point.scenario_hash in known]
         metrics = list(dict.fromkeys(name for _, names in own for name in names))
         wanted = pl.DataFrame(
             {"point": sorted({number for number, _ in own})}, schema={"point": pl.UInt32}
         )
         frame = (
-            _scan(store, ledger, metrics)
+            store.scan(parts_of(ledger), metrics, is_thorough=True)
             .filter(pl.col("seed") == seed)
             .join(wanted.lazy(), on="point", how="semi")
             .sort("point", "replication")
@@ -260,7 +260,7 @@ def results_of(
     values = np.empty((index.size, len(metrics)))
     for column, name in enumerate(metrics):
         values[:, column] = frame[name].fill_null(np.nan).to_numpy()[index]
-    versions = [engines[number] for number in frame["engine"].unique().sort()]
+    used = np.unique(frame["engine"].to_numpy()[index]).tolist()
     return Results(
         scenario=dict(scenario),
         points=list(points),
@@ -270,7 +270,7 @@ def results_of(
         values=values,
         seed=seed,
         complete=complete,
-        engine_version=", ".join(dict.fromkeys(versions)) or _lasthop.__version__,
+        engines=tuple(engines[number] for number in used) or (engine(),),
     )
 
 
@@ -287,8 +287,8 @@ def frame(store: Store, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:
             "ORDER BY run.started, run.id"
         ):
             labels.setdefault(number, {}).update(json.loads(text))
-        versions = ledger.execute("SELECT id, version FROM engine").fetchall()
-        rows = _scan(store, ledger, chosen)
+        computed_by = _engines(ledger)
+        rows = store.scan(parts_of(ledger), chosen, is_thorough=False)
     points = pl.DataFrame(
         {
             "point": pl.Series([number for number, _, _ in stored], dtype=pl.UInt32),
@@ -297,7 +297,10 @@ def frame(store: Store, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:
         }
     )
     engines = pl.DataFrame(
-        versions, schema={"engine": pl.UInt16, "engine_version": pl.String}, orient="row"
+        {
+            "engine": pl.Series(list(computed_by), dtype=pl.UInt16),
+            "engine_version": pl.Series(distinct(list(computed_by.values())), dtype=pl.String),
+        }
     )
     parameters = points.columns[2:]
     return (
@@ -316,9 +319,10 @@ def frame(store: Store, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:
     )
 
 
-def _scan(store: Store, ledger: sqlite3.Connection, metrics: Sequence[str]) -> pl.LazyFrame:
-    files = [row[0] for row in ledger.execute("SELECT file FROM part ORDER BY id")]
-    return store.scan(files, metrics)
+def _engines(ledger: sqlite3.Connection) -> dict[int, Engine]:
+    """The engines that the ledger knows, by its numbers."""
+    known = ledger.execute("SELECT id, version, build FROM engine ORDER BY id")
+    return {number: Engine(version, build) for number, version, build in known}
 
 
 def _columns(labels: Sequence[Mapping[str, Any]]) -> dict[str, pl.Series]:

@@ -17,8 +17,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import functools
-import hashlib
 import io
 import itertools
 import json
@@ -26,6 +24,7 @@ import os
 import re
 import socket
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,12 +34,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from lasthop import _lasthop
-
-__all__ = ["CampaignError", "Engine", "Rows", "Span", "Store", "engine", "missing"]
+__all__ = ["CampaignError", "Part", "Rows", "Span", "Store", "missing", "parts_of"]
 
 LEDGER, PARTS, LOCK = "ledger.sqlite", "parts", "lock"
-FORMAT = 1
+FORMAT = 2
 PART_NAME = re.compile(r"part-[0-9]{8,}\.parquet(\.tmp)?")
 
 # Columns of every part, before the metrics.
@@ -80,6 +77,7 @@ CREATE TABLE part (
     level INTEGER NOT NULL,         -- how often it was merged
     rows INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
+    crc32 INTEGER NOT NULL,         -- of the file
     metrics TEXT NOT NULL           -- JSON, its columns besides those that all parts have
 );
 CREATE TABLE span (                 -- replications that are done
@@ -116,29 +114,6 @@ CREATE TABLE run_point (            -- the points of a run in their order
 
 class CampaignError(ValueError):
     """A campaign's folder is refused: what was found and what is allowed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """What computed a row.
-
-    Attributes:
-        version: Version of the package.
-        build: Hash of the compiled engine.
-    """
-
-    version: str
-    build: str
-
-    def __str__(self) -> str:
-        return f"{self.version} (build {self.build})"
-
-
-@functools.cache
-def engine() -> Engine:
-    """The engine of this process."""
-    binary = Path(_lasthop.__file__).read_bytes()
-    return Engine(_lasthop.__version__, hashlib.sha256(binary).hexdigest()[:12])
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,11 +216,32 @@ def missing(done: Iterable[tuple[int, int]], count: int) -> list[tuple[int, int]
     return gaps
 
 
-def _is_whole(path: Path) -> bool:
-    """Whether a part ends as Parquet files do: one that was cut does not."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of rows, as the ledger has it.
+
+    Attributes:
+        file: Its name.
+        size: In bytes.
+        crc32: Of its bytes.
+    """
+
+    file: str
+    size: int
+    crc32: int
+
+
+def _crc32(path: Path) -> int:
+    value = 0
     with path.open("rb") as file:
-        file.seek(max(file.seek(0, os.SEEK_END) - 4, 0))
-        return file.read() == b"PAR1"
+        while block := file.read(1 << 20):
+            value = zlib.crc32(block, value)
+    return value
+
+
+def parts_of(ledger: sqlite3.Connection) -> list[Part]:
+    """The parts that the ledger names, the oldest first."""
+    return [Part(*row) for row in ledger.execute("SELECT file, bytes, crc32 FROM part ORDER BY id")]
 
 
 class Store:
@@ -263,6 +259,8 @@ class Store:
         self.parts = folder / PARTS
         self._ledger = folder / LEDGER
         self._superseded: list[Path] = []
+        # Parts whose every byte was looked at, and when they had been written.
+        self._sound: set[tuple[Part, int]] = set()
 
     @property
     def is_there(self) -> bool:
@@ -285,6 +283,7 @@ class Store:
             )
         with self._connection() as connection:
             connection.execute("BEGIN")
+            self._check_format(connection)
             yield connection
             connection.execute("COMMIT")
 
@@ -380,11 +379,15 @@ class Store:
                 for statement in SCHEMA.split(";"):
                     ledger.execute(statement)
                 ledger.execute(f"PRAGMA user_version = {FORMAT}")
-            elif version != FORMAT:
-                raise CampaignError(
-                    f"{self._ledger}: found format {version}; allowed: {FORMAT}, that of this "
-                    "version of lasthop"
-                )
+            self._check_format(ledger)
+
+    def _check_format(self, ledger: sqlite3.Connection) -> None:
+        (version,) = ledger.execute("PRAGMA user_version").fetchone()
+        if version not in (0, FORMAT):
+            raise CampaignError(
+                f"{self._ledger}: found format {version}; allowed: {FORMAT}, that of this "
+                "version of lasthop"
+            )
 
     def _refuse_orphans(self) -> None:
         """Parts that no ledger names would be taken for what a killed process left."""
@@ -398,23 +401,40 @@ class Store:
         """Removes parts without entry, and entries without part, whose replications run again."""
         notes = []
         with self.write() as ledger:
-            known = {}
-            for number, file, size in ledger.execute("SELECT id, file, bytes FROM part").fetchall():
-                path = self.parts / file
-                found = path.stat().st_size if path.exists() else None
-                if found == size and _is_whole(path):
-                    known[file] = number
+            known = set()
+            for part in parts_of(ledger):
+                wrong = self._wrong(part, is_thorough=True)
+                if wrong is None:
+                    known.add(part.file)
                     continue
-                what = "is gone"
-                if found is not None:
-                    what = "is damaged" if found == size else f"has {found} bytes instead of {size}"
-                notes.append(f"{path} {what}; its replications are run again")
-                ledger.execute("DELETE FROM part WHERE id = ?", (number,))
+                notes.append(f"{self.parts / part.file} {wrong}; its replications are run again")
+                ledger.execute("DELETE FROM part WHERE file = ?", (part.file,))
             ledger.execute("UPDATE run SET state = 'interrupted' WHERE state = 'running'")
         for path in self.parts.iterdir():
             if path.name not in known and PART_NAME.fullmatch(path.name):
                 path.unlink()
         return notes
+
+    def _wrong(self, part: Part, *, is_thorough: bool) -> str | None:
+        """What is wrong with a part; None if nothing is.
+
+        Args:
+            part: The part.
+            is_thorough: Also look at each byte, once: disks and copies go wrong.
+        """
+        path = self.parts / part.file
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return "is gone"
+        if found.st_size != part.size:
+            return f"has {found.st_size} bytes instead of {part.size}"
+        version = (part, found.st_mtime_ns)
+        if is_thorough and version not in self._sound:
+            if _crc32(path) != part.crc32:
+                return "is damaged"
+            self._sound.add(version)
+        return None
 
     def add_part(
         self, rows: Rows, metrics: Sequence[str], *, seed: int, engine: int, level: int = 0
@@ -450,11 +470,11 @@ class Store:
         )
         buffer = io.BytesIO()
         frame.write_parquet(buffer)
-        file = self._next_file()
-        self._write_durably(file, buffer.getbuffer())
+        data = buffer.getbuffer()
+        part = Part(self._next_file(), data.nbytes, zlib.crc32(data))
+        self._write_durably(part.file, data)
         with self.write() as ledger:
-            size = buffer.getbuffer().nbytes
-            self._enter(ledger, file, level, count, size, names, rows.spans(seed, engine))
+            self._enter(ledger, part, level, count, names, rows.spans(seed, engine))
         self._compact()
 
     def _next_file(self) -> str:
@@ -486,21 +506,20 @@ class Store:
     @staticmethod
     def _enter(
         ledger: sqlite3.Connection,
-        file: str,
+        part: Part,
         level: int,
         rows: int,
-        size: int,
         metrics: Sequence[str],
         spans: Iterable[Span],
     ) -> None:
-        part = ledger.execute(
-            "INSERT INTO part (file, level, rows, bytes, metrics) VALUES (?, ?, ?, ?, ?)",
-            (file, level, rows, size, json.dumps(metrics)),
+        number = ledger.execute(
+            "INSERT INTO part (file, level, rows, bytes, crc32, metrics) VALUES (?, ?, ?, ?, ?, ?)",
+            (part.file, level, rows, part.size, part.crc32, json.dumps(metrics)),
         ).lastrowid
         ledger.executemany(
             "INSERT INTO span VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
-                (part, span.point, span.seed, span.engine, span.first, span.count, span.cost_s)
+                (number, span.point, span.seed, span.engine, span.first, span.count, span.cost_s)
                 for span in spans
             ),
         )
@@ -509,32 +528,37 @@ class Store:
         """Merges parts where there are many of one level."""
         with self.read() as ledger:
             parts = ledger.execute(
-                "SELECT level, id, file, rows, metrics FROM part ORDER BY level, id"
+                "SELECT level, id, file, rows, metrics, bytes, crc32 FROM part ORDER BY level, id"
             ).fetchall()
         for level in sorted({part[0] for part in parts}):
-            own = [part[1:] for part in parts if part[0] == level]
+            own = [
+                (number, rows, metrics, Part(file, size, crc32))
+                for of, number, file, rows, metrics, size, crc32 in parts
+                if of == level
+            ]
             if len(own) < FAN:
                 continue
-            fits = np.cumsum([rows for _, _, rows, _ in own]) <= MERGED_ROWS
+            fits = np.cumsum([rows for _, rows, _, _ in own]) <= MERGED_ROWS
             chosen = own[: min(int(fits.sum()), FAN)]
             if len(chosen) > FAN // 4:
                 # Merging is a service: without room for it the campaign is as good as before.
-                with contextlib.suppress(OSError, pl.exceptions.PolarsError):
+                with contextlib.suppress(OSError, CampaignError, pl.exceptions.PolarsError):
                     self._merge(level + 1, chosen)
                 return
 
-    def _merge(self, level: int, chosen: Sequence[tuple[int, str, int, str]]) -> None:
-        names = list(dict.fromkeys(name for part in chosen for name in json.loads(part[3])))
+    def _merge(self, level: int, chosen: Sequence[tuple[int, int, str, Part]]) -> None:
+        names = list(dict.fromkeys(name for _, _, own, _ in chosen for name in json.loads(own)))
         file = self._next_file()
         temporary = self.parts / f"{file}.tmp"
         try:
-            self.scan([part[1] for part in chosen], names).sink_parquet(temporary)
+            rows = self.scan([part for *_, part in chosen], names, is_thorough=True)
+            rows.sink_parquet(temporary)
             descriptor = os.open(temporary, os.O_RDWR)
             try:
                 os.fsync(descriptor)
-                size = os.fstat(descriptor).st_size
             finally:
                 os.close(descriptor)
+            whole = Part(file, temporary.stat().st_size, _crc32(temporary))
         except BaseException:
             with contextlib.suppress(OSError):
                 temporary.unlink()
@@ -550,10 +574,10 @@ class Store:
                 )
                 spans += (Span(*row) for row in found)
                 ledger.execute("DELETE FROM part WHERE id = ?", (number,))
-            rows = sum(part[2] for part in chosen)
-            self._enter(ledger, file, level, rows, size, names, merged(spans))
+            count = sum(rows for _, rows, _, _ in chosen)
+            self._enter(ledger, whole, level, count, names, merged(spans))
         # Who reads at this moment may be about to open them.
-        self._superseded = [self.parts / part[1] for part in chosen]
+        self._superseded = [self.parts / part.file for *_, part in chosen]
 
     def _remove_superseded(self) -> None:
         for path in self._superseded:
@@ -562,27 +586,32 @@ class Store:
 
     # Reading.
 
-    def scan(self, files: Sequence[str], metrics: Sequence[str]) -> pl.LazyFrame:
+    def scan(
+        self, parts: Sequence[Part], metrics: Sequence[str], *, is_thorough: bool
+    ) -> pl.LazyFrame:
         """Rows of some parts with these metrics, null where a part has none.
 
+        Args:
+            parts: The parts.
+            metrics: The metrics.
+            is_thorough: Look at each byte of a part beforehand, not at its size only.
+
         Raises:
-            CampaignError: If a part is gone or cut.
+            CampaignError: If a part is gone, cut or damaged.
         """
         schema = pl.Schema({**KEYS, **dict.fromkeys(metrics, pl.Float64)})
-        if not files:
+        if not parts:
             return pl.LazyFrame(schema=schema)
-        paths = [self.parts / file for file in files]
-        for path in paths:
-            found = None
-            if not path.exists():
-                found = "nothing"
-            elif not _is_whole(path):
-                found = "a damaged file"
-            if found:
+        for part in parts:
+            wrong = self._wrong(part, is_thorough=is_thorough)
+            if wrong:
                 raise CampaignError(
-                    f"{path}: found {found}; allowed: the part that the ledger names. The next "
-                    "run into this folder computes it again"
+                    f"{self.parts / part.file}: found that it {wrong}; allowed: the part that the "
+                    "ledger names. The next run into this folder computes it again"
                 )
         return pl.scan_parquet(
-            paths, schema=schema, missing_columns="insert", extra_columns="ignore"
+            [self.parts / part.file for part in parts],
+            schema=schema,
+            missing_columns="insert",
+            extra_columns="ignore",
         )
