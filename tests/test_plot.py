@@ -169,6 +169,20 @@ def test_tables_are_told_apart_by_what_differs() -> None:
     ]
 
 
+def test_of_many_points_the_interval_is_a_band() -> None:
+    results = made(tuple(f"{delay} ms" for delay in range(1, 31)))
+    axes = lasthop.plot(results, x=DELAY, y=GOODPUT).axes[0]
+    assert not axes.containers
+    np.testing.assert_allclose(xs(axes.get_lines()[0]), np.arange(1, 31))
+    edge: Floats = np.asarray(axes.collections[0].get_paths()[0].vertices)
+    for point, delay in ((0, 1.0), (58, 30.0)):
+        expected = statistics.confidence(results.samples(GOODPUT, point))
+        ends = edge[edge[:, 0] == delay, 1]
+        np.testing.assert_allclose(
+            [ends.min(), ends.max()], [expected.low / 1e3, expected.high / 1e3]
+        )
+
+
 def test_logarithmic_axes() -> None:
     axes = lasthop.plot(made(), log="xy").axes[0]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")

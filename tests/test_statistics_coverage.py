@@ -67,6 +67,23 @@ def test_bootstrap_where_t_falls_short() -> None:
     assert by_bootstrap > by_t + 0.02
 
 
+@pytest.mark.parametrize("n", [30, 50])
+def test_samples_that_are_nearly_all_the_same(n: int) -> None:
+    # Transfers of which one in five meets a loss: a constant, hardly varied, and an exponential
+    # delay. Many draws have hardly any spread; t alone holds the mean in 85 and 89 % of cases.
+    random = np.random.default_rng(12)
+    delays = random.exponential(0.5, (STUDIES, n)) + 0.1
+    samples = 1.0 + random.normal(0.0, 1e-5, (STUDIES, n))
+    samples += np.where(random.random((STUDIES, n)) < 0.2, delays, 0.0)
+    found = [confidence(row) for row in samples]
+    check(sum(one.low <= 1.12 <= one.high for one in found) / STUDIES)
+    longest = max(
+        (one.high - one.low) / half_width(row) for row, one in zip(samples, found, strict=True)
+    )
+    assert longest < 10.0
+    assert {one.method for one in found} >= {"t, corrected for skewness", "percentile-t bootstrap"}
+
+
 def test_ratio_of_paired_means() -> None:
     random = np.random.default_rng(5)
     common = random.gamma(2.0, 10.0, (STUDIES, 30))

@@ -152,11 +152,30 @@ def test_bootstrap_agrees_with_that_of_scipy() -> None:
 
 
 def test_bootstrap_does_not_pretend_on_samples_without_spread() -> None:
-    # One of 12 differs: a third of the draws are constant, and their spread says nothing.
-    found = confidence([0.0] * 11 + [1.0])
-    assert found.method == "t"
+    # One of 12 differs: a third of the draws are constant, and their spread says nothing. Nor
+    # does it if the others are not quite the same.
+    same = np.zeros(12)
+    for rest in (same, np.random.default_rng(1).normal(0.0, 1e-6, 12)):
+        rest[-1] = 1.0
+        found = confidence(rest)
+        assert found.method == "t, corrected for skewness"
+        # Of one in 12 the exact limits are 0.2 and 38.5 % (Clopper and Pearson).
+        assert -0.1 < found.low < 0.02
+        assert 0.385 < found.high < 0.7
+    paired = ratio([2.0] * 11 + [1.0], np.random.default_rng(2).normal(1.0, 1e-7, 12))
+    assert paired.method == "t"
+    assert 1.5 < paired.low < paired.high < 2.5
     constant = confidence([3.0] * 12)
     assert (constant.value, constant.low, constant.high) == (3.0, 3.0, 3.0)
+
+
+def test_skewness_correction_worked_by_hand() -> None:
+    # 0, 0, 0, 0, 5: mean 1, sd sqrt(5), skewness 1.5; t(4) = 2.7764. y = ± 2.7764 / sqrt(5) =
+    # ± 1.24164, 3 / g = 2, g^2 / 6n = 0.075: 2 (cbrt(0.925 ± 1.86246) - 1) = 0.81470, -3.95741.
+    found = confidence([0.0, 0.0, 0.0, 0.0, 5.0])
+    assert found.method == "t, corrected for skewness"
+    assert found.low == pytest.approx(1.0 - 5.0**0.5 * 0.81470, abs=1e-4)
+    assert found.high == pytest.approx(1.0 + 5.0**0.5 * 3.95741, abs=1e-4)
 
 
 def test_few_or_no_samples() -> None:

@@ -18,6 +18,9 @@ __all__ = ["draw_cdf", "draw_line"]
 
 MOST_CURVES = 12
 MOST_TICKS = 8
+MOST_BARS = 24
+"""Points of a curve with an error bar each; of more the interval is a band along the curve."""
+
 LEAST_GAP = 0.07
 """Of the width of an axis, between ticks whose labels must not touch."""
 
@@ -48,12 +51,20 @@ def draw_line(
                 np.array([getattr(one, name) for one in own]) / unit.per
                 for name in ("value", "low", "high")
             )
+            # Where there is no interval, there is no bar.
+            off = np.nan_to_num(np.maximum([value - low, high - value], 0.0))
+            at = across.positions[list(curve.places)] / along.per
+            label = curve.label or None
+            if across.words is None and at.size > MOST_BARS:
+                axes.plot(at, value, label=label, color=colour, linestyle=line)
+                band = (value - off[0], value + off[1])
+                axes.fill_between(at, *band, color=colour, alpha=0.25, linewidth=0.0)
+                continue
             axes.errorbar(
-                across.positions[list(curve.places)] / along.per,
+                at,
                 value,
-                # Where there is no interval, there is no bar.
-                yerr=np.nan_to_num(np.maximum([value - low, high - value], 0.0)),
-                label=curve.label or None,
+                yerr=off,
+                label=label,
                 color=colour,
                 marker=marker,
                 # Between words there is nothing that a line could show.
