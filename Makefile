@@ -30,7 +30,7 @@ $(VENV)/.built: $(VENV)/.tools $(SOURCES)
 
 $(VENV)/.dev: $(VENV)/.built
 	$(BIN)/python -m pip install --quiet \
-	    --disable-pip-version-check $$($(BIN)/python tools/requirements.py dev docs)
+	    --disable-pip-version-check $$($(BIN)/python tools/requirements.py dev docs pandas)
 	touch $@
 
 setup: $(VENV)/.built

@@ -397,13 +397,11 @@ def test_frames_of_pandas_and_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_arrow_has_the_frame() -> None:
-    pytest.importorskip("pyarrow")
     results = made()
     assert pl.DataFrame(results.to_arrow()).equals(results.frame)
 
 
 def test_pandas_has_the_frame() -> None:
-    pytest.importorskip("pandas")
     results = made()
     assert list(results.to_pandas().columns) == results.frame.columns
 
