@@ -199,7 +199,7 @@ def test_trace_writes_series_and_a_picture(small: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     written = {Path(line).name for line in done.stdout.splitlines()}
     series = {"cwnd.csv", "sequence.csv", "queue.csv", "link.csv"}
-    assert written == series | {"frames.csv", "trace.png"}
+    assert written == series | {"frames.csv", "trace.json", "trace.png"}
     for name in ("cwnd", "sequence", "queue", "link"):
         frame = pl.read_csv(out / f"{name}.csv")
         assert frame.columns == ["time_s", "entity", "event", "sequence", "value"]

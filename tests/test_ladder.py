@@ -1,3 +1,6 @@
+from pathlib import Path
+
+import numpy as np
 import polars as pl
 import pytest
 from matplotlib.figure import Figure
@@ -167,6 +170,32 @@ def test_every_page_has_the_scenario_of_its_picture() -> None:
             if "_generated/links/" in line:
                 name = line.split("_generated/links/")[1].removesuffix(".svg)")
                 assert (PICTURES / f"{name}.toml").is_file(), f"{page.name}: {name}"
+
+
+@pytest.mark.parametrize("path", sorted(PICTURES.glob("*.toml")), ids=lambda path: path.stem)
+def test_what_was_written_is_read_back(path: Path, tmp_path: Path) -> None:
+    trace = lasthop.trace(path)
+    trace.write(tmp_path)
+    again = lasthop.Trace.read(tmp_path)
+    assert again.transmissions.equals(trace.transmissions)
+    for name, events in trace.series().items():
+        assert again.series()[name].equals(events)
+    assert (again.hosts, again.agents, again.name) == (trace.hosts, trace.agents, trace.name)
+    np.testing.assert_array_equal(list(again.metrics.values()), list(trace.metrics.values()))
+    for link in trace.hosts:
+        drawn = [
+            [(text.get_text(), text.get_position()) for text in one.plot_link(link).axes[0].texts]
+            for one in (trace, again)
+        ]
+        assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize("file", ["frames.csv", "link.csv", "trace.json"])
+def test_damaged_traces_are_refused(file: str, tmp_path: Path) -> None:
+    lasthop.trace(PICTURES / "raw.toml").write(tmp_path)
+    (tmp_path / file).write_text("{}\n1,2")
+    with pytest.raises(lasthop.PlotError, match="found damaged files"):
+        lasthop.plot(tmp_path, kind="series")
 
 
 def test_the_same_replication_is_told_the_same() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +25,29 @@ WINDOW_EVENTS = ("cwnd", "ssthresh")
 QUEUE_EVENTS = ("queue", "drop")
 NONE = 2**64 - 1
 PACKET = 65_535
+
+EVENTS = pl.Schema(
+    {
+        "time_s": pl.Float64,
+        "entity": pl.String,
+        "event": pl.String,
+        "sequence": pl.Float64,
+        "value": pl.Float64,
+    }
+)
+FRAMES = pl.Schema(
+    {
+        "entity": pl.String,
+        "kind": pl.String,
+        **dict.fromkeys(("sequence", "count", "ack"), pl.UInt64),
+        "repeated": pl.Boolean,
+        **dict.fromkeys(
+            ("connection", "incarnation", "segment", "segment_ack", "bytes"), pl.UInt64
+        ),
+        **dict.fromkeys(("start_s", "end_s", "arrival_s"), pl.Float64),
+    }
+)
+ABOUT = ("name", "complete", "hosts", "agents", "metrics")
 
 
 @dataclass(frozen=True)
@@ -73,24 +98,62 @@ class Trace:
             "link": self.frame.filter(is_link & ~queue),
         }
 
+    def write(self, folder: str | Path) -> list[Path]:
+        """Writes the tables of `series` and the frames as CSV, the rest as `trace.json`.
+
+        Args:
+            folder: An existing folder.
+
+        Returns:
+            The files.
+
+        Raises:
+            OSError: If a file cannot be written.
+        """
+        folder = Path(folder)
+        written = []
+        for name, frame in {**self.series(), "frames": self.transmissions}.items():
+            written.append(folder / f"{name}.csv")
+            with written[-1].open("wb") as file:
+                frame.write_csv(file)
+        about = {name: getattr(self, name) for name in ABOUT}
+        about["metrics"] = {
+            name: None if math.isnan(value) else value for name, value in self.metrics.items()
+        }
+        written.append(folder / "trace.json")
+        written[-1].write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        return written
+
     @classmethod
     def read(cls, folder: str | Path) -> Trace:
-        """Reads back what `lasthop trace --out` wrote, as far as it is there.
+        """Reads back what `write`, and so `lasthop trace --out`, wrote.
 
-        Of links it does not know the hosts, so that they cannot be drawn as ladders.
+        Events of one instant stand in the order of their subjects.
 
         Raises:
             OSError: If a file cannot be read.
+            ValueError: If a file is not what `write` writes.
         """
         folder = Path(folder)
-        dtypes = {"sequence": pl.Float64, "value": pl.Float64}
-        parts = [
-            pl.read_csv((folder / f"{name}.csv").read_bytes(), schema_overrides=dtypes)
-            for name in ("cwnd", "sequence", "queue", "link")
-        ]
-        frames = pl.read_csv((folder / "frames.csv").read_bytes(), infer_schema_length=None)
+        try:
+            parts = [
+                pl.read_csv((folder / f"{name}.csv").read_bytes(), schema=EVENTS)
+                for name in ("cwnd", "sequence", "queue", "link")
+            ]
+            frames = pl.read_csv((folder / "frames.csv").read_bytes(), schema=FRAMES)
+            about = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
+            hosts = {link: (first, last) for link, (first, last) in about["hosts"].items()}
+            metrics = {
+                name: math.nan if value is None else float(value)
+                for name, value in about["metrics"].items()
+            }
+            rest = {name: about[name] for name in ("name", "complete", "agents")}
+        except (pl.exceptions.PolarsError, ValueError, KeyError, AttributeError) as error:
+            raise ValueError(
+                f"{folder}: found damaged files ({error}); allowed: what lasthop trace wrote"
+            ) from None
         events = pl.concat(parts).sort("time_s", maintain_order=True)
-        return cls(events, frames, {}, {}, folder.name)
+        return cls(events, frames, hosts=hosts, metrics=metrics, **rest)
 
     def plot(self) -> Figure:
         """Draws congestion window, sequence numbers, queues and losses over time."""

@@ -111,11 +111,7 @@ def trace(
         ladder = link and recorded.plot_link(link, start=times[0], end=times[1])
     written = []
     if not is_picture:
-        for name, frame in {**recorded.series(), "frames": recorded.transmissions}.items():
-            path = folder / f"{name}.csv"
-            with path.open("wb") as file_:
-                frame.write_csv(file_)
-            written.append(path)
+        written += recorded.write(folder)
         written += style.save(recorded.plot(), folder / "trace", "png")
     if ladder:
         target = out.with_suffix("") if is_picture else folder / "sequence"

@@ -126,7 +126,10 @@ def _read(path: Path, kind: str | None) -> pl.DataFrame | Trace | Scenario | Has
                 "lasthop trace wrote"
             )
         if is_trace and kind not in KINDS[:2]:
-            return Trace.read(path)
+            try:
+                return Trace.read(path)
+            except ValueError as error:
+                raise PlotError(str(error)) from None
         return read_table(path)
     if path.suffix.lower() in (".parquet", ".csv"):
         return read_table(path)

@@ -38,8 +38,6 @@ def draw(
 ) -> Figure:
     """Draws a trace; arguments as for `lasthop.plot`."""
     if kind == "ladder":
-        if not trace.hosts:
-            raise PlotError("kind: found ladder of a folder; allowed: of a scenario file")
         if link is None:
             raise PlotError(f"link: found nothing; allowed: {', '.join(trace.hosts)}")
         try:
