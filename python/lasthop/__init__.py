@@ -14,6 +14,7 @@ from lasthop.figures import PlotError, plot
 from lasthop.results import Results
 from lasthop.running import run, sweep
 from lasthop.scenario import Scenario, load, schema
+from lasthop.steady import steady_state
 from lasthop.theory import compare_theory
 from lasthop.tracing import Trace, capture, trace
 
@@ -34,6 +35,7 @@ __all__ = [
     "plot",
     "run",
     "schema",
+    "steady_state",
     "sweep",
     "trace",
 ]

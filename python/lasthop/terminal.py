@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
+import polars as pl
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -39,6 +40,7 @@ __all__ = [
     "show_report",
     "show_results",
     "show_sensitivity",
+    "show_steady",
     "show_theory",
 ]
 
@@ -346,6 +348,31 @@ def show_sensitivity(report: SensitivityReport) -> Iterator[Table | Text]:
         word = Text(row.chosen, style=WORDS[row.chosen])
         table.add_row(claim, word, *(str(row.counts[w]) for w in WORDS), Text(others))
     yield table
+
+
+def show_steady(found: pl.DataFrame) -> Table:
+    """What `lasthop.steady_state` found, a row each."""
+    table = Table(
+        caption="mean over one replication ± half-width of its 95 % interval by 20 batch means; "
+        "–: run longer",
+        caption_justify="left",
+    )
+    table.add_column("", overflow="fold")
+    for heading in ("mean", "warm-up (s)", "batch (s)", "batches"):
+        table.add_column(heading, justify="right")
+    for row in found.iter_rows(named=True):
+        name = f"{row['entity']}.{row['quantity']}"
+        if row["mean"] is None:
+            table.add_row(name, "–", "–", "–", "")
+            continue
+        table.add_row(
+            name,
+            interval_text(row["mean"], row["ci95"]),
+            number_text(float(f"{row['warm_up_s']:.3g}")),
+            number_text(float(f"{row['batch_s']:.3g}")),
+            "independent" if row["independent"] else "too short",
+        )
+    return table
 
 
 def show_plan(plan: Plan) -> Table:

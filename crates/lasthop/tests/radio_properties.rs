@@ -298,11 +298,9 @@ proptest! {
                 let entity = format!("link.{link}.{side}");
                 let Some(&packets) = found.get(&format!("{entity}.packets")) else { continue };
                 let events = trace.events.iter().filter(|event| event.entity == entity);
-                let entered = events.fold(0.0, |sum, event| match event.event {
-                    "queue" => sum + 1.0,
-                    "drop" => sum - 1.0,
-                    _ => sum,
-                });
+                let lengths = events.filter(|event| event.event == "queue").map(|event| event.value);
+                let rise = |(sum, last): (f64, f64), next| (sum + f64::max(next - last, 0.0), next);
+                let (entered, _) = lengths.fold((0.0, 0.0), rise);
                 prop_assert!(packets <= entered);
                 prop_assert!(!is_quiet || packets == entered, "{entity}: {packets} of {entered}");
             }

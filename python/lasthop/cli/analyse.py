@@ -6,7 +6,6 @@ import json
 import math
 import sys
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +14,7 @@ import typer
 from rich.table import Table
 
 from lasthop import _lasthop, analysis
+from lasthop.cli.common import Format
 
 __all__ = ["app"]
 
@@ -23,14 +23,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 FORMATS = (".png", ".pdf")
-
-
-class Format(StrEnum):
-    """How a table is printed."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
 
 
 def _quantity(kind: str) -> Callable[[str | float], float]:

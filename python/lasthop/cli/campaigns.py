@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +14,7 @@ from rich.table import Table
 from lasthop import report as pages
 from lasthop import terminal
 from lasthop.campaign import Campaign, CampaignError
+from lasthop.cli.common import Format
 from lasthop.comparison import LEVEL, Comparison, diff
 from lasthop.results import Results
 from lasthop.studies import studies
@@ -22,14 +22,6 @@ from lasthop.studies import studies
 __all__ = ["compare", "report"]
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a campaign.")]
-
-
-class Format(StrEnum):
-    """How `diff` prints."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
 
 
 def report(

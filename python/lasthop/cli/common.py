@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,14 @@ DONE, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 class BadInput(ValueError):
     """Something the user gave is not right; the message says what."""
+
+
+class Format(StrEnum):
+    """How a table is printed."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
 
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML or JSON).")]

@@ -1,18 +1,22 @@
-"""The command `lasthop trace`."""
+"""The commands that look at one replication: `lasthop trace`, `lasthop steady`."""
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import lasthop
+from lasthop import terminal
 from lasthop.cli.common import (
     DONE,
     BadInput,
     Changes,
     File,
+    Format,
     Seed,
     load,
     options,
@@ -21,15 +25,18 @@ from lasthop.cli.common import (
     writable,
 )
 
-__all__ = ["trace"]
+__all__ = ["steady", "trace"]
+
+Replication = Annotated[int, typer.Option(min=0, help="Which replication.")]
+Point = Annotated[int, typer.Option(min=0, help="Which point of the sweep.")]
 
 
 def trace(
     file: File,
     *,
     seed: Seed = None,
-    replication: Annotated[int, typer.Option(min=0, help="Which replication.")] = 0,
-    point: Annotated[int, typer.Option(min=0, help="Which point of the sweep.")] = 0,
+    replication: Replication = 0,
+    point: Point = 0,
     changes: Changes = None,
     link: Annotated[
         str | None,
@@ -118,4 +125,41 @@ def trace(
         written += style.save(ladder, target, out.suffix.lower()[1:] if is_picture else "png")
     for path in written:
         print_line(str(path))
+    return DONE
+
+
+def steady(
+    file: File,
+    *,
+    seed: Seed = None,
+    replication: Replication = 0,
+    point: Point = 0,
+    changes: Changes = None,
+    step: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Average over such times; by default a 2000th of the run."
+        ),
+    ] = None,
+    output: Annotated[
+        Format, typer.Option("--format", help="How the table is printed.")
+    ] = Format.table,
+) -> int:
+    """Say what one long replication settles to: means without its warm-up, with intervals."""
+    scenario = load(file, changes)
+    with options():
+        found = lasthop.steady_state(
+            scenario,
+            step=seconds("--step", step),
+            seed=seed,
+            replication=replication,
+            point=point,
+        )
+    match output:
+        case Format.json:
+            print_line(json.dumps(found.to_dicts(), indent=2))
+        case Format.csv:
+            sys.stdout.write(found.write_csv())
+        case Format.table:
+            terminal.console().print(terminal.show_steady(found))
     return DONE

@@ -28,7 +28,9 @@ pub struct TraceEvent {
     /// if there is none.
     pub sequence: f64,
     /// Payload bytes, bytes of a datagram sent, delay of one received in seconds, window in
-    /// segments, packets in a queue, or bytes of a frame on the air; NaN if there is none.
+    /// segments, packets in a queue from now on (the one in transmission included; what background
+    /// traffic takes away is told with the next packet), or bytes of a frame on the air; NaN if
+    /// there is none.
     pub value: f64,
 }
 
@@ -90,6 +92,8 @@ pub fn trace(
             })
         })
         .collect();
+    // Packets in each queue.
+    let mut waiting = vec![0; directions.len()];
     let mut followers: Vec<Vec<Follower>> =
         carriers.iter().map(|names| vec![Follower::default(); names.len()]).collect();
     for (at, event) in recorded {
@@ -132,8 +136,12 @@ pub fn trace(
                 let entity = &flows[flow as usize][1];
                 push(entity, "datagram_received", number as f64, delay.as_secs_f64());
             }
-            Event::Queue { direction: index, packets } => {
-                push(direction(index), "queue", f64::NAN, packets as f64);
+            Event::Queue { direction: index, packets }
+            | Event::QueueServed { direction: index, packets } => {
+                let known = &mut waiting[index as usize];
+                if std::mem::replace(known, packets) != packets {
+                    push(direction(index), "queue", f64::NAN, packets as f64);
+                }
             }
             Event::Dropped { direction: index, .. } => {
                 push(direction(index), "drop", f64::NAN, f64::NAN);
@@ -150,6 +158,13 @@ pub fn trace(
                 let sequence = if is_numbered { sent.sequence as f64 } else { f64::NAN };
                 push(entity, event, sequence, bytes.into());
                 transmissions.push(sent);
+                // It has left; a radio has no transmitter of its own that a frame could keep busy.
+                let known = &mut waiting[index as usize];
+                let on_radio = scenario.links[index as usize / 2].radio.is_some();
+                if start < at && *known > 0 && !on_radio {
+                    *known -= 1;
+                    push(direction(index), "queue", f64::NAN, *known as f64);
+                }
             }
             Event::FrameReceived { direction: index, label } => {
                 followers[index as usize][usize::from(label.service)].on_received(label);

@@ -123,6 +123,13 @@ pub enum Event {
         /// Packets.
         packets: u64,
     },
+    /// The same just after the endpoint chose what is sent next, for which it may take packets.
+    QueueServed {
+        /// Direction index.
+        direction: u32,
+        /// Packets.
+        packets: u64,
+    },
     /// A packet was refused by a full queue.
     Dropped {
         /// Direction index.

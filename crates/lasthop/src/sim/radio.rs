@@ -291,6 +291,8 @@ impl<P: Probe> World<P> {
             if P::ACTIVE {
                 let event = Event::frame_sent(direction, &sent.frame, start, sent.is_lost, at);
                 self.probe.record(end, event);
+                let packets = arq.length(now);
+                self.probe.record(now, Event::QueueServed { direction, packets });
             }
             if arq.arrives(&sent) {
                 let item = Crossing { frame: sent.frame, is_damaged: sent.is_lost };

@@ -498,6 +498,8 @@ impl<P: Probe> World<P> {
             if P::ACTIVE {
                 let event = Event::frame_sent(direction, &sent.frame, now, sent.is_lost, at);
                 self.probe.record(sent.end, event);
+                let packets = arq.length(now);
+                self.probe.record(now, Event::QueueServed { direction, packets });
             }
             if arq.arrives(&sent) {
                 let ticket = self.deadlines.ticket();
