@@ -60,6 +60,29 @@ def test_nothing_moves_by_chance() -> None:
         assert wrong <= 9
 
 
+def test_counts_that_two_replications_share_are_chance() -> None:
+    # Two replications of one timeout each and two of none: no spread, and yet no difference. Of 40
+    # such metrics one or more are so in 84 % of comparisons.
+    rng = np.random.default_rng(7)
+    for seeds in ((1, 1), (1, 2)):
+        wrong = 0
+        for _ in range(60):
+            a, b = (results(rng.poisson(1.0, size=(2, 40)) * 1.0, seed=seed) for seed in seeds)
+            wrong += not diff(a, b).moved.is_empty()
+        assert wrong <= 9
+    ones, twos = np.ones((4, 1)), np.full((4, 1), 2.0)
+    noise = rng.normal(size=(4, 1))
+    left, right = np.hstack([ones, noise]), np.hstack([twos, noise])
+    # Of 8 replications there are 70 ways to make two times 4, of 4 pairs 16 ways to give signs.
+    assert diff(results(left), results(right, seed=2)).frame["p_value"].min() == pytest.approx(
+        2 / 70
+    )
+    assert diff(results(left), results(right)).frame["p_value"].min() == pytest.approx(2 / 16)
+    # Where nothing at all varies, nothing is random.
+    for seed in (1, 2):
+        assert diff(results(ones), results(twos, seed=seed)).frame["p_value"][0] == 0.0
+
+
 def test_common_random_numbers_sharpen_and_are_used_only_with_one_seed() -> None:
     rng = np.random.default_rng(6)
     base = rng.normal(scale=10.0, size=(10, 1))
@@ -71,10 +94,10 @@ def test_common_random_numbers_sharpen_and_are_used_only_with_one_seed() -> None
 
 
 def test_only_replications_that_both_have_are_paired() -> None:
-    values = np.arange(6.0).reshape(-1, 1)
+    values = np.arange(9.0).reshape(-1, 1)
     found = diff(results(values), results(values[2:] + 1.0, first=2))
     row = found.frame.row(0, named=True)
-    assert (row["n"], row["difference"], row["moved"]) == (4, 1.0, True)
+    assert (row["n"], row["difference"], row["moved"]) == (7, 1.0, True)
 
 
 def test_points_of_one_side_are_named_and_nothing_in_common_is_an_error() -> None:

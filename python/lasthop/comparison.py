@@ -5,6 +5,12 @@ streams and are compared pair by pair; otherwise the two samples are compared as
 (Welch's t-test). So many metrics are compared that some would differ by chance alone: the p-values
 are corrected by Holm's method, so that the chance that *any* metric is called moved although none
 has is at most `level`.
+
+Student's t knows nothing of counts: of two replications with one timeout each and two with none it
+says that the difference is infinitely many standard errors. Where all of a metric's replications
+say the same, chance is what rearranging them says instead: the share of ways to give the signs of
+the pairs, or the replications to the campaigns, that sets the two as far apart. Only where no
+metric of a point varies at all is nothing random, and any difference certain.
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from scipy import stats
+from scipy import special, stats
 
 from lasthop import statistics
 
@@ -142,9 +148,11 @@ def _compare(
         left, right = left[own], right[other]
         missing = np.isnan(left) | np.isnan(right)
         left, right = np.where(missing, np.nan, left), np.where(missing, np.nan, right)
-    n = np.minimum(*(np.count_nonzero(~np.isnan(side), axis=0) for side in (left, right)))
+    counts = [np.count_nonzero(~np.isnan(side), axis=0) for side in (left, right)]
+    n = np.minimum(*counts)
     there = n > 0
-    left, right, n = left[:, there], right[:, there], n[there]
+    alike = 0.5 ** (n - 1.0) if paired else 2.0 / special.comb(sum(counts), n)
+    left, right, n, alike = left[:, there], right[:, there], n[there], alike[there]
     mean_a, mean_b = np.nanmean(left, axis=0), np.nanmean(right, axis=0)
     if paired:
         gap, error, freedom = _paired(right - left)
@@ -153,11 +161,12 @@ def _compare(
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(mean_a == 0.0, np.nan, gap / np.abs(mean_a))
         p_value = 2.0 * stats.t.sf(np.abs(gap) / error, freedom)
-        # Without any spread nothing is left to chance.
-        certain = (error == 0.0) & (n > 1)
-        p_value = np.where(certain, np.where(gap == 0.0, 1.0, 0.0), p_value)
         ci95 = stats.t.ppf(0.5 + statistics.CONFIDENCE / 2.0, freedom) * error
-    ci95 = np.where(certain, 0.0, ci95)
+    steady = (error == 0.0) & (n > 1)
+    if not any(np.any(_spread(side)[1] > 0.0) for side in (left, right)):
+        alike = np.zeros_like(alike)
+    p_value = np.where(steady, np.where(gap == 0.0, 1.0, alike), p_value)
+    ci95 = np.where(steady, 0.0, ci95)
     rows = int(n.size)
     names = [metric for metric, is_there in zip(metrics, there, strict=True) if is_there]
     return pl.DataFrame(
