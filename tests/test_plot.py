@@ -124,6 +124,10 @@ def test_protocols_look_the_same_in_every_figure() -> None:
     assert style.looks(["transfer, reno", "raw, window 8"]) == style.looks(["reno", "raw"])
     # The same protocol twice, with other parameters: two looks.
     assert len(set(style.looks(["raw", "raw"]))) == 2
+    # As many as a figure may have, with markers and without.
+    for names in ([f"window {n}" for n in range(12)], [f"raw, window {n}" for n in range(12)]):
+        many = style.looks(names)
+        assert len(set(many)) == len({(colour, line) for colour, _, line in many}) == 12
     assert len(set(style.STYLES.values())) >= len(style.STYLES) - 4
 
 

@@ -92,6 +92,14 @@ SPARE: tuple[Style, ...] = (
     (ORANGE, "v", "--"),
     (SKY, "P", "-."),
     (BLACK, "x", ":"),
+    # Colours again, with other markers and lines.
+    (BLUE, "v", "--"),
+    (RED, "^", ":"),
+    (GREEN, "s", "--"),
+    (PURPLE, "P", "-."),
+    (ORANGE, "x", "-"),
+    (SKY, "D", ":"),
+    (BLACK, "h", "-"),
 )
 
 FORMATS: dict[str, dict[str, str | None]] = {
@@ -187,8 +195,10 @@ def looks(labels: Iterable[str]) -> list[Style]:
         if style is None or style in taken:
             used = [*taken, *(s for s in own if s is not None)]
             free = [s for s in SPARE if s not in used]
-            # First those whose colour is not in the figure yet.
-            free.sort(key=lambda s: s[0] in {colour for colour, _, _ in used})
+            # First those whose colour is not in the figure yet, then those whose line is not:
+            # distributions have no markers.
+            colours, lines = {s[0] for s in used}, {(s[0], s[2]) for s in used}
+            free.sort(key=lambda s: (s[0] in colours, (s[0], s[2]) in lines))
             # So many that they repeat: better than no picture.
             style = free[0] if free else SPARE[len(taken) % len(SPARE)]
         taken.append(style)
