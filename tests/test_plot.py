@@ -155,6 +155,22 @@ def test_words_on_the_x_axis_are_not_joined_by_lines() -> None:
     assert line.get_linestyle() == "None"
 
 
+@pytest.mark.parametrize("count", [3, 8])
+def test_long_words_are_folded_into_the_figure(count: int) -> None:
+    words = [f"two-state, good 10 s, bad 100 ms, bad ber 0.0{n}" for n in range(count)]
+    figure = lasthop.plot(made(words, [f"{w} {w}" for w in words[:2]]), x="delay", xlabel="x " * 60)
+    (axes,) = figure.axes
+    figure.draw_without_rendering()
+    page = figure.bbox
+    ticks = [text.get_window_extent() for text in axes.get_xticklabels()]
+    boxes = [*ticks, axes.xaxis.label.get_window_extent(), figure.legends[0].get_window_extent()]
+    for box in boxes:
+        assert page.x0 <= box.x0 < box.x1 <= page.x1
+        assert page.y0 <= box.y0 < box.y1 <= page.y1
+    assert not any(one.overlaps(other) for one, other in itertools.pairwise(ticks))
+    assert axes.get_window_extent().height > 1.5 * figure.dpi
+
+
 def test_tables_are_told_apart_by_what_differs() -> None:
     losses = [{"kind": "uniform", "loss": f"{loss} %"} for loss in (1, 5)]
     links = [{"kind": "raw"}, {"kind": "selective-repeat", "window": 8}]

@@ -21,6 +21,12 @@ MOST_TICKS = 8
 MOST_BARS = 24
 """Points of a curve with an error bar each; of more the interval is a band along the curve."""
 
+MOST_SLANTED = 18
+"""Letters of a word under the axis that may be slanted; longer ones are folded."""
+
+LEAST_FOLDED = 10
+"""Letters that a line of a folded word must have room for, or it stands upright."""
+
 LEAST_GAP = 0.07
 """Of the width of an axis, between ticks whose labels must not touch."""
 
@@ -75,12 +81,12 @@ def draw_line(
                 capsize=2.0,
                 capthick=0.9,
             )
-        _scale_x(axes, across, along, log, figure.get_figwidth())
+        _scale_x(figure, axes, across, along, log)
         shown = [one.value / unit.per for own in found for one in own]
         _scale_y(axes, shown, log)
-        axes.set_xlabel(along.label(across.label) if xlabel is None else xlabel)
-        axes.set_ylabel(unit.label(style.metric_label(metric)) if ylabel is None else ylabel)
-        _finish(figure, axes, title)
+        xlabel = along.label(across.label) if xlabel is None else xlabel
+        ylabel = unit.label(style.metric_label(metric)) if ylabel is None else ylabel
+        _finish(figure, axes, xlabel, ylabel, title)
     return figure
 
 
@@ -122,9 +128,9 @@ def draw_cdf(
             _plain(axes, "y")
         else:
             axes.set_ylim(0.0, 1.02)
-        axes.set_xlabel(unit.label(style.metric_label(metric)) if xlabel is None else xlabel)
-        axes.set_ylabel("Share of replications" if ylabel is None else ylabel)
-        _finish(figure, axes, title)
+        xlabel = unit.label(style.metric_label(metric)) if xlabel is None else xlabel
+        ylabel = "Share of replications" if ylabel is None else ylabel
+        _finish(figure, axes, xlabel, ylabel, title)
     return figure
 
 
@@ -141,21 +147,21 @@ def _looks(curves: Sequence[Curve]) -> list[style.Style]:
     return style.looks(curve.label for curve in curves)
 
 
-def _finish(figure: Figure, axes: Axes, title: str | None) -> None:
+def _finish(figure: Figure, axes: Axes, xlabel: str, ylabel: str, title: str | None) -> None:
+    width, height = figure.get_size_inches()
+    axes.set_xlabel(style.folded(xlabel, 0.9 * width))
+    axes.set_ylabel(style.folded(ylabel, 0.8 * height))
     if title is not None:
-        axes.set_title(title)
+        axes.set_title(style.folded(title, 0.9 * width))
     style.legend(figure, axes)
 
 
-def _scale_x(axes: Axes, across: Parameter, unit: Unit, log: str, width: float) -> None:
+def _scale_x(figure: Figure, axes: Axes, across: Parameter, unit: Unit, log: str) -> None:
     positions = across.positions / unit.per
     if across.words is not None:
         if "x" in log:
             raise PlotError("log: found words on the x-axis; allowed: numbers")
-        axes.set_xticks(positions, across.words)
-        if sum(map(len, across.words)) * 0.06 > 0.8 * width:
-            for text in axes.get_xticklabels():
-                text.set(rotation=25, ha="right", rotation_mode="anchor")
+        _word_ticks(figure, axes, positions, across.words)
         axes.set_xlim(-0.4, len(positions) - 0.6)
         return
     if "x" in log:
@@ -163,6 +169,33 @@ def _scale_x(axes: Axes, across: Parameter, unit: Unit, log: str, width: float) 
             raise PlotError(f"log: found {positions[0]:g} on the x-axis; allowed: above 0")
         axes.set_xscale("log")
     _ticks(axes, positions, is_log="x" in log)
+
+
+def _word_ticks(figure: Figure, axes: Axes, positions: np.ndarray, words: Sequence[str]) -> None:
+    """Words under the axis: flat if they have room, else slanted, folded or upright."""
+    letter, line = 0.06, 0.12
+    width, height = figure.get_size_inches()
+    room = 0.8 * width / len(words)
+    if max(map(len, words)) <= MOST_SLANTED:
+        axes.set_xticks(positions, words)
+        if sum(map(len, words)) * letter > 0.8 * width:
+            for text in axes.get_xticklabels():
+                text.set(rotation=25, ha="right", rotation_mode="anchor")
+        return
+    is_flat = room >= LEAST_FOLDED * letter
+    # Upright ones have as many lines as stand beside each other.
+    upright = 1.2 * letter * max(map(len, words)) / max(int(room / line), 1)
+    most = room if is_flat else max(upright, 0.5 * height)
+    lines = [style.folded(word, most, letter) for word in words]
+    axes.set_xticks(positions, lines)
+    if is_flat:
+        more = line * max(text.count("\n") for text in lines)
+    else:
+        more = letter * max(len(part) for text in lines for part in text.split("\n"))
+        for text in axes.get_xticklabels():
+            text.set(rotation=90)
+    # Long words are not at the cost of the picture.
+    figure.set_figheight(height + more)
 
 
 def _ticks(axes: Axes, positions: np.ndarray, *, is_log: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = [
     "Style",
     "Unit",
     "clean",
+    "folded",
     "legend",
     "looks",
     "metric_label",
@@ -210,17 +212,25 @@ def _word(name: str) -> str:
     return re.sub(r"[^a-z0-9/]+", "-", name.lower()).strip("-")
 
 
+def folded(text: str, inches: float, letter: float = 0.064) -> str:
+    """Text in lines of at most so many inches, at a mean width of a letter of 8 points."""
+    most = max(int(inches / letter), 1)
+    return "\n".join(textwrap.fill(line, most) for line in text.split("\n"))
+
+
 def legend(figure: Figure, axes: Axes, *, width: float | None = None) -> None:
     """One row or more of labels above the figure, where they hide nothing."""
     handles, names = axes.get_legend_handles_labels()
     if not handles:
         return
-    # One entry a name. A letter of 7 points is about 0.06 inches wide.
-    named: dict[str, Artist] = dict(zip(names, handles, strict=True))
+    # A letter of 7 points is about 0.06 inches wide.
     room = figure.get_figwidth() if width is None else width
-    widths = [len(name) * 0.058 + 0.45 for name in named]
+    names = [folded(name, room - 0.45, 0.05) for name in names]
+    # One entry a name.
+    named: dict[str, Artist] = dict(zip(names, handles, strict=True))
+    widths = [max(map(len, name.split("\n"))) * 0.058 + 0.45 for name in named]
     ncols = len(named) if sum(widths) <= room else max(1, int(room / max(widths)))
-    rows = math.ceil(len(named) / ncols)
+    rows = math.ceil(len(named) / ncols) + sum(name.count("\n") for name in named)
     # Further rows are not at the cost of the picture.
     figure.set_figheight(figure.get_figheight() + 0.145 * (rows - 1))
     figure.legend(
