@@ -4,6 +4,7 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -244,6 +245,16 @@ def test_figures_that_cannot_be_drawn(arguments: dict[str, object], message: str
 def test_too_many_curves_are_refused() -> None:
     with pytest.raises(lasthop.PlotError, match="found 13 curves"):
         lasthop.plot(made(variants=[f"v{n}" for n in range(13)]))
+
+
+def test_numbers_that_hardly_differ_are_written_out() -> None:
+    results = made((1, 2, 3))
+    values = 1e6 + results.values * 1e-6
+    figure = lasthop.plot(replace(results, values=values), y="goodput_bps")
+    (axes,) = figure.axes
+    figure.draw_without_rendering()
+    assert axes.yaxis.get_offset_text().get_text() == ""
+    assert axes.get_yticklabels()[1].get_text().startswith("1.000000")
 
 
 def test_single_replications_have_no_bars() -> None:

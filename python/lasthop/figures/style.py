@@ -137,6 +137,8 @@ SHEET: Any = {
     "grid.linewidth": 0.4,
     "grid.alpha": 0.35,
     "axes.axisbelow": True,
+    # Numbers as they are, not as what is to be added to another one.
+    "axes.formatter.useoffset": False,
 }
 
 DOTS = {"column": 300, "full": 200}
