@@ -29,7 +29,7 @@ EXAMPLE = Path(__file__).parent.parent / "examples" / "sr-file-transfer.toml"
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A sweep and a study, each as a page."""
     folder = tmp_path_factory.mktemp("pages")
-    scenario = lasthop.load(EXAMPLE).set("name", "<b>5 & 6</b>")
+    scenario = lasthop.load(EXAMPLE).set("name", f"<b>5 & 6</b>{60 * '_'}")
     sweep = lasthop.run(scenario, replications=2)
     study = studies()["multilayer"].reproduce(["Table I", "Figure 2"], replications=2)
     broken = dataclasses.replace(sweep, complete=False)
@@ -199,6 +199,28 @@ def test_a_sweep_over_words_has_a_place_for_each(small: Path) -> None:
     text = report.page(lasthop.run(scenario, replications=3))
     assert "flow.transfer.goodput_bps; by wireless: protocol" in captions(text)
     assert "6 points x 3 replications = 18, seed 1" in text
+
+
+def test_swept_tables_are_told_in_words_and_columns_by_their_names(small: Path) -> None:
+    links = [{"kind": "raw"}, *({"kind": "selective-repeat", "window": w} for w in (8, 16))]
+    scenario = lasthop.load(small).sweep(
+        {
+            "link.wireless.protocol": links,
+            "link.wireless.queue": ["10 packets", "20 packets", "10 kB", "20 kB"],
+            "link.wireless.delay": ["50 ms", "60 ms"],
+            "link.wireless.reverse.delay": ["50 ms", "60 ms"],
+        }
+    )
+    text = report.page(lasthop.run(scenario, replications=2))
+    assert "<td>selective-repeat, window 8</td>" in text
+    assert "&#39;kind" not in text
+    headings = re.findall(r'<th scope="col">(.*?)</th>', text)
+    assert headings[1:5] == ["protocol", "queue", "wireless.delay", "reverse.delay"]
+    # Packets and bytes have no scale in common: the axis is the delay.
+    assert (
+        "flow.transfer.goodput_bps; by transfer: transport variant, wireless: protocol; at "
+        "wireless: queue 10 packets, wireless: reverse delay 50 ms"
+    ) in captions(text)
 
 
 @pytest.mark.parametrize(

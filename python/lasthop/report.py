@@ -25,7 +25,8 @@ from matplotlib import rc_context
 from lasthop import terminal
 from lasthop._lasthop import ScenarioError
 from lasthop.explain import explain
-from lasthop.figures import PlotError, is_number, key_label, plot
+from lasthop.figures import PlotError, cell_words, have_scale, key_label, plot, short_keys
+from lasthop.results import _plain
 from lasthop.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def _points(results: Results) -> list[dict[str, str]]:
 
 
 def _label(parameters: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} = {value}" for key, value in parameters.items())
+    return ", ".join(f"{key} = {_plain(value)}" for key, value in parameters.items())
 
 
 def _headline(results: Results) -> Iterable[_Table]:
@@ -257,15 +258,26 @@ def _summary(
         if chosen(row["metric"])
     }
     metrics = [name for name in results.metrics if any(key[1] == name for key in cells)]
+    words = _words(results, keys)
     rows = [
         (
-            *(f"{point.parameters.get(key, '–')}" for key in keys),
+            *(words[key][index] for key in keys),
             *(cells.get((index, metric), "–") for metric in metrics),
         )
-        for index, point in enumerate(results.points)
+        for index in range(len(results.points))
     ]
     short = [metric if not folded else metric.rpartition(".")[2] for metric in metrics]
-    return _Table(title, (*(key.rpartition(".")[2] for key in keys), *short), rows, folded)
+    return _Table(title, (*short_keys(keys), *short), rows, folded)
+
+
+def _words(results: Results, keys: Iterable[str]) -> dict[str, list[str]]:
+    """What the page calls the values of swept keys at each point."""
+    found = {}
+    for key in keys:
+        there = [key in point.parameters for point in results.points]
+        words = iter(cell_words([p.parameters[key] for p in results.points if key in p.parameters]))
+        found[key] = [next(words) if is_there else "–" for is_there in there]
+    return found
 
 
 def _sweep_figures(results: Results) -> Iterator[tuple[str, Figure]]:
@@ -301,7 +313,9 @@ def _chosen_figure(results: Results, metric: str) -> tuple[str, Figure]:
         return len(set(zip(*columns, strict=True))) if columns else 1
 
     numeric = [
-        key for key in values if all(is_number(one[key]) if key in one else False for one in points)
+        key
+        for key in values
+        if all(key in one for one in points) and have_scale([one[key] for one in points])
     ]
     across = max(numeric or values, key=lambda key: combinations([key]))
     # What is zipped with the axis tells nothing more.
@@ -322,7 +336,8 @@ def _chosen_figure(results: Results, metric: str) -> tuple[str, Figure]:
     ]
     frame = results.frame.filter(pl.col("point").is_in(shown)).drop(tied)
     figure = plot(frame, x=across, y=metric, by=by or None)
-    where = ", ".join(f"{key_label(key)} {points[0].get(key)}" for key in held)
+    words = _words(results, held)
+    where = ", ".join(f"{key_label(key)} {words[key][0]}" for key in held)
     told = [metric]
     if by:
         told.append(f"by {', '.join(key_label(key) for key in by)}")

@@ -9,10 +9,22 @@ from lasthop.figures.selection import (
     KINDS,
     OF_TRACES,
     PlotError,
-    is_number,
+    cell_words,
+    have_scale,
     key_label,
     plot,
     read_table,
+    short_keys,
 )
 
-__all__ = ["KINDS", "OF_TRACES", "PlotError", "is_number", "key_label", "plot", "read_table"]
+__all__ = [
+    "KINDS",
+    "OF_TRACES",
+    "PlotError",
+    "cell_words",
+    "have_scale",
+    "key_label",
+    "plot",
+    "read_table",
+    "short_keys",
+]

@@ -186,7 +186,8 @@ def _word_ticks(figure: Figure, axes: Axes, positions: np.ndarray, words: Sequen
     # Upright ones have as many lines as stand beside each other.
     upright = 1.2 * letter * max(map(len, words)) / max(int(room / line), 1)
     most = room if is_flat else max(upright, 0.5 * height)
-    lines = [style.folded(word, most, letter) for word in words]
+    # Words of several lines are hardly ever as wide as their letters may be.
+    lines = [style.folded(word, most, 0.85 * letter) for word in words]
     axes.set_xticks(positions, lines)
     if is_flat:
         more = line * max(text.count("\n") for text in lines)

@@ -427,9 +427,35 @@ def _number(cell: Any) -> tuple[float, str] | None:
     return None
 
 
-def is_number(cell: Any) -> bool:
-    """Whether a swept value is a number or a quantity, and has a place on an axis."""
-    return _number(cell) is not None
+def have_scale(cells: Sequence[Any]) -> bool:
+    """Whether swept values are numbers of one unit, and have their places on an axis."""
+    return _parameter("", dict(enumerate(cells)))[0].words is None
+
+
+def cell_words(cells: Sequence[Any]) -> list[str]:
+    """What tables call the values of a swept key: of tables what differs, all else as it is."""
+    if _differing(cells) is None:
+        return [", ".join(map(str, c)) if isinstance(c, list) else str(c) for c in cells]
+    names = _names("", dict(enumerate(cells)))
+    # A table that is the same everywhere differs in nothing.
+    return [
+        name or json.dumps(_table(cell)) for name, cell in zip(names.values(), cells, strict=True)
+    ]
+
+
+def short_keys(keys: Sequence[str]) -> list[str]:
+    """The shortest ends of swept keys that tell them apart."""
+    ends = [
+        ["." + key.split(".", start)[-1] for start in range(key.count(".") + 1)] for key in keys
+    ]
+    return [
+        min(
+            (end for end in own if sum(f".{key}".endswith(end) for key in keys) == 1),
+            key=len,
+            default=own[0],
+        )[1:]
+        for own in ends
+    ]
 
 
 def _equal(one: tuple[float, str] | None, other: tuple[float, str] | None) -> bool:
