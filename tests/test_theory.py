@@ -628,3 +628,13 @@ def test_every_rule_is_tried_above() -> None:
         seen |= {rule for rule, _ in predictions(tables)}
     seen |= {rule for rule, _ in predictions(over_radio("unlimited", 0.01).to_dict())}
     assert seen == {rule.name for rule in RULES}
+
+
+def test_what_is_too_rare_to_be_seen_is_not_outside() -> None:
+    link: dict[str, Any] = {"errors": UNIFORM, "reverse": CLEAN_BACK}
+    protocol = {"kind": "karn-rlp", "retransmissions": 3}
+    table = lasthop.compare_theory(scenario(MEDIA, protocol=protocol, duration="5 s", **link))
+    one = row(table, "residual loss")
+    assert (one["simulated"], one["theory"]) == (0.0, pytest.approx(0.05**4))
+    assert one["inside"] is None
+    assert one["agrees"] is None

@@ -53,13 +53,16 @@ class Comparison:
     def inside(self) -> bool | None:
         """Whether theory is inside the 95 % interval, or the interval reaches below a bound.
 
-        None if there is no interval and that decides.
+        None if there is no interval and that decides, or if nothing was seen of what is rare: where
+        all of n replications have 0 a mean of 3/n may be missed.
         """
         excess = self.difference if self.prediction.is_bound else abs(self.difference)
         if excess <= SAME * abs(self.prediction.value):
             return True
-        half = self.simulated.ci95
-        return None if math.isnan(half) else excess <= half
+        found = self.simulated
+        if found.mean == 0.0 and found.ci95 == 0.0 and abs(self.prediction.value) <= 3.0 / found.n:
+            return None
+        return None if math.isnan(found.ci95) else excess <= found.ci95
 
     @property
     def agrees(self) -> bool | None:
@@ -217,9 +220,9 @@ def compare_theory(
         `simulated` (mean), `ci95` (half-width of its 95 % interval), `n`, `theory`, `kind`
         (`exact`, `upper bound`, or the relative accuracy of an approximation), `difference`
         (simulated minus theory), `difference_percent`, `inside` (theory is inside the interval;
-        null without one), `agrees` (inside, or no further
-        from the interval than the accuracy), `hypotheses` (`met`,
-        `nearly`, `unknown` or `broken`: the worst of them), `broken` (which, in words). Empty if
+        null without one, or if theory is so small that nothing was seen), `agrees` (inside, or no
+        further from the interval than the accuracy), `hypotheses` (`met`, `nearly`, `unknown` or
+        `broken`: the worst of them), `broken` (which, in words). Empty if
         no closed form applies.
 
     Raises:
