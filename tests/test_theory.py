@@ -638,3 +638,12 @@ def test_what_is_too_rare_to_be_seen_is_not_outside() -> None:
     assert (one["simulated"], one["theory"]) == (0.0, pytest.approx(0.05**4))
     assert one["inside"] is None
     assert one["agrees"] is None
+
+
+def test_segments_that_go_with_their_packet_are_not_in_the_mean() -> None:
+    link: dict[str, Any] = {"errors": {"kind": "uniform", "loss": 0.3}, "reverse": CLEAN_BACK}
+    protocol = {"kind": "ideal-sr", "max_transmissions": 3}
+    tables = scenario({**FAST, "packet": "1000 B"}, protocol=protocol, duration="100 s", **link)
+    one = row(lasthop.compare_theory(tables), "mean transmissions")
+    assert one["inside"] is False
+    assert one["broken"].startswith("the segments of a packet are sent within a round trip")

@@ -148,6 +148,22 @@ def mean_transmissions(network: Network) -> Iterator[Prediction]:
             yield Prediction("", metric, (mean - 1.0) * frames, hypotheses)
 
 
+def _together(network: Network, hop: Hop, limit: int | None) -> tuple[Hypothesis, ...]:
+    """A segment that fails for the last time takes those of its packet along that could be tried
+    again, unless all are tried in one round.
+    """  # noqa: D205 - one sentence that needs two lines
+    payload = int(hop.protocol["payload"])
+    largest = max((network.flows[name]["packets"][0] for name in network.users(hop)), default=0)
+    segments = math.ceil(int(largest) / payload)
+    if limit is None or segments == 1:
+        return ()
+    text = "the segments of a packet are sent within a round trip"
+    needed, trip = segments * hop.airtime(hop.frame(payload)), hop.delay + hop.back.delay
+    if needed <= trip:
+        return (Hypothesis(text, "met"),)
+    return (Hypothesis(text, "broken", f"they take {needed:.4g} s, it {trip:.4g} s"),)
+
+
 def _transmissions(network: Network, hop: Hop) -> tuple[float, tuple[Hypothesis, ...]] | None:
     """Mean transmissions of a segment, and what that needs."""
     limit, users = segments_limit(hop), network.users(hop)
@@ -167,7 +183,8 @@ def _transmissions(network: Network, hop: Hop) -> tuple[float, tuple[Hypothesis,
             return 1.0 / (1.0 - loss), reports
     if hop.is_independent:
         channel = analysis.Channel.independent(loss)
-        return analysis.transmissions_per_pdu(channel, limit), reports
+        together = _together(network, hop, limit)
+        return analysis.transmissions_per_pdu(channel, limit), (*reports, *together)
     stepping = in_step(hop)
     if stepping is None or interval is None:
         return None
