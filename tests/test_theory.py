@@ -647,3 +647,37 @@ def test_segments_that_go_with_their_packet_are_not_in_the_mean() -> None:
     one = row(lasthop.compare_theory(tables), "mean transmissions")
     assert one["inside"] is False
     assert one["broken"].startswith("the segments of a packet are sent within a round trip")
+
+
+@pytest.mark.parametrize("kind", ["ideal-sr", "rlc-am"])
+def test_frames_of_segments_are_as_long_as_segments(kind: str) -> None:
+    errors, protocol = {"kind": "bit", "ber": 1e-4}, {"kind": kind, "payload": "50 B"}
+    tables = scenario(MEDIA, errors=errors, protocol=protocol, header="5 B", duration="100 s")
+    table = lasthop.compare_theory(tables)
+    one = row(table, "frame loss", "link.radio.forward.frame_loss")
+    assert one["theory"] == pytest.approx(1.0 - (1.0 - 1e-4) ** 440)
+    assert one["inside"], one
+    # The end of a packet is padded by one, and shorter by the other.
+    tables["flow"]["f"]["app"] = {**MEDIA, "packet": "120 B"}
+    found = predictions(tables)
+    assert (("frame loss", "link.radio.forward.frame_loss") in found) == (kind == "rlc-am")
+
+
+@pytest.mark.parametrize(("rate", "status"), [("100 kbps", "met"), ("200 kbps", "broken")])
+def test_parity_that_does_not_wait_for_a_block(rate: str, status: str) -> None:
+    # Twice the packet interval is no longer than a frame's air time: a parity for each frame.
+    tables = scenario({**FAST, "rate": rate}, protocol={"kind": "xor-fec"}, duration="100 s")
+    one = predictions(tables)["saturated link", "flow.f.goodput_bps"]
+    full = next(need for need in one.hypotheses if need.text == "blocks are full")
+    assert full.status == status
+    half = row(lasthop.compare_theory(tables, replications=2), "saturated link")
+    assert (half["difference_percent"] > -5.0) == (status == "met")
+
+
+def test_queues_behind_a_protocol_are_computed_to_the_end() -> None:
+    tables = scenario(FAST, protocol={"kind": "selective-repeat", "window": 64}, duration="100 s")
+    tables["link"]["wire"] = {"between": ["b", "c"], "rate": "32 kbps", "delay": "1 ms"}
+    tables["flow"]["f"]["to"] = "c"
+    one = row(lasthop.compare_theory(tables, replications=3), "saturated link")
+    assert one["difference_percent"] > 1.0  # 50 packets of 62.5 ms in 100 s
+    assert one["agrees"]

@@ -67,16 +67,19 @@ def _frame_sizes(network: Network, hop: Hop) -> tuple[set[int], Hypothesis]:
     sizes, doubt = set(), ""
     if hop.link["protocol"]["kind"] == "services":
         return set(), Hypothesis(text, "unknown", "several services")
+    if hop.kind == "rlc-am":
+        # Segments are padded, and reports too.
+        return {hop.frame(int(hop.protocol["payload"]))}, Hypothesis(text, "met")
     for name, role in network.users(hop).items():
         flow = network.flows[name]
         there, back = flow["packets"]
         if flow["app"]["kind"] == "web":
             return set(), Hypothesis(text, "broken", f"{name} sends what it draws")
         if role in ("data", "both"):
-            sizes.add(hop.frame(there))
+            sizes |= _pieces(hop, there)
             doubt = doubt or ("" if flow["tcp"] is None else "short first and last segments")
         if role in ("acks", "both"):
-            sizes.add(hop.frame(flow["tcp"]["ack"]))
+            sizes |= _pieces(hop, flow["tcp"]["ack"])
             if back > flow["tcp"]["ack"]:
                 doubt = "acknowledgments with SACK blocks are longer"
     if hop.kind in TRIALS and network.users(hop.back):
@@ -84,6 +87,14 @@ def _frame_sizes(network: Network, hop: Hop) -> tuple[set[int], Hypothesis]:
     if hop.kind in RADIO and (network.users(hop.back) or sizes):
         sizes.add(hop.control)
     return sizes, Hypothesis(text, "nearly" if doubt else "met", doubt)
+
+
+def _pieces(hop: Hop, packet: int) -> set[int]:
+    """Bytes of the frames of a packet."""
+    if hop.kind != "ideal-sr":
+        return {hop.frame(packet)}
+    payload = int(hop.protocol["payload"])
+    return {hop.frame(piece) for piece in (min(packet, payload), packet % payload) if piece}
 
 
 def _frame_loss(network: Network) -> Iterator[Prediction]:
@@ -134,7 +145,8 @@ def _residual(network: Network, hop: Hop, flow: str) -> Residual | None:
                 channel = analysis.Channel.independent(loss)
             block = int(protocol["block"])
             residual = analysis.block_code(channel, block + 1, block).residual
-            return Residual(residual, (independent, _full_blocks(network, hop, flow)))
+            full = _full_blocks(network, hop, packet, network.interval(flow))
+            return Residual(residual, (independent, full))
         case "stop-and-wait" if protocol["retries"] != "unlimited":
             return Residual(loss ** (int(protocol["retries"]) + 1), (independent,))
         case "go-back-n" | "selective-repeat" | "stop-and-wait":
@@ -149,14 +161,23 @@ def _residual(network: Network, hop: Hop, flow: str) -> Residual | None:
     return None
 
 
-def _full_blocks(network: Network, hop: Hop, flow: str) -> Hypothesis:
+def _full_blocks(network: Network, hop: Hop, packet: int, interval: float | None) -> Hypothesis:
+    """Whether packets so many seconds apart fill blocks before the parity's timer ends; of a link
+    that always has some, they start a frame's air time apart.
+    """  # noqa: D205 - one sentence that needs two lines
     text = "blocks are full"
-    interval = network.interval(flow)
     if interval is None:
-        return Hypothesis(text, "broken", f"{flow} pauses, and its blocks are cut short")
+        return Hypothesis(text, "broken", "the source pauses, and its blocks are cut short")
+    airtime = hop.airtime(hop.frame(packet))
     timeout = hop.protocol["parity_timeout"]
-    if timeout != "auto" and float(timeout) <= interval:
-        return Hypothesis(text, "broken", "parity_timeout is shorter than the packet interval")
+    if timeout == "auto":
+        apps = [network.flows[name]["app"] for name, role in network.users(hop).items()]
+        steady = [8.0 * app["packet"] / app["rate"] for app in apps if "packet" in app]
+        timeout = 2.0 * max(steady, default=airtime)
+    apart = max(interval, airtime)
+    if float(timeout) <= apart * (1.0 + 1e-9):
+        detail = f"parity_timeout is {float(timeout):.4g} s, frames start {apart:.4g} s apart"
+        return Hypothesis(text, "broken", detail)
     return Hypothesis(text, "met")
 
 
@@ -288,7 +309,8 @@ def _throughput(network: Network, hop: Hop, packet: int) -> Throughput | None:
             independent = Hypothesis("losses are independent, or of one chain a frame", "met")
         residual = analysis.block_code(channel, block + 1, block).residual
         taken = block / ((block + 1) * frame)
-        return Throughput(taken, taken * (1.0 - residual), (independent,))
+        full = _full_blocks(network, hop, packet, 0.0)
+        return Throughput(taken, taken * (1.0 - residual), (independent, full))
     if back is None or max(loss, back) >= 1.0:
         return None
     idle = Hypothesis("nothing is sent on the way back but control frames", "met")
@@ -391,7 +413,7 @@ def _saturated(network: Network) -> Iterator[Prediction]:
         # What arrives at each hop, hop by hop, until one takes less.
         arriving, narrow = 1.0 / interval, None
         hypotheses: list[Hypothesis] = []
-        is_bound = False
+        is_bound, waiting = False, 0.0
         for hop, one in zip(route, known, strict=True):
             if arriving > one.taken * (1.0 + 1e-9):
                 ratio = arriving / one.taken
@@ -400,17 +422,18 @@ def _saturated(network: Network) -> Iterator[Prediction]:
                 if ratio <= 1.02:
                     pace = Hypothesis(text, "nearly", f"by {100.0 * (ratio - 1.0):.1f} %")
                 narrow = hop
-                hypotheses = [
-                    pace,
-                    network.alone([hop], name),
-                    *one.hypotheses,
-                ]
-                arriving, is_bound = one.delivered, one.is_bound
+                # What comes from a link before is known as well as that link is.
+                behind = [need for need in hypotheses if need.text != text]
+                hypotheses = [pace, network.alone([hop], name), *behind, *one.hypotheses]
+                arriving, is_bound = one.delivered, is_bound or one.is_bound
+                # A raw path is computed to its end: what waits in queues counts as delivered.
+                waiting = 0.0 if hop.kind != "raw" else waiting + _queue_packets(hop, packet)
                 continue
             residual = _residual(network, hop, name)
             if residual is None:
                 break
             arriving *= 1.0 - residual.loss
+            waiting *= hop.kind == "raw"
             if narrow is not None:
                 hypotheses += residual.hypotheses
         else:
@@ -418,9 +441,7 @@ def _saturated(network: Network) -> Iterator[Prediction]:
                 continue
             text = "start and end weigh little"
             lag = sum(hop.round_trip(packet) for hop in route) + interval
-            if all(hop.kind == "raw" for hop in route):
-                # Such a path is computed to its end: what waits in the queue counts as delivered.
-                lag += _queue_packets(narrow, packet) * narrow.airtime(narrow.frame(packet))
+            lag += waiting * narrow.airtime(narrow.frame(packet))
             share = lag / network.duration if network.duration else 0.0
             weight = Hypothesis(text, "met" if share < 2e-4 else "nearly", f"{100 * share:.2g} %")
             goodput = 8.0 * packet * arriving
