@@ -110,3 +110,9 @@ def test_points_of_one_side_are_named_and_nothing_in_common_is_an_error() -> Non
         diff(results(values), other)
     with pytest.raises(ValueError, match="level: found 2"):
         diff(results(values), results(values), level=2.0)
+
+
+def test_single_replications_are_said_to_decide_nothing() -> None:
+    found = diff(results(np.zeros((1, 3))), results(np.ones((1, 3)), seed=2))
+    assert "3 metrics compared at 1 point: 0 moved" in found.summary()
+    assert "; 3 cannot be judged by a single replication" in found.summary()

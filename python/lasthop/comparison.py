@@ -84,10 +84,16 @@ class Comparison:
         same = self.frame.filter(
             (pl.col("difference") == 0.0) & (pl.col("ci95").fill_nan(0.0) == 0.0)
         )
+        open_rows = self.frame.filter(
+            pl.col("p_value").is_nan() & (pl.col("difference") != 0.0)
+        ).height
         text = (
-            f"{rows} metrics compared at {points} points: {self.moved.height} moved beyond noise "
+            f"{rows} metrics compared at {points} point{'s' if points > 1 else ''}: "
+            f"{self.moved.height} moved beyond noise "
             f"(Holm, {100 * self.level:g} % over all), {same.height} are the same to the bit"
         )
+        if open_rows:
+            text += f"; {open_rows} cannot be judged by a single replication"
         for name, points_of in (("A", self.only_a), ("B", self.only_b)):
             if points_of:
                 text += f"; only in {name}: {len(points_of)} points"
