@@ -531,6 +531,21 @@ def test_a_file_in_the_place_of_a_folder_is_refused(small: Path) -> None:
         Campaign(small / "below").run(small)
 
 
+@pytest.mark.parametrize("name", ["[a]", "c*", "c?", "file:", "point=1", "%41 ü"])
+def test_a_folder_may_have_any_name(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(store, "FAN", 4)
+    # What the name would also mean if it were a pattern.
+    Campaign("cd").run(small)
+    kept = Campaign(name)
+    for count in range(1, 6):
+        kept.run(small, replications=count)
+    assert same(kept.results(), lasthop.run(small, replications=5))
+    assert (tmp_path / name / "ledger.sqlite").exists()
+
+
 def test_a_cut_part_is_named_to_who_reads_and_run_again(small: Path, tmp_path: Path) -> None:
     kept = Campaign(tmp_path)
     first = kept.run(small)

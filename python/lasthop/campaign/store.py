@@ -319,7 +319,9 @@ class Store:
     def _connect(self) -> sqlite3.Connection:
         # Who only reads must be able to write, too: a process that was killed may have left a
         # journal, which the next to open the ledger rolls back.
-        connection = sqlite3.connect(self._ledger, timeout=60.0, isolation_level=None)
+        # By its whole path, as the parts, too: `file:` at its beginning would make it an address.
+        path = self._ledger.absolute()
+        connection = sqlite3.connect(path, timeout=60.0, isolation_level=None)
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("PRAGMA synchronous = EXTRA")
         connection.execute("PRAGMA foreign_keys = ON")
@@ -552,7 +554,7 @@ class Store:
         temporary = self.parts / f"{file}.tmp"
         try:
             rows = self.scan([part for *_, part in chosen], names, is_thorough=True)
-            rows.sink_parquet(temporary)
+            rows.sink_parquet(temporary.absolute())
             descriptor = os.open(temporary, os.O_RDWR)
             try:
                 os.fsync(descriptor)
@@ -610,8 +612,11 @@ class Store:
                     "ledger names. The next run into this folder computes it again"
                 )
         return pl.scan_parquet(
-            [self.parts / part.file for part in parts],
+            [(self.parts / part.file).absolute() for part in parts],
             schema=schema,
+            # Their names mean nothing else, whatever the folder is called.
+            glob=False,
+            hive_partitioning=False,
             missing_columns="insert",
             extra_columns="ignore",
         )
