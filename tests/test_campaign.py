@@ -387,6 +387,29 @@ def test_a_second_process_is_told_who_is_at_work(small: Path, tmp_path: Path) ->
     assert same(kept.run(small, replications=3), lasthop.run(small, replications=3))
 
 
+def test_a_ledger_that_is_held_or_cannot_be_written_is_no_wrong_one(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "WAIT_S", 0.1)
+    kept = Campaign(tmp_path / "c")
+    kept.run(small, replications=2)
+    with store.Store(kept.folder).read() as held:
+        held.execute("SELECT * FROM run").fetchall()
+        with pytest.raises(CampaignError, match=r"ledger\.sqlite: found it in use by another "):
+            kept.run(small, replications=3)
+    assert same(kept.run(small, replications=3), lasthop.run(small, replications=3))
+    connect = store.Store._connect
+
+    def read_only(self: store.Store) -> sqlite3.Connection:
+        connection = connect(self)
+        connection.execute("PRAGMA query_only = 1")
+        return connection
+
+    monkeypatch.setattr(store.Store, "_connect", read_only)
+    with pytest.raises(CampaignError, match=r"ledger\.sqlite: attempt to write a readonly"):
+        kept.run(small, replications=4)
+
+
 def test_another_engine_is_refused_until_it_is_accepted(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

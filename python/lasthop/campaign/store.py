@@ -49,6 +49,9 @@ KEYS: Mapping[str, Any] = {
     "cost_s": pl.Float64,
 }
 
+# How long one process waits for another to let go of the ledger, in seconds.
+WAIT_S = 60.0
+
 # So many parts of one level are merged into one of the next, so that there are never many.
 FAN = 16
 MERGED_ROWS = 1 << 18
@@ -306,22 +309,38 @@ class Store:
             with contextlib.closing(self._connect()) as connection:
                 yield connection
         except sqlite3.DatabaseError as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code == sqlite3.SQLITE_FULL:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._ledger)) from error
-            if code == sqlite3.SQLITE_IOERR:
-                raise OSError(errno.EIO, str(error), str(self._ledger)) from error
-            raise CampaignError(
-                f"{self._ledger}: found a file that is no ledger of a campaign ({error}); "
-                "allowed: a folder that `lasthop run --store` has written, or an empty one"
-            ) from error
+            raise self._refusal(error) from error
+
+    def _refusal(self, error: sqlite3.DatabaseError) -> Exception:
+        """What a failure of the database means."""
+        match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+            case sqlite3.SQLITE_FULL:
+                return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._ledger))
+            case sqlite3.SQLITE_IOERR:
+                return OSError(errno.EIO, str(error), str(self._ledger))
+            case sqlite3.SQLITE_BUSY:
+                # Who writes waits for who reads.
+                return CampaignError(
+                    f"{self._ledger}: found it in use by another process for {WAIT_S:g} s; "
+                    "allowed: one that goes on or ends, such as a `lasthop report` that was stopped"
+                )
+            case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+                # Reading writes, too, where a process that was killed has left a journal.
+                return CampaignError(
+                    f"{self._ledger}: {error}; allowed: a ledger that can be written, or one "
+                    "without a journal beside it"
+                )
+        return CampaignError(
+            f"{self._ledger}: found a file that is no ledger of a campaign ({error}); "
+            "allowed: a folder that `lasthop run --store` has written, or an empty one"
+        )
 
     def _connect(self) -> sqlite3.Connection:
         # Who only reads must be able to write, too: a process that was killed may have left a
         # journal, which the next to open the ledger rolls back.
         # By its whole path, as the parts, too: `file:` at its beginning would make it an address.
         path = self._ledger.absolute()
-        connection = sqlite3.connect(path, timeout=60.0, isolation_level=None)
+        connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("PRAGMA synchronous = EXTRA")
         connection.execute("PRAGMA foreign_keys = ON")
