@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import lasthop
 from conftest import SMALL
 from lasthop import report
-from lasthop.campaign import Campaign, CampaignError, campaign, store
+from lasthop.campaign import Campaign, CampaignError, campaign, ledger, store
 from lasthop.engine import Engine, engine
 from lasthop.results import Results
 
@@ -183,6 +183,19 @@ def test_runs_remember_what_was_asked_for(tmp_path: Path) -> None:
     assert same(kept.results(run=2), lasthop.run(sack, replications=6))
     with pytest.raises(CampaignError, match="run: found 9; allowed: 2, 1"):
         kept.results(run=9)
+
+
+def test_the_last_run_is_the_last_whatever_the_clock_says(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Campaign(tmp_path / "c")
+    kept.run(small)
+    monkeypatch.setattr(ledger, "_now", lambda: "1970-01-01T00:00:00.000000+00:00")
+    other = lasthop.load(small).with_({"link.wireless.delay": "20 ms"})
+    kept.run(other)
+    assert same(kept.results(), lasthop.run(other))
+    kept.run(small)
+    assert [run.id for run in kept.runs()] == [2, 1]
 
 
 def test_points_are_kept_with_all_that_is_needed_to_run_them_again(

@@ -109,22 +109,25 @@ def enter_points(ledger: sqlite3.Connection, request: Request) -> dict[str, int]
 def enter_run(ledger: sqlite3.Connection, request: Request, places: Mapping[str, int]) -> int:
     """The ledger's number of a run, which is running from now on."""
     digest = request.digest
+    # Not by the clock, which may be set back.
+    (turn,) = ledger.execute("SELECT coalesce(max(turn), 0) + 1 FROM run").fetchone()
     found = ledger.execute("SELECT id FROM run WHERE digest = ?", (digest,)).fetchone()
     if found:
         run = int(found[0])
         ledger.execute(
-            "UPDATE run SET state = 'running', started = ?, ended = NULL WHERE id = ?",
-            (_now(), run),
+            "UPDATE run SET state = 'running', turn = ?, started = ?, ended = NULL WHERE id = ?",
+            (turn, _now(), run),
         )
     else:
         cursor = ledger.execute(
-            "INSERT INTO run (digest, name, scenario, seed, state, started) "
-            "VALUES (?, ?, ?, ?, 'running', ?)",
+            "INSERT INTO run (digest, name, scenario, seed, state, turn, started) "
+            "VALUES (?, ?, ?, ?, 'running', ?, ?)",
             (
                 digest,
                 str(request.scenario.get("name", "")),
                 json.dumps(request.scenario),
                 request.seed,
+                turn,
                 _now(),
             ),
         )
@@ -153,7 +156,7 @@ def end_run(ledger: sqlite3.Connection, run: int, state: str) -> None:
 def stored_runs(store: Store) -> list[StoredRun]:
     """All runs, in the order of the last start."""
     with store.read() as ledger:
-        rows = ledger.execute(f"{_RUNS} ORDER BY started, id").fetchall()
+        rows = ledger.execute(f"{_RUNS} ORDER BY turn").fetchall()
         return [_stored_run(ledger, row) for row in rows]
 
 
@@ -284,7 +287,7 @@ def frame(store: Store, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:
         labels: dict[int, dict[str, Any]] = {}
         for number, text in ledger.execute(
             "SELECT point, parameters FROM run_point JOIN run ON run.id = run_point.run "
-            "ORDER BY run.started, run.id"
+            "ORDER BY run.turn"
         ):
             labels.setdefault(number, {}).update(json.loads(text))
         computed_by = _engines(ledger)

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 __all__ = ["CampaignError", "Part", "Rows", "Span", "Store", "missing", "parts_of"]
 
 LEDGER, PARTS, LOCK = "ledger.sqlite", "parts", "lock"
-FORMAT = 2
+FORMAT = 3
 PART_NAME = re.compile(r"part-[0-9]{8,}\.parquet(\.tmp)?")
 
 # Columns of every part, before the metrics.
@@ -101,6 +101,7 @@ CREATE TABLE run (                  -- what was asked for
     scenario TEXT NOT NULL,         -- JSON, as its author gave it
     seed INTEGER NOT NULL,
     state TEXT NOT NULL,            -- running, complete, interrupted, failed
+    turn INTEGER NOT NULL,          -- the largest was started last
     started TEXT NOT NULL,          -- UTC
     ended TEXT
 );
