@@ -605,3 +605,28 @@ def test_a_flipped_bit_anywhere_is_found(small: Path, tmp_path: Path) -> None:
         part.write_bytes(flipped)
         with pytest.raises(CampaignError, match=f"{part.name}: found that it is damaged"):
             Campaign(tmp_path).results()
+
+
+def test_a_flipped_bit_in_the_ledger_never_gives_other_results(small: Path, tmp_path: Path) -> None:
+    kept = Campaign(tmp_path)
+    first = kept.run(small)
+    path = tmp_path / "ledger.sqlite"
+    whole = path.read_bytes()
+    used = [place for place, byte in enumerate(whole) if byte]
+    refused = 0
+    for place in used[:: len(used) // 200]:
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        try:
+            assert same(Campaign(tmp_path).results(), first)
+        except CampaignError:
+            refused += 1
+    assert refused > 150
+    # The label of a point, which would put its numbers in another's place.
+    place = whole.index(b'{"flow.transfer.transport.variant": "sack"}')
+    path.write_bytes(whole[:place] + whole[place:].replace(b'"sack"', b'"sacc"', 1))
+    with pytest.raises(CampaignError, match="found that it is damaged; allowed: what lasthop has"):
+        Campaign(tmp_path).run(small)
+    path.write_bytes(whole)
+    assert same(Campaign(tmp_path).run(small), first)

@@ -105,6 +105,10 @@ CREATE TABLE run (                  -- what was asked for
     started TEXT NOT NULL,          -- UTC
     ended TEXT
 );
+CREATE TABLE seal (                 -- one row
+    crc32 INTEGER NOT NULL          -- of all other tables
+);
+INSERT INTO seal VALUES (0);
 CREATE TABLE run_point (            -- the points of a run in their order
     run INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,
     place INTEGER NOT NULL,
@@ -243,6 +247,27 @@ def _crc32(path: Path) -> int:
     return value
 
 
+def _seal(ledger: sqlite3.Connection) -> int:
+    """A checksum of what is in a ledger."""
+    value = 0
+    kind, ledger.text_factory = ledger.text_factory, bytes
+    try:
+        tables = ledger.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name != 'seal' ORDER BY 1"
+        ).fetchall()
+        for name, sql in tables:
+            value = zlib.crc32(sql, value)
+            # As the table has them, not an index.
+            query = f'SELECT * FROM "{name.decode()}" NOT INDEXED'  # noqa: S608 - its own name
+            for row in ledger.execute(query):
+                texts = [cell for cell in row if isinstance(cell, bytes)]
+                others = [len(cell) if isinstance(cell, bytes) else cell for cell in row]
+                value = zlib.crc32(repr(others).encode(), zlib.crc32(b"".join(texts), value))
+    finally:
+        ledger.text_factory = kind
+    return value
+
+
 def parts_of(ledger: sqlite3.Connection) -> list[Part]:
     """The parts that the ledger names, the oldest first."""
     return [Part(*row) for row in ledger.execute("SELECT file, bytes, crc32 FROM part ORDER BY id")]
@@ -263,6 +288,8 @@ class Store:
         self.parts = folder / PARTS
         self._ledger = folder / LEDGER
         self._superseded: list[Path] = []
+        # The last seal that was found right or made.
+        self._sealed: int | None = None
         # Parts whose every byte was looked at, and when they had been written.
         self._sound: set[tuple[Part, int]] = set()
 
@@ -288,6 +315,7 @@ class Store:
         with self._connection() as connection:
             connection.execute("BEGIN")
             self._check_format(connection)
+            self._check_seal(connection)
             yield connection
             connection.execute("COMMIT")
 
@@ -296,23 +324,28 @@ class Store:
         """A transaction: all of it or nothing."""
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
+            seal = self._sealed
             try:
                 yield connection
+                if connection.total_changes:
+                    seal = _seal(connection)
+                    connection.execute("UPDATE seal SET crc32 = ?", (seal,))
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
+            self._sealed = seal
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         try:
             with contextlib.closing(self._connect()) as connection:
                 yield connection
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise self._refusal(error) from error
 
-    def _refusal(self, error: sqlite3.DatabaseError) -> Exception:
+    def _refusal(self, error: Exception) -> Exception:
         """What a failure of the database means."""
         match getattr(error, "sqlite_errorcode", 0) & 0xFF:
             case sqlite3.SQLITE_FULL:
@@ -401,7 +434,9 @@ class Store:
                 for statement in SCHEMA.split(";"):
                     ledger.execute(statement)
                 ledger.execute(f"PRAGMA user_version = {FORMAT}")
+                return
             self._check_format(ledger)
+            self._check_seal(ledger)
 
     def _check_format(self, ledger: sqlite3.Connection) -> None:
         (version,) = ledger.execute("PRAGMA user_version").fetchone()
@@ -410,6 +445,19 @@ class Store:
                 f"{self._ledger}: found format {version}; allowed: {FORMAT}, that of this "
                 "version of lasthop"
             )
+
+    def _check_seal(self, ledger: sqlite3.Connection) -> None:
+        """Looks at all of the ledger, once for each state: SQLite itself does not notice bits."""
+        found = ledger.execute("SELECT crc32 FROM seal").fetchall()
+        if found == [(self._sealed,)]:
+            return
+        is_sound = ledger.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        if not (is_sound and found == [(_seal(ledger),)]):
+            raise CampaignError(
+                f"{self._ledger}: found that it is damaged; allowed: what lasthop has written, "
+                "from a copy, or another folder"
+            )
+        ((self._sealed,),) = found
 
     def _refuse_orphans(self) -> None:
         """Parts that no ledger names would be taken for what a killed process left."""
