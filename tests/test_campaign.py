@@ -432,7 +432,12 @@ def test_another_engine_is_refused_until_it_is_accepted(
     refused = r"found results of lasthop .* and this is 9\.9\.9 \(build 0123456789ab\); allowed: "
     with pytest.raises(CampaignError, match=refused + ".*--accept-version"):
         kept.run(small, replications=3)
-    Campaign(kept.folder, accept_version=True).run(small, replications=3)
+    with pytest.raises(CampaignError, match=refused + ".*--accept-version"):
+        kept.plan(small, replications=3)
+    accepting = Campaign(kept.folder, accept_version=True)
+    assert accepting.plan(small, replications=3).missing == 2
+    accepting.run(small, replications=3)
+    assert kept.plan(small, replications=4).missing == 2
     results = kept.run(small, replications=4)
     frame = kept.frame().collect()
     assert frame.group_by("engine_version").len().sort("engine_version").rows() == [

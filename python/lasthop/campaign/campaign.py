@@ -241,6 +241,12 @@ class Campaign:
 
         What replications cost comes from the ledger; if it knows none of the points, from a pilot
         of a few seconds whose results are thrown away.
+
+        Raises:
+            CampaignError: If another version of the engine has written into the folder, or if the
+                folder is no campaign.
+            lasthop.ScenarioError: If the scenario is refused.
+            ValueError: If a number is out of range.
         """
         return self._plan(planning.request(scenario, replications, seed), jobs)
 
@@ -251,6 +257,9 @@ class Campaign:
         return self._plan(planning.request_points(points, replications, seed, {}, None), jobs)
 
     def _plan(self, request: Request, jobs: int) -> Plan:
+        if self._store.is_there:
+            with self._store.read() as entries:
+                self._check_engine(entries)
         done, costs = ledger.done(self._store, request), ledger.costs(self._store)
         return planning.plan(request, jobs, done, costs)
 
@@ -267,8 +276,11 @@ class Campaign:
         with self._store.locked() as notes:
             self.notes = list(notes)
             with self._store.write() as entries:
+                accepted = self._check_engine(entries)
                 number = ledger.engine_number(entries, engine())
-                self._check_engine(entries, number)
+                entries.executemany(
+                    "INSERT INTO accepted VALUES (?, ?)", [(other, number) for other in accepted]
+                )
                 places = ledger.enter_points(entries, request)
                 run = ledger.enter_run(entries, request, places)
             state = "failed"
@@ -326,23 +338,25 @@ class Campaign:
                 writer.flush()
         return "complete" if writer.rows == total else "interrupted"
 
-    def _check_engine(self, entries: sqlite3.Connection, running: int) -> None:
+    def _check_engine(self, entries: sqlite3.Connection) -> list[int]:
+        """The ledger's numbers of other engines whose results are newly accepted."""
+        running = engine()
         others = entries.execute(
-            "SELECT id, version, build FROM engine WHERE id != :running "
+            "SELECT id, version, build FROM engine "
+            "WHERE NOT (version = :version AND build = :build) "
             "AND EXISTS (SELECT * FROM span WHERE span.engine = engine.id) "
-            "AND id NOT IN (SELECT stored FROM accepted WHERE running = :running)",
-            {"running": running},
+            "AND id NOT IN (SELECT stored FROM accepted JOIN engine AS own ON own.id = running "
+            "WHERE own.version = :version AND own.build = :build)",
+            {"version": running.version, "build": running.build},
         ).fetchall()
         if others and not self._accept_version:
             found = ", ".join(str(Engine(version, build)) for _, version, build in others)
             raise CampaignError(
-                f"{self.folder}: found results of lasthop {found}, and this is {engine()}; "
+                f"{self.folder}: found results of lasthop {found}, and this is {running}; "
                 "allowed: the same engine, another folder, or --accept-version (in Python "
                 "accept_version=True) to go on with both; each row says which computed it"
             )
-        entries.executemany(
-            "INSERT INTO accepted VALUES (?, ?)", [(other[0], running) for other in others]
-        )
+        return [number for number, _, _ in others]
 
     # Reading.
 
