@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import lasthop
 from conftest import SMALL
-from lasthop import report
+from lasthop import _lasthop, report
 from lasthop.campaign import Campaign, CampaignError, campaign, ledger, store
 from lasthop.engine import Engine, engine
 from lasthop.results import Results
@@ -525,6 +525,33 @@ def test_dry_run_says_what_would_be_run_and_runs_nothing(small: Path, tmp_path: 
     refused = command("run", small, "--accept-version")
     assert refused.returncode == 2
     assert "--accept-version: found no --store; allowed: with --store DIR" in refused.stderr
+
+
+def test_more_threads_than_cores_or_replications_make_nothing_faster(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Campaign(tmp_path / "c")
+    kept.run(small, replications=20)
+    monkeypatch.setattr(_lasthop, "cores", lambda: 4)
+    plan = kept.plan(small, replications=1000, jobs=99)
+    assert plan.cost_s is not None
+    assert plan.duration_s == plan.cost_s / 4.0
+    assert kept.plan(small, replications=1000).jobs == 4
+    # One is missing, which one core computes.
+    one = kept.plan(lasthop.load(small).with_({VARIANT: "sack"}), replications=21)
+    assert one.missing == 1
+    assert one.duration_s == one.cost_s
+
+
+def test_cores_are_those_of_this_process() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", "from lasthop import _lasthop; print(_lasthop.cores())"],
+        preexec_fn=lambda: os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout == "1\n"
 
 
 def test_a_study_runs_through_a_campaign_and_is_extended(tmp_path: Path) -> None:

@@ -380,6 +380,12 @@ fn seconds(text: &str) -> PyResult<f64> {
     }
 }
 
+/// Cores that this process may use.
+#[pyfunction]
+fn cores() -> usize {
+    lasthop::run::cores()
+}
+
 /// Index of a name in a short list of names, appended if new.
 fn code(names: &mut Vec<String>, name: &str) -> u32 {
     let index = names.iter().position(|known| known == name).unwrap_or_else(|| {
@@ -420,6 +426,7 @@ fn _lasthop(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(capture, module)?)?;
     module.add_class::<RawTransmissions>()?;
     module.add_function(wrap_pyfunction!(seconds, module)?)?;
+    module.add_function(wrap_pyfunction!(cores, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
     module.add_function(wrap_pyfunction!(reference_markdown, module)?)
 }

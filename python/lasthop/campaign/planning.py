@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,15 +35,19 @@ class Plan:
         replications: Replications of all points.
         stored: How many of them are there already.
         cost_s: Processor seconds of the others; None if nobody knows.
+        longest_s: Processor seconds of the longest of them; None if nobody knows.
         jobs: Threads.
-        source: Where `cost_s` comes from.
+        cores: Cores that these can use.
+        source: Where the seconds come from.
     """
 
     points: int
     replications: int
     stored: int
     cost_s: float | None
+    longest_s: float | None
     jobs: int
+    cores: int
     source: str
 
     @property
@@ -54,8 +57,10 @@ class Plan:
 
     @property
     def duration_s(self) -> float | None:
-        """Seconds that it would take with all threads busy."""
-        return None if self.cost_s is None else self.cost_s / self.jobs
+        """Seconds that it would take: with all cores busy, but no less than one replication."""
+        if self.cost_s is None or self.longest_s is None:
+            return None
+        return max(self.cost_s / min(self.jobs, self.cores), self.longest_s)
 
     def to_dict(self) -> dict[str, Any]:
         """What `lasthop run --dry-run --format json` prints."""
@@ -167,7 +172,8 @@ def plan(
         costs: Processor seconds of a replication, by hash, as far as they are known. If none are,
             a pilot of a few seconds finds some.
     """
-    jobs = jobs or os.cpu_count() or 1
+    cores = _lasthop.cores()
+    jobs = jobs or cores
     wanted, known = request.wanted, costs
     left = {
         name: sum(length for _, length in missing(done.get(name, []), count))
@@ -182,14 +188,17 @@ def plan(
         own = sum(name in known for name in wanted)
         source += f" at {own} of {len(wanted)} points; the others taken as their mean"
     own_costs = [known[name] for name in wanted if name in known]
-    cost = None
+    cost = longest = None
     if own_costs or not any(left.values()):
         mean = sum(own_costs) / max(len(own_costs), 1)
-        cost = sum(count * known.get(name, mean) for name, count in left.items())
+        each = {name: known.get(name, mean) for name, count in left.items() if count}
+        cost = sum(left[name] * seconds for name, seconds in each.items())
+        longest = max(each.values(), default=0.0)
     else:
         source = f"no replication was finished within {PILOT_S:g} s"
     total = sum(wanted.values())
-    return Plan(len(request.points), total, total - sum(left.values()), cost, jobs, source)
+    stored = total - sum(left.values())
+    return Plan(len(request.points), total, stored, cost, longest, jobs, cores, source)
 
 
 def _pilot(request: Request, names: Sequence[str], jobs: int) -> dict[str, float]:

@@ -15,7 +15,7 @@ mod trace;
 pub use air::Transmission;
 pub use capture::{CaptureError, Captured, View, capture};
 pub use resolved::resolved;
-pub use stream::{Finished, Stream, Work};
+pub use stream::{Finished, Stream, Work, cores};
 pub use trace::{Trace, TraceEvent, trace};
 
 use crate::rng::Streams;

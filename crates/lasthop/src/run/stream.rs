@@ -93,7 +93,7 @@ impl Stream {
         assert!(work.iter().all(|work| (work.point as usize) < points.len()), "work for a point");
         let (metrics, columns) = schema(&points)?;
         let jobs = match jobs {
-            0 => std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+            0 => cores(),
             jobs => jobs,
         };
         let shared = Arc::new(Shared {
@@ -229,6 +229,11 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// Cores that this process may use: not those of other processes' sets or beyond its quota.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }
 
 /// Processor time of this thread.
