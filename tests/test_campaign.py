@@ -8,7 +8,9 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -541,6 +543,30 @@ def test_more_threads_than_cores_or_replications_make_nothing_faster(
     one = kept.plan(lasthop.load(small).with_({VARIANT: "sack"}), replications=21)
     assert one.missing == 1
     assert one.duration_s == one.cost_s
+
+
+def test_a_pilot_does_not_judge_a_point_by_its_first_replication(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first replication of each point: ten times as long as the others.
+    point, cost = np.repeat([0, 1], 10).astype(np.uint32), np.full(20, 0.1)
+    cost[[0, 10]] = 1.0
+
+    class Fake:
+        def __init__(self, points: object, work: Sequence[tuple[int, int, int, float]], **_: int):
+            self.batches = [SimpleNamespace(point=point, cost_s=cost)]
+            assert [count for _, _, count, _ in work] == [40, 40]
+
+        def next(self, wait_s: float) -> object:
+            return self.batches.pop() if self.batches else None
+
+        def stop(self) -> None:
+            pass
+
+    monkeypatch.setattr(_lasthop, "Stream", Fake)
+    plan = Campaign(tmp_path / "c").plan(small, replications=40)
+    assert plan.source == "a pilot of 2 of 2 points"
+    assert plan.cost_s == pytest.approx(80 * 0.19)
 
 
 def test_cores_are_those_of_this_process() -> None:

@@ -180,7 +180,7 @@ def plan(
         for name, count in wanted.items()
     }
     source = "what was measured in this campaign"
-    unknown = [name for name, count in left.items() if count and name not in known]
+    unknown = {name: count for name, count in left.items() if count and name not in known}
     if unknown and not any(name in known for name in wanted):
         known = _pilot(request, unknown, jobs)
         source = f"a pilot of {len(known)} of {len(wanted)} points"
@@ -201,20 +201,30 @@ def plan(
     return Plan(len(request.points), total, stored, cost, longest, jobs, cores, source)
 
 
-def _pilot(request: Request, names: Sequence[str], jobs: int) -> dict[str, float]:
-    """Processor seconds of one replication of some points, by hash, spread over the sweep."""
+def _pilot(request: Request, left: Mapping[str, int], jobs: int) -> dict[str, float]:
+    """Mean processor seconds of a replication of some points, by hash, spread over the sweep.
+
+    Each point is tried once, and what is short again until a tick is over: the first replication of
+    a point is slower than the others, by several times if it takes microseconds.
+
+    Args:
+        request: What is to be run.
+        left: Replications by hash that are to be run.
+        jobs: Threads.
+    """
     points = dict(zip(request.hashes, request.points, strict=True))
+    names = list(left)
     count = min(PILOT_POINTS, len(names))
     places = np.linspace(0, len(names) - 1, count).round().astype(int)
     chosen = [names[place] for place in dict.fromkeys(places.tolist())]
-    work = [(index, 0, 1, -1.0) for index in range(len(chosen))]
+    work = [(index, 0, left[name], -1.0) for index, name in enumerate(chosen)]
     stream = _lasthop.Stream([points[name] for name in chosen], work, seed=request.seed, jobs=jobs)
-    found: dict[str, float] = {}
+    sums, tries = np.zeros(len(chosen)), np.zeros(len(chosen), dtype=np.int64)
     deadline = time.monotonic() + PILOT_S
     while (batch := stream.next(TICK_S)) is not None:
-        costs = np.frombuffer(batch.cost_s, dtype=np.float64)
-        for index, cost in zip(np.frombuffer(batch.point, dtype=np.uint32), costs, strict=True):
-            found[chosen[int(index)]] = float(cost)
-        if time.monotonic() > deadline:
+        index = np.frombuffer(batch.point, dtype=np.uint32)
+        np.add.at(sums, index, np.frombuffer(batch.cost_s, dtype=np.float64))
+        np.add.at(tries, index, 1)
+        if tries.all() or time.monotonic() > deadline:
             stream.stop()
-    return found
+    return {chosen[index]: float(sums[index] / tries[index]) for index in np.flatnonzero(tries)}
