@@ -182,7 +182,7 @@ def test_tables_are_told_apart_by_what_differs() -> None:
     np.testing.assert_allclose(xs(line), [1.0, 5.0])
     # The kind tells them apart; two of one kind differ in their windows.
     assert legend_texts(figure) == ["raw", "selective-repeat"]
-    links = [{"kind": "raw"}, *({"kind": "selective-repeat", "window": w} for w in (8, 16))]
+    links = ["raw", *({"kind": "selective-repeat", "window": w} for w in (8, 16))]
     assert legend_texts(lasthop.plot(made(losses, links))) == [
         "raw",
         "selective-repeat, window 8",

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from lasthop.figures import point_words
 from lasthop.terminal import HEADLINES, number_text
 
 if TYPE_CHECKING:
@@ -42,14 +43,14 @@ def results_html(results: Results) -> str:
             for metric in results.metrics
             if metric in there and any(fnmatchcase(metric, one) for one in HEADLINES)
         ][:MOST_METRICS]
-        keys = list(dict.fromkeys(key for point in results.points for key in point.parameters))
+        words = point_words(results.points)
         rows = []
-        for index, point in enumerate(results.points):
+        for index in range(len(results.points)):
             found = [cells.get((index, metric)) for metric in metrics]
             n = max((one[2] for one in found if one is not None), default=0)
             texts = ["–" if one is None else _cell(*one)[0] for one in found]
-            rows.append((*(_text(point.parameters.get(k)) for k in keys), *texts, str(n)))
-        table = _table((*keys, *metrics, "n"), rows, len(keys))
+            rows.append((*(cell[index] for cell in words.values()), *texts, str(n)))
+        table = _table((*words, *metrics, "n"), rows, len(words))
         left = len(rows) - MOST_ROWS
         what = "points"
     more = f"<p>… and {left} more {what}: <code>summary()</code></p>" if left > 0 else ""

@@ -25,7 +25,7 @@ from matplotlib import rc_context
 from lasthop import terminal
 from lasthop._lasthop import ScenarioError
 from lasthop.explain import explain
-from lasthop.figures import PlotError, cell_words, have_scale, key_label, plot, short_keys
+from lasthop.figures import PlotError, have_scale, key_label, plot, point_words, short_keys
 from lasthop.results import _plain
 from lasthop.scenario import Scenario
 
@@ -258,7 +258,7 @@ def _summary(
         if chosen(row["metric"])
     }
     metrics = [name for name in results.metrics if any(key[1] == name for key in cells)]
-    words = _words(results, keys)
+    words = point_words(results.points)
     rows = [
         (
             *(words[key][index] for key in keys),
@@ -268,16 +268,6 @@ def _summary(
     ]
     short = [metric if not folded else metric.rpartition(".")[2] for metric in metrics]
     return _Table(title, (*short_keys(keys), *short), rows, folded)
-
-
-def _words(results: Results, keys: Iterable[str]) -> dict[str, list[str]]:
-    """What the page calls the values of swept keys at each point."""
-    found = {}
-    for key in keys:
-        there = [key in point.parameters for point in results.points]
-        words = iter(cell_words([p.parameters[key] for p in results.points if key in p.parameters]))
-        found[key] = [next(words) if is_there else "–" for is_there in there]
-    return found
 
 
 def _sweep_figures(results: Results) -> Iterator[tuple[str, Figure]]:
@@ -336,7 +326,7 @@ def _chosen_figure(results: Results, metric: str) -> tuple[str, Figure]:
     ]
     frame = results.frame.filter(pl.col("point").is_in(shown)).drop(tied)
     figure = plot(frame, x=across, y=metric, by=by or None)
-    words = _words(results, held)
+    words = point_words(results.points)
     where = ", ".join(f"{key_label(key)} {words[key][0]}" for key in held)
     told = [metric]
     if by:

@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lasthop.campaign import Plan
+from lasthop.figures import point_words
 from lasthop.results import Results, number
 from lasthop.studies import Report, ReportCell
 from lasthop.studies.artefacts import Artefact
@@ -136,16 +137,16 @@ def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
             text, n = cells[0, metric]
             table.add_row(metric, text, str(n))
         return table
-    keys = list(dict.fromkeys(key for point in results.points for key in point.parameters))
-    for key in keys:
+    words = point_words(results.points)
+    for key in words:
         table.add_column(key, overflow="fold")
     for metric in metrics:
         table.add_column(metric, justify="right", overflow="fold")
     table.add_column("n", justify="right")
-    for index, point in enumerate(results.points):
+    for index in range(len(results.points)):
         own = [cells.get((index, metric), ("–", 0)) for metric in metrics]
         table.add_row(
-            *(str(point.parameters.get(key, "–")) for key in keys),
+            *(cell[index] for cell in words.values()),
             *(text for text, _ in own),
             str(max((n for _, n in own), default=0)),
         )
@@ -154,14 +155,14 @@ def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
 
 def show_theory(results: Results, comparisons: list[Comparison]) -> Iterator[Table | Text]:
     """Simulated values beside theoretical ones, then what each formula needs."""
-    keys = list(dict.fromkeys(key for point in results.points for key in point.parameters))
+    words = point_words(results.points)
     table = Table(
         caption="simulated: mean ± half-width of its 95 % interval. inside: theory is in that "
         "interval, or the bound is kept; near: off by no more than the formula's known error. "
         "In brackets: a hypothesis is broken",
         caption_justify="left",
     )
-    if keys:
+    if words:
         table.add_column("point", justify="right")
     for heading in ("metric", "theory by"):
         table.add_column(heading, overflow="fold")
@@ -178,7 +179,7 @@ def show_theory(results: Results, comparisons: list[Comparison]) -> Iterator[Tab
         percent = "–" if one.percent is None else f"{one.percent:+.3g}"
         sign = "≤ " if one.prediction.is_bound else ""
         table.add_row(
-            *([str(one.point)] if keys else []),
+            *([str(one.point)] if words else []),
             one.prediction.metric,
             one.prediction.rule,
             interval_text(one.simulated.mean, number(one.simulated.ci95)),
@@ -189,10 +190,11 @@ def show_theory(results: Results, comparisons: list[Comparison]) -> Iterator[Tab
             Text(one.hypotheses, style="yellow" if is_broken else ""),
         )
     yield table
-    yield _needs(comparisons, with_points=bool(keys))
-    if keys:
+    yield _needs(comparisons, with_points=bool(words))
+    if words:
         lines = [
-            f"point {index}: " + ", ".join(f"{k} = {v}" for k, v in point.parameters.items())
+            f"point {index}: "
+            + ", ".join(f"{key} = {words[key][index]}" for key in point.parameters)
             for index, point in enumerate(results.points)
         ]
         yield Text("\n".join(lines))

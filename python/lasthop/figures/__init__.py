@@ -13,6 +13,7 @@ from lasthop.figures.selection import (
     have_scale,
     key_label,
     plot,
+    point_words,
     read_table,
     short_keys,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "have_scale",
     "key_label",
     "plot",
+    "point_words",
     "read_table",
     "short_keys",
 ]

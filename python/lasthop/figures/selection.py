@@ -15,6 +15,7 @@ import polars as pl
 
 from lasthop import _lasthop, statistics
 from lasthop.campaign import Campaign
+from lasthop.results import Point
 from lasthop.running import run
 from lasthop.scenario import Scenario
 from lasthop.statistics import Confidence, Floats
@@ -391,7 +392,11 @@ def _table(cell: Any) -> Any:
 def _differing(cells: Iterable[Any]) -> list[dict[str, Any]] | None:
     """Of tables, the leaves that are not the same everywhere; None if some is no table."""
     tables = [_table(cell) for cell in cells]
-    if not tables or not all(isinstance(table, dict) for table in tables):
+    if not any(isinstance(table, dict) for table in tables):
+        return None
+    # The kind alone stands for a table that needs no other key.
+    tables = [{"kind": table} if isinstance(table, str) else table for table in tables]
+    if not all(isinstance(table, dict) for table in tables):
         return None
     leaves = [_leaves(table) for table in tables]
     names = list(dict.fromkeys(name for one in leaves for name in one))
@@ -441,6 +446,16 @@ def cell_words(cells: Sequence[Any]) -> list[str]:
     return [
         name or json.dumps(_table(cell)) for name, cell in zip(names.values(), cells, strict=True)
     ]
+
+
+def point_words(points: Sequence[Point]) -> dict[str, list[str]]:
+    """What tables call the values of each swept key at each point; `–` where it is not swept."""
+    found = {}
+    for key in dict.fromkeys(key for point in points for key in point.parameters):
+        there = [key in point.parameters for point in points]
+        words = iter(cell_words([p.parameters[key] for p in points if key in p.parameters]))
+        found[key] = [next(words) if is_there else "–" for is_there in there]
+    return found
 
 
 def short_keys(keys: Sequence[str]) -> list[str]:
