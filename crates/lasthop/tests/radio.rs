@@ -224,6 +224,65 @@ fn what_fails_too_often_is_given_up() {
     assert_eq!((value("packets"), value("packets_abandoned"), value("skipped")), (1.0, 1.0, 1.0));
 }
 
+#[test]
+fn a_limit_that_is_lowered_ends_the_wait_for_a_lost_pdu() {
+    // Packets come at 1005 and 1037 ms. At 1061 ms Timer_Poll asks for what was sent at 1040 ms,
+    // which the frame of 1070 ms would repeat; at 1063 ms, 58 ms after the first packet, the agent
+    // allows one transmission, and nothing else wakes the station before 1900 ms.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    std::fs::write(folder.join("second_lost"), "ok\nlost\n").expect("a file");
+    let text = r#"
+        name = "lowered"
+        [radio.cell]
+        base = "b"
+        stations = ["m"]
+        uplink = 1
+        downlink = 1
+        protocol = { kind = "rlc-am", timer_poll = "21 ms" }
+        errors = { kind = "trace", file = "second_lost", at_end = "clean" }
+        downlink_errors = { kind = "none" }
+        [radio.cell.agent]
+        kind = "adaptive-persistence"
+        update_time = "58 ms"
+        # The wire seems to lose nothing while the link is thought to lose all that is lost.
+        initial_loss = 0.4
+        initial_link_loss = 0.4
+        weight = 1
+        alpha = 1
+        stay_good = 0.5
+        stay_bad = 0.5
+        loss_good = 0.1
+        loss_bad = 0.1
+        pdus = 1
+        [flow.up]
+        from = "m"
+        to = "b"
+        transport = { kind = "udp" }
+        app = { kind = "on-off", rate = "10 kbps", on = "64 ms", off = "973 ms", packet = "40 B" }
+        [flow.late]
+        from = "m"
+        to = "b"
+        start = "1900 ms"
+        transport = { kind = "tcp", variant = "reno" }
+        app = { kind = "file", size = "1 B" }
+        [run]
+        duration = "2 s"
+    "#;
+    let document = Scenario::from_toml(text, folder).expect("a scenario");
+    let scenario = document.points().expect("points").remove(0).scenario;
+    let trace = run::trace(&scenario, 11, 0, &AtomicBool::new(false)).expect("a trace");
+    let expected = [
+        ("up", "segment", 0, 1010.0, 1020.0, Some(1020.0)),
+        ("down", "status", 1, 1020.0, 1030.0, Some(1030.0)),
+        ("up", "segment", 1, 1040.0, 1050.0, None),
+        ("up", "skip", 2, 1070.0, 1080.0, Some(1080.0)),
+        ("down", "skip-ack", 2, 1080.0, 1090.0, Some(1090.0)),
+    ];
+    let mut found = on_air(&trace);
+    found.retain(|frame| frame.3 < 1900.0);
+    assert_eq!(found, expected);
+}
+
 /// Stations m0, m1, ... with sources of these rates in kbit/s, 1000 B packets, uplink and downlink.
 fn cell(radio: &str, kbps: &[u32], duration: u32) -> String {
     let names: Vec<_> = (0..kbps.len()).map(|index| format!("\"m{index}\"")).collect();
