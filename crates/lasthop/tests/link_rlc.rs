@@ -59,6 +59,14 @@ fn ladder(
     packets: &[(u64, u32)],
     fates: [Fate; 2],
 ) -> (Link<Token>, Vec<String>) {
+    let mut link = link(set, packets, fates);
+    link.run(Instant::NEVER);
+    let lines = lines(&link);
+    (link, lines)
+}
+
+/// Both ends before the run, with a log.
+fn link(set: RlcParameters, packets: &[(u64, u32)], fates: [Fate; 2]) -> Link<Token> {
     let token = |(number, &(ms, bytes)): (usize, &(u64, u32))| {
         (Instant::from_nanos(ms * MS), Token { number: number as u64, bytes })
     };
@@ -66,14 +74,17 @@ fn ladder(
     let mut link = Link::new(Protocol::Rlc(set).ends(), (RATE, millis(20)), offers, fates);
     link.log = Some(Vec::new());
     link.strict = set.window <= 16;
-    link.run(Instant::NEVER);
-    let log = link.log.take().expect("a log");
-    let lines = log.into_iter().map(|(start, side, kind, ack)| {
+    link
+}
+
+/// The log in words.
+fn lines(link: &Link<Token>) -> Vec<String> {
+    let log = link.log.as_ref().expect("a log");
+    let lines = log.iter().map(|&(start, side, kind, ack)| {
         assert_eq!(start.as_nanos() % MS, 0);
         format!("{} {} {}", start.as_nanos() / MS, ["A", "B"][side], what(kind, ack))
     });
-    let lines = lines.collect();
-    (link, lines)
+    lines.collect()
 }
 
 fn numbers(link: &Link<Token>) -> Vec<u64> {
@@ -382,6 +393,27 @@ fn a_changed_limit_holds_from_the_next_report() {
     let skip = sender.poll_transmit(at(120)).expect("a frame");
     assert_eq!(skip.kind, FrameKind::Skip { next: 1 });
     assert_eq!(sender.counters().packets_abandoned, 1);
+}
+
+#[test]
+fn a_limit_that_nothing_has_reached_changes_nothing() {
+    // As in `a_prohibited_poll_is_sent_later`, with a new limit while the poll is held back.
+    let set = RlcParameters { poll_sdu: Some(1), poll_prohibit: Some(millis(100)), ..set() };
+    let mut link = link(set, &[(0, 248); 2], [clean(), clean()]);
+    link.run(Instant::from_nanos(70 * MS));
+    link.ends[0].limit_transmissions(Some(3));
+    link.run(Instant::NEVER);
+    assert_eq!(lines(&link)[3..], ["100 A segment 1 end poll", "130 B status 2"]);
+    assert_eq!(link.ends[0].counters().timeouts, 0);
+    // Nor has it anything to wait for where a PDU that was never sent will carry the poll.
+    let mut sender = Rlc::<Token>::new(set).expect("valid parameters");
+    let at = |ms| Instant::from_nanos(ms * MS);
+    sender.enqueue(at(0), Token { number: 0, bytes: 10 });
+    assert!(sender.poll_transmit(at(0)).is_some());
+    sender.handle_timeout(at(100));
+    sender.enqueue(at(100), Token { number: 1, bytes: 10 });
+    sender.limit_transmissions(Some(1));
+    assert_eq!(sender.next_timeout(), Instant::NEVER);
 }
 
 #[test]

@@ -134,11 +134,15 @@ impl<P> Sender<P> {
 
     pub fn limit(&mut self, limit: Option<u32>, set: &RlcParameters) {
         self.limit = limit.map(|limit| limit.max(1));
-        if self.poll_pending && self.carrier().is_none() && !self.timers.is_set(POLL) {
+        if self.poll_pending
+            && !self.poll_prohibited
+            && !self.has_pdu(set)
+            && !self.timers.is_set(POLL)
+            && let Some(number) = self.highest_open()
+            && self.is_at_limit(number)
+        {
             // What was to carry the poll may no longer: Timer_Poll sees to it.
-            if let Some(number) = self.highest_open() {
-                self.await_report(Instant::ZERO, number, set);
-            }
+            self.await_report(Instant::ZERO, number, set);
         }
     }
 
