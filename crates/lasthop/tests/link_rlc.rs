@@ -169,6 +169,35 @@ fn a_lost_report_is_repaired_by_the_poll_timer() {
 }
 
 #[test]
+fn a_report_that_misses_the_poll_stops_the_poll_timer() {
+    // 5 carries the poll at 50 ms and is lost with all before it. The gap before 6 is reported at
+    // 120 ms, 5 comes last of what is sent again, and at 150 ms nothing is asked for in vain.
+    let set = RlcParameters { poll_sdu: Some(1), ..set() };
+    let packets = [(0, 6 * 248), (0, 14 * 248)];
+    let (link, lines) = ladder(set, &packets, [losing(&[0, 1, 2, 3, 4, 5]), clean()]);
+    assert_eq!(lines[5], "50 A segment 5 end poll");
+    let again: Vec<_> =
+        lines.iter().filter(|line| line.starts_with("1") && line.contains(" A ")).collect();
+    assert_eq!(
+        again,
+        [
+            "10 A segment 1",
+            "100 A segment 10",
+            "110 A segment 11",
+            "120 A segment 0",
+            "130 A segment 1",
+            "140 A segment 2",
+            "150 A segment 3",
+            "160 A segment 4",
+            "170 A segment 5 end poll",
+            "180 A segment 12",
+            "190 A segment 13",
+        ]
+    );
+    assert_eq!(link.ends[0].counters().timeouts, 0);
+}
+
+#[test]
 fn a_prohibited_report_is_held_and_sent_once() {
     let set = RlcParameters { poll_sdu: Some(1), status_prohibit: Some(millis(50)), ..set() };
     let (_, lines) = ladder(set, &[(0, 248); 4], [clean(), clean()]);
@@ -388,6 +417,7 @@ fn a_changed_limit_holds_from_the_next_report() {
     assert!(sender.poll_transmit(at(0)).is_some());
     sender.receive(at(60), report(1));
     sender.limit_transmissions(Some(1));
+    sender.receive(at(60), report(1));
     assert!(sender.poll_transmit(at(60)).is_some(), "a copy that is queued goes out");
     sender.receive(at(120), report(1));
     let skip = sender.poll_transmit(at(120)).expect("a frame");
