@@ -127,6 +127,14 @@ fn a_single_loss_is_repaired_by_the_report_of_the_gap() {
 }
 
 #[test]
+fn a_gap_is_reported_when_it_is_first_seen() {
+    let (_, lines) = ladder(set(), &[(0, 248); 5], [losing(&[1]), clean()]);
+    let reports: Vec<_> = lines.iter().filter(|line| line.contains('B')).collect();
+    // 3 arrives at 60 and is the next after 2; 4 has the poll.
+    assert_eq!(reports, ["50 B status 3 without 1", "70 B status 5 without 1", "110 B status 5"]);
+}
+
+#[test]
 fn without_reports_of_gaps_polls_do_it() {
     let set = RlcParameters { status_on_gap: false, ..set() };
     let (_, lines) = ladder(set, &[(0, 248); 4], [losing(&[1]), clean()]);
@@ -149,6 +157,18 @@ fn a_lost_tail_is_repaired_by_the_poll_timer() {
         ]
     );
     assert_eq!(link.events[0][0], LinkEvent::TimedOut { sequence: 1 });
+}
+
+#[test]
+fn an_unanswered_poll_is_repeated_with_what_goes_out() {
+    let set = RlcParameters { poll_sdu: Some(1), ..set() };
+    let (link, lines) = ladder(set, &[(0, 248), (0, 14 * 248)], [clean(), losing(&[0])]);
+    let polls: Vec<_> = lines.iter().filter(|line| line.ends_with("poll")).collect();
+    assert_eq!(
+        polls,
+        ["0 A segment 0 end poll", "100 A segment 10 poll", "140 A segment 14 end poll"]
+    );
+    assert_eq!(link.ends[0].counters().timeouts, 1);
 }
 
 #[test]
@@ -245,6 +265,30 @@ fn periodic_timers_ask_and_tell() {
 }
 
 #[test]
+fn periodic_reports_go_on_while_something_is_missing() {
+    let set = RlcParameters {
+        status_periodic: Some(millis(25)),
+        status_on_gap: false,
+        poll_timeout: millis(1000),
+        ..set()
+    };
+    let (_, lines) = ladder(set, &[(0, 248); 3], [losing(&[1]), losing(&[0, 1])]);
+    assert_eq!(
+        lines[3..],
+        [
+            "50 B status 3 without 1",  // the answer to the poll, lost
+            "60 B status 3 without 1",  // due at 55, lost
+            "80 B status 3 without 1",  // nothing has come since
+            "105 B status 3 without 1", // cannot know of the copy
+            "110 A segment 1 end poll",
+            "130 B status 3 without 1",
+            "140 B status 3",
+            "155 B status 3",
+        ]
+    );
+}
+
+#[test]
 fn the_window_stalls_and_asks_for_a_report() {
     let set = RlcParameters { window: 2, ..set() };
     let (_, lines) = ladder(set, &[(0, 248); 4], [clean(), clean()]);
@@ -272,6 +316,7 @@ fn polls_come_with_segments_packets_and_a_used_window() {
     assert_eq!(polls(set(), &packets), [7]);
     assert_eq!(polls(RlcParameters { poll_sdu: Some(1), ..set() }, &packets), [1, 3, 5, 7]);
     assert_eq!(polls(RlcParameters { poll_sdu: Some(3), ..set() }, &packets), [5, 7]);
+    assert_eq!(polls(RlcParameters { poll_sdu: Some(3), ..set() }, &[(0, 496); 5]), [5, 9]);
     assert_eq!(polls(RlcParameters { poll_pdu: Some(3), ..set() }, &packets), [2, 5, 7]);
     let window = RlcParameters { poll_window: Some(60), window: 10, ..set() };
     assert_eq!(polls(window, &packets), [5, 6, 7]);
@@ -348,6 +393,104 @@ fn an_old_packet_is_given_up_with_what_was_not_sent() {
     );
     assert_eq!(link.delivered[1], [Token { number: 1, bytes: 100 }]);
     assert_eq!(link.ends[0].counters().packets_abandoned, 1);
+}
+
+#[test]
+fn an_old_packet_that_has_arrived_is_not_given_up() {
+    let set = RlcParameters { discard_after: Some(millis(100)), ..set() };
+    let (link, lines) = ladder(set, &[(0, 248); 2], [losing(&[0, 2]), clean()]);
+    assert_eq!(
+        lines,
+        [
+            "0 A segment 0 end", // lost
+            "10 A segment 1 end poll",
+            "40 B status 2 without 0",
+            "70 A segment 0 end poll", // lost
+            "100 A skip 1",
+            "130 B skip-ack 1",
+        ]
+    );
+    assert_eq!(numbers(&link), [1]);
+    let counters = link.ends[0].counters();
+    assert_eq!((counters.packets, counters.packets_abandoned), (2, 1));
+}
+
+/// A frame without data.
+fn control(kind: FrameKind, ack: Option<u64>) -> Frame<Token> {
+    Frame { kind, ack, payload: None, bytes: 250, service: 0 }
+}
+
+/// What an end sends now.
+fn sent(end: &mut Rlc<Token>, ms: u64) -> Option<FrameKind> {
+    end.poll_transmit(Instant::from_nanos(ms * MS)).map(|frame| frame.kind)
+}
+
+/// An end that gives up nothing alone, with `packets` packets of one PDU.
+fn resetting(packets: u64, more: RlcParameters) -> Rlc<Token> {
+    let set = RlcParameters { max_transmissions: Some(1), at_limit: AtLimit::Reset, ..more };
+    let mut end = Rlc::new(set).expect("valid parameters");
+    (0..packets).for_each(|number| end.enqueue(Instant::ZERO, Token { number, bytes: 10 }));
+    end
+}
+
+/// PDU 0 has been sent at `ms` - 60 and is reported missing.
+fn nack(end: &mut Rlc<Token>, ms: u64) {
+    let missing = FrameKind::Status { first: 0, missing: [1, 0] };
+    end.receive(Instant::from_nanos(ms * MS), control(missing, Some(1)));
+}
+
+#[test]
+fn a_reset_is_done_once() {
+    let at = |ms| Instant::from_nanos(ms * MS);
+    let mut end = resetting(0, RlcParameters { ..set() });
+    let reset = FrameKind::Reset { index: 0 };
+    end.receive(at(0), control(reset, None));
+    assert_eq!(sent(&mut end, 0), Some(FrameKind::ResetAck { index: 0 }));
+    end.enqueue(at(0), Token { number: 0, bytes: 10 });
+    let segment = FrameKind::Segment { sequence: 0, is_last: true, poll: true };
+    assert_eq!(sent(&mut end, 10), Some(segment));
+    // The answer was lost; what has been sent since is not given up.
+    end.receive(at(20), control(reset, None));
+    assert_eq!(sent(&mut end, 20), Some(FrameKind::ResetAck { index: 0 }));
+    assert_eq!(sent(&mut end, 110), None);
+    end.handle_timeout(at(110));
+    assert_eq!(end.counters().timeouts, 1);
+}
+
+#[test]
+fn an_answer_to_an_old_reset_is_none_to_this_one() {
+    let at = |ms| Instant::from_nanos(ms * MS);
+    let mut end = resetting(1, set());
+    for index in 0..2 {
+        let start = 100 * index;
+        assert!(matches!(sent(&mut end, start), Some(FrameKind::Segment { sequence: 0, .. })));
+        nack(&mut end, start + 60);
+        assert_eq!(sent(&mut end, start + 60), Some(FrameKind::Reset { index }));
+        if index > 0 {
+            end.receive(at(start + 70), control(FrameKind::ResetAck { index: index - 1 }, None));
+            assert!(!end.wants_packet(), "still waiting");
+        }
+        end.receive(at(start + 80), control(FrameKind::ResetAck { index }, None));
+        assert!(end.wants_packet());
+        end.enqueue(at(start + 80), Token { number: 1, bytes: 10 });
+    }
+}
+
+#[test]
+fn after_a_reset_packets_not_yet_sent_have_their_time_and_counts_begin_anew() {
+    let at = |ms| Instant::from_nanos(ms * MS);
+    let set = RlcParameters { poll_sdu: Some(2), discard_after: Some(millis(150)), ..set() };
+    let mut end = resetting(2, set);
+    assert!(sent(&mut end, 0).is_some());
+    nack(&mut end, 60);
+    assert_eq!(sent(&mut end, 60), Some(FrameKind::Reset { index: 0 }));
+    end.receive(at(80), control(FrameKind::ResetAck { index: 0 }, None));
+    assert_eq!(end.next_timeout(), at(150), "Timer_Discard of packet 1");
+    // It is the first since, and not the last: no poll.
+    end.enqueue(at(80), Token { number: 2, bytes: 10 });
+    let segment = |sequence, poll| Some(FrameKind::Segment { sequence, is_last: true, poll });
+    assert_eq!(sent(&mut end, 80), segment(0, false));
+    assert_eq!(sent(&mut end, 90), segment(1, true));
 }
 
 #[test]
