@@ -230,7 +230,6 @@ impl<P> Rlc<P> {
         self.resetting = Some(self.resets);
         self.resets += 1;
         self.reset_due = true;
-        self.reset_deadline = Instant::NEVER;
     }
 
     fn forget(&mut self) {
