@@ -251,6 +251,29 @@ fn a_prohibited_poll_is_sent_later() {
 }
 
 #[test]
+fn a_prohibited_poll_that_a_report_forestalls_is_forgotten() {
+    // The report at 55 ms is a periodic one; that of the poll with 0 did not know of 1.
+    let [poll_prohibit, status_periodic] = [200, 25].map(|ms| Some(millis(ms)));
+    let set = RlcParameters { poll_sdu: Some(1), poll_prohibit, status_periodic, ..set() };
+    let packets = [(0, 248), (0, 248), (300, 496)];
+    let sent = |set| {
+        let (link, lines) = ladder(set, &packets, [clean(), clean()]);
+        assert_eq!(link.ends[0].counters().packets_abandoned, 0);
+        lines.into_iter().filter(|line| line.contains('A')).collect::<Vec<_>>()
+    };
+    let expected = [
+        "0 A segment 0 end poll",
+        "10 A segment 1 end",
+        "300 A segment 2",
+        "310 A segment 3 end poll",
+    ];
+    assert_eq!(sent(set), expected);
+    // Where 1 may not be sent again, it could only be given up; a report of it may still come.
+    let poll_prohibit = Some(millis(50));
+    assert_eq!(sent(RlcParameters { max_transmissions: Some(1), poll_prohibit, ..set }), expected);
+}
+
+#[test]
 fn periodic_timers_ask_and_tell() {
     let poll = RlcParameters { poll_periodic: Some(millis(15)), ..set() };
     let (_, lines) = ladder(poll, &[(0, 248); 3], [clean(), clean()]);
@@ -542,6 +565,28 @@ fn a_long_report_takes_several_frames() {
     // The frames tell of 0 to 127, 129 to 256, 258 to 385 and the last 128 numbers, 272 to 399: of
     // these, 273, 276, … 384 for the second time.
     assert_eq!(link.ends[1].counters().nacks, 133 + 38);
+}
+
+#[test]
+fn what_would_have_asked_is_given_up_before_it_does() {
+    // 0 and 130 are lost, the report of the first gap, and of the next one the frame that speaks of
+    // 0. The other frame ends packet 1, whose last PDU was to carry the only poll.
+    let set = RlcParameters { max_transmissions: Some(1), ..set() };
+    let packets = [(0, 248), (0, 200 * 248)];
+    let (link, lines) = ladder(set, &packets, [losing(&[0, 130]), losing(&[0, 1])]);
+    assert!(!lines.iter().any(|line| line.ends_with("poll")));
+    assert_eq!(
+        lines[lines.len() - 6..],
+        [
+            "1350 A segment 135",
+            "1350 B status more without 130", // ends packet 1
+            "1360 A segment 136",
+            "1370 A segment 137",
+            "1380 A skip 139", // nothing was heard of 0, which may not be sent again
+            "1410 B skip-ack 139",
+        ]
+    );
+    assert_eq!(link.ends[0].counters().packets_abandoned, 2);
 }
 
 #[test]
