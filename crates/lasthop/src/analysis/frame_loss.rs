@@ -62,21 +62,27 @@ impl TwoStateLoss {
             }
         }
         let airtime = not_negative("airtime", airtime, "s")?;
-        let survival = |ber: f64| bits as f64 * f64::ln_1p(-ber);
+        let [of_good, of_bad] = self.bers.map(|ber| bits as f64 * f64::ln_1p(-ber));
         let (g, h) = (airtime / good, airtime / bad);
-        let (first, second) = (survival(self.bers[0]) - g, survival(self.bers[1]) - h);
-        let mean = (first + second) / 2.0;
-        let half = (first - second) / 2.0;
-        let root = (half * half + g * h).sqrt();
-        // exp(G) = e^mean (cosh(root) I + sinh(root)/root (G - mean I)); sums of rows are wanted.
-        // The exponents are joined, or a long frame would multiply 0 by infinity.
-        let (up, down) = ((mean + root).exp(), (mean - root).exp());
-        let cosh = (up + down) / 2.0;
-        let sinh = if root > 1e-9 { (up - down) / (2.0 * root) } else { mean.exp() };
-        let (of_good, of_bad) =
-            (cosh + sinh * (first + g - mean), cosh + sinh * (second + h - mean));
-        let survives = (good * of_good + bad * of_bad) / (good + bad);
-        Ok((1.0 - survives).clamp(0.0, 1.0))
+        let (in_good, in_bad) = (good / (good + bad), bad / (good + bad));
+        // With the eigenvalues u > d of G, survival is (1 - w) e^u + w e^d. Written so that nothing
+        // cancels: a small loss keeps its digits, and so do frames far longer than the periods.
+        let apart = of_good - of_bad;
+        let mean = (of_good + of_bad - g - h) / 2.0;
+        let root = ((apart - g + h).powi(2) / 4.0 + g * h).sqrt();
+        if root - mean == 0.0 {
+            return Ok(0.0);
+        }
+        let u = (of_good * h + of_bad * g - of_good * of_bad) / (root - mean);
+        let d = mean - root;
+        let s = (g + h + (in_good - in_bad) * apart) / 2.0;
+        let w = match root {
+            0.0 => 0.0,
+            _ if s > 0.0 => in_good * in_bad * apart * apart / (2.0 * root * (root + s)),
+            _ => (root - s) / (2.0 * root),
+        };
+        // Not a negation, which would make -0 of 0.
+        Ok((0.0 - u.exp_m1() * (1.0 - w) - d.exp_m1() * w).min(1.0))
     }
 }
 
@@ -118,6 +124,14 @@ mod tests {
     #[test]
     fn small_losses_keep_their_digits_and_nonsense_is_refused() {
         assert!((independent_bits(1e-18, 8).expect("a loss") / 8e-18 - 1.0).abs() < 1e-12);
+        for (durations, airtime) in [([10.0, 0.1], 1e-3), ([0.1, 10.0], 1e-3), ([1e-6; 2], 1e3)] {
+            let loss = TwoStateLoss { durations, bers: [1e-18; 2] }.of(8, airtime);
+            assert!((loss.expect("a loss") / 8e-18 - 1.0).abs() < 1e-12);
+        }
+        for airtime in [0.0, 1.0] {
+            let loss = TwoStateLoss { bers: [0.0; 2], ..STUDY }.of(8, airtime).expect("a loss");
+            assert_eq!(loss.to_bits(), 0);
+        }
         assert!((exponential_bits(131_072.0, 8000).expect("a loss") - 0.0592).abs() < 5e-5);
         assert!(independent_bits(1.5, 8).is_err());
         assert!(exponential_bits(0.0, 8).is_err());
