@@ -225,6 +225,42 @@ fn what_fails_too_often_is_given_up() {
 }
 
 #[test]
+fn a_station_that_has_sent_all_wakes_for_its_timer() {
+    // The second packet comes at 1037 ms and is lost; Timer_Poll counts from 1040 ms. The PDU takes
+    // the only slot of its frame, or leaves one.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    std::fs::write(folder.join("its_second_lost"), "ok\nlost\n").expect("a file");
+    for slots in [1, 2] {
+        let text = format!(
+            r#"
+            name = "alone"
+            [radio.cell]
+            base = "b"
+            stations = ["m"]
+            uplink = {slots}
+            downlink = 1
+            protocol = {{ kind = "rlc-am", timer_poll = "21 ms" }}
+            errors = {{ kind = "trace", file = "its_second_lost", at_end = "clean" }}
+            downlink_errors = {{ kind = "none" }}
+            [flow.up]
+            from = "m"
+            to = "b"
+            transport = {{ kind = "udp" }}
+            app = {{ kind = "on-off", rate = "10 kbps", on = "64 ms", off = "973 ms", packet = "40 B" }}
+            [run]
+            duration = "2 s"
+            "#
+        );
+        let document = Scenario::from_toml(&text, folder).expect("a scenario");
+        let scenario = document.points().expect("points").remove(0).scenario;
+        let trace = run::trace(&scenario, 11, 0, &AtomicBool::new(false)).expect("a trace");
+        let starts = on_air(&trace).into_iter().filter(|frame| frame.0 == "up");
+        let starts: Vec<_> = starts.map(|frame| (frame.2, frame.3)).collect();
+        assert_eq!(starts, [(0, 1010.0), (1, 1040.0), (1, 1070.0)], "{slots} slots");
+    }
+}
+
+#[test]
 fn a_limit_that_is_lowered_ends_the_wait_for_a_lost_pdu() {
     // Packets come at 1005 and 1037 ms. At 1061 ms Timer_Poll asks for what was sent at 1040 ms,
     // which the frame of 1070 ms would repeat; at 1063 ms, 58 ms after the first packet, the agent
