@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from lasthop.campaign import campaign, planning, store
+from lasthop.campaign import CampaignError, campaign, planning, store
 
 # Parts as often as can be, so that most kills hit the middle of a write.
 planning.TICK_S, campaign.PART_S, campaign.PART_SHARE = 0.002, 0.0, 0.0
@@ -22,12 +22,12 @@ store.FAN = 4
 
 def stored(folder: Path) -> int:
     one = store.Store(folder)
-    if not one.is_there:
+    if not one.ledger.is_there:
         return 0
     try:
-        with one.read() as ledger:
+        with one.ledger.read() as ledger:
             return int(ledger.execute("SELECT coalesce(sum(count), 0) FROM span").fetchone()[0])
-    except store.CampaignError:
+    except CampaignError:
         # Killed before the first transaction.
         return 0
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import lasthop
 from conftest import SMALL
 from lasthop import _lasthop, report
-from lasthop.campaign import Campaign, CampaignError, campaign, ledger, store
+from lasthop.campaign import Campaign, CampaignError, campaign, database, ledger, store
 from lasthop.engine import Engine, engine
 from lasthop.results import Results
 
@@ -49,7 +49,7 @@ def parts(folder: Path) -> list[str]:
 
 def spans(folder: Path) -> list[tuple[int, int, int]]:
     """Point, first and count of all that the ledger calls done."""
-    with store.Store(folder).read() as ledger:
+    with store.Store(folder).ledger.read() as ledger:
         found: list[tuple[int, int, int]] = ledger.execute(
             "SELECT point, first, count FROM span ORDER BY point, first"
         ).fetchall()
@@ -205,7 +205,7 @@ def test_points_are_kept_with_all_that_is_needed_to_run_them_again(
 ) -> None:
     kept = Campaign(tmp_path / "c")
     results = kept.run(small)
-    with store.Store(kept.folder).read() as ledger:
+    with store.Store(kept.folder).ledger.read() as ledger:
         texts = [row[0] for row in ledger.execute("SELECT scenario FROM point ORDER BY id")]
     again = [lasthop.run(lasthop.Scenario(json.loads(text)), seed=1) for text in texts]
     assert np.concatenate([one.values for one in again]).tobytes() == results.values.tobytes()
@@ -266,7 +266,7 @@ def test_killed_at_any_instant_it_goes_on_to_the_same_bits(tmp_path: Path) -> No
         for (point, first, count), (after, start, _) in itertools.pairwise(covered):
             assert point != after or first + count <= start
         assert sum(count for _, _, count in covered) == 2 * replications
-        with store.Store(kept.folder).read() as ledger:
+        with store.Store(kept.folder).ledger.read() as ledger:
             entered = {row[0] for row in ledger.execute("SELECT file FROM part")}
         assert set(parts(kept.folder)) == entered
 
@@ -344,9 +344,9 @@ def test_a_ledger_that_cannot_grow_says_so(tmp_path: Path, monkeypatch: pytest.M
     kept = Campaign(tmp_path / "c")
     scenario = lasthop.Scenario.from_toml(SMALL)
     kept.run(scenario)
-    connect = store.Store._connect
+    connect = database.Ledger._connect
 
-    def small_ledger(self: store.Store) -> sqlite3.Connection:
+    def small_ledger(self: database.Ledger) -> sqlite3.Connection:
         connection = connect(self)
         connection.execute("PRAGMA max_page_count = 1")
         return connection
@@ -354,7 +354,7 @@ def test_a_ledger_that_cannot_grow_says_so(tmp_path: Path, monkeypatch: pytest.M
     delays = [f"{delay} ms" for delay in range(100)]
     wider = scenario.sweep({"link.wireless.delay": delays})
     with monkeypatch.context() as patch:
-        patch.setattr(store.Store, "_connect", small_ledger)
+        patch.setattr(database.Ledger, "_connect", small_ledger)
         with pytest.raises(OSError, match=r"No space left on device.*ledger\.sqlite"):
             kept.run(wider, replications=1)
     assert same(kept.run(wider, replications=1), lasthop.run(wider, replications=1))
@@ -405,22 +405,22 @@ def test_a_second_process_is_told_who_is_at_work(small: Path, tmp_path: Path) ->
 def test_a_ledger_that_is_held_or_cannot_be_written_is_no_wrong_one(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "WAIT_S", 0.1)
+    monkeypatch.setattr(database, "WAIT_S", 0.1)
     kept = Campaign(tmp_path / "c")
     kept.run(small, replications=2)
-    with store.Store(kept.folder).read() as held:
+    with store.Store(kept.folder).ledger.read() as held:
         held.execute("SELECT * FROM run").fetchall()
         with pytest.raises(CampaignError, match=r"ledger\.sqlite: found it in use by another "):
             kept.run(small, replications=3)
     assert same(kept.run(small, replications=3), lasthop.run(small, replications=3))
-    connect = store.Store._connect
+    connect = database.Ledger._connect
 
-    def read_only(self: store.Store) -> sqlite3.Connection:
+    def read_only(self: database.Ledger) -> sqlite3.Connection:
         connection = connect(self)
         connection.execute("PRAGMA query_only = 1")
         return connection
 
-    monkeypatch.setattr(store.Store, "_connect", read_only)
+    monkeypatch.setattr(database.Ledger, "_connect", read_only)
     with pytest.raises(CampaignError, match=r"ledger\.sqlite: attempt to write a readonly"):
         kept.run(small, replications=4)
 

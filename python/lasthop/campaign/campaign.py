@@ -27,9 +27,10 @@ import polars as pl
 from lasthop import _lasthop
 from lasthop.arguments import ArgumentError, check_least
 from lasthop.campaign import ledger, planning
+from lasthop.campaign.database import CampaignError
 from lasthop.campaign.ledger import StoredRun
 from lasthop.campaign.planning import Plan, Request
-from lasthop.campaign.store import CampaignError, Rows, Store, missing
+from lasthop.campaign.store import Rows, Store, missing
 from lasthop.engine import Engine, engine
 from lasthop.precision import Until, extend_until, from_counts
 from lasthop.results import Point, Results
@@ -257,8 +258,8 @@ class Campaign:
         return self._plan(planning.request_points(points, replications, seed, {}, None), jobs)
 
     def _plan(self, request: Request, jobs: int) -> Plan:
-        if self._store.is_there:
-            with self._store.read() as entries:
+        if self._store.ledger.is_there:
+            with self._store.ledger.read() as entries:
                 self._check_engine(entries)
         done, costs = ledger.done(self._store, request), ledger.costs(self._store)
         return planning.plan(request, jobs, done, costs)
@@ -275,7 +276,7 @@ class Campaign:
         check_least("jobs", jobs, 0)
         with self._store.locked() as notes:
             self.notes = list(notes)
-            with self._store.write() as entries:
+            with self._store.ledger.write() as entries:
                 accepted = self._check_engine(entries)
                 number = ledger.engine_number(entries, engine())
                 entries.executemany(
@@ -291,7 +292,10 @@ class Campaign:
                 raise
             finally:
                 # A run that cannot say how it ended, on a full disk, is put right by the next.
-                with contextlib.suppress(OSError, CampaignError), self._store.write() as entries:
+                with (
+                    contextlib.suppress(OSError, CampaignError),
+                    self._store.ledger.write() as entries,
+                ):
                     ledger.end_run(entries, run, state)
         return run, state
 

@@ -155,14 +155,14 @@ def end_run(ledger: sqlite3.Connection, run: int, state: str) -> None:
 
 def stored_runs(store: Store) -> list[StoredRun]:
     """All runs, in the order of the last start."""
-    with store.read() as ledger:
+    with store.ledger.read() as ledger:
         rows = ledger.execute(f"{_RUNS} ORDER BY turn").fetchall()
         return [_stored_run(ledger, row) for row in rows]
 
 
 def stored_run(store: Store, run: int) -> StoredRun:
     """The run of a number."""
-    with store.read() as ledger:
+    with store.ledger.read() as ledger:
         return _stored_run(ledger, ledger.execute(f"{_RUNS} WHERE id = ?", (run,)).fetchone())
 
 
@@ -183,11 +183,11 @@ def _stored_run(ledger: sqlite3.Connection, row: Sequence[Any]) -> StoredRun:
 
 def done(store: Store, request: Request) -> dict[str, list[tuple[int, int]]]:
     """What is there of each point: first and count of replications, by hash."""
-    if not store.is_there:
+    if not store.ledger.is_there:
         return {}
     wanted = set(request.hashes)
     done: dict[str, list[tuple[int, int]]] = {}
-    with store.read() as ledger:
+    with store.ledger.read() as ledger:
         for name, first, count in ledger.execute(
             "SELECT hash, first, count FROM span JOIN point ON point.id = span.point "
             "WHERE seed = ?",
@@ -200,9 +200,9 @@ def done(store: Store, request: Request) -> dict[str, list[tuple[int, int]]]:
 
 def costs(store: Store) -> dict[str, float]:
     """Mean processor seconds of a replication, by hash."""
-    if not store.is_there:
+    if not store.ledger.is_there:
         return {}
-    with store.read() as ledger:
+    with store.ledger.read() as ledger:
         return dict(
             ledger.execute(
                 "SELECT hash, sum(cost_s) / sum(count) FROM span "
@@ -227,7 +227,7 @@ def results_of(
         seed: Master seed.
         scenario: What the results say they are results of.
     """
-    with store.read() as ledger:
+    with store.ledger.read() as ledger:
         known = {
             name: (number, json.loads(metrics))
             for number, name, metrics in ledger.execute("SELECT id, hash, metrics FROM point")
@@ -280,7 +280,7 @@ def results_of(
 def frame(store: Store, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:
     """Everything in a folder, one row a replication; see `Campaign.frame`."""
     patterns = [metrics] if isinstance(metrics, str) else list(metrics)
-    with store.read() as ledger:
+    with store.ledger.read() as ledger:
         stored = ledger.execute("SELECT id, hash, metrics FROM point ORDER BY id").fetchall()
         names = dict.fromkeys(name for _, _, own in stored for name in json.loads(own))
         chosen = [n for n in names if any(fnmatchcase(n, pattern) for pattern in patterns)]

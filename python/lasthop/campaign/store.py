@@ -6,10 +6,7 @@
 
 A part is written under a temporary name, synced, renamed and then entered into the ledger in one
 transaction together with the replications that it holds. Only what the ledger names counts: what a
-process left that was killed before the entry is removed by the next one that writes. The ledger
-keeps a rollback journal, not a write-ahead log: either survives a kill, but the log needs shared
-memory, which network file systems do not have and which a full disk takes away under a running
-process.
+process left that was killed before the entry is removed by the next one that writes.
 """
 
 from __future__ import annotations
@@ -34,10 +31,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-__all__ = ["CampaignError", "Part", "Rows", "Span", "Store", "missing", "parts_of"]
+from lasthop.campaign.database import CampaignError, Ledger
+
+__all__ = ["Part", "Rows", "Span", "Store", "missing", "parts_of"]
 
 LEDGER, PARTS, LOCK = "ledger.sqlite", "parts", "lock"
-FORMAT = 3
 PART_NAME = re.compile(r"part-[0-9]{8,}\.parquet(\.tmp)?")
 
 # Columns of every part, before the metrics.
@@ -49,79 +47,9 @@ KEYS: Mapping[str, Any] = {
     "cost_s": pl.Float64,
 }
 
-# How long one process waits for another to let go of the ledger, in seconds.
-WAIT_S = 60.0
-
 # So many parts of one level are merged into one of the next, so that there are never many.
 FAN = 16
 MERGED_ROWS = 1 << 18
-
-SCHEMA = """
-CREATE TABLE engine (
-    id INTEGER PRIMARY KEY,
-    version TEXT NOT NULL,          -- of the package
-    build TEXT NOT NULL,            -- hash of the compiled engine
-    UNIQUE (version, build)
-);
-CREATE TABLE accepted (             -- results of one engine that another may go on with
-    stored INTEGER NOT NULL REFERENCES engine,
-    running INTEGER NOT NULL REFERENCES engine,
-    PRIMARY KEY (stored, running)
-) WITHOUT ROWID;
-CREATE TABLE point (
-    id INTEGER PRIMARY KEY,
-    hash TEXT NOT NULL UNIQUE,      -- of all that decides its results but the seed
-    scenario TEXT NOT NULL,         -- JSON, resolved: enough to run it again
-    metrics TEXT NOT NULL           -- JSON, names in the engine's order
-);
-CREATE TABLE part (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    file TEXT NOT NULL UNIQUE,      -- in the folder parts
-    level INTEGER NOT NULL,         -- how often it was merged
-    rows INTEGER NOT NULL,
-    bytes INTEGER NOT NULL,
-    crc32 INTEGER NOT NULL,         -- of the file
-    metrics TEXT NOT NULL           -- JSON, its columns besides those that all parts have
-);
-CREATE TABLE span (                 -- replications that are done
-    part INTEGER NOT NULL REFERENCES part ON DELETE CASCADE,
-    point INTEGER NOT NULL REFERENCES point,
-    seed INTEGER NOT NULL,
-    engine INTEGER NOT NULL REFERENCES engine,
-    first INTEGER NOT NULL,         -- index of the first replication
-    count INTEGER NOT NULL,
-    cost_s REAL NOT NULL            -- processor seconds of all
-);
-CREATE INDEX span_of_part ON span (part);
-CREATE INDEX span_of_point ON span (point, seed);
-CREATE TABLE run (                  -- what was asked for
-    id INTEGER PRIMARY KEY,
-    digest TEXT NOT NULL UNIQUE,    -- of what makes two requests the same
-    name TEXT NOT NULL,
-    scenario TEXT NOT NULL,         -- JSON, as its author gave it
-    seed INTEGER NOT NULL,
-    state TEXT NOT NULL,            -- running, complete, interrupted, failed
-    turn INTEGER NOT NULL,          -- the largest was started last
-    started TEXT NOT NULL,          -- UTC
-    ended TEXT
-);
-CREATE TABLE seal (                 -- one row
-    crc32 INTEGER NOT NULL          -- of all other tables
-);
-INSERT INTO seal VALUES (0);
-CREATE TABLE run_point (            -- the points of a run in their order
-    run INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,
-    place INTEGER NOT NULL,
-    point INTEGER NOT NULL REFERENCES point,
-    parameters TEXT NOT NULL,       -- JSON, what the run calls it by
-    replications INTEGER NOT NULL,
-    PRIMARY KEY (run, place)
-) WITHOUT ROWID;
-"""
-
-
-class CampaignError(ValueError):
-    """A campaign's folder is refused: what was found and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,27 +175,6 @@ def _crc32(path: Path) -> int:
     return value
 
 
-def _seal(ledger: sqlite3.Connection) -> int:
-    """A checksum of what is in a ledger."""
-    value = 0
-    kind, ledger.text_factory = ledger.text_factory, bytes
-    try:
-        tables = ledger.execute(
-            "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name != 'seal' ORDER BY 1"
-        ).fetchall()
-        for name, sql in tables:
-            value = zlib.crc32(sql, value)
-            # As the table has them, not an index.
-            query = f'SELECT * FROM "{name.decode()}" NOT INDEXED'  # noqa: S608 - its own name
-            for row in ledger.execute(query):
-                texts = [cell for cell in row if isinstance(cell, bytes)]
-                others = [len(cell) if isinstance(cell, bytes) else cell for cell in row]
-                value = zlib.crc32(repr(others).encode(), zlib.crc32(b"".join(texts), value))
-    finally:
-        ledger.text_factory = kind
-    return value
-
-
 def parts_of(ledger: sqlite3.Connection) -> list[Part]:
     """The parts that the ledger names, the oldest first."""
     return [Part(*row) for row in ledger.execute("SELECT file, bytes, crc32 FROM part ORDER BY id")]
@@ -286,101 +193,10 @@ class Store:
             raise CampaignError(f"{folder}: found a file; allowed: the folder of a campaign")
         self.folder = folder
         self.parts = folder / PARTS
-        self._ledger = folder / LEDGER
+        self.ledger = Ledger(folder / LEDGER)
         self._superseded: list[Path] = []
-        # The last seal that was found right or made.
-        self._sealed: int | None = None
         # Parts whose every byte was looked at, and when they had been written.
         self._sound: set[tuple[Part, int]] = set()
-
-    @property
-    def is_there(self) -> bool:
-        """Whether anything was ever run here."""
-        return self._ledger.exists()
-
-    # Ledger.
-
-    @contextlib.contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
-        """A connection that sees one state of the ledger.
-
-        Raises:
-            CampaignError: If there is none.
-        """
-        if not self.is_there:
-            raise CampaignError(
-                f"{self.folder}: found no campaign; allowed: a folder that `lasthop run --store` "
-                "has written"
-            )
-        with self._connection() as connection:
-            connection.execute("BEGIN")
-            self._check_format(connection)
-            self._check_seal(connection)
-            yield connection
-            connection.execute("COMMIT")
-
-    @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: all of it or nothing."""
-        with self._connection() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            seal = self._sealed
-            try:
-                yield connection
-                if connection.total_changes:
-                    seal = _seal(connection)
-                    connection.execute("UPDATE seal SET crc32 = ?", (seal,))
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
-            self._sealed = seal
-
-    @contextlib.contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with contextlib.closing(self._connect()) as connection:
-                yield connection
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            raise self._refusal(error) from error
-
-    def _refusal(self, error: Exception) -> Exception:
-        """What a failure of the database means."""
-        match getattr(error, "sqlite_errorcode", 0) & 0xFF:
-            case sqlite3.SQLITE_FULL:
-                return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._ledger))
-            case sqlite3.SQLITE_IOERR:
-                return OSError(errno.EIO, str(error), str(self._ledger))
-            case sqlite3.SQLITE_BUSY:
-                # Who writes waits for who reads.
-                return CampaignError(
-                    f"{self._ledger}: found it in use by another process for {WAIT_S:g} s; "
-                    "allowed: one that goes on or ends, such as a `lasthop report` that was stopped"
-                )
-            case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-                # Reading writes, too, where a process that was killed has left a journal.
-                return CampaignError(
-                    f"{self._ledger}: {error}; allowed: a ledger that can be written, or one "
-                    "without a journal beside it"
-                )
-        return CampaignError(
-            f"{self._ledger}: found a file that is no ledger of a campaign ({error}); "
-            "allowed: a folder that `lasthop run --store` has written, or an empty one"
-        )
-
-    def _connect(self) -> sqlite3.Connection:
-        # Who only reads must be able to write, too: a process that was killed may have left a
-        # journal, which the next to open the ledger rolls back.
-        # By its whole path, as the parts, too: `file:` at its beginning would make it an address.
-        path = self._ledger.absolute()
-        connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
-        connection.execute("PRAGMA journal_mode = DELETE")
-        connection.execute("PRAGMA synchronous = EXTRA")
-        connection.execute("PRAGMA foreign_keys = ON")
-        return connection
-
-    # Writing.
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[list[str]]:
@@ -412,52 +228,13 @@ class Store:
                 ) from None
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
-            self._make_ledger()
+            if self.ledger.is_empty:
+                self._refuse_orphans()
+            self.ledger.make()
             yield self._put_right()
             self._remove_superseded()
         finally:
             os.close(descriptor)
-
-    def _make_ledger(self) -> None:
-        if not self.is_there:
-            self._refuse_orphans()
-        with self.write() as ledger:
-            (version,) = ledger.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                # A file of no length, too, is a database that is empty.
-                self._refuse_orphans()
-                if ledger.execute("SELECT 1 FROM sqlite_master").fetchone():
-                    raise CampaignError(
-                        f"{self._ledger}: found the database of another program; allowed: a folder "
-                        "that `lasthop run --store` has written, or an empty one"
-                    )
-                for statement in SCHEMA.split(";"):
-                    ledger.execute(statement)
-                ledger.execute(f"PRAGMA user_version = {FORMAT}")
-                return
-            self._check_format(ledger)
-            self._check_seal(ledger)
-
-    def _check_format(self, ledger: sqlite3.Connection) -> None:
-        (version,) = ledger.execute("PRAGMA user_version").fetchone()
-        if version not in (0, FORMAT):
-            raise CampaignError(
-                f"{self._ledger}: found format {version}; allowed: {FORMAT}, that of this "
-                "version of lasthop"
-            )
-
-    def _check_seal(self, ledger: sqlite3.Connection) -> None:
-        """Looks at all of the ledger, once for each state: SQLite itself does not notice bits."""
-        found = ledger.execute("SELECT crc32 FROM seal").fetchall()
-        if found == [(self._sealed,)]:
-            return
-        is_sound = ledger.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        if not (is_sound and found == [(_seal(ledger),)]):
-            raise CampaignError(
-                f"{self._ledger}: found that it is damaged; allowed: what lasthop has written, "
-                "from a copy, or another folder"
-            )
-        ((self._sealed,),) = found
 
     def _refuse_orphans(self) -> None:
         """Parts that no ledger names would be taken for what a killed process left."""
@@ -470,7 +247,7 @@ class Store:
     def _put_right(self) -> list[str]:
         """Removes parts without entry, and entries without part, whose replications run again."""
         notes = []
-        with self.write() as ledger:
+        with self.ledger.write() as ledger:
             known = set()
             for part in parts_of(ledger):
                 wrong = self._wrong(part, is_thorough=True)
@@ -543,12 +320,12 @@ class Store:
         data = buffer.getbuffer()
         part = Part(self._next_file(), data.nbytes, zlib.crc32(data))
         self._write_durably(part.file, data)
-        with self.write() as ledger:
+        with self.ledger.write() as ledger:
             self._enter(ledger, part, level, count, names, rows.spans(seed, engine))
         self._compact()
 
     def _next_file(self) -> str:
-        with self.read() as ledger:
+        with self.ledger.read() as ledger:
             row = ledger.execute("SELECT seq FROM sqlite_sequence WHERE name = 'part'").fetchone()
         return f"part-{(row[0] if row else 0) + 1:08}.parquet"
 
@@ -596,7 +373,7 @@ class Store:
 
     def _compact(self) -> None:
         """Merges parts where there are many of one level."""
-        with self.read() as ledger:
+        with self.ledger.read() as ledger:
             parts = ledger.execute(
                 "SELECT level, id, file, rows, metrics, bytes, crc32 FROM part ORDER BY level, id"
             ).fetchall()
@@ -636,7 +413,7 @@ class Store:
         self._rename(temporary, self.parts / file)
         self._remove_superseded()
         spans: list[Span] = []
-        with self.write() as ledger:
+        with self.ledger.write() as ledger:
             for number, *_ in chosen:
                 found = ledger.execute(
                     "SELECT point, seed, engine, first, count, cost_s FROM span WHERE part = ?",
@@ -653,8 +430,6 @@ class Store:
         for path in self._superseded:
             path.unlink(missing_ok=True)
         self._superseded = []
-
-    # Reading.
 
     def scan(
         self, parts: Sequence[Part], metrics: Sequence[str], *, is_thorough: bool
