@@ -258,3 +258,24 @@ def test_packets_that_a_link_cuts_up_are_whole_in_a_capture(tmp_path: Path) -> N
     assert packets == metrics["flow.packets.packets_sent"] == 20
     assert count(air, 'frame.comment == "cut into pieces" && frame.len == 1000') == packets
     assert count(host, "frame.len == 1000") == metrics["flow.packets.packets_delivered"]
+
+
+def test_a_packet_given_up_half_way_does_not_hide_its_retransmission(tmp_path: Path) -> None:
+    """TCP sends a segment twice in a row; of the first copy the last pieces are never sent."""
+    scenario = hops(variant="reno", segment="536 B").with_(
+        {
+            "link.access.errors.loss": "0 %",
+            "link.wireless.rate": "200 kbps",
+            "link.wireless.protocol": {
+                "kind": "rlc-am",
+                "payload": "20 B",
+                "max_transmissions": 1,
+            },
+            "flow.transfer.app.size": "200 kB",
+            "run.duration": "100 s",
+        }
+    )
+    path = tmp_path / "pieces.pcapng"
+    lasthop.capture(scenario, path, link="wireless", snap=80)
+    finished = lasthop.trace(scenario).metrics["link.wireless.forward.packets"]
+    assert count(path, 'frame.interface_name == "wireless.forward"') == finished > 0

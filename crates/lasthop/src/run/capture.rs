@@ -30,7 +30,7 @@ use pcap_file::pcapng::blocks::interface_description::{
 use pcap_file::pcapng::blocks::name_resolution::{Ipv4Record, NameResolutionBlock, Record};
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::{DataLink, PcapError};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -141,8 +141,8 @@ struct Course {
     refused: VecDeque<(u64, Instant, Packet)>,
     /// By service: one beyond the highest number sent.
     next: HashMap<u8, u64>,
-    /// By service: the packet whose last piece has not been sent; its length is that of a piece.
-    inside: HashMap<u8, Packet>,
+    /// Services that have sent pieces of a packet, but not the last one.
+    inside: HashSet<u8>,
     /// The last RESET and RESET_ACK.
     resets: [Option<u64>; 2],
     /// First bytes of segments that the agent where it begins is about to send.
@@ -173,7 +173,7 @@ impl Course {
         }
     }
 
-    fn role(&mut self, label: Option<FrameLabel>, packet: &Packet) -> Role {
+    fn role(&mut self, label: Option<FrameLabel>) -> Role {
         let Some(FrameLabel { kind, service, .. }) = label else { return Role::New };
         let next = self.next.entry(service).or_default();
         match kind {
@@ -183,17 +183,14 @@ impl Course {
                 Role::New
             }
             FrameKind::Segment { sequence, is_last, .. } if sequence >= *next => {
+                // A packet that is given up half-way has no last piece, but leaves a number out.
+                let is_next = sequence == *next;
                 *next = sequence + 1;
-                // A packet that is given up half-way has no last piece.
-                let begun = self.inside.remove(&service);
+                let is_begun = self.inside.remove(&service);
                 if !is_last {
-                    self.inside.insert(service, *packet);
+                    self.inside.insert(service);
                 }
-                let bytes = packet.bytes;
-                match begun {
-                    Some(begun) if (Packet { bytes, ..begun }) == *packet => Role::Piece,
-                    _ => Role::New,
-                }
+                if is_begun && is_next { Role::Piece } else { Role::New }
             }
             _ => Role::Piece,
         }
@@ -235,7 +232,7 @@ fn sightings(events: &[(Instant, Event)], directions: usize, at_host: bool) -> V
                 ..
             } => {
                 let course = &mut courses[direction as usize];
-                let role = course.role(label, &packet);
+                let role = course.role(label);
                 let mut notes = Vec::new();
                 let own = course.agents_own.iter().position(|&seq| seq == packet.tcp.seq);
                 if let Some(place) = own.filter(|_| packet.tcp.payload > 0) {
@@ -456,13 +453,12 @@ fn open<W: Write>(
 mod tests {
     use super::*;
 
-    /// Which of these pieces begin a packet: number, is it the last, number of its datagram.
-    fn first_pieces(course: &mut Course, pieces: &[(u64, bool, u64)]) -> Vec<bool> {
-        let role = |&(sequence, is_last, number)| {
+    /// Which of these pieces begin a packet: number, is it the last.
+    fn first_pieces(course: &mut Course, pieces: &[(u64, bool)]) -> Vec<bool> {
+        let role = |&(sequence, is_last)| {
             let kind = FrameKind::Segment { sequence, is_last, poll: false };
-            let packet = Packet::datagram(0, if is_last { 10 } else { 40 }, number, Instant::ZERO);
             let label = FrameLabel { kind, ack: None, service: 0 };
-            matches!(course.role(Some(label), &packet), Role::New)
+            matches!(course.role(Some(label)), Role::New)
         };
         pieces.iter().map(role).collect()
     }
@@ -470,16 +466,17 @@ mod tests {
     #[test]
     fn packets_given_up_half_way_hide_no_others() {
         let mut course = Course::default();
-        // Packet 1 is given up after two pieces of three; 3 of packet 0 comes again in between.
+        // The second packet is given up after two pieces of three, without its number 6, or the
+        // number left out for it; 3 of the first packet comes again in between.
         let pieces = [
-            (2, false, 0),
-            (3, true, 0),
-            (4, false, 1),
-            (3, true, 0),
-            (5, false, 1),
-            (7, false, 2),
-            (8, true, 2),
-            (9, true, 3),
+            (2, false),
+            (3, true),
+            (4, false),
+            (3, true),
+            (5, false),
+            (7, false),
+            (8, true),
+            (9, true),
         ];
         let expected = [true, false, true, false, false, true, false, true];
         assert_eq!(first_pieces(&mut course, &pieces), expected);
@@ -489,13 +486,13 @@ mod tests {
     fn numbers_begin_again_once_a_reset() {
         let mut course = Course::default();
         let control = |kind| FrameLabel { kind, ack: None, service: 0 };
-        assert_eq!(first_pieces(&mut course, &[(0, true, 0), (1, false, 1)]), [true, true]);
+        assert_eq!(first_pieces(&mut course, &[(0, true), (1, false)]), [true, true]);
         for kind in [FrameKind::Reset { index: 0 }, FrameKind::ResetAck { index: 0 }] {
             course.on_control(control(kind));
-            assert_eq!(first_pieces(&mut course, &[(0, false, 1), (1, true, 1)]), [true, false]);
+            assert_eq!(first_pieces(&mut course, &[(0, false), (1, true)]), [true, false]);
             // Told again, it is the same reset.
             course.on_control(control(kind));
-            assert_eq!(first_pieces(&mut course, &[(0, false, 1), (1, true, 1)]), [false, false]);
+            assert_eq!(first_pieces(&mut course, &[(0, false), (1, true)]), [false, false]);
         }
     }
 }
