@@ -318,6 +318,29 @@ def test_series_follow_the_trace(small: Path) -> None:
     np.testing.assert_allclose(ys(line)[: events.height], events["value"].to_numpy())
 
 
+def test_legends_of_series_fit(small: Path) -> None:
+    document = lasthop.load(small).to_dict()
+    link = document["link"].pop("wireless")
+    document["link"] = {"the-far-wired-side": {**link, "between": ["server", "ap"]}}
+    document["link"]["the-near-wireless-side"] = {**link, "between": ["ap", "client"]}
+    file = document["flow"].pop("transfer")
+    document["flow"]["down"] = file
+    document["flow"]["up"] = {**file, "from": "client", "to": "server"}
+    del document["sweep"]
+    figure = lasthop.plot(lasthop.trace(document))
+    figure.draw_without_rendering()
+    names = []
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        assert legend is not None
+        assert legend.get_window_extent().x1 <= figure.bbox.x1
+        # Legends do not squeeze their panels.
+        assert axes.get_position().width > 0.8
+        names.append([text.get_text() for text in legend.get_texts()])
+    assert names[0] == ["down", "up", "timeout"]
+    assert len(names[1]) == 4
+
+
 def test_sequence_tells_retransmissions(small: Path) -> None:
     trace = lasthop.trace(small)
     figure = lasthop.plot(trace, kind="sequence", y="transfer")

@@ -11,7 +11,7 @@ import contextlib
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -220,18 +220,23 @@ def folded(text: str, inches: float, letter: float = 0.064) -> str:
     return "\n".join(textwrap.fill(line, most) for line in text.split("\n"))
 
 
+def columns(names: Collection[str], room: float) -> int:
+    """How many columns of a legend with these names fit into so many inches."""
+    # A letter of 7 points is about 0.06 inches wide.
+    widths = [max(map(len, name.split("\n"))) * 0.058 + 0.45 for name in names]
+    return len(names) if sum(widths) <= room else max(1, int(room / max(widths)))
+
+
 def legend(figure: Figure, axes: Axes, *, width: float | None = None) -> None:
     """One row or more of labels above the figure, where they hide nothing."""
     handles, names = axes.get_legend_handles_labels()
     if not handles:
         return
-    # A letter of 7 points is about 0.06 inches wide.
     room = figure.get_figwidth() if width is None else width
     names = [folded(name, room - 0.45, 0.05) for name in names]
     # One entry a name.
     named: dict[str, Artist] = dict(zip(names, handles, strict=True))
-    widths = [max(map(len, name.split("\n"))) * 0.058 + 0.45 for name in named]
-    ncols = len(named) if sum(widths) <= room else max(1, int(room / max(widths)))
+    ncols = columns(named, room)
     rows = math.ceil(len(named) / ncols) + sum(name.count("\n") for name in named)
     # Further rows are not at the cost of the picture.
     figure.set_figheight(figure.get_figheight() + 0.145 * (rows - 1))

@@ -21,7 +21,8 @@ PANELS = {
     "ssthresh": "Slow start threshold (segments)",
     "queue": "Queue (packets)",
 }
-GREY = "#8A8A8A"
+SCALE = 0.7
+"""Inches that labels and numbers of a vertical axis take."""
 
 
 def draw(
@@ -77,14 +78,14 @@ def _series(
         raise PlotError("y: found neither windows nor queues; allowed: a run that has them")
     figure, panels = style.new_figure(size, len(wanted), height=0.5 + 1.35 * len(wanted))
     for name, axes in zip(wanted, panels, strict=True):
-        _steps(axes, frame, name, start, end)
+        _draw_panel(axes, frame, name, start, end)
         axes.set_ylabel(PANELS[name].replace(" (", "\n("))
         axes.set_ylim(bottom=0.0)
-        handles, _ = axes.get_legend_handles_labels()
-        if len(handles) > 1 or name == "cwnd":
+        _, labels = axes.get_legend_handles_labels()
+        if len(labels) > 1 or name == "cwnd":
             axes.legend(
                 frameon=False,
-                ncols=3,
+                ncols=style.columns(labels, figure.get_figwidth() - SCALE),
                 loc="lower left",
                 bbox_to_anchor=(0.0, 0.98),
                 borderaxespad=0.0,
@@ -96,7 +97,7 @@ def _series(
     return figure
 
 
-def _steps(axes: Axes, frame: pl.DataFrame, event: str, start: float, end: float) -> None:
+def _draw_panel(axes: Axes, frame: pl.DataFrame, event: str, start: float, end: float) -> None:
     own = frame.filter(pl.col("event") == event)
     if event == "queue":
         # Directions that never hold more than what they are sending say nothing.
@@ -105,16 +106,17 @@ def _steps(axes: Axes, frame: pl.DataFrame, event: str, start: float, end: float
     else:
         entities = [name for name in _senders(frame) if name in set(own["entity"])]
     for entity, (colour, _, _) in zip(entities, style.looks(entities), strict=True):
+        values = own.filter(pl.col("entity") == entity)
+        label = entity.partition(".")[2]
         # The window of a finished flow is no window.
         last = frame.filter(pl.col("entity") == entity)["time_s"][-1] if event != "queue" else end
-        events = _window(own.filter(pl.col("entity") == entity), start, min(end, max(last, start)))
+        events = _window(values, start, min(end, max(last, start)))
         finite = events.filter(pl.col("value").is_finite())
-        label = entity.partition(".")[2]
         axes.step(
             finite["time_s"], finite["value"], where="post", label=label, color=colour, lw=0.8
         )
-        if event == "cwnd":
-            _timeouts(axes, frame, entity, start, end)
+    if event == "cwnd":
+        _timeouts(axes, frame, entities, start, end)
     axes.margins(y=0.08)
 
 
@@ -127,10 +129,11 @@ def _window(events: pl.DataFrame, start: float, end: float) -> pl.DataFrame:
     return pl.concat([both, both.tail(1).with_columns(time_s=pl.lit(end))])
 
 
-def _timeouts(axes: Axes, frame: pl.DataFrame, entity: str, start: float, end: float) -> None:
-    own = frame.filter((pl.col("event") == "timeout") & (pl.col("entity") == entity))
+def _timeouts(
+    axes: Axes, frame: pl.DataFrame, entities: Sequence[str], start: float, end: float
+) -> None:
+    own = frame.filter((pl.col("event") == "timeout") & pl.col("entity").is_in(entities))
     times = own.filter(pl.col("time_s").is_between(start, end))["time_s"]
-    labels = axes.get_legend_handles_labels()[1]
     if len(times):
         axes.plot(
             times,
@@ -140,7 +143,7 @@ def _timeouts(axes: Axes, frame: pl.DataFrame, entity: str, start: float, end: f
             color=ORANGE,
             markersize=5.0,
             clip_on=False,
-            label=None if "timeout" in labels else "timeout",
+            label="timeout",
         )
 
 
