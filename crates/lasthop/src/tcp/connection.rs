@@ -90,12 +90,13 @@ impl Connection {
     pub fn receive(&mut self, now: Instant, segment: &TcpHeader) {
         let length =
             u64::from(segment.payload) + u64::from(segment.flags & (flags::SYN | flags::FIN) != 0);
+        if segment.has_timestamps {
+            let seq = self.receiver.unwrap(segment.seq);
+            self.receiver.on_timestamp(seq, segment.timestamps.0);
+        }
         if length > 0 {
             let seq = self.receiver.unwrap(segment.seq);
             let control = segment.flags & (flags::SYN | flags::FIN) != 0;
-            if segment.has_timestamps {
-                self.receiver.on_timestamp(seq, segment.timestamps.0);
-            }
             self.receiver.receive(&self.config, now, seq, seq + length, control);
             if segment.flags & flags::SYN != 0
                 && self.role == Role::Acceptor
@@ -278,6 +279,38 @@ mod tests {
                 assert_eq!(sent.is_some(), place == 1, "every second segment");
             }
             assert_eq!((ack.ack, ack.timestamps.1), (seq, base + 10 * round));
+        }
+    }
+
+    #[test]
+    fn data_echo_the_timestamp_of_the_latest_acknowledgment() {
+        for profile in [Profile::Rfc, Profile::Ns2] {
+            let set = Overrides {
+                timestamps: Some(true),
+                handshake: Some(false),
+                ..Overrides::default()
+            };
+            let config = presets::config(Variant::Reno, profile, &set);
+            let mut end = Connection::new(&config, Role::Opener, Duration::ZERO);
+            end.write(100 * config.segment.get());
+            let mut data = TcpHeader::default();
+            for round in 0..3 {
+                let now = Instant::from_nanos(1_000_000 * (1 + round));
+                while end.poll_transmit(now, &mut data).is_some() {}
+                // All but the first data come after an acknowledgment.
+                let stamp = if round == 0 { 0 } else { 1000 + round as u32 - 1 };
+                assert_eq!(data.timestamps.1, stamp, "{profile:?}");
+                let ack = TcpHeader {
+                    seq: data.ack,
+                    ack: data.seq + data.payload,
+                    window: data.window,
+                    flags: flags::ACK,
+                    has_timestamps: true,
+                    timestamps: (1000 + round as u32, data.timestamps.0),
+                    ..TcpHeader::default()
+                };
+                end.receive(now, &ack);
+            }
         }
     }
 
