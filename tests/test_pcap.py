@@ -107,6 +107,23 @@ def test_wireshark_counts_the_retransmissions_of_the_sender(
     assert count(path, 'frame.comment contains "dropped by the queue"') == drops > 0
 
 
+def test_retransmissions_can_pass_for_out_of_order(tmp_path: Path) -> None:
+    """With a grown queue they come sooner after the newest data than the handshake took."""
+    scenario = hops(receive_window="200 segments").with_(
+        {
+            "link.access.queue": "60 packets",
+            "link.access.errors.loss": "0.5 %",
+            "link.access.rate": "20 Mbps",
+        }
+    )
+    path = tmp_path / "server.pcapng"
+    lasthop.capture(scenario, path, host="server", snap=80)
+    early = count(path, "tcp.analysis.out_of_order")
+    again = count(path, "tcp.analysis.retransmission || tcp.analysis.out_of_order")
+    assert early > 0
+    assert again == lasthop.trace(scenario).metrics["flow.transfer.retransmissions"]
+
+
 def test_a_handshake_agrees_on_what_is_used(tmp_path: Path) -> None:
     path = tmp_path / "all.pcapng"
     lasthop.capture(hops(timestamps=True), path, host="client")
