@@ -296,3 +296,29 @@ def test_a_packet_given_up_half_way_does_not_hide_its_retransmission(tmp_path: P
     lasthop.capture(scenario, path, link="wireless", snap=80)
     finished = lasthop.trace(scenario).metrics["link.wireless.forward.packets"]
     assert count(path, 'frame.interface_name == "wireless.forward"') == finished > 0
+
+
+def test_what_an_agent_sends_again_is_told_from_other_connections(tmp_path: Path) -> None:
+    """Connections of web pages have the same numbers; SYNs come again too."""
+    scenario = hops(variant="reno").with_(
+        {
+            "link.wireless.protocol": {"kind": "selective-repeat"},
+            "link.wireless.agent": {"kind": "snoop", "at": "ap"},
+            "link.wireless.rate": "200 kbps",
+            "run.duration": "60 s",
+        }
+    )
+    tables = scenario.to_dict()
+    tables["flow"]["transfer"]["app"] = {"kind": "web"}
+    path = tmp_path / "agent.pcapng"
+    lasthop.capture(tables, path, link="wireless", snap=80)
+    forward = 'frame.interface_name == "wireless.forward" && !(frame.comment contains "copy")'
+    seen: set[tuple[str, ...]] = set()
+    again = 0
+    for row in read(path, "tcp.dstport", "tcp.seq_raw", "tcp.len", "frame.comment", only=forward):
+        packet = (row["tcp.dstport"], row["tcp.seq_raw"], row["tcp.len"])
+        if "sent again by the agent" in row["frame.comment"]:
+            assert packet in seen
+            again += 1
+        seen.add(packet)
+    assert again == lasthop.trace(tables).metrics["agent.wireless.local_retransmissions"] > 5

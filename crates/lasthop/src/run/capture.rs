@@ -145,8 +145,10 @@ struct Course {
     inside: HashSet<u8>,
     /// The last RESET and RESET_ACK.
     resets: [Option<u64>; 2],
-    /// First bytes of segments that the agent where it begins is about to send.
-    agents_own: Vec<u32>,
+    /// Packets that the agent where it begins is about to send.
+    agents_due: u32,
+    /// Packets that its queue has taken and that have not left. Are they the agent's own?
+    waiting: VecDeque<(Packet, bool)>,
 }
 
 /// How a frame relates to the packets in it.
@@ -171,6 +173,14 @@ impl Course {
             self.next.remove(&label.service);
             self.inside.remove(&label.service);
         }
+    }
+
+    /// A packet leaves, or its first piece. Is it the agent's own?
+    fn leave(&mut self, packet: &Packet) -> bool {
+        let bytes = packet.bytes;
+        let is_it = |&(waiting, _): &(Packet, bool)| Packet { bytes, ..waiting } == *packet;
+        let place = self.waiting.iter().position(is_it);
+        place.and_then(|place| self.waiting.remove(place)).is_some_and(|(_, is_own)| is_own)
     }
 
     fn role(&mut self, label: Option<FrameLabel>) -> Role {
@@ -207,14 +217,21 @@ fn sightings(events: &[(Instant, Event)], directions: usize, at_host: bool) -> V
     let mut courses = vec![Course::default(); directions];
     for &(at, event) in events {
         match event {
-            Event::Queue { direction, .. } => courses[direction as usize].admitted += 1,
-            Event::Agent { direction, event: AgentEvent::LocalRetransmission { sequence } } => {
-                courses[direction as usize].agents_own.push(sequence);
+            Event::Queue { direction, packet, .. } => {
+                let course = &mut courses[direction as usize];
+                course.admitted += 1;
+                // An agent tells first; nobody else's packet comes in between.
+                let is_own = course.agents_due > 0;
+                course.agents_due -= u32::from(is_own);
+                course.waiting.push_back((packet, is_own));
+            }
+            Event::Agent { direction, event: AgentEvent::LocalRetransmission { .. } } => {
+                courses[direction as usize].agents_due += 1;
             }
             Event::Dropped { direction, packet, turn } => {
                 let course = &mut courses[direction as usize];
                 course.admitted -= 1;
-                course.agents_own.retain(|&sequence| sequence != packet.tcp.seq);
+                course.waiting.pop_back();
                 match turn {
                     Some(turn) => {
                         seen.push(Sighting { at: turn, direction, packet, comment: refusal(at) })
@@ -234,9 +251,7 @@ fn sightings(events: &[(Instant, Event)], directions: usize, at_host: bool) -> V
                 let course = &mut courses[direction as usize];
                 let role = course.role(label);
                 let mut notes = Vec::new();
-                let own = course.agents_own.iter().position(|&seq| seq == packet.tcp.seq);
-                if let Some(place) = own.filter(|_| packet.tcp.payload > 0) {
-                    course.agents_own.swap_remove(place);
+                if matches!(role, Role::New) && course.leave(&packet) {
                     notes.push("sent again by the agent".to_owned());
                 }
                 let is_cut =

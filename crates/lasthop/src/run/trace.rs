@@ -136,7 +136,7 @@ pub fn trace(
                 let entity = &flows[flow as usize][1];
                 push(entity, "datagram_received", number as f64, delay.as_secs_f64());
             }
-            Event::Queue { direction: index, packets }
+            Event::Queue { direction: index, packets, .. }
             | Event::QueueServed { direction: index, packets } => {
                 let known = &mut waiting[index as usize];
                 if std::mem::replace(known, packets) != packets {

@@ -122,6 +122,8 @@ pub enum Event {
         direction: u32,
         /// Packets.
         packets: u64,
+        /// The one that came.
+        packet: Packet,
     },
     /// The same just after the endpoint chose what is sent next, for which it may take packets.
     QueueServed {

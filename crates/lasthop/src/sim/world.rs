@@ -237,10 +237,10 @@ impl<P: Probe> World<P> {
                 Kind::Arq(arq) => {
                     let admitted = arq.offer(at, packet);
                     if P::ACTIVE {
-                        let packets = arq.length(at);
-                        self.probe.record(at, Event::Queue { direction, packets });
+                        let (packets, packet) = (arq.length(at), *packet);
+                        self.probe.record(at, Event::Queue { direction, packets, packet });
                         if !admitted {
-                            let dropped = Event::Dropped { direction, packet: *packet, turn: None };
+                            let dropped = Event::Dropped { direction, packet, turn: None };
                             self.probe.record(at, dropped);
                         }
                     }
@@ -254,7 +254,8 @@ impl<P: Probe> World<P> {
             let start = if P::ACTIVE { raw.queue.next_start(at) } else { at };
             let fate = raw.queue.offer(at, packet.bytes);
             if P::ACTIVE {
-                self.probe.record(at, Event::Queue { direction, packets: raw.queue.length(at) });
+                let packets = raw.queue.length(at);
+                self.probe.record(at, Event::Queue { direction, packets, packet: *packet });
                 let (label, bytes) = (None, packet.bytes + raw.queue.header());
                 let segment = match self.listeners[path] {
                     Listener::Tcp { connection, .. } | Listener::Sink { connection } => {
