@@ -305,3 +305,25 @@ def test_a_full_disk_is_one_line_and_exit_code_1(small: Path) -> None:
 
 def test_version() -> None:
     assert lasthop("--version").stdout.startswith("lasthop ")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--replications", "0"], "--replications: found '0'; allowed: a whole number of at least"),
+        (["--seed", "x"], "--seed: found 'x'; allowed: a whole number"),
+        (["--format", "xml"], "--format: found 'xml'; allowed: table, csv, json, parquet"),
+        (["--until", "x=3%"], "--until: found 'x'; allowed: flow.transfer.goodput_bps, flow."),
+        (["--until", "*.goodput=3%"], "allowed: flow.transfer.goodput_bps, with * and ?"),
+        (["--set", "link.wireless.errors.loss=nan"], "link.wireless.errors.loss: found nan; allow"),
+        (["--set", f"run.seed={2**63}"], f"run.seed: found {2**63}; allowed: a number from -2^63"),
+    ],
+)
+def test_refusals_name_the_option_or_key_and_what_was_found(
+    small: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert cli._main(["run", str(small), *options]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("lasthop: ")
+    assert message in error
+    assert error.count("\n") == 1

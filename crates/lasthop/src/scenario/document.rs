@@ -105,7 +105,7 @@ impl Document {
     /// text, so that `64 kbps` needs no quotes. A swept key is then no longer swept. What several
     /// calls make together is checked by [`Document::points`].
     pub fn set(&mut self, dotted_key: &str, text: &str) -> Result<(), ScenarioError> {
-        let value = match toml_value(text) {
+        let value = match toml_value(dotted_key, text) {
             Some(value) => value?,
             None => text.into(),
         };
@@ -438,11 +438,11 @@ fn is_union(dotted_key: &str) -> bool {
     matches!(shape_at(ScenarioKeys::KEYS, &path), Some(Shape::Union(_)))
 }
 
-/// A text as a TOML value; `None` if it is not one.
-fn toml_value(text: &str) -> Option<Read<Value>> {
+/// A text as the TOML value of the key at `path`; `None` if it is not one.
+fn toml_value(path: &str, text: &str) -> Option<Read<Value>> {
     let value = DeValue::parse(text).ok()?;
     let mut lines = Lines { starts: Vec::new(), by_path: HashMap::new() };
-    Some(lines.value("", value.into_inner()))
+    Some(lines.value(path, value.into_inner()))
 }
 
 /// Converts TOML to JSON values and remembers on which line each key stands.
@@ -479,7 +479,7 @@ impl Lines {
             DeValue::Boolean(value) => Ok(value.into()),
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
                 .map(Value::from)
-                .map_err(|_| refused(number.to_string(), "a number that fits 64 bits")),
+                .map_err(|_| refused(number.to_string(), "a number from -2^63 to 2^63 - 1")),
             DeValue::Float(number) => number
                 .as_str()
                 .parse()
