@@ -146,7 +146,7 @@ def test_errors_of_other_origin_are_not_taken_for_bad_options(
     ("options", "message"),
     [
         (["--seed", str(2**63)], f"--seed: found {2**63}; allowed: from 0 to 2^63 - 1"),
-        (["--until", "flow.transfer.goodput=2%"], f"there is {GOODPUT}"),
+        (["--until", "flow.transfer.goodput=2%"], f"allowed: {GOODPUT}, with * and ?"),
         (["--until", GOODPUT], "--until: found flow.transfer.goodput_bps;"),
         (["--until", f"{GOODPUT}=2%", "--max-replications", "5"], "--max-replications: found 5"),
         (["--max-replications", "5"], "--max-replications: found no until"),

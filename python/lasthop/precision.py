@@ -173,8 +173,10 @@ def _looks(
         metrics = [name for name in results.metrics if fnmatchcase(name, target.pattern)]
         if not metrics:
             near = re.split(r"[.*?]", target.pattern)[-1]
-            known = sorted(n for n in results.metrics if near in n) or sorted(results.metrics)
-            raise UnknownMetric(f"until: no metric is called {target.pattern}; there is {known[0]}")
+            known = [n for n in results.metrics if near in n] or results.metrics
+            raise UnknownMetric(
+                f"until: found {target.pattern!r}; allowed: {', '.join(known)}, with * and ?"
+            )
         for metric in metrics:
             samples = results.samples(metric, point)[:done]
             if not np.isnan(samples).all():
