@@ -256,3 +256,36 @@ def test_the_command_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> No
     code, out = call(capsys, "schema")
     assert code == 0
     assert json.loads(out) == lasthop.schema()
+
+
+def test_times_of_protocols_and_errors_have_their_unit() -> None:
+    first = lasthop.load(ROOT / "examples/first.toml")
+    rlc = {"kind": "rlc-am", "timer_poll": "200 ms", "discard_timer": "1 s"}
+    text = explain(first.set("link.wireless.protocol", rlc))
+    assert "discard timer 1 s," in text
+    assert "timer poll 200 ms," in text
+    text = explain(lasthop.load(ROOT / "examples/radio.toml"))
+    assert "slot 10 ms, stay good 90 %, stay bad 90 %," in text
+
+
+@pytest.mark.parametrize("name", ["", "two\nlines", "bell\a"])
+def test_a_name_that_a_scenario_cannot_have_is_refused(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out = call(capsys, "new", name)
+    assert code == 2
+    assert out.startswith(f"lasthop: NAME: found {name!r}; allowed: printable text")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_too_long_for_a_file_is_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out = call(capsys, "new", "x" * 300)
+    assert code == 2
+    assert "File name too long" in out

@@ -131,9 +131,16 @@ def _share_slots(links: dict[str, Any], name: str, radio: Table) -> None:
         }
 
 
-TIMES = {"timeout", "nack_timeout", "keepalive", "parity_timeout", "good", "bad"}
+TIMES = {
+    *("timeout", "nack_timeout", "keepalive", "parity_timeout", "good", "bad", "slot"),
+    *("discard_timer", "timer_poll", "timer_poll_prohibit", "timer_poll_periodic"),
+    *("timer_status_prohibit", "timer_status_periodic", "timer_mrw", "timer_rst"),
+}
 SIZES = {"control", "payload", "header"}
-SHARES = {"loss", "mean_loss", "p_good_to_bad", "p_bad_to_good", "loss_good", "loss_bad"}
+SHARES = {
+    *("loss", "mean_loss", "p_good_to_bad", "p_bad_to_good", "loss_good", "loss_bad"),
+    *("stay_good", "stay_bad"),
+}
 
 
 def _with(table: Table) -> str:

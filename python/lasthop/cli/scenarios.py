@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Annotated
@@ -57,17 +58,17 @@ def new(
 ) -> int:
     """Write a starter scenario whose comments say what each key means, and the schema beside it."""
     name = (template if name is None else name).strip()
-    if not name or "\n" in name:
-        raise BadInput(f"NAME: found {name!r}; allowed: text that is not empty, on one line")
+    if not name.isprintable() or not name:
+        raise BadInput(f"NAME: found {name!r}; allowed: printable text that is not empty")
     with options():
         text = starter.starter(template, name)
     slug = re.sub(r"[^\w-]+", "-", name).strip("-")
     path = out or Path(f"{slug or template}.toml")
-    if path.exists() and not force:
+    if os.path.lexists(path) and not force:
         raise BadInput(f"--out: found {path}, which exists; allowed: a new file, or --force")
     schema_file = path.parent / starter.SCHEMA_FILE
     files = {path: text}
-    if not schema_file.exists():
+    if not os.path.lexists(schema_file):
         files[schema_file] = _schema_text() + "\n"
     for target, content in files.items():
         try:
