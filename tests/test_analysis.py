@@ -212,15 +212,20 @@ def test_analyse_tcp_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([*ARQ[:2], "--good-to-bad", "2", "--bad-to-good", "0.1"], 'found "2"; allowed: a prob'),
+        (
+            [*ARQ[:2], "--good-to-bad", "2", "--bad-to-good", "0.1"],
+            'lasthop: --good-to-bad: found "2"; allowed: a prob',
+        ),
+        ([*ARQ, "--limit", "0"], "--limit: found '0'; allowed: a whole number of at least 1"),
+        ([*ARQ, "--spacing", str(2**40)], "allowed: a whole number from 0 to 4294967295"),
         ([*ARQ[:2], "--good-to-bad", "0", "--bad-to-good", "0"], "a chain that moves"),
         ([*ARQ, "--target", "0"], "target: found 0; allowed"),
         ([*ARQ, "--frame", "10"], "a duration such as"),
         ([*ARQ, "--plot", "x.gif"], "--plot: found 'x.gif'; allowed: .png, .pdf"),
         ([*ARQ, "--plot", "absent/x.png"], "found no folder absent"),
-        (["analyse", "tcp", "--loss", "0", "--rtt", "1 s"], "loss: found 0; allowed"),
-        (["analyse", "tcp", "--loss", "no", "--rtt", "1 s"], 'found "no"; allowed'),
-        (["analyse", "tcp", "--loss", "1 %", "--rtt", "0 s"], "round_trip: found 0; allowed"),
+        (["analyse", "tcp", "--loss", "0", "--rtt", "1 s"], "--loss: found 0; allowed"),
+        (["analyse", "tcp", "--loss", "no", "--rtt", "1 s"], '--loss: found "no"; allowed'),
+        (["analyse", "tcp", "--loss", "1 %", "--rtt", "0 s"], "--rtt: found 0; allowed"),
         (["analyse", "tcp", "--loss", "1 %", "--rtt", "1 s", "--segment", "0 B"], "found 0 B"),
         (["analyse", "fish"], "fish"),
     ],
@@ -232,3 +237,17 @@ def test_bad_input_is_one_line(
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_losses_asked_for_stand_on_the_curves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = []
+    monkeypatch.setattr(cli.analyse, "_save", lambda figure, _: drawn.append(figure))
+    tcp = ["analyse", "tcp", "--loss", "1e-6", "--loss", "0.9", "--rtt", "0.1 s", "--window", "20"]
+    code, _, _ = run([*tcp, "--plot", str(tmp_path / "tcp.png")], capsys)
+    assert code == 0
+    *curves, points = drawn[0].axes[0].get_lines()
+    assert list(points.get_xdata()) == [1e-6, 0.9]
+    for curve in curves:
+        assert curve.get_xdata()[[0, -1]] == pytest.approx([1e-6, 0.9])

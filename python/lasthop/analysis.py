@@ -156,7 +156,9 @@ def _chain(channel: Channel, pdus: int, spacing: int) -> _lasthop.ArqChain:
 def _whole(argument: str, value: int) -> int:
     """A number that fits what the engine counts with; it says whether the value makes sense."""
     if not 0 <= value <= LARGEST:
-        raise AnalysisError(f"{argument}: found {value}; allowed: a whole number of at least 0")
+        raise AnalysisError(
+            f"{argument}: found {value}; allowed: a whole number from 0 to {LARGEST}"
+        )
     return value
 
 

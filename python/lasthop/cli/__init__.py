@@ -13,7 +13,10 @@ from typing import Annotated, NoReturn
 
 import polars as pl
 import typer
-from typer._click.exceptions import ClickException  # typer 0.29 bundles it; no public name
+from pydantic import ValidationError
+
+# typer 0.29 bundles it; no public name
+from typer._click.exceptions import BadParameter, ClickException, MissingParameter
 
 import lasthop
 from lasthop.campaign import CampaignError
@@ -71,7 +74,7 @@ def _main(arguments: list[str] | None = None) -> int:
     except (lasthop.ScenarioError, StudyError, CampaignError, PlotError, BadInput) as error:
         return _fail(str(error), BAD_INPUT)
     except ClickException as error:
-        return _fail(error.format_message(), BAD_INPUT)
+        return _fail(_refusal(error), BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -88,6 +91,30 @@ def _main(arguments: list[str] | None = None) -> int:
     except lasthop.RunError as error:
         return _fail(str(error), FAILURE)
     return code
+
+
+def _refusal(error: ClickException) -> str:
+    """What typer refuses, as all other messages say it: which option, found what, allowed what."""
+    if not isinstance(error, BadParameter) or isinstance(error, MissingParameter):
+        return error.format_message()
+    if error.param is None:
+        return error.format_message()
+    text, cause = error.message, error.__cause__
+    if isinstance(cause, ValidationError):
+        first = cause.errors()[0]
+        allowed = first["msg"].removeprefix("Value error, ")
+        match first["type"]:
+            case "greater_than_equal":
+                allowed = f"a whole number of at least {first['ctx']['ge']}"
+            case "less_than_equal":
+                allowed = f"a whole number of at most {first['ctx']['le']}"
+            case kind if kind.startswith("int_"):
+                allowed = "a whole number"
+            case "value_error":
+                # That of an enumeration: 'xml' is not one of 'table', 'csv'.
+                allowed = allowed.partition(" is not one of ")[2].strip(".").replace("'", "")
+        text = f"found {first['input']!r}; allowed: {allowed}"
+    return f"{error.param.opts[0]}: {text}"
 
 
 def _fail(message: str, code: int) -> int:

@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 
 from lasthop import _lasthop, analysis
-from lasthop.cli.common import Format
+from lasthop.cli.common import BadInput, Format, options
 
 __all__ = ["app"]
 
@@ -104,7 +104,7 @@ def arq(
 ) -> int:
     """Residual loss and delay of a limited selective repeat on a two-state channel."""
     _check_plot(plot)
-    with _Refusals():
+    with options():
         channel = analysis.Channel(good_to_bad, bad_to_good, loss_in_good, loss_in_bad)
         size = {"pdus": pdus, "spacing": spacing}
         facts = _arq_facts(channel, pdus, spacing)
@@ -164,7 +164,10 @@ def _arq_facts(channel: analysis.Channel, pdus: int, spacing: int) -> dict[str, 
 def tcp(
     *,
     loss: Annotated[
-        list[str], typer.Option(metavar="PROBABILITY", help="Loss of packets. Repeatable.")
+        list[float],
+        typer.Option(
+            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of packets. Repeatable."
+        ),
     ],
     rtt: Annotated[
         float,
@@ -194,9 +197,8 @@ def tcp(
 ) -> int:
     """Throughput of a TCP at a loss and a round trip, by formula and by the window chain."""
     _check_plot(plot)
-    losses = [PROBABILITY(one) for one in loss]
     wait = timeout if timeout is not None else max(0.2, 2.0 * rtt)
-    with _Refusals():
+    with options(round_trip="rtt", max_window="window"):
         if segment <= 0.0:
             raise analysis.AnalysisError("segment: found 0 B; allowed: at least 1 B")
 
@@ -210,12 +212,15 @@ def tcp(
             "largest window (segments)": window,
             "bottleneck (bit/s)": rate,
         }
-        _show(table(losses), facts, output)
+        _show(table(loss), facts, output)
         if plot is not None:
             from lasthop.figures.analysis import draw_tcp
 
-            sweep = [10.0 ** (-4.0 + 3.7 * step / 60) for step in range(61)]
-            figure = draw_tcp(table(sweep), table(losses), rtt)
+            # As far as the losses asked for, which stand on the curves.
+            first = math.log10(min([1e-4, *filter(None, loss)]))
+            last = math.log10(max(0.5, *loss))
+            sweep = [10.0 ** (first + (last - first) * step / 60) for step in range(61)]
+            figure = draw_tcp(table(sweep), table(loss), rtt)
             _save(figure, plot)
     return 0
 
@@ -259,25 +264,14 @@ def _tcp_table(
     )
 
 
-class _Refusals:
-    """Turns what a model refuses into bad input of the command line."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, analysis.AnalysisError):
-            raise typer.BadParameter(str(error)) from None
-
-
 def _check_plot(plot: Path | None) -> None:
     """Before anything is computed and printed."""
     if plot is None:
         return
     if plot.suffix not in FORMATS:
-        raise typer.BadParameter(f"--plot: found {plot.name!r}; allowed: {', '.join(FORMATS)}")
+        raise BadInput(f"--plot: found {str(plot)!r}; allowed: {', '.join(FORMATS)}")
     if not plot.parent.is_dir():
-        raise typer.BadParameter(f"--plot: found no folder {plot.parent}; allowed: one that exists")
+        raise BadInput(f"--plot: found no folder {plot.parent}; allowed: one that exists")
 
 
 def _save(figure: Any, plot: Path) -> None:

@@ -174,6 +174,6 @@ def options(**renamed: str) -> Iterator[None]:
     """
     try:
         yield
-    except ArgumentError as error:
+    except (ArgumentError, _lasthop.AnalysisError) as error:
         name, colon, rest = str(error).partition(":")
         raise BadInput(f"--{renamed.get(name, name).replace('_', '-')}{colon}{rest}") from None
