@@ -475,3 +475,16 @@ def test_html_escapes_what_users_write() -> None:
     html = made(variants=["<b>", "&"])._repr_html_()
     assert "&lt;b&gt;" in html
     assert "<td>&amp;</td>" in html
+
+
+def test_options_that_say_nothing_about_a_figure_are_refused(small: Path) -> None:
+    trace, results = lasthop.trace(small), lasthop.run(small)
+    for data, arguments, message in (
+        (results, {"start": 1.0}, "from: found 1.0; allowed: of kind series, sequence, ladder"),
+        (results, {"link": "wireless"}, "link: found 'wireless'; allowed: of kind ladder"),
+        (trace, {"where": {"variant": "sack"}}, "where: found .*; allowed: of kind line and cdf"),
+        (trace, {"x": "variant"}, "x: found 'variant'; allowed: of kind line and cdf"),
+        (trace, {"link": "wireless"}, "link: found 'wireless'; allowed: of kind ladder"),
+    ):
+        with pytest.raises(lasthop.PlotError, match=message):
+            lasthop.plot(data, **arguments)

@@ -114,8 +114,10 @@ def plot(
                         progress=progress,
                     )
             complete = data.complete
-        elif changes:
-            raise PlotError("set: found results; allowed: of a scenario")
+        else:
+            for name, value in (("set", changes), ("replications", replications), ("seed", seed)):
+                if value is not None:
+                    raise PlotError(f"{name}: found results; allowed: of a scenario")
         figure: Figure = figures.plot(
             data,
             x=x,
@@ -155,7 +157,7 @@ def _named() -> Iterator[None]:
 
 OPTIONS = (
     *("x", "y", "by", "where", "kind", "log", "size", "link", "from", "set"),
-    *("point", "replication"),
+    *("to", "xlabel", "ylabel", "point", "replication", "replications", "seed"),
 )
 
 

@@ -96,6 +96,23 @@ def plot(
         raise PlotError(f"log: found {log!r}; allowed: x, y, xy")
     if isinstance(data, (str, Path)):
         data = _read(Path(data), kind)
+    if kind in OF_TRACES or isinstance(data, Trace):
+        others: dict[str, Any] = {
+            "x": x,
+            "by": by,
+            "where": where,
+            "xlabel": xlabel,
+            "ylabel": ylabel,
+        }
+        of = dict.fromkeys(others, "line and cdf")
+    else:
+        others = {"from": start, "to": end}
+        of = dict.fromkeys(others, ", ".join(OF_TRACES))
+    if kind != "ladder":
+        others["link"], of["link"] = link, "ladder"
+    for name, value in others.items():
+        if value not in (None, (), [], {}):
+            raise PlotError(f"{name}: found {value!r}; allowed: of kind {of[name]}")
     if isinstance(data, Scenario):
         data = trace(data) if kind in OF_TRACES else run(data)
     if isinstance(data, Trace):
