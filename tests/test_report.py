@@ -230,7 +230,7 @@ def test_swept_tables_are_told_in_words_and_columns_by_their_names(small: Path) 
         (["report", "campaign", "--run", "9"], "--run: found 9; allowed: 1"),
         (["report", "campaign", "--out", "absent/page.html"], "--out: absent/page.html"),
         (["diff", "campaign", "absent"], "found no campaign"),
-        (["diff", "campaign", "campaign", "--level", "2"], "level: found 2.0"),
+        (["diff", "campaign", "campaign", "--level", "2"], "--level: found 2; allowed"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -132,4 +132,7 @@ def _abandon_output() -> None:
 
 def main() -> NoReturn:
     """Runs the command line and leaves the process."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who called, as in `lasthop list >&-`
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     sys.exit(_main())

@@ -14,7 +14,7 @@ from rich.table import Table
 from lasthop import report as pages
 from lasthop import terminal
 from lasthop.campaign import Campaign, CampaignError
-from lasthop.cli.common import Format
+from lasthop.cli.common import BadInput, Format, options
 from lasthop.comparison import LEVEL, Comparison, diff
 from lasthop.results import Results
 from lasthop.studies import studies
@@ -68,7 +68,10 @@ def compare(
     """Say which metrics moved beyond noise between the last runs of two campaigns."""
     first, second = (_results(Campaign(folder), None)[1] for folder in (a, b))
     try:
-        found = diff(first, second, level=level)
+        with options():
+            found = diff(first, second, level=level)
+    except BadInput:
+        raise
     except ValueError as error:
         raise CampaignError(f"{a}, {b}: {error}") from None
     shown = found.frame if everything else found.moved
