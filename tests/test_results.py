@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import lasthop
-from lasthop.results import Point, Results
+from lasthop.results import Point, Results, value_text
 
 VARIANT = "flow.transfer.transport.variant"
 GOODPUT = "flow.transfer.goodput_bps"
@@ -154,3 +154,22 @@ def test_progress_reaches_the_end_and_its_errors_come_out(small: Path) -> None:
 
     with pytest.raises(ZeroDivisionError):
         lasthop.run(small, progress=fail)
+
+
+def test_swept_values_are_told_in_words() -> None:
+    assert value_text(None) == "–"
+    assert value_text(True) == "true"
+    assert value_text({"kind": "raw"}) == "raw"
+    assert value_text({"kind": "rlc-am", "window": 8, "poll": True}) == (
+        "rlc-am (window 8, poll true)"
+    )
+    assert (
+        value_text({"rate": "64 kbps", "errors": {"kind": "none"}}) == "(rate 64 kbps, errors none)"
+    )
+
+
+@pytest.mark.parametrize("point", [-1, 2])
+def test_samples_of_a_point_that_is_not_there(small: Path, point: int) -> None:
+    results = lasthop.run(small, replications=1)
+    with pytest.raises(ValueError, match=f"point: found {point}; allowed: from 0 to 1"):
+        results.samples("flow.transfer.goodput_bps", point)

@@ -3,6 +3,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lasthop
@@ -142,3 +143,20 @@ def test_sweeps_take_ranges_zipped_lists_and_cases(small: Path) -> None:
         lasthop.ScenarioError, match="found 5; allowed: a list of at least one value"
     ):
         scenario.sweep({"link.wireless.delay": 5})
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    first = lasthop.load(ROOT / "examples/first.toml")
+    changed = first.set("link.wireless.errors.loss", np.float64(0.125))
+    assert changed["link.wireless.errors.loss"] == 0.125
+    assert changed.set("run.replications", np.int64(3))["run.replications"] == 3
+    swept = first.sweep(
+        {
+            "flow.transfer.transport.dupack_threshold": np.arange(3, 5),
+            "link.wireless.errors.loss": np.array([0.5]),
+        }
+    )
+    assert swept["sweep"] == {
+        "flow.transfer.transport.dupack_threshold": [3, 4],
+        "link.wireless.errors.loss": [0.5],
+    }

@@ -15,7 +15,6 @@ metric of a point varies at all is nothing random, and any difference certain.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,10 +24,10 @@ import polars as pl
 from scipy import special, stats
 
 from lasthop import statistics
+from lasthop.arguments import ArgumentError
+from lasthop.results import value_text
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from lasthop.results import Point, Results
     from lasthop.statistics import Floats
 
@@ -112,7 +111,7 @@ def diff(a: Results, b: Results, *, level: float = LEVEL) -> Comparison:
         ValueError: If `level` is not between 0 and 1, or the two share no point or no metric.
     """
     if not 0.0 < level < 1.0:
-        raise ValueError(f"level: found {level}; allowed: above 0 and below 1")
+        raise ArgumentError(f"level: found {level:g}; allowed: above 0 and below 1")
     points = [{_label(point): index for index, point in enumerate(r.points)} for r in (a, b)]
     shared = [label for label in points[0] if label in points[1]]
     metrics = [metric for metric in a.metrics if metric in set(b.metrics)]
@@ -133,11 +132,10 @@ def diff(a: Results, b: Results, *, level: float = LEVEL) -> Comparison:
 
 def _label(point: Point) -> str:
     parameters = point.parameters.items()
-    return ", ".join(f"{key} = {_text(value)}" for key, value in parameters) or "as in the scenario"
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, (dict, list)) else str(value)
+    return (
+        ", ".join(f"{key} = {value_text(value)}" for key, value in parameters)
+        or "as in the scenario"
+    )
 
 
 def _compare(

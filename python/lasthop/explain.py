@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lasthop.arguments import check_point
+from lasthop.results import value_text
 from lasthop.scenario import Scenario
 from lasthop.theory.network import frame_loss
 
@@ -422,16 +423,9 @@ def _sweep(labels: Sequence[Table], here: Table) -> list[str]:
     grid = f"{' x '.join(map(str, counts))} = " if is_grid else ""
     lines = [f"Sweep: {grid}{len(labels)} points; above is the one marked *"]
     for key, values in axes.items():
-        shown = [_value(value) + ("*" if value == here.get(key) else "") for value in values]
+        shown = [value_text(value) + ("*" if value == here.get(key) else "") for value in values]
         lines.append(f"  {key}: {', '.join(shown)}")
     return lines
-
-
-def _value(value: object) -> str:
-    if isinstance(value, dict):
-        rest = ", ".join(f"{key} {part}" for key, part in value.items() if key != "kind")
-        return f"{value['kind']} ({rest})" if rest and "kind" in value else str(value.get("kind"))
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _run(resolved: Table, points: int) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -10,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from lasthop.figures import point_words
+from lasthop.results import value_text
 from lasthop.terminal import HEADLINES, number_text
 
 if TYPE_CHECKING:
@@ -82,12 +82,6 @@ def _cell(mean: float, ci95: float | None, n: int) -> tuple[str, str]:
     return f"{mean:.{places}f} ± {ci95:.{places}f}", str(n)
 
 
-def _text(value: Any) -> str:
-    if value is None:
-        return "–"
-    return json.dumps(value) if isinstance(value, (dict, list)) else str(value)
-
-
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> str:
     """An HTML table; the first `words` columns are text, the others numbers."""
 
@@ -103,7 +97,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> s
 
 def scenario_html(scenario: Scenario) -> str:
     """The keys of a scenario with their values."""
-    rows = [(key, _text(value)) for key, value in _keys(scenario.to_dict())]
+    rows = [(key, value_text(value)) for key, value in _keys(scenario.to_dict())]
     body = "".join(
         f"<tr><td><code>{escape(key)}</code></td><td>{escape(text)}</td></tr>" for key, text in rows
     )

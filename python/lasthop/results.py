@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop import statistics
+from lasthop.arguments import check_point
 from lasthop.engine import Engine, distinct, engine
 from lasthop.statistics import Floats
 
@@ -122,8 +123,10 @@ class Results:
 
         Raises:
             KeyError: If there is no such metric.
+            ValueError: If there is no such point.
         """
         column = self._index(metric)
+        check_point(point, len(self.points))
         rows = self._rows_of_point[point]
         samples = np.full(self._replications.size, np.nan)
         places = np.searchsorted(self._replications, self.replication[rows])
@@ -528,6 +531,19 @@ def _need(*modules: str) -> None:
 def number(value: float) -> float | None:
     """A number for JSON: None for NaN and infinities, which JSON has not."""
     return value if math.isfinite(value) else None
+
+
+def value_text(value: Any) -> str:
+    """A swept value for people; of a table its kind, then the rest: `karn-rlp (window 8)`."""
+    if value is None:
+        return "–"
+    if isinstance(value, dict):
+        rest = ", ".join(
+            f"{key} {value_text(part)}" for key, part in value.items() if key != "kind"
+        )
+        kind = value.get("kind")
+        return f"({rest})" if kind is None else f"{kind} ({rest})" if rest else str(kind)
+    return json.dumps(value) if isinstance(value, (bool, list)) else str(value)
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -146,25 +147,31 @@ class Scenario:
 
 
 def _tables(value: Any) -> Any:
-    """A value of a sweep with mappings as tables and other iterables as lists."""
+    """A value with mappings as tables, other iterables as lists, numbers (NumPy's) as Python's."""
     match value:
         case Mapping():
             return {key: _tables(one) for key, one in value.items()}
         case Iterable() if not isinstance(value, str):
             return [_tables(one) for one in value]
+        case bool():
+            return value
+        case Integral():
+            return int(value)
+        case Real():
+            return float(value)
     return value
 
 
-def _toml(value: Any) -> str:
+def _toml(given: Any) -> str:
     """A value as TOML writes it on one line."""
-    match value:
+    match value := _tables(given):
         case bool() | str():
             return json.dumps(value, ensure_ascii=False)
         case int() | float():
             return repr(value)
         case Mapping():
             return f"{{ {', '.join(f'{json.dumps(k)} = {_toml(v)}' for k, v in value.items())} }}"
-        case Sequence():
+        case list():
             return f"[{', '.join(map(_toml, value))}]"
     raise _lasthop.ScenarioError(
         f"scenario: found {value!r}, which is none of a scenario's values; "
