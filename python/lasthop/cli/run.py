@@ -107,6 +107,8 @@ def run(
     if dry_run:
         if until:
             raise BadInput("--dry-run: found --until, whose end nobody knows; allowed: one of them")
+        if with_theory:
+            raise BadInput("--dry-run: found --compare-theory of no results; allowed: one of them")
         with options(), planning(campaign) as planned:
             plan = planned.plan(scenario, replications=replications, seed=seed, jobs=jobs)
         return print_plan(plan, as_json=output is Format.json)
