@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lasthop import cli
+from lasthop.figures.studies import draw_figure
 from lasthop.statistics import Estimate
 from lasthop.studies import Study, StudyError, studies
 from lasthop.studies.claims import Cell, Claim, Missing, Rule, judge
@@ -243,3 +244,13 @@ def test_report_of_nothing_finished_has_no_numbers(study: Study) -> None:
     assert math.isnan(first.ci95)
     assert report.to_dict()["cells"][0]["ci95"] is None
     assert [a.name for a in report.artefacts] == [a.name for a in artefacts]
+
+
+@pytest.mark.parametrize("key", sorted(studies()))
+def test_titles_stay_inside_their_figures(key: str) -> None:
+    for artefact in studies()[key].artefacts:
+        if artefact.kind == "figure":
+            figure = draw_figure(artefact, [])
+            figure.draw_without_rendering()
+            title = figure.axes[0].title.get_window_extent()
+            assert 0.0 <= title.x0 < title.x1 <= figure.bbox.x1, artefact.name

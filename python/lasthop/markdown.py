@@ -35,7 +35,7 @@ def report(report: Report) -> str:
         parts += [f"## Claims: {counts}", _table(("id", "verdict", "claim", "evidence"), rows)]
     for artefact in report.artefacts:
         own = [cell for cell in report.cells if cell.artefact == artefact.name]
-        parts += [f"## {artefact.name}. {artefact.caption}", _numbers(artefact, own)]
+        parts += [f"## {artefact.title}", _numbers(artefact, own)]
     return "\n\n".join(parts)
 
 

@@ -113,7 +113,7 @@ def _study(report: Report) -> dict[str, Any]:
     decided = [one for one in report.verdicts if one.judgements]
     words = [one.verdict for one in decided]
     figures = [
-        _picture(draw_figure(artefact, report.cells), f"{artefact.name}. {artefact.caption}")
+        _picture(draw_figure(artefact, report.cells), artefact.title)
         for artefact in report.artefacts
         if artefact.kind == "figure"
     ]
@@ -171,7 +171,7 @@ def _study_tables(report: Report) -> Iterable[_Table]:
             for row in dict.fromkeys(cell.row for cell in own)
         ]
         headings = [f"{name} ({unit[name]})" for name in artefact.columns]
-        title = f"{artefact.name}. {artefact.caption}"
+        title = artefact.title
         first = artefact.axis.heading or artefact.axis.label
         yield _Table(title, (first, *headings), rows, folded=artefact.kind == "figure")
 

@@ -257,7 +257,7 @@ def _artefact(artefact: Artefact, cells: dict[tuple[str, str, str], ReportCell])
     if artefact.spread:
         caption += " (standard deviation over replications)"
     table = Table(
-        title=f"{artefact.name}. {artefact.caption}",
+        title=artefact.title,
         title_justify="left",
         caption="ours ± half-width of the 95 % interval | published (– where our copy has none)"
         if is_table

@@ -100,9 +100,8 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
     _scale(axes, artefact)
     axes.grid(alpha=0.3, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    title = f"{artefact.name.removesuffix(' (figure)')}. {artefact.caption}"
+    axes.set_title(_pretty(_wrapped(artefact.title)), fontsize=9)
     outside = spread or bool(theory)
-    axes.set_title(_pretty(_wrapped(title) if outside else title), fontsize=9)
     if columns and outside:
         # Outside, where it hides no curve.
         shown = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))

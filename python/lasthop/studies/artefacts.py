@@ -126,6 +126,11 @@ class Artefact:
     model: Callable[[Cell], float]
 
     @property
+    def title(self) -> str:
+        """Its name and caption; a name that tells a figure from a table says so only there."""
+        return f"{self.name.removesuffix(' (figure)')}. {self.caption}"
+
+    @property
     def file_name(self) -> str:
         """Name of its picture, without suffix."""
         name = re.sub(r"[^a-z0-9]+", "-", self.name.lower().removesuffix(" (figure)"))
