@@ -15,7 +15,7 @@ import polars as pl
 import typer
 from pydantic import ValidationError
 
-# typer 0.29 bundles it; no public name
+# typer 0.29 bundles click, without a public name, and checks options by pydantic.
 from typer._click.exceptions import BadParameter, ClickException, MissingParameter
 
 import lasthop

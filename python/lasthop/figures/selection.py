@@ -15,7 +15,7 @@ import polars as pl
 
 from lasthop import _lasthop, statistics
 from lasthop.campaign import Campaign
-from lasthop.results import Point
+from lasthop.results import Point, value_text
 from lasthop.running import run
 from lasthop.scenario import Scenario
 from lasthop.statistics import Confidence, Floats
@@ -454,14 +454,14 @@ def have_scale(cells: Sequence[Any]) -> bool:
     return _parameter("", dict(enumerate(cells)))[0].words is None
 
 
-def cell_words(cells: Sequence[Any]) -> list[str]:
+def _cell_words(cells: Sequence[Any]) -> list[str]:
     """What tables call the values of a swept key: of tables what differs, all else as it is."""
     if _differing(cells) is None:
         return [", ".join(map(str, c)) if isinstance(c, list) else str(c) for c in cells]
     names = _names("", dict(enumerate(cells)))
     # A table that is the same everywhere differs in nothing.
     return [
-        name or json.dumps(_table(cell)) for name, cell in zip(names.values(), cells, strict=True)
+        name or value_text(_table(cell)) for name, cell in zip(names.values(), cells, strict=True)
     ]
 
 
@@ -470,7 +470,7 @@ def point_words(points: Sequence[Point]) -> dict[str, list[str]]:
     found = {}
     for key in dict.fromkeys(key for point in points for key in point.parameters):
         there = [key in point.parameters for point in points]
-        words = iter(cell_words([p.parameters[key] for p in points if key in p.parameters]))
+        words = iter(_cell_words([p.parameters[key] for p in points if key in p.parameters]))
         found[key] = [next(words) if is_there else "–" for is_there in there]
     return found
 
