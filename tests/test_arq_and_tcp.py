@@ -16,7 +16,7 @@ from lasthop.studies import Study, models, sensitivity, studies
 from lasthop.studies.claims import Cell, Grid, Rule, judge, read_claims
 from lasthop.studies.models import Models, evaluate, fill
 
-TABLES = tomllib.loads((ROOT / "crates/lasthop/tests/data/analysis.toml").read_text())
+TABLES = tomllib.loads((ROOT / "crates/lasthop/tests/suite/data/analysis.toml").read_text())
 
 
 @pytest.fixture(scope="module")

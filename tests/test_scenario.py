@@ -10,7 +10,7 @@ import lasthop
 from conftest import ROOT, SMALL
 from lasthop import cli
 
-TABLE = ROOT / "crates/lasthop/tests/data/bad-scenarios.toml"
+TABLE = ROOT / "crates/lasthop/tests/suite/data/bad-scenarios.toml"
 BASE = ROOT / "examples/sr-file-transfer.toml"
 CASES: list[dict[str, Any]] = tomllib.loads(TABLE.read_text())["case"]
 

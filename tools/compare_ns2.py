@@ -1,6 +1,6 @@
 """Compare lasthop with ns-2, cell by cell.
 
-`crates/lasthop/tests/ns2_traces.rs` compares them event by event.
+`crates/lasthop/tests/suite/ns2_traces.rs` compares them event by event.
 
 Usage: python tools/compare_ns2.py [--stored] [--cells PATTERN] [--seeds 30] [--rule both|welch]
 

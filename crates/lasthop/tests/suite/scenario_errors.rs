@@ -5,7 +5,7 @@ use lasthop::scenario::{Document, Scenario, ScenarioError};
 use proptest::prelude::*;
 use std::path::Path;
 
-const BASE: &str = include_str!("../../../examples/sr-file-transfer.toml");
+const BASE: &str = include_str!("../../../../examples/sr-file-transfer.toml");
 const CASES: &str = include_str!("data/bad-scenarios.toml");
 
 fn base() -> Document {

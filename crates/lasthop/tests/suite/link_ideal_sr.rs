@@ -1,9 +1,7 @@
 //! The ideal selective-repeat machine: a table by hand, and its promises under arbitrary loss,
 //! delay and changes of the limit.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use lasthop::link::{
     Endpoint, FrameKind, IdealSr, IdealSrParameters, LinkEndpoint, LinkError, LinkEvent,
 };

@@ -1,8 +1,5 @@
 //! A tiny driver: two endpoints and two directions of rate and delay, for tests only.
 
-// Each test file uses its own part of this module.
-#![allow(dead_code)]
-
 use lasthop::link::{
     Acknowledgment, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, IdealSr,
     IdealSrParameters, LinkEndpoint, LinkEvent, LinkTiming, Raw, Release, Renack, Rlc,

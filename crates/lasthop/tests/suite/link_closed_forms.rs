@@ -1,8 +1,6 @@
 //! Saturated links against their closed forms. Seeds are fixed.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use lasthop::channel::{Airtime, Channel, Uniform};
 use lasthop::link::{
     Endpoint, Release, Renack, RlpParameters, SelectiveRepeatParameters, TimerMode,

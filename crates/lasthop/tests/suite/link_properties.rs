@@ -1,8 +1,6 @@
 //! One set of properties for every link machine, under arbitrary loss and delay.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use lasthop::link::{Endpoint, LinkCounters, LinkEndpoint, Release, RlpParameters};
 use lasthop::packet::Payload;
 use lasthop::units::{Duration, Instant, Rate};

@@ -1,8 +1,7 @@
 //! Adaptive persistence in whole runs, and the count of losses that TCP declares, on which it
 //! lives.
 
-mod tcp_pipe;
-
+use crate::tcp_pipe::{OPENER, Pipe, ms};
 use lasthop::analysis::{ArqChain, GilbertElliottLaw};
 use lasthop::packet::TcpHeader;
 use lasthop::run::{self, Options};
@@ -12,7 +11,6 @@ use lasthop::units::{Bytes, Duration};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use tcp_pipe::{OPENER, Pipe, ms};
 
 const VARIANTS: [Variant; 3] = [Variant::Reno, Variant::NewReno, Variant::Sack];
 

@@ -1,8 +1,5 @@
 //! Two ends of a TCP connection and an in-memory pipe between them, for tests only.
 
-// Each test file uses its own part of this module.
-#![allow(dead_code)]
-
 use lasthop::packet::{TcpHeader, flags};
 use lasthop::tcp::{Config, Connection, Role};
 use lasthop::units::{Duration, Instant};

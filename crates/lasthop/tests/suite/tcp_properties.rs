@@ -2,14 +2,12 @@
 //! whatever was written arrives, once, in order and in bounded time, for every variant, profile and
 //! option. Every random choice of the pipe comes from a seed that a failure prints.
 
-mod tcp_pipe;
-
+use crate::tcp_pipe::{ACCEPTOR, OPENER, Pipe, Sent, ms};
 use lasthop::rng::{Stream, Streams};
 use lasthop::tcp::config::RecoveryKind;
 use lasthop::tcp::{Config, Overrides, Profile, Variant, presets};
 use lasthop::units::{Bytes, Duration, Instant};
 use proptest::prelude::*;
-use tcp_pipe::{ACCEPTOR, OPENER, Pipe, Sent, ms};
 
 /// When the pipe turns clean.
 const CLEAN_FROM: Instant = Instant::from_nanos(20_000_000_000);

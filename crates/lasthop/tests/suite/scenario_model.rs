@@ -5,9 +5,9 @@ use lasthop::units::{Bytes, Duration, Probability, Rate};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-const EXAMPLE: &str = include_str!("../../../examples/sr-file-transfer.toml");
-const RADIO: &str = include_str!("../../../examples/radio.toml");
-const FIRST: &str = include_str!("../../../examples/first.toml");
+const EXAMPLE: &str = include_str!("../../../../examples/sr-file-transfer.toml");
+const RADIO: &str = include_str!("../../../../examples/radio.toml");
+const FIRST: &str = include_str!("../../../../examples/first.toml");
 
 fn load(text: &str) -> Document {
     Scenario::from_toml(text, Path::new(".")).unwrap_or_else(|error| panic!("{error}"))

@@ -2,12 +2,10 @@
 //! transmits in no time; segments have 1000 bytes, the SYN is byte 0. `sent` shows `S` for SYN, `F`
 //! for FIN, `A n` for a pure ACK of everything below n, and `n` for data from byte n on.
 
-mod tcp_pipe;
-
+use crate::tcp_pipe::{ACCEPTOR, OPENER, Pipe, ms};
 use lasthop::packet::{TcpHeader, flags};
 use lasthop::tcp::{Config, Overrides, Profile, Variant, presets};
 use lasthop::units::{Bytes, Duration};
-use tcp_pipe::{ACCEPTOR, OPENER, Pipe, ms};
 
 const DELAY: Duration = Duration::from_millis(50);
 

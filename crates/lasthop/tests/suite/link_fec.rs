@@ -1,9 +1,7 @@
 //! Exclusive-or FEC: a hand-worked ladder, an exact model of what must be delivered, real bytes,
 //! and the closed form of the residual loss. Seeds are fixed.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use lasthop::channel::{Airtime, Channel, Uniform};
 use lasthop::link::fec_wire::{FecWireError, decode, encode};
 use lasthop::link::{

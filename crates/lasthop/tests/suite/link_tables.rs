@@ -4,9 +4,7 @@
 //! 25 B and take 1 ms. So RTT_L = 51 ms. Each table lists every frame: start in ms, end that
 //! sends, what, acknowledgment.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use lasthop::link::{
     Endpoint, FrameKind, GoBackN, GoBackNParameters, LinkEvent, Release, Renack, Rlp,
     RlpParameters, SelectiveRepeat, SelectiveRepeatParameters, TimerMode,

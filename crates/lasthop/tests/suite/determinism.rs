@@ -3,7 +3,7 @@
 //! tomorrow (the golden file).
 //!
 //! After a change of behaviour that is meant, write the golden file anew and look at the difference:
-//! `LASTHOP_WRITE_GOLDEN=1 cargo test --release --test determinism`.
+//! `LASTHOP_WRITE_GOLDEN=1 cargo test --release --test suite determinism`.
 
 use lasthop::run::{self, Options, Results};
 use lasthop::scenario::Scenario;

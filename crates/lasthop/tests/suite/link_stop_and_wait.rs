@@ -2,9 +2,7 @@
 //! its closed forms. Without limit it is among the reliable protocols of `link_properties.rs`.
 //! Seeds are fixed.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use lasthop::channel::{Airtime, Channel, Uniform};
 use lasthop::link::wire::{decode, encode};
 use lasthop::link::{

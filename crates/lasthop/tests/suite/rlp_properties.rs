@@ -1,9 +1,7 @@
 //! Properties of the radio link protocols, which may lose what they carry, under arbitrary loss
 //! and delay.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use lasthop::link::{Endpoint, FrameKind, LinkEndpoint, LinkEvent, Release, Rlp, RlpParameters};
 use lasthop::units::{Bytes, Duration, Instant, Rate};
 use proptest::prelude::*;

@@ -1,8 +1,6 @@
 //! What acknowledged mode promises, under arbitrary loss and delay and in any configuration.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use lasthop::link::{AtLimit, Endpoint, FrameKind, LinkCounters, LinkEvent, RlcParameters};
 use lasthop::units::{Duration, Instant, Rate};
 use proptest::prelude::*;

@@ -4,9 +4,7 @@
 //! take 10 ms; RTT_L is 60 ms, and the timers are 100 ms. Each table lists every frame: start in
 //! ms, end that sends, what.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use lasthop::channel::{Airtime, Channel, Uniform};
 use lasthop::link::{
     AtLimit, Endpoint, Frame, FrameKind, LinkEndpoint, LinkEvent, Rlc, RlcParameters,

@@ -1,8 +1,6 @@
 //! Real bytes through the byte codec: two files at once, over a pipe that loses and delays.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use lasthop::link::rlc_wire::{self, RlcWireError, RlcWireWindow};
 use lasthop::link::rlp_wire::{self, RlpWireError, RlpWireWindow};
 use lasthop::link::wire::{WireError, WireWindow, decode, encode};
