@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python bench compare-ns2 docs clean
+.PHONY: help setup demo test test-rust test-python bench instructions compare-ns2 docs clean
 
 help:
 	@echo "make setup        build the package; the command is then $(BIN)/lasthop"
 	@echo "make demo         setup, then Table I of a study beside the published one, and a picture"
 	@echo "make test         formatting, lints, types, all tests"
 	@echo "make bench        speed, and where ns-2 is installed the ratio to it"
+	@echo "make instructions instructions of a replication, as JSON (needs valgrind)"
 	@echo "make compare-ns2  results against ns-2 (needs ns)"
 	@echo "make docs         the documentation, in docs/_build/html"
 
@@ -55,6 +56,10 @@ test-python: $(VENV)/.dev
 
 bench:
 	python3 benches/run.py
+
+# `make instructions CHECK=--check` fails if a figure has grown by more than 3 %.
+instructions:
+	@python3 benches/instructions.py $(CHECK)
 
 compare-ns2: setup
 	$(BIN)/python tools/compare_ns2.py

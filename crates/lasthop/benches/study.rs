@@ -2,6 +2,8 @@
 //!
 //! `cargo bench --bench study`, or `cargo bench --bench study -- raw sr` for some cases;
 //! `-- --csv` prints `case,milliseconds,events` for `benches/run.py`, which sets ns-2 beside it.
+//! `-- --once raw` runs the first replication of one case and prints nothing, for
+//! `benches/instructions.py`, which counts its instructions.
 //! Each case runs a batch of replications on this thread; the batches of all cases alternate for
 //! some rounds, and the median round counts.
 
@@ -136,8 +138,14 @@ fn main() {
         .into_iter()
         .filter(|case| names.is_empty() || names.iter().any(|name| *name == case.name))
         .collect();
-    let started = std::time::Instant::now();
     let loss = Probability::new(0.025).unwrap_or_default();
+    if arguments.iter().any(|argument| argument == "--once") {
+        cases.iter().for_each(|case| {
+            std::hint::black_box(replicate(case, loss, 0));
+        });
+        return;
+    }
+    let started = std::time::Instant::now();
     let mut seconds = vec![Vec::with_capacity(ROUNDS); cases.len()];
     let mut events = vec![0; cases.len()];
     for _ in 0..ROUNDS {
