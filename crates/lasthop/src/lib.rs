@@ -17,6 +17,7 @@ pub mod queue;
 pub mod rng;
 pub mod run;
 pub mod scenario;
+pub mod schema;
 pub mod sim;
 pub mod tcp;
 pub mod units;

@@ -5,8 +5,8 @@ use super::RunError;
 use super::build::{crossing, largest_packet};
 use super::links::endpoint;
 use crate::link::LinkEndpoint;
-use crate::scenario::numbers::{numbers, seconds};
 use crate::scenario::{Direction, Flow, Link, LinkProtocol, QueueLimit, Scenario, Transport};
+use crate::schema::numbers::{numbers, seconds};
 use crate::tcp::Config;
 use serde_json::{Value, json};
 

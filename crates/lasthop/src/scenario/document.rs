@@ -1,9 +1,9 @@
 //! Documents: a scenario as its author gave it, before the sweep is expanded.
 
-use super::error::{ScenarioError, suggestion};
-use super::keys::{Field, Limits, Node, Read, Shape, Table, is_name, join, shape_at, show};
 use super::model::{Scenario, ScenarioKeys};
 use super::sweep::{Axis, CASE, MAX_POINTS, Setting, Sweep, ZIP};
+use crate::schema::error::{ScenarioError, suggestion};
+use crate::schema::keys::{Field, Limits, Node, Read, Shape, Table, is_name, join, shape_at, show};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

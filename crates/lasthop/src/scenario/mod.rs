@@ -6,13 +6,9 @@
 //! reference page all come from there.
 
 mod document;
-mod error;
-mod keys;
 mod model;
 mod network;
-pub(crate) mod numbers;
 mod persistence;
-mod quantity;
 mod radio;
 mod resolve;
 mod schema;
@@ -21,13 +17,12 @@ mod sweep;
 mod transport;
 
 pub use crate::rng::DurationLaw;
+pub use crate::schema::{
+    BitInterval, DelayedAck, Every, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout,
+    OptionalTimer, QueueLimit, Retries, ScenarioError, Transmissions, Window,
+};
 pub use document::{Document, Point};
-pub use error::ScenarioError;
 pub use model::*;
 pub use persistence::KnownChannel;
-pub use quantity::{
-    BitInterval, DelayedAck, Every, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout,
-    OptionalTimer, QueueLimit, Retries, Transmissions, Window,
-};
 pub use schema::{reference_markdown, schema};
 pub use services::{LinkProtocol, Service, Services, Shares};

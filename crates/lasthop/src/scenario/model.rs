@@ -3,16 +3,16 @@
 //! What stands here is the one source of names, units, defaults and limits: `table!`, `choice!`
 //! and `union!` make from it the Rust types, the reader, the JSON Schema and the reference page.
 
-use super::keys::{Limits, choice, table, table_field, union};
-use super::quantity::{
-    BitInterval, DelayedAck, Every, Hosts, KeepaliveInterval, KeepaliveLimit, LinkRate,
-    LinkTimeout, Mean, OptionalTimer, QueueLimit, Retries, Transmissions, Window,
-};
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use crate::channel::LossRecord;
 use crate::link::{LARGEST_RLC_WINDOW, MOST_RETRANSMISSIONS, RLC_PAYLOAD};
 use crate::rng::DurationLaw;
+use crate::schema::keys::{Limits, choice, table, table_field, union};
+use crate::schema::quantity::{
+    BitInterval, DelayedAck, Every, Hosts, KeepaliveInterval, KeepaliveLimit, LinkRate,
+    LinkTimeout, Mean, OptionalTimer, QueueLimit, Retries, Transmissions, Window,
+};
 use crate::units::{Bytes, Duration, Probability, Rate};
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
 //! Hosts and routes, and the checks that concern more than one key.
 
-use super::error::{ScenarioError, suggestion};
 use super::model::{Agent, App, Flow, PACKET, Scenario, Tcp, Transport, Variant};
-use super::quantity::Window;
 use super::transport::TcpPackets;
+use crate::schema::error::{ScenarioError, suggestion};
+use crate::schema::quantity::Window;
 use crate::units::Bytes;
 
 impl Scenario {

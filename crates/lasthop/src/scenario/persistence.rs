@@ -1,11 +1,11 @@
 //! Adaptive persistence: what is checked and derived beyond its single keys.
 
-use super::error::{ScenarioError, suggestion};
 use super::model::{
     AdaptivePersistence, App, Direction, Errors, Flow, Governed, Link, Protocol, Scenario,
     Transport,
 };
 use super::services::LinkProtocol;
+use crate::schema::error::{ScenarioError, suggestion};
 use crate::units::{Bytes, Probability};
 
 /// The channel of an agent that does not take it from its link.

@@ -1,12 +1,12 @@
 //! Radios: reading and writing, and what they become: a link for each station.
 
-use super::error::ScenarioError;
-use super::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name};
 use super::model::{
     AdaptivePersistence, Agent, Direction, Errors, Link, Protocol, Radio, RadioKeys,
 };
 use super::resolve::{check_errors, check_keepalive, read_map};
 use super::services::LinkProtocol;
+use crate::schema::error::ScenarioError;
+use crate::schema::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name};
 use crate::units::{Bytes, Duration, Rate};
 use serde_json::{Map, Value};
 

@@ -1,16 +1,18 @@
 //! From the keys of a document to the resolved model, where the two differ.
 
-use super::error::ScenarioError;
-use super::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, allowed, is_name};
 use super::model::{
     Direction, Errors, Flow, FlowKeys, GilbertElliott, GilbertElliottKeys, Link, LinkKeys,
     LinkPreset, Protocol, Reverse, Scenario, ScenarioKeys, Trace, TraceKeys,
 };
-use super::quantity::{KeepaliveInterval, LinkRate};
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use crate::channel::{CsvColumn, LossRecord, TraceError};
 use crate::link::LinkTiming;
+use crate::schema::error::ScenarioError;
+use crate::schema::keys::{
+    Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, allowed, is_name,
+};
+use crate::schema::quantity::{KeepaliveInterval, LinkRate};
 use crate::units::{Bytes, Duration, Probability};
 use serde_json::{Map, Value};
 

@@ -1,9 +1,9 @@
 //! What the descriptions in `model.rs` become besides a reader: a JSON Schema for editors and the
 //! reference page.
 
-use super::keys::{Key, Shape, Table, Variant, allowed, default_value};
 use super::model::ScenarioKeys;
 use super::sweep::{CASE, Range, ZIP};
+use crate::schema::keys::{Key, Shape, Table, Variant, allowed, default_value};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 

@@ -1,11 +1,11 @@
 //! The protocols of a link, one or several: model, reading, writing, and what concerns both.
 
-use super::error::{ScenarioError, suggestion};
-use super::keys::{Field, Key, Limits, Node, Read, Shape, Table, Variant, choice, table};
 use super::model::{Flow, HEADER, Protocol, Scenario};
-use super::quantity::QueueLimit;
 use super::resolve::read_map;
 use crate::link::MAX_SERVICES;
+use crate::schema::error::{ScenarioError, suggestion};
+use crate::schema::keys::{Field, Key, Limits, Node, Read, Shape, Table, Variant, choice, table};
+use crate::schema::quantity::QueueLimit;
 use crate::units::{Bytes, Duration};
 use serde_json::{Map, Value};
 

@@ -1,8 +1,9 @@
 //! The sweep of a scenario: lists, ranges, zipped lists and named cases, each an axis of the grid.
 
-use super::error::ScenarioError;
-use super::keys::{
-    Field, Limits, NAME_ALLOWED, Node, Read, Shape, choice, is_name, show, table, table_field,
+use crate::schema::error::ScenarioError;
+use crate::schema::keys::{
+    BOUND_ALLOWED, Field, Limits, NAME_ALLOWED, Node, Read, SWEEP_ALLOWED, Shape, choice, is_name,
+    show, table, table_field,
 };
 use serde_json::{Map, Value};
 
@@ -15,15 +16,11 @@ pub(super) const CASE: &str = "case";
 /// The most points a sweep may have.
 pub(super) const MAX_POINTS: usize = 1_000_000;
 
-pub(super) const SWEEP_ALLOWED: &str = "a table of dotted keys, each with a list of values such as \
-     \"link.wireless.delay\" = [\"1 ms\", \"50 ms\"]";
 const VALUES_ALLOWED: &str = "a list of at least one value, or a range such as { from = \"10 ms\", \
      to = \"50 ms\", step = \"10 ms\" }";
 const ZIP_ALLOWED: &str =
     "tables [[sweep.zip]], each of at least two dotted keys with lists of the same length";
 const CASE_ALLOWED: &str = "tables [sweep.case.NAME] of dotted keys, each with its value there";
-pub(super) const BOUND_ALLOWED: &str =
-    "a number such as 0.01, or text of a number and a unit such as \"10 ms\"";
 
 /// Digits that are kept of numbers that a range divides or multiplies its way to.
 const DIGITS: usize = 6;

@@ -2,8 +2,8 @@
 //! scenario leaves open. The checks and the simulator both ask here.
 
 use super::model::{App, Flow, Profile, SackRecovery, Tcp, Transport, Variant};
-use super::quantity::{DelayedAck, Window};
 use crate::packet::MAX_SACK_BLOCKS;
+use crate::schema::quantity::{DelayedAck, Window};
 use crate::tcp::config::RecoveryKind;
 use crate::tcp::{self, Config, Overrides, presets};
 use crate::units::Bytes;

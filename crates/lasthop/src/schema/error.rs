@@ -20,7 +20,7 @@ pub struct ScenarioError {
 }
 
 impl ScenarioError {
-    pub(super) fn new(
+    pub(crate) fn new(
         path: impl Into<String>,
         found: impl Into<String>,
         allowed: impl Into<String>,
@@ -54,7 +54,7 @@ impl fmt::Display for ScenarioError {
 impl std::error::Error for ScenarioError {}
 
 /// The candidate nearest to `word`, if near enough to be a likely slip.
-pub(super) fn nearest<'a>(
+pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
@@ -85,6 +85,6 @@ fn distance(a: &[char], b: &str) -> usize {
 }
 
 /// "; did you mean …?" for the words of a message, or nothing.
-pub(super) fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map(|near| format!(" (did you mean {near:?}?)")).unwrap_or_default()
 }

@@ -7,12 +7,12 @@ use serde_json::Value;
 use std::fmt;
 use std::str::FromStr;
 
-pub(super) const PROBABILITY_ALLOWED: &str =
+pub(crate) const PROBABILITY_ALLOWED: &str =
     "a probability such as \"2.5 %\" or 0.025, from 0 to 1";
-pub(super) const MEAN_ALLOWED: &str = "a number such as 3.5, at least 1";
-pub(super) const PAIR_ALLOWED: &str =
+pub(crate) const MEAN_ALLOWED: &str = "a number such as 3.5, at least 1";
+pub(crate) const PAIR_ALLOWED: &str =
     "a list of two different host names such as [\"ap\", \"client\"]";
-pub(super) const HOSTS_ALLOWED: &str =
+pub(crate) const HOSTS_ALLOWED: &str =
     "a list of different host names, at least one, such as [\"mobile1\", \"mobile2\"]";
 const TEXT_ALLOWED: &str = "text that is not empty";
 const DURATION_ALLOWED: &str =
@@ -174,7 +174,7 @@ macro_rules! worded {
 
 /// Transmission rate of a link. Written as a rate, or `"unlimited"`: frames take no time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct LinkRate(pub Rate);
+pub(crate) struct LinkRate(pub Rate);
 
 impl FromStr for LinkRate {
     type Err = ();
@@ -235,7 +235,7 @@ impl Field for Probability {
 
 /// A mean number of things of which there is at least one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Mean(pub f64);
+pub(crate) struct Mean(pub f64);
 
 impl Field for Mean {
     const SHAPE: Shape = Shape::Mean;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::path::Path;
 
 /// Result of reading.
-pub(super) type Read<T> = Result<T, ScenarioError>;
+pub(crate) type Read<T> = Result<T, ScenarioError>;
 
 /// One key of a table.
 pub(crate) struct Key {
@@ -231,7 +231,7 @@ impl<'a> Node<'a> {
 }
 
 /// What may stand at a path of these keys; none where no key has it.
-pub(super) fn shape_at(keys: &'static [Key], path: &[&str]) -> Option<&'static Shape> {
+pub(crate) fn shape_at(keys: &'static [Key], path: &[&str]) -> Option<&'static Shape> {
     let (name, below) = path.split_first()?;
     let shape = &keys.iter().find(|key| key.name == *name)?.shape;
     match (shape, below) {
@@ -246,7 +246,7 @@ pub(super) fn shape_at(keys: &'static [Key], path: &[&str]) -> Option<&'static S
 }
 
 /// Appends a key to a dotted path, in quotes if it is not a bare key.
-pub(super) fn join(path: &str, key: &str) -> String {
+pub(crate) fn join(path: &str, key: &str) -> String {
     let quoted;
     let key = if is_name(key) {
         key
@@ -258,15 +258,20 @@ pub(super) fn join(path: &str, key: &str) -> String {
 }
 
 /// Letters, digits, `-` and `_`, at least one.
-pub(super) fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
 /// What is allowed as a name.
-pub(super) const NAME_ALLOWED: &str = "a name of letters, digits, - and _";
+pub(crate) const NAME_ALLOWED: &str = "a name of letters, digits, - and _";
+
+pub(crate) const SWEEP_ALLOWED: &str = "a table of dotted keys, each with a list of values such as \
+     \"link.wireless.delay\" = [\"1 ms\", \"50 ms\"]";
+pub(crate) const BOUND_ALLOWED: &str =
+    "a number such as 0.01, or text of a number and a unit such as \"10 ms\"";
 
 /// What is allowed as the value of a key.
-pub(super) fn allowed(key: &Key) -> String {
+pub(crate) fn allowed(key: &Key) -> String {
     match &key.shape {
         Shape::Text => "text that is not empty".to_owned(),
         Shape::Quantity { allowed, print, .. } => format!("{allowed}{}", key.limits.text(print)),
@@ -288,19 +293,19 @@ pub(super) fn allowed(key: &Key) -> String {
             format!("a table with the key kind, {}", one_of(variants.iter().map(|v| v.kind)))
         }
         Shape::Map(_) => format!("at least one table [{}.NAME]", key.name),
-        Shape::Bound => super::sweep::BOUND_ALLOWED.to_owned(),
-        Shape::Sweep => super::sweep::SWEEP_ALLOWED.to_owned(),
+        Shape::Bound => BOUND_ALLOWED.to_owned(),
+        Shape::Sweep => SWEEP_ALLOWED.to_owned(),
     }
 }
 
 /// "one of …" with each word in quotes.
-pub(super) fn one_of<'a>(words: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn one_of<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<_> = words.map(|word| format!("{word:?}")).collect();
     format!("one of {}", words.join(", "))
 }
 
 /// The JSON value of a default.
-pub(super) fn default_value(shape: &Shape, text: &str) -> Value {
+pub(crate) fn default_value(shape: &Shape, text: &str) -> Value {
     match shape {
         Shape::Integer | Shape::Bool | Shape::Table(_) | Shape::Map(_) | Shape::Sweep => {
             serde_json::from_str(text).unwrap_or(Value::Null)
@@ -312,7 +317,7 @@ pub(super) fn default_value(shape: &Shape, text: &str) -> Value {
 }
 
 /// A value as a message shows it: short, as TOML would write it.
-pub(super) fn show(value: &Value) -> String {
+pub(crate) fn show(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Array(items) if items.is_empty() => "an empty list".to_owned(),
@@ -349,21 +354,21 @@ macro_rules! table {
             $($(#[doc = $doc])* pub $field: $type,)*
         }
 
-        impl $crate::scenario::keys::Table for $name {
-            const KEYS: &'static [$crate::scenario::keys::Key] = &[$(
-                $crate::scenario::keys::Key {
+        impl $crate::schema::keys::Table for $name {
+            const KEYS: &'static [$crate::schema::keys::Key] = &[$(
+                $crate::schema::keys::Key {
                     name: stringify!($field),
                     about: concat!($($doc),*),
                     default: table!(@option $($default)?),
-                    optional: <$type as $crate::scenario::keys::Field>::OPTIONAL,
+                    optional: <$type as $crate::schema::keys::Field>::OPTIONAL,
                     limits: table!(@limits $($limits)?),
-                    shape: <$type as $crate::scenario::keys::Field>::SHAPE,
+                    shape: <$type as $crate::schema::keys::Field>::SHAPE,
                 },
             )*];
 
             fn read(
-                node: &$crate::scenario::keys::Node<'_>,
-            ) -> $crate::scenario::keys::Read<Self> {
+                node: &$crate::schema::keys::Node<'_>,
+            ) -> $crate::schema::keys::Read<Self> {
                 // A struct expression evaluates its fields in this order, which is that of KEYS.
                 let mut keys = Self::KEYS.iter();
                 Ok($name {
@@ -377,7 +382,7 @@ macro_rules! table {
             fn write(&self) -> serde_json::Map<String, serde_json::Value> {
                 let mut map = serde_json::Map::new();
                 $(
-                    let value = $crate::scenario::keys::Field::write(&self.$field);
+                    let value = $crate::schema::keys::Field::write(&self.$field);
                     if !value.is_null() {
                         map.insert(stringify!($field).to_owned(), value);
                     }
@@ -388,27 +393,27 @@ macro_rules! table {
     };
     (@option) => { None };
     (@option $value:literal) => { Some($value) };
-    (@limits) => { $crate::scenario::keys::Limits::ANY };
+    (@limits) => { $crate::schema::keys::Limits::ANY };
     (@limits $value:expr) => { $value };
 }
 
 /// Makes a table usable as the value of a key.
 macro_rules! table_field {
     ($($name:ident),*) => {$(
-        impl $crate::scenario::keys::Field for $name {
-            const SHAPE: $crate::scenario::keys::Shape = $crate::scenario::keys::Shape::Table(
-                <$name as $crate::scenario::keys::Table>::KEYS,
+        impl $crate::schema::keys::Field for $name {
+            const SHAPE: $crate::schema::keys::Shape = $crate::schema::keys::Shape::Table(
+                <$name as $crate::schema::keys::Table>::KEYS,
             );
             fn read(
-                node: &$crate::scenario::keys::Node<'_>,
-                _: $crate::scenario::keys::Limits,
-            ) -> $crate::scenario::keys::Read<Self> {
-                use $crate::scenario::keys::Table;
+                node: &$crate::schema::keys::Node<'_>,
+                _: $crate::schema::keys::Limits,
+            ) -> $crate::schema::keys::Read<Self> {
+                use $crate::schema::keys::Table;
                 node.only(Self::KEYS, false)?;
                 <$name as Table>::read(node)
             }
             fn write(&self) -> serde_json::Value {
-                serde_json::Value::Object($crate::scenario::keys::Table::write(self))
+                serde_json::Value::Object($crate::schema::keys::Table::write(self))
             }
         }
     )*};
@@ -432,20 +437,20 @@ macro_rules! choice {
             }
         }
 
-        impl $crate::scenario::keys::Field for $name {
-            const SHAPE: $crate::scenario::keys::Shape = $crate::scenario::keys::Shape::Choice(
+        impl $crate::schema::keys::Field for $name {
+            const SHAPE: $crate::schema::keys::Shape = $crate::schema::keys::Shape::Choice(
                 &[$(($word, concat!($($doc),*)),)*],
             );
             fn read(
-                node: &$crate::scenario::keys::Node<'_>,
-                _: $crate::scenario::keys::Limits,
-            ) -> $crate::scenario::keys::Read<Self> {
+                node: &$crate::schema::keys::Node<'_>,
+                _: $crate::schema::keys::Limits,
+            ) -> $crate::schema::keys::Read<Self> {
                 let words = [$($word),*];
-                let allowed = $crate::scenario::keys::one_of(words.into_iter());
+                let allowed = $crate::schema::keys::one_of(words.into_iter());
                 match node.text(&allowed)? {
                     $($word => Ok($name::$variant),)*
                     word => {
-                        let near = $crate::scenario::error::suggestion(word, words);
+                        let near = $crate::schema::error::suggestion(word, words);
                         Err(node.error(format!("{word:?}{near}"), allowed))
                     }
                 }
@@ -475,19 +480,19 @@ macro_rules! union {
             }
         }
 
-        impl $crate::scenario::keys::Field for $name {
-            const SHAPE: $crate::scenario::keys::Shape = $crate::scenario::keys::Shape::Union(&[
-                $($crate::scenario::keys::Variant {
+        impl $crate::schema::keys::Field for $name {
+            const SHAPE: $crate::schema::keys::Shape = $crate::schema::keys::Shape::Union(&[
+                $($crate::schema::keys::Variant {
                     kind: $word,
                     about: concat!($($doc),*),
                     keys: union!(@keys $($type)?),
                 },)*
             ]);
             fn read(
-                node: &$crate::scenario::keys::Node<'_>,
-                _: $crate::scenario::keys::Limits,
-            ) -> $crate::scenario::keys::Read<Self> {
-                let $crate::scenario::keys::Shape::Union(variants) = Self::SHAPE else {
+                node: &$crate::schema::keys::Node<'_>,
+                _: $crate::schema::keys::Limits,
+            ) -> $crate::schema::keys::Read<Self> {
+                let $crate::schema::keys::Shape::Union(variants) = Self::SHAPE else {
                     unreachable!("a union");
                 };
                 match node.variant(variants)?.kind {
@@ -508,17 +513,17 @@ macro_rules! union {
         }
     };
     (@keys) => { &[] };
-    (@keys $type:ty) => { <$type as $crate::scenario::keys::Table>::KEYS };
+    (@keys $type:ty) => { <$type as $crate::schema::keys::Table>::KEYS };
     (@read $node:ident, $variant:path) => { $variant };
     (@read $node:ident, $variant:path, $type:ty) => {
-        $variant(<$type as $crate::scenario::keys::Table>::read($node)?)
+        $variant(<$type as $crate::schema::keys::Table>::read($node)?)
     };
     (@pattern $table:ident, $variant:path) => { $variant };
     (@pattern $table:ident, $variant:path, $type:ty) => { $variant($table) };
     (@write $map:ident, $table:ident) => {};
     (@write $map:ident, $table:ident, $type:ty) => {
-        $map.extend($crate::scenario::keys::Table::write($table))
+        $map.extend($crate::schema::keys::Table::write($table))
     };
 }
 
-pub(super) use {choice, table, table_field, union};
+pub(crate) use {choice, table, table_field, union};
