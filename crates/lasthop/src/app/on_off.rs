@@ -13,7 +13,7 @@
 //! *Not modelled*: jitter, variable packet sizes.
 
 use crate::rng::{DurationLaw, Stream};
-use crate::units::{Bytes, Instant, Rate};
+use crate::units::{Bytes, Duration, ExactTime, Instant, Rate};
 
 /// Parameters of an on-off source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,70 +33,77 @@ pub struct OnOffParameters {
 pub struct OnOff {
     parameters: OnOffParameters,
     stream: Stream,
-    /// Interval between packets: whole nanoseconds and remainder in units of 1/rate.
-    interval: (u64, u64),
-    /// First packet of the current burst.
-    start: u64,
-    /// Packets of the current burst, and how many of them have left.
-    length: u64,
-    sent: u64,
+    /// Interval between packets.
+    interval: ExactTime,
+    /// When the next packet leaves.
+    next: ExactTime,
+    /// Packets of the current burst that have not left.
+    left: u64,
 }
 
 impl OnOff {
     /// A source that begins with an off time at `start`.
     pub fn new(parameters: OnOffParameters, start: Instant, stream: Stream) -> Self {
-        let scaled = parameters.packet.bits() * 1_000_000_000;
-        let rate = parameters.rate.as_bps();
-        let interval = (scaled / rate, scaled % rate);
-        let mut source = OnOff { parameters, stream, interval, start: 0, length: 0, sent: 0 };
-        source.next_burst(start.as_nanos());
+        let interval = ExactTime::default().after(parameters.packet.bits(), parameters.rate);
+        let next = ExactTime::default();
+        let mut source = OnOff { parameters, stream, interval, next, left: 0 };
+        source.next_burst(start);
         source
     }
 
-    fn next_burst(&mut self, after: u64) {
+    /// Draws the burst that follows the packet at `last`.
+    fn next_burst(&mut self, last: Instant) {
         let rate = self.parameters.rate.as_bps() as f64;
         let interval = self.parameters.packet.bits() as f64 * 1e9 / rate;
         let on = self.parameters.on.sample(&mut self.stream).as_nanos() as f64;
         let off = self.parameters.off.sample(&mut self.stream);
-        self.length = ((on / interval + 0.5) as u64).max(1);
-        self.sent = 0;
-        self.start = after + self.interval.0 + off.as_nanos();
+        self.left = ((on / interval + 0.5) as u64).max(1);
+        self.next = ExactTime::from(last + Duration::from_nanos(self.interval.nanos) + off);
     }
 
-    /// When packet `k` of the current burst leaves, in nanoseconds.
+    /// When the packet after `ahead` more of the current burst leaves.
     #[inline]
-    fn departure(&self, k: u64) -> u64 {
-        // k * remainder fits: both are below 2^32 in any burst of less than a year.
-        self.start + k * self.interval.0 + k * self.interval.1 / self.parameters.rate.as_bps()
+    fn departure(&self, ahead: u64) -> ExactTime {
+        let (ExactTime { nanos, fraction }, rate) = (self.interval, self.parameters.rate.as_bps());
+        // A division of 64 bits is enough but for the longest steps at the highest rates.
+        let (whole, rest) = match ahead.checked_mul(fraction) {
+            Some(product) => (product / rate, product % rate),
+            None => {
+                let (product, rate) = (u128::from(ahead) * u128::from(fraction), u128::from(rate));
+                ((product / rate) as u64, (product % rate) as u64)
+            }
+        };
+        let step = ExactTime { nanos: ahead * nanos + whole, fraction: rest };
+        self.next.plus(step, self.parameters.rate)
     }
 
     /// When the next packet leaves.
     #[inline]
     pub fn next_at(&self) -> Instant {
-        Instant::from_nanos(self.departure(self.sent))
+        self.next.instant()
     }
 
     /// When the packet after `ahead` more of the same burst leaves.
     #[inline]
     pub fn at(&self, ahead: u64) -> Instant {
-        Instant::from_nanos(self.departure(self.sent + ahead))
+        self.departure(ahead).instant()
     }
 
     /// Packets of the current burst that have not left yet; at least one.
     #[inline]
     pub fn left_in_burst(&self) -> u64 {
-        self.length - self.sent
+        self.left
     }
 
     /// How many of the packets left in this burst leave at or before `until`.
     #[inline]
     pub fn count_until(&self, until: Instant) -> u64 {
         let left = self.left_in_burst();
-        let Some(elapsed) = until.as_nanos().checked_sub(self.departure(self.sent)) else {
+        let Some(elapsed) = until.as_nanos().checked_sub(self.next.nanos) else {
             return 0;
         };
-        // An estimate in floating point, then made exact.
-        let mut count = (elapsed / self.interval.0.max(1) + 1).min(left);
+        // An estimate from whole nanoseconds, then made exact.
+        let mut count = (elapsed / self.interval.nanos.max(1) + 1).min(left);
         while count > 1 && self.at(count - 1) > until {
             count -= 1;
         }
@@ -110,11 +117,15 @@ impl OnOff {
     #[inline]
     pub fn advance(&mut self, count: u64) {
         debug_assert!(count <= self.left_in_burst(), "a block ends with its burst");
-        self.sent += count;
-        if self.sent == self.length {
-            let last = self.departure(self.length - 1);
-            self.next_burst(last);
+        if count == self.left {
+            self.next_burst(self.at(count - 1));
+            return;
         }
+        self.left -= count;
+        self.next = match count {
+            1 => self.next.plus(self.interval, self.parameters.rate),
+            _ => self.departure(count),
+        };
     }
 
     /// Size of each packet.
@@ -124,6 +135,6 @@ impl OnOff {
 
     /// Whole nanoseconds between packets, rounded down.
     pub(crate) fn interval_floor(&self) -> u64 {
-        self.interval.0
+        self.interval.nanos
     }
 }
