@@ -120,8 +120,8 @@ pub mod flags {
 /// An IP packet in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
-    /// Which way it takes and who waits for it: an index into the world's table of paths.
-    pub path: u32,
+    /// Where it is on which way, and who waits for it: an index into the world's table of hops.
+    pub hop: u32,
     /// Incarnation of the connection; packets of earlier ones are stale.
     pub incarnation: u32,
     /// Length in bytes, headers included as far as the profile charges them.
@@ -143,11 +143,11 @@ impl Packet {
     /// A UDP datagram that carries its number and the time when it was sent, as RTP does
     /// (RFC 3550, section 5.1); both stand where a segment has its TCP header, so that the
     /// descriptor stays as small as it is.
-    pub fn datagram(path: u32, bytes: u32, number: u64, sent_at: Instant) -> Self {
+    pub fn datagram(hop: u32, bytes: u32, number: u64, sent_at: Instant) -> Self {
         let (seq, ack) = halves(number);
         let timestamps = halves(sent_at.as_nanos());
         let tcp = TcpHeader { seq, ack, timestamps, ..TcpHeader::default() };
-        Packet { path, bytes, tcp, ..Packet::default() }
+        Packet { hop, bytes, tcp, ..Packet::default() }
     }
 
     /// Number of a datagram within its flow; the first is 0.
@@ -170,7 +170,7 @@ impl Payload for Packet {
     /// The descriptor stands for the bytes: its fields are combined, and its length is that of the
     /// longer packet.
     fn xor(&mut self, other: &Self) {
-        self.path ^= other.path;
+        self.hop ^= other.hop;
         self.incarnation ^= other.incarnation;
         self.bytes = self.bytes.max(other.bytes);
         self.tcp.xor(&other.tcp);
@@ -216,7 +216,7 @@ mod tests {
     fn datagrams_carry_number_and_time() {
         let (number, sent_at) = (0x1_2345_6789, Instant::from_nanos(0xab_cdef_0123));
         let datagram = Packet::datagram(3, 50, number, sent_at);
-        assert_eq!((datagram.path, datagram.wire_bytes()), (3, 50));
+        assert_eq!((datagram.hop, datagram.wire_bytes()), (3, 50));
         assert_eq!((datagram.datagram_number(), datagram.datagram_sent_at()), (number, sent_at));
     }
 
@@ -233,8 +233,8 @@ mod tests {
             sack: [(3, 4), (0, 0), (0, 0)],
             timestamps: (5, 6),
         };
-        let short = Packet { path: 1, incarnation: 2, bytes: 40, tcp: TcpHeader::default() };
-        let long = Packet { path: 3, incarnation: 1, bytes: 90, tcp };
+        let short = Packet { hop: 1, incarnation: 2, bytes: 40, tcp: TcpHeader::default() };
+        let long = Packet { hop: 3, incarnation: 1, bytes: 90, tcp };
         let mut parity = short;
         parity.xor(&long);
         for (missing, other) in [(short, long), (long, short)] {

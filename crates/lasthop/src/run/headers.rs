@@ -75,7 +75,7 @@ impl<'a> Writer<'a> {
 
     /// A packet has been seen: its connection gets its number.
     pub fn meet(&mut self, packet: &Packet) {
-        if let Some(tcp) = self.senders[packet.path as usize].tcp {
+        if let Some(tcp) = self.senders[packet.hop as usize].tcp {
             let next = self.connections.len() as u32;
             self.connections.entry((tcp.connection, packet.incarnation)).or_insert(next);
         }
@@ -83,7 +83,7 @@ impl<'a> Writer<'a> {
 
     /// A packet that has been met, cut after `snap` bytes.
     pub fn write(&self, packet: &Packet, snap: usize) -> Bytes {
-        let sender = self.senders[packet.path as usize];
+        let sender = self.senders[packet.hop as usize];
         let flow = &self.flows[sender.flow as usize];
         let is_source = sender.tcp.is_none_or(|tcp| tcp.is_source);
         let ends = if is_source { [&flow.from, &flow.to] } else { [&flow.to, &flow.from] };

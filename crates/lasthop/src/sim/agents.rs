@@ -5,6 +5,7 @@
 //! time, so that nothing is computed past an agent: see [`Builder::build`](super::builder::Builder).
 
 use super::direction::{Direction, Kind};
+use super::hops::Hop;
 use super::probe::{Event, Probe};
 use super::world::{Pair, World};
 use crate::agent::{AdaptivePersistence, Agent, Batch, Snoop, Verdict};
@@ -136,43 +137,46 @@ impl Persistence {
 impl<P: Probe> World<P> {
     /// A packet enters a direction that begins at agent `seat`.
     #[cold]
-    pub(super) fn send_past(&mut self, seat: u32, direction: u32, packet: &Packet) {
+    pub(super) fn send_past(&mut self, seat: u32, packet: &Packet) {
         let now = self.now;
+        let hop = packet.hop;
+        let Hop { direction, service, path, .. } = self.hops[hop as usize];
         let Seat { agent, connections, .. } = &mut self.agents[seat as usize];
         let agent = match agent {
             Occupant::Snoop(agent) => agent,
             Occupant::Persistence(persistence) => {
                 let is_due = persistence.on_packet(now);
-                self.enter(direction, now, packet, true);
+                self.enter(hop, now, packet, true);
                 return self.update_persistence(seat, is_due);
             }
         };
-        let connection = connections[packet.path as usize];
+        let connection = connections[path as usize];
         if connection == UNWATCHED {
-            return self.enter(direction, now, packet, true);
+            return self.enter(hop, now, packet, true);
         }
-        let has_room = self.directions[direction as usize].has_spare_room(now, packet);
+        let has_room = self.directions[direction as usize].has_spare_room(now, service, packet);
         if agent.down(now, connection as usize, packet, has_room) == Verdict::Forward {
-            self.enter(direction, now, packet, true);
+            self.enter(hop, now, packet, true);
         }
         self.settle(seat);
     }
 
     /// A packet came over the direction that ends at agent `seat`.
     #[cold]
-    pub(super) fn forward_past(&mut self, seat: u32, direction: u32, packet: &Packet) {
+    pub(super) fn forward_past(&mut self, seat: u32, packet: &Packet) {
         let now = self.now;
+        let path = self.hops[packet.hop as usize].path;
         let Seat { agent: Occupant::Snoop(agent), connections, .. } =
             &mut self.agents[seat as usize]
         else {
-            return self.pass_on(direction, packet, true);
+            return self.pass_on(packet, true);
         };
-        let connection = connections[packet.path as usize];
+        let connection = connections[path as usize];
         if connection == UNWATCHED {
-            return self.pass_on(direction, packet, true);
+            return self.pass_on(packet, true);
         }
         if agent.up(now, connection as usize, packet) == Verdict::Forward {
-            self.pass_on(direction, packet, true);
+            self.pass_on(packet, true);
         }
         self.settle(seat);
     }
@@ -229,7 +233,7 @@ impl<P: Probe> World<P> {
             let Some(packet) = agent.poll_down() else {
                 return self.deadlines.set(*machine, agent.next_timeout());
             };
-            self.enter(direction, now, &packet, true);
+            self.enter(packet.hop, now, &packet, true);
         }
     }
 

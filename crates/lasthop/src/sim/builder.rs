@@ -4,10 +4,11 @@ pub use super::agents::UpdateInterval;
 use super::agents::{NO_AGENT, Occupant, Persistence, Seat, UNWATCHED};
 use super::deadlines::Deadlines;
 use super::direction::{Direction, DirectionParameters, Kind};
+use super::hops::{Hop, Listener, Then};
 use super::probe::Probe;
 use super::radio::{NO_RADIO, Radio, RadioParameters};
 use super::traffic::{App, Browser, Flow, Media, Stage};
-use super::world::{HERE, Listener, Machine, Pair, World, boot_offset};
+use super::world::{Machine, Pair, World, boot_offset};
 use crate::agent::{AdaptivePersistence, Snoop, SnoopParameters};
 use crate::app::{MediaStatistics, OnOff, OnOffParameters, Web, WebParameters};
 use crate::link::LinkEndpoint;
@@ -16,11 +17,30 @@ use crate::rng::{Stream, Streams};
 use crate::tcp::{Config, Connection, Role};
 use crate::units::{Bytes, Duration, Instant};
 
-/// A way through the network, fixed for the run.
-#[derive(Clone, Debug)]
+/// A way through the network, fixed for the run: the range of its hops among all, at least one.
+#[derive(Clone, Copy, Debug)]
 struct Path {
-    directions: Vec<u32>,
+    first: u32,
+    last: u32,
     listener: Listener,
+}
+
+/// What feeds a direction with packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Feeder {
+    Nothing,
+    Direction(u32),
+    /// A host, background traffic, or several directions.
+    Others,
+}
+
+/// Who uses a direction as the first of its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Users {
+    Nobody,
+    /// Only acceptors that may be computed, whose data come over this one direction.
+    Acceptors(u32),
+    Others,
 }
 
 /// The directions of a path and of the way back.
@@ -38,7 +58,11 @@ pub struct Builder {
     streams: Streams,
     directions: Vec<Direction>,
     pairs: Vec<Pair>,
+    /// The directions of all paths, path by path.
+    hops: Vec<u32>,
     paths: Vec<Path>,
+    /// Paths of each connection's opener and acceptor.
+    pair_paths: Vec<[u32; 2]>,
     flows: Vec<Flow>,
     agents: Vec<Seat>,
     radios: Vec<Radio>,
@@ -52,7 +76,9 @@ impl Builder {
             streams,
             directions: Vec::new(),
             pairs: Vec::new(),
+            hops: Vec::new(),
             paths: Vec::new(),
+            pair_paths: Vec::new(),
             flows: Vec::new(),
             agents: Vec::new(),
             radios: Vec::new(),
@@ -132,10 +158,11 @@ impl Builder {
             .map(|role| Connection::new(config, role, boot_offset(&mut boot, config)));
         let paths = [(there, false), (back, true)]
             .map(|(path, opener)| self.path(path, Listener::Tcp { connection, opener }));
+        self.pair_paths.push(paths);
         self.pairs.push(Pair {
             ends,
             config: *config,
-            paths,
+            first_hops: paths.map(|path| self.paths[path as usize].first),
             incarnation: 0,
             boot,
             flow,
@@ -145,15 +172,24 @@ impl Builder {
         connection
     }
 
-    /// A path for datagrams of the flow that is added next.
+    /// First hop of a path for datagrams of the flow that is added next.
     fn datagram_path(&mut self, directions: &[u32]) -> u32 {
         let flow = self.flows.len() as u32;
-        self.path(directions, Listener::Datagrams { flow })
+        let path = self.path(directions, Listener::Datagrams { flow });
+        self.paths[path as usize].first
     }
 
     fn path(&mut self, directions: &[u32], listener: Listener) -> u32 {
-        self.paths.push(Path { directions: directions.to_vec(), listener });
+        assert!(!directions.is_empty(), "a path has a hop");
+        let first = self.hops.len() as u32;
+        self.hops.extend_from_slice(directions);
+        self.paths.push(Path { first, last: self.hops.len() as u32 - 1, listener });
         self.paths.len() as u32 - 1
+    }
+
+    /// The directions of a path.
+    fn directions_of(&self, path: &Path) -> &[u32] {
+        &self.hops[path.first as usize..=path.last as usize]
     }
 
     fn flow(&mut self, name: &str, start: Instant, app: App) {
@@ -233,11 +269,11 @@ impl Builder {
                 App::Background { direction, index, packet: parameters.packet }
             }
             None => {
-                let path = self.datagram_path(path);
+                let hop = self.datagram_path(path);
                 App::Datagrams {
                     source,
                     machine: 0,
-                    path,
+                    hop,
                     sent: 0,
                     delivered: 0,
                     delivered_bytes: 0,
@@ -261,7 +297,7 @@ impl Builder {
         let media = Media {
             source: OnOff::new(parameters, start, stream),
             machine: 0,
-            path: self.datagram_path(path),
+            hop: self.datagram_path(path),
             statistics: MediaStatistics::new(deadline),
         };
         self.flow(name, start, App::Media(Box::new(media)));
@@ -311,14 +347,13 @@ impl Builder {
         interval: UpdateInterval,
     ) {
         let passes = |path: u32| {
-            let way = &self.paths[path as usize].directions;
-            let hop = if at_start { way.first() } else { way.last() };
-            hop == Some(&direction)
+            let Path { first, last, .. } = self.paths[path as usize];
+            self.hops[if at_start { first } else { last } as usize] == direction
         };
-        let pairs = self.pairs.iter().enumerate();
+        let pairs = self.pair_paths.iter().enumerate();
         let senders = pairs
-            .flat_map(|(connection, pair)| {
-                [0, 1].map(|end| (connection as u32, end, passes(pair.paths[end])))
+            .flat_map(|(connection, paths)| {
+                [0, 1].map(|end| (connection as u32, end, passes(paths[end])))
             })
             .filter_map(|(connection, end, passes)| passes.then_some((connection, end)))
             .collect();
@@ -335,124 +370,137 @@ impl Builder {
     /// direction: then acknowledgments enter the way back in order. There may be no agent at the
     /// acceptor, who would have to see them in the order of time.
     fn find_sinks(&mut self) {
-        let direction =
-            |index: Option<&u32>| index.map(|&index| &self.directions[index as usize].kind);
-        let computed = |index: Option<&u32>| matches!(direction(index), Some(Kind::Raw(raw)) if !raw.queue.has_background());
-        let has_agent = |last: Option<&u32>, first: Option<&u32>| {
-            let direction = |index: &u32| &self.directions[*index as usize];
-            last.is_some_and(|index| direction(index).far_agent != NO_AGENT)
-                || first.is_some_and(|index| direction(index).near_agent != NO_AGENT)
-        };
-        let candidate = |pair: &Pair| {
-            let [there, back] = pair.paths.map(|path| &self.paths[path as usize].directions);
+        let direction = |index: u32| &self.directions[index as usize];
+        let ends = |path: &Path| [path.first, path.last].map(|hop| self.hops[hop as usize]);
+        // The directions over which the data of such an acceptor come and its answers leave.
+        let candidate = |(pair, paths): (&Pair, &[u32; 2])| {
+            let [[_, last], [first, _]] = paths.map(|path| ends(&self.paths[path as usize]));
             let app = &self.flows[pair.flow as usize].app;
             let suits = matches!(app, App::File { .. })
                 && pair.config.one_way
                 && pair.config.delayed_ack.is_none()
-                && matches!(direction(there.last()), Some(Kind::Raw(_)))
-                && computed(back.first())
-                && !has_agent(there.last(), back.first());
-            suits.then(|| (pair.paths, there.last().copied(), back.first().copied()))
+                && matches!(direction(last).kind, Kind::Raw(_))
+                && matches!(&direction(first).kind, Kind::Raw(raw) if !raw.queue.has_background())
+                && direction(last).far_agent == NO_AGENT
+                && direction(first).near_agent == NO_AGENT;
+            suits.then_some([last, first])
         };
-        let candidates: Vec<_> = self.pairs.iter().map(candidate).collect();
-        let sinks: Vec<bool> = candidates
-            .iter()
-            .map(|found| {
-                let Some((_, last, first)) = found else { return false };
-                self.paths.iter().enumerate().all(|(index, path)| {
-                    let uses = path.directions.iter().position(|hop| Some(*hop) == *first);
-                    uses.is_none_or(|place| {
-                        place == 0
-                            && candidates.iter().flatten().any(|(paths, other_last, _)| {
-                                paths[1] as usize == index && other_last == last
-                            })
-                    })
-                })
-            })
-            .collect();
-        for (connection, pair) in self.pairs.iter().enumerate() {
-            if sinks[connection] {
+        let candidates: Vec<_> = self.pairs.iter().zip(&self.pair_paths).map(candidate).collect();
+        let mut data_come_over = vec![None; self.paths.len()];
+        for (found, paths) in candidates.iter().zip(&self.pair_paths) {
+            data_come_over[paths[1] as usize] = found.map(|[last, _]| last);
+        }
+        let mut users = vec![Users::Nobody; self.directions.len()];
+        for (path, comes_over) in self.paths.iter().zip(data_come_over) {
+            for (place, &hop) in self.directions_of(path).iter().enumerate() {
+                let here = match comes_over {
+                    Some(last) if place == 0 => Users::Acceptors(last),
+                    _ => Users::Others,
+                };
+                let known = &mut users[hop as usize];
+                *known = if [Users::Nobody, here].contains(known) { here } else { Users::Others };
+            }
+        }
+        for (connection, found) in candidates.into_iter().enumerate() {
+            if let Some([last, first]) = found
+                && users[first as usize] == Users::Acceptors(last)
+            {
+                let path = self.pair_paths[connection][0];
                 let connection = connection as u32;
-                self.paths[pair.paths[0] as usize].listener = Listener::Sink { connection };
+                self.paths[path as usize].listener = Listener::Sink { connection };
             }
         }
     }
 
-    /// Tells the directions of several services which of them each path takes.
-    fn classify(&mut self) {
-        let flow_of = |path: &Path| match path.listener {
+    /// The service that packets of a flow take on each direction, by name.
+    fn service(&self, direction: u32, listener: Listener) -> u8 {
+        let Kind::Arq(arq) = &self.directions[direction as usize].kind else { return 0 };
+        let flow = match listener {
             Listener::Tcp { connection, .. } | Listener::Sink { connection } => {
                 self.pairs[connection as usize].flow
             }
             Listener::Datagrams { flow } => flow,
         };
-        let wanted: Vec<Option<&String>> = self
-            .paths
-            .iter()
-            .map(|path| self.flows[flow_of(path) as usize].service.as_ref())
-            .collect();
-        for direction in &mut self.directions {
-            let Kind::Arq(arq) = &mut direction.kind else { continue };
-            let names = &arq.services.names;
-            let index = |wanted: &Option<&String>| {
-                let place = wanted.and_then(|name| names.iter().position(|known| known == name));
-                place.unwrap_or(0) as u8
-            };
-            arq.services.of_path = wanted.iter().map(index).collect();
+        let wanted = self.flows[flow as usize].service.as_ref();
+        let mut names = arq.services.names.iter();
+        let place = wanted.and_then(|wanted| names.position(|known| known == wanted));
+        place.unwrap_or(0) as u8
+    }
+
+    /// Finds out which directions are chained: all that enters comes out of one computed direction.
+    fn find_chains(&mut self) {
+        let mut feeders = vec![Feeder::Nothing; self.directions.len()];
+        for (feeder, direction) in feeders.iter_mut().zip(&self.directions) {
+            if matches!(&direction.kind, Kind::Raw(raw) if raw.queue.has_background()) {
+                *feeder = Feeder::Others;
+            }
         }
+        for path in &self.paths {
+            let mut from = Feeder::Others;
+            for &direction in self.directions_of(path) {
+                let known = &mut feeders[direction as usize];
+                *known =
+                    if [Feeder::Nothing, from].contains(known) { from } else { Feeder::Others };
+                from = Feeder::Direction(direction);
+            }
+        }
+        let is_chained: Vec<bool> = feeders
+            .into_iter()
+            .zip(&self.directions)
+            .map(|(feeder, direction)| {
+                let Feeder::Direction(from) = feeder else { return false };
+                let from = &self.directions[from as usize];
+                matches!((&direction.kind, &from.kind), (Kind::Raw(_), Kind::Raw(_)))
+                    && direction.near_agent == NO_AGENT
+                    && from.far_agent == NO_AGENT
+            })
+            .collect();
+        for (direction, is_chained) in self.directions.iter_mut().zip(is_chained) {
+            direction.is_chained = is_chained;
+        }
+    }
+
+    /// One record a hop.
+    fn compile_hops(&self) -> Vec<Hop> {
+        let mut hops = Vec::with_capacity(self.hops.len());
+        for (path, known) in self.paths.iter().enumerate() {
+            let (path, listener) = (path as u32, known.listener);
+            for hop in known.first..=known.last {
+                let direction = self.hops[hop as usize];
+                let then = if hop == known.last {
+                    Then::Arrive
+                } else if self.directions[self.hops[hop as usize + 1] as usize].is_chained {
+                    Then::Chain
+                } else {
+                    Then::Forward
+                };
+                let service = self.service(direction, listener);
+                hops.push(Hop { direction, then, service, listener, path });
+            }
+        }
+        hops
     }
 
     /// The finished world.
     pub fn build<P: Probe>(mut self, probe: P) -> World<P> {
-        let paths = self.paths.len();
-        let mut next_hop = vec![HERE; self.directions.len() * paths];
-        let mut first_hop = vec![HERE; paths];
-        // What feeds each direction: None nothing yet, Some(u32::MAX) a host or several.
-        let mut feeders: Vec<Option<u32>> = vec![None; self.directions.len()];
-        for (index, direction) in self.directions.iter().enumerate() {
-            if matches!(&direction.kind, Kind::Raw(raw) if raw.queue.has_background()) {
-                feeders[index] = Some(HERE);
-            }
-        }
-        for (index, path) in self.paths.iter().enumerate() {
-            let mut from = HERE;
-            for &direction in &path.directions {
-                let feeder = &mut feeders[direction as usize];
-                *feeder = Some(if feeder.is_none_or(|known| known == from) { from } else { HERE });
-                match from {
-                    HERE => first_hop[index] = direction,
-                    _ => next_hop[from as usize * paths + index] = direction,
-                }
-                from = direction;
-            }
-        }
-        let is_raw = |index: u32| matches!(self.directions[index as usize].kind, Kind::Raw(_));
-        let is_chained: Vec<bool> = (0..self.directions.len())
-            .map(|index| {
-                is_raw(index as u32)
-                    && self.directions[index].near_agent == NO_AGENT
-                    && feeders[index].is_some_and(|from| {
-                        from != HERE
-                            && is_raw(from)
-                            && self.directions[from as usize].far_agent == NO_AGENT
-                    })
-            })
-            .collect();
+        self.find_chains();
         self.find_sinks();
-        self.classify();
+        let hops = self.compile_hops();
+        // Directions over which something comes that must be handled in its time.
+        let mut surfaces = vec![false; self.directions.len()];
+        for hop in &hops {
+            surfaces[hop.direction as usize] |= match hop.then {
+                Then::Arrive => !matches!(hop.listener, Listener::Sink { .. }),
+                Then::Forward => true,
+                Then::Chain => false,
+            };
+        }
         // Only who can ever have a deadline gets a place in the table.
         let mut machines = Vec::new();
         for (index, direction) in self.directions.iter_mut().enumerate() {
-            let surfaces = self.paths.iter().enumerate().any(|(path, known)| {
-                let next = next_hop[index * paths + path];
-                let waits = !matches!(known.listener, Listener::Sink { .. });
-                known.directions.contains(&(index as u32))
-                    && if next == HERE { waits } else { !is_chained[next as usize] }
-            });
-            direction.is_chained = is_chained[index];
             direction.machine = machines.len();
             match direction.kind {
-                Kind::Raw(_) if surfaces => machines.push(Machine::Arrival(index as u32)),
+                Kind::Raw(_) if surfaces[index] => machines.push(Machine::Arrival(index as u32)),
                 Kind::Raw(_) => direction.machine = Deadlines::NOBODY,
                 // Only a timer: the radio does the rest.
                 Kind::Arq(_) if direction.radio != NO_RADIO => {
@@ -504,9 +552,7 @@ impl Builder {
             deadlines,
             machines,
             directions: self.directions,
-            next_hop,
-            first_hop,
-            listeners: self.paths.iter().map(|path| path.listener).collect(),
+            hops,
             connections: self.pairs,
             flows: self.flows,
             agents: self.agents,

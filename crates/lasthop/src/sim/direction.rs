@@ -78,17 +78,8 @@ pub(super) struct Arq {
 pub(super) struct ServiceTable {
     pub names: Vec<String>,
     pub counters: Vec<QueueCounters>,
-    /// The service of each path's packets.
-    pub of_path: Vec<u8>,
     /// Whose frame is on the air.
     on_air: u8,
-}
-
-impl ServiceTable {
-    /// The service that carries a packet; 0 where there is only one protocol.
-    pub fn service_of(&self, packet: &Packet) -> u8 {
-        self.of_path.get(packet.path as usize).copied().unwrap_or(0)
-    }
 }
 
 /// What an ARQ direction's transmitter did.
@@ -148,10 +139,14 @@ impl Arq {
     }
 
     /// Would a packet that arrives now leave room for another one like it?
-    pub fn has_spare_room(&self, now: Instant, packet: &Packet) -> bool {
+    pub fn has_spare_room(&self, now: Instant, service: u8, packet: &Packet) -> bool {
         if let LinkEndpoint::Services(services) = &self.endpoint {
-            let service = usize::from(self.services.service_of(packet));
-            return services.has_room(service, packet.bytes, 2, self.transmitter.is_busy(now));
+            return services.has_room(
+                usize::from(service),
+                packet.bytes,
+                2,
+                self.transmitter.is_busy(now),
+            );
         }
         self.has_room(now, u64::from(packet.bytes) + self.header, 2)
     }
@@ -159,9 +154,9 @@ impl Arq {
     /// A packet joins the interface queue; false: dropped. Frames held in the endpoint's window
     /// have left the queue.
     #[inline]
-    pub fn offer(&mut self, now: Instant, packet: &Packet) -> bool {
+    pub fn offer(&mut self, now: Instant, service: u8, packet: &Packet) -> bool {
         if !self.services.counters.is_empty() {
-            return self.offer_to_service(now, packet);
+            return self.offer_to_service(now, usize::from(service), packet);
         }
         let bytes = u64::from(packet.wire_bytes()) + self.header;
         if !self.has_room(now, bytes, 1) {
@@ -175,9 +170,8 @@ impl Arq {
 
     /// A packet joins the queue of its service, which the endpoint holds; false: dropped.
     #[inline(never)]
-    fn offer_to_service(&mut self, now: Instant, packet: &Packet) -> bool {
+    fn offer_to_service(&mut self, now: Instant, service: usize, packet: &Packet) -> bool {
         let LinkEndpoint::Services(services) = &mut self.endpoint else { return false };
-        let service = usize::from(self.services.service_of(packet));
         let admitted = services.offer(now, service, *packet, self.transmitter.is_busy(now));
         if !admitted {
             self.counters.drops += 1;
@@ -352,10 +346,10 @@ impl Direction {
     }
 
     /// Would a packet of `bytes` that arrives now leave room for another one like it?
-    pub fn has_spare_room(&mut self, now: Instant, packet: &Packet) -> bool {
+    pub fn has_spare_room(&mut self, now: Instant, service: u8, packet: &Packet) -> bool {
         match &mut self.kind {
             Kind::Raw(raw) => raw.queue.has_spare_room(now, packet.bytes),
-            Kind::Arq(arq) => arq.has_spare_room(now, packet),
+            Kind::Arq(arq) => arq.has_spare_room(now, service, packet),
         }
     }
 

@@ -3,6 +3,7 @@
 //! - [`builder`]: links and flows become a world.
 //! - [`deadlines`]: one deadline per machine, earliest first, ties by insertion.
 //! - [`direction`]: one direction of a link, computed (raw) or driven (ARQ).
+//! - `hops`: where a packet goes next, compiled to one record a hop.
 //! - [`world`]: hosts, routes, connections, applications and the event loop.
 //! - [`radio`]: frames of slots that a base and its stations share.
 //! - `agents`: what looks into packets where a direction begins.
@@ -13,6 +14,7 @@ mod agents;
 pub mod builder;
 pub mod deadlines;
 pub mod direction;
+mod hops;
 pub mod probe;
 pub mod radio;
 pub mod senders;

@@ -182,7 +182,7 @@ impl<P: Probe> World<P> {
                 }
                 is_used = true;
             }
-            up.iter().for_each(|packet| self.forward(direction, packet));
+            up.iter().for_each(|packet| self.forward(packet));
         } else if let Some([near, far]) = pair(&mut self.directions, direction) {
             // The same, without a look at what goes up after each frame.
             while let Some(arrived) = near.ring.front().filter(|first| first.at <= now) {

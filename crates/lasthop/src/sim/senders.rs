@@ -1,11 +1,12 @@
-//! Whose packets are on which path: what an observer needs to give a packet its addresses.
+//! Whose packets take which hop: what an observer needs to give a packet its addresses.
 
+use super::hops::Listener;
 use super::probe::Probe;
 use super::traffic::App;
-use super::world::{Listener, World};
+use super::world::World;
 use crate::tcp::Config;
 
-/// Whose packets take a path.
+/// Whose packets take a hop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sender {
     /// Flow index.
@@ -15,7 +16,7 @@ pub struct Sender {
     pub tcp: Option<TcpSender>,
 }
 
-/// The end of a connection that sends a path's packets.
+/// The end of a connection that sends the packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpSender {
     /// Connection index.
@@ -29,7 +30,7 @@ pub struct TcpSender {
 }
 
 impl<P: Probe> World<P> {
-    /// For each [`path`](crate::packet::Packet::path), whose packets take it.
+    /// For each [`hop`](crate::packet::Packet::hop), whose packets take it.
     pub fn senders(&self) -> Vec<Sender> {
         let of = |listener: &Listener| {
             let (connection, is_opener) = match *listener {
@@ -51,6 +52,6 @@ impl<P: Probe> World<P> {
             let tcp = TcpSender { connection, is_opener, is_source, config: pair.config };
             Sender { flow: pair.flow, tcp: Some(tcp) }
         };
-        self.listeners.iter().map(of).collect()
+        self.hops.iter().map(|hop| of(&hop.listener)).collect()
     }
 }

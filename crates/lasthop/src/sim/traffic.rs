@@ -20,7 +20,8 @@ pub(super) enum App {
     Datagrams {
         source: OnOff,
         machine: usize,
-        path: u32,
+        /// Its first hop.
+        hop: u32,
         sent: u64,
         delivered: u64,
         delivered_bytes: u64,
@@ -36,7 +37,8 @@ pub(super) enum App {
 pub(super) struct Media {
     pub source: OnOff,
     pub machine: usize,
-    pub path: u32,
+    /// Its first hop.
+    pub hop: u32,
     pub statistics: MediaStatistics,
 }
 
@@ -125,14 +127,14 @@ impl<P: Probe> World<P> {
 
     /// A datagram is due.
     pub(super) fn on_datagram(&mut self, index: u32) {
-        let (source, machine, path, number) = match &mut self.flows[index as usize].app {
-            App::Datagrams { source, machine, path, sent, .. } => {
+        let (source, machine, hop, number) = match &mut self.flows[index as usize].app {
+            App::Datagrams { source, machine, hop, sent, .. } => {
                 *sent += 1;
-                (source, *machine, *path, *sent - 1)
+                (source, *machine, *hop, *sent - 1)
             }
             App::Media(media) => {
                 let number = media.statistics.send(self.now);
-                (&mut media.source, media.machine, media.path, number)
+                (&mut media.source, media.machine, media.hop, number)
             }
             App::File { .. } | App::Web(_) | App::Background { .. } => return,
         };
@@ -140,7 +142,7 @@ impl<P: Probe> World<P> {
         source.advance(1);
         // Ticket 0: at a tie datagrams come first, as in the lazy replay.
         self.deadlines.set_with_ticket(machine, source.next_at(), 0);
-        self.send_datagram(index, &Packet::datagram(path, bytes, number, self.now));
+        self.send_datagram(index, &Packet::datagram(hop, bytes, number, self.now));
     }
 
     /// A TCP end may have come to the end of a transfer.

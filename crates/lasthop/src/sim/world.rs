@@ -2,7 +2,8 @@
 
 use super::agents::{NO_AGENT, Seat};
 use super::deadlines::Deadlines;
-use super::direction::{Crossing, Direction, InFlight, Kind};
+use super::direction::{Crossing, Direction, InFlight, Kind, Raw};
+use super::hops::{Hop, Listener, Then};
 use super::probe::{Event, FrameLabel, Probe, SegmentLabel};
 use super::radio::{NO_RADIO, Radio};
 use super::traffic::{App, Flow};
@@ -19,21 +20,6 @@ const INTERRUPT_EVENTS: u64 = 1 << 16;
 
 /// Simulated time that is replayed at the end of a run between two looks at the interrupt flag.
 const REPLAY_SLICE: Duration = Duration::from_secs(1);
-
-/// Where a packet goes next: a direction, or the host where it is.
-pub(super) const HERE: u32 = u32::MAX;
-
-/// Who waits for packets at the end of a path.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Listener {
-    /// One end of a connection.
-    Tcp { connection: u32, opener: bool },
-    /// An acceptor that does nothing but acknowledge at once, on a way back that only such
-    /// acceptors use: what it sends can be computed together with what it receives.
-    Sink { connection: u32 },
-    /// A flow that only counts.
-    Datagrams { flow: u32 },
-}
 
 /// Who is woken at a deadline.
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +48,8 @@ pub(super) struct Pair {
     /// Opener, acceptor.
     pub ends: [Connection; 2],
     pub config: Config,
-    /// Paths of the opener's and of the acceptor's packets.
-    pub paths: [u32; 2],
+    /// First hops of the opener's and of the acceptor's packets.
+    pub first_hops: [u32; 2],
     /// Incarnation: packets of earlier ones are stale.
     pub incarnation: u32,
     /// Phase of the hosts' clocks.
@@ -92,12 +78,8 @@ pub struct World<P: Probe> {
     pub(super) deadlines: Deadlines,
     pub(super) machines: Vec<Machine>,
     pub(super) directions: Vec<Direction>,
-    /// Next direction after `direction` on `path`: `[direction * paths + path]`.
-    pub(super) next_hop: Vec<u32>,
-    /// First direction of each path.
-    pub(super) first_hop: Vec<u32>,
-    /// Who waits at the end of each path.
-    pub(super) listeners: Vec<Listener>,
+    /// The hops of all paths, path by path.
+    pub(super) hops: Vec<Hop>,
     pub(super) connections: Vec<Pair>,
     pub(super) flows: Vec<Flow>,
     pub(super) agents: Vec<Seat>,
@@ -207,37 +189,38 @@ impl<P: Probe> World<P> {
         self.probe
     }
 
-    /// A packet enters `direction` at `at` (which may lie ahead of the clock on a chained
-    /// direction) and goes on as far as its fate can be computed.
+    /// A packet enters the direction of its hop now.
     #[inline]
-    pub(super) fn send(&mut self, direction: u32, at: Instant, packet: &Packet) {
-        self.enter(direction, at, packet, false);
+    pub(super) fn send(&mut self, packet: &Packet) {
+        self.enter(packet.hop, self.now, packet, false);
     }
 
-    /// The same; a packet that an agent has let pass, or sends itself, goes by it. The agent is
-    /// looked for in here so that all of this is compiled once, into one function.
+    /// A packet enters the direction of `hop` at `at`, which may lie ahead of the clock on a chained
+    /// direction, and goes on as far as its fate can be computed. `hop` is where it stands, whatever
+    /// the packet says. One that an agent has let pass, or sends itself, goes by the agent. The agent
+    /// is looked for in here so that all of this is compiled once, into one function.
     pub(super) fn enter(
         &mut self,
-        mut direction: u32,
+        mut hop: u32,
         mut at: Instant,
         packet: &Packet,
         has_passed: bool,
     ) {
-        let paths = self.first_hop.len();
-        let path = packet.path as usize;
         loop {
+            let Hop { direction, then, service, listener, .. } = self.hops[hop as usize];
             let this = &mut self.directions[direction as usize];
             if this.near_agent != NO_AGENT && !has_passed {
                 debug_assert!(at == self.now, "nothing is computed past an agent");
                 let seat = this.near_agent;
-                return self.send_past(seat, direction, packet);
+                return self.send_past(seat, &Packet { hop, ..*packet });
             }
             let raw = match &mut this.kind {
                 Kind::Raw(raw) => raw,
                 Kind::Arq(arq) => {
-                    let admitted = arq.offer(at, packet);
+                    let packet = Packet { hop, ..*packet };
+                    let admitted = arq.offer(at, service, &packet);
                     if P::ACTIVE {
-                        let (packets, packet) = (arq.length(at), *packet);
+                        let packets = arq.length(at);
                         self.probe.record(at, Event::Queue { direction, packets, packet });
                         if !admitted {
                             let dropped = Event::Dropped { direction, packet, turn: None };
@@ -254,63 +237,40 @@ impl<P: Probe> World<P> {
             let start = if P::ACTIVE { raw.queue.next_start(at) } else { at };
             let fate = raw.queue.offer(at, packet.bytes);
             if P::ACTIVE {
-                let packets = raw.queue.length(at);
-                self.probe.record(at, Event::Queue { direction, packets, packet: *packet });
-                let (label, bytes) = (None, packet.bytes + raw.queue.header());
-                let segment = match self.listeners[path] {
-                    Listener::Tcp { connection, .. } | Listener::Sink { connection } => {
-                        Some(SegmentLabel::new(connection, packet))
-                    }
-                    Listener::Datagrams { .. } => None,
-                };
-                let packet = *packet;
-                let sent = |arrival| {
-                    let packet = Some(packet);
-                    Event::FrameSent { direction, label, segment, packet, bytes, start, arrival }
-                };
-                match fate {
-                    Fate::Dropped => {
-                        let turn = Some(start);
-                        self.probe.record(at, Event::Dropped { direction, packet, turn });
-                    }
-                    Fate::Lost { end } => self.probe.record(end, sent(None)),
-                    Fate::Sent { end } => {
-                        let at = end + this.delay;
-                        self.probe.record(end, sent(Some(at)));
-                        let delivered =
-                            Event::Delivered { direction, service: 0, by_timer: false, packet };
-                        self.probe.record(at, delivered);
-                    }
-                }
+                let packet = Packet { hop, ..*packet };
+                let times = [at, start];
+                record_fate(
+                    &mut self.probe,
+                    direction,
+                    raw,
+                    this.delay,
+                    times,
+                    fate,
+                    &packet,
+                    listener,
+                );
             }
             let Fate::Sent { end } = fate else { return };
             at = end + this.delay;
-            let next = self.next_hop[direction as usize * paths + path];
-            if next == HERE {
-                match self.listeners[path] {
-                    // Nobody acts on its arrival: its fate is all there is to know.
-                    Listener::Datagrams { flow } => {
-                        return self.receive_datagram(flow, at, packet);
-                    }
-                    Listener::Sink { connection } => {
-                        return self.acknowledge(connection, at, packet);
-                    }
-                    Listener::Tcp { .. } => {}
+            match (then, listener) {
+                (Then::Chain, _) => {
+                    hop += 1;
+                    continue;
                 }
-            } else if self.directions[next as usize].is_chained {
-                direction = next;
-                continue;
+                // Nobody acts on its arrival: its fate is all there is to know.
+                (Then::Arrive, Listener::Datagrams { flow }) => {
+                    return self.receive_datagram(flow, at, packet);
+                }
+                (Then::Arrive, Listener::Sink { connection }) => {
+                    return self.acknowledge(connection, at, packet);
+                }
+                (Then::Forward, _) | (Then::Arrive, Listener::Tcp { .. }) => {}
             }
-            let Direction { kind: Kind::Raw(raw), machine, .. } =
-                &mut self.directions[direction as usize]
-            else {
-                return;
-            };
             let ticket = self.deadlines.ticket();
             if raw.ring.is_empty() {
-                self.deadlines.set_with_ticket(*machine, at, ticket);
+                self.deadlines.set_with_ticket(this.machine, at, ticket);
             }
-            raw.ring.push(InFlight { at, ticket, item: *packet });
+            raw.ring.push(InFlight { at, ticket, item: Packet { hop, ..*packet } });
             return;
         }
     }
@@ -318,9 +278,9 @@ impl<P: Probe> World<P> {
     /// A packet reaches a [`Listener::Sink`] at `at`, ahead of the clock.
     fn acknowledge(&mut self, connection: u32, at: Instant, packet: &Packet) {
         let pair = &mut self.connections[connection as usize];
-        let path = pair.paths[1];
+        let hop = pair.first_hops[1];
         pair.ends[1].receive(at, &packet.tcp);
-        let mut ack = Packet { path, incarnation: packet.incarnation, ..Packet::default() };
+        let mut ack = Packet { hop, incarnation: packet.incarnation, ..Packet::default() };
         let Some(bytes) = pair.ends[1].poll_transmit(at, &mut ack.tcp) else { return };
         ack.bytes = bytes;
         if P::ACTIVE {
@@ -329,7 +289,7 @@ impl<P: Probe> World<P> {
             let sent = Event::SegmentSent { connection, opener: false, sequence, payload: 0 };
             self.probe.record(at, sent);
         }
-        self.send(self.first_hop[path as usize], at, &ack);
+        self.enter(hop, at, &ack, false);
     }
 
     fn record_received(&mut self, connection: u32, opener: bool, at: Instant, tcp: &TcpHeader) {
@@ -351,7 +311,7 @@ impl<P: Probe> World<P> {
                     Some(next) => self.deadlines.set_with_ticket(machine, next.at, next.ticket),
                     None => self.deadlines.set(machine, Instant::NEVER),
                 }
-                self.forward(direction, &arrived.item);
+                self.forward(&arrived.item);
             }
             Kind::Arq(arq) => {
                 let Some(arrived) = arq.ring.pop() else { return };
@@ -400,26 +360,27 @@ impl<P: Probe> World<P> {
             if P::ACTIVE {
                 self.record_delivery(direction, &packet, false);
             }
-            self.forward(direction, &packet);
+            self.forward(&packet);
         }
     }
 
-    /// A packet has crossed `direction` and leaves its far end for wherever it goes next.
+    /// A packet has crossed the direction of its hop and leaves its far end for wherever it goes
+    /// next.
     #[inline]
-    pub(super) fn forward(&mut self, direction: u32, packet: &Packet) {
-        self.pass_on(direction, packet, false);
+    pub(super) fn forward(&mut self, packet: &Packet) {
+        self.pass_on(packet, false);
     }
 
     /// The same; a packet that an agent has let pass goes by it.
-    pub(super) fn pass_on(&mut self, direction: u32, packet: &Packet, has_passed: bool) {
+    pub(super) fn pass_on(&mut self, packet: &Packet, has_passed: bool) {
+        let Hop { direction, then, listener, .. } = self.hops[packet.hop as usize];
         let seat = self.directions[direction as usize].far_agent;
         if seat != NO_AGENT && !has_passed {
-            return self.forward_past(seat, direction, packet);
+            return self.forward_past(seat, packet);
         }
-        let paths = self.first_hop.len();
-        match self.next_hop[direction as usize * paths + packet.path as usize] {
-            HERE => self.deliver(packet),
-            next => self.send(next, self.now, packet),
+        match then {
+            Then::Arrive => self.deliver(listener, packet),
+            Then::Forward | Then::Chain => self.enter(packet.hop + 1, self.now, packet, false),
         }
     }
 
@@ -438,7 +399,7 @@ impl<P: Probe> World<P> {
             if P::ACTIVE {
                 self.record_delivery(direction ^ 1, &packet, true);
             }
-            self.forward(direction ^ 1, &packet);
+            self.forward(&packet);
         }
         match &self.directions[direction as usize].kind {
             Kind::Arq(arq) => arq.endpoint.next_timeout(),
@@ -457,8 +418,7 @@ impl<P: Probe> World<P> {
 
     /// Tells that a packet that has crossed `direction` goes up.
     pub(super) fn record_delivery(&mut self, direction: u32, packet: &Packet, by_timer: bool) {
-        let Kind::Arq(arq) = &self.directions[direction as usize].kind else { return };
-        let service = arq.services.service_of(packet);
+        let service = self.hops[packet.hop as usize].service;
         let delivered = Event::Delivered { direction, service, by_timer, packet: *packet };
         self.probe.record(self.now, delivered);
     }
@@ -521,8 +481,8 @@ impl<P: Probe> World<P> {
 
     /// A packet is at its destination.
     #[inline]
-    fn deliver(&mut self, packet: &Packet) {
-        let (connection, opener) = match self.listeners[packet.path as usize] {
+    fn deliver(&mut self, listener: Listener, packet: &Packet) {
+        let (connection, opener) = match listener {
             Listener::Tcp { connection, opener } => (connection, opener),
             Listener::Sink { connection } => (connection, false),
             Listener::Datagrams { flow } => return self.receive_datagram(flow, self.now, packet),
@@ -554,9 +514,8 @@ impl<P: Probe> World<P> {
     pub(super) fn pump(&mut self, connection: u32, opener: bool) {
         let end = usize::from(!opener);
         let pair = &self.connections[connection as usize];
-        let path = pair.paths[end];
-        let first_hop = self.first_hop[path as usize];
-        let mut packet = Packet { path, incarnation: pair.incarnation, ..Packet::default() };
+        let hop = pair.first_hops[end];
+        let mut packet = Packet { hop, incarnation: pair.incarnation, ..Packet::default() };
         loop {
             let pair = &mut self.connections[connection as usize];
             match pair.ends[end].poll_transmit(self.now, &mut packet.tcp) {
@@ -569,7 +528,7 @@ impl<P: Probe> World<P> {
                 let sent = Event::SegmentSent { connection, opener, sequence, payload };
                 self.probe.record(self.now, sent);
             }
-            self.send(first_hop, self.now, &packet);
+            self.send(&packet);
         }
         let pair = &self.connections[connection as usize];
         let machine = pair.machines[end];
@@ -588,7 +547,7 @@ impl<P: Probe> World<P> {
             let (number, bytes) = (packet.datagram_number(), packet.bytes);
             self.probe.record(self.now, Event::DatagramSent { flow, number, bytes });
         }
-        self.send(self.first_hop[packet.path as usize], self.now, packet);
+        self.send(packet);
     }
 
     /// A datagram is at its destination at `at`, which may lie ahead of the clock.
@@ -600,5 +559,47 @@ impl<P: Probe> World<P> {
             self.probe.record(at, Event::DatagramReceived { flow, number, delay });
         }
         self.flows[flow as usize].receive_datagram(at, packet);
+    }
+}
+
+/// Tells what becomes of a packet that has entered a computed direction. `times`: of its arrival,
+/// and when its transmission starts.
+#[expect(clippy::too_many_arguments, reason = "what a computed direction knows")]
+fn record_fate<P: Probe>(
+    probe: &mut P,
+    direction: u32,
+    raw: &Raw,
+    delay: Duration,
+    [at, start]: [Instant; 2],
+    fate: Fate,
+    packet: &Packet,
+    listener: Listener,
+) {
+    let packet = *packet;
+    let packets = raw.queue.length(at);
+    probe.record(at, Event::Queue { direction, packets, packet });
+    let (label, bytes) = (None, packet.bytes + raw.queue.header());
+    let segment = match listener {
+        Listener::Tcp { connection, .. } | Listener::Sink { connection } => {
+            Some(SegmentLabel::new(connection, &packet))
+        }
+        Listener::Datagrams { .. } => None,
+    };
+    let sent = |arrival| {
+        let packet = Some(packet);
+        Event::FrameSent { direction, label, segment, packet, bytes, start, arrival }
+    };
+    match fate {
+        Fate::Dropped => {
+            let turn = Some(start);
+            probe.record(at, Event::Dropped { direction, packet, turn });
+        }
+        Fate::Lost { end } => probe.record(end, sent(None)),
+        Fate::Sent { end } => {
+            let at = end + delay;
+            probe.record(end, sent(Some(at)));
+            let delivered = Event::Delivered { direction, service: 0, by_timer: false, packet };
+            probe.record(at, delivered);
+        }
     }
 }

@@ -17,12 +17,12 @@ fn ms(millis: u64) -> Instant {
 
 fn data(connection: u32, incarnation: u32, number: u32) -> Packet {
     let tcp = TcpHeader { seq: 1 + LENGTH * number, payload: LENGTH, ..TcpHeader::default() };
-    Packet { path: connection, incarnation, bytes: LENGTH + 40, tcp }
+    Packet { hop: connection, incarnation, bytes: LENGTH + 40, tcp }
 }
 
 fn syn(connection: u32, incarnation: u32) -> Packet {
     let tcp = TcpHeader { flags: flags::SYN, ..TcpHeader::default() };
-    Packet { path: connection, incarnation, bytes: 40, tcp }
+    Packet { hop: connection, incarnation, bytes: 40, tcp }
 }
 
 fn ack(connection: u32, incarnation: u32, number: u32) -> Packet {
@@ -33,7 +33,7 @@ fn ack(connection: u32, incarnation: u32, number: u32) -> Packet {
         flags: flags::ACK,
         ..TcpHeader::default()
     };
-    Packet { path: connection, incarnation, bytes: 40, tcp }
+    Packet { hop: connection, incarnation, bytes: 40, tcp }
 }
 
 /// A machine and a script: every step says what comes out.
@@ -64,7 +64,7 @@ impl Bench {
     }
 
     fn down(&mut self, packet: &Packet, has_room: bool) {
-        let verdict = self.snoop.down(self.now, packet.path as usize, packet, has_room);
+        let verdict = self.snoop.down(self.now, packet.hop as usize, packet, has_room);
         assert_eq!(verdict, Verdict::Forward);
         assert_eq!(self.sent(), None);
     }
@@ -75,7 +75,7 @@ impl Bench {
     }
 
     fn up(&mut self, packet: &Packet) -> (Verdict, Option<u32>) {
-        let verdict = self.snoop.up(self.now, packet.path as usize, packet);
+        let verdict = self.snoop.up(self.now, packet.hop as usize, packet);
         (verdict, self.sent())
     }
 
@@ -488,9 +488,9 @@ proptest! {
                 }
             }
             while let Some(packet) = snoop.poll_down() {
-                let one = &mut seen[packet.path as usize];
+                let one = &mut seen[packet.hop as usize];
                 let number = (packet.tcp.seq - 1) / LENGTH;
-                prop_assert_eq!(packet, data(packet.path, one.incarnation, number));
+                prop_assert_eq!(packet, data(packet.hop, one.incarnation, number));
                 let count = one.sent.get_mut(&number).expect("only what went down goes again");
                 *count += 1;
                 prop_assert!(*count <= max_retransmissions);

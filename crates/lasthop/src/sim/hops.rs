@@ -1,0 +1,44 @@
+//! Ways through the network, compiled to one record a hop.
+//!
+//! A path is a row of consecutive records. A packet carries the index of the record of the
+//! direction that it is about to enter or is crossing ([`Packet::hop`](crate::packet::Packet)), so
+//! that everything that depends on its path is one lookup: where it goes next, who waits for it,
+//! which service it takes.
+
+/// What becomes of a packet that has crossed a hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    /// It goes on to the next record, at its time.
+    Forward,
+    /// It goes on to the next record, whose direction is chained to this one: as soon as its
+    /// arrival there is computed.
+    Chain,
+    /// It is at its end.
+    Arrive,
+}
+
+/// Who waits for packets at the end of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listener {
+    /// One end of a connection.
+    Tcp { connection: u32, opener: bool },
+    /// An acceptor that does nothing but acknowledge at once, on a way back that only such
+    /// acceptors use: what it sends can be computed together with what it receives.
+    Sink { connection: u32 },
+    /// A flow that only counts.
+    Datagrams { flow: u32 },
+}
+
+/// One direction on one path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hop {
+    pub direction: u32,
+    pub then: Then,
+    /// The service that the path's packets take on this direction; 0 where there is only one
+    /// protocol.
+    pub service: u8,
+    /// Who waits at the end of the path.
+    pub listener: Listener,
+    /// The path.
+    pub path: u32,
+}
