@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import lasthop
 from lasthop import analysis, cli
+from lasthop.cli import analyse
 
 CHANNEL = analysis.Channel(0.1, 0.1, 0.01, 0.9)
 
@@ -243,7 +244,7 @@ def test_losses_asked_for_stand_on_the_curves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     drawn = []
-    monkeypatch.setattr(cli.analyse, "_save", lambda figure, _: drawn.append(figure))
+    monkeypatch.setattr(analyse, "_save", lambda figure, _: drawn.append(figure))
     tcp = ["analyse", "tcp", "--loss", "1e-6", "--loss", "0.9", "--rtt", "0.1 s", "--window", "20"]
     code, _, _ = run([*tcp, "--plot", str(tmp_path / "tcp.png")], capsys)
     assert code == 0

@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import polars as pl
@@ -173,7 +174,7 @@ def test_broken_json_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_check(small: Path) -> None:
     done = lasthop("check", small)
     assert done.returncode == 0
-    assert "right, 2 points" in done.stdout
+    assert "valid, 2 points" in done.stdout
 
 
 def test_list_explains_each_part() -> None:
@@ -243,7 +244,9 @@ def test_the_picture_of_a_link_stands_among_the_series(small: Path, tmp_path: Pa
 
 
 TOLD = """
-import contextlib, sys
+import contextlib, signal, sys
+# Ignored where a shell started the tests in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from lasthop import terminal
 from lasthop.cli import main
 
@@ -272,6 +275,53 @@ def test_interrupt_stops_and_prints_what_is_finished(tmp_path: Path) -> None:
     assert "interrupted" in err
     goodput = json.loads(out)["points"][0]["metrics"]["flow.transfer.goodput_bps"]
     assert 0 < goodput["n"] < 1_000_000
+
+
+FROM_A_TERMINAL = """
+import signal, sys
+# Ignored where a shell started the tests in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from lasthop.cli import main
+main()
+"""
+
+
+def interrupted(arguments: list[str], after_s: float, cwd: Path) -> tuple[int, str]:
+    """Exit code and standard error of a command that Ctrl-C ends after some time."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", FROM_A_TERMINAL, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+    )
+    time.sleep(after_s)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    return process.returncode, err
+
+
+# While it starts, while it imports (Polars sets a handler of its own), while it runs.
+@pytest.mark.parametrize("after_s", [0.08, 0.2, 0.4, 0.6, 0.8, 1.2, 2.0])
+def test_an_interrupt_ends_a_command_at_any_time(after_s: float, tmp_path: Path) -> None:
+    # A million replications: only the interrupt ends it.
+    many = ["--replications", "1000000"]
+    code, err = interrupted(["reproduce", "multilayer", *many], after_s, tmp_path)
+    assert code in (cli.INTERRUPTED, -signal.SIGINT)
+    assert "Traceback" not in err
+    # Pictures take seconds.
+    assert not list(tmp_path.rglob("*.png"))
+
+
+def test_an_interrupt_ends_a_command_that_waits_for_a_file(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    os.mkfifo(trace)
+    scenario = slow(tmp_path)
+    errors = f'errors = {{ kind = "trace", file = "{trace}" }}\n[flow.transfer]'
+    scenario.write_text(scenario.read_text().replace("[flow.transfer]", errors))
+    code, err = interrupted(["run", str(scenario)], 1.0, tmp_path)
+    assert code in (cli.INTERRUPTED, -signal.SIGINT)
+    assert "Traceback" not in err
 
 
 def test_a_reader_that_leaves_is_no_traceback(small: Path) -> None:

@@ -137,7 +137,7 @@ def test_errors_of_other_origin_are_not_taken_for_bad_options(
     def broken(*_: object, **__: object) -> None:
         raise KeyError("inside")
 
-    monkeypatch.setattr(lasthop, "run", broken)
+    monkeypatch.setattr("lasthop.cli.run.run_replications", broken)
     with pytest.raises(KeyError, match="inside"):
         cli._main(["run", str(small)])
 

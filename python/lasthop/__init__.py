@@ -6,17 +6,24 @@
     >>> results.summary()                                             # doctest: +SKIP
 
 Units: times in seconds, rates in bit/s, sizes in bytes unless a column's name says otherwise.
+
+Names are imported when they are first used: Polars and NumPy take a quarter of a second, and
+`lasthop --help` needs neither.
 """
 
-from lasthop._lasthop import AnalysisError, RunError, ScenarioError, __version__
-from lasthop.campaign import Campaign, CampaignError
-from lasthop.figures import PlotError, plot
-from lasthop.results import Results
-from lasthop.running import run, sweep
-from lasthop.scenario import Scenario, load, schema
-from lasthop.steady import steady_state
-from lasthop.theory import compare_theory
-from lasthop.tracing import Trace, capture, trace
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+    from lasthop._lasthop import AnalysisError, RunError, ScenarioError, __version__
+    from lasthop.campaign import Campaign, CampaignError
+    from lasthop.figures import PlotError, plot
+    from lasthop.results import Results
+    from lasthop.running import run, sweep
+    from lasthop.scenario import Scenario, load, schema
+    from lasthop.steady import steady_state
+    from lasthop.theory import compare_theory
+    from lasthop.tracing import Trace, capture, trace
 
 __all__ = [
     "AnalysisError",
@@ -39,3 +46,32 @@ __all__ = [
     "sweep",
     "trace",
 ]
+
+_HOMES = {
+    "_lasthop": ("AnalysisError", "RunError", "ScenarioError", "__version__"),
+    "campaign": ("Campaign", "CampaignError"),
+    "figures": ("PlotError", "plot"),
+    "results": ("Results",),
+    "running": ("run", "sweep"),
+    "scenario": ("Scenario", "load", "schema"),
+    "steady": ("steady_state",),
+    "theory": ("compare_theory",),
+    "tracing": ("Trace", "capture", "trace"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+# Modules that are used as attributes: `lasthop.analysis.arq(...)`.
+_MODULES = ("analysis", "statistics", "studies", "theory")
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"lasthop.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return importlib.import_module(f"lasthop.{name}")
+    raise AttributeError(f"module 'lasthop' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -1,12 +1,17 @@
 """What is said of an argument that cannot be used.
 
 Messages begin with the argument's name, `seed: found -1; allowed: …`, so that the command line can
-say which option it was.
+say which option it was. This module imports nothing: the command line knows its errors before it
+loads what raises them.
 """
 
 from __future__ import annotations
 
-__all__ = ["ArgumentError", "UnknownMetric", "check_least", "check_point"]
+__all__ = ["ArgumentError", "Refused", "UnknownMetric", "check_least", "check_point"]
+
+
+class Refused(ValueError):
+    """Something that was asked for is refused; the message says what was found and is allowed."""
 
 
 class ArgumentError(ValueError):

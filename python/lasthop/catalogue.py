@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from lasthop.scenario import schema
-from lasthop.studies import studies
 
 __all__ = ["CATEGORIES", "catalogue"]
 
@@ -21,6 +20,8 @@ def catalogue(category: str) -> list[tuple[str, str]]:
         ValueError: If there is no such category.
     """
     if category == "studies":
+        from lasthop.studies import studies
+
         return [(study.key, study.about) for study in studies().values()]
     link = _items("link")
     flow = _items("flow")

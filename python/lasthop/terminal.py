@@ -7,28 +7,24 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
-import polars as pl
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
-from lasthop.campaign import Plan
 from lasthop.figures import point_words
 from lasthop.results import Results, number
-from lasthop.studies import Report, ReportCell
-from lasthop.studies.artefacts import Artefact
-from lasthop.studies.claims import Verdict, show
-from lasthop.studies.sensitivity import SensitivityReport
-from lasthop.theory import Comparison
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from lasthop.campaign import Plan
+    from lasthop.studies import Report, ReportCell
+    from lasthop.studies.artefacts import Artefact
+    from lasthop.studies.claims import Verdict
+    from lasthop.studies.sensitivity import SensitivityReport
+    from lasthop.theory import Comparison
 
 __all__ = [
     "cell_text",
@@ -76,6 +72,15 @@ def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -316,6 +321,8 @@ def _claims(verdicts: list[Verdict], *, with_parts: bool) -> Table:
 
 
 def _highlight(title: str, verdicts: list[Verdict], usual: Mapping[str, object]) -> Table:
+    from lasthop.studies.claims import show
+
     table = Table(title=title, title_justify="left", show_lines=True)
     table.add_column("id")
     table.add_column("verdict")

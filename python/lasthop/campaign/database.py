@@ -15,6 +15,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from lasthop.arguments import Refused
+
 __all__ = ["CampaignError", "Ledger"]
 
 FORMAT = 3
@@ -86,7 +88,7 @@ CREATE TABLE run_point (            -- the points of a run in their order
 """
 
 
-class CampaignError(ValueError):
+class CampaignError(Refused):
     """A campaign's folder is refused: what was found and what is allowed."""
 
 

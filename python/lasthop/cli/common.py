@@ -1,4 +1,7 @@
-"""What the commands share: exit codes, options, reading of scenarios, printing."""
+"""What the commands share: options, reading of scenarios, printing.
+
+Imports that take time are made where they are needed: `lasthop check` needs none of them.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,26 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import polars as pl
 import typer
 
-from lasthop import _lasthop, terminal
-from lasthop.arguments import ArgumentError
-from lasthop.campaign import Campaign, Plan
+from lasthop import _lasthop
+from lasthop.arguments import ArgumentError, Refused
+from lasthop.cli import interrupts
+from lasthop.cli.codes import DONE, INTERRUPTED
 from lasthop.scenario import Scenario
 
-DONE, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+if TYPE_CHECKING:
+    import polars as pl
+
+    from lasthop.campaign import Campaign, Plan
 
 
-class BadInput(ValueError):
+class BadInput(Refused):
     """Something the user gave is not right; the message says what."""
 
 
@@ -72,6 +78,8 @@ AcceptVersion = Annotated[
 def campaign_of(store: Path | None, *, accept_version: bool) -> Campaign | None:
     """The campaign of `--store`, if that is given."""
     if store is not None:
+        from lasthop.campaign import Campaign
+
         return Campaign(store, accept_version=accept_version)
     if accept_version:
         raise BadInput("--accept-version: found no --store; allowed: with --store DIR")
@@ -84,8 +92,25 @@ def planning(campaign: Campaign | None) -> Iterator[Campaign]:
     if campaign is not None:
         yield campaign
         return
+    from lasthop.campaign import Campaign
+
     with tempfile.TemporaryDirectory() as folder:
         yield Campaign(Path(folder) / "none")
+
+
+@contextlib.contextmanager
+def running(label: str) -> Iterator[Callable[[int, int], None]]:
+    """While replications run: progress on a terminal, and Ctrl-C keeps what is finished."""
+    from lasthop import terminal
+
+    with terminal.progress(label) as show, interrupts.keep_finished() as begin:
+
+        def progress(done: int, total: int) -> None:
+            begin()
+            if show is not None:
+                show(done, total)
+
+        yield progress
 
 
 def note_campaign(campaign: Campaign | None) -> None:
@@ -99,6 +124,8 @@ def print_plan(plan: Plan, *, as_json: bool) -> int:
     if as_json:
         print_line(json.dumps(plan.to_dict(), indent=2))
     else:
+        from lasthop import terminal
+
         terminal.console().print(terminal.show_plan(plan))
     return DONE
 
@@ -130,6 +157,8 @@ def writable(path: Path) -> Path:
 
 def plain_columns(frame: pl.DataFrame) -> pl.DataFrame:
     """Swept tables and lists as text, which CSV can hold."""
+    import polars as pl
+
     return frame.with_columns(pl.selectors.nested().map_elements(str, pl.String))
 
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lasthop import figures, terminal
+from lasthop import figures
 from lasthop.arguments import ArgumentError
-from lasthop.cli.common import DONE, INTERRUPTED, Changes, Jobs, load, seconds
+from lasthop.cli.codes import DONE, INTERRUPTED
+from lasthop.cli.common import Changes, Jobs, load, running, seconds
 from lasthop.figures import KINDS, OF_TRACES, PlotError
 from lasthop.running import run
 from lasthop.tracing import trace
@@ -105,7 +106,7 @@ def plot(
             if kind is not None and kind.value in OF_TRACES:
                 data = trace(scenario, seed=seed, replication=replication, point=point)
             else:
-                with terminal.progress(scenario.name or source.name) as progress:
+                with running(scenario.name or source.name) as progress:
                     data = run(
                         scenario,
                         replications=replications,

@@ -23,6 +23,7 @@ from lasthop.cli.common import (
     planning,
     print_line,
     print_plan,
+    running,
     writable,
     write,
 )
@@ -100,7 +101,7 @@ def reproduce(
     if out is None and figures:
         out = Path("results") / study
     folder = None if out is None else writable(out)
-    with terminal.progress(study) as progress:
+    with running(study) as progress:
         report = chosen.reproduce(
             artefacts or [],
             replications=replications,
@@ -139,7 +140,7 @@ def _vary(
     if not study.sensitivities:
         raise BadInput(f"--sensitivity: found study {study.key}; allowed: one that names choices")
     folder = None if out is None else writable(out)
-    with terminal.progress(study.key) as progress:
+    with running(study.key) as progress:
         report = sensitivity.sweep(
             study,
             replications=replications,
@@ -169,12 +170,15 @@ def _report_json(report: Report | sensitivity.SensitivityReport) -> str:
 
 
 def _write_report(report: Report, folder: Path) -> list[Path]:
-    from lasthop.figures.studies import draw_figure
-    from lasthop.figures.style import save
-
+    """Writes numbers, and of a complete report its figures, which take seconds to draw."""
     written = [folder / "report.json", folder / "replications.parquet"]
     write(written[0], _report_json(report) + "\n")
     report.results.frame.write_parquet(written[1])
+    if not report.complete:
+        return written
+    from lasthop.figures.studies import draw_figure
+    from lasthop.figures.style import save
+
     for artefact in report.artefacts:
         if artefact.kind == "figure":
             figure = draw_figure(artefact, report.cells)

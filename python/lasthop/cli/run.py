@@ -7,12 +7,10 @@ import sys
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import lasthop
-from lasthop import terminal, theory
 from lasthop.cli.common import (
     AcceptVersion,
     BadInput,
@@ -33,10 +31,15 @@ from lasthop.cli.common import (
     planning,
     print_line,
     print_plan,
+    running,
     writable,
     write,
 )
+from lasthop.running import run as run_replications
 from lasthop.scenario import Scenario
+
+if TYPE_CHECKING:
+    from lasthop.results import Results
 
 __all__ = ["run"]
 
@@ -113,8 +116,8 @@ def run(
             plan = planned.plan(scenario, replications=replications, seed=seed, jobs=jobs)
         return print_plan(plan, as_json=output is Format.json)
     folder = None if out is None else writable(out)
-    run_scenario = lasthop.run if campaign is None else campaign.run
-    with options(), terminal.progress(scenario.name or file.name) as progress:
+    run_scenario = run_replications if campaign is None else campaign.run
+    with options(), running(scenario.name or file.name) as progress:
         results = run_scenario(
             scenario,
             replications=replications,
@@ -145,7 +148,7 @@ def run(
 
 
 def _print_results(
-    results: lasthop.Results, output: Format, folder: Path | None, metrics: list[str] | None
+    results: Results, output: Format, folder: Path | None, metrics: list[str] | None
 ) -> None:
     match output:
         case Format.json:
@@ -155,6 +158,8 @@ def _print_results(
         case Format.parquet if folder is None:
             results.frame.write_parquet(sys.stdout.buffer)
         case Format.table:
+            from lasthop import terminal
+
             terminal.console().print(terminal.show_results(results, tuple(metrics or ())))
         case _:
             pass
@@ -171,8 +176,10 @@ def _check_metrics(scenario: Scenario, patterns: list[str]) -> None:
 
 
 def _print_theory(
-    scenario: Scenario, results: lasthop.Results, output: Format, folder: Path | None
+    scenario: Scenario, results: Results, output: Format, folder: Path | None
 ) -> None:
+    from lasthop import terminal, theory
+
     found = theory.compare(results, scenario)
     table = theory.frame(results, found)
     if folder is not None:

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-import lasthop
-from lasthop import catalogue, starter, terminal
+from lasthop import catalogue, starter
+from lasthop import scenario as scenarios
+from lasthop.cli.codes import DONE
 from lasthop.cli.common import (
-    DONE,
     BadInput,
     Changes,
     File,
@@ -22,15 +22,14 @@ from lasthop.cli.common import (
     print_line,
     write,
 )
-from lasthop.explain import explain
 
 __all__ = ["check", "explain_", "list_", "new", "schema"]
 
 
 def check(file: File, *, changes: Changes = None) -> int:
-    """Say whether a scenario is right; if not, which key is wrong and what is allowed."""
+    """Say whether a scenario is valid; if not, which key is wrong and what is allowed."""
     points = load(file, changes).points()
-    print_line(f"{file}: right, {len(points)} point{'s' if len(points) != 1 else ''}")
+    print_line(f"{file}: valid, {len(points)} point{'s' if len(points) != 1 else ''}")
     return DONE
 
 
@@ -41,7 +40,7 @@ def schema() -> int:
 
 
 def _schema_text() -> str:
-    return json.dumps(lasthop.schema(), indent=2, ensure_ascii=False)
+    return json.dumps(scenarios.schema(), indent=2, ensure_ascii=False)
 
 
 def new(
@@ -86,6 +85,8 @@ def explain_(
     changes: Changes = None,
 ) -> int:
     """Say in words and a small picture what a scenario is, defaults filled in."""
+    from lasthop.explain import explain
+
     scenario = load(file, changes)
     with options():
         print_line(explain(scenario, point=point))
@@ -99,6 +100,8 @@ def list_(
     ] = None,
 ) -> int:
     """List what a scenario can be made of, and the studies."""
+    from lasthop import terminal
+
     try:
         tables = [
             terminal.show_list(name, catalogue.catalogue(name))

@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 
-import lasthop
-from lasthop import terminal
+from lasthop import terminal, tracing
+from lasthop.cli.codes import DONE
 from lasthop.cli.common import (
-    DONE,
     BadInput,
     Changes,
     File,
@@ -24,6 +23,7 @@ from lasthop.cli.common import (
     seconds,
     writable,
 )
+from lasthop.steady import steady_state
 
 __all__ = ["steady", "trace"]
 
@@ -90,7 +90,7 @@ def trace(
             raise BadInput("--from, --to: found --pcap; allowed: for a picture")
         try:
             with options(host="at"):
-                packets = lasthop.capture(
+                packets = tracing.capture(
                     scenario,
                     pcap,
                     link=link,
@@ -114,7 +114,7 @@ def trace(
     times = [seconds(option, text) for option, text in (("--from", start), ("--to", end))]
     folder = writable(out.parent if is_picture else out)
     with options():
-        recorded = lasthop.trace(scenario, seed=seed, replication=replication, point=point)
+        recorded = tracing.trace(scenario, seed=seed, replication=replication, point=point)
         ladder = link and recorded.plot_link(link, start=times[0], end=times[1])
     written = []
     if not is_picture:
@@ -148,7 +148,7 @@ def steady(
     """Say what one long replication settles to: means without its warm-up, with intervals."""
     scenario = load(file, changes)
     with options():
-        found = lasthop.steady_state(
+        found = steady_state(
             scenario,
             step=seconds("--step", step),
             seed=seed,

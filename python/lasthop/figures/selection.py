@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from lasthop import _lasthop, statistics
-from lasthop.campaign import Campaign
+from lasthop.arguments import Refused
 from lasthop.results import Point, value_text
 from lasthop.running import run
 from lasthop.scenario import Scenario
@@ -30,7 +30,7 @@ KINDS = ("line", "cdf", "series", "sequence", "ladder")
 OF_TRACES = KINDS[2:]
 
 
-class PlotError(ValueError):
+class PlotError(Refused):
     """A figure that cannot be drawn; the message says what was found and what is allowed."""
 
 
@@ -181,6 +181,8 @@ def read_table(path: Path) -> pl.DataFrame:
 
 def _read_campaign(path: Path) -> pl.DataFrame:
     """The last run of a campaign in this folder."""
+    from lasthop.campaign import Campaign
+
     try:
         return Campaign(path).results().frame
     except ValueError as error:

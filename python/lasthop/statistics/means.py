@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 __all__ = [
     "CONFIDENCE",
@@ -110,6 +109,8 @@ def half_width(samples: ArrayLike, level: float = CONFIDENCE) -> float:
     # Scaled, so that squares of very large or very small samples neither overflow nor vanish.
     scale = float(np.max(np.abs(values)))
     deviation = float(np.std(values / scale, ddof=1)) * scale
+    from scipy import special  # late: takes 0.2 s
+
     quantile = float(special.stdtrit(values.size - 1, 0.5 + level / 2.0))
     return quantile * deviation / math.sqrt(values.size)
 
@@ -148,6 +149,8 @@ def difference(samples: ArrayLike, baseline: ArrayLike) -> Difference:
     elif gaps.ci95 == 0.0:
         p_value = 1.0 if gaps.mean == 0.0 else 0.0
     else:
+        from scipy import special  # late: takes 0.2 s
+
         quantile = float(special.stdtrit(gaps.n - 1, 0.5 + CONFIDENCE / 2.0))
         p_value = 2.0 * float(special.stdtr(gaps.n - 1, -abs(gaps.mean) / (gaps.ci95 / quantile)))
     ratio = Estimate.of(left) / Estimate.of(right)
@@ -207,6 +210,8 @@ class Estimate:
             return math.nan
         if width == 0.0:
             return 1.0 if self.value == 0.0 else 0.0
+        from scipy import special  # late: takes 0.2 s
+
         error = width / float(special.stdtrit(self.n - 1, 0.5 + CONFIDENCE / 2.0))
         return 2.0 * float(special.stdtr(self.n - 1, -abs(self.value) / error))
 

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from lasthop.statistics.means import CONFIDENCE, Floats, check_level, finite, half_width
 
@@ -151,6 +150,8 @@ def _transformed(value: float, errors: Floats, level: float) -> Confidence:
         errors: What each sample adds to it, times their number; of a mean, its deviation.
         level: Confidence.
     """
+    from scipy import special  # late: takes 0.2 s
+
     n = errors.size
     tail = (1.0 - level) / 2.0
     skew = skewness(errors)
@@ -170,6 +171,8 @@ def _share(statistic: str) -> float:
 
 
 def _quantile(values: Floats, share: float, level: float) -> Confidence:
+    from scipy import special  # late: takes 0.2 s
+
     n = values.size
     if n == 0:
         return Confidence(math.nan, math.nan, math.nan, 0, "")

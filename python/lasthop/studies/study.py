@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from lasthop import statistics
+from lasthop.arguments import Refused
 from lasthop.campaign import Campaign, Plan
 from lasthop.results import Results, number
 from lasthop.running import Progress, run_points
@@ -58,7 +59,7 @@ __all__ = [
 ]
 
 
-class StudyError(ValueError):
+class StudyError(Refused):
     """No such study, table or figure."""
 
 

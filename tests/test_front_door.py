@@ -1,0 +1,91 @@
+"""What a command may import: the interpreter's start is all that is left of a short command's time.
+
+Budgets of processor time, which these lists stand for: `--help` and `--version` 0.15 s, `check`
+0.25 s, `run` of one replication 0.5 s, `import lasthop` 0.15 s.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lasthop.cli.app import COMMANDS, _command, app
+
+HEAVY = {"numpy", "polars", "scipy", "matplotlib", "jinja2", "rich", "pandas", "pydantic", "typer"}
+REPORT = """
+import json, sys
+try:
+    {statement}
+except SystemExit:
+    pass
+loaded = {{name.partition(".")[0] for name in sys.modules}} | set(sys.modules)
+print(json.dumps(sorted(loaded)), file=sys.stderr)
+"""
+
+
+def loaded_by(statement: str) -> set[str]:
+    code = REPORT.format(statement=statement)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+def command(*arguments: str | Path) -> str:
+    words = ["lasthop", *map(str, arguments)]
+    return f"import lasthop.cli; sys.argv = {words!r}; lasthop.cli.main()"
+
+
+def test_importing_the_package_imports_nothing_that_takes_time() -> None:
+    loaded = loaded_by("import lasthop")
+    assert not loaded & HEAVY
+    assert "lasthop._lasthop" not in loaded
+
+
+def test_names_of_the_package_are_there_when_they_are_used() -> None:
+    import lasthop
+
+    for name in lasthop.__all__:
+        assert getattr(lasthop, name) is not None
+    assert set(lasthop.__all__) <= set(dir(lasthop))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        lasthop.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("arguments", "allowed"),
+    [
+        (["--version"], {"typer", "pydantic"}),
+        (["--help"], {"typer", "pydantic", "rich"}),
+        (["check", "FILE"], {"typer", "pydantic"}),
+        (["schema"], {"typer", "pydantic"}),
+        (["new", "--help"], {"typer", "pydantic", "rich"}),
+        (["run", "FILE", "--replications", "1"], {"typer", "pydantic", "rich", "numpy", "polars"}),
+    ],
+    ids=" ".join,
+)
+def test_a_command_imports_only_what_it_needs(
+    arguments: list[str], allowed: set[str], small: Path
+) -> None:
+    words = [small if word == "FILE" else word for word in arguments]
+    loaded = loaded_by(command(*words))
+    assert loaded & HEAVY <= allowed
+    # One replication has no interval, and Student's t is SciPy's.
+    assert "scipy.stats" not in loaded
+
+
+def test_intervals_need_the_small_half_of_scipy_only(small: Path) -> None:
+    assert "scipy.stats" not in loaded_by(command("run", small))
+
+
+def test_the_list_of_commands_says_what_their_modules_say() -> None:
+    names = [one.name for one in COMMANDS]
+    assert len(set(names)) == len(names)
+    for one in COMMANDS:
+        found = _command(one.name)
+        assert found.help is not None
+        assert " ".join(found.help.split("\n\n")[0].split()) == one.about
+    printed = CliRunner().invoke(app, ["--help"]).output
+    for name in names:
+        assert f" {name} " in printed
