@@ -63,8 +63,12 @@ impl Payload for Vec<u8> {
     }
 }
 
-/// Number of SACK blocks that an ACK carries at most (RFC 2018: 3 beside the timestamps option).
-pub const MAX_SACK_BLOCKS: usize = 3;
+/// Number of SACK blocks that an ACK carries at most: 40 bytes of options hold 4 of them, or 3 beside
+/// the timestamps option (RFC 2018, section 3).
+pub const MAX_SACK_BLOCKS: usize = 4;
+
+/// The number of SACK blocks beside the timestamps option.
+pub const MAX_SACK_BLOCKS_WITH_TIMESTAMPS: usize = 3;
 
 /// A TCP header. Sequence and acknowledgment numbers are the 32-bit numbers of RFC 9293, starting
 /// from 0; machines unwrap them to 64 bits at the door.
@@ -80,17 +84,38 @@ pub struct TcpHeader {
     pub window: u32,
     /// Flag bits of RFC 9293, see [`flags`].
     pub flags: u8,
-    /// Number of valid entries of `sack`.
+    /// Number of SACK blocks, see [`Self::sack_blocks`].
     pub sack_blocks: u8,
     /// Is the timestamps option present (RFC 7323)?
     pub has_timestamps: bool,
-    /// SACK blocks [left, right), most recently received first (RFC 2018).
-    pub sack: [(u32, u32); MAX_SACK_BLOCKS],
-    /// Timestamp value and echo reply in clock ticks (RFC 7323), zero when the option is off.
+    /// The first SACK blocks [left, right), most recently received first (RFC 2018).
+    pub sack: [(u32, u32); MAX_SACK_BLOCKS_WITH_TIMESTAMPS],
+    /// Timestamp value and echo reply in clock ticks (RFC 7323). Without the option the fourth SACK
+    /// block stands here, as the two exclude each other on the wire.
     pub timestamps: (u32, u32),
 }
 
 impl TcpHeader {
+    /// All SACK blocks; the first `self.sack_blocks` entries are valid.
+    pub fn sack_blocks(&self) -> [(u32, u32); MAX_SACK_BLOCKS] {
+        let [first, second, third] = self.sack;
+        [first, second, third, self.timestamps]
+    }
+
+    /// Puts SACK blocks in place of those that the header has. A fourth one needs a header without
+    /// timestamps.
+    pub fn set_sack_blocks(&mut self, blocks: &[(u32, u32)]) {
+        debug_assert!(blocks.len() <= MAX_SACK_BLOCKS, "at most four SACK blocks");
+        self.sack_blocks = blocks.len() as u8;
+        for (place, &block) in self.sack.iter_mut().zip(blocks) {
+            *place = block;
+        }
+        if let Some(&fourth) = blocks.get(MAX_SACK_BLOCKS_WITH_TIMESTAMPS) {
+            debug_assert!(!self.has_timestamps, "three SACK blocks beside timestamps");
+            self.timestamps = fourth;
+        }
+    }
+
     fn xor(&mut self, other: &Self) {
         self.seq ^= other.seq;
         self.ack ^= other.ack;

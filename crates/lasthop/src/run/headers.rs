@@ -225,7 +225,8 @@ fn options(config: &Config, told: &packet::TcpHeader) -> Vec<TcpOption> {
         let (value, echo) = told.timestamps;
         put(&[Noop, Noop, TcpOption::Timestamp(value, echo)], 12);
     }
-    if let Some((&first, rest)) = told.sack[..usize::from(told.sack_blocks)].split_first() {
+    if let Some((&first, rest)) = told.sack_blocks()[..usize::from(told.sack_blocks)].split_first()
+    {
         let mut more = [None; 3];
         for (place, &block) in more.iter_mut().zip(rest) {
             *place = Some(block);

@@ -2,7 +2,6 @@
 //! scenario leaves open. The checks and the simulator both ask here.
 
 use super::model::{App, Flow, Profile, SackRecovery, Tcp, Transport, Variant};
-use crate::packet::MAX_SACK_BLOCKS;
 use crate::schema::quantity::{DelayedAck, Window};
 use crate::tcp::config::RecoveryKind;
 use crate::tcp::{self, Config, Overrides, presets};
@@ -69,7 +68,7 @@ pub(super) struct TcpPackets {
 
 impl TcpPackets {
     pub fn new(config: &Config) -> Self {
-        let blocks = if config.sack { MAX_SACK_BLOCKS as u8 } else { 0 };
+        let blocks = config.max_sack_blocks() as u8;
         let bytes = |payload, blocks| Bytes::new(config.wire_bytes(payload, blocks).into());
         let data = bytes(config.segment.get() as u32, 0);
         TcpPackets { data, control: bytes(0, 0), ack: bytes(0, blocks) }

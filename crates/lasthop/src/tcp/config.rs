@@ -1,5 +1,6 @@
 //! What a TCP is told at birth.
 
+use crate::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS};
 use crate::units::{Bytes, Duration};
 
 /// Whose arithmetic a TCP follows where the RFCs and ns-2 differ.
@@ -75,6 +76,16 @@ pub struct Config {
 }
 
 impl Config {
+    /// SACK blocks that an ACK reports at most: as many as the option space holds (RFC 2018,
+    /// section 4); ns-2's sink reports three.
+    pub fn max_sack_blocks(&self) -> usize {
+        match (self.sack, self.conventions) {
+            (false, _) => 0,
+            (true, Conventions::Rfc) if !self.timestamps => MAX_SACK_BLOCKS,
+            (true, _) => MAX_SACK_BLOCKS_WITH_TIMESTAMPS,
+        }
+    }
+
     /// Bytes on the wire of a segment with `payload` bytes and `sack_blocks` SACK blocks.
     #[inline]
     pub fn wire_bytes(&self, payload: u32, sack_blocks: u8) -> u32 {

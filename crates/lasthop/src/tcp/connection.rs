@@ -88,15 +88,18 @@ impl Connection {
     /// A segment arrived.
     #[inline]
     pub fn receive(&mut self, now: Instant, segment: &TcpHeader) {
-        let length =
-            u64::from(segment.payload) + u64::from(segment.flags & (flags::SYN | flags::FIN) != 0);
+        if !self.config.one_way && !self.is_acceptable(segment) {
+            return;
+        }
+        let control = segment.flags & (flags::SYN | flags::FIN) != 0;
+        let length = u64::from(segment.payload) + u64::from(control);
         if segment.has_timestamps {
             let seq = self.receiver.unwrap(segment.seq);
             self.receiver.on_timestamp(seq, segment.timestamps.0);
         }
+        // What of the segment's number the sender needs is taken before the receiver moves on.
+        let seq = self.receiver.unwrap(segment.seq);
         if length > 0 {
-            let seq = self.receiver.unwrap(segment.seq);
-            let control = segment.flags & (flags::SYN | flags::FIN) != 0;
             self.receiver.receive(&self.config, now, seq, seq + length, control);
             if segment.flags & flags::SYN != 0
                 && self.role == Role::Acceptor
@@ -108,16 +111,44 @@ impl Connection {
         if segment.flags & flags::ACK != 0 {
             let sent =
                 segment.has_timestamps.then(|| self.unwrap_timestamp(now, segment.timestamps.1));
-            if !self.config.one_way {
-                self.sender.set_peer_window(u64::from(segment.window));
-            }
             let ack = self.sender.unwrap(segment.ack);
+            let mut is_pure = length == 0;
+            if !self.config.one_way {
+                is_pure &= self.sender.update_peer_window(seq, ack, u64::from(segment.window));
+            }
             if segment.sack_blocks == 0 {
-                self.sender.on_ack(now, ack, &[], length == 0, sent);
+                self.sender.on_ack(now, ack, &[], is_pure, sent);
             } else {
-                self.on_sack(now, ack, segment, length == 0, sent);
+                self.on_sack(now, ack, segment, is_pure, sent);
             }
         }
+    }
+
+    /// The checks of RFC 9293, section 3.10.7, that can drop a segment. Resets are not modelled: where
+    /// the RFC sends one, nothing is sent.
+    #[inline]
+    fn is_acceptable(&mut self, segment: &TcpHeader) -> bool {
+        let has_ack = segment.flags & flags::ACK != 0;
+        let ack = self.sender.unwrap(segment.ack);
+        if self.receiver.rcv_nxt == 0 {
+            // LISTEN and SYN-SENT: only a SYN tells the peer's numbers, and what it acknowledges must
+            // be our SYN, if that was sent.
+            let acks_syn = !has_ack || ack > 0 && self.sender.has_sent(ack);
+            return segment.flags & flags::SYN != 0 && acks_syn;
+        }
+        if !has_ack {
+            // Fifth: "if the ACK bit is off, drop the segment and return"; but first, what lies
+            // outside of the window, such as a repeated SYN, is answered.
+            if self.receiver.unwrap(segment.seq) < self.receiver.rcv_nxt {
+                self.receiver.challenge();
+            }
+            return false;
+        }
+        if !self.sender.has_sent(ack) {
+            self.receiver.challenge();
+            return false;
+        }
+        true
     }
 
     /// An ACK with SACK blocks.
@@ -132,7 +163,7 @@ impl Connection {
     ) {
         let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
         let count = usize::from(segment.sack_blocks).min(MAX_SACK_BLOCKS);
-        for (block, wire) in blocks[..count].iter_mut().zip(&segment.sack) {
+        for (block, wire) in blocks[..count].iter_mut().zip(segment.sack_blocks()) {
             *block = (self.sender.unwrap(wire.0), self.sender.unwrap(wire.1));
         }
         self.sender.on_ack(now, ack, &blocks[..count], is_pure, sent);
@@ -146,6 +177,7 @@ impl Connection {
             // LISTEN: what has been written waits for the opener's SYN.
             return None;
         }
+        header.has_timestamps = self.config.timestamps;
         if let Some(out) = self.sender.poll_transmit(now) {
             header.seq = out.seq as u32;
             header.payload = out.payload;
@@ -164,7 +196,6 @@ impl Connection {
         } else {
             return None;
         }
-        header.has_timestamps = self.config.timestamps;
         if header.has_timestamps {
             header.timestamps = (self.timestamp(now), self.receiver.ts_recent);
         }
@@ -176,11 +207,13 @@ impl Connection {
         header.flags |= flags::ACK;
         header.ack = self.receiver.rcv_nxt as u32;
         header.window = self.advertised_window;
-        header.sack_blocks = if self.config.sack && self.receiver.has_holes() {
-            self.receiver.sack_blocks(&mut header.sack)
-        } else {
-            0
-        };
+        header.sack_blocks = 0;
+        if self.config.sack && self.receiver.has_holes() {
+            let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
+            let most = self.config.max_sack_blocks();
+            let count = self.receiver.sack_blocks(&mut blocks[..most]);
+            header.set_sack_blocks(&blocks[..count]);
+        }
         self.receiver.ack_sent();
     }
 
@@ -269,6 +302,8 @@ mod tests {
                 let data = TcpHeader {
                     seq,
                     payload: 1460,
+                    ack: 1,
+                    flags: flags::ACK,
                     has_timestamps: true,
                     timestamps: (stamp, 0),
                     ..TcpHeader::default()

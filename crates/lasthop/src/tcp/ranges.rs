@@ -83,10 +83,10 @@ impl Ranges {
         None
     }
 
-    /// Is byte `at` in the set?
-    pub fn contains(&self, at: u64) -> bool {
+    /// The lowest byte at or above `at` that is not in the set.
+    pub fn end_of_range_at(&self, at: u64) -> u64 {
         let next = self.0.partition_point(|range| range.end <= at);
-        self.0.get(next).is_some_and(|range| range.start <= at)
+        self.0.get(next).filter(|range| range.start <= at).map_or(at, |range| range.end)
     }
 }
 
@@ -109,7 +109,8 @@ mod tests {
             ranges.remove_below(bound);
             bitmap[..bound as usize].fill(false);
             for at in 0..80 {
-                prop_assert_eq!(ranges.contains(at), bitmap[at as usize]);
+                let end = (at..80).find(|&at| !bitmap[at as usize]).unwrap_or(80);
+                prop_assert_eq!(ranges.end_of_range_at(at), end);
             }
             let highest = bitmap.iter().rposition(|&set| set);
             prop_assert_eq!(ranges.highest(), highest.map(|at| at as u64 + 1));

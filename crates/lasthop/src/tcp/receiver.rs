@@ -2,7 +2,6 @@
 
 use super::config::Config;
 use super::ranges::Ranges;
-use crate::packet::MAX_SACK_BLOCKS;
 use crate::units::Instant;
 
 #[derive(Clone, Debug)]
@@ -116,11 +115,18 @@ impl Receiver {
         self.delayed_ack_deadline = Instant::NEVER;
     }
 
-    /// Fills in SACK blocks, most recently received first (RFC 2018, section 4).
-    pub fn sack_blocks(&self, blocks: &mut [(u32, u32); MAX_SACK_BLOCKS]) -> u8 {
+    /// An acknowledgment is due although the segment that asks for it was dropped (RFC 9293,
+    /// section 3.10.7.4).
+    pub fn challenge(&mut self) {
+        self.ack_due = true;
+    }
+
+    /// Fills in SACK blocks, most recently received first (RFC 2018, section 4), and returns their
+    /// number.
+    pub fn sack_blocks(&self, blocks: &mut [(u32, u32)]) -> usize {
         let mut count = 0;
         let mut below = u64::MAX;
-        while count < MAX_SACK_BLOCKS {
+        while count < blocks.len() {
             let newest = self
                 .out_of_order
                 .iter()
@@ -131,7 +137,7 @@ impl Receiver {
             below = range.touched;
             count += 1;
         }
-        count as u8
+        count
     }
 
     pub fn has_holes(&self) -> bool {

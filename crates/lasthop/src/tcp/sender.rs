@@ -47,16 +47,22 @@ pub struct Flight {
     message_ends: VecDeque<u64>,
     /// The first of them, or 0.
     first_message_end: u64,
-    /// Receive window that the peer advertised, in bytes.
+    /// Receive window that the peer advertised, in bytes (SND.WND).
     peer_window: u64,
+    /// Sequence number of the segment that updated the window last (SND.WL1).
+    window_seq: u64,
+    /// Its acknowledgment number (SND.WL2).
+    window_ack: u64,
     pub(super) congestion: Reno,
     pub(super) rtt: RttEstimator,
     pub(super) dup_acks: u32,
     pub(super) rto_deadline: Instant,
     /// The one segment being timed: its end and when it left (Karn's rule).
     timed: Option<(u64, Instant)>,
-    /// Window after the handshake; 1 once a SYN was lost (RFC 5681, section 3.1).
+    /// Window after the handshake; 1 once a SYN was lost (ns-2), or two (RFC 6928, section 2).
     initial_window: f64,
+    /// Expiries of the timer of the SYN.
+    syn_timeouts: u32,
     /// A duplicate ACK allows one new segment (RFC 3042).
     limited_transmit_due: bool,
     /// Bytes sent that way since the latest new ACK.
@@ -83,12 +89,15 @@ impl Flight {
             message_ends: VecDeque::new(),
             first_message_end: 0,
             peer_window: (config.receive_window * config.segment.get() as f64) as u64,
+            window_seq: 0,
+            window_ack: 0,
             congestion: Reno::new(config, cwnd),
             rtt: RttEstimator::new(config, boot_offset),
             dup_acks: 0,
             rto_deadline: Instant::NEVER,
             timed: None,
             initial_window,
+            syn_timeouts: 0,
             limited_transmit_due: false,
             limited_bytes: 0,
             timed_out_at: u64::MAX,
@@ -181,9 +190,11 @@ impl Flight {
         seq
     }
 
-    /// An ACK for new data: times, timers, the sequence space.
+    /// An ACK for new data: times, timers, the sequence space. Returns how many bytes it
+    /// acknowledges.
     #[inline]
-    pub(super) fn new_ack(&mut self, now: Instant, ack: u64) {
+    pub(super) fn new_ack(&mut self, now: Instant, ack: u64) -> u64 {
+        let acked = ack - self.snd_una;
         self.dup_acks = 0;
         self.limited_transmit_due = false;
         self.limited_bytes = 0;
@@ -199,6 +210,7 @@ impl Flight {
             self.rtt.sample(sent, now);
         }
         self.restart_timer(now);
+        acked
     }
 
     /// Moves the left edge; neither duplicates nor timers are touched.
@@ -234,10 +246,10 @@ impl Flight {
         }
     }
 
-    /// Grows the window, or opens it after the handshake.
+    /// Grows the window by an ACK of `acked` bytes, or opens it after the handshake.
     #[inline]
-    pub(super) fn grow_window(&mut self) {
-        self.congestion.on_ack();
+    pub(super) fn grow_window(&mut self, acked: u64) {
+        self.congestion.on_ack(acked);
         if self.config.handshake && self.snd_una == 1 {
             self.congestion.set_window(self.initial_window);
         }
@@ -289,28 +301,46 @@ impl Flight {
     #[cold]
     fn limited_transmit_segment(&mut self) -> Option<u64> {
         self.limited_transmit_due = false;
-        if !self.fits_receiver() {
+        // RFC 5681, section 3.2: "previously unsent data". ns-2 does not ask.
+        let is_unsent = self.snd_nxt == self.snd_max || self.config.conventions == Conventions::Ns2;
+        if !is_unsent || !self.fits_receiver() {
             return None;
         }
-        let length = self.segment_end(self.snd_nxt) - self.snd_nxt;
-        let end = self.snd_nxt + length - self.snd_una;
+        let end = self.segment_end(self.snd_nxt) - self.snd_una;
         let allowed = (self.congestion.window() + f64::from(self.dup_acks)) * self.mss as f64;
         if end as f64 > allowed {
             return None;
         }
-        self.limited_bytes += length;
-        Some(self.advance_next())
+        Some(self.advance_limited())
+    }
+
+    /// Takes the segment at `snd_nxt` by limited transmit.
+    pub(super) fn advance_limited(&mut self) -> u64 {
+        self.limited_bytes += self.segment_end(self.snd_nxt) - self.snd_nxt;
+        self.advance_next()
     }
 
     fn on_timeout(&mut self, now: Instant) {
         self.counters.timeouts += 1;
-        self.counters.window_cuts += 1;
         if self.snd_una < self.snd_max {
             self.declare_lost(self.snd_una);
         }
         self.dup_acks = 0;
         self.limited_transmit_due = false;
         self.limited_bytes = 0;
+        if self.snd_una == 0 && self.config.conventions == Conventions::Rfc {
+            self.on_syn_timeout();
+        } else {
+            self.cut_after_timeout();
+        }
+        self.timed_out_at = self.snd_una;
+        self.rtt.back_off();
+        self.timed = None;
+        self.snd_nxt = self.snd_una;
+        self.rto_deadline = now + self.rtt.rto();
+    }
+
+    fn cut_after_timeout(&mut self) {
         if self.snd_una == 0 {
             self.initial_window = self.initial_window.min(1.0);
         }
@@ -321,12 +351,19 @@ impl Flight {
             }
             _ => self.window_in_use(0),
         };
-        self.timed_out_at = self.snd_una;
+        self.counters.window_cuts += 1;
         self.congestion.on_timeout(in_use);
-        self.rtt.back_off();
-        self.timed = None;
-        self.snd_nxt = self.snd_una;
-        self.rto_deadline = now + self.rtt.rto();
+    }
+
+    /// A lost SYN. RFC 6928, section 2, recommends to keep the initial window unless there was more
+    /// than one retransmission of it; RFC 5681 reduces it at the first. A SYN carries no data whose
+    /// half could become the threshold, so that stays as it is.
+    fn on_syn_timeout(&mut self) {
+        self.syn_timeouts += 1;
+        if self.syn_timeouts == 2 {
+            self.counters.window_cuts += 1;
+            self.initial_window = self.initial_window.min(1.0);
+        }
     }
 
     /// Accounts for the segment `seq` leaving now and returns its end.
@@ -423,8 +460,27 @@ impl Sender {
         }
     }
 
-    pub(super) fn set_peer_window(&mut self, bytes: u64) {
-        self.flight.peer_window = bytes;
+    /// A segment numbered `seq` that acknowledges `ack` advertises a window of `bytes`. Says whether
+    /// that is the window that was known (RFC 5681, section 2, (e)).
+    ///
+    /// RFC 9293, section 3.10.7.4: an acknowledgment below SND.UNA updates nothing, nor does a segment
+    /// that was sent before the one that updated last (SND.WL1, SND.WL2).
+    #[inline]
+    pub(super) fn update_peer_window(&mut self, seq: u64, ack: u64, bytes: u64) -> bool {
+        let flight = &mut self.flight;
+        let is_same = flight.peer_window == bytes;
+        if ack >= flight.snd_una && (flight.window_seq, flight.window_ack) <= (seq, ack) {
+            flight.peer_window = bytes;
+            flight.window_seq = seq;
+            flight.window_ack = ack;
+        }
+        is_same
+    }
+
+    /// Is `ack` the number of a byte that was sent, or the one behind?
+    #[inline]
+    pub(super) fn has_sent(&self, ack: u64) -> bool {
+        ack <= self.flight.snd_max
     }
 
     /// Has everything written been acknowledged?
@@ -440,8 +496,8 @@ impl Sender {
         una.wrapping_add_signed(i64::from(wire.wrapping_sub(una as u32) as i32))
     }
 
-    /// An ACK arrived. `is_pure`: it carried no payload, so it may count as a duplicate
-    /// (RFC 5681, section 2). `sent` is when the segment that triggered it left, if the timestamps
+    /// An ACK arrived. `is_pure`: it carried no payload and did not update the window, so it may count
+    /// as a duplicate (RFC 5681, section 2). `sent` is when the segment that triggered it left, if the timestamps
     /// option tells.
     #[inline]
     pub(super) fn on_ack(
@@ -464,7 +520,8 @@ impl Sender {
             flight.rtt.sample(sent, now);
         }
         let is_duplicate = is_pure && ack <= flight.snd_una && flight.snd_una < flight.snd_max;
-        if ack > flight.snd_una || is_duplicate {
+        let has_news = !blocks.is_empty() && self.recovery.wants_every_sack();
+        if ack > flight.snd_una || is_duplicate || has_news {
             self.recovery.on_ack(flight, now, ack, blocks);
         }
     }
@@ -497,6 +554,16 @@ impl Sender {
     /// Congestion window in segments, inflation apart.
     pub fn congestion_window(&self) -> f64 {
         self.flight.congestion.window()
+    }
+
+    /// Sent and not acknowledged, in segments, rounded up.
+    pub fn outstanding_segments(&self) -> u64 {
+        self.flight.outstanding_segments()
+    }
+
+    /// The retransmission timeout, back-off included.
+    pub fn rto(&self) -> Duration {
+        self.flight.rtt.rto()
     }
 
     /// Slow-start threshold in segments.

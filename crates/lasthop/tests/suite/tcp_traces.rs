@@ -259,25 +259,39 @@ fn timeouts_double_and_a_retransmission_is_no_sample() {
     assert_eq!(pipe.ends[OPENER].next_timeout(), ms(10_100));
 }
 
-/// RFC 6298, 2.1 and 5.7; RFC 5681, section 3.1: a lost SYN leaves a window of one segment and an RTO
-/// of 3 s.
-#[test]
-fn a_lost_syn() {
-    let mut pipe =
-        Pipe::with_losses(&config(Variant::Reno, at_once()), DELAY, |end, count, header| {
-            end == OPENER && (count == 0 || header.payload > 0)
-        });
+/// What the opener sends, by 5 s, if its first `syns` SYN and all its data are lost.
+fn losing_syns(syns: u64) -> (Vec<(u64, String)>, f64) {
+    let config = config(Variant::Reno, at_once());
+    let mut pipe = Pipe::with_losses(&config, DELAY, move |end, count, header| {
+        end == OPENER && (count < syns || header.payload > 0)
+    });
     pipe.ends[OPENER].write(5000);
     pipe.pump(OPENER);
     pipe.run(ms(5_000));
-    let sent = pipe.sent(OPENER);
-    assert_eq!(sent[..2], [(0, "S".to_owned()), (1000, "S".to_owned())]);
-    // The ACK of the SYN-ACK rides on the first segment, and one is all there is until 1100 + 3000;
-    // as that was lost, the acceptor sends its SYN again, which is acknowledged.
-    assert_eq!(sent[2], (1100, "1".to_owned()));
-    assert_eq!(sent[3], (2100, "A 1".to_owned()));
-    assert_eq!(sent[4], (4100, "1".to_owned()));
-    assert_eq!(sent.len(), 5);
+    (pipe.sent(OPENER), pipe.ends[OPENER].sender().slow_start_threshold())
+}
+
+/// RFC 6298, 2.1 and 5.7: a lost SYN leaves an RTO of 3 s. RFC 6928, section 2: one leaves the initial
+/// window, two reduce it to one segment.
+#[test]
+fn lost_syns() {
+    let (sent, threshold) = losing_syns(1);
+    let text = |at: u64, what: &str| (at, what.to_owned());
+    assert_eq!(sent[..2], [text(0, "S"), text(1000, "S")]);
+    // The ACK of the SYN-ACK rides on the first segment. As that was lost, the acceptor sends its SYN
+    // again, which is acknowledged.
+    assert_eq!(
+        sent[2..7],
+        data(&[(1100, 1), (1100, 1001), (1100, 2001), (1100, 3001), (1100, 4001)])
+    );
+    assert_eq!(sent[7..], [text(2100, "A 1"), text(4100, "1")]);
+    // The flight of five was halved at 4.1 s; the SYN has no part in it.
+    assert_eq!(threshold, 2.5);
+
+    let (sent, threshold) = losing_syns(2);
+    assert_eq!(sent[..3], [text(0, "S"), text(1000, "S"), text(3000, "S")]);
+    assert_eq!(sent[3..], [text(3100, "1"), text(4100, "A 1")]);
+    assert_eq!(threshold, f64::INFINITY);
 }
 
 /// RFC 7323, section 4.3: the echo is that of the segment whose ACK was delayed, so that the wait

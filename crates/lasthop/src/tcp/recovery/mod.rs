@@ -41,7 +41,13 @@ impl Recovery {
         }
     }
 
-    /// An ACK for new data, or a duplicate of `snd_una` or older.
+    /// Does an ACK with SACK blocks matter whatever else it says? RFC 6675, section 5: "Upon the
+    /// receipt of any ACK containing SACK information, the scoreboard MUST be updated".
+    pub fn wants_every_sack(&self) -> bool {
+        matches!(self, Recovery::Sack6675(_))
+    }
+
+    /// An ACK for new data, a duplicate of `snd_una` or older, or one whose SACK blocks matter.
     #[inline]
     pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
         match self {

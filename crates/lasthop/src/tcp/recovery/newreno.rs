@@ -37,14 +37,14 @@ impl NewReno {
         self.burst = u32::MAX;
         if ack > flight.snd_una {
             if !self.in_recovery {
-                flight.new_ack(now, ack);
-                flight.grow_window();
+                let acked = flight.new_ack(now, ack);
+                flight.grow_window(acked);
             } else if ack >= self.recover {
                 self.in_recovery = false;
                 self.inflation = 0;
-                flight.new_ack(now, ack);
+                let acked = flight.new_ack(now, ack);
                 match flight.config.conventions {
-                    Conventions::Ns2 => flight.grow_window(),
+                    Conventions::Ns2 => flight.grow_window(acked),
                     Conventions::Rfc => {
                         // RFC 6582, section 3.2, step 3, option 1: no burst on exit.
                         let in_flight = flight.outstanding_segments().max(1) as f64;

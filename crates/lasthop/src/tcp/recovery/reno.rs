@@ -33,10 +33,10 @@ impl Reno {
         if ack > flight.snd_una {
             let was_in_recovery = std::mem::take(&mut self.in_recovery);
             self.inflation = 0;
-            flight.new_ack(now, ack);
+            let acked = flight.new_ack(now, ack);
             // RFC 5681, step 6: deflate to ssthresh, which is where the window stands.
             if !(was_in_recovery && flight.config.conventions == Conventions::Rfc) {
-                flight.grow_window();
+                flight.grow_window(acked);
             }
         } else if ack == flight.snd_una {
             flight.dup_acks += 1;

@@ -58,8 +58,8 @@ impl Sack1 {
         if self.in_recovery {
             self.on_ack_in_recovery(flight, now, ack, blocks);
         } else if ack > flight.snd_una {
-            flight.new_ack(now, ack);
-            flight.grow_window();
+            let acked = flight.new_ack(now, ack);
+            flight.grow_window(acked);
             self.clear();
         } else if ack == flight.snd_una && !self.after_timeout && self.update(blocks) {
             flight.dup_acks += 1;

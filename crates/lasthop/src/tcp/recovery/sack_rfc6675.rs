@@ -1,11 +1,14 @@
 //! Conservative SACK-based loss recovery (RFC 6675).
 //!
 //! ```text
-//!             DupThresh duplicates, or IsLost(snd_una); snd_una > recover
+//!             DupThresh duplicates, or IsLost(snd_una); after a timeout also snd_una >= recover
 //!   OPEN -----------------------------------------------------------> RECOVERY: NextSeg() while
 //!    ^                                                                   |     cwnd - pipe >= 1
 //!    +------------------ ACK >= RecoveryPoint ---------------------------+
 //! ```
+//!
+//! A duplicate is any segment whose SACK blocks bring something new, "even if it carries new data,
+//! changes the advertised window, or moves the cumulative acknowledgment point" (section 2).
 //!
 //! IsLost(), SetPipe() and NextSeg() are those of section 4, computed on whole ranges: loss is
 //! monotone, everything unSACKed below an edge is lost. After a timeout the scoreboard is kept and
@@ -14,7 +17,6 @@
 use super::super::congestion::CongestionControl;
 use super::super::ranges::Ranges;
 use super::super::sender::Flight;
-use super::may_cut;
 use crate::units::Instant;
 
 #[derive(Clone, Debug, Default)]
@@ -28,6 +30,8 @@ pub struct Sack {
     rescue_rxt: u64,
     scoreboard: Ranges,
     retransmit: Option<u64>,
+    /// A duplicate outside recovery allows new segments while `cwnd - pipe` does (step 3).
+    limited_transmit: bool,
 }
 
 impl Sack {
@@ -68,38 +72,52 @@ impl Sack {
     }
 
     pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
+        let una = flight.snd_una.max(ack);
         let mut is_new = false;
         for &(start, end) in blocks {
-            is_new |= self.scoreboard.insert(start.max(ack), end.min(flight.snd_max), 0);
+            is_new |= self.scoreboard.insert(start.max(una), end.min(flight.snd_max), 0);
         }
+        let was_in_recovery = self.in_recovery;
         if ack > flight.snd_una {
-            flight.new_ack(now, ack);
+            let acked = flight.new_ack(now, ack);
             self.scoreboard.remove_below(ack);
+            self.limited_transmit = false;
             if self.in_recovery {
                 self.in_recovery = ack < self.recover;
             } else {
-                flight.grow_window();
+                flight.grow_window(acked);
             }
-        } else if ack == flight.snd_una && is_new && !self.in_recovery {
-            flight.dup_acks += 1;
-            let is_lost = self.lost_edge(flight) > ack;
-            if flight.dup_acks >= flight.config.dupack_threshold || is_lost {
-                if may_cut(flight, self.recover) {
-                    self.recover = flight.snd_max;
-                    self.in_recovery = true;
-                    self.high_rxt = flight.segment_end(ack);
-                    self.rescue_rxt = 0;
-                    flight.fast_retransmit(now, 0);
-                    self.retransmit = Some(ack);
-                }
-            } else {
-                flight.limited_transmit();
-            }
+        }
+        if is_new && !was_in_recovery {
+            self.on_duplicate(flight, now);
+        }
+    }
+
+    /// Section 5, steps 1 to 4, "regardless of its status as a cumulative acknowledgment".
+    fn on_duplicate(&mut self, flight: &mut Flight, now: Instant) {
+        flight.dup_acks += 1;
+        let una = flight.snd_una;
+        if flight.dup_acks < flight.config.dupack_threshold && self.lost_edge(flight) <= una {
+            self.limited_transmit = flight.config.limited_transmit;
+            // Step 3.1.
+            self.high_rxt = una;
+        } else if una >= self.recover {
+            // Below `recover` a timeout has reduced the window already: section 5.1, "a new recovery
+            // phase MUST NOT be initiated until HighACK is greater than or equal to the new value of
+            // RecoveryPoint".
+            self.limited_transmit = false;
+            self.recover = flight.snd_max;
+            self.in_recovery = true;
+            self.high_rxt = flight.segment_end(una);
+            self.rescue_rxt = 0;
+            flight.fast_retransmit(now, 0);
+            self.retransmit = Some(una);
         }
     }
 
     pub fn on_timeout(&mut self, flight: &mut Flight) {
         self.in_recovery = false;
+        self.limited_transmit = false;
         self.retransmit = None;
         self.recover = flight.snd_max;
         self.high_rxt = 0;
@@ -110,21 +128,34 @@ impl Sack {
             return Some(seq);
         }
         if !self.in_recovery {
-            if let Some(seq) = flight.poll_limited_transmit() {
-                return Some(seq);
+            if self.limited_transmit {
+                if let Some(seq) = self.limited_transmit_segment(flight) {
+                    return Some(seq);
+                }
+                self.limited_transmit = false;
             }
             // Going back after a timeout, step over what the receiver holds.
-            while flight.snd_nxt < flight.snd_max && self.scoreboard.contains(flight.snd_nxt) {
-                flight.advance_next();
+            if flight.snd_nxt < flight.snd_max {
+                flight.snd_nxt = self.scoreboard.end_of_range_at(flight.snd_nxt);
             }
             let window = flight.congestion.window();
             return flight.fits(window).then(|| flight.advance_next());
         }
+        if self.has_room(flight) { self.next_seg(flight) } else { None }
+    }
+
+    /// (cwnd - pipe) >= 1 SMSS.
+    fn has_room(&self, flight: &Flight) -> bool {
         let window = (flight.congestion.window() * flight.mss as f64) as u64;
-        if self.pipe(flight) + flight.mss > window {
-            return None;
-        }
-        self.next_seg(flight)
+        self.pipe(flight) + flight.mss <= window
+    }
+
+    /// Step 3.3: "there exists previously unsent data, and the receiver's advertised window allows".
+    #[cold]
+    fn limited_transmit_segment(&self, flight: &mut Flight) -> Option<u64> {
+        let is_unsent = flight.snd_nxt == flight.snd_max;
+        (is_unsent && flight.fits_receiver() && self.has_room(flight))
+            .then(|| flight.advance_limited())
     }
 
     /// NextSeg(): a lost hole, new data, any hole, or once the rescue.
