@@ -20,4 +20,5 @@ pub mod scenario;
 pub mod schema;
 pub mod sim;
 pub mod tcp;
+pub mod tcp_script;
 pub mod units;

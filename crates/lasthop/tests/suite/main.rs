@@ -32,6 +32,7 @@ mod snoop_runs;
 mod tcp_edges;
 mod tcp_pipe;
 mod tcp_properties;
+mod tcp_scripts;
 mod tcp_traces;
 mod theory;
 mod wired_loss;

@@ -1,0 +1,379 @@
+//! From the text of a script to its events. Nothing is played here.
+
+use super::ScriptError;
+use crate::packet::flags;
+
+/// A script, read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    pub(super) events: Vec<Event>,
+}
+
+/// One event of a script.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Event {
+    pub line: u32,
+    pub time: Time,
+    pub what: What,
+}
+
+/// When an event happens, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Time {
+    /// Since the start of the script.
+    At(u64),
+    /// Since the event before.
+    After(u64),
+    /// Whenever it does.
+    Any,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum What {
+    /// `<`: a segment for the connection under test.
+    Incoming(Segment),
+    /// `>`: a segment that it must send.
+    Outgoing(Segment),
+    /// A system call: its name, what stands between the parentheses, its result.
+    Call { name: String, arguments: Vec<String>, result: String },
+    /// `%{ … }%`: statements.
+    Code(String),
+    /// `` `…` ``: a shell command.
+    Shell(String),
+}
+
+/// A segment as scripts write it; numbers are relative to the initial ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Segment {
+    /// Bits of [`flags`].
+    pub flags: u8,
+    pub seq: u32,
+    pub payload: u32,
+    pub ack: Option<u32>,
+    pub window: Option<u32>,
+    pub options: Options,
+}
+
+/// The options of a segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Options {
+    pub mss: Option<u32>,
+    pub sack_permitted: bool,
+    pub window_scale: Option<u32>,
+    pub timestamps: Option<(u32, u32)>,
+    pub sack: Vec<(u32, u32)>,
+}
+
+impl Script {
+    /// Reads a script.
+    ///
+    /// # Errors
+    /// [`ScriptError::Syntax`] with the line; [`ScriptError::NotModelled`] for flags and options that
+    /// no connection here has.
+    pub fn parse(text: &str) -> Result<Script, ScriptError> {
+        let text = blank_comments(text);
+        let mut reader = Reader { rest: &text, line: 1 };
+        let mut events = Vec::new();
+        loop {
+            reader.skip_space();
+            if reader.rest.is_empty() {
+                return Ok(Script { events });
+            }
+            let line = reader.line;
+            // A shell command or statements may stand without a time: at once.
+            let time =
+                if reader.rest.starts_with(['`', '%']) { Time::After(0) } else { reader.time()? };
+            reader.skip_space();
+            let what = reader.event()?;
+            events.push(Event { line, time, what });
+        }
+    }
+}
+
+/// Comments become spaces, so that lines keep their numbers. Quoted and shell text has none.
+fn blank_comments(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let length = if rest.starts_with("//") || rest.starts_with('#') {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        } else {
+            let length = match first {
+                '`' | '"' => rest[1..].find(first).map_or(rest.len(), |end| end + 2),
+                _ => first.len_utf8(),
+            };
+            out.push_str(&rest[..length]);
+            rest = &rest[length..];
+            continue;
+        };
+        out.extend(rest[..length].chars().filter(|&character| character == '\n'));
+        out.push(' ');
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// A position in the text.
+struct Reader<'a> {
+    rest: &'a str,
+    line: u32,
+}
+
+impl<'a> Reader<'a> {
+    fn skip_space(&mut self) {
+        let end = self.rest.find(|c: char| !c.is_whitespace()).unwrap_or(self.rest.len());
+        self.take(end);
+    }
+
+    /// Takes `length` bytes, which end at a character's end.
+    fn take(&mut self, length: usize) -> &'a str {
+        let (taken, rest) = self.rest.split_at(length);
+        self.line += taken.matches('\n').count() as u32;
+        self.rest = rest;
+        taken
+    }
+
+    /// Takes what is left of the line.
+    fn take_line(&mut self) -> &'a str {
+        let end = self.rest.find('\n').unwrap_or(self.rest.len());
+        self.take(end).trim()
+    }
+
+    fn error(&self, expected: &'static str) -> ScriptError {
+        let line = self.rest.lines().next().unwrap_or_default().trim();
+        syntax(self.line, line, expected)
+    }
+
+    /// Takes text up to `end` and the end itself.
+    fn until(&mut self, end: &str, expected: &'static str) -> Result<&'a str, ScriptError> {
+        let Some(at) = self.rest.find(end) else { return Err(self.error(expected)) };
+        let taken = self.take(at);
+        self.take(end.len());
+        Ok(taken)
+    }
+
+    fn time(&mut self) -> Result<Time, ScriptError> {
+        const EXPECTED: &str = "a time such as 0.5, +.1 or *";
+        let end = self.rest.find(char::is_whitespace).unwrap_or(self.rest.len());
+        let word = self.rest[..end].to_owned();
+        // Of a span only the beginning counts.
+        let text = word.split('~').next().unwrap_or_default();
+        let time = match text.strip_prefix('+') {
+            _ if text == "*" => Some(Time::Any),
+            Some(after) => nanos(after).map(Time::After),
+            None => nanos(text).map(Time::At),
+        };
+        let Some(time) = time else { return Err(self.error(EXPECTED)) };
+        if let Some(length) = word.find("...") {
+            return Err(ScriptError::NotModelled {
+                line: self.line,
+                what: format!("a system call that blocks ({})", &word[..length]),
+            });
+        }
+        self.take(end);
+        Ok(time)
+    }
+
+    fn event(&mut self) -> Result<What, ScriptError> {
+        if self.rest.starts_with("%{") {
+            self.take(2);
+            return Ok(What::Code(self.until("}%", "}% after %{")?.to_owned()));
+        }
+        if self.rest.starts_with('`') {
+            self.take(1);
+            return Ok(What::Shell(self.until("`", "a closing `")?.to_owned()));
+        }
+        let line = self.line;
+        if self.rest.starts_with(['<', '>']) {
+            let incoming = self.take(1) == "<";
+            let segment = segment(line, self.take_line())?;
+            return Ok(if incoming { What::Incoming(segment) } else { What::Outgoing(segment) });
+        }
+        let Some(open) = self.rest.find('(') else {
+            return Err(self.error("<, >, %{, ` or a system call"));
+        };
+        let name = self.rest[..open].trim();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err(self.error("<, >, %{, ` or a system call"));
+        }
+        self.take(open + 1);
+        let arguments = self.arguments()?;
+        self.rest = self.rest.trim_start_matches([' ', '\t']);
+        if !self.rest.starts_with('=') {
+            return Err(self.error("= and the result of the system call"));
+        }
+        self.take(1);
+        let result = self.take_line().to_owned();
+        Ok(What::Call { name: name.to_owned(), arguments, result })
+    }
+
+    /// The arguments of a system call up to its closing parenthesis; only the outermost commas part.
+    fn arguments(&mut self) -> Result<Vec<String>, ScriptError> {
+        let (mut depth, mut start) = (0, 0);
+        let mut arguments = Vec::new();
+        for (at, character) in self.rest.char_indices() {
+            match character {
+                '(' | '[' | '{' => depth += 1,
+                ')' if depth == 0 => {
+                    arguments.push(self.rest[start..at].trim().to_owned());
+                    self.take(at + 1);
+                    return Ok(arguments);
+                }
+                ')' | ']' | '}' => depth -= 1,
+                ',' if depth == 0 => {
+                    arguments.push(self.rest[start..at].trim().to_owned());
+                    start = at + 1;
+                }
+                _ => {}
+            }
+        }
+        Err(self.error("a closing parenthesis"))
+    }
+}
+
+fn syntax(line: u32, found: &str, expected: &'static str) -> ScriptError {
+    let found = if found.is_empty() { "the end".to_owned() } else { format!("\"{found}\"") };
+    ScriptError::Syntax { line, found, expected }
+}
+
+/// Seconds with up to nine decimal places, as nanoseconds.
+fn nanos(text: &str) -> Option<u64> {
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if seconds.len() + fraction.len() == 0 || fraction.len() > 9 {
+        return None;
+    }
+    if !is_digits(seconds) || !is_digits(fraction) {
+        return None;
+    }
+    let seconds: u64 = if seconds.is_empty() { 0 } else { seconds.parse().ok()? };
+    let fraction: u64 = format!("{fraction:0<9}").parse().ok()?;
+    seconds.checked_mul(1_000_000_000)?.checked_add(fraction)
+}
+
+/// `FLAGS SEQ:END(LENGTH) [ack N] [win N] [<OPTIONS>]`.
+fn segment(line: u32, text: &str) -> Result<Segment, ScriptError> {
+    let (text, options) = match text.split_once('<') {
+        Some((text, options)) => {
+            let inside = options.trim_end().strip_suffix('>');
+            (text, inside.ok_or_else(|| syntax(line, options, "> after the options"))?)
+        }
+        None => (text, ""),
+    };
+    let mut segment = Segment { options: self::options(line, options)?, ..Segment::default() };
+    let mut words = text.split_whitespace();
+    for flag in words.next().unwrap_or_default().chars() {
+        segment.flags |= match flag {
+            'S' => flags::SYN,
+            'F' => flags::FIN,
+            '.' => flags::ACK,
+            // PSH says nothing to a model without a receive call that waits for it.
+            'P' | '-' => 0,
+            'R' | 'U' | 'E' | 'W' | 'A' => {
+                return Err(ScriptError::NotModelled { line, what: format!("the flag {flag}") });
+            }
+            _ => return Err(syntax(line, text.trim(), "flags such as S. or F. or -")),
+        };
+    }
+    const RANGE: &str = "sequence numbers such as 1:1001(1000)";
+    let range = words.next().unwrap_or_default();
+    let numbers = range.strip_suffix(')').and_then(|range| {
+        let (start, rest) = range.split_once(':')?;
+        let (end, length) = rest.split_once('(')?;
+        let number = |text: &str| text.parse::<u32>().ok();
+        let (start, end, length) = (number(start)?, number(end)?, number(length)?);
+        (end.wrapping_sub(start) == length).then_some((start, length))
+    });
+    let Some((seq, payload)) = numbers else { return Err(syntax(line, range, RANGE)) };
+    (segment.seq, segment.payload) = (seq, payload);
+    while let Some(word) = words.next() {
+        let value = words.next().and_then(|value| value.parse::<u32>().ok());
+        let Some(value) = value else { return Err(syntax(line, word, "ack N or win N")) };
+        match word {
+            "ack" => segment.ack = Some(value),
+            "win" => segment.window = Some(value),
+            "urg" => {
+                return Err(ScriptError::NotModelled { line, what: "urgent data".to_owned() });
+            }
+            _ => return Err(syntax(line, word, "ack N or win N")),
+        }
+    }
+    Ok(segment)
+}
+
+fn options(line: u32, text: &str) -> Result<Options, ScriptError> {
+    const EXPECTED: &str = "mss, sackOK, sack, TS, wscale, nop or eol";
+    let mut options = Options::default();
+    for option in text.split(',').map(str::trim).filter(|option| !option.is_empty()) {
+        let words: Vec<&str> = option.split_whitespace().collect();
+        let number = |at: usize| words.get(at).and_then(|word| word.parse::<u32>().ok());
+        let wrong = || syntax(line, option, EXPECTED);
+        match words[0] {
+            "mss" => options.mss = Some(number(1).ok_or_else(wrong)?),
+            "sackOK" => options.sack_permitted = true,
+            "wscale" => options.window_scale = Some(number(1).ok_or_else(wrong)?),
+            "TS" => {
+                let pair = number(2).zip(number(4));
+                options.timestamps = Some(pair.ok_or_else(wrong)?);
+            }
+            "sack" => {
+                for block in &words[1..] {
+                    let ends = block
+                        .split_once(':')
+                        .and_then(|(left, right)| Some((left.parse().ok()?, right.parse().ok()?)));
+                    options.sack.push(ends.ok_or_else(wrong)?);
+                }
+            }
+            "nop" | "eol" => {}
+            "FO" | "FOEXP" | "md5" | "unknown" => {
+                return Err(ScriptError::NotModelled {
+                    line,
+                    what: format!("option {}", words[0]),
+                });
+            }
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_comments_are_counted() {
+        let script = "/* two\nlines */ 0 socket(..., SOCK_STREAM) = 3 // trailing\n# whole\n\
+            %{ assert a == 1\n assert b == 2 }%\n+.1~+.2 < S. 5:6(1) ack 7 win 8\n";
+        let events = Script::parse(script).unwrap().events;
+        let lines: Vec<_> = events.iter().map(|event| (event.line, event.time)).collect();
+        assert_eq!(lines, [(2, Time::At(0)), (4, Time::After(0)), (6, Time::After(100_000_000))]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (text, line, found) in [
+            ("0 < S 0:1(2)", 1, "0:1(2)"),
+            ("\n+x > . 1:1(0)", 2, "+x > . 1:1(0)"),
+            ("0 > . 1:1(0) ack", 1, "ack"),
+            ("0 > . 1:1(0) <sack 1>", 1, "sack 1"),
+            ("0 > . 1:1(0) <sack 1:2", 1, "sack 1:2"),
+            ("0 write(3, ..., 1000)\n", 1, "the end"),
+            ("0 write 3", 1, "write 3"),
+            ("%{ assert", 1, "assert"),
+        ] {
+            match Script::parse(text) {
+                Err(ScriptError::Syntax { line: at, found: what, .. }) => {
+                    assert_eq!(at, line, "{text}");
+                    assert!(what.contains(found), "{text}: {what}");
+                }
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+        let reset = Script::parse("0 < R. 1:1(0) ack 1");
+        assert!(matches!(reset, Err(ScriptError::NotModelled { line: 1, .. })));
+    }
+}
