@@ -192,7 +192,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     {
         for loss in ["0 %", "2.5 %", "9.8 %"] {
             let parameters = RlpParameters::for_link(&timing, release);
-            let end = || Rlp::new(parameters).map(LinkEndpoint::Rlp);
+            let end = || Rlp::new(parameters).map(LinkEndpoint::KarnRlp);
             link_speed(csv, name, end, loss)?;
         }
     }
@@ -213,7 +213,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let guard = Duration::from_nanos(150_000_000);
         let parameters =
             RlcParameters { nack_guard: guard, ..RlcParameters::for_link(&timing, Bytes::new(50)) };
-        let end = || Ok(LinkEndpoint::Rlc(Box::new(Rlc::new(parameters)?)));
+        let end = || Ok(LinkEndpoint::RlcAm(Box::new(Rlc::new(parameters)?)));
         link_speed(csv, "RLC AM", end, loss)?;
     }
     for loss in ["0 %", "2.5 %"] {
@@ -227,7 +227,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let fec = XorFecParameters::for_link(&timing, None);
         let end = || {
             let services = vec![
-                service(LinkEndpoint::Rlp(Rlp::new(rlp)?)),
+                service(LinkEndpoint::KarnRlp(Rlp::new(rlp)?)),
                 service(LinkEndpoint::XorFec(XorFec::new(fec)?)),
             ];
             let parameters = ServicesParameters {

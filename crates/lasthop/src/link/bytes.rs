@@ -11,11 +11,11 @@
 //!
 //! Not modelled: error detection; a damaged frame must be gone before it comes here.
 
-use super::fec_wire::{self, FecWireError};
-use super::rlc_wire::{self, RlcWireError};
-use super::rlp_wire::{self, RlpWireError};
-use super::wire::{self, WireError};
-use super::{Frame, FrameKind, LinkEndpoint};
+use super::fec_wire::FecWireError;
+use super::rlc_wire::RlcWireError;
+use super::rlp_wire::RlpWireError;
+use super::wire::WireError;
+use super::{Frame, Services};
 
 /// Why a frame has no byte form, or bytes no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,70 +48,39 @@ pub enum BytesError {
     },
 }
 
-impl LinkEndpoint<Vec<u8>> {
+/// The byte form of an endpoint's frames; a protocol without one keeps the defaults.
+pub(crate) trait ByteFormat {
     /// Appends the byte form of a frame of this endpoint, or of its peer, to `bytes`.
-    pub fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
-        match self {
-            LinkEndpoint::Raw(_) => {
-                let packet = frame.payload.as_ref().filter(|packet| !packet.is_empty());
-                bytes.extend_from_slice(packet.ok_or(BytesError::NoPacket)?);
-            }
-            LinkEndpoint::Rlp(_) => rlp_wire::encode(frame, bytes)?,
-            LinkEndpoint::XorFec(_) => fec_wire::encode(frame, bytes)?,
-            LinkEndpoint::Rlc(endpoint) => {
-                rlc_wire::encode(frame, endpoint.wire_window().payload, bytes)?;
-            }
-            LinkEndpoint::Services(services) => {
-                let (found, count) = (frame.service, services.count());
-                if usize::from(found) >= count {
-                    return Err(BytesError::Service { found, services: count });
-                }
-                let before = bytes.len();
-                bytes.push(found);
-                let endpoint = services.endpoint(found.into());
-                endpoint.encode(frame, bytes).inspect_err(|_| bytes.truncate(before))?;
-            }
-            _ => match self.wire_window() {
-                Some(_) => wire::encode(frame, bytes)?,
-                None => return Err(BytesError::NoFormat),
-            },
-        }
-        Ok(())
+    fn encode(&self, _frame: &Frame<Vec<u8>>, _bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        Err(BytesError::NoFormat)
     }
 
     /// Reads one frame that has come from the peer; any bytes are a frame or an error.
-    pub fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
-        match self {
-            LinkEndpoint::Raw(_) => {
-                let length = u32::try_from(bytes.len()).ok().filter(|&length| length > 0);
-                Ok(Frame {
-                    // The machine gives its packets no numbers.
-                    kind: FrameKind::Data { sequence: 0 },
-                    ack: None,
-                    payload: Some(bytes.to_vec()),
-                    bytes: length.ok_or(BytesError::NoPacket)?,
-                    service: 0,
-                })
-            }
-            LinkEndpoint::Rlp(endpoint) => Ok(rlp_wire::decode(bytes, &endpoint.wire_window())?),
-            LinkEndpoint::Rlc(endpoint) => Ok(rlc_wire::decode(bytes, &endpoint.wire_window())?),
-            LinkEndpoint::XorFec(endpoint) => {
-                Ok(fec_wire::decode(bytes, endpoint.next_expected())?)
-            }
-            LinkEndpoint::Services(services) => {
-                let count = services.count();
-                let none = BytesError::Service { found: 0, services: count };
-                let (&found, rest) = bytes.split_first().ok_or(none)?;
-                if usize::from(found) >= count {
-                    return Err(BytesError::Service { found, services: count });
-                }
-                let frame = services.endpoint(found.into()).decode(rest)?;
-                Ok(Frame { service: found, bytes: frame.bytes.saturating_add(1), ..frame })
-            }
-            _ => {
-                let window = self.wire_window().ok_or(BytesError::NoFormat)?;
-                Ok(wire::decode(bytes, &window)?)
-            }
+    fn decode(&self, _bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        Err(BytesError::NoFormat)
+    }
+}
+
+impl ByteFormat for Services<Vec<u8>> {
+    fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        let (found, count) = (frame.service, self.count());
+        if usize::from(found) >= count {
+            return Err(BytesError::Service { found, services: count });
         }
+        let before = bytes.len();
+        bytes.push(found);
+        let endpoint = self.endpoint(found.into());
+        endpoint.encode(frame, bytes).inspect_err(|_| bytes.truncate(before))
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        let count = self.count();
+        let none = BytesError::Service { found: 0, services: count };
+        let (&found, rest) = bytes.split_first().ok_or(none)?;
+        if usize::from(found) >= count {
+            return Err(BytesError::Service { found, services: count });
+        }
+        let frame = self.endpoint(found.into()).decode(rest)?;
+        Ok(Frame { service: found, bytes: frame.bytes.saturating_add(1), ..frame })
     }
 }

@@ -26,15 +26,60 @@
 //!
 //! Not modelled: reordering by the channel, a limit on retransmissions, adaptive timers.
 
+use super::protocol::{ARQ_HEADER, ProtocolKeys, Site};
 use super::timing::{LinkTiming, deadline};
 use super::wire::WireWindow;
 use super::{
     Acknowledgment, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
     check_parameters,
 };
+use super::{ByteFormat, BytesError, wire};
 use crate::packet::Payload;
+use crate::schema::LinkTimeout;
+use crate::schema::keys::{Limits, table};
 use crate::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
+
+table! {
+    /// Go-back-N ARQ: the receiver takes frames in order only.
+    pub struct GoBackNKeys as "go-back-n" {
+        /// Frames that may be outstanding.
+        window: u32 = "8", Limits::range(1, 255);
+        /// Time after which the sender goes back; "auto" derives it from the link.
+        timeout: LinkTimeout = "auto";
+        /// Whether the receiver tells at once, by a reject frame, that one is missing.
+        reject: bool = "false";
+        /// Size of a stand-alone acknowledgment or reject frame.
+        control: Bytes = "2 B", Limits::CONTROL;
+    }
+}
+
+/// The machine of one end.
+pub type Machine<P> = GoBackN<P>;
+
+impl ProtocolKeys for GoBackNKeys {
+    type Machine<P: Payload + Clone> = Machine<P>;
+
+    fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
+        let auto = GoBackNParameters::for_link(&site.timing(self.control));
+        GoBackN::new(GoBackNParameters {
+            window: self.window,
+            timeout: self.timeout.or(auto.timeout),
+            reject: self.reject,
+            header: site.header,
+            control: self.control,
+            ..auto
+        })
+    }
+
+    fn default_header(&self) -> Bytes {
+        ARQ_HEADER
+    }
+
+    fn control(&self) -> Option<Bytes> {
+        Some(self.control)
+    }
+}
 
 /// Parameters of go-back-N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,6 +261,10 @@ impl<P> GoBackN<P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
+    fn retransmission_timeout(&self) -> Option<Duration> {
+        Some(self.parameters.timeout)
+    }
+
     #[inline]
     fn wants_packet(&self) -> bool {
         !self.reject_pending
@@ -316,5 +365,15 @@ impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
 
     fn counters(&self) -> LinkCounters {
         self.counters
+    }
+}
+
+impl ByteFormat for GoBackN<Vec<u8>> {
+    fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        Ok(wire::encode(frame, bytes)?)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        Ok(wire::decode(bytes, &self.wire_window())?)
     }
 }

@@ -34,10 +34,55 @@
 //!
 //! Not modelled: a window, numbers that wrap, whatever tells a receiver which frame was damaged.
 
+use super::ByteFormat;
+use super::protocol::{ProtocolKeys, Site};
 use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
 use crate::packet::Payload;
+use crate::schema::Transmissions;
+use crate::schema::keys::{Limits, table};
 use crate::units::{Bytes, Instant};
 use std::collections::VecDeque;
+
+/// Header of a segment: that of an acknowledged-mode PDU (3GPP TS 25.322), without extensions.
+const SEGMENT_HEADER: Bytes = Bytes::new(2);
+
+table! {
+    /// Ideal selective repeat: packets are cut into segments, feedback is perfect and takes
+    /// neither time nor capacity; a segment that fails too often takes its whole packet with
+    /// it.
+    pub struct IdealSrKeys as "ideal-sr" {
+        /// Transmissions of a segment at most, the first among them; then its packet is given up.
+        max_transmissions: Transmissions = "unlimited", Limits::range(1, 1_000);
+        /// Bytes of a packet that one segment carries.
+        payload: Bytes = "40 B", Limits::PACKET;
+    }
+}
+
+/// The machine of one end.
+pub type Machine<P> = Box<IdealSr<P>>;
+
+impl ProtocolKeys for IdealSrKeys {
+    type Machine<P: Payload + Clone> = Machine<P>;
+
+    const LIMITS_TRANSMISSIONS: bool = true;
+
+    fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
+        let end = IdealSr::new(IdealSrParameters {
+            max_transmissions: self.max_transmissions.limit(),
+            payload: self.payload,
+            header: site.header,
+        })?;
+        Ok(Box::new(end))
+    }
+
+    fn default_header(&self) -> Bytes {
+        SEGMENT_HEADER
+    }
+
+    fn payload(&self) -> Option<Bytes> {
+        Some(self.payload)
+    }
+}
 
 /// Parameters of an ideal selective-repeat endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,6 +342,10 @@ impl<P: Payload + Clone> IdealSr<P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
+    fn counts_packets(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn wants_packet(&self) -> bool {
         self.next == self.end && self.failed.is_empty()
@@ -427,3 +476,6 @@ impl<P> IdealSr<P> {
         self.owes_ack || self.skip.is_some() || !self.nacks.is_empty()
     }
 }
+
+/// Perfect feedback has no byte format.
+impl ByteFormat for IdealSr<Vec<u8>> {}

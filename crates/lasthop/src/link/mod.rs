@@ -23,27 +23,22 @@
 
 mod bytes;
 pub mod fec_wire;
-mod go_back_n;
-mod ideal_sr;
 mod number_set;
-mod raw;
-mod rlc;
+mod protocol;
 mod rlc_receiver;
 mod rlc_sender;
 pub mod rlc_wire;
-mod rlp;
 pub mod rlp_wire;
-mod selective_repeat;
 mod services;
-mod stop_and_wait;
 mod timers;
 mod timing;
 pub mod wire;
-mod xor_fec;
 
+pub(crate) use bytes::ByteFormat;
 pub use bytes::BytesError;
 pub use go_back_n::{GoBackN, GoBackNParameters};
 pub use ideal_sr::{IdealSr, IdealSrParameters};
+pub use protocol::{Air, Site};
 pub use raw::Raw;
 pub use rlc::{AtLimit, LARGEST_RLC_WINDOW, RLC_PAYLOAD, Rlc, RlcParameters};
 pub use rlp::{HORIZON, MOST_RETRANSMISSIONS, Release, Rlp, RlpParameters};
@@ -54,7 +49,9 @@ pub use timing::{LinkTiming, airtime};
 pub use xor_fec::{XorFec, XorFecParameters};
 
 use crate::packet::Payload;
+use crate::schema::keys::{Read, choice, kinds};
 use crate::units::{Bytes, Duration, Instant};
+use protocol::{ProtocolKeys, link_protocols};
 
 /// What crosses the air.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -233,15 +230,14 @@ impl LinkCounters {
     }
 }
 
-/// How acknowledgments travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Acknowledgment {
-    /// On a data frame if one is ready to go, else in an ACK frame at once.
-    #[default]
-    Piggyback,
-    /// Each in an ACK frame of its own, ahead of data. The header field of data frames holds the
-    /// current acknowledgment all the same.
-    StandAlone,
+choice! {
+    /// How acknowledgments of a link travel.
+    pub enum Acknowledgment {
+        /// In the header of a data frame if one is waiting, otherwise in a frame of their own.
+        Piggyback = "piggybacked",
+        /// Always in a frame of their own.
+        StandAlone = "stand-alone",
+    }
 }
 
 /// Why a link endpoint cannot be built from its parameters.
@@ -454,6 +450,16 @@ pub trait Endpoint<P: Payload> {
         if has_frame { timeout.min(free_at) } else { timeout }
     }
 
+    /// Does it cut packets up, so that it counts them beside its frames?
+    fn counts_packets(&self) -> bool {
+        false
+    }
+
+    /// The timeout after which a frame is sent again, of protocols that have one for all frames.
+    fn retransmission_timeout(&self) -> Option<Duration> {
+        None
+    }
+
     /// Drops the events that nobody listens to.
     #[inline]
     fn drop_events(&mut self) {
@@ -461,68 +467,34 @@ pub trait Endpoint<P: Payload> {
     }
 }
 
-/// Every link protocol, dispatched statically.
-#[derive(Clone, Debug)]
-pub enum LinkEndpoint<P> {
-    /// No recovery.
-    Raw(Raw<P>),
-    /// Selective repeat with multireject.
-    SelectiveRepeat(SelectiveRepeat<P>),
-    /// Go-back-N.
-    GoBackN(GoBackN<P>),
-    /// Radio link protocol, in sequence or not.
-    Rlp(Rlp<P>),
-    /// Stop-and-wait.
-    StopAndWait(StopAndWait<P>),
-    /// Forward error correction by exclusive or.
-    XorFec(XorFec<P>),
-    /// Ideal selective repeat.
-    IdealSr(Box<IdealSr<P>>),
-    /// RLC acknowledged mode.
-    Rlc(Box<Rlc<P>>),
-    /// Several services, each with a protocol of its own.
-    Services(Box<Services<P>>),
+// The list of link protocols: the file of each, and the keys and so the `kind` that it has in scenarios.
+link_protocols! {
+    raw: Raw(RawKeys);
+    go_back_n: GoBackN(GoBackNKeys);
+    selective_repeat: SelectiveRepeat(SelectiveRepeatKeys);
+    rlp: KarnRlp(KarnRlpKeys), OosRlp(OosRlpKeys);
+    stop_and_wait: StopAndWait(StopAndWaitKeys);
+    xor_fec: XorFec(XorFecKeys);
+    ideal_sr: IdealSr(IdealSrKeys);
+    rlc: RlcAm(RlcAmKeys);
 }
 
-impl<P> LinkEndpoint<P> {
-    /// Does it cut packets up, so that it counts them beside its frames?
-    pub fn counts_packets(&self) -> bool {
-        matches!(self, LinkEndpoint::IdealSr(_) | LinkEndpoint::Rlc(_))
+impl LinkEndpoint<Vec<u8>> {
+    /// Appends the byte form of a frame of this endpoint, or of its peer, to `bytes`.
+    ///
+    /// # Errors
+    /// If the frame has no byte form.
+    pub fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        dispatch!(self, endpoint => endpoint.encode(frame, bytes))
     }
 
-    /// Where both directions stand, for the byte codec of [`wire`]; `None` for protocols that have
-    /// no numbers or another format ([`rlp_wire`], [`rlc_wire`], [`fec_wire`]), and for services, each of which has
-    /// its own.
-    pub fn wire_window(&self) -> Option<wire::WireWindow> {
-        match self {
-            LinkEndpoint::Raw(_)
-            | LinkEndpoint::Rlp(_)
-            | LinkEndpoint::XorFec(_)
-            | LinkEndpoint::IdealSr(_)
-            | LinkEndpoint::Rlc(_)
-            | LinkEndpoint::Services(_) => None,
-            LinkEndpoint::SelectiveRepeat(endpoint) => Some(endpoint.wire_window()),
-            LinkEndpoint::GoBackN(endpoint) => Some(endpoint.wire_window()),
-            LinkEndpoint::StopAndWait(endpoint) => Some(endpoint.wire_window()),
-        }
+    /// Reads one frame that has come from the peer; any bytes are a frame or an error.
+    ///
+    /// # Errors
+    /// If no frame has these bytes.
+    pub fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        dispatch!(self, endpoint => endpoint.decode(bytes))
     }
-}
-
-/// Calls the machine inside.
-macro_rules! dispatch {
-    ($self:expr, $endpoint:ident => $call:expr) => {
-        match $self {
-            LinkEndpoint::Raw($endpoint) => $call,
-            LinkEndpoint::SelectiveRepeat($endpoint) => $call,
-            LinkEndpoint::GoBackN($endpoint) => $call,
-            LinkEndpoint::Rlp($endpoint) => $call,
-            LinkEndpoint::StopAndWait($endpoint) => $call,
-            LinkEndpoint::XorFec($endpoint) => $call,
-            LinkEndpoint::IdealSr($endpoint) => $call,
-            LinkEndpoint::Rlc($endpoint) => $call,
-            LinkEndpoint::Services($endpoint) => $call,
-        }
-    };
 }
 
 /// What is called for every frame and does little is always inlined: with so many protocols the
@@ -605,6 +577,14 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
     #[inline]
     fn next_poll(&self, free_at: Instant, has_packets: bool) -> Instant {
         dispatch!(self, endpoint => endpoint.next_poll(free_at, has_packets))
+    }
+
+    fn counts_packets(&self) -> bool {
+        dispatch!(self, endpoint => endpoint.counts_packets())
+    }
+
+    fn retransmission_timeout(&self) -> Option<Duration> {
+        dispatch!(self, endpoint => endpoint.retransmission_timeout())
     }
 
     #[inline]

@@ -8,10 +8,35 @@
 //!
 //! Not modelled: error detection fails never; a damaged frame is silently gone.
 
-use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkEvent};
+use super::protocol::{ProtocolKeys, Site};
+use super::{ByteFormat, BytesError, FrameKind, LinkError};
+use super::{Endpoint, Frame, LinkCounters, LinkEvent};
 use crate::packet::Payload;
+use crate::schema::keys::table;
+use crate::units::Bytes;
 use crate::units::Instant;
 use std::collections::VecDeque;
+
+table! {
+    /// No recovery: a frame that the channel destroys is lost.
+    pub struct RawKeys as "raw" {}
+}
+
+/// The machine of one end.
+pub type Machine<P> = Raw<P>;
+
+impl ProtocolKeys for RawKeys {
+    type Machine<P: Payload + Clone> = Machine<P>;
+
+    fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
+        let _ = site;
+        Ok(Raw::new())
+    }
+
+    fn default_header(&self) -> Bytes {
+        Bytes::default()
+    }
+}
 
 /// A link without recovery.
 #[derive(Clone, Debug)]
@@ -90,5 +115,25 @@ impl<P: Payload> Endpoint<P> for Raw<P> {
 
     fn counters(&self) -> LinkCounters {
         self.counters
+    }
+}
+
+impl ByteFormat for Raw<Vec<u8>> {
+    fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        let packet = frame.payload.as_ref().filter(|packet| !packet.is_empty());
+        bytes.extend_from_slice(packet.ok_or(BytesError::NoPacket)?);
+        Ok(())
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        let length = u32::try_from(bytes.len()).ok().filter(|&length| length > 0);
+        Ok(Frame {
+            // The machine gives its packets no numbers.
+            kind: FrameKind::Data { sequence: 0 },
+            ack: None,
+            payload: Some(bytes.to_vec()),
+            bytes: length.ok_or(BytesError::NoPacket)?,
+            service: 0,
+        })
     }
 }

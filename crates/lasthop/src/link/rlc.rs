@@ -33,12 +33,16 @@
 //! STATUS inside data PDUs, WINDOW and POLL fields, MaxRST (RESET goes on until it is answered: there is
 //! no RRC to tell), ciphering, reordering by the channel, PDU sizes that change.
 
+use super::protocol::{ProtocolKeys, Site};
 use super::rlc_receiver::Receiver;
 use super::rlc_sender::Sender;
 use super::rlc_wire::RlcWireWindow;
 use super::timing::{LinkTiming, deadline};
+use super::{ByteFormat, BytesError, rlc_wire};
 use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
 use crate::packet::Payload;
+use crate::schema::keys::{Limits, choice, table};
+use crate::schema::{Every, LinkTimeout, OptionalTimer, Transmissions};
 use crate::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
 
@@ -49,14 +53,124 @@ pub const LARGEST_RLC_WINDOW: u32 = 2047;
 /// within what a length indicator can say.
 pub const RLC_PAYLOAD: [u32; 2] = [20, 4000];
 
-/// What happens to a PDU that may not be sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum AtLimit {
-    /// Its SDU is given up, and the receiver told to skip it.
-    #[default]
-    Discard,
-    /// Both ends forget all that is in flight.
-    Reset,
+/// Header of a PDU in acknowledged mode, without extensions.
+const RLC_HEADER: Bytes = Bytes::new(2);
+
+table! {
+    /// RLC acknowledged mode of UMTS: packets are cut into PDUs of one size, the sender polls for
+    /// status reports, missing PDUs are sent again; a packet is given up after so many
+    /// transmissions of one of its PDUs, or never.
+    pub struct RlcAmKeys as "rlc-am" {
+        /// Data bytes of a PDU; each packet begins a new PDU, and its last is padded.
+        payload: Bytes = "40 B", Limits::range(RLC_PAYLOAD[0] as u64, RLC_PAYLOAD[1] as u64);
+        /// PDUs that may be outstanding.
+        window: u32 = "1024", Limits::range(1, LARGEST_RLC_WINDOW as u64);
+        /// Transmissions of a PDU at most, the first among them: MaxDAT of the standard less one.
+        max_transmissions: Transmissions = "unlimited", Limits::range(1, 1000);
+        /// What happens when a PDU may not be sent again.
+        at_limit: AtLimit = "discard";
+        /// Age at which a packet is given up, counted from when the protocol takes it from the
+        /// queue.
+        discard_timer: OptionalTimer = "off";
+        /// A report is asked for with the last PDU of every so many packets.
+        poll_sdu: Every = "1", Limits::range(1, 1000);
+        /// A report is asked for with every so many PDUs.
+        poll_pdu: Every = "off", Limits::range(1, 1000);
+        /// A report is asked for with each PDU while this share of the window is in use, in per
+        /// cent.
+        poll_window: Every = "off", Limits::range(1, 100);
+        /// Time after which a report is asked for again; "auto" is 100 ms, or 1.5 times what an
+        /// answer takes on a slower link.
+        timer_poll: LinkTimeout = "auto";
+        /// Least time from one request for a report to the next.
+        timer_poll_prohibit: OptionalTimer = "off";
+        /// A report is asked for every so often while PDUs are unacknowledged.
+        timer_poll_periodic: OptionalTimer = "off";
+        /// Whether a receiver reports at once when it sees that a PDU is missing.
+        status_on_gap: bool = "true";
+        /// Least time from one report to the next.
+        timer_status_prohibit: OptionalTimer = "off";
+        /// A report is sent every so often while PDUs come or are missing.
+        timer_status_periodic: OptionalTimer = "off";
+        /// Time after which the receiver is told again to skip what was given up; "auto" as for
+        /// timer_poll.
+        timer_mrw: LinkTimeout = "auto";
+        /// Times it is told so in vain; then the link is reset.
+        max_mrw: u32 = "32", Limits::range(1, 1000);
+        /// Time after which a reset is asked for again; "auto" as for timer_poll.
+        timer_rst: LinkTimeout = "auto";
+    }
+}
+
+choice! {
+    /// What happens when a PDU of RLC acknowledged mode may not be sent again.
+    pub enum AtLimit {
+        /// Its packet is given up, and the receiver is told to skip it.
+        Discard = "discard",
+        /// The link is reset: both ends give up all packets that are in flight.
+        Reset = "reset",
+    }
+}
+
+/// The machine of one end.
+pub type Machine<P> = Box<Rlc<P>>;
+
+impl ProtocolKeys for RlcAmKeys {
+    type Machine<P: Payload + Clone> = Machine<P>;
+
+    const LIMITS_TRANSMISSIONS: bool = true;
+
+    fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
+        let header = site.header;
+        let pdu = Bytes::new(self.payload.get() + header.get() + site.identifier.get());
+        let timing = site.timing(Bytes::default());
+        let timing = LinkTiming { data_frame: pdu, control_frame: pdu, ..timing };
+        // A report does not wait once it is made, so the guard counts no other services.
+        let alone = LinkTiming { back_delay: site.other.delay, ..timing };
+        let guard = site.radio_frame.map_or(alone.round_trip(), |frame| {
+            // A PDU arrives one radio frame and the delay after the start of its own, and the
+            // report leaves at the start of the next one.
+            let nanos = (frame + site.own.delay).as_nanos();
+            let answer = nanos.next_multiple_of(frame.as_nanos().max(1));
+            Duration::from_nanos(answer) + frame + site.other.delay
+        });
+        let auto = RlcParameters::for_link(&timing, self.payload);
+        // On a framed radio the round trip is longer than the rate says.
+        let longest = auto.poll_timeout.max(guard * 2);
+        let prohibit = self.timer_status_prohibit.get();
+        // A report that is asked for may have to wait for the one before it.
+        let answer = longest + prohibit.unwrap_or_default();
+        let end = Rlc::new(RlcParameters {
+            header,
+            window: self.window,
+            max_transmissions: self.max_transmissions.limit(),
+            at_limit: self.at_limit,
+            discard_after: self.discard_timer.get(),
+            poll_sdu: self.poll_sdu.get(),
+            poll_pdu: self.poll_pdu.get(),
+            poll_window: self.poll_window.get(),
+            poll_timeout: self.timer_poll.or(answer),
+            poll_prohibit: self.timer_poll_prohibit.get(),
+            poll_periodic: self.timer_poll_periodic.get(),
+            status_on_gap: self.status_on_gap,
+            status_prohibit: prohibit,
+            status_periodic: self.timer_status_periodic.get(),
+            skip_timeout: self.timer_mrw.or(longest),
+            max_skips: self.max_mrw,
+            reset_timeout: self.timer_rst.or(longest),
+            nack_guard: guard,
+            ..auto
+        })?;
+        Ok(Box::new(end))
+    }
+
+    fn default_header(&self) -> Bytes {
+        RLC_HEADER
+    }
+
+    fn payload(&self) -> Option<Bytes> {
+        Some(self.payload)
+    }
 }
 
 /// Parameters of the acknowledged mode.
@@ -271,6 +385,10 @@ impl<P: Payload + Clone> Rlc<P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for Rlc<P> {
+    fn counts_packets(&self) -> bool {
+        true
+    }
+
     /// Also with one PDU to send: only with the next packet at hand it knows whether that is the
     /// last for now.
     #[inline]
@@ -376,5 +494,15 @@ impl<P: Payload + Clone> Endpoint<P> for Rlc<P> {
     /// it is missing the next time.
     fn limit_transmissions(&mut self, limit: Option<u32>) {
         self.sender.limit(limit, &self.parameters);
+    }
+}
+
+impl ByteFormat for Rlc<Vec<u8>> {
+    fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        Ok(rlc_wire::encode(frame, self.wire_window().payload, bytes)?)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        Ok(rlc_wire::decode(bytes, &self.wire_window())?)
     }
 }

@@ -53,11 +53,15 @@
 //! and reset of the numbers after 128 losses in a row (numbers inside are unbounded), splitting of
 //! packets into radio frames.
 
+use super::protocol::{Air, NUMBER_HEADER, ProtocolKeys, Site, refuse};
 use super::rlp_wire::RlpWireWindow;
 use super::timers::TransmissionOrder;
 use super::timing::{LinkTiming, deadline};
+use super::{ByteFormat, BytesError, rlp_wire};
 use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_sizes};
 use crate::packet::Payload;
+use crate::schema::keys::{Limits, Read, table};
+use crate::schema::{KeepaliveInterval, KeepaliveLimit, LinkTimeout};
 use crate::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
 
@@ -75,6 +79,123 @@ pub enum Release {
     InSequence,
     /// At once (out-of-sequence RLP).
     Immediate,
+}
+
+table! {
+    /// Parameters of a radio link protocol.
+    pub struct RlpKeys {
+        /// Copies of a frame at most; then it is given up.
+        retransmissions: u32 = "3", Limits::range(0, MOST_RETRANSMISSIONS as u64);
+        /// Time after which the receiver asks again for a frame or gives it up; "auto" derives it
+        /// from the link.
+        nack_timeout: LinkTimeout = "auto";
+        /// Time from the last new frame or keep-alive to a keep-alive, which shows the receiver
+        /// that the last frames are lost; "auto" is the round trip of the link.
+        keepalive: KeepaliveInterval = "auto";
+        /// Keep-alives after which an idle sender is silent.
+        keepalives: KeepaliveLimit = "5 frames";
+        /// Size of a negative acknowledgment or keep-alive.
+        control: Bytes = "2 B", Limits::CONTROL;
+    }
+}
+
+/// An endpoint with these keys that gives frames up as `release` says.
+fn build<P: Payload + Clone>(
+    keys: &RlpKeys,
+    release: Release,
+    site: &Site,
+) -> Result<Rlp<P>, LinkError> {
+    let auto = RlpParameters::for_link(&site.timing(keys.control), release);
+    Rlp::new(RlpParameters {
+        retransmissions: keys.retransmissions,
+        nack_timeout: keys.nack_timeout.or(auto.nack_timeout),
+        copy_time: auto.copy_time + site.turn,
+        keepalive: match keys.keepalive {
+            KeepaliveInterval::Auto => auto.keepalive,
+            KeepaliveInterval::Off => None,
+            KeepaliveInterval::Every(interval) => Some(interval),
+        },
+        keepalives: match keys.keepalives {
+            KeepaliveLimit::Unlimited => None,
+            KeepaliveLimit::Frames(count) => Some(count),
+        },
+        header: site.header,
+        control: keys.control,
+        ..auto
+    })
+}
+
+/// Keep-alives, which carry `identifier` on a link of services, must leave the link idle in
+/// between.
+fn check(keys: &RlpKeys, path: &str, identifier: Bytes, directions: [Air; 2]) -> Read<()> {
+    let control = Bytes::new(keys.control.get() + identifier.get());
+    let KeepaliveInterval::Every(interval) = keys.keepalive else { return Ok(()) };
+    for Air { rate, delay } in directions {
+        let timing = LinkTiming::symmetric(rate, delay, Bytes::default(), control);
+        let airtime = timing.control_time();
+        if interval <= airtime {
+            let allowed = format!(
+                "\"auto\", \"off\", or more than the {airtime} that {control} take on the air at \
+                 {rate}"
+            );
+            return refuse(format!("{path}.keepalive"), format!("\"{interval}\""), allowed);
+        }
+    }
+    Ok(())
+}
+
+/// The machine of one end.
+pub type Machine<P> = Rlp<P>;
+
+table! {
+    /// Karn's radio link protocol: negative acknowledgments only, a frame is given up after a
+    /// few copies, those after it wait and go up in sequence.
+    pub struct KarnRlpKeys(RlpKeys) as "karn-rlp";
+}
+
+impl ProtocolKeys for KarnRlpKeys {
+    type Machine<P: Payload + Clone> = Machine<P>;
+
+    fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
+        build(&self.0, Release::InSequence, site)
+    }
+
+    fn default_header(&self) -> Bytes {
+        NUMBER_HEADER
+    }
+
+    fn control(&self) -> Option<Bytes> {
+        Some(self.0.control)
+    }
+
+    fn check(&self, path: &str, identifier: Bytes, directions: [Air; 2]) -> Read<()> {
+        check(&self.0, path, identifier, directions)
+    }
+}
+
+table! {
+    /// Out-of-sequence radio link protocol: the same, but each frame goes up as it comes.
+    pub struct OosRlpKeys(RlpKeys) as "oos-rlp";
+}
+
+impl ProtocolKeys for OosRlpKeys {
+    type Machine<P: Payload + Clone> = Machine<P>;
+
+    fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
+        build(&self.0, Release::Immediate, site)
+    }
+
+    fn default_header(&self) -> Bytes {
+        NUMBER_HEADER
+    }
+
+    fn control(&self) -> Option<Bytes> {
+        Some(self.0.control)
+    }
+
+    fn check(&self, path: &str, identifier: Bytes, directions: [Air; 2]) -> Read<()> {
+        check(&self.0, path, identifier, directions)
+    }
 }
 
 /// Parameters of the radio link protocol.
@@ -535,5 +656,15 @@ impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
 
     fn counters(&self) -> LinkCounters {
         self.counters
+    }
+}
+
+impl ByteFormat for Rlp<Vec<u8>> {
+    fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        Ok(rlp_wire::encode(frame, bytes)?)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        Ok(rlp_wire::decode(bytes, &self.wire_window())?)
     }
 }

@@ -36,6 +36,7 @@
 //! Not modelled: reordering by the channel, adaptive timers, a limit on retransmissions, combined
 //! NACKs for several frames.
 
+use super::protocol::{ARQ_HEADER, ProtocolKeys, Site};
 use super::timers::TransmissionOrder;
 use super::timing::{LinkTiming, deadline};
 use super::wire::WireWindow;
@@ -43,7 +44,10 @@ use super::{
     Acknowledgment, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
     check_parameters,
 };
+use super::{ByteFormat, BytesError, wire};
 use crate::packet::Payload;
+use crate::schema::LinkTimeout;
+use crate::schema::keys::{Limits, choice, table};
 use crate::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
 
@@ -58,15 +62,80 @@ pub enum Renack {
     AfterRoundTrip(Duration),
 }
 
-/// Which frames have a retransmission timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum TimerMode {
-    /// Every outstanding frame, as published. A frame buffered behind a hole stays unacknowledged
-    /// for about one more round trip: a timeout below about two of them sends it needlessly.
-    #[default]
-    PerFrame,
-    /// Only the oldest outstanding frame.
-    BaseOnly,
+table! {
+    /// Selective-repeat ARQ: the receiver keeps what comes out of order and asks for what is
+    /// missing.
+    pub struct SelectiveRepeatKeys as "selective-repeat" {
+        /// Frames that may be outstanding.
+        window: u32 = "8", Limits::range(1, 128);
+        /// Time after which a frame is sent again; "auto" derives it from the link.
+        timeout: LinkTimeout = "auto";
+        /// Which frames have a retransmission timer.
+        timer: TimerMode = "per-frame";
+        /// When the receiver asks again for a frame that is still missing.
+        renack: RenackRule = "after-round-trip";
+        /// How acknowledgments travel.
+        acks: Acknowledgment = "piggybacked";
+        /// Size of a stand-alone acknowledgment or negative acknowledgment.
+        control: Bytes = "2 B", Limits::CONTROL;
+    }
+}
+
+choice! {
+    /// Which frames have a retransmission timer.
+    pub enum TimerMode {
+        /// Each outstanding frame has its own, as published. A frame buffered behind a hole stays
+        /// unacknowledged for about one more round trip: a shorter timeout sends it needlessly.
+        PerFrame = "per-frame",
+        /// Only the oldest outstanding frame has one.
+        BaseOnly = "base-only",
+    }
+}
+
+choice! {
+    /// When a receiver asks again for a frame that is still missing.
+    pub enum RenackRule {
+        /// Never: once for each missing frame; then the sender's timer must help.
+        OncePerGap = "once-per-gap",
+        /// With each data frame that arrives.
+        EveryArrival = "every-arrival",
+        /// When the frame asked for has not come after a round trip.
+        AfterRoundTrip = "after-round-trip",
+    }
+}
+
+/// The machine of one end.
+pub type Machine<P> = SelectiveRepeat<P>;
+
+impl ProtocolKeys for SelectiveRepeatKeys {
+    type Machine<P: Payload + Clone> = Machine<P>;
+
+    fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
+        let timing = site.timing(self.control);
+        let auto = SelectiveRepeatParameters::for_link(&timing);
+        SelectiveRepeat::new(SelectiveRepeatParameters {
+            window: self.window,
+            timeout: self.timeout.or(auto.timeout),
+            renack: match self.renack {
+                RenackRule::OncePerGap => Renack::OncePerGap,
+                RenackRule::EveryArrival => Renack::EveryArrival,
+                RenackRule::AfterRoundTrip => Renack::AfterRoundTrip(timing.repair_time()),
+            },
+            timer: self.timer,
+            acknowledgment: self.acks,
+            header: site.header,
+            control: self.control,
+            ..auto
+        })
+    }
+
+    fn default_header(&self) -> Bytes {
+        ARQ_HEADER
+    }
+
+    fn control(&self) -> Option<Bytes> {
+        Some(self.control)
+    }
 }
 
 /// Parameters of selective repeat.
@@ -371,6 +440,10 @@ impl<P: Payload + Clone> SelectiveRepeat<P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
+    fn retransmission_timeout(&self) -> Option<Duration> {
+        Some(self.parameters.timeout)
+    }
+
     #[inline]
     fn wants_packet(&self) -> bool {
         self.nacks == 0
@@ -480,5 +553,15 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
 
     fn counters(&self) -> LinkCounters {
         self.counters
+    }
+}
+
+impl ByteFormat for SelectiveRepeat<Vec<u8>> {
+    fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        Ok(wire::encode(frame, bytes)?)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        Ok(wire::decode(bytes, &self.wire_window())?)
     }
 }

@@ -33,12 +33,58 @@
 //!
 //! Not modelled: reordering by the channel, negative acknowledgments, adaptive timers, back-off.
 
+use super::protocol::{ARQ_HEADER, ProtocolKeys, Site};
 use super::timing::{LinkTiming, deadline};
 use super::wire::WireWindow;
+use super::{ByteFormat, BytesError, wire};
 use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
 use crate::packet::Payload;
+use crate::schema::keys::{Limits, table};
+use crate::schema::{LinkTimeout, Retries};
 use crate::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
+
+table! {
+    /// Stop-and-wait ARQ: one frame at a time, sent again until it is acknowledged or given up.
+    pub struct StopAndWaitKeys as "stop-and-wait" {
+        /// Times a frame is sent again before the sender gives it up.
+        retries: Retries = "unlimited", Limits::range(0, 255);
+        /// Time after which a frame is sent again; "auto" derives it from the link.
+        timeout: LinkTimeout = "auto";
+        /// Size of a stand-alone acknowledgment.
+        control: Bytes = "2 B", Limits::CONTROL;
+    }
+}
+
+/// The machine of one end.
+pub type Machine<P> = StopAndWait<P>;
+
+impl ProtocolKeys for StopAndWaitKeys {
+    type Machine<P: Payload + Clone> = Machine<P>;
+
+    const LIMITS_TRANSMISSIONS: bool = true;
+
+    fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
+        let auto = StopAndWaitParameters::for_link(&site.timing(self.control));
+        StopAndWait::new(StopAndWaitParameters {
+            retries: match self.retries {
+                Retries::Unlimited => None,
+                Retries::AtMost(retries) => Some(retries),
+            },
+            timeout: self.timeout.or(auto.timeout),
+            header: site.header,
+            control: self.control,
+        })
+    }
+
+    fn default_header(&self) -> Bytes {
+        ARQ_HEADER
+    }
+
+    fn control(&self) -> Option<Bytes> {
+        Some(self.control)
+    }
+}
 
 /// Parameters of stop-and-wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +208,10 @@ impl<P> StopAndWait<P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
+    fn retransmission_timeout(&self) -> Option<Duration> {
+        Some(self.parameters.timeout)
+    }
+
     #[inline]
     fn wants_packet(&self) -> bool {
         self.packet.is_none()
@@ -269,5 +319,15 @@ impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
     fn limit_transmissions(&mut self, limit: Option<u32>) {
         // The first transmission is no retry; there is no fewer than that.
         self.parameters.retries = limit.map(|limit| limit.saturating_sub(1));
+    }
+}
+
+impl ByteFormat for StopAndWait<Vec<u8>> {
+    fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        Ok(wire::encode(frame, bytes)?)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        Ok(wire::decode(bytes, &self.wire_window())?)
     }
 }

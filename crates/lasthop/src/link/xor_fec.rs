@@ -43,14 +43,52 @@
 //! losses, reordering by the channel.
 
 use super::fec_wire::MOST_NUMBERS;
+use super::protocol::{NUMBER_HEADER, ProtocolKeys, Site};
 use super::timing::{LinkTiming, deadline};
+use super::{ByteFormat, BytesError, fec_wire};
 use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
 use crate::packet::Payload;
+use crate::schema::LinkTimeout;
+use crate::schema::keys::{Limits, table};
 use crate::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
 
 /// The largest block, in frames: half of the numbers on the wire.
 const MOST_FRAMES: u32 = (MOST_NUMBERS / 2) as u32;
+
+table! {
+    /// Forward error correction: after each block of frames one with their exclusive or, from
+    /// which the receiver computes a lost one; delivers out of sequence.
+    pub struct XorFecKeys as "xor-fec" {
+        /// Data frames that one parity frame protects.
+        block: u32 = "8", Limits::range(1, 64);
+        /// Time after the last data frame at which the parity of an unfinished block is sent;
+        /// "auto" is twice the packet interval of the slowest constant-rate flow that crosses the
+        /// link in that direction, or else the air time of two full frames.
+        parity_timeout: LinkTimeout = "auto";
+    }
+}
+
+/// The machine of one end.
+pub type Machine<P> = XorFec<P>;
+
+impl ProtocolKeys for XorFecKeys {
+    type Machine<P: Payload + Clone> = Machine<P>;
+
+    fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
+        let timing = site.timing(Bytes::default());
+        let auto = XorFecParameters::for_link(&timing, site.interval);
+        XorFec::new(XorFecParameters {
+            block: self.block,
+            parity_timeout: self.parity_timeout.or(auto.parity_timeout),
+            header: site.header,
+        })
+    }
+
+    fn default_header(&self) -> Bytes {
+        NUMBER_HEADER
+    }
+}
 
 /// Parameters of exclusive-or FEC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -354,5 +392,15 @@ impl<P: Payload + Clone> Endpoint<P> for XorFec<P> {
 
     fn counters(&self) -> LinkCounters {
         self.counters
+    }
+}
+
+impl ByteFormat for XorFec<Vec<u8>> {
+    fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        Ok(fec_wire::encode(frame, bytes)?)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        Ok(fec_wire::decode(bytes, self.next_expected())?)
     }
 }

@@ -1,7 +1,7 @@
 //! From a scenario to a world.
 
 use super::RunError;
-use super::links::{Crossing, endpoint, limit, services};
+use super::links::{limit, services};
 use crate::agent::{
     AdaptivePersistence, Inversion, PersistenceParameters, Quirks, SnoopParameters,
 };
@@ -12,11 +12,9 @@ use crate::channel::{
     SlottedGilbertElliott, SlottedGilbertElliottParameters, Trace, TraceEnd, TwoState,
     TwoStateParameters, Uniform,
 };
-use crate::link::airtime;
+use crate::link::{Air, Protocol, Site, airtime};
 use crate::rng::Streams;
-use crate::scenario::{
-    self, App, Direction, Errors, Flow, LinkProtocol, Protocol, Scenario, Transport,
-};
+use crate::scenario::{self, App, Direction, Errors, Flow, LinkProtocol, Scenario, Transport};
 use crate::sim::builder::{Builder, RoundTrip, UpdateInterval};
 use crate::sim::direction::DirectionParameters;
 use crate::sim::radio::RadioParameters;
@@ -47,28 +45,23 @@ pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, Ru
         };
         let forward = side(&link.forward, "forward")?;
         let reverse = side(&link.reverse, "reverse")?;
-        if link.radio.is_none() && link.protocol == LinkProtocol::One(Protocol::Raw) {
+        if link.radio.is_none() && matches!(link.protocol, LinkProtocol::One(Protocol::Raw(_))) {
             builder.raw_link(forward, reverse);
             continue;
         }
-        let end = |own: &Direction, other: &Direction, is_forward: bool| {
-            let hop = (index, is_forward);
-            let crossing = |service| crossing(scenario, hop, service);
+        let end = |own: &Direction, is_forward: bool| {
+            let site = |service| site(scenario, (index, is_forward), service);
             let end = match &link.protocol {
-                LinkProtocol::One(protocol) => endpoint(protocol, own, other, crossing(None)),
+                LinkProtocol::One(protocol) => protocol.build(&site(None)),
                 LinkProtocol::Services(set) => {
                     let all = 0..set.services.len();
-                    services(set, own, other, &all.map(Some).map(crossing).collect::<Vec<_>>())
+                    services(set, own, &all.map(Some).map(site).collect::<Vec<_>>())
                 }
             };
             end.map_err(|error| RunError::Link { link: link.name.clone(), error })
         };
-        // What is sent in a radio frame arrives when that is over.
-        let frame = link.radio.map_or(Duration::ZERO, |radio| scenario.radios[radio].keys.frame);
-        let timed = [&link.forward, &link.reverse]
-            .map(|side| Direction { delay: side.delay + frame, ..side.clone() });
-        let first = end(&timed[0], &timed[1], true)?;
-        let second = end(&timed[1], &timed[0], false)?;
+        let first = end(&link.forward, true)?;
+        let second = end(&link.reverse, false)?;
         match link.radio {
             None => builder.arq_link((forward, first), (reverse, second)),
             Some(radio) => {
@@ -226,15 +219,22 @@ fn channel(
     })
 }
 
-/// What crosses a link from one end, as far as its timers depend on it; with one service only.
-pub(super) fn crossing(
-    scenario: &Scenario,
-    hop: (usize, bool),
-    service: Option<usize>,
-) -> Crossing {
+/// What an endpoint of a link is built for, as far as its timers depend on it; with one service
+/// only. `hop` is the link and whether it transmits on the forward direction.
+pub(super) fn site(scenario: &Scenario, hop: (usize, bool), service: Option<usize>) -> Site {
     let link = &scenario.links[hop.0];
-    Crossing {
-        radio_frame: link.radio.map(|radio| scenario.radios[radio].keys.frame),
+    let radio_frame = link.radio.map(|radio| scenario.radios[radio].keys.frame);
+    // What is sent in a radio frame arrives when that is over.
+    let air = |side: &Direction| Air {
+        rate: side.rate,
+        delay: side.delay + radio_frame.unwrap_or_default(),
+    };
+    let (forward, reverse) = (air(&link.forward), air(&link.reverse));
+    let (own, other) = if hop.1 { (forward, reverse) } else { (reverse, forward) };
+    Site {
+        own,
+        other,
+        radio_frame,
         packet: largest_packet(scenario, hop.0, service),
         interval: packet_interval(scenario, hop, service),
         header: link.header,

@@ -2,9 +2,9 @@
 //! each TCP, the timers that "auto" stands for. For who holds a result against theory.
 
 use super::RunError;
-use super::build::{crossing, largest_packet};
-use super::links::endpoint;
-use crate::link::LinkEndpoint;
+use super::build::{largest_packet, site};
+use crate::link::Endpoint;
+use crate::packet::Packet;
 use crate::scenario::{Direction, Flow, Link, LinkProtocol, QueueLimit, Scenario, Transport};
 use crate::schema::numbers::{numbers, seconds};
 use crate::tcp::Config;
@@ -44,12 +44,12 @@ pub fn resolved(scenario: &Scenario) -> Result<Value, RunError> {
 }
 
 fn link(scenario: &Scenario, index: usize, link: &Link) -> Result<Value, RunError> {
-    let side = |own: &Direction, other: &Direction, is_forward: bool| {
+    let side = |own: &Direction, is_forward: bool| {
         let timeout = match &link.protocol {
             LinkProtocol::One(protocol) => {
-                let crossing = crossing(scenario, (index, is_forward), None);
-                let end = endpoint(protocol, own, other, crossing);
-                timeout(&end.map_err(|error| RunError::Link { link: link.name.clone(), error })?)
+                let end = protocol.build::<Packet>(&site(scenario, (index, is_forward), None));
+                let end = end.map_err(|error| RunError::Link { link: link.name.clone(), error })?;
+                end.retransmission_timeout().map(seconds)
             }
             LinkProtocol::Services(_) => None,
         };
@@ -79,20 +79,9 @@ fn link(scenario: &Scenario, index: usize, link: &Link) -> Result<Value, RunErro
             })
         }),
         "agent": link.agent.as_ref().map(crate::scenario::Agent::kind),
-        "forward": side(&link.forward, &link.reverse, true)?,
-        "reverse": side(&link.reverse, &link.forward, false)?,
+        "forward": side(&link.forward, true)?,
+        "reverse": side(&link.reverse, false)?,
     }))
-}
-
-/// The retransmission timer of the sender.
-fn timeout(end: &LinkEndpoint<crate::packet::Packet>) -> Option<f64> {
-    match end {
-        LinkEndpoint::GoBackN(end) => Some(end.parameters().timeout),
-        LinkEndpoint::SelectiveRepeat(end) => Some(end.parameters().timeout),
-        LinkEndpoint::StopAndWait(end) => Some(end.parameters().timeout),
-        _ => None,
-    }
-    .map(seconds)
 }
 
 fn flow(scenario: &Scenario, flow: &Flow) -> Value {

@@ -16,6 +16,7 @@ mod services;
 mod sweep;
 mod transport;
 
+pub use crate::link::Protocol;
 pub use crate::rng::DurationLaw;
 pub use crate::schema::{
     BitInterval, DelayedAck, Every, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout,

@@ -6,23 +6,18 @@
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use crate::channel::LossRecord;
-use crate::link::{LARGEST_RLC_WINDOW, MOST_RETRANSMISSIONS, RLC_PAYLOAD};
+use crate::link::{Air, Protocol};
 use crate::rng::DurationLaw;
 use crate::schema::keys::{Limits, choice, table, table_field, union};
-use crate::schema::quantity::{
-    BitInterval, DelayedAck, Every, Hosts, KeepaliveInterval, KeepaliveLimit, LinkRate,
-    LinkTimeout, Mean, OptionalTimer, QueueLimit, Retries, Transmissions, Window,
-};
+use crate::schema::quantity::{BitInterval, DelayedAck, Hosts, LinkRate, Mean, QueueLimit, Window};
 use crate::units::{Bytes, Duration, Probability, Rate};
 use std::path::PathBuf;
 
 const POSITIVE: Limits = Limits::POSITIVE;
 /// The largest IP packet.
-pub(super) const PACKET: Limits = Limits::range(1, 65_535);
-/// Control frames of a link.
-const CONTROL: Limits = Limits::range(1, 1_000);
+pub(super) const PACKET: Limits = Limits::PACKET;
 /// Headers, frame or TCP/IP.
-pub(super) const HEADER: Limits = Limits::range(0, 1_000);
+const HEADER: Limits = Limits::HEADER;
 
 /// A radio frame, from 1 µs to 1 h.
 const FRAME: Limits = Limits::range(1_000, Duration::from_secs(3_600).as_nanos());
@@ -81,6 +76,13 @@ pub struct Direction {
     pub queue: QueueLimit,
     /// What destroys frames.
     pub errors: Errors,
+}
+
+impl Direction {
+    /// How long frames take.
+    pub fn air(&self) -> Air {
+        Air { rate: self.rate, delay: self.delay }
+    }
 }
 
 table! {
@@ -220,207 +222,6 @@ table! {
     }
 }
 table_field!(Reverse);
-
-union! {
-    /// A link-layer protocol.
-    pub enum Protocol {
-        /// No recovery: a frame that the channel destroys is lost.
-        Raw = "raw",
-        /// Go-back-N ARQ: the receiver takes frames in order only.
-        GoBackN(GoBackN) = "go-back-n",
-        /// Selective-repeat ARQ: the receiver keeps what comes out of order and asks for what is
-        /// missing.
-        SelectiveRepeat(SelectiveRepeat) = "selective-repeat",
-        /// Karn's radio link protocol: negative acknowledgments only, a frame is given up after a
-        /// few copies, those after it wait and go up in sequence.
-        KarnRlp(Rlp) = "karn-rlp",
-        /// Out-of-sequence radio link protocol: the same, but each frame goes up as it comes.
-        OosRlp(Rlp) = "oos-rlp",
-        /// Stop-and-wait ARQ: one frame at a time, sent again until it is acknowledged or given up.
-        StopAndWait(StopAndWait) = "stop-and-wait",
-        /// Forward error correction: after each block of frames one with their exclusive or, from
-        /// which the receiver computes a lost one; delivers out of sequence.
-        XorFec(XorFec) = "xor-fec",
-        /// Ideal selective repeat: packets are cut into segments, feedback is perfect and takes
-        /// neither time nor capacity; a segment that fails too often takes its whole packet with
-        /// it.
-        IdealSr(IdealSr) = "ideal-sr",
-        /// RLC acknowledged mode of UMTS: packets are cut into PDUs of one size, the sender polls for
-        /// status reports, missing PDUs are sent again; a packet is given up after so many
-        /// transmissions of one of its PDUs, or never.
-        RlcAm(RlcAm) = "rlc-am",
-    }
-}
-
-table! {
-    /// Parameters of ideal selective repeat.
-    pub struct IdealSr {
-        /// Transmissions of a segment at most, the first among them; then its packet is given up.
-        max_transmissions: Transmissions = "unlimited", Limits::range(1, 1_000);
-        /// Bytes of a packet that one segment carries.
-        payload: Bytes = "40 B", PACKET;
-    }
-}
-
-table! {
-    /// Parameters of RLC acknowledged mode.
-    pub struct RlcAm {
-        /// Data bytes of a PDU; each packet begins a new PDU, and its last is padded.
-        payload: Bytes = "40 B", Limits::range(RLC_PAYLOAD[0] as u64, RLC_PAYLOAD[1] as u64);
-        /// PDUs that may be outstanding.
-        window: u32 = "1024", Limits::range(1, LARGEST_RLC_WINDOW as u64);
-        /// Transmissions of a PDU at most, the first among them: MaxDAT of the standard less one.
-        max_transmissions: Transmissions = "unlimited", Limits::range(1, 1000);
-        /// What happens when a PDU may not be sent again.
-        at_limit: AtLimit = "discard";
-        /// Age at which a packet is given up, counted from when the protocol takes it from the
-        /// queue.
-        discard_timer: OptionalTimer = "off";
-        /// A report is asked for with the last PDU of every so many packets.
-        poll_sdu: Every = "1", Limits::range(1, 1000);
-        /// A report is asked for with every so many PDUs.
-        poll_pdu: Every = "off", Limits::range(1, 1000);
-        /// A report is asked for with each PDU while this share of the window is in use, in per
-        /// cent.
-        poll_window: Every = "off", Limits::range(1, 100);
-        /// Time after which a report is asked for again; "auto" is 100 ms, or 1.5 times what an
-        /// answer takes on a slower link.
-        timer_poll: LinkTimeout = "auto";
-        /// Least time from one request for a report to the next.
-        timer_poll_prohibit: OptionalTimer = "off";
-        /// A report is asked for every so often while PDUs are unacknowledged.
-        timer_poll_periodic: OptionalTimer = "off";
-        /// Whether a receiver reports at once when it sees that a PDU is missing.
-        status_on_gap: bool = "true";
-        /// Least time from one report to the next.
-        timer_status_prohibit: OptionalTimer = "off";
-        /// A report is sent every so often while PDUs come or are missing.
-        timer_status_periodic: OptionalTimer = "off";
-        /// Time after which the receiver is told again to skip what was given up; "auto" as for
-        /// timer_poll.
-        timer_mrw: LinkTimeout = "auto";
-        /// Times it is told so in vain; then the link is reset.
-        max_mrw: u32 = "32", Limits::range(1, 1000);
-        /// Time after which a reset is asked for again; "auto" as for timer_poll.
-        timer_rst: LinkTimeout = "auto";
-    }
-}
-
-choice! {
-    /// What happens when a PDU of RLC acknowledged mode may not be sent again.
-    pub enum AtLimit {
-        /// Its packet is given up, and the receiver is told to skip it.
-        Discard = "discard",
-        /// The link is reset: both ends give up all packets that are in flight.
-        Reset = "reset",
-    }
-}
-
-table! {
-    /// Parameters of go-back-N.
-    pub struct GoBackN {
-        /// Frames that may be outstanding.
-        window: u32 = "8", Limits::range(1, 255);
-        /// Time after which the sender goes back; "auto" derives it from the link.
-        timeout: LinkTimeout = "auto";
-        /// Whether the receiver tells at once, by a reject frame, that one is missing.
-        reject: bool = "false";
-        /// Size of a stand-alone acknowledgment or reject frame.
-        control: Bytes = "2 B", CONTROL;
-    }
-}
-
-table! {
-    /// Parameters of selective repeat.
-    pub struct SelectiveRepeat {
-        /// Frames that may be outstanding.
-        window: u32 = "8", Limits::range(1, 128);
-        /// Time after which a frame is sent again; "auto" derives it from the link.
-        timeout: LinkTimeout = "auto";
-        /// Which frames have a retransmission timer.
-        timer: Timer = "per-frame";
-        /// When the receiver asks again for a frame that is still missing.
-        renack: Renack = "after-round-trip";
-        /// How acknowledgments travel.
-        acks: Acks = "piggybacked";
-        /// Size of a stand-alone acknowledgment or negative acknowledgment.
-        control: Bytes = "2 B", CONTROL;
-    }
-}
-
-table! {
-    /// Parameters of a radio link protocol.
-    pub struct Rlp {
-        /// Copies of a frame at most; then it is given up.
-        retransmissions: u32 = "3", Limits::range(0, MOST_RETRANSMISSIONS as u64);
-        /// Time after which the receiver asks again for a frame or gives it up; "auto" derives it
-        /// from the link.
-        nack_timeout: LinkTimeout = "auto";
-        /// Time from the last new frame or keep-alive to a keep-alive, which shows the receiver
-        /// that the last frames are lost; "auto" is the round trip of the link.
-        keepalive: KeepaliveInterval = "auto";
-        /// Keep-alives after which an idle sender is silent.
-        keepalives: KeepaliveLimit = "5 frames";
-        /// Size of a negative acknowledgment or keep-alive.
-        control: Bytes = "2 B", CONTROL;
-    }
-}
-
-table! {
-    /// Parameters of stop-and-wait.
-    pub struct StopAndWait {
-        /// Times a frame is sent again before the sender gives it up.
-        retries: Retries = "unlimited", Limits::range(0, 255);
-        /// Time after which a frame is sent again; "auto" derives it from the link.
-        timeout: LinkTimeout = "auto";
-        /// Size of a stand-alone acknowledgment.
-        control: Bytes = "2 B", CONTROL;
-    }
-}
-
-table! {
-    /// Parameters of exclusive-or FEC.
-    pub struct XorFec {
-        /// Data frames that one parity frame protects.
-        block: u32 = "8", Limits::range(1, 64);
-        /// Time after the last data frame at which the parity of an unfinished block is sent;
-        /// "auto" is twice the packet interval of the slowest constant-rate flow that crosses the
-        /// link in that direction, or else the air time of two full frames.
-        parity_timeout: LinkTimeout = "auto";
-    }
-}
-
-choice! {
-    /// Which frames have a retransmission timer.
-    pub enum Timer {
-        /// Each outstanding frame has its own.
-        PerFrame = "per-frame",
-        /// Only the oldest outstanding frame has one.
-        BaseOnly = "base-only",
-    }
-}
-
-choice! {
-    /// When a receiver asks again for a frame that is still missing.
-    pub enum Renack {
-        /// Never: once for each missing frame; then the sender's timer must help.
-        OncePerGap = "once-per-gap",
-        /// With each data frame that arrives.
-        EveryArrival = "every-arrival",
-        /// When the frame asked for has not come after a round trip.
-        AfterRoundTrip = "after-round-trip",
-    }
-}
-
-choice! {
-    /// How acknowledgments of a link travel.
-    pub enum Acks {
-        /// In the header of a data frame if one is waiting, otherwise in a frame of their own.
-        Piggybacked = "piggybacked",
-        /// Always in a frame of their own.
-        StandAlone = "stand-alone",
-    }
-}
 
 union! {
     /// What looks into packets at one end of a link.

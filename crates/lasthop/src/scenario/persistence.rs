@@ -1,8 +1,7 @@
 //! Adaptive persistence: what is checked and derived beyond its single keys.
 
 use super::model::{
-    AdaptivePersistence, App, Direction, Errors, Flow, Governed, Link, Protocol, Scenario,
-    Transport,
+    AdaptivePersistence, App, Direction, Errors, Flow, Governed, Link, Scenario, Transport,
 };
 use super::services::LinkProtocol;
 use crate::schema::error::{ScenarioError, suggestion};
@@ -66,13 +65,6 @@ impl AdaptivePersistence {
     }
 }
 
-impl Protocol {
-    /// Can an agent limit how often a packet is sent?
-    fn takes_limit(&self) -> bool {
-        matches!(self, Protocol::StopAndWait(_) | Protocol::IdealSr(_) | Protocol::RlcAm(_))
-    }
-}
-
 impl Scenario {
     /// A limit can be set, follows from what is given, and there is something to learn it from.
     pub(super) fn check_persistence(
@@ -98,7 +90,7 @@ impl Scenario {
             return error("at", format!("{at:?}{near}"), ends);
         }
         let kind = match &link.protocol {
-            LinkProtocol::One(protocol) if protocol.takes_limit() => None,
+            LinkProtocol::One(protocol) if protocol.limits_transmissions() => None,
             LinkProtocol::One(protocol) => Some(protocol.kind()),
             LinkProtocol::Services(_) => Some("services"),
         };

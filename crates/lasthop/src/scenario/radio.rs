@@ -1,9 +1,7 @@
 //! Radios: reading and writing, and what they become: a link for each station.
 
-use super::model::{
-    AdaptivePersistence, Agent, Direction, Errors, Link, Protocol, Radio, RadioKeys,
-};
-use super::resolve::{check_errors, check_keepalive, read_map};
+use super::model::{AdaptivePersistence, Agent, Direction, Errors, Link, Radio, RadioKeys};
+use super::resolve::{check_errors, read_map};
 use super::services::LinkProtocol;
 use crate::schema::error::ScenarioError;
 use crate::schema::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name};
@@ -88,8 +86,8 @@ impl Radio {
             let allowed = "nothing: on a radio there is one at each station";
             return Err(ScenarioError::new(path, format!("{at:?}"), allowed));
         }
-        let directions = self.directions();
-        check_keepalive(&protocol, &keys.protocol, Bytes::default(), directions.each_ref())
+        let airs = self.directions().each_ref().map(Direction::air);
+        keys.protocol.check(&protocol, Bytes::default(), airs)
     }
 
     /// Frame header of the link protocol.
@@ -143,28 +141,5 @@ impl Radio {
             // What is not cut up has to fit.
             max_payload: keys.protocol.payload().is_none().then_some(whole),
         })
-    }
-}
-
-impl Protocol {
-    /// What a frame takes of a packet, if packets are cut up.
-    pub(super) fn payload(&self) -> Option<Bytes> {
-        match self {
-            Protocol::IdealSr(set) => Some(set.payload),
-            Protocol::RlcAm(set) => Some(set.payload),
-            _ => None,
-        }
-    }
-
-    /// Size of control frames, if there are any.
-    fn control(&self) -> Option<Bytes> {
-        match self {
-            Protocol::GoBackN(set) => Some(set.control),
-            Protocol::SelectiveRepeat(set) => Some(set.control),
-            Protocol::KarnRlp(set) | Protocol::OosRlp(set) => Some(set.control),
-            Protocol::StopAndWait(set) => Some(set.control),
-            Protocol::Raw | Protocol::XorFec(_) | Protocol::IdealSr(_) => None,
-            Protocol::RlcAm(_) => None,
-        }
     }
 }

@@ -2,30 +2,19 @@
 
 use super::model::{
     Direction, Errors, Flow, FlowKeys, GilbertElliott, GilbertElliottKeys, Link, LinkKeys,
-    LinkPreset, Protocol, Reverse, Scenario, ScenarioKeys, Trace, TraceKeys,
+    LinkPreset, Reverse, Scenario, ScenarioKeys, Trace, TraceKeys,
 };
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use crate::channel::{CsvColumn, LossRecord, TraceError};
-use crate::link::LinkTiming;
+use crate::link::Protocol;
 use crate::schema::error::ScenarioError;
 use crate::schema::keys::{
     Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, allowed, is_name,
 };
-use crate::schema::quantity::{KeepaliveInterval, LinkRate};
+use crate::schema::quantity::LinkRate;
 use crate::units::{Bytes, Duration, Probability};
 use serde_json::{Map, Value};
-
-/// Frame header of the ARQ protocols: sequence number and acknowledgment, a byte each.
-const ARQ_HEADER: Bytes = Bytes::new(2);
-
-/// Frame header of the protocols without acknowledgments: the sequence number.
-const NUMBER_HEADER: Bytes = Bytes::new(1);
-
-/// Header of a segment: that of an RLC acknowledged-mode PDU (3GPP TS 25.322), without extensions.
-const SEGMENT_HEADER: Bytes = Bytes::new(2);
-/// Header of a PDU in acknowledged mode.
-const RLC_HEADER: Bytes = Bytes::new(2);
 
 /// What a line of a loss trace may say.
 const OUTCOMES: &str = "1 or lost for a lost frame, 0 or ok for one that arrived";
@@ -66,21 +55,6 @@ impl Field for Vec<Flow> {
     }
     fn write(&self) -> Value {
         Value::Object(self.iter().map(|flow| (flow.name.clone(), flow.write().into())).collect())
-    }
-}
-
-impl Protocol {
-    /// Frame header of a link or service that does not set its own.
-    pub(super) fn default_header(&self) -> Bytes {
-        match self {
-            Protocol::Raw => Bytes::new(0),
-            Protocol::GoBackN(_) | Protocol::SelectiveRepeat(_) | Protocol::StopAndWait(_) => {
-                ARQ_HEADER
-            }
-            Protocol::KarnRlp(_) | Protocol::OosRlp(_) | Protocol::XorFec(_) => NUMBER_HEADER,
-            Protocol::IdealSr(_) => SEGMENT_HEADER,
-            Protocol::RlcAm(_) => RLC_HEADER,
-        }
     }
 }
 
@@ -132,15 +106,15 @@ impl Table for Link {
         };
         check_unlimited(node, &keys.protocol, [&forward, &reverse])?;
         let path = node.child_path("protocol");
+        let airs = [forward.air(), reverse.air()];
         match &keys.protocol {
             LinkProtocol::One(protocol) => {
-                check_keepalive(&path, protocol, Bytes::default(), [&forward, &reverse])?;
+                protocol.check(&path, Bytes::default(), airs)?;
             }
             LinkProtocol::Services(set) => {
                 for service in &set.services {
                     let path = format!("{path}.service.{}.protocol", service.name);
-                    let directions = [&forward, &reverse];
-                    check_keepalive(&path, &service.protocol, set.identifier, directions)?;
+                    service.protocol.check(&path, set.identifier, airs)?;
                 }
             }
         }
@@ -218,7 +192,7 @@ fn check_unlimited(
             Err(ScenarioError::new(format!("{}.{at}{key}", node.path), found, allowed))
         };
         let kind = match protocol {
-            LinkProtocol::One(Protocol::Raw) => None,
+            LinkProtocol::One(Protocol::Raw(_)) => None,
             LinkProtocol::One(protocol) => Some(protocol.kind()),
             LinkProtocol::Services(_) => Some("services"),
         };
@@ -230,36 +204,6 @@ fn check_unlimited(
         if direction.delay == Duration::ZERO {
             let found = "\"0 s\" with rate \"unlimited\"".to_owned();
             return error("delay", found, "more than zero where the rate is \"unlimited\"");
-        }
-    }
-    Ok(())
-}
-
-/// Keep-alives, which carry an identifier on a link of services, must leave the link idle in
-/// between.
-pub(super) fn check_keepalive(
-    path: &str,
-    protocol: &Protocol,
-    identifier: Bytes,
-    directions: [&Direction; 2],
-) -> Read<()> {
-    let (Protocol::KarnRlp(rlp) | Protocol::OosRlp(rlp)) = protocol else { return Ok(()) };
-    let control = Bytes::new(rlp.control.get() + identifier.get());
-    let KeepaliveInterval::Every(interval) = rlp.keepalive else { return Ok(()) };
-    for direction in directions {
-        let Direction { rate, delay, .. } = *direction;
-        let timing = LinkTiming::symmetric(rate, delay, Bytes::default(), control);
-        let airtime = timing.control_time();
-        if interval <= airtime {
-            let allowed = format!(
-                "\"auto\", \"off\", or more than the {airtime} that {control} take on the air at \
-                 {rate}"
-            );
-            return Err(ScenarioError::new(
-                format!("{path}.keepalive"),
-                format!("\"{interval}\""),
-                allowed,
-            ));
         }
     }
     Ok(())

@@ -1,8 +1,9 @@
 //! The protocols of a link, one or several: model, reading, writing, and what concerns both.
 
-use super::model::{Flow, HEADER, Protocol, Scenario};
+use super::model::{Flow, Scenario};
 use super::resolve::read_map;
 use crate::link::MAX_SERVICES;
+use crate::link::Protocol;
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::schema::keys::{Field, Key, Limits, Node, Read, Shape, Table, Variant, choice, table};
 use crate::schema::quantity::QueueLimit;
@@ -54,7 +55,7 @@ table! {
         /// How often shares are measured, by default 1 s; with shares "measured" only.
         interval: Option<Duration>, Limits::POSITIVE;
         /// What every frame, control frames included, carries to name its service.
-        identifier: Bytes = "1 B", HEADER;
+        identifier: Bytes = "1 B", Limits::HEADER;
     }
 }
 
@@ -71,7 +72,7 @@ table! {
         queue: Option<QueueLimit>;
         /// Frame header added to each packet, the identifier not counted; by default as for a link
         /// with this protocol alone.
-        header: Option<Bytes>, HEADER;
+        header: Option<Bytes>, Limits::HEADER;
     }
 }
 

@@ -32,6 +32,13 @@ impl Limits {
     pub const ANY: Limits = Limits { min: 0, max: u64::MAX };
     pub const POSITIVE: Limits = Limits { min: 1, max: u64::MAX };
 
+    /// An IP packet, in bytes.
+    pub const PACKET: Limits = Limits::range(1, 65_535);
+    /// A control frame of a link, in bytes.
+    pub const CONTROL: Limits = Limits::range(1, 1_000);
+    /// A header, of a frame or of TCP and IP, in bytes.
+    pub const HEADER: Limits = Limits::range(0, 1_000);
+
     pub const fn range(min: u64, max: u64) -> Limits {
         Limits { min, max }
     }
@@ -97,6 +104,14 @@ pub(crate) struct Variant {
     pub kind: &'static str,
     pub about: &'static str,
     pub keys: &'static [Key],
+}
+
+/// A table that is one kind of a union.
+pub(crate) trait Kind {
+    /// The value of its key `kind`.
+    const KIND: &'static str;
+    /// What it is, in a sentence or two.
+    const ABOUT: &'static str;
 }
 
 /// Something that can be the value of a key.
@@ -344,6 +359,60 @@ pub(crate) fn show(value: &Value) -> String {
 /// Declares a struct of the model together with its keys, its reader and its writer. Per field:
 /// `/// meaning`, `name: Type`, `= "default"`, `, limits`, `;`.
 macro_rules! table {
+    // One kind of a union: see `kinds!`.
+    ($(#[doc = $about:literal])* $vis:vis struct $name:ident as $kind:literal $fields:tt) => {
+        table! { $(#[doc = $about])* $vis struct $name $fields }
+
+        impl $crate::schema::keys::Kind for $name {
+            const KIND: &'static str = $kind;
+            const ABOUT: &'static str = concat!($($about),*);
+        }
+    };
+    // A kind that has the keys of another table.
+    ($(#[doc = $about:literal])* $vis:vis struct $name:ident($table:ty) as $kind:literal;) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, PartialEq)]
+        $vis struct $name(pub $table);
+
+        impl $crate::schema::keys::Kind for $name {
+            const KIND: &'static str = $kind;
+            const ABOUT: &'static str = concat!($($about),*);
+        }
+
+        impl $crate::schema::keys::Table for $name {
+            const KEYS: &'static [$crate::schema::keys::Key] =
+                <$table as $crate::schema::keys::Table>::KEYS;
+
+            fn read(
+                node: &$crate::schema::keys::Node<'_>,
+            ) -> $crate::schema::keys::Read<Self> {
+                <$table as $crate::schema::keys::Table>::read(node).map($name)
+            }
+
+            fn write(&self) -> serde_json::Map<String, serde_json::Value> {
+                $crate::schema::keys::Table::write(&self.0)
+            }
+        }
+    };
+    ($(#[doc = $about:literal])* $vis:vis struct $name:ident {}) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, PartialEq)]
+        $vis struct $name {}
+
+        impl $crate::schema::keys::Table for $name {
+            const KEYS: &'static [$crate::schema::keys::Key] = &[];
+
+            fn read(
+                _: &$crate::schema::keys::Node<'_>,
+            ) -> $crate::schema::keys::Read<Self> {
+                Ok($name {})
+            }
+
+            fn write(&self) -> serde_json::Map<String, serde_json::Value> {
+                serde_json::Map::new()
+            }
+        }
+    };
     ($(#[doc = $about:literal])* $vis:vis struct $name:ident {
         $($(#[doc = $doc:literal])* $field:ident : $type:ty
             $(= $default:literal)? $(, $limits:expr)? ;)*
@@ -462,6 +531,62 @@ macro_rules! choice {
     };
 }
 
+/// Declares an enum of tables, each of which is a [`Kind`]; a table's key `kind` tells them apart.
+macro_rules! kinds {
+    ($(#[doc = $about:literal])* pub enum $name:ident { $($variant:ident($type:ty),)* }) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum $name {
+            $(#[doc = concat!("See [`", stringify!($type), "`].")] $variant($type),)*
+        }
+
+        impl $name {
+            /// Its `kind` in a scenario.
+            pub const fn kind(&self) -> &'static str {
+                match self {
+                    $($name::$variant(_) => <$type as $crate::schema::keys::Kind>::KIND,)*
+                }
+            }
+        }
+
+        impl $crate::schema::keys::Field for $name {
+            const SHAPE: $crate::schema::keys::Shape = $crate::schema::keys::Shape::Union(&[
+                $($crate::schema::keys::Variant {
+                    kind: <$type as $crate::schema::keys::Kind>::KIND,
+                    about: <$type as $crate::schema::keys::Kind>::ABOUT,
+                    keys: <$type as $crate::schema::keys::Table>::KEYS,
+                },)*
+            ]);
+            fn read(
+                node: &$crate::schema::keys::Node<'_>,
+                _: $crate::schema::keys::Limits,
+            ) -> $crate::schema::keys::Read<Self> {
+                let $crate::schema::keys::Shape::Union(variants) = Self::SHAPE else {
+                    unreachable!("a union");
+                };
+                let kind = node.variant(variants)?.kind;
+                $(
+                    if kind == <$type as $crate::schema::keys::Kind>::KIND {
+                        let table = <$type as $crate::schema::keys::Table>::read(node)?;
+                        return Ok($name::$variant(table));
+                    }
+                )*
+                unreachable!("node.variant gives one of them")
+            }
+            fn write(&self) -> serde_json::Value {
+                let mut map = serde_json::Map::new();
+                map.insert("kind".to_owned(), self.kind().into());
+                match self {
+                    $($name::$variant(table) => {
+                        map.extend($crate::schema::keys::Table::write(table));
+                    })*
+                }
+                map.into()
+            }
+        }
+    };
+}
+
 /// Declares an enum whose variants are tables told apart by their key `kind`.
 macro_rules! union {
     ($(#[doc = $about:literal])* pub enum $name:ident {
@@ -526,4 +651,4 @@ macro_rules! union {
     };
 }
 
-pub(crate) use {choice, table, table_field, union};
+pub(crate) use {choice, kinds, table, table_field, union};

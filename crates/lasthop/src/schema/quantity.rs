@@ -454,6 +454,16 @@ pub enum LinkTimeout {
     After(Duration),
 }
 
+impl LinkTimeout {
+    /// The time that was set, or else `auto`.
+    pub fn or(self, auto: Duration) -> Duration {
+        match self {
+            LinkTimeout::Auto => auto,
+            LinkTimeout::After(timeout) => timeout,
+        }
+    }
+}
+
 impl FromStr for LinkTimeout {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {

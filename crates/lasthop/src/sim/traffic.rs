@@ -4,7 +4,7 @@ use super::direction::Kind;
 use super::probe::Probe;
 use super::world::{World, boot_offset};
 use crate::app::{MediaReport, MediaStatistics, OnOff, Web};
-use crate::link::LinkCounters;
+use crate::link::{Endpoint, LinkCounters};
 use crate::packet::Packet;
 use crate::queue::QueueCounters;
 use crate::units::{Bytes, Instant};

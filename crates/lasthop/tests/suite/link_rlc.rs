@@ -765,5 +765,5 @@ fn many_pdus_in_a_frame_are_sent_again_once_in_two_frames() {
     let (soon, all) =
         often.fold((0, 0), |(soon, all), apart| (soon + u32::from(apart == 2), all + 1));
     assert!(f64::from(soon) > 0.9 * f64::from(all), "{soon} of {all} copies after two frames");
-    assert!(matches!(ends[0], LinkEndpoint::Rlc(_)));
+    assert!(matches!(ends[0], LinkEndpoint::RlcAm(_)));
 }

@@ -4,7 +4,6 @@
 
 use crate::common::*;
 use lasthop::channel::{Airtime, Channel, Uniform};
-use lasthop::link::wire::{decode, encode};
 use lasthop::link::{
     Endpoint, Frame, FrameKind, LinkEndpoint, LinkEvent, LinkTiming, StopAndWait,
     StopAndWaitParameters,
@@ -127,9 +126,8 @@ fn losses() -> impl Strategy<Value = Vec<bool>> {
 
 fn through_bytes(frame: Frame<Vec<u8>>, receiver: &LinkEndpoint<Vec<u8>>) -> Frame<Vec<u8>> {
     let mut bytes = Vec::new();
-    encode(&frame, &mut bytes).expect("every frame of a machine has a byte form");
-    let window = receiver.wire_window().expect("a numbered protocol");
-    let decoded = decode(&bytes, &window).expect("every frame of a correct peer decodes");
+    receiver.encode(&frame, &mut bytes).expect("every frame of a machine has a byte form");
+    let decoded = receiver.decode(&bytes).expect("every frame of a correct peer decodes");
     assert_eq!(decoded, frame);
     decoded
 }

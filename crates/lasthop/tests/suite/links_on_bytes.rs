@@ -45,7 +45,7 @@ fn through_bytes(frame: Frame<Vec<u8>>, receiver: &LinkEndpoint<Vec<u8>>) -> Fra
     let is_ambiguous = match receiver {
         LinkEndpoint::GoBackN(end) => end.wire_window().window > 128,
         // What it throws away until the answer comes, or an answer too many.
-        LinkEndpoint::Rlc(end) => {
+        LinkEndpoint::RlcAm(end) => {
             end.wire_window().resetting.is_some()
                 || matches!(frame.kind, FrameKind::ResetAck { .. })
         }

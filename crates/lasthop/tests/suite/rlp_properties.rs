@@ -29,7 +29,7 @@ fn run(
 
 fn machine(end: &LinkEndpoint<Token>) -> &Rlp<Token> {
     match end {
-        LinkEndpoint::Rlp(rlp) => rlp,
+        LinkEndpoint::KarnRlp(rlp) => rlp,
         _ => panic!("another protocol"),
     }
 }

@@ -1,5 +1,8 @@
 //! What good scenarios become: model, sweep, hash, schema, reference.
 
+use lasthop::link::raw::RawKeys;
+use lasthop::link::selective_repeat::{RenackRule, SelectiveRepeatKeys};
+use lasthop::link::{Acknowledgment, TimerMode};
 use lasthop::scenario::*;
 use lasthop::units::{Bytes, Duration, Probability, Rate};
 use serde_json::{Map, Value, json};
@@ -41,12 +44,12 @@ fn the_example_is_read_as_written() {
     assert_eq!(wireless.forward.queue, QueueLimit::Packets(50));
     assert_eq!(
         wireless.protocol,
-        LinkProtocol::One(Protocol::SelectiveRepeat(SelectiveRepeat {
+        LinkProtocol::One(Protocol::SelectiveRepeat(SelectiveRepeatKeys {
             window: 8,
             timeout: LinkTimeout::Auto,
-            timer: Timer::PerFrame,
-            renack: Renack::AfterRoundTrip,
-            acks: Acks::Piggybacked,
+            timer: TimerMode::PerFrame,
+            renack: RenackRule::AfterRoundTrip,
+            acks: Acknowledgment::Piggyback,
             control: Bytes::new(2),
         }))
     );
@@ -254,7 +257,7 @@ fn set_takes_toml_values_and_plain_text_and_ends_a_sweep() {
     let points = document.points().unwrap();
     assert_eq!(points.len(), 2, "only the variant is still swept");
     let scenario = &points[0].scenario;
-    assert_eq!(scenario.links[1].protocol, LinkProtocol::One(Protocol::Raw));
+    assert_eq!(scenario.links[1].protocol, LinkProtocol::One(Protocol::Raw(RawKeys {})));
     assert_eq!(scenario.run.replications, 5);
     let Errors::TwoState(errors) = &scenario.links[1].forward.errors else { panic!("two-state") };
     assert_eq!(errors.bad, Duration::from_secs(2));

@@ -324,7 +324,7 @@ impl Protocol {
                 LinkEndpoint::GoBackN(GoBackN::new(parameters).expect("valid parameters"))
             }
             Protocol::Rlp(parameters) => {
-                LinkEndpoint::Rlp(Rlp::new(parameters).expect("valid parameters"))
+                LinkEndpoint::KarnRlp(Rlp::new(parameters).expect("valid parameters"))
             }
             Protocol::StopAndWait(parameters) => {
                 LinkEndpoint::StopAndWait(StopAndWait::new(parameters).expect("valid parameters"))
@@ -336,7 +336,7 @@ impl Protocol {
                 LinkEndpoint::IdealSr(Box::new(IdealSr::new(parameters).expect("valid parameters")))
             }
             Protocol::Rlc(parameters) => {
-                LinkEndpoint::Rlc(Box::new(Rlc::new(parameters).expect("valid parameters")))
+                LinkEndpoint::RlcAm(Box::new(Rlc::new(parameters).expect("valid parameters")))
             }
         }
     }
