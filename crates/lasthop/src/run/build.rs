@@ -2,6 +2,7 @@
 
 use super::RunError;
 use super::links::{limit, services};
+use super::plan::{Hop, Plan};
 use crate::agent::{
     AdaptivePersistence, Inversion, PersistenceParameters, Quirks, SnoopParameters,
 };
@@ -12,16 +13,20 @@ use crate::channel::{
     SlottedGilbertElliott, SlottedGilbertElliottParameters, Trace, TraceEnd, TwoState,
     TwoStateParameters, Uniform,
 };
-use crate::link::{Air, Protocol, Site, airtime};
+use crate::link::Protocol;
 use crate::rng::Streams;
 use crate::scenario::{self, App, Direction, Errors, Flow, LinkProtocol, Scenario, Transport};
 use crate::sim::builder::{Builder, RoundTrip, UpdateInterval};
 use crate::sim::direction::DirectionParameters;
 use crate::sim::radio::RadioParameters;
-use crate::units::{Bytes, Duration, Instant};
+use crate::units::{Bytes, Instant};
 
 /// Builds the world of one replication.
-pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, RunError> {
+pub(super) fn build(
+    scenario: &Scenario,
+    plan: &Plan,
+    streams: Streams,
+) -> Result<Builder, RunError> {
     let mut builder = Builder::new(streams);
     for radio in &scenario.radios {
         let keys = &radio.keys;
@@ -50,7 +55,7 @@ pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, Ru
             continue;
         }
         let end = |own: &Direction, is_forward: bool| {
-            let site = |service| site(scenario, (index, is_forward), service);
+            let site = |service| plan.site(scenario, (index, is_forward), service);
             let end = match &link.protocol {
                 LinkProtocol::One(protocol) => protocol.build(&site(None)),
                 LinkProtocol::Services(set) => {
@@ -70,8 +75,8 @@ pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, Ru
         }
         builder.name_services(&link.protocol.service_names().collect::<Vec<_>>());
     }
-    for flow in &scenario.flows {
-        add_flow(&mut builder, scenario, flow);
+    for (index, flow) in scenario.flows.iter().enumerate() {
+        add_flow(&mut builder, plan.routes(index), flow);
     }
     for (index, link) in scenario.links.iter().enumerate() {
         let leaves = |at: &String| 2 * index as u32 + u32::from(link.between[0] != *at);
@@ -84,7 +89,7 @@ pub(super) fn build(scenario: &Scenario, streams: Streams) -> Result<Builder, Ru
                 builder.snoop(leaves(&set.at), parameters, groups.as_deref());
             }
             Some(scenario::Agent::AdaptivePersistence(set)) => {
-                let packet = largest_packet(scenario, index, None);
+                let packet = plan.largest_packet(index);
                 let controller = adaptive_persistence(set, link, packet)
                     .map_err(|error| RunError::Agent { link: link.name.clone(), error })?;
                 let is_outgoing = set.direction == scenario::Governed::Outgoing;
@@ -219,75 +224,11 @@ fn channel(
     })
 }
 
-/// What an endpoint of a link is built for, as far as its timers depend on it; with one service
-/// only. `hop` is the link and whether it transmits on the forward direction.
-pub(super) fn site(scenario: &Scenario, hop: (usize, bool), service: Option<usize>) -> Site {
-    let link = &scenario.links[hop.0];
-    let radio_frame = link.radio.map(|radio| scenario.radios[radio].keys.frame);
-    // What is sent in a radio frame arrives when that is over.
-    let air = |side: &Direction| Air {
-        rate: side.rate,
-        delay: side.delay + radio_frame.unwrap_or_default(),
-    };
-    let (forward, reverse) = (air(&link.forward), air(&link.reverse));
-    let (own, other) = if hop.1 { (forward, reverse) } else { (reverse, forward) };
-    Site {
-        own,
-        other,
-        radio_frame,
-        packet: largest_packet(scenario, hop.0, service),
-        interval: packet_interval(scenario, hop, service),
-        header: link.header,
-        identifier: Bytes::default(),
-        wait: Duration::ZERO,
-        turn: Duration::ZERO,
-    }
-}
-
-/// The flows that have a service of link `index`; with `None`, all.
-fn flows(scenario: &Scenario, index: usize, service: Option<usize>) -> impl Iterator<Item = &Flow> {
-    let protocol = &scenario.links[index].protocol;
-    let has =
-        move |flow: &&Flow| service.is_none_or(|service| protocol.service_of(flow) == service);
-    scenario.flows.iter().filter(has)
-}
-
-/// The largest packet that any flow with this service sends over link `index`: what "auto" timers
-/// are made for.
-pub(super) fn largest_packet(scenario: &Scenario, index: usize, service: Option<usize>) -> Bytes {
-    let crosses =
-        |from: &str, to: &str| scenario.route(from, to).iter().any(|&(link, _)| link == index);
-    let packet = |flow: &Flow| {
-        let [there, back] = flow.largest_packets();
-        let there = crosses(&flow.from, &flow.to).then_some(there);
-        let back = crosses(&flow.to, &flow.from).then_some(back);
-        there.max(back)
-    };
-    flows(scenario, index, service).filter_map(packet).max().unwrap_or_default()
-}
-
-/// The longest time between regular packets among the constant-rate flows with this service that
-/// take this hop: the slowest of them still talks while a faster one is silent.
-fn packet_interval(
-    scenario: &Scenario,
-    hop: (usize, bool),
-    service: Option<usize>,
-) -> Option<Duration> {
-    let interval = |flow: &Flow| match &flow.app {
-        App::OnOff(source) => Some(airtime(source.packet, source.rate)),
-        App::Media(media) => Some(airtime(media.packet, media.rate)),
-        App::File(_) | App::Web(_) => None,
-    };
-    let crosses = |flow: &&Flow| scenario.route(&flow.from, &flow.to).contains(&hop);
-    flows(scenario, hop.0, service).filter(crosses).filter_map(interval).max()
-}
-
-fn add_flow(builder: &mut Builder, scenario: &Scenario, flow: &Flow) {
-    let path = |from: &str, to: &str| -> Vec<u32> {
-        let hop = |(link, forward): (usize, bool)| 2 * link as u32 + u32::from(!forward);
-        scenario.route(from, to).into_iter().map(hop).collect()
-    };
-    let (there, back) = (path(&flow.from, &flow.to), path(&flow.to, &flow.from));
+fn add_flow(builder: &mut Builder, routes: &[Vec<Hop>; 2], flow: &Flow) {
+    let [there, back] = routes.each_ref().map(|route| {
+        let hop = |&(link, forward): &Hop| 2 * link as u32 + u32::from(!forward);
+        route.iter().map(hop).collect::<Vec<u32>>()
+    });
     let round_trip = RoundTrip { there: &there, back: &back };
     let start = Instant::ZERO + flow.start;
     match (&flow.transport, &flow.app) {
@@ -325,37 +266,5 @@ fn add_flow(builder: &mut Builder, scenario: &Scenario, flow: &Flow) {
     }
     if let Some(service) = &flow.service {
         builder.choose_service(service);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::path::Path;
-
-    #[test]
-    fn a_link_of_the_way_back_alone_has_packets_too() {
-        let link = |name: &str, a: &str, b: &str| {
-            format!(
-                "[link.{name}]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"1 Mbps\"\ndelay = \"1 ms\"\n"
-            )
-        };
-        // Both ways take the link that stands first in the file.
-        let text = [
-            "name = \"ring\"\n".to_owned(),
-            link("sa", "s", "a"),
-            link("bc", "b", "c"),
-            link("sb", "s", "b"),
-            link("ac", "a", "c"),
-            "[flow.f]\nfrom = \"s\"\nto = \"c\"\n".to_owned(),
-            "transport = { kind = \"tcp\", variant = \"sack\", timestamps = true }\n".to_owned(),
-            "app = { kind = \"file\", size = \"1 MB\" }\n".to_owned(),
-        ]
-        .concat();
-        let document = Scenario::from_toml(&text, Path::new(".")).expect("a scenario");
-        let scenario = document.points().expect("a point").remove(0).scenario;
-        let packets = [0, 1, 2, 3].map(|link| largest_packet(&scenario, link, None).get());
-        // 1460 + 40 + 12 bytes of data; 40 + 12 + 28 of an acknowledgment with three blocks.
-        assert_eq!(packets, [1512, 80, 80, 1512]);
     }
 }

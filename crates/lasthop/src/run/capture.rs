@@ -13,6 +13,7 @@
 //! replays; on a link that cuts packets into pieces, other frames than the first of each packet.
 
 use super::headers::Writer;
+use super::plan::Plan;
 use super::{RunError, build, finish};
 use crate::agent::AgentEvent;
 use crate::link::FrameKind;
@@ -321,7 +322,8 @@ pub fn capture(
     let interfaces = interfaces(scenario, view)?;
     let out = BufWriter::new(File::create(path)?);
     let streams = Streams { seed, replication };
-    let mut world = build::build(scenario, streams)?.build(PacketRecorder::default());
+    let mut world =
+        build::build(scenario, &Plan::new(scenario), streams)?.build(PacketRecorder::default());
     let complete = finish(&mut world, scenario, interrupt) != End::Interrupted;
     let end = world.now();
     let mut writer = Writer::new(scenario, world.senders());

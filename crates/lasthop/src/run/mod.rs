@@ -8,6 +8,7 @@ mod build;
 mod capture;
 mod headers;
 mod links;
+mod plan;
 mod resolved;
 mod stream;
 mod trace;
@@ -17,6 +18,8 @@ pub use capture::{CaptureError, Captured, View, capture};
 pub use resolved::resolved;
 pub use stream::{Finished, Stream, Work, cores};
 pub use trace::{Trace, TraceEvent, trace};
+
+use plan::Plan;
 
 use crate::rng::Streams;
 use crate::scenario::Scenario;
@@ -158,11 +161,19 @@ pub fn run(
     Ok(Results { metrics: stream.metrics().to_vec(), rows, complete })
 }
 
-/// The metrics of all points, and for each point where its own stand among them.
-fn schema(points: &[Scenario]) -> Result<(Vec<String>, Vec<Vec<usize>>), RunError> {
+/// What the replications of a point share.
+#[derive(Clone, Debug)]
+struct Shared {
+    plan: Plan,
+    /// Where the point's metrics stand in a row.
+    columns: Vec<usize>,
+}
+
+/// The metrics of all points, and what the replications of each share.
+fn schema(points: &[Scenario]) -> Result<(Vec<String>, Vec<Shared>), RunError> {
     let mut metrics: Vec<String> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
-    let mut columns = Vec::with_capacity(points.len());
+    let mut shared = Vec::with_capacity(points.len());
     for scenario in points {
         let mut place = |name: String| {
             *places.entry(name).or_insert_with_key(|name| {
@@ -170,14 +181,21 @@ fn schema(points: &[Scenario]) -> Result<(Vec<String>, Vec<Vec<usize>>), RunErro
                 metrics.len() - 1
             })
         };
-        columns.push(metric_names(scenario)?.into_iter().map(&mut place).collect());
+        let plan = Plan::new(scenario);
+        let columns = names(scenario, &plan)?.into_iter().map(&mut place).collect();
+        shared.push(Shared { plan, columns });
     }
-    Ok((metrics, columns))
+    Ok((metrics, shared))
 }
 
 /// Names of a point's metrics.
 pub fn metric_names(scenario: &Scenario) -> Result<Vec<String>, RunError> {
-    let world = build::build(scenario, Streams { seed: 0, replication: 0 })?.build(Silent);
+    names(scenario, &Plan::new(scenario))
+}
+
+fn names(scenario: &Scenario, plan: &Plan) -> Result<Vec<String>, RunError> {
+    let streams = Streams { seed: 0, replication: 0 };
+    let world = build::build(scenario, plan, streams)?.build(Silent);
     let mut names = Vec::new();
     world.metrics(&link_names(scenario), &mut |entity, metric, _| {
         names.push(format!("{entity}.{metric}"));
@@ -199,16 +217,16 @@ fn finish<P: Probe>(world: &mut World<P>, scenario: &Scenario, interrupt: &Atomi
 /// One replication; false if it was interrupted.
 fn replicate(
     scenario: &Scenario,
+    shared: &Shared,
     streams: Streams,
     interrupt: &AtomicBool,
     values: &mut [f64],
-    columns: &[usize],
 ) -> Result<bool, RunError> {
-    let mut world = build::build(scenario, streams)?.build(Silent);
+    let mut world = build::build(scenario, &shared.plan, streams)?.build(Silent);
     if finish(&mut world, scenario, interrupt) == End::Interrupted {
         return Ok(false);
     }
-    let mut next = columns.iter();
+    let mut next = shared.columns.iter();
     world.metrics(&link_names(scenario), &mut |_, _, value| {
         if let Some(&column) = next.next() {
             values[column] = value;

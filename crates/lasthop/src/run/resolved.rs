@@ -2,7 +2,7 @@
 //! each TCP, the timers that "auto" stands for. For who holds a result against theory.
 
 use super::RunError;
-use super::build::{largest_packet, site};
+use super::plan::{Hop, Plan};
 use crate::link::Endpoint;
 use crate::packet::Packet;
 use crate::scenario::{Direction, Flow, Link, LinkProtocol, QueueLimit, Scenario, Transport};
@@ -26,13 +26,18 @@ use serde_json::{Value, json};
 /// # Errors
 /// If a link refuses its parameters.
 pub fn resolved(scenario: &Scenario) -> Result<Value, RunError> {
+    let plan = Plan::new(scenario);
     let links = scenario
         .links
         .iter()
         .enumerate()
-        .map(|(index, one)| Ok((one.name.clone(), link(scenario, index, one)?)));
+        .map(|(index, one)| Ok((one.name.clone(), link(scenario, &plan, index, one)?)));
     let links: serde_json::Map<String, Value> = links.collect::<Result<_, RunError>>()?;
-    let flows = scenario.flows.iter().map(|one| (one.name.clone(), flow(scenario, one)));
+    let flows = scenario
+        .flows
+        .iter()
+        .enumerate()
+        .map(|(index, one)| (one.name.clone(), flow(scenario, plan.routes(index), one)));
     let flows: serde_json::Map<String, Value> = flows.collect();
     Ok(json!({
         "name": scenario.name,
@@ -43,11 +48,11 @@ pub fn resolved(scenario: &Scenario) -> Result<Value, RunError> {
     }))
 }
 
-fn link(scenario: &Scenario, index: usize, link: &Link) -> Result<Value, RunError> {
+fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<Value, RunError> {
     let side = |own: &Direction, is_forward: bool| {
         let timeout = match &link.protocol {
             LinkProtocol::One(protocol) => {
-                let end = protocol.build::<Packet>(&site(scenario, (index, is_forward), None));
+                let end = protocol.build::<Packet>(&plan.site(scenario, (index, is_forward), None));
                 let end = end.map_err(|error| RunError::Link { link: link.name.clone(), error })?;
                 end.retransmission_timeout().map(seconds)
             }
@@ -61,7 +66,7 @@ fn link(scenario: &Scenario, index: usize, link: &Link) -> Result<Value, RunErro
                 QueueLimit::Bytes(bytes) => json!({"bytes": bytes.get()}),
             },
             "errors": numbers(&own.errors),
-            "largest_packet": largest_packet(scenario, index, None).get(),
+            "largest_packet": plan.largest_packet(index).get(),
             "timeout": timeout,
         }))
     };
@@ -84,19 +89,19 @@ fn link(scenario: &Scenario, index: usize, link: &Link) -> Result<Value, RunErro
     }))
 }
 
-fn flow(scenario: &Scenario, flow: &Flow) -> Value {
-    let route = |from: &str, to: &str| -> Vec<Value> {
+fn flow(scenario: &Scenario, routes: &[Vec<Hop>; 2], flow: &Flow) -> Value {
+    let route = |hops: &[Hop]| -> Vec<Value> {
         let side = |is_forward| if is_forward { "forward" } else { "reverse" };
         let service = |link: &Link| {
             let name = link.protocol.service_names().nth(link.protocol.service_of(flow));
             name.map(str::to_owned)
         };
-        let hops = scenario.route(from, to).into_iter();
-        hops.map(|(link, is_forward)| {
-            let link = &scenario.links[link];
-            json!([link.name, side(is_forward), service(link)])
-        })
-        .collect()
+        hops.iter()
+            .map(|&(link, is_forward)| {
+                let link = &scenario.links[link];
+                json!([link.name, side(is_forward), service(link)])
+            })
+            .collect()
     };
     json!({
         "from": flow.from,
@@ -113,8 +118,8 @@ fn flow(scenario: &Scenario, flow: &Flow) -> Value {
             Transport::Udp => Value::Null,
         },
         "packets": flow.largest_packets().map(|packet| packet.get()),
-        "route": route(&flow.from, &flow.to),
-        "back": route(&flow.to, &flow.from),
+        "route": route(&routes[0]),
+        "back": route(&routes[1]),
     })
 }
 

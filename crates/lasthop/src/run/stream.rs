@@ -58,8 +58,8 @@ pub struct Stream {
 #[derive(Debug)]
 struct Shared {
     points: Vec<Scenario>,
-    /// Where each point's metrics stand in a row.
-    columns: Vec<Vec<usize>>,
+    /// What the replications of each point share.
+    common: Vec<super::Shared>,
     width: usize,
     seed: u64,
     schedule: Mutex<Schedule>,
@@ -91,14 +91,14 @@ impl Stream {
     ) -> Result<Self, RunError> {
         // In a thread it would be seen by nobody.
         assert!(work.iter().all(|work| (work.point as usize) < points.len()), "work for a point");
-        let (metrics, columns) = schema(&points)?;
+        let (metrics, common) = schema(&points)?;
         let jobs = match jobs {
             0 => cores(),
             jobs => jobs,
         };
         let shared = Arc::new(Shared {
             points,
-            columns,
+            common,
             width: metrics.len(),
             seed,
             schedule: Mutex::new(Schedule::new(work)),
@@ -204,9 +204,9 @@ impl Shared {
             let mut values = vec![f64::NAN; self.width];
             let streams = Streams { seed: self.seed, replication: task.replication };
             let index = task.point as usize;
-            let (point, columns) = (&self.points[index], &self.columns[index]);
+            let (point, common) = (&self.points[index], &self.common[index]);
             let start = processor_time();
-            let run = || replicate(point, streams, &self.interrupt, &mut values, columns);
+            let run = || replicate(point, common, streams, &self.interrupt, &mut values);
             // Nothing that a panic leaves half done is looked at again.
             let is_finished = catch_unwind(AssertUnwindSafe(run)).map_err(|_| {
                 let Streams { seed, replication } = streams;

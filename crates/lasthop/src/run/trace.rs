@@ -1,6 +1,7 @@
 //! Time series of one replication.
 
 use super::air::{Follower, Transmission};
+use super::plan::Plan;
 use super::{RunError, build, finish, link_names};
 use crate::agent::AgentEvent;
 use crate::link::LinkEvent;
@@ -55,7 +56,8 @@ pub fn trace(
     interrupt: &AtomicBool,
 ) -> Result<Trace, RunError> {
     let streams = Streams { seed, replication };
-    let mut world = build::build(scenario, streams)?.build(Recorder::default());
+    let mut world =
+        build::build(scenario, &Plan::new(scenario), streams)?.build(Recorder::default());
     let complete = finish(&mut world, scenario, interrupt) != End::Interrupted;
     let mut metrics = Vec::new();
     world.metrics(&link_names(scenario), &mut |entity, metric, value| {

@@ -11,6 +11,7 @@ mod network;
 mod persistence;
 mod radio;
 mod resolve;
+mod routes;
 mod schema;
 mod services;
 mod sweep;
@@ -25,5 +26,6 @@ pub use crate::schema::{
 pub use document::{Document, Point};
 pub use model::*;
 pub use persistence::KnownChannel;
+pub use routes::Routes;
 pub use schema::{reference_markdown, schema};
 pub use services::{LinkProtocol, Service, Services, Shares};

@@ -1,81 +1,16 @@
-//! Hosts and routes, and the checks that concern more than one key.
+//! The checks that concern more than one key.
 
 use super::model::{Agent, App, Flow, PACKET, Scenario, Tcp, Transport, Variant};
+use super::routes::Routes;
 use super::transport::TcpPackets;
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::schema::quantity::Window;
 use crate::units::Bytes;
 
 impl Scenario {
-    /// The hosts, in the order in which the links name them.
-    pub fn hosts(&self) -> Vec<&str> {
-        let mut hosts: Vec<&str> = Vec::new();
-        for host in self.links.iter().flat_map(|link| &link.between) {
-            if !hosts.contains(&host.as_str()) {
-                hosts.push(host);
-            }
-        }
-        hosts
-    }
-
-    /// The route with the fewest hops; among equals, at each hop from `from` on, the link that
-    /// stands first in the file. Each hop is the index of a link and whether it is crossed from its
-    /// first host to its second. Empty if there is none, or if `from` is `to`.
-    pub fn route(&self, from: &str, to: &str) -> Vec<(usize, bool)> {
-        // Breadth first from the far end gives every host its distance to it.
-        let hosts = self.hosts();
-        let index = |name: &str| hosts.iter().position(|host| *host == name);
-        let (Some(start), Some(end)) = (index(from), index(to)) else {
-            return Vec::new();
-        };
-        let ends: Vec<[usize; 2]> = self
-            .links
-            .iter()
-            .filter_map(|link| Some([index(&link.between[0])?, index(&link.between[1])?]))
-            .collect();
-        let mut distance = vec![usize::MAX; hosts.len()];
-        distance[end] = 0;
-        let mut reached = vec![end];
-        let mut next = 0;
-        while let Some(&host) = reached.get(next) {
-            next += 1;
-            for &[a, b] in &ends {
-                for (near, far) in [(a, b), (b, a)] {
-                    if near == host && distance[far] == usize::MAX {
-                        distance[far] = distance[host] + 1;
-                        reached.push(far);
-                    }
-                }
-            }
-        }
-        if distance[start] == usize::MAX {
-            return Vec::new();
-        }
-        let mut route = Vec::with_capacity(distance[start]);
-        let mut here = start;
-        while here != end {
-            let closer = |there: usize| distance[there] + 1 == distance[here];
-            let hop = ends.iter().enumerate().find_map(|(link, &[a, b])| {
-                if a == here && closer(b) {
-                    Some((link, true, b))
-                } else if b == here && closer(a) {
-                    Some((link, false, a))
-                } else {
-                    None
-                }
-            });
-            // A host at a finite distance has a neighbour that is closer by one.
-            let Some((link, forward, there)) = hop else {
-                return Vec::new();
-            };
-            route.push((link, forward));
-            here = there;
-        }
-        route
-    }
-
     /// What no single key shows.
     pub(super) fn check(&self) -> Result<(), ScenarioError> {
+        let routes = Routes::new(self);
         for (index, link) in self.links.iter().enumerate() {
             match &link.agent {
                 // A radio checks its own.
@@ -92,12 +27,14 @@ impl Scenario {
                         ));
                     }
                 }
-                Some(Agent::AdaptivePersistence(set)) => self.check_persistence(index, set)?,
+                Some(Agent::AdaptivePersistence(set)) => {
+                    self.check_persistence(&routes, index, set)?
+                }
                 Some(Agent::Snoop(_)) | None => {}
             }
         }
         for flow in &self.flows {
-            self.check_flow(flow)?;
+            self.check_flow(&routes, flow)?;
         }
         let run = &self.run;
         let ends_by_itself = self.flows.iter().any(|flow| matches!(flow.app, App::File(_)));
@@ -116,11 +53,11 @@ impl Scenario {
         }
     }
 
-    fn check_flow(&self, flow: &Flow) -> Result<(), ScenarioError> {
+    fn check_flow(&self, routes: &Routes<'_>, flow: &Flow) -> Result<(), ScenarioError> {
         let path = |key: &str| format!("flow.{}.{key}", flow.name);
-        let hosts = self.hosts();
         for (key, host) in [("from", &flow.from), ("to", &flow.to)] {
-            if !hosts.contains(&host.as_str()) {
+            if !routes.has_host(host) {
+                let hosts = self.hosts();
                 return Err(ScenarioError::new(
                     path(key),
                     format!("{host:?}{}", suggestion(host, hosts.iter().copied())),
@@ -135,20 +72,17 @@ impl Scenario {
                 "a host other than from",
             ));
         }
-        let route = self.route(&flow.from, &flow.to);
+        let route = routes.route(&flow.from, &flow.to);
         if route.is_empty() {
-            let reachable: Vec<_> = hosts
-                .iter()
-                .filter(|host| !self.route(&flow.from, host).is_empty())
-                .copied()
-                .collect();
+            let mut reachable = self.hosts();
+            reachable.retain(|host| !routes.route(&flow.from, host).is_empty());
             return Err(ScenarioError::new(
                 path("to"),
                 format!("{:?}, which no links connect with {:?}", flow.to, flow.from),
                 format!("a host that can be reached: {}", reachable.join(", ")),
             ));
         }
-        self.check_service(flow)?;
+        self.check_service(routes, flow)?;
         if let Some(end) = self.run.duration
             && flow.start >= end
         {
@@ -183,7 +117,7 @@ impl Scenario {
                     (None, Some(_)) => "transport.header",
                     _ => "transport.segment",
                 };
-                let back = self.route(&flow.to, &flow.from);
+                let back = routes.route(&flow.to, &flow.from);
                 self.check_size(&route, &path(key), data)?;
                 let mut opening = control;
                 if matches!(flow.app, App::Web(_)) {

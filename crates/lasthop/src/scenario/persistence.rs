@@ -3,6 +3,7 @@
 use super::model::{
     AdaptivePersistence, App, Direction, Errors, Flow, Governed, Link, Scenario, Transport,
 };
+use super::routes::Routes;
 use super::services::LinkProtocol;
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::units::{Bytes, Probability};
@@ -69,6 +70,7 @@ impl Scenario {
     /// A limit can be set, follows from what is given, and there is something to learn it from.
     pub(super) fn check_persistence(
         &self,
+        routes: &Routes<'_>,
         index: usize,
         set: &AdaptivePersistence,
     ) -> Result<(), ScenarioError> {
@@ -123,7 +125,7 @@ impl Scenario {
         let station =
             |twin: &Link| if link.radio.is_some() { twin.between[0].clone() } else { at.clone() };
         let is_outgoing = set.direction == Governed::Outgoing;
-        if !alike.any(|(other, twin)| self.is_heard(other, &station(twin), is_outgoing)) {
+        if !alike.any(|(other, twin)| self.is_heard(routes, other, &station(twin), is_outgoing)) {
             let does = if is_outgoing { "sends data from" } else { "takes data to" };
             return error(
                 "at",
@@ -136,13 +138,15 @@ impl Scenario {
 
     /// Does TCP at host `at` send data over link `index` as its first hop, or get them over it as its
     /// last?
-    fn is_heard(&self, index: usize, at: &str, is_outgoing: bool) -> bool {
+    fn is_heard(&self, routes: &Routes<'_>, index: usize, at: &str, is_outgoing: bool) -> bool {
         let passes = |flow: &Flow, from: &str, to: &str| {
-            let route = self.route(from, to);
-            let (end, hop) = if is_outgoing { (from, route.first()) } else { (to, route.last()) };
-            matches!(flow.transport, Transport::Tcp(_))
-                && end == at
-                && hop.is_some_and(|&(link, _)| link == index)
+            let end = if is_outgoing { from } else { to };
+            if end != at || !matches!(flow.transport, Transport::Tcp(_)) {
+                return false;
+            }
+            let route = routes.route(from, to);
+            let hop = if is_outgoing { route.first() } else { route.last() };
+            hop.is_some_and(|&(link, _)| link == index)
         };
         self.flows.iter().any(|flow| {
             // Browsers send requests, which are data too.

@@ -2,6 +2,7 @@
 
 use super::model::{Flow, Scenario};
 use super::resolve::read_map;
+use super::routes::Routes;
 use crate::link::MAX_SERVICES;
 use crate::link::Protocol;
 use crate::schema::error::{ScenarioError, suggestion};
@@ -208,10 +209,14 @@ impl Table for Service {
 
 impl Scenario {
     /// The service that a flow asks for must be one of some link that it crosses.
-    pub(super) fn check_service(&self, flow: &Flow) -> Result<(), ScenarioError> {
+    pub(super) fn check_service(
+        &self,
+        routes: &Routes<'_>,
+        flow: &Flow,
+    ) -> Result<(), ScenarioError> {
         let Some(wanted) = &flow.service else { return Ok(()) };
-        let mut route = self.route(&flow.from, &flow.to);
-        route.extend(self.route(&flow.to, &flow.from));
+        let mut route = routes.route(&flow.from, &flow.to);
+        route.extend(routes.route(&flow.to, &flow.from));
         let mut known: Vec<&str> = Vec::new();
         for name in route.iter().flat_map(|&(link, _)| self.links[link].protocol.service_names()) {
             if !known.contains(&name) {

@@ -1,0 +1,153 @@
+//! What building and running cost as networks grow: processor time for each flow, hop and station.
+//!
+//! `cargo bench --bench scale`. Building: the plan of a point, one world and the names of its
+//! metrics. Running: one replication of a fixed simulated time, or of files of fixed size. The last
+//! column is the cost for each flow, hop or station, the first row of its kind being 1.
+
+use lasthop::run::{Options, metric_names, run};
+use lasthop::scenario::Scenario;
+use rustix::time::{ClockId, clock_gettime};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Best of so many.
+const ROUNDS: usize = 3;
+
+/// A network, how many of what it has, and how often its building is repeated.
+struct Case {
+    name: &'static str,
+    count: usize,
+    text: String,
+}
+
+fn link(text: &mut String, name: &str, between: [&str; 2], more: &str) {
+    let [a, b] = between;
+    let _ = write!(
+        text,
+        "[link.{name}]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"100 Mbps\"\ndelay = \"1 ms\"\n{more}\n"
+    );
+}
+
+fn file(text: &mut String, name: &str, between: [&str; 2], size: &str) {
+    let [a, b] = between;
+    let _ = write!(
+        text,
+        "[flow.{name}]\nfrom = \"{a}\"\nto = \"{b}\"\n\
+         transport = {{ kind = \"tcp\", variant = \"reno\", profile = \"ns-2\", segment = \"250 B\" }}\n\
+         app = {{ kind = \"file\", size = \"{size}\" }}\n"
+    );
+}
+
+/// `count` files over one path of two links.
+fn flows(count: usize) -> Case {
+    let mut text = "name = \"flows\"\n".to_owned();
+    link(&mut text, "near", ["a", "b"], "");
+    link(&mut text, "far", ["b", "c"], "");
+    (0..count).for_each(|flow| file(&mut text, &format!("f{flow}"), ["a", "c"], "250 kB"));
+    Case { name: "file flows on one path", count, text }
+}
+
+/// One file over `count` links in a row.
+fn hops(count: usize, name: &'static str, more: &str) -> Case {
+    let mut text = "name = \"hops\"\n".to_owned();
+    for hop in 0..count {
+        let [a, b] = [hop, hop + 1].map(|host| format!("h{host}"));
+        link(&mut text, &format!("l{hop}"), [&a, &b], more);
+    }
+    file(&mut text, "f", ["h0", &format!("h{count}")], "250 kB");
+    Case { name, count, text }
+}
+
+/// `count` links that end at one host, with a file over each.
+fn star(count: usize) -> Case {
+    let mut text = "name = \"star\"\n".to_owned();
+    link(&mut text, "wired", ["server", "ap"], "");
+    for station in 0..count {
+        let host = format!("s{station}");
+        link(&mut text, &host, ["ap", &host], "protocol = { kind = \"selective-repeat\" }");
+        file(&mut text, &format!("f{station}"), ["server", &host], "25 kB");
+    }
+    Case { name: "selective-repeat stations", count, text }
+}
+
+/// `count` stations of a radio, each with a call.
+fn radio(count: usize) -> Case {
+    let mut text = "name = \"radio\"\nrun = { duration = \"60 s\" }\n".to_owned();
+    let hosts: Vec<_> = (0..count).map(|station| format!("\"s{station}\"")).collect();
+    let _ = write!(
+        text,
+        "[radio.cell]\nbase = \"ap\"\nstations = [{}]\nframe = \"10 ms\"\nuplink = {count}\n\
+         downlink = {count}\nslot = \"60 B\"\nprotocol = {{ kind = \"karn-rlp\" }}\n",
+        hosts.join(", ")
+    );
+    for station in 0..count {
+        let _ = write!(
+            text,
+            "[flow.f{station}]\nfrom = \"s{station}\"\nto = \"ap\"\ntransport = {{ kind = \"udp\" }}\n\
+             app = {{ kind = \"media\", rate = \"5.6 kbps\", packet = \"14 B\" }}\n"
+        );
+    }
+    Case { name: "radio stations", count, text }
+}
+
+fn processor_time() -> f64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+}
+
+fn process_time() -> f64 {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+}
+
+/// The least of some rounds, in seconds.
+fn least(clock: fn() -> f64, mut work: impl FnMut()) -> f64 {
+    let rounds = (0..ROUNDS).map(|_| {
+        let before = clock();
+        work();
+        clock() - before
+    });
+    rounds.fold(f64::INFINITY, f64::min)
+}
+
+fn main() {
+    let recovering = "protocol = { kind = \"selective-repeat\" }";
+    let groups = [
+        [10, 100, 1000].map(flows),
+        [1, 10, 100].map(|count| hops(count, "raw hops", "")),
+        [10, 100, 1000].map(|count| hops(count, "selective-repeat hops", recovering)),
+        [10, 100, 1000].map(star),
+        [5, 50, 500].map(radio),
+    ];
+    println!(
+        "{:<28} {:>6} {:>10} {:>10} {:>10} {:>8} {:>8}",
+        "", "count", "read ms", "build ms", "run ms", "build", "run"
+    );
+    for group in groups {
+        let mut first = None;
+        for Case { name, count, text } in group {
+            let read = || {
+                let document = Scenario::from_toml(&text, Path::new("."));
+                let points = document.and_then(|document| document.points());
+                points.unwrap_or_else(|error| panic!("{name} {count}: {error}\n{text}"))
+            };
+            let scenario = read().remove(0).scenario;
+            let reading = least(processor_time, || drop(read()));
+            let building = least(processor_time, || drop(metric_names(&scenario)));
+            let options = Options { replications: 1, first_replication: 0, seed: 1, jobs: 1 };
+            let running = least(process_time, || {
+                drop(run(std::slice::from_ref(&scenario), &options, &mut |_| true));
+            });
+            let each = [building, running].map(|seconds| seconds / count as f64);
+            let known = *first.get_or_insert(each);
+            println!(
+                "{name:<28} {count:>6} {:>10.3} {:>10.3} {:>10.1} {:>8.2} {:>8.2}",
+                reading * 1e3,
+                building * 1e3,
+                running * 1e3,
+                each[0] / known[0],
+                each[1] / known[1]
+            );
+        }
+    }
+}
