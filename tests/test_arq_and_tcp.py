@@ -13,8 +13,9 @@ from lasthop import AnalysisError, analysis, cli, markdown, terminal
 from lasthop.figures.studies import draw_figure
 from lasthop.statistics import Estimate
 from lasthop.studies import Study, models, sensitivity, studies
-from lasthop.studies.claims import Cell, Grid, Rule, judge, read_claims
+from lasthop.studies.claims import Cell, Grid, Rule, read_claims
 from lasthop.studies.models import Models, evaluate, fill
+from lasthop.studies.verdicts import judge
 
 TABLES = tomllib.loads((ROOT / "crates/lasthop/tests/suite/data/analysis.toml").read_text())
 
@@ -61,8 +62,12 @@ def test_claims_are_those_of_our_notes(study: Study) -> None:
         assert claim.text
         assert claim.where
         assert claim.comparisons
-    conditions = {claim.id for claim in study.claims if claim.condition}
-    assert conditions == {"V5", "V6"}
+    # What holds under a condition only is not the paper's claim, and is not counted.
+    assert not any(claim.condition for claim in study.claims)
+    added = {claim.id for claim in study.claims if claim.addition}
+    assert added == {
+        f"V{name}" for name in ("2r", "2t", "4m", "5m", "5x", "6m", "6t", "6x", "8d", "8u")
+    }
 
 
 def test_claims_need_only_what_figures_run(study: Study) -> None:
@@ -293,7 +298,8 @@ def test_figure_5_is_reproduced_beside_its_model(
     assert relative["value"] == pytest.approx(0.9505, abs=0.05)
     claims = {one["id"]: one for one in printed_report["claims"]}
     assert claims["V1"]["verdict"] == "reproduced"
-    assert claims["V6"]["condition"].startswith("from M_t = 5 on")
+    assert claims["V6x"]["addition"]
+    assert "from M_t = 5 on" in claims["V6"]["reworded"]["was"]
     assert (tmp_path / "figure-5-relative.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -313,7 +319,7 @@ def test_packets_that_come_alone_meet_the_chain(study: Study) -> None:
 def test_other_coordinates_move_theory_too(study: Study) -> None:
     small = copy.copy(study)
     small.sensitivities = tuple(
-        type(one)(one.name, one.about, ("V1",), one.values[:1], one.moves)
+        type(one)(one.name, one.about, ("V7",), one.values[:1], one.moves)
         for one in study.sensitivities
         if one.name == "radio capacity"
     )
@@ -323,7 +329,7 @@ def test_other_coordinates_move_theory_too(study: Study) -> None:
     def relative(variant: tuple[str, str]) -> float:
         (found,) = (
             judgement.left
-            for judgement in report.verdicts[variant]["V1"].judgements
+            for judgement in report.verdicts[variant]["V7"].judgements
             if {("source", "model"), ("alpha", 0.1), ("p_f", 0.01)}
             <= set(judgement.comparison.cell)
         )

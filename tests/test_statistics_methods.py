@@ -24,7 +24,8 @@ from lasthop.statistics import (
     totals,
     warm_up,
 )
-from lasthop.studies.claims import Claim, Comparison, Rule, judge
+from lasthop.studies.claims import Claim, Comparison, Rule
+from lasthop.studies.verdicts import judge
 
 
 def test_holm_worked_by_hand() -> None:

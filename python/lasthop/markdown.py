@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from lasthop import terminal
 from lasthop.studies import Report, ReportCell
 from lasthop.studies.artefacts import Artefact
-from lasthop.studies.claims import Verdict, show
+from lasthop.studies.claims import Claim
 from lasthop.studies.sensitivity import SensitivityReport
+from lasthop.studies.verdicts import Verdict, show
 
 __all__ = ["report", "sensitivity"]
 
@@ -18,8 +19,12 @@ def report(report: Report) -> str:
     study = report.study
     results = report.results
     count = max((cell.n for cell in report.cells), default=0)
+    options = ""
+    if study.replications != count:
+        options = f" --replications {count}"
+    options += "".join(f" --judge-at {first}" for first in report.earlier)
     parts = [
-        f"<!-- Written by `lasthop reproduce {study.key} --format markdown`. -->",
+        f"<!-- Written by `lasthop reproduce {study.key}{options} --format markdown`. -->",
         f"{count} replications a cell, seed {results.seed}.",
     ]
     decided = [one for one in report.verdicts if one.judgements]
@@ -29,14 +34,53 @@ def report(report: Report) -> str:
             chosen = [by_id[name] for name in highlight.claims]
             parts += [f"## {highlight.title}", _comparisons(chosen, report)]
     if decided:
-        words = [one.verdict for one in decided]
-        counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
-        rows = [(one.claim.id, one.words, one.claim.text, one.evidence) for one in decided]
-        parts += [f"## Claims: {counts}", _table(("id", "verdict", "claim", "evidence"), rows)]
+        parts += _claims(report, decided)
     for artefact in report.artefacts:
         own = [cell for cell in report.cells if cell.artefact == artefact.name]
         parts += [f"## {artefact.title}", _numbers(artefact, own)]
     return "\n\n".join(parts)
+
+
+def _claims(report: Report, decided: Sequence[Verdict]) -> list[str]:
+    """The paper's claims with their verdicts, then those that were added to them."""
+    own = [one for one in decided if not one.claim.addition]
+    parts = [f"## Claims: {terminal.tally_words(own)}", _verdicts(report, own)]
+    if report.earlier:
+        at = " and ".join(
+            f"{terminal.tally_words(verdicts)} on the first {count} replications"
+            for count, verdicts in report.earlier.items()
+        )
+        parts.insert(1, f"Against {at}.")
+    added = [one for one in decided if one.claim.addition]
+    if added:
+        parts += [
+            "## Added to the paper's claims, and not counted among them",
+            _verdicts(report, added),
+        ]
+    return parts
+
+
+def _verdicts(report: Report, verdicts: Sequence[Verdict]) -> str:
+    printed = report.printed()
+    headings = ["id", "verdict", "claim", "evidence"]
+    if report.earlier:
+        total = max((cell.n for cell in report.cells), default=0)
+        headings[1:2] = [*(f"verdict at {count}" for count in report.earlier), f"at {total}"]
+    if printed:
+        headings.append("on the paper's own numbers")
+    rows = []
+    for one in verdicts:
+        claim = one.claim
+        row = [claim.id, one.words, _with_remarks(claim), one.evidence]
+        row[1:1] = report.earlier_words(claim.id).values()
+        if printed:
+            row.append(printed[claim.id].words)
+        rows.append(row)
+    return _table(headings, rows)
+
+
+def _with_remarks(claim: Claim) -> str:
+    return "<br>".join((claim.text, *(f"*{remark}*" for remark in claim.remarks)))
 
 
 def sensitivity(report: SensitivityReport) -> str:

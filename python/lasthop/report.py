@@ -28,12 +28,14 @@ from lasthop.explain import explain
 from lasthop.figures import PlotError, have_scale, key_label, plot, point_words, short_keys
 from lasthop.results import _plain
 from lasthop.scenario import Scenario
+from lasthop.studies.verdicts import tally
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lasthop.results import Results
     from lasthop.studies import Report
+    from lasthop.studies.verdicts import Printed, Verdict
 
 __all__ = ["page"]
 
@@ -84,6 +86,7 @@ def _sweep(results: Results) -> dict[str, Any]:
         "title": str(scenario.get("name", "Campaign")),
         "about": scenario.get("description"),
         "claims": [],
+        "added": [],
         "tally": [],
         "figures": [_picture(figure, caption) for caption, figure in _sweep_figures(results)],
         "tables": [*_headline(results), *_every_metric(results)],
@@ -111,7 +114,8 @@ def _study(report: Report) -> dict[str, Any]:
 
     study = report.study
     decided = [one for one in report.verdicts if one.judgements]
-    words = [one.verdict for one in decided]
+    own = [one for one in decided if not one.claim.addition]
+    printed = report.printed()
     figures = [
         _picture(draw_figure(artefact, report.cells), artefact.title)
         for artefact in report.artefacts
@@ -120,25 +124,33 @@ def _study(report: Report) -> dict[str, Any]:
     return {
         "title": study.title,
         "about": study.about,
-        "claims": [
-            {
-                "id": one.claim.id,
-                "verdict": one.verdict,
-                "text": " – ".join(filter(None, (one.claim.text, one.claim.condition))),
-                "evidence": one.evidence,
-            }
-            for one in decided
-        ],
-        "tally": [(word, words.count(word)) for word in terminal.VERDICTS if word in words],
+        "claims": [_claim(one, report, printed) for one in own],
+        "added": [_claim(one, report, printed) for one in decided if one.claim.addition],
+        "tally": list(tally(own).items()),
         "figures": figures,
         "tables": list(_study_tables(report)),
         "note": (
             "Mean ± half-width of the 95 % interval of the mean; of tables, ours | published "
-            "(– where our copy of the paper holds no number)."
+            "(– where that value is not available to us)."
         ),
         "explained": None,
         "scenario": None,
         "command": _command(report),
+    }
+
+
+def _claim(one: Verdict, report: Report, printed: Mapping[str, Printed]) -> dict[str, Any]:
+    """One claim with its verdicts and what belongs beside them."""
+    claim = one.claim
+    notes = [f"Verdict on the first {n}: {w}." for n, w in report.earlier_words(claim.id).items()]
+    if claim.id in printed and printed[claim.id].judgements:
+        notes.append(f"On the paper's own numbers: {printed[claim.id].words}.")
+    return {
+        "id": claim.id,
+        "verdict": one.verdict,
+        "text": " – ".join(filter(None, (claim.text, claim.condition))),
+        "evidence": one.evidence,
+        "remarks": [*claim.remarks, *notes],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lasthop.campaign import Plan
     from lasthop.studies import Report, ReportCell
     from lasthop.studies.artefacts import Artefact
-    from lasthop.studies.claims import Verdict
+    from lasthop.studies.verdicts import Verdict
     from lasthop.studies.sensitivity import SensitivityReport
     from lasthop.theory import Comparison
 
@@ -242,8 +242,12 @@ def show_report(report: Report) -> Iterator[Table | Text]:
         }
         yield _artefact(artefact, cells)
     decided = [one for one in report.verdicts if one.judgements]
-    if decided:
-        yield _claims(decided, with_parts=report.study.rule.parts)
+    own = [one for one in decided if not one.claim.addition]
+    if own:
+        yield _claims(f"Claims: {tally_words(own)}", own, report)
+    added = [one for one in decided if one.claim.addition]
+    if added:
+        yield _claims("Added to the paper's claims, and not counted among them", added, report)
     by_id = {one.claim.id: one for one in decided}
     for highlight in report.study.highlights:
         if all(name in by_id for name in highlight.claims):
@@ -264,7 +268,7 @@ def _artefact(artefact: Artefact, cells: dict[tuple[str, str, str], ReportCell])
     table = Table(
         title=artefact.title,
         title_justify="left",
-        caption="ours ± half-width of the 95 % interval | published (– where our copy has none)"
+        caption="ours ± half-width of the 95 % interval | published (–: not available to us)"
         if is_table
         else caption,
         caption_justify="left",
@@ -302,26 +306,36 @@ def cell_text(cell: ReportCell, artefact: Artefact) -> str:
     return f"{ours} | {text(cell.published)}" if artefact.kind == "table" else ours
 
 
-def _claims(verdicts: list[Verdict], *, with_parts: bool) -> Table:
-    words = [word for word in VERDICTS if with_parts or word != "in part"]
-    counts = {word: sum(one.verdict == word for one in verdicts) for word in words}
-    table = Table(
-        title="Claims: " + ", ".join(f"{count} {word}" for word, count in counts.items()),
-        title_justify="left",
-        show_lines=True,
-    )
+def tally_words(verdicts: Iterable[Verdict]) -> str:
+    """How many claims came out how; the additions to a paper's claims are left out."""
+    from lasthop.studies.verdicts import tally
+
+    return ", ".join(f"{count} {word}" for word, count in tally(verdicts).items())
+
+
+def _claims(title: str, verdicts: Sequence[Verdict], report: Report) -> Table:
+    table = Table(title=title, title_justify="left", show_lines=True)
     table.add_column("id")
+    for count in report.earlier:
+        table.add_column(f"verdict at {count}")
     table.add_column("verdict")
     table.add_column("claim", overflow="fold", ratio=2)
     table.add_column("evidence", overflow="fold", ratio=3)
+    printed = report.printed()
     for one in verdicts:
+        claim = one.claim
         verdict = Text(one.words, style=VERDICTS[one.verdict])
-        table.add_row(one.claim.id, verdict, Text(one.claim.text), Text(one.evidence))
+        text = "\n".join((claim.text, *claim.remarks))
+        evidence = [one.evidence]
+        if printed and printed[claim.id].judgements:
+            evidence.append(f"On the paper's own numbers: {printed[claim.id].words}.")
+        earlier = report.earlier_words(claim.id).values()
+        table.add_row(claim.id, *earlier, verdict, Text(text), Text("\n".join(evidence)))
     return table
 
 
 def _highlight(title: str, verdicts: list[Verdict], usual: Mapping[str, object]) -> Table:
-    from lasthop.studies.claims import show
+    from lasthop.studies.verdicts import show
 
     table = Table(title=title, title_justify="left", show_lines=True)
     table.add_column("id")

@@ -53,6 +53,12 @@ def reproduce(
     seed: Annotated[
         int | None, typer.Option(min=0, help="Master seed; by default the study's.")
     ] = None,
+    judge_at: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="N", min=2, help="Judge the claims on the first N replications too; repeatable."
+        ),
+    ] = None,
     jobs: Jobs = 0,
     store: Folder = None,
     dry_run: DryRun = False,
@@ -87,9 +93,15 @@ def reproduce(
             raise BadInput("--sensitivity: found tables or figures; allowed: the study alone")
         if dry_run:
             raise BadInput("--dry-run: found --sensitivity; allowed: without it")
+        if judge_at:
+            raise BadInput("--judge-at: found --sensitivity; allowed: without it")
         campaign = campaign_of(store, accept_version=accept_version)
         return _vary(chosen, replications, seed, jobs, out, output, campaign)
     wanted = chosen.find(artefacts or [])
+    most = (chosen.replications if replications is None else replications) - 1
+    for first in judge_at or []:
+        if first > most:
+            raise BadInput(f"--judge-at: found {first}; allowed: 2 to {most}")
     campaign = campaign_of(store, accept_version=accept_version)
     if dry_run:
         with planning(campaign) as planned:
@@ -109,6 +121,7 @@ def reproduce(
             jobs=jobs,
             progress=progress,
             campaign=campaign,
+            judge_at=judge_at or (),
         )
     note_campaign(campaign)
     written = [] if folder is None else _write_report(report, folder)

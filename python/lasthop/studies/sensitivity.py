@@ -12,8 +12,9 @@ from typing import Any
 
 from lasthop.campaign import Campaign
 from lasthop.running import Progress, run_points
-from lasthop.studies.claims import Cell, Samples, Verdict, judge
+from lasthop.studies.claims import Cell, Samples
 from lasthop.studies.study import Change, Study
+from lasthop.studies.verdicts import Verdict, judge
 
 __all__ = ["REPLICATIONS", "SensitivityReport", "Summary", "sweep"]
 

@@ -23,27 +23,15 @@ import numpy as np
 from lasthop import statistics
 from lasthop.arguments import Refused
 from lasthop.campaign import Campaign, Plan
-from lasthop.results import Results, number
+from lasthop.results import Results
 from lasthop.running import Progress, run_points
 from lasthop.scenario import Scenario, assign
 from lasthop.statistics import Estimate, Floats
 from lasthop.studies.artefacts import Artefact, Axis, Column, Quantity
-from lasthop.studies.claims import (
-    Cell,
-    Claim,
-    Evaluator,
-    Grid,
-    Judgement,
-    Missing,
-    Rule,
-    Samples,
-    Verdict,
-    formula,
-    judge,
-    looked_up,
-    read_claims,
-)
+from lasthop.studies.claims import Cell, Claim, Grid, Missing, Rule, Samples, read_claims
 from lasthop.studies.models import Models, fill, matches
+from lasthop.studies.report import Report, ReportCell
+from lasthop.studies.verdicts import Evaluator, Printed, Verdict, judge, judge_printed, looked_up
 
 __all__ = [
     "Artefact",
@@ -112,104 +100,6 @@ class Highlight:
 
     title: str
     claims: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ReportCell:
-    """One number of a reproduced table or figure.
-
-    Attributes:
-        artefact: Name of the table or figure.
-        row: Its place on the artefact's axis, as the paper labels it.
-        column: What it is compared by.
-        value: Mean, in `unit`; NaN if nothing was finished.
-        ci95: Half-width of its 95 % interval; NaN if unknown, 0 for theory.
-        unit: That of the quantity, or `%` for the improvement over the first column of a table.
-        published: What the paper prints, in `unit`; None where our copy does not hold it.
-        n: Replications; 0 for theory.
-        sd: Standard deviation over replications, in `unit`; NaN if unknown.
-    """
-
-    artefact: str
-    row: str
-    column: str
-    value: float
-    ci95: float
-    unit: str
-    published: float | None
-    n: int
-    sd: float = math.nan
-
-
-@dataclass(frozen=True)
-class Report:
-    """A reproduction: the artefacts asked for, their cells, the claims they decide.
-
-    Attributes:
-        study: Which study.
-        artefacts: What was asked for.
-        cells: Their numbers.
-        verdicts: The claims; those that need cells that were not run say so in their evidence.
-        results: The replications that all this rests on.
-        complete: False if the run was interrupted.
-    """
-
-    study: Study
-    artefacts: Sequence[Artefact]
-    cells: Sequence[ReportCell]
-    verdicts: Sequence[Verdict]
-    results: Results
-    complete: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """What `lasthop reproduce --format json` prints."""
-        spread = {artefact.name for artefact in self.artefacts if artefact.spread}
-        return {
-            "study": self.study.key,
-            "cells": [
-                {
-                    "artefact": cell.artefact,
-                    "row": cell.row,
-                    "column": cell.column,
-                    "value": number(cell.value),
-                    "ci95": number(cell.ci95),
-                    "unit": cell.unit,
-                    "published": cell.published,
-                    "n": cell.n,
-                    **({"sd": number(cell.sd)} if cell.artefact in spread else {}),
-                }
-                for cell in self.cells
-            ],
-            "claims": [
-                {
-                    "id": one.claim.id,
-                    "verdict": one.verdict,
-                    **({"condition": one.claim.condition} if one.claim.condition else {}),
-                    "evidence": one.evidence,
-                    **(
-                        {"comparisons": [_comparison(j) for j in one.judgements]}
-                        if self.study.rule.parts
-                        else {}
-                    ),
-                }
-                for one in self.verdicts
-            ],
-        }
-
-
-def _comparison(judgement: Judgement) -> dict[str, Any]:
-    return {
-        "comparison": formula(judgement.comparison),
-        "cell": dict(judgement.comparison.cell),
-        "holds": judgement.holds,
-        "left": number(judgement.left),
-        "right": number(judgement.right),
-        "difference": number(judgement.difference),
-        "half_width": number(judgement.half_width),
-        "p_value": number(judgement.p_value),
-        "p_corrected": number(judgement.p_corrected),
-        "n": judgement.n,
-    }
 
 
 class Study:
@@ -445,6 +335,7 @@ class Study:
         jobs: int = 0,
         progress: Progress | None = None,
         campaign: Campaign | None = None,
+        judge_at: Sequence[int] = (),
     ) -> Report:
         """Runs what the named tables and figures need, and reports.
 
@@ -455,24 +346,30 @@ class Study:
             jobs: Threads; 0 for all cores.
             progress: As for `lasthop.run`.
             campaign: Where results are taken from, as far as they are there, and kept.
+            judge_at: Numbers of replications: claims are judged on the first so many, too.
 
         Raises:
-            StudyError: If there is no such table or figure.
+            StudyError: If there is no such table or figure, or if a number of `judge_at` is below
+                2 or not below the replications that are run.
         """
+        count = self.replications if replications is None else replications
+        for first in judge_at:
+            if not 2 <= first < count:
+                raise StudyError(f"judge_at: found {first}; allowed: 2 to {count - 1}")
         artefacts = self.find(names)
         cells = self.cells(artefacts)
         points = [self.scenario(cell).points()[0] for cell in cells]
         run = run_points if campaign is None else campaign.run_points
         results = run(
             points,
-            replications=self.replications if replications is None else replications,
+            replications=count,
             seed=self.seed if seed is None else seed,
             scenario={"name": self.key},
             parameters=[dict(cell) for cell in cells],
             jobs=jobs,
             progress=progress,
         )
-        return self.report(artefacts, cells, results)
+        return self.report(artefacts, cells, results, judge_at)
 
     def plan(
         self,
@@ -493,15 +390,49 @@ class Study:
         )
 
     def report(
-        self, artefacts: Sequence[Artefact], cells: Sequence[Cell], results: Results
+        self,
+        artefacts: Sequence[Artefact],
+        cells: Sequence[Cell],
+        results: Results,
+        judge_at: Sequence[int] = (),
     ) -> Report:
-        """Makes tables, figures and verdicts of the results of these cells, in this order."""
+        """Makes tables, figures and verdicts of the results of these cells, in this order.
+
+        Args:
+            artefacts: Tables and figures.
+            cells: What the points of the results are.
+            results: Theirs.
+            judge_at: As for `reproduce`.
+        """
         index = {cell: point for point, cell in enumerate(cells)}
         numbers = [
             cell for artefact in artefacts for cell in self._report_cells(artefact, index, results)
         ]
-        verdicts = list(judge(self.claims, self.samples(index, results), self.names, self.rule))
-        return Report(self, artefacts, numbers, verdicts, results, results.complete)
+        verdicts = self._judge(index, results)
+        earlier = {first: self._judge(index, results, first) for first in judge_at}
+        return Report(self, artefacts, numbers, verdicts, results, results.complete, earlier)
+
+    def _judge(
+        self, index: Mapping[Cell, int], results: Results, first: int | None = None
+    ) -> list[Verdict]:
+        """Judges the claims, on the first so many replications or on all."""
+        samples = self.samples(index, results, first)
+        return list(judge(self.claims, samples, self.names, self.rule))
+
+    def judge_printed(self) -> list[Printed]:
+        """Makes the comparisons of the claims on the paper's own numbers, as far as it has them."""
+        printed: dict[Cell, float] = {}
+        for artefact in self.artefacts:
+            for (row, column, unit), value in self.published.get(artefact.name, {}).items():
+                if unit == artefact.quantity.unit:
+                    printed[artefact.cell(_number(row), column)] = value
+
+        def samples(cell: Cell, quantity: str) -> Estimate:
+            if quantity != next(iter(self.quantities)) or cell not in printed:
+                raise Missing(f"{quantity} of {dict(cell)}")
+            return Estimate.constant(printed[cell])
+
+        return judge_printed(self.claims, samples, self.names, self.rule)
 
     def report_on(self, results: Results) -> Report:
         """What results of cells say, whoever ran them: every artefact of which all cells are there.
@@ -514,8 +445,16 @@ class Study:
         artefacts = [one for one in self.artefacts if there.issuperset(self.cells([one]))]
         return self.report(artefacts, cells, results)
 
-    def samples(self, index: Mapping[Cell, int], results: Results) -> Samples:
-        """Looks up means of cells; `index` says which point of the results a cell is."""
+    def samples(
+        self, index: Mapping[Cell, int], results: Results, first: int | None = None
+    ) -> Samples:
+        """Looks up means of cells.
+
+        Args:
+            index: Which point of the results a cell is.
+            results: Of all points.
+            first: How many replications count, from the first on; all if None.
+        """
 
         @functools.cache
         def samples(cell: Cell, quantity: str) -> Estimate:
@@ -524,7 +463,7 @@ class Study:
             derived = self.quantities[quantity].value
             if derived:
                 return Evaluator(samples, self.names, self.rule).value(derived, cell)
-            return Estimate.of(self._values(cell, quantity, index, results))
+            return Estimate.of(self._values(cell, quantity, index, results)[:first])
 
         return samples
 
@@ -603,6 +542,12 @@ class Study:
             # Interrupted before the first replication of this kind was finished.
             values = nothing
         return statistics.interval(values), values
+
+
+def _number(row: str) -> float:
+    """The value of a row's label."""
+    value = float(row)
+    return int(value) if value.is_integer() else value
 
 
 def _deviation(samples: Floats) -> float:
