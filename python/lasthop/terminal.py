@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from lasthop.campaign import Plan
     from lasthop.studies import Report, ReportCell
     from lasthop.studies.artefacts import Artefact
-    from lasthop.studies.verdicts import Verdict
     from lasthop.studies.sensitivity import SensitivityReport
+    from lasthop.studies.verdicts import Verdict
     from lasthop.theory import Comparison
 
 __all__ = [
