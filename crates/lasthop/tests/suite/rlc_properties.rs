@@ -7,8 +7,10 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 
 const RATE: Rate = Rate::from_bps(200_000);
-/// No frame is older.
-const HOUR: Instant = Instant::from_nanos(3_600_000_000_000);
+/// All is over long before.
+const LATE: Instant = Instant::from_nanos(1_200_000_000_000);
+/// A run that is not over by then is cut off.
+const END: Instant = Instant::from_nanos(1_300_000_000_000);
 
 fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -31,8 +33,8 @@ fn prepare(set: RlcParameters, gaps: &[Vec<u64>; 2], patterns: &[Pattern; 2]) ->
 
 fn run(set: RlcParameters, gaps: &[Vec<u64>; 2], patterns: &[Pattern; 2]) -> Link<Token> {
     let mut link = prepare(set, gaps, patterns);
-    link.run(HOUR);
-    assert!(link.now < Instant::from_nanos(1_200_000_000_000), "late: {:?}", link.now);
+    link.run(END);
+    assert!(link.now < LATE, "late: {:?}", link.now);
     link
 }
 
@@ -134,7 +136,7 @@ proptest! {
             prop_assert_eq!(counted.skipped, 0);
         }
         let again = run(set, &gaps, &patterns);
-        prop_assert_eq!(link.log, again.log, "not deterministic");
+        prop_assert!(link.log == again.log, "not deterministic");
     }
 
     #[test]
@@ -211,7 +213,7 @@ proptest! {
                 end.limit_transmissions(limit);
             }
         }
-        link.run(HOUR);
+        link.run(END);
         prop_assert!(link.now < Instant::ZERO + millis(1_200_000), "late: {:?}", link.now);
         for (side, gaps) in gaps.iter().enumerate() {
             let sent: Vec<_> = offers(gaps).into_iter().map(|(_, token)| token).collect();
