@@ -3,6 +3,11 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same cases in every run, and no limit of time on one: others may use the machine.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.load_profile("fixed")
 
 ROOT = Path(__file__).parent.parent
 

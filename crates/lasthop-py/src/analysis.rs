@@ -317,7 +317,9 @@ fn quantity(kind: &str, text: &str) -> PyResult<f64> {
         let allowed = match kind {
             "probability" => "a probability such as \"2.5 %\" or 0.025, from 0 to 1",
             "duration" => "a duration such as \"50 ms\" (units ns, us, ms, s, min, h)",
-            "rate" => "a rate such as \"64 kbps\" (units bps, kbps, Mbps, Gbps)",
+            "rate" => {
+                "a rate such as \"64 kbps\" (units bps, kbps, Mbps, Gbps, also as Mbit/s or Mb/s)"
+            }
             _ => "a size such as \"250 B\" (units B, kB, MB, GB, KiB, MiB, GiB)",
         };
         PyValueError::new_err(format!("found {text:?}; allowed: {allowed}"))

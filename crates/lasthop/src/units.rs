@@ -294,6 +294,21 @@ const DURATION_PRINT: &[(&str, u64)] =
     &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 const RATE_UNITS: &[(&str, u64)] =
     &[("Gbps", 1_000_000_000), ("Mbps", 1_000_000), ("kbps", 1_000), ("bps", 1)];
+/// What is read as a rate: data sheets and other tools write it in three ways.
+const RATE_SPELLINGS: &[(&str, u64)] = &[
+    ("bps", 1),
+    ("kbps", 1_000),
+    ("Mbps", 1_000_000),
+    ("Gbps", 1_000_000_000),
+    ("bit/s", 1),
+    ("kbit/s", 1_000),
+    ("Mbit/s", 1_000_000),
+    ("Gbit/s", 1_000_000_000),
+    ("b/s", 1),
+    ("kb/s", 1_000),
+    ("Mb/s", 1_000_000),
+    ("Gb/s", 1_000_000_000),
+];
 const BYTES_UNITS: &[(&str, u64)] = &[
     ("GB", 1_000_000_000),
     ("MB", 1_000_000),
@@ -335,8 +350,9 @@ impl FromStr for Rate {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         scaled(
             text,
-            RATE_UNITS,
-            "a rate such as \"64 kbps\" (units bps, kbps, Mbps, Gbps; whole bits per second)",
+            RATE_SPELLINGS,
+            "a rate such as \"64 kbps\" (units bps, kbps, Mbps, Gbps, also as Mbit/s or Mb/s; whole \
+             bits per second)",
         )
         .map(Rate)
     }
@@ -429,6 +445,9 @@ mod tests {
         assert_eq!("1.35 s".parse(), Ok(Duration::from_millis(1350)));
         assert_eq!("2min".parse(), Ok(Duration::from_secs(120)));
         assert_eq!("9.99 Mbps".parse(), Ok(Rate::from_bps(9_990_000)));
+        for text in ["9.99 Mbit/s", "9.99 Mb/s", "9990 kbit/s", "9990kb/s", "9990000 bit/s"] {
+            assert_eq!(text.parse(), Ok(Rate::from_bps(9_990_000)), "{text}");
+        }
         assert_eq!("10 MB".parse(), Ok(Bytes::new(10_000_000)));
         assert_eq!("10 MiB".parse(), Ok(Bytes::new(10 << 20)));
         assert_eq!("2.5 %".parse::<Probability>().unwrap().get(), 0.025);
@@ -446,7 +465,10 @@ mod tests {
         for text in ["101 %", "-0.1", "nan", "inf", "two"] {
             assert!(text.parse::<Probability>().is_err(), "{text}");
         }
-        assert!("64 kb".parse::<Rate>().is_err());
+        // Bytes per second, and what might be either, stay out.
+        for text in ["64 kb", "10 MB/s", "10 mbit/s", "10 Mbit"] {
+            assert!(text.parse::<Rate>().is_err(), "{text}");
+        }
         assert!("0.5 B".parse::<Bytes>().is_err());
     }
 

@@ -136,8 +136,9 @@ impl Field for Duration {
 impl Field for Rate {
     const SHAPE: Shape = Shape::Quantity {
         what: "rate",
-        allowed: "a rate such as \"64 kbps\" (units bps, kbps, Mbps, Gbps; whole bits per second)",
-        pattern: number_with!("bps|kbps|Mbps|Gbps"),
+        allowed: "a rate such as \"64 kbps\" (units bps, kbps, Mbps, Gbps, also as Mbit/s or Mb/s; whole bits per \
+                  second)",
+        pattern: number_with!("[kMG]?(bps|bit/s|b/s)"),
         print: |bps| Rate::from_bps(bps).to_string(),
     };
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
@@ -196,9 +197,9 @@ impl fmt::Display for LinkRate {
 worded!(
     LinkRate,
     "rate, or `\"unlimited\"`",
-    "a rate such as \"64 kbps\" (units bps, kbps, Mbps, Gbps; whole bits per second), more than \
-     zero, or \"unlimited\"",
-    number_or!("bps|kbps|Mbps|Gbps", "unlimited")
+    "a rate such as \"64 kbps\" (units bps, kbps, Mbps, Gbps, also as Mbit/s or Mb/s; whole bits \
+     per second), more than zero, or \"unlimited\"",
+    number_or!("[kMG]?(bps|bit/s|b/s)", "unlimited")
 );
 
 impl Field for Bytes {
