@@ -379,3 +379,52 @@ def test_refusals_name_the_option_or_key_and_what_was_found(
     assert error.startswith("lasthop: ")
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_a_full_disk_loses_no_results(small: Path, tmp_path: Path) -> None:
+    """What cannot be written is printed, the rest is written, the message names the file."""
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("needs /dev/full")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "replications.parquet").symlink_to(full)
+    done = lasthop("run", small, "--out", out)
+    assert done.returncode == cli.FAILURE
+    assert "flow.transfer.goodput_bps" in done.stdout or "Goodput" in done.stdout
+    assert json.loads((out / "results.json").read_text())["points"]
+    assert f"{out / 'replications.parquet'}: {os.strerror(28)}" in done.stderr
+    assert done.stderr.count("\n") == 1
+    with full.open("w") as nowhere:
+        again = tmp_path / "again"
+        code = subprocess.run(
+            [*COMMAND, "run", str(small), "--out", str(again)],
+            stdout=nowhere,
+            stderr=subprocess.PIPE,
+            check=False,
+        ).returncode
+    assert code == cli.FAILURE
+    assert json.loads((again / "results.json").read_text())["points"]
+
+
+def test_an_ascii_terminal_loses_no_results(small: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "run", str(small)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == cli.DONE, done.stderr
+    assert "+-" in done.stdout
+    assert done.stdout.isascii()
+
+
+@pytest.mark.parametrize("folder", ["", " ", os.fsdecode(b"\xff")])
+def test_what_is_no_name_of_a_folder_is_refused_before_anything_is_run(
+    small: Path, folder: str
+) -> None:
+    done = lasthop("run", small, "--replications", "1000000", "--store", folder)
+    assert done.returncode == cli.BAD_INPUT
+    assert done.stderr.startswith("lasthop: --store: found ")
+    assert "; allowed: " in done.stderr

@@ -13,7 +13,7 @@ import os
 import sys
 from typing import NoReturn
 
-from lasthop.cli import interrupts
+from lasthop.cli import encoding, interrupts
 from lasthop.cli.codes import BAD_INPUT, DONE, FAILURE, INTERRUPTED
 
 __all__ = ["BAD_INPUT", "DONE", "FAILURE", "INTERRUPTED", "main"]
@@ -32,4 +32,5 @@ def main() -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by who called, as in `lasthop list >&-`
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+    encoding.never_fail()
     sys.exit(_main())

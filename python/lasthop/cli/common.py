@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import json
 import os
 import sys
@@ -52,10 +53,24 @@ Replications = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(min=0, help="Master seed; by default the scenario's.")]
 Jobs = Annotated[int, typer.Option(min=0, help="Threads; 0 for all cores.")]
+
+
+def _folder(text: str) -> Path:
+    """Reads the name of a folder; refuses before anything is run what cannot be one."""
+    if not text.strip():
+        raise typer.BadParameter(f"found {text!r}; allowed: the name of a folder")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise typer.BadParameter(f"found {text!r}; allowed: a name in UTF-8") from None
+    return Path(text).expanduser()
+
+
 Folder = Annotated[
     Path | None,
     typer.Option(
         "--store",
+        parser=_folder,
         metavar="DIR",
         help="Keep results in this folder, and run only what is not there yet.",
     ),
@@ -145,7 +160,11 @@ def load(file: Path, changes: list[str] | None) -> Scenario:
 
 
 def writable(path: Path) -> Path:
-    """Makes a folder before anything is run, so that a bad name costs no time."""
+    """Makes a folder before anything is run, so that a bad name costs no time.
+
+    A leading `~` is the home folder, also where no shell has replaced it: `--out=~/results`.
+    """
+    path = path.expanduser()
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -163,8 +182,44 @@ def plain_columns(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def write(path: Path, text: str) -> None:
-    """Writes a text file."""
-    path.write_text(text, encoding="utf-8")
+    """Writes a text file; an error names it."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes a file; an error names it, also one that only comes when the disk is full."""
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def parquet(frame: pl.DataFrame) -> bytes:
+    """A table as Parquet: Polars' own errors of writing say neither file nor cause."""
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()
+
+
+@contextlib.contextmanager
+def nothing_lost() -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Carries out steps that print or keep results: all of them, also after one that failed.
+
+    Raises:
+        OSError: The first error, after the last step.
+    """
+    failures: list[OSError] = []
+
+    def step(work: Callable[[], object]) -> None:
+        try:
+            work()
+            sys.stdout.flush()
+        except OSError as error:
+            failures.append(error)
+
+    yield step
+    if failures:
+        raise failures[0]
 
 
 def print_line(text: str) -> None:

@@ -20,12 +20,15 @@ from lasthop.cli.common import (
     campaign_of,
     ended,
     note_campaign,
+    nothing_lost,
+    parquet,
     planning,
     print_line,
     print_plan,
     running,
     writable,
     write,
+    write_bytes,
 )
 from lasthop.studies import Report, Study, sensitivity, studies
 
@@ -124,19 +127,10 @@ def reproduce(
             judge_at=judge_at or (),
         )
     note_campaign(campaign)
-    written = [] if folder is None else _write_report(report, folder)
-    match output:
-        case ReportFormat.json:
-            print_line(_report_json(report))
-        case ReportFormat.markdown:
-            print_line(markdown.report(report))
-        case ReportFormat.text:
-            console = terminal.console()
-            for table in terminal.show_report(report):
-                console.print(table)
-                console.print()
-            for path in written:
-                print_line(str(path))
+    with nothing_lost() as step:
+        step(lambda: _print_report(report, output))
+        if folder is not None:
+            step(lambda: _write_report(report, folder, say=output is ReportFormat.text))
     finished = len(report.results.point)
     return ended(complete=report.complete, finished=finished, campaign=campaign)
 
@@ -163,8 +157,14 @@ def _vary(
             campaign=campaign,
         )
     note_campaign(campaign)
-    if folder is not None:
-        write(folder / "sensitivity.json", _report_json(report) + "\n")
+    with nothing_lost() as step:
+        step(lambda: _print_sensitivity(report, output))
+        if folder is not None:
+            step(lambda: write(folder / "sensitivity.json", _report_json(report) + "\n"))
+    return ended(complete=report.complete, finished=report.finished, campaign=campaign)
+
+
+def _print_sensitivity(report: sensitivity.SensitivityReport, output: ReportFormat) -> None:
     match output:
         case ReportFormat.json:
             print_line(_report_json(report))
@@ -175,25 +175,38 @@ def _vary(
             for table in terminal.show_sensitivity(report):
                 console.print(table)
                 console.print()
-    return ended(complete=report.complete, finished=report.finished, campaign=campaign)
 
 
 def _report_json(report: Report | sensitivity.SensitivityReport) -> str:
     return json.dumps(report.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
 
 
-def _write_report(report: Report, folder: Path) -> list[Path]:
+def _print_report(report: Report, output: ReportFormat) -> None:
+    match output:
+        case ReportFormat.json:
+            print_line(_report_json(report))
+        case ReportFormat.markdown:
+            print_line(markdown.report(report))
+        case ReportFormat.text:
+            console = terminal.console()
+            for table in terminal.show_report(report):
+                console.print(table)
+                console.print()
+
+
+def _write_report(report: Report, folder: Path, *, say: bool) -> None:
     """Writes numbers, and of a complete report its figures, which take seconds to draw."""
     written = [folder / "report.json", folder / "replications.parquet"]
     write(written[0], _report_json(report) + "\n")
-    report.results.frame.write_parquet(written[1])
-    if not report.complete:
-        return written
-    from lasthop.figures.studies import draw_figure
-    from lasthop.figures.style import save
+    write_bytes(written[1], parquet(report.results.frame))
+    if report.complete:
+        from lasthop.figures.studies import draw_figure
+        from lasthop.figures.style import save
 
-    for artefact in report.artefacts:
-        if artefact.kind == "figure":
-            figure = draw_figure(artefact, report.cells)
-            written += save(figure, folder / artefact.file_name, "png", "pdf")
-    return written
+        for artefact in report.artefacts:
+            if artefact.kind == "figure":
+                figure = draw_figure(artefact, report.cells)
+                written += save(figure, folder / artefact.file_name, "png", "pdf")
+    if say:
+        for path in written:
+            print_line(str(path))

@@ -26,7 +26,9 @@ from lasthop.cli.common import (
     load,
     note,
     note_campaign,
+    nothing_lost,
     options,
+    parquet,
     plain_columns,
     planning,
     print_line,
@@ -34,6 +36,7 @@ from lasthop.cli.common import (
     running,
     writable,
     write,
+    write_bytes,
 )
 from lasthop.running import run as run_replications
 from lasthop.scenario import Scenario
@@ -128,14 +131,17 @@ def run(
             progress=progress,
         )
     note_campaign(campaign)
-    if folder is not None:
-        results.frame.write_parquet(folder / "replications.parquet")
-        plain_columns(results.summary()).write_csv(folder / "summary.csv")
-        write(folder / "results.json", results.to_json() + "\n")
-    if with_theory:
-        _print_theory(scenario, results, output, folder)
-    else:
-        _print_results(results, output, folder, metric)
+    with nothing_lost() as step:
+        if with_theory:
+            step(lambda: _print_theory(scenario, results, output, folder))
+        else:
+            step(lambda: _print_results(results, output, folder, metric))
+        if folder is not None:
+            table = folder / "replications.parquet"
+            step(lambda: write_bytes(table, parquet(results.frame)))
+            summary = folder / "summary.csv"
+            step(lambda: write(summary, plain_columns(results.summary()).write_csv()))
+            step(lambda: write(folder / "results.json", results.to_json() + "\n"))
     if folder is not None and output is not Format.json:
         note(f"written to {folder}")
     short = [stop for stop in results.stopped if not stop.reached]
@@ -156,7 +162,7 @@ def _print_results(
         case Format.csv:
             print_line(plain_columns(results.frame).write_csv().rstrip("\n"))
         case Format.parquet if folder is None:
-            results.frame.write_parquet(sys.stdout.buffer)
+            sys.stdout.buffer.write(parquet(results.frame))
         case Format.table:
             from lasthop import terminal
 
@@ -183,7 +189,7 @@ def _print_theory(
     found = theory.compare(results, scenario)
     table = theory.frame(results, found)
     if folder is not None:
-        plain_columns(table).write_csv(folder / "theory.csv")
+        write(folder / "theory.csv", plain_columns(table).write_csv())
     match output:
         case Format.json:
             tables = results.to_dict()
@@ -193,7 +199,7 @@ def _print_theory(
         case Format.csv:
             print_line(plain_columns(table).write_csv().rstrip("\n"))
         case Format.parquet if folder is None:
-            table.write_parquet(sys.stdout.buffer)
+            sys.stdout.buffer.write(parquet(table))
         case Format.table if found:
             console = terminal.console()
             for part in terminal.show_theory(results, found):

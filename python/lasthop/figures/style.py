@@ -8,6 +8,7 @@ same in every figure. Sizes are those of papers: a column is 3.4 inches wide, a 
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import re
 import textwrap
@@ -338,6 +339,11 @@ def save(figure: Figure, path: Path, *formats: str) -> list[Path]:
         file = path.with_name(f"{path.name}.{suffix}")
         with rc_context({"svg.hashsalt": "lasthop", "pdf.fonttype": 42}):
             dpi = max(figure.get_dpi(), 150)
-            figure.savefig(file, format=suffix, dpi=dpi, metadata=FORMATS[suffix])
+            picture = io.BytesIO()
+            figure.savefig(picture, format=suffix, dpi=dpi, metadata=FORMATS[suffix])
+        try:
+            file.write_bytes(picture.getvalue())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(file)) from None
         written.append(file)
     return written
