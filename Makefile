@@ -5,14 +5,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Modules that a macro declares are not found by `cargo fmt`, so that rustfmt is given every file.
 RUST_FILES := $(shell find crates docs/examples -name "*.rs" ! -path "*/target/*")
+PYTHON_SOURCES := python tests tools docs benches examples
 SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rust test-python bench instructions compare-ns2 docs clean
+.PHONY: help setup demo check test test-rust test-python bench instructions compare-ns2 docs clean
 
 help:
 	@echo "make setup        build the package; the command is then $(BIN)/lasthop"
 	@echo "make demo         setup, then Table I of a study beside the published one, and a picture"
+	@echo "make check        formatting, lints, types, the fast tests: two minutes once it is built"
 	@echo "make test         formatting, lints, types, all tests"
 	@echo "make bench        speed, and where ns-2 is installed the ratio to it"
 	@echo "make instructions instructions of a replication, as JSON (needs valgrind)"
@@ -43,6 +45,16 @@ demo: setup
 	@echo
 	@echo "The picture: results/demo/figure-2.png"
 
+# Properties run thousands of cases, marked Python tests take seconds each; `make test` has all.
+check: $(VENV)/.dev
+	rustfmt --check --edition 2024 $(RUST_FILES)
+	$(BIN)/ruff format --check $(PYTHON_SOURCES)
+	$(BIN)/ruff check $(PYTHON_SOURCES)
+	$(BIN)/mypy
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo test --workspace --profile fast --locked --quiet -- --skip properties
+	$(BIN)/python -m pytest -m "not slow"
+
 test: test-rust test-python
 
 test-rust:
@@ -51,8 +63,8 @@ test-rust:
 	cargo test --workspace --release --locked
 
 test-python: $(VENV)/.dev
-	$(BIN)/ruff format --check python tests tools docs benches examples
-	$(BIN)/ruff check python tests tools docs benches examples
+	$(BIN)/ruff format --check $(PYTHON_SOURCES)
+	$(BIN)/ruff check $(PYTHON_SOURCES)
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 

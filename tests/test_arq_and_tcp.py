@@ -88,6 +88,7 @@ def test_every_comparison_can_be_evaluated(study: Study) -> None:
         assert one.verdict in terminal.VERDICTS
 
 
+@pytest.mark.slow
 def test_every_model_curve_has_a_value_everywhere(study: Study) -> None:
     for artefact in study.artefacts:
         for one in artefact.series:

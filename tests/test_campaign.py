@@ -239,6 +239,7 @@ def test_many_parts_become_few(
 # What can go wrong.
 
 
+@pytest.mark.slow
 def test_killed_at_any_instant_it_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     scenario, replications = tmp_path / "small.toml", 1500
     scenario.write_text(SMALL)
@@ -273,8 +274,14 @@ def test_killed_at_any_instant_it_goes_on_to_the_same_bits(tmp_path: Path) -> No
 
 def interrupted(small: Path, folder: Path) -> tuple[int, str]:
     """Stops a long run by Ctrl-C in the middle; exit code and what it said."""
+    # A shell that starts the tests in the background has the signal ignored.
+    command = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from lasthop.cli import main; main()"
+    )
+    options = ["run", str(small), "--store", str(folder), "--replications", "10000000"]
     run = subprocess.Popen(
-        [*COMMAND, "run", str(small), "--store", str(folder), "--replications", "10000000"],
+        [sys.executable, "-c", command, *options],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -289,6 +296,7 @@ def interrupted(small: Path, folder: Path) -> tuple[int, str]:
     return run.returncode, said
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(
     small: Path, tmp_path: Path
 ) -> None:
@@ -308,6 +316,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(
     assert same(results, lasthop.run(small, replications=100))
 
 
+@pytest.mark.slow
 def test_a_full_disk_at_any_write_leaves_a_campaign_that_goes_on(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,6 +369,7 @@ def test_a_ledger_that_cannot_grow_says_so(tmp_path: Path, monkeypatch: pytest.M
     assert same(kept.run(wider, replications=1), lasthop.run(wider, replications=1))
 
 
+@pytest.mark.slow
 def test_a_real_full_disk(small: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -506,6 +516,7 @@ def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_dry_run_says_what_would_be_run_and_runs_nothing(small: Path, tmp_path: Path) -> None:
     folder = tmp_path / "c"
     run = ("run", small, "--store", folder)
@@ -580,6 +591,7 @@ def test_cores_are_those_of_this_process() -> None:
     assert told.stdout == "1\n"
 
 
+@pytest.mark.slow
 def test_a_study_runs_through_a_campaign_and_is_extended(tmp_path: Path) -> None:
     study = ("reproduce", "multilayer", "Table I", "--format", "json")
     stored = ("--store", tmp_path / "c")
@@ -665,6 +677,7 @@ def test_a_flipped_bit_anywhere_is_found(small: Path, tmp_path: Path) -> None:
             Campaign(tmp_path).results()
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_the_ledger_never_gives_other_results(small: Path, tmp_path: Path) -> None:
     kept = Campaign(tmp_path)
     first = kept.run(small)

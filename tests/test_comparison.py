@@ -48,6 +48,7 @@ def test_what_really_moved_is_found_and_comes_first(small: Path) -> None:
     assert flags == sorted(flags, reverse=True)
 
 
+@pytest.mark.slow
 def test_nothing_moves_by_chance() -> None:
     # 400 metrics without any difference, 60 times: Holm at 5 % says "moved" in at most 5 % of the
     # comparisons. P(more than 9 of 60 at p = 0.05) < 0.1 %.

@@ -73,6 +73,7 @@ def test_comments_are_the_models_own_words(template: str) -> None:
     assert "TCP. Other kinds: udp." in flat or "Other kinds: tcp." in flat
 
 
+@pytest.mark.slow
 def test_new_overwrites_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

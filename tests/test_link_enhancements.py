@@ -106,6 +106,7 @@ def test_every_comparison_can_be_evaluated_on_the_grid(study: Study) -> None:
         assert one.verdict in terminal.VERDICTS
 
 
+@pytest.mark.slow
 def test_sensitivities_touch_what_they_say(study: Study) -> None:
     claims = {claim.id: claim for claim in study.claims}
     for one in study.sensitivities:

@@ -368,6 +368,7 @@ def test_trace_figures_that_cannot_be_drawn(small: Path) -> None:
             lasthop.plot(trace, **arguments)
 
 
+@pytest.mark.slow
 def test_command_line(tmp_path: Path, small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = tmp_path / "results"
     assert cli._main(["run", str(small), "--out", str(results), "--format", "json"]) == 0

@@ -71,6 +71,7 @@ def open_page(
     return page, [url for url in asked if not url.startswith("data:")]
 
 
+@pytest.mark.slow
 def test_a_page_refers_to_nothing_outside(pages: dict[str, Path]) -> None:
     for file in pages.values():
         text = file.read_text(encoding="utf-8")
@@ -166,6 +167,7 @@ def captions(text: str) -> list[str]:
     return re.findall(r"<figcaption>(.*?)</figcaption>", text)
 
 
+@pytest.mark.slow
 def test_a_sweep_over_many_keys_has_figures_that_can_be_read(small: Path) -> None:
     scenario = lasthop.load(small).sweep(
         {

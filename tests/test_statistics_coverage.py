@@ -84,6 +84,7 @@ def test_samples_that_are_nearly_all_the_same(n: int) -> None:
     assert {one.method for one in found} >= {"t, corrected for skewness", "percentile-t bootstrap"}
 
 
+@pytest.mark.slow
 def test_ratio_of_paired_means() -> None:
     random = np.random.default_rng(5)
     common = random.gamma(2.0, 10.0, (STUDIES, 30))
@@ -137,6 +138,7 @@ def stopped(plan: SequentialPlan, samples: Floats) -> tuple[float, float, int, b
         n += look.more
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("deviation", "width"),
     [(0.05, 0.02), (0.1, 0.02), (0.2, 0.05), (0.3, 0.05)],
@@ -149,6 +151,7 @@ def test_sequential_stopping_on_normal_samples(deviation: float, width: float) -
     assert all(ci95 <= width * mean for mean, ci95, _, _ in found)
 
 
+@pytest.mark.slow
 def test_sequential_stopping_on_skewed_samples() -> None:
     random = np.random.default_rng(10)
     plan = SequentialPlan(0.1, most=5000)

@@ -81,6 +81,7 @@ def test_steps_out_of_range_are_refused() -> None:
             lasthop.steady_state(made([1.0, 2.0, 3.0]), step=step)
 
 
+@pytest.mark.slow
 def test_goodput_is_that_of_the_run(long: Path) -> None:
     trace = lasthop.trace(long)
     table = lasthop.steady_state(trace)
@@ -125,6 +126,7 @@ def test_web_connections_come_and_go() -> None:
     assert set(table["entity"].str.split(".").list.first()) == {"link"}
 
 
+@pytest.mark.slow
 def test_command_prints_what_it_settles_to(long: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["steady", str(long)]) == 0
     printed = capsys.readouterr().out

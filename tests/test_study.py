@@ -332,6 +332,7 @@ def test_report_of_nothing_finished_has_no_numbers(study: Study) -> None:
     assert [a.name for a in report.artefacts] == [a.name for a in artefacts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", sorted(studies()))
 def test_titles_stay_inside_their_figures(key: str) -> None:
     for artefact in studies()[key].artefacts:

@@ -282,6 +282,7 @@ def test_a_saturated_radio_uses_every_slot() -> None:
     assert sent["hypotheses"] == "met"
 
 
+@pytest.mark.slow
 def test_acknowledged_mode_on_a_radio_stays_below_an_ideal_link() -> None:
     app = {**FAST, "rate": "2 Mbps", "packet": "1000 B"}
     tables = radio(app, "300 s", "rlc-am")
@@ -358,6 +359,7 @@ def over_radio(limit: int | str, loss: float) -> lasthop.Scenario:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "loss"), [("unlimited", 0.003), (40, 0.005)])
 def test_the_window_chain_over_a_radio(limit: int | str, loss: float) -> None:
     table = lasthop.compare_theory(over_radio(limit, loss), seed=3)
@@ -595,6 +597,7 @@ def test_the_command_line_prints_all_three_forms(
         assert all(set(need) == {"text", "status", "detail"} for need in one["hypotheses"])
 
 
+@pytest.mark.slow
 def test_a_sweep_names_its_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "small.toml"
     path.write_text(SMALL)

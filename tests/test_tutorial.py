@@ -22,6 +22,7 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}", "MPLBACKEND": "Agg"}
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs_from_its_first_command_to_its_figure(tmp_path: Path) -> None:
     page = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
     blocks = BLOCK.findall(page)
@@ -43,9 +44,10 @@ def test_the_tutorial_runs_from_its_first_command_to_its_figure(tmp_path: Path) 
     assert re.search(r"largest frame 540 B: .* lost with probability 2\.59 %", told[0])
     assert re.search(r"\(radio\) .* 9\.1 full packets", told[0])
     assert "8 points" in told[0]
-    assert "my-link.toml: right, 8 points" in told[2]
+    assert "my-link.toml: valid, 8 points" in told[2]
 
 
+@pytest.mark.slow
 def test_the_notebook_runs(tmp_path: Path) -> None:
     pytest.importorskip("marimo", reason="marimo is not installed: see pyproject.toml, dev")
     done = subprocess.run(

@@ -12,9 +12,9 @@ Names are imported when they are first used: Polars and NumPy take a quarter of 
 """
 
 import importlib
-import typing
 
-if typing.TYPE_CHECKING:
+TYPE_CHECKING = False  # that of `typing`, whose import takes a while
+if TYPE_CHECKING:
     from lasthop._lasthop import AnalysisError, RunError, ScenarioError, __version__
     from lasthop.campaign import Campaign, CampaignError
     from lasthop.figures import PlotError, plot

@@ -9,12 +9,13 @@ moments on; `app` has the commands.
 
 from __future__ import annotations
 
-import os
 import sys
-from typing import NoReturn
 
-from lasthop.cli import encoding, interrupts
 from lasthop.cli.codes import BAD_INPUT, DONE, FAILURE, INTERRUPTED
+
+TYPE_CHECKING = False  # that of `typing`, whose import takes a while
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 __all__ = ["BAD_INPUT", "DONE", "FAILURE", "INTERRUPTED", "main"]
 
@@ -28,9 +29,10 @@ def _main(arguments: list[str] | None = None) -> int:
 
 def main() -> NoReturn:
     """Runs the command line and leaves the process."""
+    from lasthop.cli import interrupts
+
     interrupts.end_at_once()
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by who called, as in `lasthop list >&-`
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-    encoding.never_fail()
+    from lasthop.cli import output
+
+    output.never_fail()
     sys.exit(_main())

@@ -10,10 +10,15 @@ If the signal is ignored (as in the background of a shell without job control), 
 
 from __future__ import annotations
 
+# The half of `signal` that is written in C: the other one takes milliseconds to import, in which
+# Ctrl-C would print a traceback.
+import _signal as signal  # type: ignore[import-not-found]
 import contextlib
-import signal
-from collections.abc import Callable, Iterator
-from types import FrameType
+
+TYPE_CHECKING = False  # that of `typing`, for the same reason
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
 
 __all__ = ["end_at_once", "importing", "keep_finished"]
 

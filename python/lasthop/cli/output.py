@@ -1,11 +1,13 @@
-"""Output where not every character can be encoded: an ASCII terminal, a name that is not UTF-8.
+"""Output that is closed, or where not every character can be encoded.
 
-A result that was computed is never lost because its `±` has no code: it is printed as `+-`.
+That is so on an ASCII terminal, and for a name that is not UTF-8. A result that was computed is
+never lost because its `±` has no code: it is printed as `+-`.
 """
 
 from __future__ import annotations
 
 import codecs
+import os
 import sys
 
 __all__ = ["never_fail"]
@@ -34,6 +36,9 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 
 def never_fail() -> None:
     """Lets standard output and error print every text, in plain characters if need be."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who called, as in `lasthop list >&-`
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     codecs.register_error("lasthop", _plain)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
