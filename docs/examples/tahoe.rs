@@ -20,8 +20,9 @@ pub struct Tahoe {
 impl Tahoe {
     pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
         if ack > flight.snd_una {
+            let acked = ack - flight.snd_una;
             flight.new_ack(now, ack);
-            flight.grow_window();
+            flight.grow_window(acked);
         } else if ack == flight.snd_una {
             flight.dup_acks += 1;
             let threshold = flight.config.dupack_threshold;

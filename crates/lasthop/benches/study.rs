@@ -8,7 +8,7 @@
 //! some rounds, and the median round counts.
 
 use lasthop::app::{OnOffParameters, WebParameters};
-use lasthop::channel::{Channel, Uniform};
+use lasthop::channel::{Channel, Clean, Uniform};
 use lasthop::link::{LinkEndpoint, LinkTiming, SelectiveRepeat, SelectiveRepeatParameters};
 use lasthop::queue::Limit;
 use lasthop::rng::{DurationLaw, Streams};
@@ -72,7 +72,7 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
         header: Bytes::new(0),
         channel,
     };
-    let wired = || direction(10_000_000, 1, Channel::Clean);
+    let wired = || direction(10_000_000, 1, Channel::Clean(Clean {}));
     let wireless =
         |name: &str| direction(64_000, 50, Channel::Uniform(Uniform::new(loss, &streams, name)));
     let mut builder = Builder::new(streams);

@@ -6,8 +6,8 @@
 //! received; time is processor time, and the median of some runs counts.
 
 use lasthop::channel::{
-    Airtime, Channel, ExponentialBits, GilbertElliott, GilbertElliottParameters, IndependentBits,
-    TwoState, TwoStateParameters, Uniform,
+    Airtime, Channel, Clean, ExponentialBits, GilbertElliott, GilbertElliottParameters,
+    IndependentBits, TwoState, TwoStateParameters, Uniform,
 };
 use lasthop::link::{
     Endpoint, Frame, GoBackN, GoBackNParameters, LinkEndpoint, LinkError, LinkTiming, Raw, Release,
@@ -148,7 +148,7 @@ fn channel_speeds() -> Result<(), Box<dyn Error>> {
         bad_ber: "1e-2".parse()?,
     };
     let chain = GilbertElliottParameters::from_burst(p, 4.0)?;
-    channel_speed("clean", Channel::Clean);
+    channel_speed("clean", Channel::Clean(Clean {}));
     channel_speed("uniform", Channel::Uniform(Uniform::new(p, &STREAMS, "u")));
     channel_speed("two-state", Channel::TwoState(TwoState::new(two_state, &STREAMS, "t")?));
     let bits = IndependentBits::new("1e-5".parse()?, &STREAMS, "b");

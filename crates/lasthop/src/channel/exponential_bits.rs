@@ -14,7 +14,27 @@
 
 use super::bits::FrameLoss;
 use super::{Airtime, ErrorProcess, FRAME_LOSS};
+use super::{ChannelError, ErrorKeys};
 use crate::rng::{Stream, Streams};
+use crate::schema::BitInterval;
+use crate::schema::keys::table;
+
+table! {
+    /// Bit errors at exponentially distributed intervals, counted along the bits that are sent;
+    /// a frame of L bits survives with probability exp(-L / mean).
+    pub struct ExponentialBitsKeys as "exponential-bits" {
+        /// Mean number of bits from one error to the next.
+        mean: BitInterval;
+    }
+}
+
+impl ErrorKeys for ExponentialBitsKeys {
+    type Process = ExponentialBits;
+
+    fn build(&self, streams: &Streams, component: &str) -> Result<ExponentialBits, ChannelError> {
+        Ok(ExponentialBits::new(self.mean.0, streams, component))
+    }
+}
 
 /// Errors at exponential intervals, counted in bits; one error loses the frame.
 #[derive(Clone, Debug)]

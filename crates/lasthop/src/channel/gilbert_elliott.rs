@@ -17,9 +17,132 @@
 //!
 //! Not modelled: time (idle periods do not count; use the two-state process for that) and size.
 
+use super::ErrorKeys;
 use super::{Airtime, ChannelError, ErrorProcess, FRAME_LOSS};
 use crate::rng::{Stream, Streams};
+use crate::schema::keys::{Key, Kind, Node, Read, Table, table};
+use crate::schema::quantity::Mean;
 use crate::units::Probability;
+use serde_json::{Map, Value};
+
+table! {
+    /// Keys of the Gilbert–Elliott model.
+    struct Keys {
+        /// Probability that a good state is followed by a bad one; with p_bad_to_good.
+        p_good_to_bad: Option<Probability>;
+        /// Probability that a bad state is followed by a good one; with p_good_to_bad.
+        p_bad_to_good: Option<Probability>;
+        /// Probability that a frame is lost in the good state; with p_good_to_bad, then by
+        /// default 0.
+        loss_good: Option<Probability>;
+        /// Probability that a frame is lost in the bad state; with p_good_to_bad, then by
+        /// default 1.
+        loss_bad: Option<Probability>;
+        /// Long-run share of frames lost, below 1; with mean_burst.
+        mean_loss: Option<Probability>;
+        /// Mean number of frames lost in a row, at least 1; with mean_loss.
+        mean_burst: Option<Mean>;
+    }
+}
+
+/// Parameters of the Gilbert–Elliott model, one step a frame.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GilbertElliottKeys {
+    /// Probability that a good state is followed by a bad one.
+    pub p_good_to_bad: Probability,
+    /// Probability that a bad state is followed by a good one.
+    pub p_bad_to_good: Probability,
+    /// Probability that a frame is lost in the good state.
+    pub loss_good: Probability,
+    /// Probability that a frame is lost in the bad state.
+    pub loss_bad: Probability,
+}
+
+impl Kind for GilbertElliottKeys {
+    const KIND: &'static str = "gilbert-elliott";
+    const ABOUT: &'static str = "A two-state Markov chain that makes one step a frame: give either p_good_to_bad and \
+        p_bad_to_good, or mean_loss and mean_burst.";
+}
+
+impl Table for GilbertElliottKeys {
+    const KEYS: &'static [Key] = Keys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        const PAIRS: &str = "either p_good_to_bad and p_bad_to_good, or mean_loss and mean_burst";
+        let keys = Keys::read(node)?;
+        let steps = keys.p_good_to_bad.is_some() || keys.p_bad_to_good.is_some();
+        let means = keys.mean_loss.is_some() || keys.mean_burst.is_some();
+        if steps == means {
+            let found = if means { "keys of both forms" } else { "neither" };
+            return Err(node.error(found, PAIRS));
+        }
+        let missing = |key: &str| node.key_error(key, "nothing (the key is missing)", PAIRS);
+        let zero = Probability::default();
+        // A frame is certainly lost in the bad state unless told otherwise.
+        let one = Probability::new(1.0).unwrap_or_default();
+        if steps {
+            return Ok(GilbertElliottKeys {
+                p_good_to_bad: keys.p_good_to_bad.ok_or_else(|| missing("p_good_to_bad"))?,
+                p_bad_to_good: keys.p_bad_to_good.ok_or_else(|| missing("p_bad_to_good"))?,
+                loss_good: keys.loss_good.unwrap_or(zero),
+                loss_bad: keys.loss_bad.unwrap_or(one),
+            });
+        }
+        for (key, value) in [("loss_good", keys.loss_good), ("loss_bad", keys.loss_bad)] {
+            if let Some(value) = value {
+                let allowed = "only with p_good_to_bad and p_bad_to_good";
+                return Err(node.key_error(key, value.to_string(), allowed));
+            }
+        }
+        let loss = keys.mean_loss.ok_or_else(|| missing("mean_loss"))?;
+        let burst = keys.mean_burst.ok_or_else(|| missing("mean_burst"))?.0;
+        if loss.get() >= 1.0 {
+            let allowed = "a probability below 1, such as \"2.5 %\"";
+            return Err(node.key_error("mean_loss", loss.to_string(), allowed));
+        }
+        // The share of bad steps is p / (p + r); a burst lasts 1 / r steps in the mean.
+        let p = loss.get() / ((1.0 - loss.get()) * burst);
+        let feasible = Probability::new(p).zip(Probability::new(1.0 / burst));
+        let Some((p_good_to_bad, p_bad_to_good)) = feasible else {
+            let least = loss.get() / (1.0 - loss.get());
+            return Err(node.key_error(
+                "mean_burst",
+                burst.to_string(),
+                format!(
+                    "at least {least:.6} where mean_loss is {loss}: mean_loss / ((1 - mean_loss) \
+                     * mean_burst) may not be above 1"
+                ),
+            ));
+        };
+        Ok(GilbertElliottKeys { p_good_to_bad, p_bad_to_good, loss_good: zero, loss_bad: one })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        let keys = Keys {
+            p_good_to_bad: Some(self.p_good_to_bad),
+            p_bad_to_good: Some(self.p_bad_to_good),
+            loss_good: Some(self.loss_good),
+            loss_bad: Some(self.loss_bad),
+            mean_loss: None,
+            mean_burst: None,
+        };
+        keys.write()
+    }
+}
+
+impl ErrorKeys for GilbertElliottKeys {
+    type Process = GilbertElliott;
+
+    fn build(&self, streams: &Streams, component: &str) -> Result<GilbertElliott, ChannelError> {
+        let parameters = GilbertElliottParameters {
+            good_to_bad: self.p_good_to_bad,
+            bad_to_good: self.p_bad_to_good,
+            loss_in_good: self.loss_good,
+            loss_in_bad: self.loss_bad,
+        };
+        GilbertElliott::new(parameters, streams, component)
+    }
+}
 
 /// Parameters of a Gilbert–Elliott chain.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -10,8 +10,26 @@
 
 use super::bits::FrameLoss;
 use super::{Airtime, ErrorProcess, FRAME_LOSS};
+use super::{ChannelError, ErrorKeys};
 use crate::rng::{Stream, Streams};
+use crate::schema::keys::table;
 use crate::units::Probability;
+
+table! {
+    /// Independent bit errors; a frame is lost if any of its bits is.
+    pub struct IndependentBitsKeys as "bit" {
+        /// Bit error rate.
+        ber: Probability;
+    }
+}
+
+impl ErrorKeys for IndependentBitsKeys {
+    type Process = IndependentBits;
+
+    fn build(&self, streams: &Streams, component: &str) -> Result<IndependentBits, ChannelError> {
+        Ok(IndependentBits::new(self.ber, streams, component))
+    }
+}
 
 /// Each bit is wrong with one probability; one wrong bit loses the frame.
 #[derive(Clone, Debug)]

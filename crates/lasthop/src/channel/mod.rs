@@ -12,14 +12,9 @@
 //! send different frames still meet the same good and bad periods.
 
 mod bits;
-mod exponential_bits;
-mod gilbert_elliott;
-mod independent_bits;
-mod slotted_gilbert_elliott;
-mod trace;
-mod two_state;
-mod uniform;
+mod family;
 
+pub use clean::Clean;
 pub use exponential_bits::ExponentialBits;
 pub use gilbert_elliott::{GilbertElliott, GilbertElliottParameters};
 pub use independent_bits::IndependentBits;
@@ -28,7 +23,10 @@ pub use trace::{CsvColumn, LossRecord, Trace, TraceEnd, TraceError};
 pub use two_state::{TwoState, TwoStateParameters};
 pub use uniform::Uniform;
 
-use crate::units::Instant;
+use crate::rng::Streams;
+use crate::schema::keys::{Read, kinds};
+use crate::units::{Duration, Instant};
+use family::{ErrorKeys, error_processes};
 
 /// Purpose of the stream from which every process takes its one number per frame.
 const FRAME_LOSS: &str = "frame loss";
@@ -89,25 +87,17 @@ pub enum ChannelError {
     },
 }
 
-/// Every error process, dispatched statically.
-#[derive(Clone, Debug)]
-pub enum Channel {
-    /// Loses nothing and draws nothing.
-    Clean,
-    /// Each frame is lost with one probability.
-    Uniform(Uniform),
-    /// Good and bad periods in time, each with its bit error rate.
-    TwoState(TwoState),
-    /// Independent bit errors.
-    IndependentBits(IndependentBits),
-    /// Bit errors at exponential intervals.
-    ExponentialBits(ExponentialBits),
-    /// A Markov chain that steps once per frame.
-    GilbertElliott(GilbertElliott),
-    /// A Markov chain that steps once per slot of time.
-    SlottedGilbertElliott(SlottedGilbertElliott),
-    /// A recorded trace, replayed.
-    Trace(Trace),
+// The list of error processes: the file of each, its machine, and the keys and so the `kind` that it
+// has in scenarios.
+error_processes! {
+    clean: Clean(CleanKeys);
+    uniform: Uniform(UniformKeys);
+    two_state: TwoState(TwoStateKeys);
+    independent_bits: IndependentBits(IndependentBitsKeys);
+    exponential_bits: ExponentialBits(ExponentialBitsKeys);
+    gilbert_elliott: GilbertElliott(GilbertElliottKeys);
+    slotted_gilbert_elliott: SlottedGilbertElliott(SlottedGilbertElliottKeys);
+    trace: Trace(TraceKeys);
 }
 
 impl Channel {
@@ -115,24 +105,9 @@ impl Channel {
     #[inline(always)]
     pub fn is_lost(&mut self, airtime: Airtime) -> bool {
         match self {
-            Channel::Clean => false,
+            Channel::Clean(_) => false,
             Channel::Uniform(process) => process.is_lost(airtime),
             _ => self.is_lost_with_memory(airtime),
-        }
-    }
-
-    /// The processes that are too long to inline.
-    #[inline(never)]
-    fn is_lost_with_memory(&mut self, airtime: Airtime) -> bool {
-        match self {
-            Channel::Clean => false,
-            Channel::Uniform(process) => process.is_lost(airtime),
-            Channel::TwoState(process) => process.is_lost(airtime),
-            Channel::IndependentBits(process) => process.is_lost(airtime),
-            Channel::ExponentialBits(process) => process.is_lost(airtime),
-            Channel::GilbertElliott(process) => process.is_lost(airtime),
-            Channel::SlottedGilbertElliott(process) => process.is_lost(airtime),
-            Channel::Trace(process) => process.is_lost(airtime),
         }
     }
 }
@@ -215,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_clean_channel_loses_nothing() {
-        assert_eq!(losses(&mut Channel::Clean, 1000, 2016), 0);
+        assert_eq!(losses(&mut Channel::Clean(Clean {}), 1000, 2016), 0);
     }
 
     #[test]

@@ -22,9 +22,67 @@
 //! counts), more than two states, correlation with the other direction. A long idle time draws all
 //! the states that pass in it.
 
+use super::ErrorKeys;
 use super::{Airtime, ChannelError, ErrorProcess, FRAME_LOSS};
 use crate::rng::{Stream, Streams};
+use crate::schema::ScenarioError;
+use crate::schema::keys::{Limits, Read, table};
 use crate::units::{Duration, Instant, Probability};
+
+table! {
+    /// A two-state Markov chain that makes one step a slot of time; a frame meets the state of
+    /// the slot in which its transmission starts.
+    pub struct SlottedGilbertElliottKeys as "slotted-gilbert-elliott" {
+        /// Time from one step to the next; on a radio by default its frame, elsewhere required.
+        slot: Option<Duration>, Limits::POSITIVE;
+        /// Probability that a good slot is followed by a good one.
+        stay_good: Probability;
+        /// Probability that a bad slot is followed by a bad one.
+        stay_bad: Probability;
+        /// Probability that a frame is lost in a good slot.
+        loss_good: Probability = "0 %";
+        /// Probability that a frame is lost in a bad slot.
+        loss_bad: Probability = "100 %";
+    }
+}
+
+impl ErrorKeys for SlottedGilbertElliottKeys {
+    type Process = SlottedGilbertElliott;
+
+    fn build(
+        &self,
+        streams: &Streams,
+        component: &str,
+    ) -> Result<SlottedGilbertElliott, ChannelError> {
+        let parameters = SlottedGilbertElliottParameters {
+            slot: self.slot.unwrap_or_default(),
+            stay_good: self.stay_good,
+            stay_bad: self.stay_bad,
+            loss_good: self.loss_good,
+            loss_bad: self.loss_bad,
+        };
+        SlottedGilbertElliott::new(parameters, streams, component)
+    }
+
+    fn resolve(&mut self, path: &str, radio_frame: Option<Duration>) -> Read<()> {
+        self.slot = self.slot.or(radio_frame);
+        if self.slot.is_none() {
+            return Err(ScenarioError::new(
+                format!("{path}.slot"),
+                "nothing (the key is missing)",
+                "a duration such as \"10 ms\"; only on a radio it has a default, the radio's frame",
+            ));
+        }
+        if self.stay_good.get() == 1.0 && self.stay_bad.get() == 1.0 {
+            return Err(ScenarioError::new(
+                format!("{path}.stay_bad"),
+                "100 % beside stay_good 100 %",
+                "below 100 % where the good state never ends",
+            ));
+        }
+        Ok(())
+    }
+}
 
 /// Parameters of a slotted Gilbert–Elliott process.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -12,10 +12,18 @@
 //! breaks inside CSV cells.
 
 use super::{Airtime, ErrorProcess};
+use super::{ChannelError, ErrorKeys};
+use crate::rng::Streams;
+use crate::schema::keys::{Key, Kind, Node, Read, Table, choice, table};
+use serde_json::{Map, Value};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The words a line may hold.
 const OUTCOMES: &str = "0 or ok (arrived), 1 or lost";
+
+/// What a line of a loss trace may say.
+const LINE_ALLOWED: &str = "1 or lost for a lost frame, 0 or ok for one that arrived";
 
 /// Why a text is not a loss trace: where, what was found, what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +66,117 @@ pub enum TraceError {
     /// The trace holds no frame.
     #[error("found no frame; allowed: at least one line with {OUTCOMES}")]
     Empty,
+}
+
+table! {
+    /// Keys of a recorded trace.
+    struct Keys {
+        /// A text file with one line a frame, 1 or lost for a lost one and 0 or ok for one that
+        /// arrived, relative to the scenario file. Lines that begin with # are comments; blank
+        /// lines are allowed only at the end.
+        file: String;
+        /// The column to read: the file is comma-separated and its first line names the columns.
+        column: Option<String>;
+        /// What comes after the last frame of the recording.
+        at_end: TraceEnd = "repeat";
+    }
+}
+
+choice! {
+    /// What comes after the end of a recording.
+    pub enum TraceEnd {
+        /// The recording again, from its beginning.
+        Repeat = "repeat",
+        /// No more losses.
+        Clean = "clean",
+    }
+}
+
+/// A recorded sequence of lost and received frames, read from a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceKeys {
+    /// The file as the scenario names it.
+    pub file: PathBuf,
+    /// The column read, if the file has several.
+    pub column: Option<String>,
+    /// What comes after the last frame of the recording.
+    pub at_end: TraceEnd,
+    /// What the file says.
+    pub record: LossRecord,
+}
+
+impl Kind for TraceKeys {
+    const KIND: &'static str = "trace";
+    const ABOUT: &'static str = "A recorded sequence of lost and received frames.";
+}
+
+impl Table for TraceKeys {
+    const KEYS: &'static [Key] = Keys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let keys = Keys::read(node)?;
+        let path = node.base_dir.join(&keys.file);
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            node.key_error(
+                "file",
+                format!("{:?}, which cannot be read ({error})", keys.file),
+                format!("a text file, relative to {}", node.base_dir.display()),
+            )
+        })?;
+        let record = match &keys.column {
+            None => LossRecord::parse_text(&text),
+            Some(name) => LossRecord::parse_csv(&text, &CsvColumn::Named(name.clone())),
+        };
+        let record = record.map_err(|error| {
+            let in_line =
+                |found: String, line| format!("{found} in line {line} of {:?}", keys.file);
+            let (key, found, allowed) = match error {
+                TraceError::NoSuchColumn { wanted, found } => {
+                    let names: String = found.join(", ").chars().take(200).collect();
+                    ("column", format!("{wanted:?}"), format!("one of the file's columns: {names}"))
+                }
+                TraceError::Outcome { line, found } => {
+                    ("file", in_line(found, line), LINE_ALLOWED.to_owned())
+                }
+                TraceError::TooFewColumns { line, found, needed } => {
+                    let found = format!("{found} column{}", if found == 1 { "" } else { "s" });
+                    ("file", in_line(found, line), format!("at least {needed} columns"))
+                }
+                TraceError::Quote { line } => {
+                    let found = in_line("a stray double quote".to_owned(), line);
+                    ("file", found, "cells that are quoted as a whole".to_owned())
+                }
+                TraceError::Empty | TraceError::ColumnZero => {
+                    let found = format!("no frame in {:?}", keys.file);
+                    ("file", found, format!("one line a frame: {LINE_ALLOWED}"))
+                }
+            };
+            node.key_error(key, found, allowed)
+        })?;
+        Ok(TraceKeys { file: keys.file.into(), column: keys.column, at_end: keys.at_end, record })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        let keys = Keys {
+            file: self.file.to_string_lossy().into_owned(),
+            column: self.column.clone(),
+            at_end: self.at_end,
+        };
+        keys.write()
+    }
+}
+
+impl ErrorKeys for TraceKeys {
+    type Process = Trace;
+
+    fn build(&self, streams: &Streams, component: &str) -> Result<Trace, ChannelError> {
+        let _ = (streams, component);
+        Ok(Trace::new(self.record.clone(), self.at_end))
+    }
+
+    fn contents(&self) -> Vec<u8> {
+        self.record.outcomes().iter().map(|lost| u8::from(*lost)).collect()
+    }
 }
 
 /// Which column of a CSV file holds the outcomes.
@@ -187,16 +306,6 @@ fn cells(line: usize, text: &str) -> Result<Vec<String>, TraceError> {
             None => return Err(TraceError::Quote { line }),
         }
     }
-}
-
-/// What happens when the trace is over and frames still come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum TraceEnd {
-    /// Start again from the first line.
-    #[default]
-    Repeat,
-    /// No further frame is lost.
-    Clean,
 }
 
 /// Replays a recorded trace.

@@ -23,10 +23,37 @@
 //! Not modelled: caps on the length of a period, more than two states, correlation with the other
 //! direction. A very short mean period makes long idle times slow: every period is drawn.
 
+use super::ErrorKeys;
 use super::bits::{FrameLoss, loss};
 use super::{Airtime, ChannelError, ErrorProcess, FRAME_LOSS};
 use crate::rng::{Stream, Streams};
+use crate::schema::keys::{Limits, table};
 use crate::units::{Duration, Instant, Probability};
+
+table! {
+    /// Bit errors at a rate that alternates between a good and a bad state, both of
+    /// exponential duration; a frame is lost if any of its bits is.
+    pub struct TwoStateKeys as "two-state" {
+        /// Mean duration of the good state.
+        good: Duration, Limits::POSITIVE;
+        /// Mean duration of the bad state.
+        bad: Duration, Limits::POSITIVE;
+        /// Bit error rate in the good state.
+        good_ber: Probability;
+        /// Bit error rate in the bad state.
+        bad_ber: Probability;
+    }
+}
+
+impl ErrorKeys for TwoStateKeys {
+    type Process = TwoState;
+
+    fn build(&self, streams: &Streams, component: &str) -> Result<TwoState, ChannelError> {
+        let TwoStateKeys { good, bad, good_ber, bad_ber } = *self;
+        let parameters = TwoStateParameters { good, bad, good_ber, bad_ber };
+        TwoState::new(parameters, streams, component)
+    }
+}
 
 /// Parameters of a two-state process.
 #[derive(Clone, Copy, Debug, PartialEq)]

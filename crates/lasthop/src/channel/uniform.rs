@@ -8,8 +8,26 @@
 //! Not modelled: size of the frame, time, memory.
 
 use super::{Airtime, ErrorProcess, FRAME_LOSS};
+use super::{ChannelError, ErrorKeys};
 use crate::rng::{Stream, Streams};
+use crate::schema::keys::table;
 use crate::units::Probability;
+
+table! {
+    /// Each frame is lost with the same probability, independently and whatever its length.
+    pub struct UniformKeys as "uniform" {
+        /// Probability that a frame is lost.
+        loss: Probability;
+    }
+}
+
+impl ErrorKeys for UniformKeys {
+    type Process = Uniform;
+
+    fn build(&self, streams: &Streams, component: &str) -> Result<Uniform, ChannelError> {
+        Ok(Uniform::new(self.loss, streams, component))
+    }
+}
 
 /// Each frame is lost with one probability.
 #[derive(Clone, Debug)]

@@ -139,7 +139,7 @@ impl DropTail {
         let has_slack = source.interval_floor() >= service.nanos + 3;
         let in_blocks = has_slack
             && matches!(self.limit, Limit::Packets(_))
-            && matches!(self.channel, Channel::Clean)
+            && matches!(self.channel, Channel::Clean(_))
             && self.background.is_empty();
         for other in &mut self.background {
             other.in_blocks = false;

@@ -8,14 +8,9 @@ use crate::agent::{
 };
 use crate::analysis::{AnalysisError, GilbertElliottLaw};
 use crate::app::{OnOffParameters, WebParameters};
-use crate::channel::{
-    Channel, ExponentialBits, GilbertElliott, GilbertElliottParameters, IndependentBits,
-    SlottedGilbertElliott, SlottedGilbertElliottParameters, Trace, TraceEnd, TwoState,
-    TwoStateParameters, Uniform,
-};
 use crate::link::Protocol;
 use crate::rng::Streams;
-use crate::scenario::{self, App, Direction, Errors, Flow, LinkProtocol, Scenario, Transport};
+use crate::scenario::{self, App, Direction, Flow, LinkProtocol, Scenario, Transport};
 use crate::sim::builder::{Builder, RoundTrip, UpdateInterval};
 use crate::sim::direction::DirectionParameters;
 use crate::sim::radio::RadioParameters;
@@ -40,12 +35,13 @@ pub(super) fn build(
     for (index, link) in scenario.links.iter().enumerate() {
         let side = |direction: &Direction, name: &str| {
             let component = format!("link.{}.{name}", link.name);
+            let refused = |error| RunError::Channel { link: link.name.clone(), error };
             Ok(DirectionParameters {
                 rate: direction.rate,
                 delay: direction.delay,
                 limit: limit(direction.queue),
                 header: link.header,
-                channel: channel(&link.name, &direction.errors, &streams, &component)?,
+                channel: direction.errors.build(&streams, &component).map_err(refused)?,
             })
         };
         let forward = side(&link.forward, "forward")?;
@@ -163,65 +159,6 @@ fn host_pairs(scenario: &Scenario) -> Vec<u32> {
     let pairs: Vec<_> = scenario.flows.iter().map(pair).collect();
     let first = |pair| pairs.iter().position(|known| known == pair).unwrap_or_default() as u32;
     pairs.iter().map(first).collect()
-}
-
-fn channel(
-    link: &str,
-    errors: &Errors,
-    streams: &Streams,
-    component: &str,
-) -> Result<Channel, RunError> {
-    let refused = |error| RunError::Channel { link: link.to_owned(), error };
-    Ok(match errors {
-        Errors::None => Channel::Clean,
-        Errors::Uniform(uniform) => {
-            Channel::Uniform(Uniform::new(uniform.loss, streams, component))
-        }
-        Errors::TwoState(states) => {
-            let parameters = TwoStateParameters {
-                good: states.good,
-                bad: states.bad,
-                good_ber: states.good_ber,
-                bad_ber: states.bad_ber,
-            };
-            Channel::TwoState(TwoState::new(parameters, streams, component).map_err(refused)?)
-        }
-        Errors::Bit(bit) => {
-            Channel::IndependentBits(IndependentBits::new(bit.ber, streams, component))
-        }
-        Errors::ExponentialBits(intervals) => {
-            Channel::ExponentialBits(ExponentialBits::new(intervals.mean.0, streams, component))
-        }
-        Errors::GilbertElliott(chain) => {
-            let parameters = GilbertElliottParameters {
-                good_to_bad: chain.p_good_to_bad,
-                bad_to_good: chain.p_bad_to_good,
-                loss_in_good: chain.loss_good,
-                loss_in_bad: chain.loss_bad,
-            };
-            let chain = GilbertElliott::new(parameters, streams, component).map_err(refused)?;
-            Channel::GilbertElliott(chain)
-        }
-        Errors::SlottedGilbertElliott(chain) => {
-            let parameters = SlottedGilbertElliottParameters {
-                slot: chain.slot.unwrap_or_default(),
-                stay_good: chain.stay_good,
-                stay_bad: chain.stay_bad,
-                loss_good: chain.loss_good,
-                loss_bad: chain.loss_bad,
-            };
-            let chain =
-                SlottedGilbertElliott::new(parameters, streams, component).map_err(refused)?;
-            Channel::SlottedGilbertElliott(chain)
-        }
-        Errors::Trace(trace) => {
-            let end = match trace.at_end {
-                scenario::AtEnd::Repeat => TraceEnd::Repeat,
-                scenario::AtEnd::Clean => TraceEnd::Clean,
-            };
-            Channel::Trace(Trace::new(trace.record.clone(), end))
-        }
-    })
 }
 
 fn add_flow(builder: &mut Builder, routes: &[Vec<Hop>; 2], flow: &Flow) {

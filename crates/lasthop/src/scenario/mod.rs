@@ -17,6 +17,7 @@ mod services;
 mod sweep;
 mod transport;
 
+pub use crate::channel::Errors;
 pub use crate::link::Protocol;
 pub use crate::rng::DurationLaw;
 pub use crate::schema::{

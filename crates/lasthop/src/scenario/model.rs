@@ -5,13 +5,12 @@
 
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
-use crate::channel::LossRecord;
+use crate::channel::Errors;
 use crate::link::{Air, Protocol};
 use crate::rng::DurationLaw;
 use crate::schema::keys::{Limits, choice, table, table_field, union};
-use crate::schema::quantity::{BitInterval, DelayedAck, Hosts, LinkRate, Mean, QueueLimit, Window};
+use crate::schema::quantity::{DelayedAck, Hosts, LinkRate, QueueLimit, Window};
 use crate::units::{Bytes, Duration, Probability, Rate};
-use std::path::PathBuf;
 
 const POSITIVE: Limits = Limits::POSITIVE;
 /// The largest IP packet.
@@ -332,156 +331,6 @@ choice! {
         None = "none",
         /// Those of the simulator ns-2.
         Ns2 = "ns-2",
-    }
-}
-
-union! {
-    /// What destroys frames.
-    pub enum Errors {
-        /// No frame is lost.
-        None = "none",
-        /// Each frame is lost with the same probability, independently and whatever its length.
-        Uniform(Uniform) = "uniform",
-        /// Bit errors at a rate that alternates between a good and a bad state, both of
-        /// exponential duration; a frame is lost if any of its bits is.
-        TwoState(TwoState) = "two-state",
-        /// Independent bit errors; a frame is lost if any of its bits is.
-        Bit(Bit) = "bit",
-        /// Bit errors at exponentially distributed intervals, counted along the bits that are sent;
-        /// a frame of L bits survives with probability exp(-L / mean).
-        ExponentialBits(ExponentialBits) = "exponential-bits",
-        /// A two-state Markov chain that makes one step a frame: give either p_good_to_bad and
-        /// p_bad_to_good, or mean_loss and mean_burst.
-        GilbertElliott(GilbertElliott) = "gilbert-elliott",
-        /// A two-state Markov chain that makes one step a slot of time; a frame meets the state of
-        /// the slot in which its transmission starts.
-        SlottedGilbertElliott(SlottedGilbertElliott) = "slotted-gilbert-elliott",
-        /// A recorded sequence of lost and received frames.
-        Trace(Trace) = "trace",
-    }
-}
-
-table! {
-    /// Parameters of independent frame losses.
-    pub struct Uniform {
-        /// Probability that a frame is lost.
-        loss: Probability;
-    }
-}
-
-table! {
-    /// Parameters of the two-state channel in continuous time.
-    pub struct TwoState {
-        /// Mean duration of the good state.
-        good: Duration, POSITIVE;
-        /// Mean duration of the bad state.
-        bad: Duration, POSITIVE;
-        /// Bit error rate in the good state.
-        good_ber: Probability;
-        /// Bit error rate in the bad state.
-        bad_ber: Probability;
-    }
-}
-
-table! {
-    /// Parameters of independent bit errors.
-    pub struct Bit {
-        /// Bit error rate.
-        ber: Probability;
-    }
-}
-
-table! {
-    /// Parameters of bit errors at exponential intervals.
-    pub struct ExponentialBits {
-        /// Mean number of bits from one error to the next.
-        mean: BitInterval;
-    }
-}
-
-/// Parameters of the Gilbert–Elliott model, one step a frame.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GilbertElliott {
-    /// Probability that a good state is followed by a bad one.
-    pub p_good_to_bad: Probability,
-    /// Probability that a bad state is followed by a good one.
-    pub p_bad_to_good: Probability,
-    /// Probability that a frame is lost in the good state.
-    pub loss_good: Probability,
-    /// Probability that a frame is lost in the bad state.
-    pub loss_bad: Probability,
-}
-
-table! {
-    /// Keys of the Gilbert–Elliott model.
-    pub(super) struct GilbertElliottKeys {
-        /// Probability that a good state is followed by a bad one; with p_bad_to_good.
-        p_good_to_bad: Option<Probability>;
-        /// Probability that a bad state is followed by a good one; with p_good_to_bad.
-        p_bad_to_good: Option<Probability>;
-        /// Probability that a frame is lost in the good state; with p_good_to_bad, then by
-        /// default 0.
-        loss_good: Option<Probability>;
-        /// Probability that a frame is lost in the bad state; with p_good_to_bad, then by
-        /// default 1.
-        loss_bad: Option<Probability>;
-        /// Long-run share of frames lost, below 1; with mean_burst.
-        mean_loss: Option<Probability>;
-        /// Mean number of frames lost in a row, at least 1; with mean_loss.
-        mean_burst: Option<Mean>;
-    }
-}
-
-table! {
-    /// Parameters of the Gilbert–Elliott model in time, one step a slot.
-    pub struct SlottedGilbertElliott {
-        /// Time from one step to the next; on a radio by default its frame, elsewhere required.
-        slot: Option<Duration>, POSITIVE;
-        /// Probability that a good slot is followed by a good one.
-        stay_good: Probability;
-        /// Probability that a bad slot is followed by a bad one.
-        stay_bad: Probability;
-        /// Probability that a frame is lost in a good slot.
-        loss_good: Probability = "0 %";
-        /// Probability that a frame is lost in a bad slot.
-        loss_bad: Probability = "100 %";
-    }
-}
-
-/// A recorded sequence of lost and received frames, read from a file.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Trace {
-    /// The file as the scenario names it.
-    pub file: PathBuf,
-    /// The column read, if the file has several.
-    pub column: Option<String>,
-    /// What comes after the last frame of the recording.
-    pub at_end: AtEnd,
-    /// What the file says.
-    pub record: LossRecord,
-}
-
-table! {
-    /// Keys of a recorded trace.
-    pub(super) struct TraceKeys {
-        /// A text file with one line a frame, 1 or lost for a lost one and 0 or ok for one that
-        /// arrived, relative to the scenario file. Lines that begin with # are comments; blank
-        /// lines are allowed only at the end.
-        file: String;
-        /// The column to read: the file is comma-separated and its first line names the columns.
-        column: Option<String>;
-        /// What comes after the last frame of the recording.
-        at_end: AtEnd = "repeat";
-    }
-}
-
-choice! {
-    /// What comes after the end of a recording.
-    pub enum AtEnd {
-        /// The recording again, from its beginning.
-        Repeat = "repeat",
-        /// No more losses.
-        Clean = "clean",
     }
 }
 

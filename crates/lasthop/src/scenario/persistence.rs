@@ -1,10 +1,11 @@
 //! Adaptive persistence: what is checked and derived beyond its single keys.
 
 use super::model::{
-    AdaptivePersistence, App, Direction, Errors, Flow, Governed, Link, Scenario, Transport,
+    AdaptivePersistence, App, Direction, Flow, Governed, Link, Scenario, Transport,
 };
 use super::routes::Routes;
 use super::services::LinkProtocol;
+use crate::channel::Errors;
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::units::{Bytes, Probability};
 

@@ -1,8 +1,9 @@
 //! Radios: reading and writing, and what they become: a link for each station.
 
-use super::model::{AdaptivePersistence, Agent, Direction, Errors, Link, Radio, RadioKeys};
-use super::resolve::{check_errors, read_map};
+use super::model::{AdaptivePersistence, Agent, Direction, Link, Radio, RadioKeys};
+use super::resolve::read_map;
 use super::services::LinkProtocol;
+use crate::channel::Errors;
 use crate::schema::error::ScenarioError;
 use crate::schema::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name};
 use crate::units::{Bytes, Duration, Rate};
@@ -32,9 +33,9 @@ impl Table for Radio {
         }
         // Two documents that are only written differently are the same.
         keys.header = keys.header.or(Some(keys.protocol.default_header()));
-        check_errors(&node.child_path("errors"), &mut keys.errors, Some(keys.frame))?;
+        keys.errors.resolve(&node.child_path("errors"), Some(keys.frame))?;
         if let Some(errors) = &mut keys.downlink_errors {
-            check_errors(&node.child_path("downlink_errors"), errors, Some(keys.frame))?;
+            errors.resolve(&node.child_path("downlink_errors"), Some(keys.frame))?;
         }
         keys.downlink_errors.take_if(|errors| *errors == keys.errors);
         let radio = Radio { name: node.name().to_owned(), keys };

@@ -1,23 +1,18 @@
 //! From the keys of a document to the resolved model, where the two differ.
 
 use super::model::{
-    Direction, Errors, Flow, FlowKeys, GilbertElliott, GilbertElliottKeys, Link, LinkKeys,
-    LinkPreset, Reverse, Scenario, ScenarioKeys, Trace, TraceKeys,
+    Direction, Flow, FlowKeys, Link, LinkKeys, LinkPreset, Reverse, Scenario, ScenarioKeys,
 };
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
-use crate::channel::{CsvColumn, LossRecord, TraceError};
 use crate::link::Protocol;
 use crate::schema::error::ScenarioError;
 use crate::schema::keys::{
     Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, allowed, is_name,
 };
 use crate::schema::quantity::LinkRate;
-use crate::units::{Bytes, Duration, Probability};
+use crate::units::{Bytes, Duration};
 use serde_json::{Map, Value};
-
-/// What a line of a loss trace may say.
-const OUTCOMES: &str = "1 or lost for a lost frame, 0 or ok for one that arrived";
 
 /// Reads a table of named tables.
 pub(super) fn read_map<T: Table>(node: &Node<'_>) -> Read<Vec<T>> {
@@ -63,10 +58,10 @@ impl Table for Link {
 
     fn read(node: &Node<'_>) -> Read<Self> {
         let mut keys = LinkKeys::read(node)?;
-        check_errors(&node.child_path("errors"), &mut keys.errors, None)?;
+        keys.errors.resolve(&node.child_path("errors"), None)?;
         if let Some(errors) = keys.reverse.as_mut().and_then(|reverse| reverse.errors.as_mut()) {
             let path = format!("{}.errors", node.child_path("reverse"));
-            check_errors(&path, errors, None)?;
+            errors.resolve(&path, None)?;
         }
         let header = match (&keys.protocol, keys.header) {
             (LinkProtocol::One(protocol), header) => header.unwrap_or(protocol.default_header()),
@@ -156,27 +151,6 @@ impl Table for Link {
     }
 }
 
-/// What concerns several keys of an error process; `slot` is what a slotted one has by default.
-pub(super) fn check_errors(path: &str, errors: &mut Errors, slot: Option<Duration>) -> Read<()> {
-    let Errors::SlottedGilbertElliott(chain) = errors else { return Ok(()) };
-    chain.slot = chain.slot.or(slot);
-    if chain.slot.is_none() {
-        return Err(ScenarioError::new(
-            format!("{path}.slot"),
-            "nothing (the key is missing)",
-            "a duration such as \"10 ms\"; only on a radio it has a default, the radio's frame",
-        ));
-    }
-    if chain.stay_good.get() == 1.0 && chain.stay_bad.get() == 1.0 {
-        return Err(ScenarioError::new(
-            format!("{path}.stay_bad"),
-            "100 % beside stay_good 100 %",
-            "below 100 % where the good state never ends",
-        ));
-    }
-    Ok(())
-}
-
 /// Where frames take no time, protocols have nothing to derive their timers from, and only a delay
 /// lets the clock go on.
 fn check_unlimited(
@@ -256,137 +230,5 @@ impl Table for Scenario {
         let mut map = keys.write();
         map.shift_remove("sweep");
         map
-    }
-}
-
-impl Table for GilbertElliott {
-    const KEYS: &'static [Key] = GilbertElliottKeys::KEYS;
-
-    fn read(node: &Node<'_>) -> Read<Self> {
-        const PAIRS: &str = "either p_good_to_bad and p_bad_to_good, or mean_loss and mean_burst";
-        let keys = GilbertElliottKeys::read(node)?;
-        let steps = keys.p_good_to_bad.is_some() || keys.p_bad_to_good.is_some();
-        let means = keys.mean_loss.is_some() || keys.mean_burst.is_some();
-        if steps == means {
-            let found = if means { "keys of both forms" } else { "neither" };
-            return Err(node.error(found, PAIRS));
-        }
-        let missing = |key: &str| node.key_error(key, "nothing (the key is missing)", PAIRS);
-        let zero = Probability::default();
-        // A frame is certainly lost in the bad state unless told otherwise.
-        let one = Probability::new(1.0).unwrap_or_default();
-        if steps {
-            return Ok(GilbertElliott {
-                p_good_to_bad: keys.p_good_to_bad.ok_or_else(|| missing("p_good_to_bad"))?,
-                p_bad_to_good: keys.p_bad_to_good.ok_or_else(|| missing("p_bad_to_good"))?,
-                loss_good: keys.loss_good.unwrap_or(zero),
-                loss_bad: keys.loss_bad.unwrap_or(one),
-            });
-        }
-        for (key, value) in [("loss_good", keys.loss_good), ("loss_bad", keys.loss_bad)] {
-            if let Some(value) = value {
-                let allowed = "only with p_good_to_bad and p_bad_to_good";
-                return Err(node.key_error(key, value.to_string(), allowed));
-            }
-        }
-        let loss = keys.mean_loss.ok_or_else(|| missing("mean_loss"))?;
-        let burst = keys.mean_burst.ok_or_else(|| missing("mean_burst"))?.0;
-        if loss.get() >= 1.0 {
-            let allowed = "a probability below 1, such as \"2.5 %\"";
-            return Err(node.key_error("mean_loss", loss.to_string(), allowed));
-        }
-        // The share of bad steps is p / (p + r); a burst lasts 1 / r steps in the mean.
-        let p = loss.get() / ((1.0 - loss.get()) * burst);
-        let feasible = Probability::new(p).zip(Probability::new(1.0 / burst));
-        let Some((p_good_to_bad, p_bad_to_good)) = feasible else {
-            let least = loss.get() / (1.0 - loss.get());
-            return Err(node.key_error(
-                "mean_burst",
-                burst.to_string(),
-                format!(
-                    "at least {least:.6} where mean_loss is {loss}: mean_loss / ((1 - mean_loss) \
-                     * mean_burst) may not be above 1"
-                ),
-            ));
-        };
-        Ok(GilbertElliott { p_good_to_bad, p_bad_to_good, loss_good: zero, loss_bad: one })
-    }
-
-    fn write(&self) -> Map<String, Value> {
-        let keys = GilbertElliottKeys {
-            p_good_to_bad: Some(self.p_good_to_bad),
-            p_bad_to_good: Some(self.p_bad_to_good),
-            loss_good: Some(self.loss_good),
-            loss_bad: Some(self.loss_bad),
-            mean_loss: None,
-            mean_burst: None,
-        };
-        keys.write()
-    }
-}
-
-impl Table for Trace {
-    const KEYS: &'static [Key] = TraceKeys::KEYS;
-
-    fn read(node: &Node<'_>) -> Read<Self> {
-        let keys = TraceKeys::read(node)?;
-        let path = node.base_dir.join(&keys.file);
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            node.key_error(
-                "file",
-                format!("{:?}, which cannot be read ({error})", keys.file),
-                format!("a text file, relative to {}", node.base_dir.display()),
-            )
-        })?;
-        let record = match &keys.column {
-            None => LossRecord::parse_text(&text),
-            Some(name) => LossRecord::parse_csv(&text, &CsvColumn::Named(name.clone())),
-        };
-        let record = record.map_err(|error| {
-            let in_line =
-                |found: String, line| format!("{found} in line {line} of {:?}", keys.file);
-            let (key, found, allowed) = match error {
-                TraceError::NoSuchColumn { wanted, found } => {
-                    let names: String = found.join(", ").chars().take(200).collect();
-                    ("column", format!("{wanted:?}"), format!("one of the file's columns: {names}"))
-                }
-                TraceError::Outcome { line, found } => {
-                    ("file", in_line(found, line), OUTCOMES.to_owned())
-                }
-                TraceError::TooFewColumns { line, found, needed } => {
-                    let found = format!("{found} column{}", if found == 1 { "" } else { "s" });
-                    ("file", in_line(found, line), format!("at least {needed} columns"))
-                }
-                TraceError::Quote { line } => {
-                    let found = in_line("a stray double quote".to_owned(), line);
-                    ("file", found, "cells that are quoted as a whole".to_owned())
-                }
-                TraceError::Empty | TraceError::ColumnZero => {
-                    let found = format!("no frame in {:?}", keys.file);
-                    ("file", found, format!("one line a frame: {OUTCOMES}"))
-                }
-            };
-            node.key_error(key, found, allowed)
-        })?;
-        Ok(Trace { file: keys.file.into(), column: keys.column, at_end: keys.at_end, record })
-    }
-
-    fn write(&self) -> Map<String, Value> {
-        let keys = TraceKeys {
-            file: self.file.to_string_lossy().into_owned(),
-            column: self.column.clone(),
-            at_end: self.at_end,
-        };
-        keys.write()
-    }
-}
-
-impl Errors {
-    /// The recording, if the errors come from one.
-    pub(super) fn trace(&self) -> Option<&Trace> {
-        match self {
-            Errors::Trace(trace) => Some(trace),
-            _ => None,
-        }
     }
 }

@@ -5,7 +5,7 @@
 //! alone: every admission and air time against a model that knows nothing of runs and blocks.
 
 use lasthop::app::{OnOff, OnOffParameters};
-use lasthop::channel::{Airtime, Channel, TwoState, TwoStateParameters, Uniform};
+use lasthop::channel::{Airtime, Channel, Clean, TwoState, TwoStateParameters, Uniform};
 use lasthop::queue::{DropTail, Fate, Limit, QueueCounters};
 use lasthop::rng::{DurationLaw, Streams};
 use lasthop::run::{self, Options};
@@ -382,7 +382,7 @@ fn queue_cases() -> impl Strategy<Value = QueueCase> {
 
 fn channel(errors: u8, streams: &Streams) -> Channel {
     match errors {
-        0 => Channel::Clean,
+        0 => Channel::Clean(Clean {}),
         1 => Channel::Uniform(Uniform::new(Probability::new(0.1).unwrap(), streams, "link")),
         _ => {
             let states = TwoStateParameters {

@@ -11,8 +11,10 @@
 //! reproduce them up to the first expiry, which it may only move by whole ticks.
 
 use lasthop::channel::LossRecord;
+use lasthop::channel::TraceEnd;
+use lasthop::channel::trace::TraceKeys;
 use lasthop::run;
-use lasthop::scenario::{AtEnd, Errors, Scenario, Trace};
+use lasthop::scenario::{Errors, Scenario};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -115,7 +117,7 @@ fn losses(list: &[usize]) -> Errors {
         lost[frame - 1] = true;
     }
     let record = LossRecord::new(lost).unwrap();
-    Errors::Trace(Trace { file: PathBuf::new(), column: None, at_end: AtEnd::Clean, record })
+    Errors::Trace(TraceKeys { file: PathBuf::new(), column: None, at_end: TraceEnd::Clean, record })
 }
 
 /// What lasthop does.

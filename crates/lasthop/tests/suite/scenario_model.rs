@@ -1,5 +1,7 @@
 //! What good scenarios become: model, sweep, hash, schema, reference.
 
+use lasthop::channel::clean::CleanKeys;
+use lasthop::channel::two_state::TwoStateKeys;
 use lasthop::link::raw::RawKeys;
 use lasthop::link::selective_repeat::{RenackRule, SelectiveRepeatKeys};
 use lasthop::link::{Acknowledgment, TimerMode};
@@ -55,7 +57,7 @@ fn the_example_is_read_as_written() {
     );
     assert_eq!(
         wireless.forward.errors,
-        Errors::TwoState(TwoState {
+        Errors::TwoState(TwoStateKeys {
             good: Duration::from_secs(10),
             bad: Duration::from_secs(1),
             good_ber: Probability::new(1e-6).unwrap(),
@@ -111,7 +113,7 @@ fn a_radio_becomes_a_link_for_each_station() {
     assert_eq!((link.header, link.max_payload), (Bytes::new(2), None));
     assert_eq!(
         (link.forward.queue, link.reverse.errors.clone()),
-        (QueueLimit::Packets(9), Errors::None)
+        (QueueLimit::Packets(9), Errors::Clean(CleanKeys {}))
     );
     let Errors::SlottedGilbertElliott(chain) = &link.forward.errors else { panic!("{link:?}") };
     assert_eq!((chain.slot, chain.loss_bad.get()), (Some(Duration::from_millis(10)), 1.0));
@@ -269,7 +271,7 @@ fn tables_and_keys_that_the_file_leaves_out_can_be_swept() {
                  ber = 1e-5 }]\n\"run.duration\" = [\"10 s\", \"20 s\", \"30 s\"]\n";
     let points = load(&format!("{FIRST}{sweep}")).points().unwrap();
     assert_eq!(points.len(), 6);
-    assert_eq!(points[0].scenario.links[0].forward.errors, Errors::None);
+    assert_eq!(points[0].scenario.links[0].forward.errors, Errors::Clean(CleanKeys {}));
     assert_eq!(points[5].scenario.run.duration, Some(Duration::from_secs(30)));
     // A required key may stand in the sweep alone.
     let text = FIRST.replacen("rate = \"2 Mbps\"\n", "", 1);
@@ -357,7 +359,7 @@ fn ranges_zipped_lists_and_cases_are_axes_of_the_grid() {
     assert_eq!(points.len(), 3 * 2 * 2);
     assert!(points.iter().all(|point| !label(point).contains("rate")));
     let links = || points.iter().map(|point| &point.scenario.links[0]);
-    assert!(links().all(|link| link.forward.errors == Errors::None));
+    assert!(links().all(|link| link.forward.errors == Errors::Clean(CleanKeys {})));
     document.set("link.wireless.header", "1 B").unwrap();
     document.set("link.wireless.delay", "1 ms").unwrap();
     assert_eq!(document.points().unwrap().len(), 3);

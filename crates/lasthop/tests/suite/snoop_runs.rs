@@ -2,8 +2,11 @@
 //! receives, and without effect where it sends.
 
 use lasthop::channel::LossRecord;
+use lasthop::channel::TraceEnd;
+use lasthop::channel::clean::CleanKeys;
+use lasthop::channel::trace::TraceKeys;
 use lasthop::run::{self, Options, TraceEvent};
-use lasthop::scenario::{Agent, AtEnd, Errors, Scenario, Trace};
+use lasthop::scenario::{Agent, Errors, Scenario};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -147,9 +150,13 @@ fn losing(scenario: &Scenario, frame: usize) -> Scenario {
     let record = LossRecord::new(lost).unwrap();
     let mut scenario = scenario.clone();
     let wireless = &mut scenario.links[1];
-    wireless.forward.errors =
-        Errors::Trace(Trace { file: PathBuf::new(), column: None, at_end: AtEnd::Clean, record });
-    wireless.reverse.errors = Errors::None;
+    wireless.forward.errors = Errors::Trace(TraceKeys {
+        file: PathBuf::new(),
+        column: None,
+        at_end: TraceEnd::Clean,
+        record,
+    });
+    wireless.reverse.errors = Errors::Clean(CleanKeys {});
     scenario
 }
 

@@ -1,0 +1,30 @@
+//! No losses.
+//!
+//! States: none. Draws no random numbers.
+
+use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess};
+use crate::rng::Streams;
+use crate::schema::keys::table;
+
+table! {
+    /// No frame is lost.
+    pub struct CleanKeys as "none" {}
+}
+
+impl ErrorKeys for CleanKeys {
+    type Process = Clean;
+
+    fn build(&self, _streams: &Streams, _component: &str) -> Result<Clean, ChannelError> {
+        Ok(Clean {})
+    }
+}
+
+/// Loses nothing and draws nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Clean {}
+
+impl ErrorProcess for Clean {
+    fn is_lost(&mut self, _airtime: Airtime) -> bool {
+        false
+    }
+}

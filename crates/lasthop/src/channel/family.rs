@@ -1,0 +1,92 @@
+//! What an error process declares beside its machine, and what the list of them becomes.
+//!
+//! A process is one file of this folder: its keys (`table! { … as "kind" }`), their [`ErrorKeys`], and
+//! the machine, an [`ErrorProcess`](super::ErrorProcess). A line in the list in `channel/mod.rs` makes
+//! it a variant of [`Channel`](super::Channel) and of [`Errors`](super::Errors).
+
+use super::ChannelError;
+use crate::rng::Streams;
+use crate::schema::keys::{Kind, Read, Table};
+use crate::units::Duration;
+
+/// The keys of an error process, and how it is built.
+pub(crate) trait ErrorKeys: Table + Kind {
+    /// The machine.
+    type Process;
+
+    /// The process of one direction of a link; its random numbers come from streams of `component`.
+    fn build(&self, streams: &Streams, component: &str) -> Result<Self::Process, ChannelError>;
+
+    /// Fills in what follows from the link, and checks what concerns several keys: `path` is
+    /// theirs in the scenario, `radio_frame` the duration of a radio frame, on a framed radio.
+    fn resolve(&mut self, _path: &str, _radio_frame: Option<Duration>) -> Read<()> {
+        Ok(())
+    }
+
+    /// What the files that the keys name hold, for a scenario's hash; a name does not say it.
+    fn contents(&self) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+/// From one line a process: its module, the union of all keys and the enum of all machines.
+macro_rules! error_processes {
+    ($($module:ident: $kind:ident($keys:ident);)*) => {
+        $(pub mod $module;)*
+
+        kinds! {
+            /// What destroys frames.
+            pub enum Errors { $($kind($module::$keys),)* }
+        }
+
+        impl Errors {
+            /// The process of one direction of a link; its random numbers come from streams of
+            /// `component`.
+            ///
+            /// # Errors
+            /// If parameters contradict each other.
+            pub fn build(
+                &self,
+                streams: &Streams,
+                component: &str,
+            ) -> Result<Channel, ChannelError> {
+                match self {
+                    $(Errors::$kind(keys) => keys.build(streams, component).map(Channel::$kind),)*
+                }
+            }
+
+            /// Fills in what follows from the link, and checks what concerns several keys.
+            pub(crate) fn resolve(
+                &mut self,
+                path: &str,
+                radio_frame: Option<Duration>,
+            ) -> Read<()> {
+                match self { $(Errors::$kind(keys) => keys.resolve(path, radio_frame),)* }
+            }
+
+            /// What the files that the keys name hold.
+            pub(crate) fn contents(&self) -> Vec<u8> {
+                match self { $(Errors::$kind(keys) => keys.contents(),)* }
+            }
+        }
+
+        /// Every error process, dispatched statically.
+        #[derive(Clone, Debug)]
+        pub enum Channel {
+            $(
+                #[doc = concat!("See [`", stringify!($module), "`].")]
+                $kind($module::$kind),
+            )*
+        }
+
+        impl Channel {
+            /// The processes that are too long to inline.
+            #[inline(never)]
+            fn is_lost_with_memory(&mut self, airtime: Airtime) -> bool {
+                match self { $(Channel::$kind(process) => process.is_lost(airtime),)* }
+            }
+        }
+    };
+}
+
+pub(super) use error_processes;
