@@ -12,10 +12,14 @@ import shlex
 import shutil
 from pathlib import Path
 
+import numpy as np
+
 import lasthop
-from lasthop import _lasthop, cli
+from lasthop import _lasthop, cli, fit
+from lasthop.figures.fit import draw_fit
 from lasthop.figures.studies import draw_figure
 from lasthop.figures.style import save
+from lasthop.fit.models.gilbert_elliott import GilbertElliott
 from lasthop.studies import studies
 
 HERE = Path(__file__).parent
@@ -46,6 +50,15 @@ with (
     for command in re.findall(r"^lasthop (.*loss.*|.*results.*)$", page, re.MULTILINE):
         if cli._main(shlex.split(command, comments=True)) != 0:
             raise RuntimeError(f"plotting.md: lasthop {command}: {said.getvalue()}")
+
+# The picture on the page about measured links, of a log that is drawn here.
+(HERE / "_generated" / "fit").mkdir(parents=True, exist_ok=True)
+law, matrices = GilbertElliott().matrices(np.array([0.005, 0.05, 0.01, 0.4]))
+losses = _lasthop.simulate_losses(
+    law.tolist(), matrices.ravel().tolist(), frames=100_000, seed=1, replication=0
+)
+picture = draw_fit(fit.fit(np.frombuffer(losses, dtype=np.uint8).astype(bool)))
+save(picture, HERE / "_generated" / "fit" / "gilbert-elliott", "svg")
 
 # Figures of studies that pages show are run anew, all of a study together: they share cells.
 pages = "".join(page.read_text(encoding="utf-8") for page in HERE.glob("*.md"))

@@ -143,6 +143,21 @@ class ArqChain:
     def limit_for(self, target: float, exact: bool) -> int: ...
     def energy_ratio(self, limit: int, restart_after: int | None) -> float: ...
 
+class LossRuns:
+    def __init__(self, events: bytes) -> None: ...
+    def likelihood(
+        self, initial: list[float], matrices: list[float], derivatives: bool
+    ) -> tuple[float, list[float], list[float]]: ...
+
+def simulate_losses(
+    initial: list[float],
+    matrices: list[float],
+    *,
+    frames: int,
+    seed: int,
+    replication: int,
+    kinds: bytes | None = None,
+) -> bytes: ...
 def tcp_window_chain(
     loss: float, max_window: int | None, capacity: float, round_trip: float
 ) -> tuple[list[float], float, float]: ...

@@ -21,7 +21,7 @@ create_exception!(
     "A model was asked for what it cannot say: which argument, what was found, what is allowed."
 );
 
-fn refused(error: analysis::AnalysisError) -> PyErr {
+pub(crate) fn refused(error: analysis::AnalysisError) -> PyErr {
     AnalysisError::new_err(error.to_string())
 }
 

@@ -4,6 +4,7 @@
 //! arrays, which NumPy and Polars take as they are. The analytic models are in [`analysis`].
 
 mod analysis;
+mod fit;
 mod stream;
 
 use lasthop::run::{CaptureError, Options, Progress, Results};
@@ -421,6 +422,8 @@ fn _lasthop(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stream::Stream>()?;
     module.add_class::<stream::Batch>()?;
     analysis::register(module)?;
+    module.add_class::<fit::LossRuns>()?;
+    module.add_function(wrap_pyfunction!(fit::simulate_losses, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(trace, module)?)?;
     module.add_function(wrap_pyfunction!(capture, module)?)?;

@@ -100,6 +100,12 @@ COMMANDS = (
         "List what a scenario can be made of, and the studies.",
     ),
     Command(
+        "fit",
+        ("fit", "fit"),
+        SCENARIOS,
+        "Fit error processes to measured losses, and write the line of a scenario.",
+    ),
+    Command(
         "plot",
         ("plot", "plot"),
         RESULTS,

@@ -11,6 +11,7 @@ pub mod block_codes;
 pub mod frame_loss;
 pub mod gilbert_elliott;
 pub mod ideal_sr;
+pub mod loss_likelihood;
 pub mod tcp_chain;
 pub mod tcp_formulas;
 

@@ -1,0 +1,108 @@
+"""Rates over time, as mahimahi records them: what a link could have sent, and how that varied.
+
+A trace has one line for each opportunity to send 1504 bytes, a time in whole milliseconds; several
+lines with one time are several packets in it. Scenarios have a constant rate: this says the mean
+with an interval, how far the rate strays from it, and how long the link stood still.
+
+Source: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", USENIX ATC 2015.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lasthop.fit.records import FitError
+from lasthop.statistics import batch_means
+
+__all__ = ["PACKET_BYTES", "Rates", "read_rates"]
+
+PACKET_BYTES = 1504
+BIN_S = 0.1
+OUTAGE_S = 0.5
+LEAST_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a trace of opportunities says.
+
+    Attributes:
+        bins_bps: Rate in each tenth of a second, in bit/s.
+        mean_bps: Mean rate.
+        ci95_bps: Half-width of its 95 % interval, by batch means.
+        deciles_bps: Rates that 10, 50 and 90 % of the tenths of a second stay below.
+        outages_s: Lengths of pauses of at least half a second.
+        duration_s: Of the trace.
+        warnings: What the mean alone does not say.
+    """
+
+    bins_bps: NDArray[np.float64]
+    mean_bps: float
+    ci95_bps: float
+    deciles_bps: tuple[float, float, float]
+    outages_s: NDArray[np.float64]
+    duration_s: float
+    warnings: tuple[str, ...]
+
+    @property
+    def rate(self) -> str:
+        """The line of a scenario."""
+        return f'rate = "{self.mean_bps:.6g} bps"'
+
+
+def read_rates(path: str | Path) -> Rates:
+    """Reads a trace.
+
+    Raises:
+        FitError: If a line is not a time, if times go back, or if the trace is shorter than 10 s.
+        OSError: If it cannot be read.
+    """
+    times = []
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        if not line.strip().isdigit():
+            raise FitError(
+                f"{path}: line {number}: found {line[:40]!r}; allowed: a time in whole milliseconds"
+            )
+        times.append(int(line))
+    at = np.array(times, dtype=np.float64) / 1000.0
+    if at.size and (np.diff(at) < 0.0).any():
+        raise FitError(
+            f"{path}: line {int(np.argmax(np.diff(at) < 0)) + 2}: found a time before the one that "
+            "precedes it; allowed: times in order"
+        )
+    if not at.size or at[-1] < LEAST_S:
+        raise FitError(
+            f"{path}: found {at[-1] if at.size else 0:g} s; allowed: at least {LEAST_S:g} s"
+        )
+    edges = np.arange(0.0, at[-1] + BIN_S, BIN_S)
+    bins = np.histogram(at, edges)[0][:-1] * PACKET_BYTES * 8.0 / BIN_S
+    mean = batch_means(bins, cut=0)
+    pauses = np.diff(np.r_[0.0, at])
+    outages = pauses[pauses >= OUTAGE_S]
+    low, middle, high = (float(value) for value in np.quantile(bins, [0.1, 0.5, 0.9]))
+    warnings = []
+    if bins.std() > 0.3 * bins.mean():
+        warnings.append(
+            f"the rate varies by {100 * bins.std() / bins.mean():.0f} % of its mean between tenths "
+            "of a second; a scenario's rate is constant"
+        )
+    if outages.size:
+        warnings.append(
+            f"the link stood still {outages.size} times, {outages.max():.3g} s at most; a scenario "
+            "can only say so as losses in bad periods (errors of kind two-state)"
+        )
+    return Rates(
+        bins,
+        float(bins.mean()),
+        mean.ci95,
+        (low, middle, high),
+        outages,
+        float(at[-1]),
+        tuple(warnings),
+    )
