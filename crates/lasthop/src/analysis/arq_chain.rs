@@ -13,8 +13,8 @@
 //! raised to a power: v ← vQ, with the binomials in two triangular tables.
 //!
 //! Source: F. Vacirca, A. De Vendictis, A. Baiocchi, "Investigating Interactions between ARQ
-//! Mechanisms and TCP over Wireless Links", section 4.1. Its equation (1) for Q is misprinted, or
-//! our copy is; see [`TransitionForm`]. Its E[η | n ≤ M] is E[min(η, M)].
+//! Mechanisms and TCP over Wireless Links", section 4.1. Its equation (1) for Q is misprinted;
+//! see [`TransitionForm`]. Its E[η | n ≤ M] is E[min(η, M)].
 //!
 //! E[η] comes from (I - Q)x = e, which is solved upwards from k = 1 in 2 × 2 blocks: the block of k
 //! is I - P diag(p_G^k, p_B^k).
