@@ -336,7 +336,7 @@ def test_other_coordinates_move_theory_too(study: Study) -> None:
         )
         return found
 
-    # Independent tables of the window chain: 0.10485 / 0.11031 at 100 packets/s, 0.92976 / 0.94135 at 8.
+    # By independent tables 0.10485 / 0.11031 at 100 packets/s, 0.92976 / 0.94135 at 8.
     assert relative(("", "")) == pytest.approx(0.9505, abs=1e-4)
     assert relative(("radio capacity", "8 packets/s")) == pytest.approx(0.98769, abs=1e-5)
 

@@ -1,6 +1,7 @@
 import copy
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from lasthop import cli, markdown, terminal
 from lasthop.figures.studies import draw_figure
 from lasthop.statistics import Estimate
 from lasthop.studies import Study, StudyError, studies
+from lasthop.studies.changes import with_changes
 from lasthop.studies.claims import Cell, Claim, Grid, Missing, Rule, read_claims
 from lasthop.studies.verdicts import judge, show, tally
 
@@ -320,6 +322,103 @@ def test_reproduce_prints_tables_and_draws_figures(
     assert "SACK/Raw (improvement, %)" in printed
     assert (tmp_path / "figure-2.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "figure-2.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_same_study_but_with_a_key_changed(
+    study: Study, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    key = "flow.{flow}.transport.receive_window"
+    varied, counts = with_changes(study, {key: "5 segments", "link.wireless.protocol.window": "2"})
+    cells = study.cells(study.artefacts)
+    assert counts == {key: len(cells), "link.wireless.protocol.window": len(cells) // 2}
+    for cell in cells[:8]:
+        flow = study.flow(cell)
+        scenario = varied.scenario(cell)
+        assert scenario[f"flow.{flow}.transport.receive_window"] == "5 segments"
+        assert study.scenario(cell)[f"flow.{flow}.transport.receive_window"] == "20 segments"
+        if scenario["link.wireless.protocol.kind"] == "selective-repeat":
+            assert scenario["link.wireless.protocol.window"] == 2
+    assert not study.changes
+
+    arguments = [
+        "reproduce",
+        "multilayer",
+        "Table I",
+        "--replications",
+        "2",
+        "--out",
+        str(tmp_path),
+    ]
+    changes = ["--set", f"{key}=2 segments", "--format", "json"]
+    assert cli._main([*arguments, *changes]) == 0
+    told = capsys.readouterr()
+    printed = json.loads(told.out)
+    assert printed["set"] == {key: "2 segments"}
+    assert f"{key}=2 segments: in 288 of 288 cells" in told.err
+    # Two segments of 250 B a round trip, of 140 ms with both transmissions: at most 28.6 kbps.
+    kbps = [one["value"] for one in printed["cells"] if one["unit"] == "kbps"]
+    assert 0.0 < max(kbps) < 28.6
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("link.wireless.nonsense=1", "found in no scenario of multilayer"),
+        ("link.other.rate=1 Mbps", "found in no scenario of multilayer"),
+        ("link.wireless.rate=fast", 'link.wireless.rate: found "fast"'),
+        ("run.seed=3", "allowed: --seed"),
+        ("run.replications=3", "allowed: --replications"),
+        ("nothing", "allowed: KEY=VALUE"),
+    ],
+)
+def test_changes_that_mean_nothing_are_refused(
+    change: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli._main(["reproduce", "multilayer", "Table I", "--set", change]) == 2
+    told = capsys.readouterr()
+    assert words in told.err
+    assert told.out == ""
+
+
+def test_a_changed_study_is_not_kept_as_the_study(study: Study, tmp_path: Path) -> None:
+    varied, _ = with_changes(study, {"link.wireless.rate": "32 kbps"})
+    report = varied.reproduce(["Table I"], replications=2)
+    assert report.results.scenario == {"name": "multilayer, link.wireless.rate = 32 kbps"}
+    assert report.artefacts[0].title.endswith("; link.wireless.rate = 32 kbps")
+    assert report.to_dict()["study"] == "multilayer"
+
+
+def test_published_values_stand_in_figures_and_misses_are_marked(study: Study) -> None:
+    report = study.reproduce(["Figure 2", "Table I"], replications=2)
+    figure, table = (
+        {(cell.row, cell.column): cell for cell in report.cells if cell.artefact == name}
+        for name in ("Figure 2", "Table I")
+    )
+    assert figure["2.5", "SACK/Raw"].published == pytest.approx(56.83)
+    assert figure["0", "SACK/Raw"].published is None
+    assert table["2.5", "Reno/Raw"].published == 48.70
+    # By hand: 2 replications against 30 published ones.
+    for cell in report.cells:
+        if cell.published is not None:
+            width = cell.ci95 * math.sqrt(1.0 + 2 / 30)
+            assert cell.misses == (abs(cell.value - cell.published) > width)
+    (first, *_) = [one for one in report.artefacts if one.name == "Figure 2"]
+    missed = [replace(cell, misses=True) for cell in figure.values() if cell.published is not None]
+    for cells, rings in ((list(figure.values()), None), (missed, 16)):
+        drawn = draw_figure(first, cells)
+        (axes,) = drawn.axes
+        crosses = [line for line in axes.get_lines() if line.get_marker() == "x"]
+        assert len(crosses) == 16
+        legend = axes.get_legend()
+        assert legend is not None
+        words = [text.get_text() for text in legend.get_texts()]
+        assert "published" in words
+        if rings:
+            large = [line for line in axes.get_lines() if line.get_markersize() > 10]
+            assert len(large) == rings
+            assert "differs by more than chance" in words
+    text = terminal.cell_text(replace(table["2.5", "Reno/Raw"], misses=True), report.artefacts[1])
+    assert text.endswith("| 48.70 *")
 
 
 def test_report_of_nothing_finished_has_no_numbers(study: Study) -> None:

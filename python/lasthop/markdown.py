@@ -22,6 +22,7 @@ def report(report: Report) -> str:
     options = ""
     if study.replications != count:
         options = f" --replications {count}"
+    options += "".join(f" --set '{key}={text}'" for key, text in study.changes.items())
     options += "".join(f" --judge-at {first}" for first in report.earlier)
     parts = [
         f"<!-- Written by `lasthop reproduce {study.key}{options} --format markdown`. -->",
@@ -143,6 +144,8 @@ def _numbers(artefact: Artefact, cells: Sequence[ReportCell]) -> str:
     note = ", ".join(filter(None, (unit, "mean ± half-width of the 95 % interval")))
     if artefact.spread:
         note += " (standard deviation)"
+    if artefact.kind == "table":
+        note += f" | {terminal.PUBLISHED}; improvements in %"
     return f"{note}\n\n" + _table(
         (artefact.axis.heading or artefact.axis.label, *artefact.columns), rows
     )

@@ -130,8 +130,9 @@ def _study(report: Report) -> dict[str, Any]:
         "figures": figures,
         "tables": list(_study_tables(report)),
         "note": (
-            "Mean ± half-width of the 95 % interval of the mean; of tables, ours | published "
-            "(– where that value is not available to us)."
+            "Mean ± half-width of the 95 % interval of the mean; of tables, ours | "
+            f"{terminal.PUBLISHED}. Figures have published values as crosses, with a ring where "
+            "they differ so."
         ),
         "explained": None,
         "scenario": None,

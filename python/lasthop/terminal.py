@@ -232,6 +232,10 @@ def _needs(comparisons: list[Comparison], *, with_points: bool) -> Table:
     return table
 
 
+PUBLISHED = "published (–: not available to us; *: differs by more than chance, at 95 %)"
+"""What the second number of a table's cell is."""
+
+
 def show_report(report: Report) -> Iterator[Table | Text]:
     """Each table in the paper's form, each figure's numbers, then the claims."""
     for artefact in report.artefacts:
@@ -268,9 +272,7 @@ def _artefact(artefact: Artefact, cells: dict[tuple[str, str, str], ReportCell])
     table = Table(
         title=artefact.title,
         title_justify="left",
-        caption="ours ± half-width of the 95 % interval | published (–: not available to us)"
-        if is_table
-        else caption,
+        caption=f"ours ± half-width of the 95 % interval | {PUBLISHED}" if is_table else caption,
         caption_justify="left",
     )
     table.add_column(artefact.axis.heading or artefact.axis.label, justify="right")
@@ -303,7 +305,8 @@ def cell_text(cell: ReportCell, artefact: Artefact) -> str:
     ours = f"{text(cell.value)} ± {text(cell.ci95)}"
     if artefact.spread:
         ours += f" ({text(cell.sd)})"
-    return f"{ours} | {text(cell.published)}" if artefact.kind == "table" else ours
+    mark = " *" if cell.misses else ""
+    return f"{ours} | {text(cell.published)}{mark}" if artefact.kind == "table" else ours
 
 
 def tally_words(verdicts: Iterable[Verdict]) -> str:

@@ -152,11 +152,17 @@ def load(file: Path, changes: list[str] | None) -> Scenario:
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror or error}") from None
     for change in changes or []:
-        key, equals, value = change.partition("=")
-        if not equals or not key.strip():
-            raise BadInput(f"--set: found {change!r}; allowed: KEY=VALUE")
-        scenario = scenario.with_({key.strip(): value.strip()})
+        key, value = key_and_value(change)
+        scenario = scenario.with_({key: value})
     return scenario
+
+
+def key_and_value(change: str) -> tuple[str, str]:
+    """The parts of one `--set`."""
+    key, equals, value = change.partition("=")
+    if not equals or not key.strip():
+        raise BadInput(f"--set: found {change!r}; allowed: KEY=VALUE")
+    return key.strip(), value.strip()
 
 
 def writable(path: Path) -> Path:

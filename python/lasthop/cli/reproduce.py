@@ -19,6 +19,8 @@ from lasthop.cli.common import (
     Jobs,
     campaign_of,
     ended,
+    key_and_value,
+    note,
     note_campaign,
     nothing_lost,
     parquet,
@@ -31,6 +33,7 @@ from lasthop.cli.common import (
     write_bytes,
 )
 from lasthop.studies import Report, Study, sensitivity, studies
+from lasthop.studies.changes import with_changes
 
 __all__ = ["reproduce"]
 
@@ -55,6 +58,15 @@ def reproduce(
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Master seed; by default the study's.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="The same study, but with this key in all scenarios that have it; {flow} is the "
+            "cell's own flow. Repeatable.",
+        ),
     ] = None,
     judge_at: Annotated[
         list[int] | None,
@@ -98,8 +110,12 @@ def reproduce(
             raise BadInput("--dry-run: found --sensitivity; allowed: without it")
         if judge_at:
             raise BadInput("--judge-at: found --sensitivity; allowed: without it")
+        if changes:
+            raise BadInput("--set: found --sensitivity; allowed: without it")
         campaign = campaign_of(store, accept_version=accept_version)
         return _vary(chosen, replications, seed, jobs, out, output, campaign)
+    if changes:
+        chosen = _changed(chosen, changes)
     wanted = chosen.find(artefacts or [])
     most = (chosen.replications if replications is None else replications) - 1
     for first in judge_at or []:
@@ -133,6 +149,15 @@ def reproduce(
             step(lambda: _write_report(report, folder, say=output is ReportFormat.text))
     finished = len(report.results.point)
     return ended(complete=report.complete, finished=finished, campaign=campaign)
+
+
+def _changed(study: Study, changes: list[str]) -> Study:
+    """The same study, but with keys changed; says on standard error what that touches."""
+    varied, counts = with_changes(study, dict(key_and_value(change) for change in changes))
+    total = len(study.cells(study.artefacts))
+    for key, count in counts.items():
+        note(f"lasthop: --set {key}={varied.changes[key]}: in {count} of {total} cells")
+    return varied
 
 
 def _vary(

@@ -93,6 +93,7 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
         )
         if spread:
             axes.errorbar(across, up, yerr=ci95, fmt="none", ecolor=colour, elinewidth=2.6)
+        _draw_published(axes, points, colour)
     axes.set_xlabel(_pretty(artefact.axis.label))
     axes.set_ylabel(
         _pretty(" ".join(filter(None, (artefact.quantity.label, unit and f"({unit})"))))
@@ -107,6 +108,7 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
         shown = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
         order = [_pretty(one.name) for one in artefact.series if _pretty(one.name) in shown]
         shown = {name: shown[name] for name in order}
+        shown |= _published_handles(own)
         if modelled - {""}:
             shown["lines: model"] = Line2D([], [], color=BLACK, linewidth=1.3)
         figure.legend(
@@ -118,8 +120,35 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
             loc="outside lower center",
         )
     elif columns:
-        axes.legend(frameon=False, fontsize=8)
+        shown = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+        shown |= _published_handles(own)
+        axes.legend(shown.values(), shown.keys(), frameon=False, fontsize=8)
     return figure
+
+
+def _draw_published(axes: Axes, points: Sequence[ReportCell], colour: str) -> None:
+    """Draws what the paper prints of these points, and a ring where ours differ from it."""
+    for cell in points:
+        if cell.published is None:
+            continue
+        place = float(cell.row), cell.published
+        axes.plot(*place, marker="x", color=colour, markersize=5.5, markeredgewidth=1.5, zorder=4)
+        if cell.misses:
+            (ring,) = axes.plot(*place, marker="o", color=BLACK, markersize=13, zorder=4)
+            ring.set(markerfacecolor="none", markeredgewidth=0.8)
+
+
+def _published_handles(cells: Sequence[ReportCell]) -> dict[str, Line2D]:
+    """What a legend says of published values, where there are some."""
+    handles = {}
+    if any(cell.published is not None for cell in cells):
+        cross = Line2D([], [], color=BLACK, marker="x", linestyle="none", markersize=5.5)
+        handles["published"] = cross
+    if any(cell.misses for cell in cells):
+        ring = Line2D([], [], color=BLACK, marker="o", linestyle="none", markersize=11)
+        ring.set(markerfacecolor="none", markeredgewidth=0.8)
+        handles["differs by more than chance"] = ring
+    return handles
 
 
 def _styles(artefact: Artefact, columns: Sequence[str]) -> dict[str, tuple[str, str, Any]]:

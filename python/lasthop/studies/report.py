@@ -31,6 +31,7 @@ class ReportCell:
         published: What the paper prints, in `unit`; None where that value is not available to us.
         n: Replications; 0 for theory.
         sd: Standard deviation over replications, in `unit`; NaN if unknown.
+        misses: Whether it differs from the published value by more than chance, at 95 %.
     """
 
     artefact: str
@@ -42,6 +43,7 @@ class ReportCell:
     published: float | None
     n: int
     sd: float = math.nan
+    misses: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Report:
         spread = {artefact.name for artefact in self.artefacts if artefact.spread}
         return {
             "study": self.study.key,
+            **({"set": dict(self.study.changes)} if self.study.changes else {}),
             "cells": [
                 {
                     "artefact": cell.artefact,

@@ -12,7 +12,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -28,6 +28,7 @@ from lasthop.running import Progress, run_points
 from lasthop.scenario import Scenario, assign
 from lasthop.statistics import Estimate, Floats
 from lasthop.studies.artefacts import Artefact, Axis, Column, Quantity
+from lasthop.studies.changes import Change, Sensitivity, changed
 from lasthop.studies.claims import Cell, Claim, Grid, Missing, Rule, Samples, read_claims
 from lasthop.studies.models import Models, fill, matches
 from lasthop.studies.report import Report, ReportCell
@@ -49,44 +50,6 @@ __all__ = [
 
 class StudyError(Refused):
     """No such study, table or figure."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Keys of a scenario that differ in some cells.
-
-    Attributes:
-        when: Coordinates where it holds: one value or a list of them each.
-        set: Dotted keys and values. `{flow}` stands for the cell's flow; a part with `*` for every
-            table of the scenario that matches. Values in braces are computed from the cell's
-            coordinates, see `lasthop.studies.models`.
-    """
-
-    when: Mapping[str, Any]
-    set: Mapping[str, Any]
-
-    def applies(self, where: Mapping[str, Any]) -> bool:
-        """Whether it holds in a cell."""
-        return matches(self.when, where)
-
-
-@dataclass(frozen=True, slots=True)
-class Sensitivity:
-    """A choice that the paper leaves open, and what else it could have been.
-
-    Attributes:
-        name: What is varied.
-        about: What the study chooses, and between what it varies.
-        claims: Claims that it can touch.
-        values: What it is varied to, and what then changes in the scenarios.
-        moves: By what it is varied to, coordinates that all cells then have, those of theory too.
-    """
-
-    name: str
-    about: str
-    claims: tuple[str, ...]
-    values: tuple[tuple[str, tuple[Change, ...]], ...]
-    moves: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +86,7 @@ class Study:
         highlights: Claims to show side by side.
         sensitivities: Choices that the paper leaves open.
         published: Per table and (row, column, unit) what the paper prints.
+        changes: Keys that are changed in all scenarios that have them: see `with_changes`.
     """
 
     def __init__(self, folder: Traversable) -> None:
@@ -173,6 +137,7 @@ class Study:
         )
         self.sensitivities = tuple(self._sensitivity(t) for t in data.get("sensitivity", ()))
         self.published = self._read_published()
+        self.changes: Mapping[str, str] = {}
 
     def _artefact(self, kind: str, table: Mapping[str, Any]) -> Artefact:
         base = self.grid.default | table["in"]
@@ -272,7 +237,10 @@ class Study:
                 for key in _keys(tables, pattern.replace("{flow}", base["flow"])):
                     found = fill(copy.deepcopy(value), lambda name: self.models.value(name, where))
                     assign(tables, key, found)
-        return Scenario(tables)
+        scenario = Scenario(tables)
+        for key, text in self.changes.items():
+            scenario = changed(scenario, key.replace("{flow}", base["flow"]), text) or scenario
+        return scenario
 
     def _scenario_table(self, where: Mapping[str, Any]) -> Mapping[str, Any]:
         for table in self._data["scenario"]:
@@ -318,10 +286,19 @@ class Study:
         Evaluator(note, self.names, self.rule).value(self.quantities[quantity].value, cell)
         return found
 
+    @property
+    def name(self) -> str:
+        """Its key, with what is changed in it."""
+        return ", ".join((self.key, *(f"{key} = {text}" for key, text in self.changes.items())))
+
+    def flow(self, cell: Cell) -> str:
+        """The name of the flow that a cell measures."""
+        name: str = self._scenario_table(dict(cell))["flow"]
+        return name
+
     def metrics(self, cell: Cell, quantity: str, known: Sequence[str]) -> list[str]:
         """The metrics, of those known, whose sum is a quantity of a cell."""
-        flow = self._scenario_table(dict(cell))["flow"]
-        metric = self.quantities[quantity].metric.replace("{flow}", flow)
+        metric = self.quantities[quantity].metric.replace("{flow}", self.flow(cell))
         if "*" in metric:
             return [name for name in known if fnmatchcase(name, metric)]
         return [metric] if metric in known else []
@@ -364,7 +341,7 @@ class Study:
             points,
             replications=count,
             seed=self.seed if seed is None else seed,
-            scenario={"name": self.key},
+            scenario={"name": self.name},
             parameters=[dict(cell) for cell in cells],
             jobs=jobs,
             progress=progress,
@@ -419,13 +396,18 @@ class Study:
         samples = self.samples(index, results, first)
         return list(judge(self.claims, samples, self.names, self.rule))
 
-    def judge_printed(self) -> list[Printed]:
-        """Makes the comparisons of the claims on the paper's own numbers, as far as it has them."""
-        printed: dict[Cell, float] = {}
+    def printed(self) -> dict[Cell, float]:
+        """What the paper prints of the main quantity, by cell, from whichever table has it."""
+        found: dict[Cell, float] = {}
         for artefact in self.artefacts:
             for (row, column, unit), value in self.published.get(artefact.name, {}).items():
                 if unit == artefact.quantity.unit:
-                    printed[artefact.cell(_number(row), column)] = value
+                    found[artefact.cell(_number(row), column)] = value
+        return found
+
+    def judge_printed(self) -> list[Printed]:
+        """Makes the comparisons of the claims on the paper's own numbers, as far as it has them."""
+        printed = self.printed()
 
         def samples(cell: Cell, quantity: str) -> Estimate:
             if quantity != next(iter(self.quantities)) or cell not in printed:
@@ -489,6 +471,8 @@ class Study:
     ) -> Iterator[ReportCell]:
         published = self.published.get(artefact.name, {})
         quantity = artefact.quantity
+        # A figure shows what a table prints of the same cells.
+        printed = self.printed() if quantity.name == next(iter(self.quantities)) else {}
         samples = self.samples(index, results)
         for row_value in artefact.rows:
             row = f"{row_value:g}"
@@ -496,6 +480,7 @@ class Study:
             for column in artefact.columns:
                 cell = artefact.cell(row_value, column)
                 mean, values = self._interval(cell, quantity, samples, index, results)
+                known = published.get((row, column, quantity.unit), printed.get(cell))
                 yield ReportCell(
                     artefact.name,
                     row,
@@ -503,24 +488,38 @@ class Study:
                     mean.mean,
                     mean.ci95,
                     quantity.unit,
-                    published.get((row, column, quantity.unit)),
+                    known,
                     mean.n,
                     _deviation(values),
+                    self._misses(mean.mean, mean.ci95, mean.n, known),
                 )
                 if column == artefact.columns[0]:
                     base = values
                 elif artefact.kind == "table" and base is not None:
                     pair = statistics.difference(values, base)
+                    known = published.get((row, column, "%"))
+                    gain, width = 100.0 * (pair.ratio - 1.0), 100.0 * pair.ratio_ci95
                     yield ReportCell(
                         artefact.name,
                         row,
                         column,
-                        100.0 * (pair.ratio - 1.0),
-                        100.0 * pair.ratio_ci95,
+                        gain,
+                        width,
                         "%",
-                        published.get((row, column, "%")),
+                        known,
                         pair.n,
+                        misses=self._misses(gain, width, pair.n, known),
                     )
+
+    def _misses(self, value: float, ci95: float, n: int, published: float | None) -> bool:
+        """Whether a mean and the published one differ by more than chance, at 95 %.
+
+        The published mean has an interval too, which is not printed: it is taken to be as ours
+        would be with the paper's number of replications.
+        """
+        if published is None or n < 2:
+            return False
+        return abs(value - published) > ci95 * math.sqrt(1.0 + n / self.replications)
 
     def _interval(
         self,
