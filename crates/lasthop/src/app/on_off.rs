@@ -83,6 +83,17 @@ impl OnOff {
         self.next.instant()
     }
 
+    /// The same, exactly, in fractions of the rate of the source.
+    #[inline]
+    pub(crate) fn next_exact(&self) -> ExactTime {
+        self.next
+    }
+
+    /// Rate while on.
+    pub(crate) fn rate(&self) -> Rate {
+        self.parameters.rate
+    }
+
     /// When the packet after `ahead` more of the same burst leaves.
     #[inline]
     pub fn at(&self, ahead: u64) -> Instant {

@@ -22,10 +22,11 @@
 //!
 //! *Not modelled*: RED, ECN, priorities, more than one background source in blocks.
 
+use super::ahead::{Ahead, Pace, UnderWay};
 use super::{Ring, Transmitter};
 use crate::app::OnOff;
 use crate::channel::{Airtime, Channel};
-use crate::units::{Bytes, ExactTime, Instant, Rate};
+use crate::units::{Bytes, Duration, ExactTime, Instant, Rate};
 
 /// Exact times multiply the bits of a run by 1e9, which must fit 64 bits.
 const LONGEST_RUN_BITS: u64 = 10_000_000_000;
@@ -81,12 +82,26 @@ pub enum Fate {
     },
 }
 
+impl std::ops::Sub for QueueCounters {
+    type Output = QueueCounters;
+    fn sub(self, rhs: QueueCounters) -> QueueCounters {
+        QueueCounters {
+            drops: self.drops - rhs.drops,
+            frames_sent: self.frames_sent - rhs.frames_sent,
+            bits_sent: self.bits_sent - rhs.bits_sent,
+            frames_lost: self.frames_lost - rhs.frames_lost,
+        }
+    }
+}
+
 /// Packets of one size that depart back to back.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     first: ExactTime,
     bits: u64,
     count: u64,
+    /// Does the channel destroy it? Then it is a run of one.
+    is_lost: bool,
 }
 
 /// Background traffic that ends behind this link.
@@ -96,6 +111,8 @@ struct Background {
     /// May blocks be used?
     in_blocks: bool,
     counters: QueueCounters,
+    /// Departures of packets that survive the channel.
+    under_way: UnderWay,
 }
 
 /// The queue, its transmitter, its channel and the background traffic that shares them.
@@ -113,6 +130,8 @@ pub struct DropTail {
     only_bits: u64,
     background: Vec<Background>,
     counters: QueueCounters,
+    /// Where packets are offered ahead of the clock, what became of the newest.
+    ahead: Option<Box<Ahead>>,
 }
 
 impl DropTail {
@@ -128,11 +147,18 @@ impl DropTail {
             only_bits: 0,
             background: Vec::new(),
             counters: QueueCounters::default(),
+            ahead: None,
         }
     }
 
-    /// Lets `source` share this queue; returns its index for [`Self::background_counters`].
-    pub fn add_background(&mut self, source: OnOff) -> usize {
+    /// Packets will be offered ahead of the clock.
+    pub(crate) fn run_ahead(&mut self) {
+        self.ahead = Some(Box::new(Ahead::new()));
+    }
+
+    /// Lets `source` share this queue; its packets arrive `delay` after they depart. Returns its
+    /// index for [`Self::background_counters`].
+    pub fn add_background(&mut self, source: OnOff, delay: Duration) -> usize {
         let service = ExactTime::default()
             .after(self.frame_bits(source.packet().get() as u32), self.transmitter.rate());
         // Two nanoseconds of margin keep rounded times monotone within a block.
@@ -144,7 +170,18 @@ impl DropTail {
         for other in &mut self.background {
             other.in_blocks = false;
         }
-        self.background.push(Background { source, in_blocks, counters: QueueCounters::default() });
+        let (packet, link) = (source.packet(), self.transmitter.rate());
+        let pace = Pace {
+            source: (packet.bits(), source.rate()),
+            link: (self.frame_bits(packet.get() as u32), link),
+        };
+        let under_way = UnderWay::new(delay, pace);
+        self.background.push(Background {
+            source,
+            in_blocks,
+            counters: QueueCounters::default(),
+            under_way,
+        });
         self.background.len() - 1
     }
 
@@ -178,6 +215,48 @@ impl DropTail {
         self.background.iter().fold(self.counters, |sum, background| sum + background.counters)
     }
 
+    /// Of [`Self::total_counters`], what has happened at `now`, which is not before any offer but
+    /// those ahead of the clock: drops, and frames that have started.
+    pub fn counters(&self, now: Instant) -> QueueCounters {
+        let later = match &self.ahead {
+            Some(ahead) => ahead.after(now),
+            None => self.unstarted(now),
+        };
+        self.total_counters() - later
+    }
+
+    /// Bits of the frame on the air at `now` that are not out.
+    pub fn unsent_bits(&self, now: Instant) -> f64 {
+        match &self.ahead {
+            Some(ahead) => ahead.unsent_bits(now),
+            None => {
+                let waiting = self.unstarted(now).bits_sent;
+                (self.transmitter.unsent_bits(now) - waiting as f64).max(0.0)
+            }
+        }
+    }
+
+    /// The frames that start after `now`: all but the first of those that have not departed.
+    fn unstarted(&self, now: Instant) -> QueueCounters {
+        let unstarted = self.length(now).saturating_sub(1);
+        let mut older = self.packets.saturating_sub(unstarted);
+        let mut counters = QueueCounters::default();
+        for run in self.runs.iter() {
+            let count = run.count.saturating_sub(older);
+            older = older.saturating_sub(run.count);
+            counters.frames_sent += count;
+            counters.bits_sent += count * run.bits;
+            counters.frames_lost += u64::from(run.is_lost && count > 0);
+        }
+        counters
+    }
+
+    /// Packets of background source `index` that survive and have not arrived at `now`, the time
+    /// of the last catch-up.
+    pub fn background_under_way(&self, index: usize, now: Instant) -> u64 {
+        self.background[index].under_way.after(now)
+    }
+
     /// Counters of background source `index`, as of the last catch-up.
     pub fn background_counters(&self, index: usize) -> QueueCounters {
         self.background[index].counters
@@ -194,21 +273,46 @@ impl DropTail {
         self.header
     }
 
+    /// Counters will not be asked for what they were before `horizon`.
+    pub(crate) fn set_horizon(&mut self, horizon: Instant) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.set_horizon(horizon);
+        }
+        for background in &mut self.background {
+            background.under_way.set_horizon(horizon);
+        }
+    }
+
     /// A packet of `bytes` arrives now.
     #[inline]
     pub fn offer(&mut self, now: Instant, bytes: u32) -> Fate {
+        self.offer_at(now, now, bytes)
+    }
+
+    /// A packet of `bytes` arrives at `now`, which may lie ahead of the clock if
+    /// [`Self::run_ahead`] has been called.
+    #[inline]
+    pub(crate) fn offer_at(&mut self, clock: Instant, now: Instant, bytes: u32) -> Fate {
         if !self.background.is_empty() {
             self.catch_up(now);
         }
         let bits = self.frame_bits(bytes);
         let Some(airtime) = self.admit(now, bits) else {
             self.counters.drops += 1;
+            if let Some(ahead) = &mut self.ahead {
+                ahead.refuse(clock, now);
+            }
             return Fate::Dropped;
         };
         self.counters.frames_sent += 1;
         self.counters.bits_sent += bits;
-        if self.channel.is_lost(airtime) {
+        let is_lost = self.channel.is_lost(airtime);
+        if let Some(ahead) = &mut self.ahead {
+            ahead.send(clock, airtime, is_lost);
+        }
+        if is_lost {
             self.counters.frames_lost += 1;
+            self.mark_lost();
             Fate::Lost { end: airtime.end }
         } else {
             Fate::Sent { end: airtime.end }
@@ -267,7 +371,7 @@ impl DropTail {
             return None;
         }
         let airtime = self.transmitter.send(now, bits);
-        self.append(Run { first: self.transmitter.free_at(), bits, count: 1 });
+        self.append(Run { first: self.transmitter.free_at(), bits, count: 1, is_lost: false });
         Some(airtime)
     }
 
@@ -276,7 +380,8 @@ impl DropTail {
     #[inline]
     fn store_only(&mut self) {
         if self.packets == 0 {
-            self.append(Run { first: self.transmitter.free_at(), bits: self.only_bits, count: 1 });
+            let (first, bits) = (self.transmitter.free_at(), self.only_bits);
+            self.append(Run { first, bits, count: 1, is_lost: false });
         }
     }
 
@@ -323,8 +428,23 @@ impl DropTail {
     }
 
     fn departed(&self, run: &Run, now: Instant) -> u64 {
-        // Runs are short where this is asked (probes, byte limits).
-        (0..run.count).take_while(|&index| self.departure_in(run, index) <= now).count() as u64
+        let (mut low, mut high) = (0, run.count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.departure_in(run, middle) <= now { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// The channel destroys the packet that was admitted last. One that found the transmitter idle
+    /// is not stored, and has started.
+    #[inline]
+    fn mark_lost(&mut self) {
+        if self.packets > 0
+            && let Some(newest) = self.runs.back_mut()
+        {
+            newest.is_lost = true;
+        }
     }
 
     #[inline]
@@ -376,12 +496,18 @@ impl DropTail {
         let bits = self.frame_bits(bytes);
         let admitted = self.admit(at, bits);
         let lost = admitted.is_some_and(|airtime| self.channel.is_lost(airtime));
-        let counters = &mut self.background[index].counters;
+        if lost {
+            self.mark_lost();
+        }
+        let Background { counters, under_way, .. } = &mut self.background[index];
         match admitted {
             None => counters.drops += 1,
-            Some(_) => {
+            Some(airtime) => {
                 counters.frames_sent += 1;
                 counters.bits_sent += bits;
+                if !lost {
+                    under_way.one(at, airtime.end);
+                }
             }
         }
         counters.frames_lost += u64::from(lost);
@@ -398,8 +524,11 @@ impl DropTail {
             // Idle: every packet of the block starts on arrival and is gone before the next.
             self.runs.clear();
             self.packets = 0;
+            let arrived = source.next_exact();
             self.transmitter.send_at(source.at(block - 1), bits);
             self.only_bits = bits;
+            let last = self.transmitter.free_at().instant();
+            self.background[0].under_way.spaced(first, arrived, last, block);
             block
         } else {
             self.store_only();
@@ -420,7 +549,9 @@ impl DropTail {
             if count == 0 {
                 return self.replay_packet(0);
             }
-            self.extend(count, bits);
+            let departure = self.extend(count, bits);
+            let last = self.transmitter.free_at().instant();
+            self.background[0].under_way.back_to_back(first, departure, last, count);
             count
         };
         let background = &mut self.background[0];
@@ -448,8 +579,8 @@ impl DropTail {
         low
     }
 
-    /// Appends `count` packets back to back.
-    fn extend(&mut self, count: u64, bits: u64) {
+    /// Appends `count` packets back to back; returns the departure of the first.
+    fn extend(&mut self, count: u64, bits: u64) -> ExactTime {
         let first = self.transmitter.free_at().after(bits, self.transmitter.rate());
         self.transmitter.send_back_to_back(count, bits);
         match self.runs.back_mut() {
@@ -458,7 +589,8 @@ impl DropTail {
                 self.packets += count;
                 self.forget();
             }
-            _ => self.append(Run { first, bits, count }),
+            _ => self.append(Run { first, bits, count, is_lost: false }),
         }
+        first
     }
 }

@@ -35,6 +35,12 @@ impl Transmitter {
         self.free_at
     }
 
+    /// Bits that have been accepted and are not out at `now`.
+    pub fn unsent_bits(&self, now: Instant) -> f64 {
+        let left = self.free_at.instant().saturating_since(now);
+        left.as_secs_f64() * self.rate.as_bps() as f64
+    }
+
     /// Is a frame on the air? One that ends now is not.
     #[inline]
     pub fn is_busy(&self, now: Instant) -> bool {

@@ -13,6 +13,7 @@ use crate::agent::{AdaptivePersistence, Snoop, SnoopParameters};
 use crate::app::{MediaStatistics, OnOff, OnOffParameters, Web, WebParameters};
 use crate::link::LinkEndpoint;
 use crate::packet::Packet;
+use crate::queue::Newest;
 use crate::rng::{Stream, Streams};
 use crate::tcp::{Config, Connection, Role};
 use crate::units::{Bytes, Duration, Instant};
@@ -120,6 +121,9 @@ impl Builder {
         self.arq_link(forward, reverse);
         for direction in self.directions.iter_mut().rev().take(2) {
             direction.radio = radio;
+            if let Kind::Arq(arq) = &mut direction.kind {
+                arq.take_slots();
+            }
         }
     }
 
@@ -276,7 +280,7 @@ impl Builder {
                     hop,
                     sent: 0,
                     delivered: 0,
-                    delivered_bytes: 0,
+                    arrivals: Newest::new(),
                 }
             }
         };
@@ -306,8 +310,9 @@ impl Builder {
     /// Lets `source` be replayed in the queue of `direction`, unless that is driven by a protocol;
     /// returns the source's index there.
     fn background(&mut self, direction: u32, source: &OnOff) -> Option<usize> {
-        match &mut self.directions[direction as usize].kind {
-            Kind::Raw(raw) => Some(raw.queue.add_background(source.clone())),
+        let Direction { kind, delay, .. } = &mut self.directions[direction as usize];
+        match kind {
+            Kind::Raw(raw) => Some(raw.queue.add_background(source.clone(), *delay)),
             Kind::Arq(_) => None,
         }
     }
@@ -412,6 +417,24 @@ impl Builder {
         }
     }
 
+    /// Directions that are offered packets ahead of the clock remember what became of the newest:
+    /// chained ones, and the first of the way back from a [`Listener::Sink`].
+    fn find_ahead(&mut self) {
+        let mut is_ahead: Vec<bool> =
+            self.directions.iter().map(|known| known.is_chained).collect();
+        for path in &self.paths {
+            if let Listener::Sink { connection } = path.listener {
+                let back = &self.paths[self.pair_paths[connection as usize][1] as usize];
+                is_ahead[self.hops[back.first as usize] as usize] = true;
+            }
+        }
+        for (direction, is_ahead) in self.directions.iter_mut().zip(is_ahead) {
+            if let (Kind::Raw(raw), true) = (&mut direction.kind, is_ahead) {
+                raw.queue.run_ahead();
+            }
+        }
+    }
+
     /// The service that packets of a flow take on each direction, by name.
     fn service(&self, direction: u32, listener: Listener) -> u8 {
         let Kind::Arq(arq) = &self.directions[direction as usize].kind else { return 0 };
@@ -485,6 +508,7 @@ impl Builder {
     pub fn build<P: Probe>(mut self, probe: P) -> World<P> {
         self.find_chains();
         self.find_sinks();
+        self.find_ahead();
         let hops = self.compile_hops();
         // Directions over which something comes that must be handled in its time.
         let mut surfaces = vec![false; self.directions.len()];

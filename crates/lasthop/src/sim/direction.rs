@@ -9,7 +9,7 @@ use super::radio::NO_RADIO;
 use crate::channel::{Airtime, Channel};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
 use crate::packet::{Packet, Payload};
-use crate::queue::{DropTail, Limit, QueueCounters, Ring, Transmitter};
+use crate::queue::{Ahead, DropTail, Limit, QueueCounters, Ring, Transmitter};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 /// Something on its way: when it arrives, its insertion ticket, and what it is.
@@ -69,6 +69,8 @@ pub(super) struct Arq {
     /// Does the endpoint at the far end want damaged frames too?
     wants_damaged: bool,
     pub counters: QueueCounters,
+    /// On a radio, the slots that were filled last.
+    slots: Option<Box<Ahead>>,
     /// Empty where the endpoint is one protocol.
     pub services: ServiceTable,
 }
@@ -122,7 +124,13 @@ impl Arq {
             on_air_bytes: 0,
             ring: Ring::with_capacity(64),
             counters: QueueCounters::default(),
+            slots: None,
         }
+    }
+
+    /// Its frames take slots of a radio, which are filled ahead of their time.
+    pub fn take_slots(&mut self) {
+        self.slots = Some(Box::new(Ahead::new()));
     }
 
     /// Is there room for `count` packets that take `bytes` each, headers included?
@@ -257,7 +265,11 @@ impl Arq {
         if frame.bytes == 0 {
             return Some(Sent { frame, end: now, is_lost: false });
         }
-        let is_lost = self.expose(Airtime { start, end, bits: u64::from(frame.bytes) * 8 });
+        let airtime = Airtime { start, end, bits: u64::from(frame.bytes) * 8 };
+        let is_lost = self.expose(airtime);
+        if let Some(slots) = &mut self.slots {
+            slots.send(now, airtime, is_lost);
+        }
         Some(Sent { frame, end, is_lost })
     }
 
@@ -361,21 +373,26 @@ impl Direction {
         }
     }
 
-    /// Bits that have been accepted for transmission and are not out at `now`.
-    pub fn unsent_bits(&self, now: Instant) -> f64 {
-        let transmitter = match &self.kind {
-            Kind::Raw(raw) => raw.queue.transmitter(),
-            Kind::Arq(arq) => &arq.transmitter,
-        };
-        let left = transmitter.free_at().instant().saturating_since(now);
-        left.as_secs_f64() * transmitter.rate().as_bps() as f64
+    /// Counters of the queue and transmitter at `now`, background traffic included: of what was
+    /// computed, frames that have started.
+    pub fn counters(&self, now: Instant) -> QueueCounters {
+        match &self.kind {
+            Kind::Raw(raw) => raw.queue.counters(now),
+            Kind::Arq(arq) => match &arq.slots {
+                Some(slots) => arq.counters - slots.after(now),
+                None => arq.counters,
+            },
+        }
     }
 
-    /// Counters of the queue and transmitter, background traffic included.
-    pub fn counters(&self) -> QueueCounters {
+    /// Bits of the frame on the air at `now` that are not out.
+    pub fn unsent_bits(&self, now: Instant) -> f64 {
         match &self.kind {
-            Kind::Raw(raw) => raw.queue.total_counters(),
-            Kind::Arq(arq) => arq.counters,
+            Kind::Raw(raw) => raw.queue.unsent_bits(now),
+            Kind::Arq(arq) => match &arq.slots {
+                Some(slots) => slots.unsent_bits(now),
+                None => arq.transmitter.unsent_bits(now),
+            },
         }
     }
 }

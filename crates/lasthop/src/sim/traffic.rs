@@ -6,7 +6,7 @@ use super::world::{World, boot_offset};
 use crate::app::{MediaReport, MediaStatistics, OnOff, Web};
 use crate::link::{Endpoint, LinkCounters};
 use crate::packet::Packet;
-use crate::queue::QueueCounters;
+use crate::queue::{Newest, QueueCounters};
 use crate::units::{Bytes, Instant};
 
 /// What a flow does.
@@ -24,7 +24,8 @@ pub(super) enum App {
         hop: u32,
         sent: u64,
         delivered: u64,
-        delivered_bytes: u64,
+        /// The newest arrivals that were told ahead of the clock.
+        arrivals: Newest<Instant>,
     },
     /// Datagrams, an event each, whose receiver is observed.
     Media(Box<Media>),
@@ -74,11 +75,13 @@ pub(super) struct Flow {
 
 impl Flow {
     /// A datagram got through; it comes at `at`, which may lie ahead of the clock.
-    pub fn receive_datagram(&mut self, at: Instant, packet: &Packet) {
+    pub fn receive_datagram(&mut self, now: Instant, at: Instant, packet: &Packet) {
         match &mut self.app {
-            App::Datagrams { delivered, delivered_bytes, .. } => {
+            App::Datagrams { delivered, arrivals, .. } => {
                 *delivered += 1;
-                *delivered_bytes += u64::from(packet.bytes);
+                if at > now {
+                    arrivals.put(now, at);
+                }
             }
             App::Media(media) => media.statistics.receive(packet.datagram_number(), at),
             App::File { .. } | App::Web(_) | App::Background { .. } => {}
@@ -242,15 +245,17 @@ impl<P: Probe> World<P> {
         for (index, direction) in self.directions.iter().enumerate() {
             let side = if index % 2 == 0 { "forward" } else { "reverse" };
             let entity = format!("link.{}.{side}", link_names[index / 2]);
-            let counters = direction.counters();
+            let counters = direction.counters(self.now());
             let rate = direction.rate();
             let rate = if rate.is_unlimited() { f64::INFINITY } else { rate.as_bps() as f64 };
             let capacity = rate * elapsed;
-            // What still waits at the end has been counted, but not sent.
+            // The frame on the air has been counted, but is not out.
             let unsent = direction.unsent_bits(self.now());
             let sent = (counters.bits_sent as f64 - unsent).max(0.0);
             queue_metrics(&entity, &counters, report);
-            report(&entity, "utilization", sent / capacity);
+            // The rate of a radio is rounded down to whole bits per second, and so are times.
+            let utilization = |sent: f64| (sent / capacity).min(1.0);
+            report(&entity, "utilization", utilization(sent));
             if let Kind::Arq(arq) = &direction.kind {
                 sender_metrics(&entity, &arq.link_counters(), report);
                 if arq.endpoint.counts_packets() {
@@ -267,7 +272,7 @@ impl<P: Probe> World<P> {
                 let unsent = if arq.is_last_of(service) { unsent } else { 0.0 };
                 let own_sent = (own.bits_sent as f64 - unsent).max(0.0);
                 queue_metrics(&entity, own, report);
-                report(&entity, "utilization", own_sent / capacity);
+                report(&entity, "utilization", utilization(own_sent));
                 report(&entity, "share", if sent > 0.0 { own_sent / sent } else { f64::NAN });
                 sender_metrics(&entity, &arq.service_link_counters(service), report);
                 receiver_metrics(&entity, &receiver.service_link_counters(service), report);
@@ -304,9 +309,11 @@ impl<P: Probe> World<P> {
                 report(&entity, "replies", counters.replies as f64);
                 self.tcp_metrics(&entity, &browser.connections, report);
             }
-            App::Datagrams { sent, delivered, delivered_bytes, .. } => {
-                delivery(*delivered_bytes, end_or(None));
-                datagram_metrics(&entity, *sent, *delivered, report);
+            App::Datagrams { source, sent, delivered, arrivals, .. } => {
+                let under_way = arrivals.iter().filter(|&&at| at > self.now).count() as u64;
+                let told = Datagrams { sent: *sent, survived: *delivered, under_way };
+                delivery(told.arrived() * source.packet().get(), end_or(None));
+                told.report(&entity, report);
             }
             App::Media(media) => {
                 let told = media.statistics.report(self.now);
@@ -316,9 +323,13 @@ impl<P: Probe> World<P> {
             App::Background { direction, index, packet } => {
                 let Kind::Raw(raw) = &self.directions[*direction as usize].kind else { return };
                 let counters = raw.queue.background_counters(*index);
-                let delivered = counters.frames_sent - counters.frames_lost;
-                delivery(delivered * packet.get(), end_or(None));
-                datagram_metrics(&entity, counters.frames_sent + counters.drops, delivered, report);
+                let told = Datagrams {
+                    sent: counters.frames_sent + counters.drops,
+                    survived: counters.frames_sent - counters.frames_lost,
+                    under_way: raw.queue.background_under_way(*index, self.now),
+                };
+                delivery(told.arrived() * packet.get(), end_or(None));
+                told.report(&entity, report);
             }
         }
     }
@@ -410,16 +421,27 @@ fn receiver_metrics(
     report(entity, "skipped", link.skipped as f64);
 }
 
-fn datagram_metrics(
-    entity: &str,
+/// What became of the datagrams of a flow.
+struct Datagrams {
     sent: u64,
-    delivered: u64,
-    report: &mut dyn FnMut(&str, &'static str, f64),
-) {
-    report(entity, "packets_sent", sent as f64);
-    report(entity, "packets_delivered", delivered as f64);
-    let lost = sent.saturating_sub(delivered);
-    report(entity, "loss", if sent == 0 { f64::NAN } else { lost as f64 / sent as f64 });
+    /// Known to get through.
+    survived: u64,
+    /// Those of them that have not arrived yet.
+    under_way: u64,
+}
+
+impl Datagrams {
+    fn arrived(&self) -> u64 {
+        self.survived - self.under_way
+    }
+
+    fn report(&self, entity: &str, report: &mut dyn FnMut(&str, &'static str, f64)) {
+        let Datagrams { sent, survived, .. } = *self;
+        report(entity, "packets_sent", sent as f64);
+        report(entity, "packets_delivered", self.arrived() as f64);
+        let lost = sent.saturating_sub(survived);
+        report(entity, "loss", if sent == 0 { f64::NAN } else { lost as f64 / sent as f64 });
+    }
 }
 
 fn media_metrics(

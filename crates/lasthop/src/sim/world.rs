@@ -104,6 +104,10 @@ impl<P: Probe> World<P> {
     /// `interrupt` is looked at now and then.
     pub fn run(&mut self, stop: Instant, until_complete: bool, interrupt: &AtomicBool) -> End {
         debug_assert!(stop < Instant::NEVER, "a run ends");
+        if !P::ACTIVE {
+            let horizon = if until_complete { self.earliest_completion().min(stop) } else { stop };
+            self.set_horizon(horizon);
+        }
         let mut seen = self.now;
         let end = loop {
             if until_complete && self.unfinished == 0 {
@@ -135,6 +139,40 @@ impl<P: Probe> World<P> {
             End::Interrupted
         } else {
             end
+        }
+    }
+
+    /// No file transfer can be complete sooner than the slowest link on its way has carried its
+    /// bytes once.
+    fn earliest_completion(&self) -> Instant {
+        let completion = |flow: &Flow| {
+            let App::File { connection, size, .. } = flow.app else { return Instant::ZERO };
+            let mut hop = self.connections[connection as usize].first_hops[0] as usize;
+            let mut slowest = self.directions[self.hops[hop].direction as usize].rate();
+            while !matches!(self.hops[hop].then, Then::Arrive) {
+                hop += 1;
+                slowest = slowest.min(self.directions[self.hops[hop].direction as usize].rate());
+            }
+            // The rate of a radio is rounded down.
+            let rate = u128::from(slowest.as_bps()) + 1;
+            let nanos = u128::from(size.get()) * 8 * 1_000_000_000 / rate;
+            let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+            Instant::from_nanos(flow.start.as_nanos().saturating_add(nanos))
+        };
+        self.flows.iter().map(completion).max().unwrap_or_default()
+    }
+
+    /// Counters will not be asked for what they were before `horizon`.
+    fn set_horizon(&mut self, horizon: Instant) {
+        for direction in &mut self.directions {
+            if let Kind::Raw(raw) = &mut direction.kind {
+                raw.queue.set_horizon(horizon);
+            }
+        }
+        for flow in &mut self.flows {
+            if let App::Datagrams { arrivals, .. } = &mut flow.app {
+                arrivals.set_horizon(horizon);
+            }
         }
     }
 
@@ -235,7 +273,7 @@ impl<P: Probe> World<P> {
                 }
             };
             let start = if P::ACTIVE { raw.queue.next_start(at) } else { at };
-            let fate = raw.queue.offer(at, packet.bytes);
+            let fate = raw.queue.offer_at(self.now, at, packet.bytes);
             if P::ACTIVE {
                 let packet = Packet { hop, ..*packet };
                 let times = [at, start];
@@ -558,7 +596,7 @@ impl<P: Probe> World<P> {
             let delay = at.saturating_since(packet.datagram_sent_at());
             self.probe.record(at, Event::DatagramReceived { flow, number, delay });
         }
-        self.flows[flow as usize].receive_datagram(at, packet);
+        self.flows[flow as usize].receive_datagram(self.now, at, packet);
     }
 }
 

@@ -5,6 +5,7 @@ mod air;
 mod analysis_models;
 mod analysis_tables;
 mod common;
+mod counted_by_time;
 mod determinism;
 mod lazy_background;
 mod link_closed_forms;

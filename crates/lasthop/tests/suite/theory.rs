@@ -167,9 +167,10 @@ fn datagrams_are_lost_as_often_as_the_channel_says() {
             assert_share("near", sent - value("flow.near.packets_delivered"), sent, p);
             let sent = value("flow.far.packets_sent");
             let lost = sent - value("flow.far.packets_delivered");
-            // At most a few of the last packets are still under way.
+            // At most a few of the last packets are still under way; they are not lost.
             assert_share("far", lost, sent, 1.0 - (1.0 - p) * (1.0 - p));
-            assert!((value("flow.far.loss") - lost / sent).abs() < 1e-12);
+            let under_way = lost - value("flow.far.loss") * sent;
+            assert!((-1e-6..=4.0).contains(&under_way), "{under_way} packets under way");
             let frames = value("link.one.forward.frames_sent");
             assert_share("link", value("link.one.forward.frames_lost"), frames, p);
             assert_eq!(value("link.one.forward.queue_drops"), 0.0);

@@ -1,0 +1,301 @@
+//! Counters tell what has happened by the end of a run: nothing is delivered faster than its link,
+//! no link is used more than wholly, and every count agrees with the events by their time.
+//!
+//! Random scenarios: paths of one to three links, computed (and so chained), driven or of several
+//! services, and radios; flows of every kind; ends at any time, or when files are complete.
+
+use lasthop::run::{self, Options};
+use lasthop::scenario::{App, Scenario};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
+}
+
+fn scenario(text: &str) -> Scenario {
+    Scenario::from_toml(text, Path::new("."))
+        .and_then(|document| document.points())
+        .unwrap_or_else(|error| panic!("{error}\n{text}"))
+        .remove(0)
+        .scenario
+}
+
+fn metrics(scenario: &Scenario, seed: u64) -> HashMap<String, f64> {
+    let options = Options { replications: 1, first_replication: 0, seed, jobs: 1 };
+    let results = run::run(std::slice::from_ref(scenario), &options, &mut |_| true)
+        .unwrap_or_else(|error| panic!("{error}"));
+    results.metrics.iter().cloned().zip(results.rows[0].values.iter().copied()).collect()
+}
+
+fn links() -> impl Strategy<Value = String> {
+    let link = (
+        prop_oneof![10_000u64..200_000, 1_000_000u64..20_000_000, Just(64_000)],
+        0u64..300,
+        prop_oneof![
+            (1u64..200).prop_map(|packets| format!("{packets} packets")),
+            (2_000u64..60_000).prop_map(|bytes| format!("{bytes} B")),
+        ],
+        prop_oneof![
+            6 => Just("raw"),
+            1 => Just("selective-repeat"),
+            1 => Just("go-back-n"),
+            1 => Just("xor-fec"),
+        ],
+        prop_oneof![Just(0.0), Just(0.0), 0.0f64..0.3, Just(1.0)],
+    );
+    prop::collection::vec(link, 1..4).prop_map(|links| {
+        let mut text = String::new();
+        for (index, (rate, delay, queue, protocol, loss)) in links.iter().enumerate() {
+            text += &format!(
+                r#"
+                [link.l{index}]
+                between = ["h{index}", "h{}"]
+                rate = "{rate} bps"
+                delay = "{delay} ms"
+                queue = "{queue}"
+                protocol = "{protocol}"
+                errors = {{ kind = "uniform", loss = {loss} }}
+                "#,
+                index + 1
+            );
+        }
+        text
+    })
+}
+
+/// Datagrams of one size from the first host (or, if odd, from the last) over some of the links.
+fn datagrams() -> impl Strategy<Value = Vec<(u64, u64, bool, bool)>> {
+    prop::collection::vec((0u64..3, 10_000u64..3_000_000, any::<bool>(), any::<bool>()), 1..4)
+}
+
+/// Scenarios with a last host, whether they hold transfers, and how they end.
+fn scenarios() -> impl Strategy<Value = String> {
+    let transfers = prop_oneof![
+        Just(String::new()),
+        Just(r#"transport = { kind = "tcp", variant = "reno", profile = "ns-2", segment = "252 B" }"#.to_owned()),
+        Just(r#"transport = { kind = "tcp", variant = "sack", segment = "300 B" }"#.to_owned()),
+    ];
+    let end = prop_oneof![
+        3 => (1u64..20_000).prop_map(|millis| format!("duration = \"{millis} ms\"")),
+        1 => Just("max_time = \"20 s\"".to_owned()),
+    ];
+    (links(), datagrams(), transfers, end).prop_map(|(links, datagrams, transport, end)| {
+        let hops = links.matches("[link.").count() as u64;
+        let mut text = format!("name = \"random\"\n{links}\n[run]\n{end}\n");
+        for (index, (to, rate, is_media, back)) in datagrams.iter().enumerate() {
+            let far = to % hops + 1;
+            let [from, to] = if *back { [hops, hops - far] } else { [0, far] };
+            let app = if *is_media {
+                format!(r#"kind = "media", rate = "{rate} bps", talk = "500 ms", silence = "exp 100 ms""#)
+            } else {
+                format!(r#"kind = "on-off", rate = "{rate} bps", on = "exp 500 ms", off = "exp 100 ms""#)
+            };
+            text += &format!(
+                "[flow.d{index}]\nfrom = \"h{from}\"\nto = \"h{to}\"\n\
+                 transport = {{ kind = \"udp\" }}\napp = {{ {app}, packet = \"250 B\" }}\n"
+            );
+        }
+        if !transport.is_empty() {
+            text += &format!(
+                "[flow.file]\nfrom = \"h0\"\nto = \"h{hops}\"\n{transport}\n\
+                 app = {{ kind = \"file\", size = \"40 kB\" }}\n"
+            );
+        } else if end.starts_with("max_time") {
+            text = text.replace(&end, "duration = \"3 s\"");
+        }
+        text
+    })
+}
+
+/// A radio of two stations that upload datagrams and a file.
+fn radios() -> impl Strategy<Value = String> {
+    let protocol = prop_oneof![Just("raw"), Just("ideal-sr"), Just("rlc-am")];
+    (1u64..200, 1u64..30, 1u64..30, protocol, 10_000u64..2_000_000).prop_map(
+        |(millis, uplink, downlink, protocol, rate)| {
+            let (slot, packet) = if protocol == "raw" { (300, 250) } else { (60, 250) };
+            format!(
+                r#"
+                name = "radio"
+                [radio.cell]
+                base = "base"
+                stations = ["one", "two"]
+                uplink = {uplink}
+                downlink = {downlink}
+                slot = "{slot} B"
+                protocol = "{protocol}"
+                [flow.one]
+                from = "one"
+                to = "base"
+                transport = {{ kind = "udp" }}
+                app = {{ kind = "on-off", rate = "{rate} bps", on = "1 s", off = "0 s", packet = "{packet} B" }}
+                [flow.two]
+                from = "base"
+                to = "two"
+                transport = {{ kind = "udp" }}
+                app = {{ kind = "media", rate = "{rate} bps", packet = "{packet} B" }}
+                [run]
+                duration = "{millis} ms"
+                "#
+            )
+        },
+    )
+}
+
+/// Rates of the links that a flow takes.
+fn bottleneck(scenario: &Scenario, from: &str, to: &str) -> f64 {
+    let rate = |(link, is_forward): (usize, bool)| {
+        let link = &scenario.links[link];
+        let side = if is_forward { &link.forward } else { &link.reverse };
+        side.rate.as_bps() as f64
+    };
+    scenario.route(from, to).into_iter().map(rate).fold(f64::INFINITY, f64::min)
+}
+
+fn nothing_is_faster_than_its_link(text: &str, seed: u64) -> Result<(), TestCaseError> {
+    let scenario = scenario(text);
+    let found = metrics(&scenario, seed);
+    for flow in &scenario.flows {
+        let goodput = found[&format!("flow.{}.goodput_bps", flow.name)];
+        let rate = bottleneck(&scenario, &flow.from, &flow.to);
+        prop_assert!(
+            goodput.is_nan() || goodput <= rate * (1.0 + 1e-12),
+            "flow.{}: {goodput} over {rate} bps, seed {seed}\n{text}",
+            flow.name
+        );
+    }
+    for (name, value) in found.iter().filter(|(name, _)| name.ends_with(".utilization")) {
+        prop_assert!(value.is_nan() || *value <= 1.0, "{name}: {value}, seed {seed}\n{text}");
+    }
+    Ok(())
+}
+
+/// Every count of links and of flows of datagrams against the events by their time.
+fn counts_agree_with_events(text: &str, seed: u64) -> Result<(), TestCaseError> {
+    let mut scenario = scenario(text);
+    for flow in &mut scenario.flows {
+        if let App::OnOff(source) = &mut flow.app {
+            // What a queue replays has no events.
+            source.replay = lasthop::scenario::Replay::PerPacket;
+        }
+    }
+    let trace = run::trace(&scenario, seed, 0, &AtomicBool::new(false))
+        .unwrap_or_else(|error| panic!("{error}"));
+    let found: HashMap<_, _> = trace.metrics.iter().cloned().collect();
+    // Unobserved runs forget what is over before they can end.
+    for (name, value) in metrics(&scenario, seed) {
+        let same = value.to_bits() == found[&name].to_bits();
+        prop_assert!(same, "{name}: {value}, observed {}, seed {seed}\n{text}", found[&name]);
+    }
+    // The first flow starts with the run, and lasts as long.
+    let first = &scenario.flows[0].name;
+    let end_s = found[&format!("flow.{first}.duration_s")];
+    let end = (end_s * 1e9).round() as u64;
+    let count = |entity: &str, event: &str| {
+        let of = |known: &&run::TraceEvent| {
+            known.entity == entity && known.event == event && known.time_ns <= end
+        };
+        trace.events.iter().filter(of).count() as f64
+    };
+    for flow in
+        scenario.flows.iter().filter(|flow| flow.transport == lasthop::scenario::Transport::Udp)
+    {
+        let received = count(&format!("flow.{}.receiver", flow.name), "datagram_received");
+        let delivered = found[&format!("flow.{}.packets_delivered", flow.name)];
+        prop_assert_eq!(received, delivered, "flow.{}, seed {}\n{}", flow.name, seed, text);
+    }
+    for link in &scenario.links {
+        for (side, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
+            let entity = format!("link.{}.{side}", link.name);
+            let mut sent = [0.0; 3];
+            for frame in trace.transmissions.iter().filter(|frame| frame.entity == entity) {
+                if frame.start_ns <= end && frame.bytes > 0 {
+                    let length = frame.end_ns - frame.start_ns;
+                    let part = frame.end_ns.min(end) - frame.start_ns;
+                    let share = if length == 0 { 1.0 } else { part as f64 / length as f64 };
+                    sent[0] += 1.0;
+                    sent[1] += f64::from(u8::from(frame.arrival_ns.is_none()));
+                    sent[2] += f64::from(frame.bytes) * 8.0 * share;
+                }
+            }
+            let metric = |name: &str| found[&format!("{entity}.{name}")];
+            let told = [metric("frames_sent"), metric("frames_lost"), metric("queue_drops")];
+            let seen = [sent[0], sent[1], count(&entity, "drop")];
+            prop_assert_eq!(told, seen, "{}, seed {}\n{}", entity, seed, text);
+            let used = sent[2] / (direction.rate.as_bps() as f64 * end_s);
+            let utilization = metric("utilization");
+            prop_assert!(
+                (used.min(1.0) - utilization).abs() <= 1e-6,
+                "{entity}: {used}, not {utilization}, seed {seed}\n{text}"
+            );
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(config(300))]
+
+    #[test]
+    fn no_flow_and_no_link_exceeds_a_rate(text in scenarios(), seed in 1u64..1_000_000) {
+        nothing_is_faster_than_its_link(&text, seed)?;
+    }
+
+    #[test]
+    fn counts_of_links_and_flows_agree_with_events(text in scenarios(), seed in 1u64..1_000_000) {
+        counts_agree_with_events(&text, seed)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(config(60))]
+
+    #[test]
+    fn no_radio_gives_more_than_its_slots(text in radios(), seed in 1u64..1_000_000) {
+        nothing_is_faster_than_its_link(&text, seed)?;
+        counts_agree_with_events(&text, seed)?;
+    }
+}
+
+/// On-off traffic of 100 kbps into 64 kbps: what waits at the end is not delivered, whoever replays
+/// the source and whatever the link does about errors.
+#[test]
+fn a_link_of_64_kbps_delivers_no_more() {
+    for protocol in ["raw", "selective-repeat"] {
+        for replay in ["lazy", "per-packet"] {
+            let text = format!(
+                r#"
+                name = "overload"
+                [link.wireless]
+                between = ["a", "b"]
+                rate = "64 kbps"
+                delay = "50 ms"
+                queue = "1000 packets"
+                protocol = "{protocol}"
+                header = "2 B"
+                [flow.datagrams]
+                from = "a"
+                to = "b"
+                transport = {{ kind = "udp" }}
+                app = {{ kind = "on-off", rate = "100 kbps", on = "100 s", off = "0 s", packet = "250 B", replay = "{replay}" }}
+                [run]
+                duration = "20 s"
+                "#
+            );
+            let found = metrics(&scenario(&text), 1);
+            // 31.5 ms a frame; the first comes at 20 ms, its end arrives 50 ms later.
+            let frames = ((20.0f64 - 0.02 - 0.05) / 0.0315).floor();
+            let told = found["flow.datagrams.packets_delivered"];
+            if protocol == "raw" {
+                assert_eq!(told, frames, "{replay}");
+                let started = ((20.0f64 - 0.02) / 0.0315).ceil();
+                assert_eq!(found["link.wireless.forward.frames_sent"], started, "{replay}");
+                assert_eq!(found["flow.datagrams.loss"], 0.0, "what waits is not lost");
+            } else {
+                assert!((told - frames).abs() <= 20.0, "{told}, of a raw link {frames}");
+            }
+        }
+    }
+}
