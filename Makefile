@@ -35,7 +35,7 @@ $(VENV)/.built: $(VENV)/.tools $(SOURCES)
 
 $(VENV)/.dev: $(VENV)/.built
 	$(BIN)/python -m pip install --quiet \
-	    --disable-pip-version-check $$($(BIN)/python tools/requirements.py dev docs pandas pcap)
+	    --disable-pip-version-check $$($(BIN)/python tools/requirements.py dev docs pandas pcap advise cluster)
 	touch $@
 
 setup: $(VENV)/.built

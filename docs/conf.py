@@ -10,12 +10,14 @@ import io
 import re
 import shlex
 import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
 
 import lasthop
-from lasthop import _lasthop, cli, fit
+from lasthop import _lasthop, advise, cli, fit
+from lasthop.figures.advice import draw_advice
 from lasthop.figures.fit import draw_fit
 from lasthop.figures.studies import draw_figure
 from lasthop.figures.style import save
@@ -59,6 +61,17 @@ losses = _lasthop.simulate_losses(
 )
 picture = draw_fit(fit.fit(np.frombuffer(losses, dtype=np.uint8).astype(bool)))
 save(picture, HERE / "_generated" / "fit" / "gilbert-elliott", "svg")
+
+# The picture on the page about advice, of a race without its search.
+(HERE / "_generated" / "advise").mkdir(parents=True, exist_ok=True)
+with tempfile.TemporaryDirectory() as folder:
+    advice = advise.advise(
+        lasthop.load(HERE / "advise" / "voice-and-file.toml"),
+        "transfer.goodput, delay_p99 < 300 ms, residual_loss < 1 %",
+        lasthop.Campaign(Path(folder) / "race"),
+        options=advise.Options(most=100, trials=0),
+    )
+save(draw_advice(advice), HERE / "_generated" / "advise" / "voice-and-file", "svg")
 
 # Figures of studies that pages show are run anew, all of a study together: they share cells.
 pages = "".join(page.read_text(encoding="utf-8") for page in HERE.glob("*.md"))

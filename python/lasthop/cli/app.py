@@ -69,6 +69,12 @@ COMMANDS = (
         "Reproduce a published study: its tables beside the printed ones, its figures, its claims.",
     ),
     Command(
+        "advise",
+        ("advise", "advise"),
+        SIMULATION,
+        "Say which link protocol, with which parameters, serves a link and its traffic best.",
+    ),
+    Command(
         "check",
         ("scenarios", "check"),
         SCENARIOS,

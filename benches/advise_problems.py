@@ -1,0 +1,112 @@
+"""How good the choices of `lasthop advise` are, on problems whose answer is known.
+
+Twenty links (loss, burst, rate, delay) with a file transfer and perhaps a bound on its timeouts.
+The answer comes from running every candidate of the race's grid to the most replications on another
+seed. Each race then runs on seeds of its own. Printed: how often the choice is within 1 % of the
+best, and the replications it took as a share of those of the answer.
+
+    .venv/bin/python benches/advise_problems.py [--problems 20] [--runs 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import lasthop
+from lasthop.advise import Options, advise
+from lasthop.advise.space import PROTOCOLS, candidates
+
+MOST = 300
+
+
+def problem(number: int) -> lasthop.Scenario:
+    """One link, drawn with the problem's number."""
+    random = np.random.default_rng([5, number])
+    loss = 10.0 ** random.uniform(-2.3, -0.9)
+    rate = random.choice(["128 kbps", "500 kbps", "2 Mbps"])
+    size = {"128 kbps": "30 kB", "500 kbps": "60 kB", "2 Mbps": "150 kB"}[str(rate)]
+    return lasthop.Scenario(
+        {
+            "name": f"problem {number}",
+            "link": {
+                "radio": {
+                    "between": ["base", "phone"],
+                    "rate": str(rate),
+                    "delay": f"{random.choice([5, 20, 60])} ms",
+                    "errors": {
+                        "kind": "gilbert-elliott",
+                        "mean_loss": float(loss),
+                        "mean_burst": float(random.uniform(1.2, 4.0)),
+                    },
+                }
+            },
+            "flow": {
+                "transfer": {
+                    "from": "base",
+                    "to": "phone",
+                    "transport": {"kind": "tcp", "variant": "newreno"},
+                    "app": {"kind": "file", "size": size},
+                }
+            },
+        }
+    )
+
+
+def main() -> None:
+    """Prints a line for each problem, and the totals."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--problems", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--trials", type=int, default=0)
+    options = parser.parse_args()
+    good, shares, runs = 0, [], 0
+    for number in range(options.problems):
+        scenario = problem(number)
+        known = [
+            found
+            for found, _, _ in candidates(scenario, "radio", list(PROTOCOLS), ())
+            if found is not None
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            answer = lasthop.Campaign(Path(folder) / "answer").run_points(
+                [one.point for one in known], replications=MOST, seed=1000 + number
+            )
+            truth = {
+                one.hash: float(np.mean(answer.samples("flow.transfer.goodput_bps", index)))
+                for index, one in enumerate(known)
+            }
+        best = max(truth.values())
+        own, spent = 0, []
+        for run in range(options.runs):
+            with tempfile.TemporaryDirectory() as folder:
+                found = advise(
+                    scenario,
+                    "goodput",
+                    lasthop.Campaign(Path(folder) / "race"),
+                    options=Options(most=MOST, trials=options.trials, seed=10 * number + run),
+                )
+            assert found.choice is not None  # noqa: S101 - there is no constraint
+            worth = truth.get(found.choice.candidate.hash, 0.0)
+            own += worth >= 0.99 * best
+            spent.append(found.replications / found.exhaustive)
+        good, runs = good + own, runs + options.runs
+        shares += spent
+        sys.stdout.write(
+            f"problem {number}: {own} of {options.runs} within 1 %; {100 * np.mean(spent):.0f} % "
+            f"of {len(known)} x {MOST} replications\n"
+        )
+        sys.stdout.flush()
+    sys.stdout.write(
+        f"all: {100 * good / runs:.1f} % of {runs} choices within 1 % of the best; "
+        f"{100 * np.mean(shares):.1f} % of the exhaustive replications on average, "
+        f"{100 * np.max(shares):.1f} % at most\n"
+    )
+
+
+if __name__ == "__main__":
+    main()

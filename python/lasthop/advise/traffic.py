@@ -1,0 +1,75 @@
+"""Mixes of traffic by name, for links whose scenario has none or another one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lasthop import _lasthop
+from lasthop.arguments import ArgumentError
+from lasthop.scenario import Scenario
+
+__all__ = ["TRAFFIC", "with_traffic"]
+
+TRAFFIC: dict[str, dict[str, Any]] = {
+    "file": {
+        "transport": {"kind": "tcp", "variant": "newreno"},
+        "app": {"kind": "file", "size": "1 MB"},
+    },
+    "web": {"transport": {"kind": "tcp", "variant": "newreno"}, "app": {"kind": "web"}},
+    "voice": {
+        "transport": {"kind": "udp"},
+        "app": {"kind": "media", "rate": "14.4 kbps", "packet": "50 B", "deadline": "150 ms"},
+    },
+    "video": {
+        "transport": {"kind": "udp"},
+        "app": {"kind": "media", "rate": "500 kbps", "packet": "1000 B", "silence": "0 s"},
+    },
+}
+SIZED = {"file": "size", "voice": "rate", "video": "rate"}
+
+
+def with_traffic(scenario: Scenario, text: str, link: str | None) -> Scenario:
+    """A scenario with other flows, between the ends of its first flow or of a link.
+
+    Args:
+        scenario: Links, and perhaps flows.
+        text: Words with commas, each perhaps with a size or a rate: `file 300 kB, voice, voice`.
+        link: Whose ends are taken where the scenario has no flow; the only link if None.
+
+    Raises:
+        ArgumentError: If a word or its number is not right.
+        lasthop.ScenarioError: If the scenario with these flows is refused.
+    """
+    tables = scenario.to_dict()
+    flows = tables.get("flow", {})
+    if flows:
+        first = next(iter(flows.values()))
+        ends = (first["from"], first["to"])
+    else:
+        links = tables.get("link", {})
+        if link is None and len(links) != 1:
+            raise ArgumentError(
+                f"link: found {len(links)} links; allowed: one of {', '.join(links)}"
+            )
+        ends = tuple(links[link or next(iter(links))]["between"])
+    made: dict[str, Any] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        found = re.fullmatch(r"(\w+)\s*(.*)", part)
+        kind, number = (found[1], found[2]) if found else (part, "")
+        if kind not in TRAFFIC or (number and kind not in SIZED):
+            allowed = ", ".join(f"{k} [{SIZED[k].upper()}]" if k in SIZED else k for k in TRAFFIC)
+            raise ArgumentError(f"traffic: found {part!r}; allowed: {allowed}")
+        flow = {"from": ends[0], "to": ends[1], **TRAFFIC[kind]}
+        if number:
+            try:
+                _lasthop.quantity(SIZED[kind], number)
+            except ValueError as error:
+                raise ArgumentError(f"traffic: {kind}: {error}") from None
+            flow["app"] = {**flow["app"], SIZED[kind]: number}
+        count = sum(name.rstrip("0123456789") == kind for name in made)
+        made[f"{kind}{count + 1}" if count else kind] = flow
+    if not made:
+        raise ArgumentError(f"traffic: found {text!r}; allowed: {', '.join(TRAFFIC)}")
+    tables["flow"] = made
+    return Scenario(tables, base=scenario._base)
