@@ -19,19 +19,20 @@ pub struct TraceEvent {
     /// To whom: `flow.NAME` (its data sender), `flow.NAME.receiver`, `flow.NAME.connection K
     /// opener`, `link.NAME.forward`, `link.NAME.forward.SERVICE` …
     pub entity: String,
-    /// What: `segment_sent`, `segment_received`, `ack_received`, `cwnd`, `ssthresh`, `timeout`,
-    /// `datagram_sent`, `datagram_received`, `queue`, `drop`, `frame_sent`, `frame_lost` (both at the
-    /// end of the transmission), `delivered` (over this direction), `retransmitted`, `timed_out`,
-    /// `nack_sent`, `abandoned`, `recovered` (by the endpoint that transmits in this direction),
-    /// `local_retransmission`, `local_timeout`, `suppressed_ack` (of `agent.NAME`).
+    /// What: `segment_sent`, `segment_received`, `ack_received`, `sack_block` (of the segment just
+    /// received), `cwnd`, `ssthresh`, `timeout`, `datagram_sent`, `datagram_received`, `queue`,
+    /// `drop`, `frame_sent`, `frame_lost` (both at the end of the transmission), `delivered` (over
+    /// this direction), `retransmitted`, `timed_out`, `nack_sent`, `abandoned`, `recovered` (by the
+    /// endpoint that transmits in this direction), `local_retransmission`, `local_timeout`,
+    /// `suppressed_ack` (of `agent.NAME`).
     pub event: &'static str,
-    /// First byte of a segment, acknowledgment number, number of a datagram or of a data frame; NaN
-    /// if there is none.
+    /// First byte of a segment or of a SACK block, acknowledgment number, number of a datagram or
+    /// of a data frame; NaN if there is none.
     pub sequence: f64,
-    /// Payload bytes, bytes of a datagram sent, delay of one received in seconds, window in
-    /// segments, packets in a queue from now on (the one in transmission included; what background
-    /// traffic takes away is told with the next packet), or bytes of a frame on the air; NaN if
-    /// there is none.
+    /// Payload bytes, bytes of a SACK block, bytes of a datagram sent, delay of one received in
+    /// seconds, window in segments, packets in a queue from now on (the one in transmission
+    /// included; what background traffic takes away is told with the next packet), or bytes of a
+    /// frame on the air; NaN if there is none.
     pub value: f64,
 }
 
@@ -122,6 +123,10 @@ pub fn trace(
                 } else {
                     push(entity, "ack_received", ack as f64, f64::NAN);
                 }
+            }
+            Event::SackReceived { connection, opener, first, end: last } => {
+                let bytes = last.wrapping_sub(first);
+                push(end(connection, opener), "sack_block", first.into(), bytes.into());
             }
             Event::Window { connection, opener, cwnd, ssthresh } => {
                 let entity = end(connection, opener);

@@ -80,6 +80,17 @@ pub enum Event {
         /// Payload bytes.
         payload: u32,
     },
+    /// A block of the SACK option of the segment that was just received (RFC 2018).
+    SackReceived {
+        /// Connection index.
+        connection: u32,
+        /// True at the end that opened the connection.
+        opener: bool,
+        /// Its first byte.
+        first: u32,
+        /// The byte after its last.
+        end: u32,
+    },
     /// A sender's window after something happened to it.
     Window {
         /// Connection index.
