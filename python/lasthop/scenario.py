@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
@@ -170,13 +171,19 @@ def _toml(given: Any) -> str:
         case int() | float():
             return repr(value)
         case Mapping():
-            return f"{{ {', '.join(f'{json.dumps(k)} = {_toml(v)}' for k, v in value.items())} }}"
+            pairs = ", ".join(f"{_key(name)} = {_toml(child)}" for name, child in value.items())
+            return f"{{ {pairs} }}"
         case list():
             return f"[{', '.join(map(_toml, value))}]"
     raise _lasthop.ScenarioError(
         f"scenario: found {value!r}, which is none of a scenario's values; "
         "allowed: tables, lists, text, numbers, true and false"
     )
+
+
+def _key(name: str) -> str:
+    """A key as TOML writes it: bare where it can be."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def assign(tables: dict[str, Any], key: str, value: Any) -> None:

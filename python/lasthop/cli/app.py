@@ -51,6 +51,12 @@ class Command:
 COMMANDS = (
     Command("run", ("run", "run"), SIMULATION, "Run a scenario and print what it delivers."),
     Command(
+        "explore",
+        ("explore", "explore"),
+        SIMULATION,
+        "Open a page where sliders move a link, and results follow; Ctrl-C ends it.",
+    ),
+    Command(
         "trace",
         ("trace", "trace"),
         SIMULATION,

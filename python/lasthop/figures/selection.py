@@ -220,12 +220,14 @@ class Curve:
         label: What the legend says; empty if it is the only one.
         places: Shape (points,): indices of values of the x-axis.
         samples: For each of them, one number a replication, without NaN.
+        points: Their numbers in the table.
     """
 
     metric: str
     label: str
     places: tuple[int, ...]
     samples: tuple[Floats, ...]
+    points: tuple[int, ...] = ()
 
     def estimates(self) -> list[Confidence]:
         """Means with the intervals that suit the samples."""
@@ -384,7 +386,9 @@ class Table:
                         f"{'x' if over_x else 'by'}: found several points at one place of "
                         f"{label or metric}; allowed: keys that tell all points apart"
                     )
-                curves.append(Curve(metric, label, places, tuple(samples[p] for p in own)))
+                curves.append(
+                    Curve(metric, label, places, tuple(samples[p] for p in own), tuple(own))
+                )
         return curves
 
 

@@ -1,0 +1,387 @@
+"""One replication from within: what a sequence diagram, a ladder and time series show.
+
+The events of a trace become columns, each a NumPy array; `pack` makes one body of them that a
+page reads without parsing a number.
+
+What a sender cannot know is read off both ends: a copy of a segment is *lost* if no arrival at the
+receiver belongs to it. Fast recovery lasts from the first retransmission to the acknowledgment of
+all that had been sent by then (`recover` of RFC 6582); recovery from a timeout alike, from the
+timeout on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from lasthop.scenario import Scenario
+from lasthop.statistics import Floats
+from lasthop.tracing import Trace, trace
+
+__all__ = ["MOST_EVENTS", "delays", "events_of", "inside", "pack", "trace_until"]
+
+MOST_EVENTS = 250_000
+"""Events that one look has at most; beyond, it ends before the run does."""
+
+EVENTS_PER_FRAME = 8.0
+"""About how many events a trace has for each frame on the air."""
+
+RECOVERY, TIMEOUT = 0, 1
+"""Kinds of phases."""
+
+Columns = dict[str, "np.ndarray[Any, np.dtype[Any]]"]
+
+
+def events_of(metrics: Mapping[str, float], most: int) -> float | None:
+    """The simulated time after which a replication has about `most` events.
+
+    Args:
+        metrics: Of the replication, by their full names.
+        most: Events.
+
+    Returns:
+        Seconds; None if it has fewer in all.
+    """
+    frames = sum(
+        value
+        for name, value in metrics.items()
+        if name.startswith("link.") and name.endswith(".frames_sent") and math.isfinite(value)
+    )
+    ends = [
+        value
+        for name, value in metrics.items()
+        if name.endswith(".duration_s") and math.isfinite(value)
+    ]
+    events = frames * EVENTS_PER_FRAME
+    if events <= most or not ends:
+        return None
+    return max(ends) * most / events
+
+
+def trace_until(
+    scenario: Scenario, *, seed: int, replication: int, until: float | None
+) -> tuple[Trace, float | None]:
+    """Records a replication, or its beginning.
+
+    Args:
+        scenario: Without a sweep.
+        seed: Master seed.
+        replication: Which replication.
+        until: Simulated seconds; all of it if None.
+
+    Returns:
+        The trace, and where it was cut off: None if nowhere.
+    """
+    if until is None:
+        return trace(scenario, seed=seed, replication=replication), None
+    rounded = float(f"{until:.3g}")
+    shorter = scenario.with_({"run.duration": f'"{max(round(rounded * 1e9), 1)} ns"'})
+    return trace(shorter, seed=seed, replication=replication), rounded
+
+
+@dataclass
+class _Transfer:
+    """What one end sends and hears of the other, in order of time."""
+
+    sent: Floats
+    sequence: Floats
+    size: Floats
+    arrived: Floats = field(default_factory=lambda: np.empty(0))
+    arrived_sequence: Floats = field(default_factory=lambda: np.empty(0))
+
+
+def _peer(entity: str) -> str:
+    """The other end of a connection."""
+    if entity.endswith(" opener"):
+        return entity.removesuffix("opener") + "acceptor"
+    if entity.endswith(" acceptor"):
+        return entity.removesuffix("acceptor") + "opener"
+    if entity.endswith(".receiver"):
+        return entity.removesuffix(".receiver")
+    return f"{entity}.receiver"
+
+
+def _transfers(found: Trace) -> dict[str, _Transfer]:
+    """By end: the data segments that it sends."""
+    data = found.frame.filter(
+        pl.col("event").is_in(["segment_sent", "segment_received"]), pl.col("value") > 0
+    )
+    parts = {
+        (str(key[0]), str(key[1])): part
+        for key, part in data.group_by(["entity", "event"], maintain_order=True)
+    }
+    transfers = {}
+    for (entity, event), part in parts.items():
+        if event != "segment_sent":
+            continue
+        own = _Transfer(*(part[name].to_numpy() for name in ("time_s", "sequence", "value")))
+        there = parts.get((_peer(entity), "segment_received"))
+        if there is not None:
+            own.arrived = there["time_s"].to_numpy()
+            own.arrived_sequence = there["sequence"].to_numpy()
+        transfers[entity] = own
+    return dict(sorted(transfers.items()))
+
+
+def _lost(own: _Transfer, end: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which copies no arrival belongs to; none of those that may still be on their way at `end`."""
+    lost = np.zeros(len(own.sent), dtype=bool)
+    sends: dict[float, list[int]] = {}
+    for index, sequence in enumerate(own.sequence.tolist()):
+        sends.setdefault(sequence, []).append(index)
+    arrivals: dict[float, list[float]] = {}
+    for time, sequence in zip(own.arrived.tolist(), own.arrived_sequence.tolist(), strict=True):
+        arrivals.setdefault(sequence, []).append(time)
+    single = [
+        arrivals[sequence][0] - own.sent[copies[0]]
+        for sequence, copies in sends.items()
+        if len(copies) == 1 and len(arrivals.get(sequence, ())) == 1
+    ]
+    shortest, longest = (min(single), max(single)) if single else (0.0, 0.0)
+    for sequence, copies in sends.items():
+        times = arrivals.get(sequence, [])
+        if len(times) == len(copies):
+            continue
+        missing = set(copies)
+        # The latest arrival is that of the latest copy that can have come by then.
+        left = list(copies)
+        for time in reversed(times):
+            fitting = [index for index in left if own.sent[index] <= time - shortest * 0.999]
+            chosen = fitting[-1] if fitting else left[0]
+            missing.discard(chosen)
+            left = [index for index in left if index < chosen]
+            if not left:
+                break
+        for index in missing:
+            lost[index] = own.sent[index] < end - longest
+    return lost
+
+
+def delays(found: Trace) -> dict[str, Floats]:
+    """By flow: how long its data take to the application, in seconds.
+
+    Of TCP from when a segment is sent for the first time until it and all before it have arrived;
+    of UDP from sending to arrival.
+    """
+    collected: dict[str, list[Floats]] = {}
+    for entity, own in _transfers(found).items():
+        flow = entity.removesuffix(".receiver").partition(" ")[0].removesuffix(".connection")
+        sequences, where = np.unique(own.sequence, return_index=True)
+        first = own.sent[where]
+        there, where = np.unique(own.arrived_sequence, return_index=True)
+        arrived = own.arrived[where]
+        both, mine, theirs = np.intersect1d(sequences, there, return_indices=True)
+        if both.size == 0:
+            continue
+        # A gap in what arrived ends what can be handed up.
+        gapless = np.flatnonzero(mine != np.arange(len(mine)))
+        until = int(gapless[0]) if gapless.size else len(mine)
+        up = np.maximum.accumulate(arrived[theirs])[:until]
+        collected.setdefault(flow, []).append(up - first[mine][:until])
+    for key, part in found.frame.filter(event="datagram_received").group_by("entity"):
+        flow = str(key[0]).removesuffix(".receiver")
+        collected.setdefault(flow, []).append(part["value"].to_numpy())
+    joined = {flow: np.concatenate(parts) for flow, parts in sorted(collected.items())}
+    return {flow: values for flow, values in joined.items() if values.size}
+
+
+def inside(found: Trace) -> tuple[dict[str, Any], Columns]:
+    """What a page shows of a trace.
+
+    Returns:
+        What there is: `transfers` (ends that send data), `datagrams` (flows), `links` (directions
+        of links with their hosts), `events` and `entities` (words of the list of events),
+        `kinds` (of frames), `end_s`; and the columns, named by kind and number such as
+        `sent.0.time`.
+    """
+    columns: Columns = {}
+    frame = found.frame
+    last = frame["time_s"].max()
+    end = float(last) if isinstance(last, (int, float)) else 0.0
+    transfers = []
+    for number, (entity, own) in enumerate(_transfers(found).items()):
+        transfers.append(entity)
+        columns |= _transfer_columns(number, own, frame.filter(entity=entity), end)
+    datagrams = []
+    sent_all = frame.filter(event="datagram_sent")
+    for number, flow in enumerate(sent_all["entity"].unique().sort()):
+        datagrams.append(flow)
+        sent = sent_all.filter(entity=flow)
+        there = frame.filter(event="datagram_received", entity=f"{flow}.receiver")
+        joined = sent.join(
+            there.select("sequence", delay="value").unique("sequence"),
+            on="sequence",
+            how="left",
+            maintain_order="left",
+        )
+        columns[f"datagram.{number}.time"] = sent["time_s"].to_numpy()
+        columns[f"datagram.{number}.number"] = sent["sequence"].to_numpy()
+        columns[f"datagram.{number}.delay"] = joined["delay"].fill_null(math.nan).to_numpy()
+    links = []
+    kinds = found.transmissions["kind"].unique(maintain_order=True).to_list()
+    for number, (entity, part) in enumerate(_directions(found)):
+        links.append({"name": entity, **_hosts(found, entity)})
+        columns |= _link_columns(number, part, frame.filter(entity=entity), kinds)
+    entities = frame["entity"].unique(maintain_order=True).to_list()
+    events = frame["event"].unique(maintain_order=True).to_list()
+    columns["event.time"] = frame["time_s"].to_numpy()
+    columns["event.entity"] = _codes(frame["entity"], entities, np.uint16)
+    columns["event.what"] = _codes(frame["event"], events, np.uint8)
+    columns["event.sequence"] = frame["sequence"].fill_null(math.nan).to_numpy()
+    columns["event.value"] = frame["value"].fill_null(math.nan).to_numpy()
+    about = {
+        "name": found.name,
+        "end_s": end,
+        "transfers": transfers,
+        "datagrams": datagrams,
+        "links": links,
+        "kinds": kinds,
+        "entities": entities,
+        "events": events,
+    }
+    return about, columns
+
+
+def _transfer_columns(number: int, own: _Transfer, events: pl.DataFrame, end: float) -> Columns:
+    """What a sender did and heard."""
+    before = np.maximum.accumulate(np.concatenate([[-1.0], own.sequence + own.size]))[:-1]
+    repeated = own.sequence < before
+    acks = events.filter(event="ack_received")
+    ack = acks["sequence"].to_numpy()
+    again = np.concatenate([[False], ack[1:] == ack[:-1]]) if len(ack) else np.zeros(0, dtype=bool)
+    sacks = events.filter(event="sack_block")
+    timeouts = events.filter(event="timeout")["time_s"].to_numpy()
+    phases = _phases(own, repeated, acks["time_s"].to_numpy(), ack, timeouts, end)
+    found: Columns = {
+        "sent.time": own.sent,
+        "sent.sequence": own.sequence,
+        "sent.size": own.size,
+        "sent.repeated": repeated.astype(np.uint8),
+        "sent.lost": _lost(own, end).astype(np.uint8),
+        "ack.time": acks["time_s"].to_numpy(),
+        "ack.sequence": ack,
+        "ack.duplicate": again.astype(np.uint8),
+        "sack.time": sacks["time_s"].to_numpy(),
+        "sack.first": sacks["sequence"].to_numpy(),
+        "sack.size": sacks["value"].to_numpy(),
+        "timeout.time": timeouts,
+        "phase.start": np.asarray([one[0] for one in phases], dtype=np.float64),
+        "phase.end": np.asarray([one[1] for one in phases], dtype=np.float64),
+        "phase.kind": np.asarray([one[2] for one in phases], dtype=np.uint8),
+    }
+    for name in ("cwnd", "ssthresh"):
+        series = events.filter(event=name)
+        values = series["value"].fill_null(math.nan).to_numpy()
+        # A value stands until the next one: repetitions say nothing.
+        new = np.concatenate([[True], values[1:] != values[:-1]]) if len(values) else slice(None)
+        found[f"{name}.time"] = series["time_s"].to_numpy()[new]
+        found[f"{name}.value"] = values[new]
+    return {f"{name}.{number}": column for name, column in found.items()}
+
+
+def _phases(
+    own: _Transfer,
+    repeated: np.ndarray[Any, np.dtype[np.bool_]],
+    ack_times: Floats,
+    acks: Floats,
+    timeouts: Floats,
+    end: float,
+) -> list[tuple[float, float, int]]:
+    """Recoveries from losses: start, end, kind."""
+    highest = np.maximum.accumulate(own.sequence + own.size) if len(own.sent) else own.sent
+    starts = [(time, RECOVERY) for time in own.sent[repeated].tolist()]
+    starts += [(time, TIMEOUT) for time in timeouts.tolist()]
+    phases: list[tuple[float, float, int]] = []
+    until = -math.inf
+    for start, kind in sorted(starts, key=lambda one: (one[0], -one[1])):
+        if start < until and kind == RECOVERY:
+            continue
+        place = int(np.searchsorted(own.sent, start, side="right")) - 1
+        recover = highest[place] if place >= 0 else 0.0
+        # ACKs are cumulative: the first one that is late enough and covers `recover`.
+        since = int(np.searchsorted(ack_times, start, side="right"))
+        covering = np.flatnonzero(acks[since:] >= recover)
+        finish = float(ack_times[since + covering[0]]) if covering.size else end
+        if phases and start < until:
+            # A timeout ends the recovery that it interrupts.
+            phases[-1] = (phases[-1][0], start, phases[-1][2])
+        phases.append((start, finish, kind))
+        until = finish
+    return phases
+
+
+def _directions(found: Trace) -> list[tuple[str, pl.DataFrame]]:
+    parts = {
+        str(key[0]): part
+        for key, part in found.transmissions.group_by("entity", maintain_order=True)
+    }
+    names = set(parts) | set(found.frame.filter(event="queue")["entity"].unique())
+    none = found.transmissions.clear()
+    return [(name, parts.get(name, none)) for name in sorted(names)]
+
+
+def _hosts(found: Trace, entity: str) -> dict[str, str]:
+    """Link, and hosts from and to, of a direction such as `link.wireless.forward`."""
+    parts = entity.split(".")
+    side = next(
+        (place for place in (2, 3) if parts[place : place + 1] in (["forward"], ["reverse"])), 2
+    )
+    link = ".".join(parts[1:side])
+    first, second = found.hosts.get(link, ("", ""))
+    if parts[side : side + 1] == ["reverse"]:
+        first, second = second, first
+    return {"link": link, "from": first, "to": second}
+
+
+def _link_columns(
+    number: int, frames: pl.DataFrame, events: pl.DataFrame, kinds: list[str]
+) -> Columns:
+    """Frames on the air and packets in the queue of a direction."""
+    frames = frames.sort("start_s", maintain_order=True)
+    queue = events.filter(event="queue")
+    found: Columns = {
+        "frame.start": frames["start_s"].to_numpy(),
+        "frame.end": frames["end_s"].to_numpy(),
+        "frame.arrival": frames["arrival_s"].fill_null(math.nan).to_numpy(),
+        "frame.sequence": frames["sequence"].cast(pl.Float64).fill_null(math.nan).to_numpy(),
+        "frame.repeated": frames["repeated"].fill_null(value=False).cast(pl.UInt8).to_numpy(),
+        "frame.kind": _codes(frames["kind"], kinds, np.uint8),
+        "queue.time": queue["time_s"].to_numpy(),
+        "queue.value": queue["value"].fill_null(math.nan).to_numpy(),
+        "drop.time": events.filter(event="drop")["time_s"].to_numpy(),
+    }
+    return {f"{name}.{number}": column for name, column in found.items()}
+
+
+def _codes(words: pl.Series, known: list[str], kind: type[np.integer[Any]]) -> Any:
+    """Words as their places in a list."""
+    places = {word: place for place, word in enumerate(known)}
+    return words.replace_strict(places, return_dtype=pl.UInt32).to_numpy().astype(kind)
+
+
+def pack(about: Mapping[str, Any], columns: Columns) -> bytes:
+    """One body: length of the head in 4 bytes, the head as JSON, the columns.
+
+    Numbers are little-endian; the head and each column begin at a multiple of 8 bytes. `columns`
+    of the head names each with its type (`f8`, `u1`, `u2`), place after the head, and length.
+    """
+    places = []
+    parts = []
+    at = 0
+    for name, column in columns.items():
+        array = np.ascontiguousarray(column)
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        places.append([name, f"{array.dtype.kind}{array.dtype.itemsize}", at, len(array)])
+        body = array.tobytes()
+        padding = -len(body) % 8
+        parts += [body, b"\0" * padding]
+        at += len(body) + padding
+    head = json.dumps({**about, "columns": places}).encode()
+    head += b" " * (-(len(head) + 8) % 8)
+    return b"".join([len(head).to_bytes(8, "little"), head, *parts])

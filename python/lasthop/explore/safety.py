@@ -1,0 +1,133 @@
+"""What every request must pass, and what every answer carries.
+
+The server listens on 127.0.0.1 alone, yet every page in the same browser can send requests there.
+Therefore: the Host header must name this server (no DNS rebinding), an Origin must be its own (no
+requests from other sites), whatever reads or computes needs the token, which only the printed
+address has, and bodies are bounded. Answers carry the headers that the OWASP Secure Headers
+Project recommends; the content security policy allows no inline script and no other host.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["HEADERS", "LARGEST_BODY", "Guard", "new_token"]
+
+LARGEST_BODY = 256 * 1024
+"""Bytes of a request."""
+
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "cross-origin-embedder-policy": "require-corp",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), usb=(), serial=()",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-dns-prefetch-control": "off",
+    "x-frame-options": "DENY",
+    "x-permitted-cross-domain-policies": "none",
+}
+
+
+def new_token() -> str:
+    """A token that nobody guesses: 192 random bits."""
+    return secrets.token_urlsafe(24)
+
+
+class Guard:
+    """Stands before the application; see the head of this module."""
+
+    def __init__(self, app: ASGIApp, *, port: int, token: str) -> None:
+        """Takes what it guards, its port, and the token to ask for."""
+        self._app = app
+        self._token = f"Bearer {token}".encode()
+        names = ("127.0.0.1", "localhost")
+        self._hosts = {f"{name}:{port}".encode() for name in names}
+        if port == 80:
+            self._hosts |= {name.encode() for name in names}
+        self._origins = {b"http://" + host for host in self._hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lets a request through, or answers it."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                if scope["path"].startswith("/api/"):
+                    own.append((b"cache-control", b"no-store"))
+                else:
+                    own.append((b"cache-control", b"no-cache"))
+                message["headers"] = [*message.get("headers", ()), *own]
+            await send(message)
+
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            status, text = refusal
+            await _answer(send_guarded, status, text)
+            return
+        size = 0
+
+        async def receive_bounded() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > LARGEST_BODY:
+                raise TooLarge
+            return message
+
+        try:
+            await self._app(scope, receive_bounded, send_guarded)
+        except TooLarge:
+            await _answer(send_guarded, 413, f"body: allowed: at most {LARGEST_BODY} bytes")
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.lower(), []).append(value)
+        if [host.lower() for host in headers.get(b"host", [])] not in ([h] for h in self._hosts):
+            return 421, "host: allowed: the address that lasthop explore printed"
+        origins = headers.get(b"origin", [])
+        if any(origin not in self._origins for origin in origins):
+            return 403, "origin: allowed: this page"
+        site = headers.get(b"sec-fetch-site", [b"none"])
+        is_interface = scope["path"].startswith("/api/")
+        if is_interface and any(one not in (b"same-origin", b"none") for one in site):
+            return 403, "origin: allowed: this page"
+        if scope["method"] not in ("GET", "HEAD") and is_interface:
+            kinds = headers.get(b"content-type", [])
+            if [kind.split(b";")[0].strip() for kind in kinds] != [b"application/json"]:
+                return 415, "content-type: allowed: application/json"
+        length = headers.get(b"content-length", [b"0"])[0]
+        if not length.isdigit() or int(length) > LARGEST_BODY:
+            return 413, f"body: allowed: at most {LARGEST_BODY} bytes"
+        if is_interface:
+            given = headers.get(b"authorization", [b""])
+            if len(given) != 1 or not secrets.compare_digest(given[0], self._token):
+                return 401, "token: allowed: that of the address that lasthop explore printed"
+        return None
+
+
+class TooLarge(Exception):
+    """More came than is allowed."""
+
+
+async def _answer(send: Send, status: int, text: str) -> None:
+    body = json.dumps({"error": text}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,122 @@
+"""A running `lasthop explore`, and requests to it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+QUESTION: dict[str, Any] = {
+    "scenario": {
+        "name": "page",
+        "link": {
+            "radio": {
+                "between": ["server", "phone"],
+                "rate": "2 Mbps",
+                "delay": "20 ms",
+                "errors": {"kind": "uniform", "loss": "2 %"},
+            }
+        },
+        "flow": {
+            "download": {
+                "from": "server",
+                "to": "phone",
+                "transport": {"kind": "tcp", "variant": "sack"},
+                "app": {"kind": "file", "size": "100 kB"},
+            }
+        },
+    },
+    "alternatives": [
+        {"label": "raw", "changes": {}},
+        {
+            "label": "repeated",
+            "changes": {"link.radio.protocol": {"kind": "selective-repeat", "window": 32}},
+        },
+    ],
+    "seed": 1,
+}
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """Where a server listens."""
+
+    address: str
+    port: int
+    token: str
+    process: subprocess.Popen[str]
+
+    def request(
+        self,
+        path: str,
+        body: Any = None,
+        *,
+        method: str | None = None,
+        headers: dict[str, str | None] | None = None,
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Asks; `headers` replace what a page would send, None leaves one out."""
+        data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+        sent: dict[str, str | None] = {
+            "Host": f"127.0.0.1:{self.port}",
+            "Authorization": f"Bearer {self.token}",
+            "Content-Type": "application/json" if data is not None else None,
+            **(headers or {}),
+        }
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        with contextlib.closing(connection):
+            verb = method or ("GET" if data is None else "POST")
+            connection.putrequest(verb, path, skip_host=True)
+            for name, value in sent.items():
+                if value is not None:
+                    connection.putheader(name, value)
+            if data is not None:
+                connection.putheader("Content-Length", str(len(data)))
+            connection.endheaders(data)
+            answer = connection.getresponse()
+            found = {name.lower(): value for name, value in answer.getheaders()}
+            return answer.status, found, answer.read()
+
+    def ask(self, path: str, body: Any = None) -> Any:
+        """The answer as JSON, which must not be a refusal."""
+        status, _, text = self.request(path, body)
+        assert status == 200, text
+        return json.loads(text)
+
+    def play(self, question: Any) -> list[dict[str, Any]]:
+        """All events of an answer."""
+        status, headers, text = self.request("/api/play", question)
+        assert status == 200, text
+        assert headers["content-type"].startswith("text/event-stream")
+        parts = text.decode().strip().split("\n\n")
+        return [json.loads(part.split("\ndata: ", 1)[1]) for part in parts]
+
+
+@contextlib.contextmanager
+def explorer(folder: Path, *arguments: str) -> Iterator[Explorer]:
+    """Starts a server in a folder, and ends it."""
+    command = [sys.executable, "-m", "lasthop", "explore", "--no-browser", "--port", "0"]
+    process = subprocess.Popen(
+        [*command, *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        parts = urlsplit(address)
+        assert parts.port is not None, "the server did not start"
+        yield Explorer(address, parts.port, parse_qs(parts.query)["token"][0], process)
+    finally:
+        process.terminate()
+        process.wait(10)
+        if process.stdout is not None:
+            process.stdout.close()

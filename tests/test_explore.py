@@ -1,0 +1,466 @@
+"""`lasthop explore`: who is let in, what is computed, what is taken away."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import struct
+import subprocess
+import threading
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lasthop
+from explorer import QUESTION, Explorer, explorer
+from lasthop.cli import _main as run_command
+from lasthop.explore import play, presets, safety
+from lasthop.explore.cores import Cores
+from lasthop.explore.inside import delays, inside
+from lasthop.explore.question import Refused, check_files, read_question
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server runs; with a campaign, and a secret beside it."""
+    outer = tmp_path_factory.mktemp("outer")
+    (outer / "secret.txt").write_text("1\n0\n1\n")
+    found = outer / "inner"
+    found.mkdir()
+    (found / "losses.txt").write_text("0\n0\n1\n")
+    (found / "link").symlink_to(outer / "secret.txt")
+    scenario = lasthop.Scenario(QUESTION["scenario"]).sweep(
+        {
+            "link.radio.errors.loss": ["1 %", "5 %"],
+            "flow.download.transport.variant": ["reno", "sack"],
+        }
+    )
+    lasthop.Campaign(found / "results").run(scenario, replications=3)
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Explorer]:
+    with explorer(folder, "--jobs", "2") as found:
+        yield found
+
+
+# Safety.
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": None}, 400),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Authorization": None}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": None}, 415),
+    ],
+)
+def test_others_are_refused(server: Explorer, headers: dict[str, str | None], status: int) -> None:
+    found, _, text = server.request("/api/play", QUESTION, headers=headers)
+    assert found == status
+    assert b"estimate" not in text
+
+
+def test_its_own_origin_is_let_in(server: Explorer) -> None:
+    headers: dict[str, str | None] = {
+        "Origin": f"http://127.0.0.1:{server.port}",
+        "Sec-Fetch-Site": "same-origin",
+    }
+    status, _, _ = server.request("/api/check", QUESTION, headers=headers)
+    assert status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/app.js", "/api/begin", "/absent", "/api/absent"])
+def test_every_answer_carries_the_headers(server: Explorer, path: str) -> None:
+    for asked in (server.request(path), server.request(path, headers={"Authorization": None})):
+        _, headers, _ = asked
+        for name, value in safety.HEADERS.items():
+            assert headers[name] == value
+        assert "server" not in headers
+    policy = safety.HEADERS["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "*" not in policy
+
+
+def test_it_listens_on_this_machine_alone(server: Explorer) -> None:
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        local, state = line.split()[1], line.split()[3]
+        if state == "0A" and int(local.split(":")[1], 16) == server.port:
+            # 127.0.0.1 in the order of bytes of this machine.
+            assert local.split(":")[0] == f"{struct.unpack('=I', bytes([127, 0, 0, 1]))[0]:08X}"
+            return
+    pytest.fail("no socket listens")
+
+
+def test_bodies_are_bounded(server: Explorer) -> None:
+    large = b" " * (safety.LARGEST_BODY + 1)
+    status, _, _ = server.request("/api/check", large)
+    assert status == 413
+    # Without a length, too.
+    headers: dict[str, str | None] = {"Transfer-Encoding": "chunked"}
+    status, _, _ = server.request(
+        "/api/check", b"%x\r\n%s\r\n0\r\n\r\n" % (len(large), large), headers=headers
+    )
+    assert status in (400, 413)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b"{}", b'{"scenario": 1}', b'{"a":' * 5000, b"\xff\xfe"]
+)
+@pytest.mark.parametrize("path", ["play", "check", "inside", "figure", "take", "curves", "point"])
+def test_what_is_no_question_is_told_in_a_line(server: Explorer, path: str, body: bytes) -> None:
+    status, _, text = server.request(f"/api/{path}", body)
+    assert status == 422, text
+    assert "\n" not in json.loads(text)["error"]
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret.txt", "/etc/passwd", "link", "a/../../secret.txt", "\0"]
+)
+def test_no_file_outside_the_folder_is_read(server: Explorer, folder: Path, name: str) -> None:
+    question = copy.deepcopy(QUESTION)
+    question["alternatives"][1]["changes"] = {"link.radio.errors": {"kind": "trace", "file": name}}
+    for path in ("play", "check", "take", "inside"):
+        status, _, text = server.request(f"/api/{path}", question)
+        assert status == 422
+        assert "allowed: a file in inner/" in json.loads(text)["error"]
+    status, _, text = server.request("/api/campaign", {"folder": "../outer"})
+    assert status == 422
+    for path in ("/../secret.txt", "/%2e%2e/secret.txt", "//etc/passwd", "/vendor/../../server.py"):
+        status, _, _ = server.request(path)
+        assert status == 404
+    with pytest.raises(Refused):
+        check_files({"link": {"a": {"errors": {"file": name}}}}, folder)
+
+
+def test_a_file_in_the_folder_is_read(server: Explorer) -> None:
+    question = copy.deepcopy(QUESTION)
+    errors = {"kind": "trace", "file": "losses.txt"}
+    question["alternatives"] = [{"label": "traced", "changes": {"link.radio.errors": errors}}]
+    last = server.play(question)[-1]
+    assert last["event"] in ("estimate", "delay")
+
+
+def test_nothing_is_written(server: Explorer, folder: Path) -> None:
+    def listing() -> list[str]:
+        return sorted(str(path) for path in folder.parent.rglob("*"))
+
+    before = listing()
+    server.play(QUESTION)
+    server.ask("/api/take", {**QUESTION, "replications": 5})
+    server.request("/api/figure", {**QUESTION, "replications": 2, "figure": {"kind": "sequence"}})
+    server.ask("/api/campaigns")
+    assert listing() == before
+
+
+# Playing.
+
+
+def test_answers_are_those_of_a_run_and_intervals_shrink(server: Explorer) -> None:
+    events = server.play(QUESTION)
+    estimates = [event for event in events if event["event"] == "estimate"]
+    counts = [event["n"] for event in estimates]
+    assert counts[0] == play.FIRST
+    assert counts == sorted(set(counts))
+    assert counts[-1] == play.MOST
+    assert [bool(event["done"]) for event in estimates] == [False] * (len(counts) - 1) + [True]
+    metric = "flow.download.goodput_bps"
+    widths = [event["estimates"][0][metric][1] for event in estimates if event["n"] >= 8]
+    assert widths[-1] < widths[0]
+    # The same numbers as the command's, pair by pair.
+    cases = {one["label"]: one["changes"] for one in QUESTION["alternatives"]}
+    scenario = lasthop.Scenario(QUESTION["scenario"]).sweep(case=cases)
+    results = lasthop.run(scenario, replications=play.MOST, seed=1)
+    for index in range(2):
+        expected = results.point_intervals(index)[metric]
+        assert estimates[-1]["estimates"][index][metric] == [
+            pytest.approx(expected.mean),
+            pytest.approx(expected.ci95),
+            play.MOST,
+        ]
+    gap = results.differences(metric, by="case", baseline="raw").row(0, named=True)
+    told = estimates[-1]["differences"][0][metric]
+    assert told == [pytest.approx(gap[name]) for name in ("mean", "ci95", "p_value")]
+
+
+def test_delays_of_each_alternative_are_told(server: Explorer) -> None:
+    told = [event for event in server.play(QUESTION) if event["event"] == "delay"]
+    assert [event["alternative"] for event in told] == [0, 1]
+    for event in told:
+        quantiles = event["flows"]["flow.download"]["quantiles_s"]
+        assert quantiles == sorted(quantiles)
+        # No data arrive before they have crossed the link.
+        assert quantiles[0] > 0.020
+
+
+def test_a_refusal_names_key_and_alternative(server: Explorer) -> None:
+    question = copy.deepcopy(QUESTION)
+    question["alternatives"][1]["changes"] = {"link.radio.rate": "fast"}
+    status, _, text = server.request("/api/play", question)
+    found = json.loads(text)
+    assert status == 422
+    assert found["key"] == "link.radio.rate"
+    assert found["alternative"] == 1
+    question["alternatives"] = [{"label": f"{n}", "changes": {}} for n in range(7)]
+    status, _, text = server.request("/api/play", question)
+    assert status == 422
+    assert "at most 6" in json.loads(text)["error"]
+
+
+def test_a_page_that_leaves_stops_its_work() -> None:
+    """Closing the answer ends its thread, and gives the cores back."""
+
+    async def leave_early() -> None:
+        cores = Cores(2)
+        tables = copy.deepcopy(QUESTION)
+        tables["scenario"]["flow"]["download"]["app"]["size"] = "20 MB"
+        question = read_question(tables, Path())
+        events = play.answer(question, cores)
+        task = asyncio.ensure_future(anext(events))
+        while cores.busy == 0:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await events.aclose()
+        assert cores.busy == 0
+
+    asyncio.run(leave_early())
+    assert not [one for one in threading.enumerate() if one.name == "replications"]
+
+
+def test_no_more_cores_are_lent_than_there_are_and_in_turn() -> None:
+    async def share() -> tuple[int, list[int]]:
+        cores, most, order = Cores(3), 0, []
+
+        async def page(number: int) -> None:
+            nonlocal most
+            async with cores.lend(3) as lent:
+                order.append(number)
+                most = max(most, cores.busy)
+                assert lent >= 1
+                await asyncio.sleep(0.001)
+
+        await asyncio.gather(*(page(number) for number in range(8)))
+        assert cores.busy == 0
+        # One that gives up waiting keeps nothing.
+        async with cores.lend(3):
+            waiting = asyncio.ensure_future(page(9))
+            await asyncio.sleep(0)
+            waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert cores.busy == 0
+        return most, order
+
+    most, order = asyncio.run(share())
+    assert most == 3
+    assert order == list(range(8))
+
+
+# Looking inside.
+
+
+def unpack(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+    length = int.from_bytes(body[:8], "little")
+    head = json.loads(body[8 : 8 + length])
+    columns = {
+        name: np.frombuffer(body, dtype=f"<{kind}", count=count, offset=8 + length + at)
+        for name, kind, at, count in head["columns"]
+    }
+    return head, columns
+
+
+def test_columns_are_those_of_the_trace(server: Explorer) -> None:
+    status, _, body = server.request("/api/inside", {**QUESTION, "alternative": 1})
+    assert status == 200
+    head, columns = unpack(body)
+    changes = QUESTION["alternatives"][1]["changes"]
+    trace = lasthop.trace(lasthop.Scenario(QUESTION["scenario"]).with_(changes), seed=1)
+    assert head["transfers"] == ["flow.download"]
+    assert columns["event.time"].tolist() == trace.frame["time_s"].to_list()
+    own = trace.frame.filter(entity="flow.download")
+    assert len(columns["sack.time.0"]) == own.filter(event="sack_block").height
+    assert [link["from"] for link in head["links"]] == ["server", "phone"]
+    forward = trace.transmissions.filter(entity="link.radio.forward")
+    assert len(columns["frame.start.0"]) == forward.height
+    assert np.isnan(columns["frame.arrival.0"]).sum() == forward["arrival_s"].null_count()
+
+
+def test_lost_segments_are_those_that_the_link_lost() -> None:
+    """On a link without protocol each lost frame is a lost copy of a segment."""
+    scenario = lasthop.Scenario(QUESTION["scenario"]).set("flow.download.app.size", "1 MB")
+    trace = lasthop.trace(scenario)
+    _, columns = inside(trace)
+    air = trace.transmissions.filter(entity="link.radio.forward").drop_nulls("segment")
+    lost = air.filter(air["arrival_s"].is_null())["segment"].to_list()
+    assert lost
+    marked = columns["sent.sequence.0"][columns["sent.lost.0"] == 1]
+    # The SYN has no data.
+    assert sorted(marked.tolist()) == sorted(float(one) for one in lost if one > 0)
+    for start, end in zip(columns["phase.start.0"], columns["phase.end.0"], strict=True):
+        assert start < end
+    assert delays(trace)["flow.download"].min() > 0.02
+
+
+# Taking away.
+
+
+def test_what_is_taken_away_gives_the_same_numbers(server: Explorer, tmp_path: Path) -> None:
+    found = server.ask("/api/take", {**QUESTION, "replications": 5})
+    expected = lasthop.run(
+        lasthop.Scenario(QUESTION["scenario"]).sweep(
+            case={one["label"]: one["changes"] for one in QUESTION["alternatives"]}
+        ),
+        replications=5,
+        seed=1,
+    ).summary()
+    assert tomllib.loads(found["toml"])["run"] == {"replications": 5, "seed": 1}
+    file = tmp_path / "taken.toml"
+    file.write_text(found["toml"])
+    assert lasthop.run(file).summary().equals(expected)
+    tables: dict[str, Any] = {}
+    program = found["python"].replace("print(results.summary())", "")
+    exec(program, tables)
+    assert tables["results"].summary().equals(expected)
+    command = found["command"].replace("| lasthop", "| python -m lasthop")
+    assert "\n" not in command
+    out = subprocess.run(
+        [
+            "sh",
+            "-c",
+            f"PATH={Path(__import__('sys').executable).parent}:$PATH; {command} --format json",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = json.loads(out.stdout)["points"][0]["metrics"]["flow.download.goodput_bps"]["mean"]
+    row = expected.filter(point=0, metric="flow.download.goodput_bps").row(0, named=True)
+    assert told == pytest.approx(row["mean"])
+
+
+@pytest.mark.parametrize(
+    ("figure", "start"),
+    [
+        ({"kind": "line", "metric": "flow.download.goodput_bps", "format": "svg"}, b"<?xml"),
+        ({"kind": "cdf", "metric": "flow.download.goodput_bps", "format": "pdf"}, b"%PDF"),
+        ({"kind": "sequence", "format": "png"}, b"\x89PNG"),
+        ({"kind": "ladder", "link": "radio", "start": 0.0, "end": 0.3, "format": "svg"}, b"<?xml"),
+    ],
+)
+def test_figures_are_files(server: Explorer, figure: dict[str, Any], start: bytes) -> None:
+    body = {**QUESTION, "replications": 3, "figure": figure}
+    status, _, picture = server.request("/api/figure", body)
+    assert status == 200, picture
+    assert picture.startswith(start)
+
+
+# Browsing.
+
+
+def test_a_campaign_is_browsed(server: Explorer) -> None:
+    found = server.ask("/api/campaigns")["campaigns"]
+    assert [one["folder"] for one in found] == ["results"]
+    where = {"folder": "results", "run": found[0]["runs"][0]["id"]}
+    about = server.ask("/api/campaign", where)
+    assert [key["key"] for key in about["keys"]] == [
+        "link.radio.errors.loss",
+        "flow.download.transport.variant",
+    ]
+    asked = {**where, "x": "link.radio.errors.loss", "y": "flow.download.goodput_bps"}
+    panels = server.ask("/api/curves", asked)["panels"]
+    assert [curve["label"] for curve in panels[0]["curves"]] == ["reno", "sack"]
+    assert panels[0]["curves"][0]["n"] == [3, 3]
+    faceted = server.ask("/api/curves", {**asked, "facet": "flow.download.transport.variant"})
+    assert len(faceted["panels"]) == 2
+    number = panels[0]["curves"][1]["points"][0]
+    point = server.ask("/api/point", {**where, "point": number, "metric": asked["y"]})
+    assert point["parameters"]["flow.download.transport.variant"] == "sack"
+    assert np.mean(point["values"]) == pytest.approx(panels[0]["curves"][1]["mean"][0])
+    # What it hands out can be traced.
+    status, _, _ = server.request("/api/inside", {"scenario": point["scenario"]})
+    assert status == 200
+
+
+def test_a_point_of_a_run_that_differs_in_words_is_not_found(server: Explorer) -> None:
+    for body in ({"point": 99, "metric": "x"}, {"point": 0, "metric": "x"}, {"point": True}):
+        status, _, _ = server.request("/api/point", {"folder": "results", **body})
+        assert status == 422
+
+
+# Beginning.
+
+
+def test_every_preset_runs_and_has_a_source() -> None:
+    begin = presets.starting_point()["scenario"]
+    names = [one["name"] for one in presets.presets()]
+    assert len(names) == len(set(names)) >= 7
+    for one in presets.presets():
+        assert one["source"]
+        assert one["chosen"]
+        tables = copy.deepcopy(begin)
+        tables["link"]["radio"] = {"between": ["server", "phone"], **one["link"]}
+        if "segment" in one:
+            tables["flow"]["download"]["transport"]["segment"] = one["segment"]
+        tables["flow"]["download"]["app"]["size"] = "20 kB"
+        results = lasthop.run(tables, replications=1)
+        assert results.point_intervals(0)["flow.download.goodput_bps"].mean > 0, one["name"]
+
+
+def test_a_sweep_becomes_alternatives() -> None:
+    scenario = lasthop.Scenario(QUESTION["scenario"]).sweep(
+        {
+            "link.radio.errors.loss": [f"{n} %" for n in range(1, 9)],
+            "flow.download.transport.variant": ["reno", "sack"],
+        }
+    )
+    found = presets.split(scenario)
+    assert [one["label"] for one in found["alternatives"]] == [f"{n} %" for n in range(1, 7)]
+    assert found["alternatives"][2]["changes"] == {
+        "link.radio.errors.loss": "3 %",
+        "flow.download.transport.variant": "reno",
+    }
+    assert "sweep" not in found["scenario"]
+    cases = lasthop.Scenario(QUESTION["scenario"]).sweep(
+        case={"a": {}, "b": {"link.radio.rate": "1 Mbps"}}
+    )
+    assert presets.split(cases)["alternatives"] == [
+        {"label": "a", "changes": {}},
+        {"label": "b", "changes": {"link.radio.rate": "1 Mbps"}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent.toml"], "absent.toml"),
+        (["."], "found no campaign"),
+        (["http://127.0.0.1:1/"], "allowed: one with #"),
+        (["--port", "99999"], "--port"),
+    ],
+)
+def test_bad_input_is_one_line(
+    tmp_path: Path,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["explore", "--no-browser", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

@@ -1,0 +1,421 @@
+"""The page of `lasthop explore` in a browser: every feature, at three widths, by keyboard."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lasthop
+from explorer import QUESTION, Explorer, explorer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = shutil.which("chromium")
+WIDTHS = (390, 800, 1280)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Explorer]:
+    """A server in a folder with a campaign and a reproduced study."""
+    folder = tmp_path_factory.mktemp("page")
+    scenario = lasthop.Scenario(QUESTION["scenario"]).sweep(
+        {
+            "link.radio.errors.loss": ["1 %", "2 %", "5 %"],
+            "flow.download.transport.variant": ["reno", "sack"],
+        }
+    )
+    lasthop.Campaign(folder / "sweep").run(scenario, replications=3)
+    with explorer(folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("needs Debian's chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A page that was opened, what it asked for, and what went wrong in it."""
+
+    def __init__(self, browser: Browser, address: str, **options: Any) -> None:
+        options.setdefault("viewport", {"width": 1280, "height": 900})
+        self.context = browser.new_context(**options)
+        self.page: Page = self.context.new_page()
+        self.page.set_default_timeout(15_000)
+        self.wrong: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on(
+            "console",
+            lambda told: self.wrong.append(told.text) if told.type == "error" else None,
+        )
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(address)
+
+    def answered(self) -> Visit:
+        """Waits for the first results."""
+        self.page.wait_for_selector(".estimates")
+        return self
+
+    def means(self, metric: str = "Goodput") -> list[str]:
+        """What stands beside the labels of a metric."""
+        figure = self.page.locator("figure.estimates", has_text=metric)
+        return [text.split(" ±")[0] for text in figure.locator("td:nth-child(2)").all_inner_texts()]
+
+    def view(self, name: str) -> Page:
+        """Goes to a view."""
+        self.page.get_by_role("button", name=name, exact=True).click()
+        return self.page
+
+    def close(self) -> None:
+        """Nothing may have gone wrong."""
+        wrong, asked = self.wrong, self.asked
+        self.context.close()
+        assert wrong == []
+        assert all(url.startswith(("http://127.0.0.1:", "data:", "blob:")) for url in asked)
+
+
+@pytest.fixture
+def visit(browser: Browser, server: Explorer) -> Iterator[Visit]:
+    found = Visit(browser, server.address)
+    yield found
+    found.close()
+
+
+def test_a_slider_moves_the_link_and_results_follow(visit: Visit) -> None:
+    page = visit.answered().page
+    # The token is out of the address before anybody looks.
+    assert "token" not in page.url
+    assert len(visit.means()) == 2
+    before = visit.means()
+    page.locator('[data-slider="f-link-radio-rate"]').fill("300")
+    page.wait_for_function(
+        "before => !document.querySelector('figure.estimates td').innerText.startsWith(before)",
+        arg=before[0],
+    )
+    rate = page.locator("#f-link-radio-rate").input_value()
+    assert rate.endswith("kbps")
+    assert visit.means() != before
+    page.wait_for_selector("text=done: 200 replications")
+    page.wait_for_selector(".delays canvas")
+    # By keyboard as well.
+    page.locator('[data-slider="f-link-radio-rate"]').focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#f-link-radio-rate").input_value() != rate
+
+
+def test_the_form_is_the_schemas(visit: Visit) -> None:
+    page = visit.answered().page
+    schema = lasthop.schema()["properties"]["link"]["additionalProperties"]["properties"]
+    kinds = page.locator("#f-link-radio-protocol option").all_inner_texts()
+    known = [one["properties"]["kind"]["const"] for one in schema["protocol"]["oneOf"][:-1]]
+    assert [kind for kind in kinds if "usual" not in kind] == known
+    for kind in ("karn-rlp", "rlc-am"):
+        page.locator("#f-link-radio-protocol").select_option(kind)
+        assert page.locator(".union", has_text="protocol").first.inner_text()
+    page.locator("#f-link-radio-errors").select_option("two-state")
+    # What it needs is there, with an example from its own words.
+    assert page.locator("#f-link-radio-errors-good").input_value() != ""
+
+
+def test_every_choice_of_the_form_is_answered_or_told(visit: Visit) -> None:
+    """No variant leaves the page without an answer."""
+    page = visit.answered().page
+    for key in ("f-link-radio-errors", "f-link-radio-protocol"):
+        values = page.locator(f"#{key} option").evaluate_all("all => all.map(one => one.value)")
+        for value in values:
+            page.locator(f"#{key}").select_option(value)
+            page.wait_for_function(
+                "() => !lasthop.player.waiting && (!lasthop.player.running "
+                "|| lasthop.player.running.isTold)"
+            )
+            assert page.evaluate("Boolean(lasthop.player.answer || lasthop.player.error)")
+        page.locator(f"#{key}").select_option("uniform" if key.endswith("errors") else "raw")
+    # A trace lacks its file, services lack their names: those are refused, and nothing else is.
+    refused = [text for text in visit.wrong if "422" in text]
+    assert len(refused) <= 3
+    visit.wrong[:] = [text for text in visit.wrong if "422" not in text]
+
+
+def test_a_refusal_stands_beside_its_key(visit: Visit) -> None:
+    page = visit.answered().page
+    field = page.locator("#f-link-radio-delay")
+    field.fill("soon")
+    field.press("Enter")
+    page.wait_for_selector("[role=alert]")
+    assert "found" in page.locator("#f-link-radio-delay-error").inner_text()
+    assert field.get_attribute("aria-invalid") == "true"
+    field.fill("30 ms")
+    field.press("Enter")
+    page.wait_for_selector("[role=alert]", state="detached")
+    # A status of 422 is told in the console, which is no mistake of the page.
+    visit.wrong[:] = [text for text in visit.wrong if "422" not in text]
+
+
+def test_alternatives_have_their_own_keys(visit: Visit) -> None:
+    page = visit.answered().page
+    page.get_by_role("button", name="+ alternative").click()
+    page.locator("#label").fill("go-back-n")
+    page.locator("#label").press("Enter")
+    page.locator("#f-link-radio-protocol").select_option("go-back-n")
+    page.wait_for_function(
+        "() => document.querySelectorAll('figure.estimates td:nth-child(2)').length >= 15"
+    )
+    assert page.locator("figure.estimates").first.locator("tr").count() == 3
+    changes = page.evaluate("lasthop.page.state.shown.alternatives[2].changes")
+    assert (
+        changes == {"link.radio.protocol": {"kind": "go-back-n", "window": 8}}
+        or changes["link.radio.protocol"]["kind"] == "go-back-n"
+    )
+    for _ in range(3):
+        page.get_by_role("button", name="+ alternative").click()
+    assert page.get_by_role("button", name="+ alternative").count() == 0
+    page.get_by_role("button", name="remove").click()
+    assert page.locator(".alternatives .chip").count() == 6
+
+
+def test_presets_tell_their_sources(visit: Visit) -> None:
+    page = visit.answered().page
+    page.locator("#preset").select_option("GEO satellite")
+    assert "RFC 2488" in page.locator(".presets").inner_text()
+    assert page.locator("#f-link-radio-delay").input_value() == "270 ms"
+    page.locator("#preset").select_option("LoRa-like")
+    page.wait_for_function("() => lasthop.player.running && lasthop.player.running.isTold")
+    assert page.locator("[role=alert]").count() == 0
+
+
+def test_an_address_shows_the_same_in_another_tab(visit: Visit, server: Explorer) -> None:
+    page = visit.answered().page
+    page.locator("#f-link-radio-rate").fill("3 Mbps")
+    page.locator("#f-link-radio-rate").press("Enter")
+    page.wait_for_function("() => location.hash.length > 20")
+    page.wait_for_timeout(400)
+    address = page.url
+    assert server.token not in address
+    other = visit.context.new_page()
+    other.goto(address)
+    other.wait_for_selector(".estimates")
+    assert other.locator("#f-link-radio-rate").input_value() == "3 Mbps"
+    other.close()
+
+
+def test_without_a_token_nothing_is_shown(browser: Browser, server: Explorer) -> None:
+    stranger = Visit(browser, f"http://127.0.0.1:{server.port}/")
+    stranger.page.wait_for_selector("#token")
+    stranger.page.locator("#token").fill(server.address)
+    stranger.page.locator("#token").press("Enter")
+    stranger.answered().close()
+
+
+def test_looking_inside_and_zooming_together(visit: Visit) -> None:
+    visit.answered()
+    page = visit.view("Look inside")
+    page.wait_for_selector(".panel-plot canvas")
+    assert page.locator(".panel-plot").count() == 4
+    told = page.locator(".summary").inner_text()
+    assert "duplicate ACKs" in told
+    assert "SACK blocks" in told
+
+    def spans() -> list[list[float]]:
+        script = "[...insides().plots.values()].map(p => [p.scales.x.min, p.scales.x.max])"
+        found: list[list[float]] = page.evaluate(script.replace("insides()", "lasthop.inside"))
+        return found
+
+    first = spans()
+    assert len({tuple(one) for one in first}) == 1
+    canvas = page.locator(".panel-plot .u-over").first
+    box = canvas.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 100, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 60, steps=4)
+    page.mouse.up()
+    page.wait_for_timeout(200)
+    second = spans()
+    assert len({tuple(one) for one in second}) == 1
+    assert second[0][1] - second[0][0] < first[0][1] - first[0][0]
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="all of it").click()
+    page.wait_for_timeout(200)
+    assert spans()[0][0] == 0
+    # Step by event: the list follows.
+    page.get_by_role("button", name="one event on").click()
+    page.wait_for_timeout(500)
+    where = page.evaluate("lasthop.inside.window.at")
+    page.get_by_role("button", name="one event on").click()
+    page.wait_for_timeout(200)
+    assert page.evaluate("lasthop.inside.window.at") > where
+    page.get_by_role("button", name="Play", exact=True).last.click()
+    page.wait_for_timeout(400)
+    assert page.evaluate("lasthop.inside.window.at") > where
+    page.get_by_role("button", name="Pause").click()
+    page.locator("select").first.select_option("1")
+    page.wait_for_selector(".tone.control")
+
+
+def test_diagrams_are_moved_by_keys(visit: Visit) -> None:
+    visit.answered()
+    page = visit.view("Look inside")
+    page.wait_for_selector(".panel-plot canvas")
+    page.get_by_role("button", name="one event on").focus()
+    before = page.evaluate("({...lasthop.inside.window})")
+    for key, holds in (
+        ("+", "now.to - now.from < was.to - was.from"),
+        ("ArrowRight", "now.from > was.from"),
+        ("ArrowLeft", "now.from < was.from"),
+        ("-", "now.to - now.from > was.to - was.from"),
+        (".", "now.at > (was.at ?? was.from) || now.at >= 0"),
+    ):
+        page.keyboard.press(key)
+        assert page.evaluate(
+            f"was => {{ const now = lasthop.inside.window; return {holds}; }}", before
+        )
+        before = page.evaluate("({...lasthop.inside.window})")
+
+
+def test_a_campaign_is_browsed_down_to_a_trace(visit: Visit) -> None:
+    visit.answered()
+    page = visit.view("Browse")
+    page.wait_for_selector("svg.means")
+    assert page.locator("svg.means .point").count() == 6
+    page.get_by_label("panels by").select_option("flow.download.transport.variant")
+    page.wait_for_function("() => document.querySelectorAll('svg.means').length == 2")
+    page.get_by_label("panels by").select_option("")
+    page.wait_for_function("() => document.querySelectorAll('svg.means').length == 1")
+    for kind, selector in (
+        ("bar", "svg.means rect"),
+        ("cdf", ".plot canvas"),
+        ("line", "svg.means"),
+    ):
+        page.locator("label", has_text="show").locator("select").select_option(kind)
+        page.wait_for_selector(selector)
+    page.locator("svg.means .point").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("section[aria-label='The point'] tbody tr")
+    assert page.locator("section[aria-label='The point'] tbody tr").count() == 3
+    page.get_by_role("button", name="trace replication 2").click()
+    page.wait_for_selector(".panel-plot canvas")
+    assert page.evaluate("lasthop.page.state.shown.inside.replication") == 2
+
+
+def test_what_is_taken_away(visit: Visit) -> None:
+    visit.answered()
+    page = visit.page
+    page.get_by_role("button", name="Take away").click()
+    page.wait_for_function("() => document.querySelector('#take pre code').innerText.length > 50")
+    tables = tomllib.loads(page.locator("#take pre code").inner_text())
+    assert list(tables["sweep"]["case"]) == ["raw", "selective-repeat"]
+    for name, part in (
+        ("Python", "import lasthop"),
+        ("Command line", "| lasthop run"),
+        ("Address", "#1."),
+    ):
+        page.get_by_role("button", name=name, exact=True).click()
+        assert part in page.locator("#take pre code").inner_text()
+    page.locator("#take select").last.select_option("pdf")
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Save figure").click()
+    assert Path(found.value.path()).read_bytes().startswith(b"%PDF")
+    page.get_by_role("button", name="close").click()
+    assert page.locator("#take").count() == 0
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_view_fits_every_width_and_zoom(
+    browser: Browser, server: Explorer, width: int
+) -> None:
+    found = Visit(browser, server.address, viewport={"width": width, "height": 800}).answered()
+    for name in ("Play", "Look inside", "Browse"):
+        page = found.view(name)
+        page.wait_for_selector(
+            {"Play": ".estimates", "Look inside": ".panel-plot canvas", "Browse": "svg.means"}[name]
+        )
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        # 200 % zoom is half the width in pixels of CSS.
+        page.set_viewport_size({"width": max(width // 2, 320), "height": 400})
+        assert page.evaluate("document.documentElement.scrollWidth") <= max(width // 2, 320)
+        page.set_viewport_size({"width": width, "height": 800})
+    found.close()
+
+
+def test_it_is_readable_in_the_dark(browser: Browser, server: Explorer) -> None:
+    found = Visit(browser, server.address, color_scheme="dark").answered()
+    values = found.page.evaluate(
+        "['color', 'backgroundColor'].map(name => getComputedStyle(document.body)[name]"
+        ".match(/\\d+/g).slice(0, 3).map(Number))"
+    )
+    ink, paper = (sum(one) / 3 for one in values)
+    assert ink - paper > 125
+    found.close()
+
+
+def test_a_file_is_what_the_page_begins_with(browser: Browser, small: Path) -> None:
+    with explorer(small.parent, small.name) as server:
+        found = Visit(browser, server.address).answered()
+        chips = found.page.locator(".alternatives .chip").all_inner_texts()
+        assert [text.strip() for text in chips] == ["all", "reno", "sack"]
+        address = found.page.url
+        found.close()
+    # An address that somebody has sent, on a server of one's own.
+    with explorer(small.parent, address.replace("?", "")) as server:
+        assert "#1." in server.address
+        found = Visit(browser, server.address).answered()
+        assert found.page.evaluate("lasthop.page.state.shown.scenario.name") == "small"
+        found.close()
+
+
+def test_two_thousand_bytes_of_state_survive_the_address(visit: Visit) -> None:
+    visit.answered()
+    state = visit.page.evaluate(
+        """async () => {
+          const { encode, decode } = await import('/state.js');
+          const state = { text: 'ä€😀'.repeat(500), list: [1, null, { a: true }] };
+          const back = await decode(await encode(state));
+          return [back, await decode('1.!!'), await decode('x'), state];
+        }"""
+    )
+    assert state[0] == state[3]
+    assert state[1:3] == [None, None]
+
+
+def test_quantities_are_read_and_written_as_the_engine_does(visit: Visit) -> None:
+    """What sliders write, the engine reads back as the same number."""
+    written = visit.answered().page.evaluate(
+        """async () => {
+          const { write, scale, KINDS } = await import('/quantity.js');
+          const found = [];
+          for (const kind of ['rate', 'duration', 'size', 'probability']) {
+            const at = scale(KINDS[kind].range);
+            for (let place = 0; place <= 1; place += 0.01) {
+              found.push([kind, at.value(place), write(at.value(place), kind)]);
+            }
+          }
+          return found;
+        }"""
+    )
+    from lasthop import _lasthop
+
+    for kind, value, text in written:
+        if kind == "duration":
+            assert _lasthop.seconds(text) == pytest.approx(value, rel=0.06)
+        key = {
+            "rate": "link.radio.rate",
+            "size": "flow.download.app.size",
+            "probability": "link.radio.errors.loss",
+        }
+        if kind in key:
+            lasthop.Scenario(QUESTION["scenario"]).set(key[kind], text).points()
+    assert len(written) == 400
