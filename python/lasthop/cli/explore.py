@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import typer
 
 from lasthop import _lasthop
-from lasthop.cli.common import DONE, BadInput, Jobs, load, note, print_line
+from lasthop.cli.codes import DONE
+from lasthop.cli.common import BadInput, Jobs, load, note, print_line
 
 __all__ = ["explore"]
 

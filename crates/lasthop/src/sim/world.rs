@@ -331,11 +331,11 @@ impl<P: Probe> World<P> {
     }
 
     fn record_received(&mut self, connection: u32, opener: bool, at: Instant, tcp: &TcpHeader) {
-        let TcpHeader { seq, ack, payload, sack_blocks, sack, .. } = *tcp;
+        let TcpHeader { seq, ack, payload, sack_blocks, .. } = *tcp;
         let (sequence, ack) = (u64::from(seq), u64::from(ack));
         let event = Event::SegmentReceived { connection, opener, sequence, ack, payload };
         self.probe.record(at, event);
-        for &(first, end) in &sack[..usize::from(sack_blocks)] {
+        for &(first, end) in &tcp.sack_blocks()[..usize::from(sack_blocks)] {
             let block = Event::SackReceived { connection, opener, first, end };
             self.probe.record(at, block);
         }
