@@ -8,7 +8,7 @@
 //! The samplers are our own, so that a release of a library cannot change the bits; logarithms
 //! come from `libm`, so that they do not depend on the platform.
 
-use crate::units::Duration;
+use crate::units::{Duration, Probability};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -62,6 +62,12 @@ impl Stream {
         self.0.next_u64()
     }
 
+    /// Is the next [`Self::uniform`] below this?
+    #[inline]
+    pub fn is_below(&mut self, threshold: Threshold) -> bool {
+        self.bits() >> 11 < threshold.0
+    }
+
     /// True with probability `p`.
     #[inline]
     pub fn bernoulli(&mut self, p: f64) -> bool {
@@ -79,6 +85,19 @@ impl Stream {
     #[inline]
     pub fn exponential_duration(&mut self, mean: Duration) -> Duration {
         Duration::from_nanos((self.exponential() * mean.as_nanos() as f64 + 0.5) as u64)
+    }
+}
+
+/// A probability as the whole number that the 53 bits of a [`Stream::uniform`] are compared with: the
+/// same outcome as the comparison of the two numbers, without floating point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threshold(u64);
+
+impl Threshold {
+    /// Of this probability.
+    pub fn new(probability: Probability) -> Self {
+        // A power of two scales exactly, so that k / 2^53 < p if and only if k < p * 2^53.
+        Threshold((probability.get() * (1u64 << 53) as f64).ceil() as u64)
     }
 }
 
@@ -123,6 +142,20 @@ mod tests {
         assert_ne!(first, STREAMS.stream("ab", "d").bits());
         assert_ne!(first, Streams { seed: 2, replication: 0 }.stream("ab", "c").bits());
         assert_ne!(first, Streams { seed: 1, replication: 1 }.stream("ab", "c").bits());
+    }
+
+    #[test]
+    fn thresholds_decide_as_numbers_do() {
+        let step = 1.0 / (1u64 << 53) as f64;
+        for p in [0.0, 1e-300, step, 0.025, 0.1 + 0.2, 0.5, 1.0 - step, 1.0] {
+            let threshold = Threshold::new(Probability::new(p).expect("a probability"));
+            let edge = (p / step) as u64;
+            for bits in [0, 1, edge.saturating_sub(1), edge, edge + 1, (1 << 53) - 1] {
+                if bits < 1 << 53 {
+                    assert_eq!(bits < threshold.0, bits as f64 * step < p, "{bits} {p}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use super::{Airtime, ErrorProcess, FRAME_LOSS};
 use super::{ChannelError, ErrorKeys};
-use crate::rng::{Stream, Streams};
+use crate::rng::{Stream, Streams, Threshold};
 use crate::schema::keys::table;
 use crate::units::Probability;
 
@@ -32,7 +32,7 @@ impl ErrorKeys for UniformKeys {
 /// Each frame is lost with one probability.
 #[derive(Clone, Debug)]
 pub struct Uniform {
-    loss: f64,
+    loss: Threshold,
     frames: Stream,
 }
 
@@ -40,14 +40,14 @@ impl Uniform {
     /// Loses a frame with probability `loss`. Numbers come from the stream `frame loss` of
     /// `component`.
     pub fn new(loss: Probability, streams: &Streams, component: &str) -> Self {
-        Uniform { loss: loss.get(), frames: streams.stream(component, FRAME_LOSS) }
+        Uniform { loss: Threshold::new(loss), frames: streams.stream(component, FRAME_LOSS) }
     }
 }
 
 impl ErrorProcess for Uniform {
     #[inline]
     fn is_lost(&mut self, _airtime: Airtime) -> bool {
-        self.frames.uniform() < self.loss
+        self.frames.is_below(self.loss)
     }
 }
 

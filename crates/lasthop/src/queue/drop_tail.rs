@@ -124,10 +124,14 @@ pub struct DropTail {
     /// Frame header added to each packet, in bytes.
     header: u32,
     /// The newest departures: at least as many packets as the limit, or all since an idle moment.
-    runs: Ring<Run>,
+    /// The newest run of all is `tail`, which always has a packet.
+    older: Ring<Run>,
+    tail: Run,
+    /// In all runs.
     packets: u64,
-    /// Bits of the packet in transmission when `runs` is empty.
-    only_bits: u64,
+    /// How long `limit - 1` packets of `span_bits` take, rounded down: see [`Self::has_room`].
+    span_bits: u64,
+    span: Duration,
     background: Vec<Background>,
     counters: QueueCounters,
     /// Where packets are offered ahead of the clock, what became of the newest.
@@ -142,9 +146,11 @@ impl DropTail {
             limit,
             channel,
             header: header.get() as u32,
-            runs: Ring::with_capacity(64),
-            packets: 0,
-            only_bits: 0,
+            older: Ring::with_capacity(4),
+            tail: Run { count: 1, ..Run::default() },
+            packets: 1,
+            span_bits: 0,
+            span: Duration::ZERO,
             background: Vec::new(),
             counters: QueueCounters::default(),
             ahead: None,
@@ -241,7 +247,7 @@ impl DropTail {
         let unstarted = self.length(now).saturating_sub(1);
         let mut older = self.packets.saturating_sub(unstarted);
         let mut counters = QueueCounters::default();
-        for run in self.runs.iter() {
+        for run in self.runs() {
             let count = run.count.saturating_sub(older);
             older = older.saturating_sub(run.count);
             counters.frames_sent += count;
@@ -312,7 +318,10 @@ impl DropTail {
         }
         if is_lost {
             self.counters.frames_lost += 1;
-            self.mark_lost();
+            // Frames ahead of the clock are remembered one by one.
+            if self.ahead.is_none() {
+                self.mark_lost();
+            }
             Fate::Lost { end: airtime.end }
         } else {
             Fate::Sent { end: airtime.end }
@@ -321,11 +330,11 @@ impl DropTail {
 
     /// Packets ahead of an arrival at `now`, the one in transmission included.
     pub fn length(&self, now: Instant) -> u64 {
-        if self.packets == 0 {
-            return u64::from(self.transmitter.is_busy(now));
-        }
-        let departed: u64 = self.runs.iter().map(|run| self.departed(run, now)).sum();
-        self.packets - departed
+        self.runs().map(|run| run.count - self.departed(run, now)).sum()
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.older.iter().chain([&self.tail])
     }
 
     /// Would a packet of `bytes` that arrives now leave room for another one like it?
@@ -339,10 +348,7 @@ impl DropTail {
 
     /// Bits of the packets that have not departed.
     fn held_bits(&self, now: Instant) -> u64 {
-        if self.packets == 0 {
-            return if self.transmitter.is_busy(now) { self.only_bits } else { 0 };
-        }
-        self.runs.iter().map(|run| (run.count - self.departed(run, now)) * run.bits).sum()
+        self.runs().map(|run| (run.count - self.departed(run, now)) * run.bits).sum()
     }
 
     #[inline]
@@ -353,69 +359,74 @@ impl DropTail {
     #[inline]
     fn admit(&mut self, now: Instant, bits: u64) -> Option<Airtime> {
         if self.transmitter.is_busy(now) {
-            return self.admit_busy(now, bits);
+            if let Limit::Bytes(_) = self.limit {
+                self.forget_departed(now);
+            }
+            if !self.has_room(now, bits) {
+                return None;
+            }
+            let airtime = self.transmitter.send(now, bits);
+            self.append(self.transmitter.free_at(), bits, 1);
+            Some(airtime)
+        } else {
+            let airtime = self.transmitter.send(now, bits);
+            self.begin(bits);
+            Some(airtime)
         }
-        // Nothing is stored of a packet that finds the transmitter idle: see `store_only`.
-        self.runs.clear();
-        self.packets = 0;
-        self.only_bits = bits;
-        Some(self.transmitter.send(now, bits))
     }
 
-    fn admit_busy(&mut self, now: Instant, bits: u64) -> Option<Airtime> {
-        self.store_only();
-        if let Limit::Bytes(_) = self.limit {
-            self.forget_departed(now);
-        }
-        if !self.has_room(now, bits) {
-            return None;
-        }
-        let airtime = self.transmitter.send(now, bits);
-        self.append(Run { first: self.transmitter.free_at(), bits, count: 1, is_lost: false });
-        Some(airtime)
-    }
-
-    /// A queue that was idle keeps no runs; now that more packets come, the one in transmission
-    /// must be known.
+    /// An idle transmitter has taken a packet: what was before it counts no more.
     #[inline]
-    fn store_only(&mut self) {
-        if self.packets == 0 {
-            let (first, bits) = (self.transmitter.free_at(), self.only_bits);
-            self.append(Run { first, bits, count: 1, is_lost: false });
-        }
+    fn begin(&mut self, bits: u64) {
+        self.older.clear();
+        self.tail = Run { first: self.transmitter.free_at(), bits, count: 1, is_lost: false };
+        self.packets = 1;
     }
 
-    fn has_room(&self, now: Instant, bits: u64) -> bool {
+    #[inline]
+    fn has_room(&mut self, now: Instant, bits: u64) -> bool {
         match self.limit {
             Limit::Packets(limit) => {
-                self.packets < limit || self.departure(self.packets - limit) <= now
+                if self.packets < limit {
+                    return true;
+                }
+                let index = self.packets - limit;
+                if let Some(front) = self.older.front() {
+                    debug_assert!(index < front.count, "older runs are forgotten");
+                    return self.departure_in(front, index) <= now;
+                }
+                // That packet leaves `limit - 1` packets before the last one. Rounding can make it
+                // leave earlier than this, never later.
+                if self.span_bits != self.tail.bits {
+                    self.measure_span(limit);
+                }
+                let free_at = self.transmitter.free_at().instant();
+                free_at <= now + self.span || self.departure_in(&self.tail, index) <= now
             }
             Limit::Bytes(limit) => self.held_bits(now) + bits <= limit.bits(),
         }
     }
 
+    /// Finds out how long a queue of packets like the last is, less one.
+    #[cold]
+    fn measure_span(&mut self, limit: u64) {
+        self.span_bits = self.tail.bits;
+        let bits = (limit - 1).saturating_mul(self.tail.bits);
+        let is_short = bits < LONGEST_RUN_BITS;
+        let bits = if is_short { bits } else { 0 };
+        let span = ExactTime::default().after(bits, self.transmitter.rate());
+        self.span = Duration::from_nanos(span.nanos);
+    }
+
     /// A byte limit counts what is held, so that whoever has departed can be forgotten; else a
     /// queue that is never idle would remember all of its past.
     fn forget_departed(&mut self, now: Instant) {
-        while let Some(front) = self.runs.front()
+        while let Some(front) = self.older.front()
             && self.departure_in(front, front.count - 1) <= now
         {
             self.packets -= front.count;
-            self.runs.pop();
+            self.older.drop_front();
         }
-    }
-
-    /// Departure of the packet at `index` in `runs`; only the front run is ever asked with a
-    /// packet limit.
-    #[inline]
-    fn departure(&self, mut index: u64) -> Instant {
-        for run in self.runs.iter() {
-            if index < run.count {
-                return self.departure_in(run, index);
-            }
-            index -= run.count;
-        }
-        Instant::ZERO
     }
 
     #[inline]
@@ -427,6 +438,7 @@ impl DropTail {
         }
     }
 
+    /// How many packets of a run have departed; found by bisection.
     fn departed(&self, run: &Run, now: Instant) -> u64 {
         let (mut low, mut high) = (0, run.count);
         while low < high {
@@ -436,21 +448,30 @@ impl DropTail {
         low
     }
 
-    /// The channel destroys the packet that was admitted last. One that found the transmitter idle
-    /// is not stored, and has started.
-    #[inline]
+    /// The channel destroys the packet that was admitted last.
     fn mark_lost(&mut self) {
-        if self.packets > 0
-            && let Some(newest) = self.runs.back_mut()
-        {
-            newest.is_lost = true;
+        if self.tail.count > 1 {
+            self.tail.count -= 1;
+            self.older.push(self.tail);
+            self.tail.first = self.transmitter.free_at();
+            self.tail.count = 1;
+            self.forget();
         }
+        self.tail.is_lost = true;
     }
 
+    /// `count` packets join behind the others, back to back; the first departs at `first`.
     #[inline]
-    fn append(&mut self, run: Run) {
-        self.packets += run.count;
-        self.runs.push(run);
+    fn append(&mut self, first: ExactTime, bits: u64, count: u64) {
+        self.packets += count;
+        let tail = &mut self.tail;
+        let is_long = (tail.count + count) * bits >= LONGEST_RUN_BITS;
+        if tail.bits == bits && !tail.is_lost && !is_long {
+            tail.count += count;
+        } else {
+            self.older.push(self.tail);
+            self.tail = Run { first, bits, count, is_lost: false };
+        }
         self.forget();
     }
 
@@ -458,8 +479,11 @@ impl DropTail {
     #[inline]
     fn forget(&mut self) {
         if let Limit::Packets(limit) = self.limit {
-            while self.runs.front().is_some_and(|front| self.packets - front.count >= limit) {
-                self.packets -= self.runs.pop().map_or(0, |front| front.count);
+            while let Some(front) = self.older.front()
+                && self.packets - front.count >= limit
+            {
+                self.packets -= front.count;
+                self.older.drop_front();
             }
         }
     }
@@ -522,25 +546,22 @@ impl DropTail {
         let first = source.next_at();
         let admitted = if self.transmitter.free_at().instant() < first {
             // Idle: every packet of the block starts on arrival and is gone before the next.
-            self.runs.clear();
-            self.packets = 0;
             let arrived = source.next_exact();
             self.transmitter.send_at(source.at(block - 1), bits);
-            self.only_bits = bits;
+            self.begin(bits);
             let last = self.transmitter.free_at().instant();
             self.background[0].under_way.spaced(first, arrived, last, block);
             block
         } else {
-            self.store_only();
             let ready = if self.packets < limit {
                 limit - self.packets
             } else {
-                let Some(&front) = self.runs.front() else { return self.replay_packet(0) };
+                let front = *self.older.front().unwrap_or(&self.tail);
                 let index = self.packets - limit;
                 let departure = self.departure_in(&front, index);
                 if front.bits == bits && departure < first {
                     // A single run grows while it is used.
-                    if self.runs.len() == 1 { block } else { front.count - index }
+                    if self.older.is_empty() { block } else { front.count - index }
                 } else {
                     return self.replay_packet(0);
                 }
@@ -583,14 +604,7 @@ impl DropTail {
     fn extend(&mut self, count: u64, bits: u64) -> ExactTime {
         let first = self.transmitter.free_at().after(bits, self.transmitter.rate());
         self.transmitter.send_back_to_back(count, bits);
-        match self.runs.back_mut() {
-            Some(back) if back.bits == bits && (back.count + count) * bits < LONGEST_RUN_BITS => {
-                back.count += count;
-                self.packets += count;
-                self.forget();
-            }
-            _ => self.append(Run { first, bits, count, is_lost: false }),
-        }
+        self.append(first, bits, count);
         first
     }
 }

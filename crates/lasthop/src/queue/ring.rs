@@ -70,12 +70,6 @@ impl<T: Copy + Default> Ring<T> {
         (!self.is_empty()).then(|| &self.slots[self.slot(self.head)])
     }
 
-    #[inline]
-    pub fn back_mut(&mut self) -> Option<&mut T> {
-        let slot = self.slot(self.tail.wrapping_sub(1));
-        (!self.is_empty()).then(|| &mut self.slots[slot])
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.len()).map(|index| &self.slots[self.slot(self.head.wrapping_add(index))])
     }
@@ -112,7 +106,6 @@ mod tests {
                 }
             }
             assert_eq!((ring.len(), ring.front()), (model.len(), model.front()));
-            assert_eq!(ring.back_mut(), model.back_mut());
         }
         assert!(ring.iter().eq(model.iter()));
         ring.clear();
