@@ -79,6 +79,63 @@ fn background_traffic_alone_stops_at_once() {
     }
 }
 
+/// The first packet that anybody looks at comes after hours, and its event replays all of them.
+#[test]
+fn a_packet_after_hours_of_traffic_stops_at_once() {
+    let source = |name: usize, rate: &str, on: &str| {
+        format!(
+            r#"
+            [flow.background{name}]
+            from = "a"
+            to = "b"
+            transport = {{ kind = "udp" }}
+            app = {{ kind = "on-off", rate = "{rate}", on = "exp 1 s", off = "{on}", packet = "40 B" }}
+            "#
+        )
+    };
+    let file = r#"
+        [flow.f]
+        from = "a"
+        to = "b"
+        start = "90000 s"
+        transport = { kind = "tcp", variant = "sack" }
+        app = { kind = "file", size = "1 MB" }
+        [run]
+        max_time = "100000 s"
+    "#;
+    let one = source(0, "90 Mbps", "exp 1 s");
+    let many: String = (0..31).map(|name| source(name, "3 Mbps", "exp 1 s")).collect();
+    for background in [one, many] {
+        let (results, took) =
+            stopped(&format!("{background}{file}"), 1, Duration::from_millis(200));
+        assert!(!results.complete && results.rows.is_empty());
+        assert_prompt(took);
+    }
+}
+
+/// So does a channel whose states last a microsecond.
+#[test]
+fn a_frame_after_hours_of_fading_stops_at_once() {
+    let text = r#"
+        [link.fading]
+        between = ["b", "c"]
+        rate = "1 Mbps"
+        delay = "1 ms"
+        errors = { kind = "two-state", good = "1 us", bad = "1 us", good_ber = 0, bad_ber = 1e-9 }
+        [flow.f]
+        from = "b"
+        to = "c"
+        start = "90000 s"
+        transport = { kind = "tcp", variant = "sack" }
+        app = { kind = "file", size = "1 MB" }
+        [run]
+        max_time = "100000 s"
+    "#;
+    let (results, took) = stopped(text, 1, Duration::from_millis(200));
+    assert!(!results.complete && results.rows.is_empty());
+    assert_prompt(took);
+}
+
 #[test]
 fn what_is_finished_stays() {
     // Short replications first, then one that never ends.

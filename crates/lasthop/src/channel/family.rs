@@ -85,6 +85,14 @@ macro_rules! error_processes {
             fn is_lost_with_memory(&mut self, airtime: Airtime) -> bool {
                 match self { $(Channel::$kind(process) => process.is_lost(airtime),)* }
             }
+
+            fn dispatch_catch_up(&mut self, now: Instant) {
+                match self { $(Channel::$kind(process) => process.catch_up(now),)* }
+            }
+
+            fn dispatch_replay_rate(&self) -> f64 {
+                match self { $(Channel::$kind(process) => process.replay_rate(),)* }
+            }
         }
     };
 }

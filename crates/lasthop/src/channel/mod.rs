@@ -48,6 +48,15 @@ pub struct Airtime {
 pub trait ErrorProcess {
     /// Is this frame destroyed?
     fn is_lost(&mut self, airtime: Airtime) -> bool;
+
+    /// Goes on to `now`, before which no frame starts any more. It changes nothing but the time that
+    /// the next frame takes: a process looks at its own time when it is asked.
+    fn catch_up(&mut self, _now: Instant) {}
+
+    /// Changes of state in a second of simulated time; 0 where time does not matter.
+    fn replay_rate(&self) -> f64 {
+        0.0
+    }
 }
 
 /// Why an error process cannot be built from its parameters.
@@ -116,6 +125,14 @@ impl ErrorProcess for Channel {
     #[inline]
     fn is_lost(&mut self, airtime: Airtime) -> bool {
         Channel::is_lost(self, airtime)
+    }
+
+    fn catch_up(&mut self, now: Instant) {
+        self.dispatch_catch_up(now);
+    }
+
+    fn replay_rate(&self) -> f64 {
+        self.dispatch_replay_rate()
     }
 }
 

@@ -169,8 +169,9 @@ impl SlottedGilbertElliott {
         self.until = Instant::from_nanos(self.until.as_nanos().saturating_add(length));
     }
 
+    /// The state at `start`; no frame starts before it any more.
     #[cold]
-    fn catch_up(&mut self, start: Instant) {
+    fn go_on(&mut self, start: Instant) {
         while self.until <= start && self.until != Instant::NEVER {
             self.is_bad = !self.is_bad;
             self.draw_length();
@@ -183,9 +184,17 @@ impl ErrorProcess for SlottedGilbertElliott {
     #[inline]
     fn is_lost(&mut self, airtime: Airtime) -> bool {
         if self.until <= airtime.start {
-            self.catch_up(airtime.start);
+            self.go_on(airtime.start);
         }
         self.frames.uniform() < self.current
+    }
+
+    fn catch_up(&mut self, now: Instant) {
+        self.go_on(now);
+    }
+
+    fn replay_rate(&self) -> f64 {
+        1e9 / self.slot as f64
     }
 }
 

@@ -137,12 +137,17 @@ impl TwoState {
         self.draw_period();
     }
 
+    /// The state at `now`; no frame starts before it any more.
+    fn go_on(&mut self, now: Instant) {
+        while self.until <= now && self.until != Instant::NEVER {
+            self.flip();
+        }
+    }
+
     /// Loss probability of a frame that a change of state interrupts.
     #[cold]
     fn integrate(&mut self, airtime: Airtime) -> f64 {
-        while self.until <= airtime.start && self.until != Instant::NEVER {
-            self.flip();
-        }
+        self.go_on(airtime.start);
         if self.until >= airtime.end {
             return self.current.loss.of(airtime.bits);
         }
@@ -169,6 +174,14 @@ impl ErrorProcess for TwoState {
             self.integrate(airtime)
         };
         self.frames.uniform() < loss
+    }
+
+    fn catch_up(&mut self, now: Instant) {
+        self.go_on(now);
+    }
+
+    fn replay_rate(&self) -> f64 {
+        2.0 / (self.current.mean.as_secs_f64() + self.other.mean.as_secs_f64())
     }
 }
 

@@ -25,7 +25,7 @@
 use super::ahead::{Ahead, Pace, UnderWay};
 use super::{Ring, Transmitter};
 use crate::app::OnOff;
-use crate::channel::{Airtime, Channel};
+use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::units::{Bytes, Duration, ExactTime, Instant, Rate};
 
 /// Exact times multiply the bits of a run by 1e9, which must fit 64 bits.
@@ -199,6 +199,22 @@ impl DropTail {
             1 => self.replay(now),
             _ => self.replay_merged(now),
         }
+    }
+
+    /// The same; the channel goes along, in which no frame has been offered for long.
+    pub fn catch_up_with_channel(&mut self, now: Instant) {
+        self.catch_up(now);
+        self.channel.catch_up(now);
+    }
+
+    /// Steps that the replay of a second takes.
+    pub fn replay_rate(&self) -> f64 {
+        let sources = self.background.len() as f64;
+        let packets =
+            |background: &Background| 1e9 / background.source.interval_floor().max(1) as f64;
+        // The next of several sources is searched for packet by packet.
+        let packets: f64 = self.background.iter().map(packets).sum();
+        packets * (1.0 + sources / 8.0) + self.channel.replay_rate()
     }
 
     /// Does background traffic share this queue?

@@ -8,7 +8,7 @@ use super::hops::{Hop, Listener, Then};
 use super::probe::Probe;
 use super::radio::{NO_RADIO, Radio, RadioParameters};
 use super::traffic::{App, Browser, Flow, Media, Stage};
-use super::world::{Machine, Pair, World, boot_offset};
+use super::world::{Machine, Pair, World, boot_offset, replay_slice};
 use crate::agent::{AdaptivePersistence, Snoop, SnoopParameters};
 use crate::app::{MediaStatistics, OnOff, OnOffParameters, Web, WebParameters};
 use crate::link::LinkEndpoint;
@@ -571,8 +571,11 @@ impl Builder {
         if let Some(&first) = starts.last() {
             deadlines.set(machines.len() - 1, self.flows[first as usize].start);
         }
+        let steps: f64 = self.directions.iter().map(Direction::replay_rate).sum();
         World {
             now: Instant::ZERO,
+            caught_up: Instant::ZERO,
+            replay_slice: replay_slice(steps),
             deadlines,
             machines,
             directions: self.directions,

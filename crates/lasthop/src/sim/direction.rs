@@ -6,7 +6,7 @@
 
 use super::agents::NO_AGENT;
 use super::radio::NO_RADIO;
-use crate::channel::{Airtime, Channel};
+use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
 use crate::packet::{Packet, Payload};
 use crate::queue::{Ahead, DropTail, Limit, QueueCounters, Ring, Transmitter};
@@ -362,6 +362,23 @@ impl Direction {
         match &mut self.kind {
             Kind::Raw(raw) => raw.queue.has_spare_room(now, packet.bytes),
             Kind::Arq(arq) => arq.has_spare_room(now, service, packet),
+        }
+    }
+
+    /// Replays what happens up to and including `until` without anybody looking: background traffic,
+    /// changes of the channel. Nothing may enter before that time any more.
+    pub fn catch_up(&mut self, until: Instant) {
+        match &mut self.kind {
+            Kind::Raw(raw) => raw.queue.catch_up_with_channel(until),
+            Kind::Arq(arq) => arq.channel.catch_up(until),
+        }
+    }
+
+    /// Steps that such a replay takes for a second of simulated time.
+    pub fn replay_rate(&self) -> f64 {
+        match &self.kind {
+            Kind::Raw(raw) => raw.queue.replay_rate(),
+            Kind::Arq(arq) => arq.channel.replay_rate(),
         }
     }
 

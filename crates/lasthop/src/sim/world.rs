@@ -15,11 +15,13 @@ use crate::tcp::{Config, Connection};
 use crate::units::{Duration, Instant};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Events between two looks at the interrupt flag: some milliseconds.
-const INTERRUPT_EVENTS: u64 = 1 << 16;
+/// Events between two looks at the interrupt flag: milliseconds at most, though the frame of a radio
+/// with a thousand stations is one event.
+const INTERRUPT_EVENTS: u64 = 1 << 10;
 
-/// Simulated time that is replayed at the end of a run between two looks at the interrupt flag.
-const REPLAY_SLICE: Duration = Duration::from_secs(1);
+/// Steps that are replayed between two looks at the interrupt flag, packets of background traffic
+/// and changes of channels: some 10 ms.
+const REPLAY_STEPS: f64 = 2e5;
 
 /// Who is woken at a deadline.
 #[derive(Clone, Copy, Debug)]
@@ -88,8 +90,19 @@ pub struct World<P: Probe> {
     pub(super) starts: Vec<u32>,
     /// Flows whose completion ends the run.
     pub(super) unfinished: u32,
+    /// Background traffic and channels have been replayed until here at least, and are again after
+    /// so much simulated time even if nobody looks at them: see [`REPLAY_STEPS`].
+    pub(super) caught_up: Instant,
+    pub(super) replay_slice: Duration,
     pub(super) probe: P,
     pub(super) events: u64,
+}
+
+/// Simulated time that is replayed between two looks at the interrupt flag where a second takes
+/// `steps`.
+pub(super) fn replay_slice(steps: f64) -> Duration {
+    // From infinity, without steps, the conversion saturates.
+    Duration::from_nanos((REPLAY_STEPS / steps * 1e9) as u64).max(Duration::from_nanos(1))
 }
 
 /// A host's clock is somewhere within its tick.
@@ -108,17 +121,21 @@ impl<P: Probe> World<P> {
             let horizon = if until_complete { self.earliest_completion().min(stop) } else { stop };
             self.set_horizon(horizon);
         }
-        let mut seen = self.now;
         let end = loop {
             if until_complete && self.unfinished == 0 {
                 break End::Complete;
             }
             let (at, machine) = self.deadlines.first();
             if at > stop {
-                seen = std::mem::replace(&mut self.now, stop);
+                self.now = stop;
                 break End::Stopped;
             }
             debug_assert!(at >= self.now, "time runs backwards");
+            if at.saturating_since(self.caught_up) > self.replay_slice
+                && !self.catch_up(at, interrupt)
+            {
+                break End::Interrupted;
+            }
             self.now = at;
             self.events += 1;
             if self.events.is_multiple_of(INTERRUPT_EVENTS) && interrupt.load(Ordering::Relaxed) {
@@ -135,7 +152,7 @@ impl<P: Probe> World<P> {
                 Machine::Agent(seat) => self.on_agent_timer(seat),
             }
         };
-        if end == End::Interrupted || !self.catch_up(seen, interrupt) {
+        if end == End::Interrupted || !self.catch_up(self.now, interrupt) {
             End::Interrupted
         } else {
             end
@@ -176,25 +193,25 @@ impl<P: Probe> World<P> {
         }
     }
 
-    /// Replays the background traffic that nobody has looked at since `seen`; false if it was
-    /// interrupted.
-    fn catch_up(&mut self, seen: Instant, interrupt: &AtomicBool) -> bool {
-        for direction in &mut self.directions {
-            let Kind::Raw(raw) = &mut direction.kind else { continue };
-            if !raw.queue.has_background() {
-                continue;
+    /// Replays background traffic and changes of channels up to and including `until`, before which
+    /// nothing enters a direction any more; false if it was interrupted.
+    #[cold]
+    fn catch_up(&mut self, until: Instant, interrupt: &AtomicBool) -> bool {
+        loop {
+            let slice = self.replay_slice.as_nanos();
+            let to = self.caught_up.as_nanos().saturating_add(slice);
+            let to = Instant::from_nanos(to).min(until);
+            for direction in &mut self.directions {
+                direction.catch_up(to);
             }
-            let mut at = seen;
-            while at < self.now {
-                if interrupt.load(Ordering::Relaxed) {
-                    return false;
-                }
-                at = (at + REPLAY_SLICE).min(self.now);
-                raw.queue.catch_up(at);
+            self.caught_up = to;
+            if to == until {
+                return true;
             }
-            raw.queue.catch_up(self.now);
+            if interrupt.load(Ordering::Relaxed) {
+                return false;
+            }
         }
-        true
     }
 
     /// The clock.
