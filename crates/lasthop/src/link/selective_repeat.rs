@@ -56,6 +56,8 @@ use std::collections::VecDeque;
 pub enum Renack {
     /// Never: one NACK when the gap is first seen.
     OncePerGap,
+    /// On a data frame that reveals a new gap: everything still missing, older gaps too.
+    EveryGap,
     /// On every data frame that arrives.
     EveryArrival,
     /// On any arrival, once the last NACK for it is at least this old (in nanoseconds).
@@ -97,6 +99,8 @@ choice! {
     pub enum RenackRule {
         /// Never: once for each missing frame; then the sender's timer must help.
         OncePerGap = "once-per-gap",
+        /// With each data frame that reveals a new gap, for all frames that are still missing.
+        EveryGap = "every-gap",
         /// With each data frame that arrives.
         EveryArrival = "every-arrival",
         /// When the frame asked for has not come after a round trip.
@@ -118,6 +122,7 @@ impl ProtocolKeys for SelectiveRepeatKeys {
             timeout: self.timeout.or(auto.timeout),
             renack: match self.renack {
                 RenackRule::OncePerGap => Renack::OncePerGap,
+                RenackRule::EveryGap => Renack::EveryGap,
                 RenackRule::EveryArrival => Renack::EveryArrival,
                 RenackRule::AfterRoundTrip => Renack::AfterRoundTrip(timing.repair_time()),
             },
@@ -380,7 +385,12 @@ impl<P> SelectiveRepeat<P> {
         self.buffered |= bit;
         self.nacks &= !bit;
         if sequence >= self.seen {
-            self.nacks |= low_bits(offset) & !low_bits(self.seen - self.expected);
+            let known = match self.parameters.renack {
+                // A frame that follows the highest one seen reveals no gap.
+                Renack::EveryGap if sequence > self.seen => self.buffered,
+                _ => low_bits(self.seen - self.expected),
+            };
+            self.nacks |= low_bits(offset) & !known;
             self.seen = sequence + 1;
         }
     }
@@ -396,7 +406,8 @@ impl<P> SelectiveRepeat<P> {
     fn renack(&mut self, now: Instant, is_data: bool) {
         let missing = !self.buffered & low_bits(self.seen - self.expected) & !self.nacks;
         match self.parameters.renack {
-            Renack::OncePerGap => {}
+            // With `EveryGap` the arrival itself has seen to it.
+            Renack::OncePerGap | Renack::EveryGap => {}
             Renack::EveryArrival => {
                 // Control frames do not count, or two ends would NACK each other for ever.
                 if is_data {

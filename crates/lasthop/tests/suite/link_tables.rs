@@ -143,6 +143,72 @@ fn a_lost_retransmission_is_nacked_again_after_a_round_trip() {
     );
 }
 
+/// What concerns frames 1, 6 and 9, and what B sends.
+fn of_interest(lines: &[String]) -> Vec<&str> {
+    let wanted = |line: &&str| {
+        line.contains(" B ") || [1, 6, 9].iter().any(|n| line.contains(&format!("data {n} ")))
+    };
+    lines.iter().map(String::as_str).filter(wanted).collect()
+}
+
+#[test]
+fn a_new_gap_nacks_older_gaps_too() {
+    let protocol =
+        SelectiveRepeatParameters { renack: Renack::EveryGap, timeout: millis(500), ..sr(16) };
+    // Lost: 1 at 10, its copy at 80 (the 8th frame), and 9 at 100 (the 10th).
+    let fates = [losing(&[1, 8, 10]), clean()];
+    let (link, lines) = ladder(Protocol::SelectiveRepeat(protocol), [&[0; 12], &[]], fates);
+    assert_eq!(
+        of_interest(&lines),
+        [
+            "10 A data 1 ack 0", // lost
+            "30 B ack 1",
+            "50 B nack 1 ack 1", // 2 reveals the gap; 3 to 8 reveal none
+            "60 A data 6 ack 0",
+            "80 A data 1 ack 0",  // lost
+            "100 A data 9 ack 0", // lost
+            "140 B nack 1 ack 1", // 10 reveals the gap at 9: all that is missing
+            "141 B nack 9 ack 1",
+            "161 A data 1 ack 0",
+            "171 A data 9 ack 0",
+            "191 B ack 9", // 1 to 8
+            "201 B ack 12",
+        ]
+    );
+    assert_eq!(link.ends[0].counters().timeouts, 0);
+
+    // With one NACK a gap the sender's timer must help: 500 ms after the copy.
+    let protocol = SelectiveRepeatParameters { renack: Renack::OncePerGap, ..protocol };
+    let fates = [losing(&[1, 8, 10]), clean()];
+    let (link, lines) = ladder(Protocol::SelectiveRepeat(protocol), [&[0; 12], &[]], fates);
+    assert!(lines.contains(&"580 A data 1 ack 0".to_owned()));
+    assert!(link.ends[0].counters().timeouts > 0);
+}
+
+#[test]
+fn a_new_gap_does_not_repeat_a_copy_on_its_way() {
+    let protocol =
+        SelectiveRepeatParameters { renack: Renack::EveryGap, timeout: millis(500), ..sr(16) };
+    let fates = [losing(&[1, 6]), clean()];
+    let (_, lines) = ladder(Protocol::SelectiveRepeat(protocol), [&[0; 12], &[]], fates);
+    assert_eq!(
+        of_interest(&lines),
+        [
+            "10 A data 1 ack 0", // lost
+            "30 B ack 1",
+            "50 B nack 1 ack 1",
+            "60 A data 6 ack 0", // lost
+            "80 A data 1 ack 0",
+            "100 A data 9 ack 0",
+            "100 B nack 1 ack 1", // 7 reveals the gap at 6
+            "101 B nack 6 ack 1",
+            "110 B ack 6", // the copy of 1, sent 41 ms before its NACK came: no other one
+            "130 A data 6 ack 0", // its NACK came at 122, frame 11 was on the air until 130
+            "160 B ack 12",
+        ]
+    );
+}
+
 #[test]
 fn a_full_window_stalls_until_the_acknowledgment() {
     let (_, lines) = ladder(Protocol::SelectiveRepeat(sr(2)), [&[0; 4], &[]], [clean(), clean()]);

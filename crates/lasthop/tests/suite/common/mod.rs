@@ -443,9 +443,12 @@ pub fn every_reliable_protocol(window: u32, timeout: Duration) -> Vec<Protocol> 
     let round_trip = Duration::from_nanos(timeout.as_nanos() / 2);
     for acknowledgment in [Acknowledgment::Piggyback, Acknowledgment::StandAlone] {
         for timer in [TimerMode::PerFrame, TimerMode::BaseOnly] {
-            for renack in
-                [Renack::OncePerGap, Renack::EveryArrival, Renack::AfterRoundTrip(round_trip)]
-            {
+            for renack in [
+                Renack::OncePerGap,
+                Renack::EveryGap,
+                Renack::EveryArrival,
+                Renack::AfterRoundTrip(round_trip),
+            ] {
                 all.push(Protocol::SelectiveRepeat(SelectiveRepeatParameters {
                     acknowledgment,
                     timer,
