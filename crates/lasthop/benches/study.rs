@@ -88,7 +88,7 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
             Bytes::new(2),
         );
         let end = || {
-            let parameters = SelectiveRepeatParameters::for_link(&timing);
+            let parameters = SelectiveRepeatParameters::for_link(&timing, 8);
             SelectiveRepeat::new(parameters).map(LinkEndpoint::SelectiveRepeat)
         };
         let (Ok(near), Ok(far)) = (end(), end()) else { unreachable!("defaults are valid") };

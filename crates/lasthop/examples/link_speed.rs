@@ -175,9 +175,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     link_speed(csv, "raw", || Ok(LinkEndpoint::Raw(Raw::new())), "2.5 %")?;
     for (window, loss) in [(8, "0 %"), (8, "2.5 %"), (32, "2.5 %"), (128, "9.8 %")] {
         let parameters = SelectiveRepeatParameters {
-            window,
             timeout: timing.turnaround() * 4,
-            ..SelectiveRepeatParameters::for_link(&timing)
+            ..SelectiveRepeatParameters::for_link(&timing, window)
         };
         let end = || SelectiveRepeat::new(parameters).map(LinkEndpoint::SelectiveRepeat);
         link_speed(csv, &format!("selective repeat {window}"), end, loss)?;

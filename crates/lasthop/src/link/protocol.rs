@@ -51,6 +51,8 @@ pub struct Site {
     pub identifier: Bytes,
     /// How long frames of the other direction may have to wait for those of other services.
     pub wait: Duration,
+    /// The same for a frame of its own direction.
+    pub own_wait: Duration,
     /// By how much two of them in a row may be kept apart by those of other services.
     pub turn: Duration,
 }

@@ -86,8 +86,8 @@ table! {
 choice! {
     /// Which frames have a retransmission timer.
     pub enum TimerMode {
-        /// Each outstanding frame has its own, as published. A frame buffered behind a hole stays
-        /// unacknowledged for about one more round trip: a shorter timeout sends it needlessly.
+        /// Each outstanding frame has its own, as published. A frame buffered behind a hole is
+        /// acknowledged only when the hole is filled: a shorter timeout sends it needlessly.
         PerFrame = "per-frame",
         /// Only the oldest outstanding frame has one.
         BaseOnly = "base-only",
@@ -116,10 +116,10 @@ impl ProtocolKeys for SelectiveRepeatKeys {
 
     fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
         let timing = site.timing(self.control);
-        let auto = SelectiveRepeatParameters::for_link(&timing);
+        let auto = SelectiveRepeatParameters::for_link(&timing, self.window);
         SelectiveRepeat::new(SelectiveRepeatParameters {
-            window: self.window,
-            timeout: self.timeout.or(auto.timeout),
+            // The copy may have to wait for other services too.
+            timeout: self.timeout.or(auto.timeout + site.own_wait),
             renack: match self.renack {
                 RenackRule::OncePerGap => Renack::OncePerGap,
                 RenackRule::EveryGap => Renack::EveryGap,
@@ -165,14 +165,21 @@ pub struct SelectiveRepeatParameters {
     pub control: Bytes,
 }
 
+/// For how many copies the default timeout lets an acknowledgment wait: those of all frames of a
+/// window before it, but no more than in the default window. A longer burst of losses is rarer than
+/// a last frame that only the timer brings back.
+fn copies_ahead(window: u32) -> u64 {
+    u64::from(window.saturating_sub(1)).clamp(1, 7)
+}
+
 impl SelectiveRepeatParameters {
-    /// Defaults for a link: window 8, timeout 1.5 (RTT_L + T_f') and at least RTT_L + 2 T_f', NACK
-    /// again after [`LinkTiming::repair_time`], guard RTT_L, piggybacked acknowledgments.
-    pub fn for_link(timing: &LinkTiming) -> Self {
-        let timeout = Duration::from_nanos(timing.turnaround().as_nanos() / 2 * 3);
+    /// Defaults for a link and a window: as timeout [`LinkTiming::repaired_turnaround`] behind
+    /// the copies of the window before a frame, at most 7, NACK again after
+    /// [`LinkTiming::repair_time`], guard RTT_L, piggybacked acknowledgments.
+    pub fn for_link(timing: &LinkTiming, window: u32) -> Self {
         SelectiveRepeatParameters {
-            window: 8,
-            timeout: timeout.max(timing.longest_turnaround()),
+            window,
+            timeout: timing.repaired_turnaround(copies_ahead(window)),
             renack: Renack::AfterRoundTrip(timing.repair_time()),
             timer: TimerMode::PerFrame,
             nack_guard: timing.round_trip(),

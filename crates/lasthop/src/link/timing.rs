@@ -63,6 +63,16 @@ impl LinkTiming {
         self.turnaround() + self.back_frame_time()
     }
 
+    /// RTT_L + T_f' + T_f + n max(T_f, T_ack') + P + 2 T_f' + P': from the start of a frame to the
+    /// end of its acknowledgment, if that has to wait for `copies` (n) frames before it. Each of them
+    /// is lost once. Their NACKs wait for a data frame of the other direction, the copies for one
+    /// of the own direction, and the acknowledgment waits for one data frame and comes on the next.
+    pub fn repaired_turnaround(&self, copies: u64) -> Duration {
+        let copy = self.frame_time().max(self.back_control_time());
+        let repair = self.frame_time() + copy * copies + self.delay;
+        self.turnaround() + repair + self.back_frame_time() * 2 + self.back_delay
+    }
+
     /// T_ack + P + 2 T_f' + P': from the start of a NACK to the end of the copy, if that waits for
     /// a data frame.
     pub fn repair_time(&self) -> Duration {
@@ -121,5 +131,7 @@ mod tests {
         assert_eq!(timing.turnaround(), ms(52 + 100));
         assert_eq!(timing.longest_turnaround(), ms(52 + 200));
         assert_eq!(timing.repair_time(), ms(231) + Duration::from_nanos(200_000));
+        // A NACK takes 20 ms, so that copies of 1 ms follow each other no faster.
+        assert_eq!(timing.repaired_turnaround(3), ms(152 + 1 + 60 + 1 + 200 + 30));
     }
 }

@@ -37,15 +37,18 @@ pub(super) fn services(
         // Fair queueing lets a frame wait until its own service's turn comes, which is one frame
         // at the service's share of the rate, and for one frame of each other service.
         let weight = u64::from(service.weight);
-        let own_frame = airtime(frame(index), sites[index].other.rate).as_nanos();
         let others = u128::from(weights.saturating_sub(weight));
-        let turn = u128::from(own_frame) * others / u128::from(weight);
-        let turn = Duration::from_nanos(turn.min(LONGEST_TURN) as u64);
-        let busy = used().filter(|&other| other != index);
-        let wait =
-            busy.map(|busy| airtime(frame(busy), sites[index].other.rate)).fold(turn, |a, b| a + b);
+        let waits = |rate| {
+            let own_frame = airtime(frame(index), rate).as_nanos();
+            let turn = u128::from(own_frame) * others / u128::from(weight);
+            let turn = Duration::from_nanos(turn.min(LONGEST_TURN) as u64);
+            let busy = used().filter(|&other| other != index);
+            (turn, busy.map(|busy| airtime(frame(busy), rate)).fold(turn, |a, b| a + b))
+        };
+        let (turn, wait) = waits(sites[index].other.rate);
+        let (_, own_wait) = waits(sites[index].own.rate);
         let (header, identifier) = (service.header, set.identifier);
-        let site = Site { header, identifier, wait, turn, ..sites[index] };
+        let site = Site { header, identifier, wait, own_wait, turn, ..sites[index] };
         Ok(ServiceParameters {
             endpoint: service.protocol.build(&site)?,
             weight: NonZeroU32::new(service.weight).unwrap_or(NonZeroU32::MIN),

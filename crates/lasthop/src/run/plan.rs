@@ -93,6 +93,7 @@ impl Plan {
             header: link.header,
             identifier: Bytes::default(),
             wait: Duration::ZERO,
+            own_wait: Duration::ZERO,
             turn: Duration::ZERO,
         }
     }

@@ -239,7 +239,7 @@ fn the_studys_congestion_is_the_same_both_ways() {
                 from = "server"
                 to = "client"
                 transport = {{ kind = "tcp", variant = "{variant}", profile = "ns-2", segment = "250 B" }}
-                app = {{ kind = "file", size = "300 kB" }}
+                app = {{ kind = "file", size = "600 kB" }}
                 [flow.congestion]
                 from = "server"
                 to = "ap"

@@ -1,9 +1,11 @@
 //! Whole runs of small scenarios, and what their metrics must say.
 
+use lasthop::channel::trace::TraceKeys;
+use lasthop::channel::{LossRecord, TraceEnd};
 use lasthop::run::{self, Options, Results};
-use lasthop::scenario::Scenario;
+use lasthop::scenario::{Errors, Scenario};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 fn run_points(text: &str, replications: u64) -> Results {
@@ -93,6 +95,63 @@ fn a_lossless_asymmetric_link_sends_nothing_twice() {
                         assert!(metrics[&format!("link.l.{side}.data_frames")] > 30.0);
                     }
                 }
+            }
+        }
+    }
+}
+
+/// The channel that loses three frames in a row out of each 331: never a copy of one of them, which
+/// comes a round trip later.
+fn short_bursts() -> Errors {
+    let record = LossRecord::new((0..331).map(|frame| (200..203).contains(&frame)).collect())
+        .expect("a record");
+    Errors::Trace(TraceKeys {
+        file: PathBuf::new(),
+        column: None,
+        at_end: TraceEnd::Repeat,
+        record,
+    })
+}
+
+#[test]
+fn selective_repeat_repeats_nothing_that_the_receiver_holds() {
+    let satellite = "rate = \"2 Mbps\"\ndelay = \"250 ms\"\n";
+    let fast = "rate = \"2 Mbps\"\ndelay = \"10 ms\"\n";
+    let slow = "rate = \"64 kbps\"\ndelay = \"50 ms\"\n";
+    let slow_back = "rate = \"2 Mbps\"\ndelay = \"10 ms\"\nreverse.rate = \"64 kbps\"\n";
+    let slow_there = "rate = \"64 kbps\"\ndelay = \"10 ms\"\nreverse.rate = \"2 Mbps\"\n";
+    for link in [satellite, fast, slow, slow_back, slow_there] {
+        for window in [4, 8, 64, 128] {
+            for acks in ["piggybacked", "stand-alone"] {
+                let flow = |name: &str, from: &str, to: &str| {
+                    format!(
+                        "[flow.{name}]\nfrom = \"{from}\"\nto = \"{to}\"\n\
+                         transport = {{ kind = \"udp\" }}\napp = {{ kind = \"on-off\", \
+                         rate = \"2.2 Mbps\", on = \"300 s\", off = \"0 s\", packet = \"1 kB\" }}\n"
+                    )
+                };
+                // With data both ways NACKs and acknowledgments wait for long frames.
+                let flows = flow("there", "a", "b") + &flow("back", "b", "a");
+                let text = format!(
+                    "name = \"repeats\"\n[link.l]\nbetween = [\"a\", \"b\"]\n{link}\
+                     protocol = {{ kind = \"selective-repeat\", window = {window}, acks = \"{acks}\" }}\n{flows}\
+                     [run]\nduration = \"300 s\"\n"
+                );
+                let mut points = Scenario::from_toml(&text, Path::new("."))
+                    .and_then(|document| document.points())
+                    .unwrap_or_else(|error| panic!("{error}\n{text}"));
+                points[0].scenario.links[0].forward.errors = short_bursts();
+                let points: Vec<_> = points.into_iter().map(|point| point.scenario).collect();
+                let options = Options { replications: 1, first_replication: 0, seed: 1, jobs: 1 };
+                let results = run::run(&points, &options, &mut |_| true).expect("a run");
+                let count = |name: &str| {
+                    let name = format!("link.l.forward.{name}");
+                    let index = results.metrics.iter().position(|metric| *metric == name);
+                    results.rows[0].values[index.expect("a metric")]
+                };
+                let (repeats, held) = (count("retransmissions"), count("duplicates"));
+                assert!(repeats >= 18.0, "{repeats} repeats cannot tell");
+                assert_eq!(held, 0.0, "{link}window {window}, {acks}: of {repeats} repeats");
             }
         }
     }

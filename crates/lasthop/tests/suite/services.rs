@@ -363,13 +363,15 @@ fn each_application_gains_what_it_gains_alone() {
         assert!(alone > 1.8 && error < 0.02 * alone, "{alone} +- {error}");
         assert!((alone - mixed).abs() < 5.0 * error, "{alone} and {mixed} +- {error}");
     }
-    // Of the call's packets that raw loses, how many are there in time over selective repeat?
+    // Of the call's packets that raw loses, how many are there in time over selective repeat? Its
+    // deadline is too early for the default timer where a NACK or a copy is lost too.
+    let hasty = r#"{ kind = "selective-repeat", window = 16, timeout = "250 ms" }"#;
     let missed = |call: &str, file: &str| {
         let results = run(&(air(sr, call) + &speech() + file + &end), 10);
         mean(&results, "flow.call.deadline_miss")
     };
     for file in ["", &file("one")] {
-        let saved = 1.0 - missed(sr, file) / missed(RAW, file);
+        let saved = 1.0 - missed(hasty, file) / missed(RAW, file);
         println!("call: {saved} of the losses are repaired in time");
         assert!(saved > 0.9, "{saved}");
     }
