@@ -2,9 +2,9 @@
 
 Usage: python tools/fit_sr.py [--replications 30] [--seed 1] [--tables "Table I" ...] [KEYS ...]
 
-KEYS change the study's own protocol, such as `window=18 timeout=0.8s renack=every-gap`; one argument
-each, several keys in one argument. `all` in the place of a value tries each of its choices. Without
-KEYS the study's own keys are run. Only the tables that are published can be compared.
+Each argument is a candidate: keys that change the study's own protocol, such as
+`"window=18 timeout=0.8s renack=every-gap"`. Without any the study's own keys are run. Only the
+tables that are published can be compared.
 
 Prints, for each candidate, the error in per cent of Reno/SR and SACK/SR in each table at each loss
 rate, and the score: root mean square of error / target (3 % for file transfer, 8 % for the web).
@@ -80,9 +80,7 @@ def main() -> None:
     )
     given = parser.parse_args()
     for text in given.keys or [""]:
-        found = errors(
-            candidate(text), given.tables, given.columns, given.replications, given.seed
-        )
+        found = errors(candidate(text), given.tables, given.columns, given.replications, given.seed)
         cells = " | ".join(" ".join(f"{e:+5.1f}" for e in es) for es in found.values())
         print(f"{text:60} {score(found):6.3f} | {cells}", flush=True)
 
