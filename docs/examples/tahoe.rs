@@ -6,47 +6,47 @@
 //!
 //! What arrived out of order is sent again as the window reopens, until an ACK jumps past it.
 
-use super::super::congestion::CongestionControl;
-use super::super::sender::Flight;
-use super::may_cut;
+use super::super::config::Config;
+use super::super::flight::Flight;
+use super::super::law::CongestionLaw;
+use super::super::loss::duplicates::Duplicate;
+use super::CutGuard;
 use crate::units::Instant;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tahoe {
-    /// One past the highest byte sent at the last reduction.
-    recover: u64,
+    guard: CutGuard,
 }
 
 impl Tahoe {
+    pub fn new(config: &Config) -> Self {
+        Tahoe { guard: CutGuard::new(config) }
+    }
+
     pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
         if ack > flight.snd_una {
-            let acked = ack - flight.snd_una;
-            flight.new_ack(now, ack);
-            flight.grow_window(acked);
+            let acked = flight.new_ack(now, ack);
+            flight.grow_window(now, acked);
         } else if ack == flight.snd_una {
-            flight.dup_acks += 1;
-            let threshold = flight.config.dupack_threshold;
-            if flight.dup_acks == threshold && may_cut(flight, self.recover) {
-                self.recover = flight.snd_max;
-                // Halves ssthresh, counts the cut, restarts the timer, spoils the RTT sample.
-                flight.fast_retransmit(now, 0);
-                flight.congestion.set_window(1.0);
-                flight.snd_nxt = ack;
-            } else if flight.dup_acks < threshold {
-                flight.limited_transmit();
+            match flight.duplicates.add() {
+                Duplicate::Early => flight.limited_transmit(),
+                Duplicate::Threshold if self.guard.may_cut(flight) => {
+                    self.guard.cut_at(flight.snd_max);
+                    // Halves ssthresh, counts the cut, restarts the timer, spoils the RTT sample.
+                    flight.fast_retransmit(now, 0);
+                    flight.law.set_cwnd(1.0);
+                    flight.snd_nxt = ack;
+                }
+                Duplicate::Threshold | Duplicate::Further => {}
             }
         }
     }
 
     pub fn on_timeout(&mut self, flight: &mut Flight) {
-        self.recover = flight.snd_max;
+        self.guard.cut_at(flight.snd_max);
     }
 
     pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
-        if let Some(seq) = flight.poll_limited_transmit() {
-            return Some(seq);
-        }
-        let window = flight.congestion.window();
-        flight.fits(window).then(|| flight.advance_next())
+        flight.poll_limited_transmit().or_else(|| flight.next_allowed())
     }
 }

@@ -99,6 +99,7 @@ fn a_run_ten_times_as_long_allocates_no_more() {
                 agent = { kind = "snoop", at = "ap", quirks = "ns-2" }"#;
     let ns2 = r#"profile = "ns-2", segment = "250 B""#;
     let rfc = r#"profile = "rfc", segment = "536 B", timestamps = true"#;
+    let paced = r#"profile = "rfc", hystart = true, pacing = true"#;
     let lazy = Some("lazy");
     let cases = [
         ("raw", raw, uniform, "reno", ns2, false, None, "50 packets"),
@@ -115,6 +116,8 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         ("congestion", raw, uniform, "sack", ns2, false, lazy, "50 packets"),
         ("congestion, bytes", raw, uniform, "reno", ns2, false, lazy, "12500 B"),
         ("congestion, packets", raw, uniform, "sack", ns2, false, Some("per-packet"), "50 packets"),
+        ("CUBIC", raw, uniform, "cubic", paced, false, None, "50 packets"),
+        ("CUBIC, web", raw, uniform, "cubic", paced, true, None, "50 packets"),
         ("snoop", snoop, uniform, "reno", ns2, false, lazy, "50 packets"),
         ("snoop, web", snoop, uniform, "sack", rfc, true, None, "50 packets"),
         ("snoop over sr", snoop_ns2, uniform, "reno", ns2, false, None, "50 packets"),

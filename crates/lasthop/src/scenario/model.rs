@@ -388,7 +388,7 @@ table! {
     /// A TCP: its variant, its profile, and what differs from the profile (`None`: as the
     /// profile says).
     pub struct Tcp {
-        /// How losses are recovered.
+        /// A named TCP: how losses are recovered and how the window moves.
         variant: Variant;
         /// Conventions and defaults of every key below.
         profile: Profile = "rfc";
@@ -402,8 +402,12 @@ table! {
         receive_window: Option<Window>;
         /// Longest time an acknowledgment is held back.
         delayed_ack: Option<DelayedAck>;
-        /// Which SACK recovery; with variant "sack" only.
+        /// Which SACK recovery; with variants "sack" and "cubic" only.
         sack_recovery: Option<SackRecovery>;
+        /// HyStart++ (RFC 9406): leave slow start when the round-trip time grows; off by default.
+        hystart: Option<bool>;
+        /// Keep segments apart in time instead of sending what a window allows at once; off by default.
+        pacing: Option<bool>;
         /// Timestamps option (RFC 7323).
         timestamps: Option<bool>;
         /// Limited Transmit (RFC 3042).
@@ -431,7 +435,7 @@ table! {
 }
 
 choice! {
-    /// How a TCP recovers losses.
+    /// How a TCP recovers losses and how its window moves.
     pub enum Variant {
         /// Reno: fast retransmit and fast recovery (RFC 5681).
         Reno = "reno",
@@ -439,6 +443,8 @@ choice! {
         NewReno = "newreno",
         /// Selective acknowledgments (RFC 2018).
         Sack = "sack",
+        /// CUBIC's window (RFC 9438) with selective acknowledgments.
+        Cubic = "cubic",
     }
 }
 

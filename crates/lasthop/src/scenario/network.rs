@@ -1,6 +1,6 @@
 //! The checks that concern more than one key.
 
-use super::model::{Agent, App, Flow, PACKET, Scenario, Tcp, Transport, Variant};
+use super::model::{Agent, App, Flow, PACKET, Scenario, Tcp, Transport};
 use super::routes::Routes;
 use super::transport::TcpPackets;
 use crate::schema::error::{ScenarioError, suggestion};
@@ -172,12 +172,12 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
         Err(ScenarioError::new(format!("{path}.{key}"), found, allowed))
     };
     if let Some(recovery) = tcp.sack_recovery
-        && tcp.variant != Variant::Sack
+        && !tcp.variant.tcp().has_sack()
     {
         return error(
             "sack_recovery",
             format!("{:?} with variant {:?}", recovery.word(), tcp.variant.word()),
-            "only with variant \"sack\"".to_owned(),
+            "only with variants \"sack\" and \"cubic\"".to_owned(),
         );
     }
     let config = tcp.config();

@@ -7,14 +7,22 @@ use crate::tcp::config::RecoveryKind;
 use crate::tcp::{self, Config, Overrides, presets};
 use crate::units::Bytes;
 
-impl Tcp {
-    /// All parameters: what the scenario sets, and for the rest what its profile says.
-    pub fn config(&self) -> Config {
-        let variant = match self.variant {
+impl Variant {
+    /// The TCP that it names.
+    pub(super) fn tcp(self) -> tcp::Variant {
+        match self {
             Variant::Reno => tcp::Variant::Reno,
             Variant::NewReno => tcp::Variant::NewReno,
             Variant::Sack => tcp::Variant::Sack,
-        };
+            Variant::Cubic => tcp::Variant::Cubic,
+        }
+    }
+}
+
+impl Tcp {
+    /// All parameters: what the scenario sets, and for the rest what its profile says.
+    pub fn config(&self) -> Config {
+        let variant = self.variant.tcp();
         let profile = match self.profile {
             Profile::Rfc => tcp::Profile::Rfc,
             Profile::Ns2 => tcp::Profile::Ns2,
@@ -25,6 +33,8 @@ impl Tcp {
         });
         let mut overrides = Overrides {
             sack_recovery,
+            hystart: self.hystart,
+            pacing: self.pacing,
             segment: self.segment,
             header: self.header,
             ack_size: self.ack_size,

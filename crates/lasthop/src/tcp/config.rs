@@ -13,6 +13,15 @@ pub enum Conventions {
     Rfc,
 }
 
+/// How the congestion window moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LawKind {
+    /// Additive increase, multiplicative decrease (RFC 5681).
+    Reno,
+    /// CUBIC (RFC 9438).
+    Cubic,
+}
+
 /// How losses are found and repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryKind {
@@ -34,6 +43,12 @@ pub struct Config {
     pub conventions: Conventions,
     /// How losses are repaired.
     pub recovery: RecoveryKind,
+    /// How the congestion window moves.
+    pub law: LawKind,
+    /// Does HyStart++ (RFC 9406) end slow start?
+    pub hystart: bool,
+    /// Are segments paced?
+    pub pacing: bool,
     /// Sender maximum segment size: payload bytes of a full segment.
     pub segment: Bytes,
     /// Bytes added to the payload of each data segment on the wire.
@@ -76,6 +91,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// Does a sender keep records of what it sent? Whoever needs the round-trip time of each ACK does.
+    pub(super) fn keeps_records(&self) -> bool {
+        self.hystart
+    }
+
     /// SACK blocks that an ACK reports at most: as many as the option space holds (RFC 2018,
     /// section 4); ns-2's sink reports three.
     pub fn max_sack_blocks(&self) -> usize {

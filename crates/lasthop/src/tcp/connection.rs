@@ -100,7 +100,8 @@ impl Connection {
         // What of the segment's number the sender needs is taken before the receiver moves on.
         let seq = self.receiver.unwrap(segment.seq);
         if length > 0 {
-            self.receiver.receive(&self.config, now, seq, seq + length, control);
+            let timers = &mut self.sender.flight.timers;
+            self.receiver.receive(&self.config, timers, now, seq, seq + length, control);
             if segment.flags & flags::SYN != 0
                 && self.role == Role::Acceptor
                 && !self.config.one_way
@@ -214,7 +215,7 @@ impl Connection {
             let count = self.receiver.sack_blocks(&mut blocks[..most]);
             header.set_sack_blocks(&blocks[..count]);
         }
-        self.receiver.ack_sent();
+        self.receiver.ack_sent(&mut self.sender.flight.timers);
     }
 
     /// Ticks of the timestamp clock, from 1 so that 0 means "none".
@@ -229,15 +230,15 @@ impl Connection {
         Instant::from_nanos(now.as_nanos().saturating_sub(ago * tick))
     }
 
-    /// The earliest deadline: retransmission or delayed ACK.
+    /// The earliest deadline of all timers.
     #[inline]
     pub fn next_timeout(&self) -> Instant {
-        self.sender.next_timeout().min(self.receiver.delayed_ack_deadline)
+        self.sender.flight.timers.next()
     }
 
     /// A deadline has come.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.receiver.handle_timeout(now);
+        self.receiver.handle_timeout(&self.sender.flight.timers, now);
         self.sender.handle_timeout(now);
     }
 

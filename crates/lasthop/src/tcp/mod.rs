@@ -1,11 +1,13 @@
-//! TCP: a full-duplex connection made of three separable parts.
+//! TCP: a full-duplex connection made of five separable parts, one for each question.
 //!
-//! 1. *What is lost, and what goes out next?* [`recovery`]: Reno, NewReno (RFC 6582), SACK as
-//!    ns-2's Sack1 and as RFC 6675.
-//! 2. *How much may be outstanding?* [`congestion`]: Reno's window.
-//! 3. *When to give up waiting?* [`rtt`]: RFC 6298 with clock granularity, minimum and back-off.
+//! 1. *What was sent?* `sent`: a ring of records, for who looks back.
+//! 2. *What is lost?* `loss`: duplicate ACKs, SACK scoreboards of ns-2 and of RFC 6675.
+//! 3. *What goes out next?* [`recovery`]: Reno, NewReno (RFC 6582), SACK as ns-2's Sack1 and as
+//!    RFC 6675.
+//! 4. *How much may be outstanding?* [`law`]: Reno, CUBIC (RFC 9438); HyStart++ (RFC 9406), pacing.
+//! 5. *When to give up waiting?* [`rtt`]: RFC 6298 with clock granularity, minimum and back-off.
 //!
-//! A named TCP is a combination of the three, written down in [`presets`]. Conventions that differ
+//! A named TCP is a combination of them, a line of data in [`presets`]. Conventions that differ
 //! between tools are parameters of [`config::Config`], set by a profile.
 //!
 //! Sequence numbers are unwrapped 64-bit byte counts inside a machine (the SYN is byte 0, data
@@ -15,14 +17,19 @@
 //! (every application write ends a segment), TIME-WAIT, simultaneous open, path MTU discovery.
 
 pub mod config;
-pub mod congestion;
 pub mod connection;
+mod flight;
+pub mod law;
+mod loss;
+mod pacer;
 pub mod presets;
 mod ranges;
 mod receiver;
 pub mod recovery;
 pub mod rtt;
 mod sender;
+mod sent;
+mod timers;
 
 pub use config::{Config, Conventions};
 pub use connection::{Connection, Role};

@@ -1,6 +1,6 @@
 //! Named TCPs and profiles, as data.
 
-use super::config::{Config, Conventions, RecoveryKind};
+use super::config::{Config, Conventions, LawKind, RecoveryKind};
 use crate::units::{Bytes, Duration};
 
 /// A named TCP: how it recovers and how its window moves.
@@ -12,6 +12,35 @@ pub enum Variant {
     NewReno,
     /// Selective acknowledgments, RFC 2018; recovery as ns-2's Sack1 or as RFC 6675.
     Sack,
+    /// CUBIC (RFC 9438) with selective acknowledgments.
+    Cubic,
+}
+
+/// What a named TCP is made of.
+struct Parts {
+    /// Recovery under the profiles `rfc` and `ns-2`.
+    recovery: [RecoveryKind; 2],
+    law: LawKind,
+    sack: bool,
+}
+
+impl Variant {
+    /// A line for each.
+    const fn parts(self) -> Parts {
+        use LawKind::{Cubic, Reno};
+        use RecoveryKind::{NewReno, Sack6675, SackNs2};
+        match self {
+            Variant::Reno => Parts { recovery: [RecoveryKind::Reno; 2], law: Reno, sack: false },
+            Variant::NewReno => Parts { recovery: [NewReno; 2], law: Reno, sack: false },
+            Variant::Sack => Parts { recovery: [Sack6675, SackNs2], law: Reno, sack: true },
+            Variant::Cubic => Parts { recovery: [Sack6675, SackNs2], law: Cubic, sack: true },
+        }
+    }
+
+    /// Does it use selective acknowledgments?
+    pub const fn has_sack(self) -> bool {
+        self.parts().sack
+    }
 }
 
 /// A set of conventions.
@@ -26,8 +55,12 @@ pub enum Profile {
 /// What a user sets; everything else comes from the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overrides {
-    /// See [`Config::recovery`]; only for [`Variant::Sack`].
+    /// See [`Config::recovery`]; only where [`Variant::has_sack`].
     pub sack_recovery: Option<RecoveryKind>,
+    /// See [`Config::hystart`].
+    pub hystart: Option<bool>,
+    /// See [`Config::pacing`].
+    pub pacing: Option<bool>,
     /// See [`Config::segment`].
     pub segment: Option<Bytes>,
     /// See [`Config::header`].
@@ -65,6 +98,9 @@ pub struct Overrides {
 const NS2: Config = Config {
     conventions: Conventions::Ns2,
     recovery: RecoveryKind::Reno,
+    law: LawKind::Reno,
+    hystart: false,
+    pacing: false,
     segment: Bytes::new(1000),
     header: Bytes::new(0),
     ack_size: Bytes::new(40),
@@ -89,6 +125,9 @@ const NS2: Config = Config {
 const RFC: Config = Config {
     conventions: Conventions::Rfc,
     recovery: RecoveryKind::Reno,
+    law: LawKind::Reno,
+    hystart: false,
+    pacing: false,
     segment: Bytes::new(1460),
     header: Bytes::new(40),
     ack_size: Bytes::new(40),
@@ -116,12 +155,12 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         Profile::Ns2 => NS2,
         Profile::Rfc => RFC,
     };
-    let recovery = match (variant, profile) {
-        (Variant::Reno, _) => RecoveryKind::Reno,
-        (Variant::NewReno, _) => RecoveryKind::NewReno,
-        (Variant::Sack, Profile::Ns2) => set.sack_recovery.unwrap_or(RecoveryKind::SackNs2),
-        (Variant::Sack, Profile::Rfc) => set.sack_recovery.unwrap_or(RecoveryKind::Sack6675),
+    let Parts { recovery: [rfc, ns2], law, sack } = variant.parts();
+    let recovery = match profile {
+        Profile::Rfc => rfc,
+        Profile::Ns2 => ns2,
     };
+    let recovery = set.sack_recovery.filter(|_| sack).unwrap_or(recovery);
     let segment = set.segment.unwrap_or(base.segment);
     // RFC 6928: min(10 MSS, max(2 MSS, 14600 B)).
     let initial_window = match profile {
@@ -130,12 +169,15 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
     };
     Config {
         recovery,
+        law,
+        hystart: set.hystart.unwrap_or(base.hystart),
+        pacing: set.pacing.unwrap_or(base.pacing),
         segment,
         header: set.header.unwrap_or(base.header),
         ack_size: set.ack_size.unwrap_or(base.ack_size),
         receive_window: set.receive_window.unwrap_or(base.receive_window),
         delayed_ack: set.delayed_ack.unwrap_or(base.delayed_ack),
-        sack: variant == Variant::Sack,
+        sack,
         timestamps: set.timestamps.unwrap_or(base.timestamps),
         limited_transmit: set.limited_transmit.unwrap_or(base.limited_transmit),
         handshake: set.handshake.unwrap_or(base.handshake),

@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use super::ranges::Ranges;
+use super::timers::{Timer, Timers};
 use crate::units::Instant;
 
 #[derive(Clone, Debug)]
@@ -14,7 +15,6 @@ pub(super) struct Receiver {
     /// In-order segments not yet acknowledged.
     unacked: u32,
     ack_due: bool,
-    pub delayed_ack_deadline: Instant,
     /// What the newest acknowledgment said (RFC 7323: Last.ACK.sent).
     last_ack_sent: u64,
     /// Timestamp to echo (RFC 7323: TS.Recent).
@@ -31,7 +31,6 @@ impl Receiver {
             arrivals: 0,
             unacked: 0,
             ack_due: false,
-            delayed_ack_deadline: Instant::NEVER,
             last_ack_sent: u64::from(!config.handshake),
             ts_recent: 0,
             duplicates: 0,
@@ -55,6 +54,7 @@ impl Receiver {
     pub fn receive(
         &mut self,
         config: &Config,
+        timers: &mut Timers,
         now: Instant,
         seq: u64,
         end: u64,
@@ -82,7 +82,7 @@ impl Receiver {
         if immediate || self.unacked >= 2 {
             self.ack_due = true;
         } else if let Some(delay) = config.delayed_ack {
-            self.delayed_ack_deadline = now + delay;
+            timers.set(Timer::DelayedAck, now + delay);
         }
     }
 
@@ -96,8 +96,8 @@ impl Receiver {
         }
     }
 
-    pub fn handle_timeout(&mut self, now: Instant) {
-        if now >= self.delayed_ack_deadline {
+    pub fn handle_timeout(&mut self, timers: &Timers, now: Instant) {
+        if timers.is_due(Timer::DelayedAck, now) {
             self.ack_due = true;
         }
     }
@@ -108,11 +108,11 @@ impl Receiver {
 
     /// An acknowledgment leaves, alone or on data.
     #[inline]
-    pub fn ack_sent(&mut self) {
+    pub fn ack_sent(&mut self, timers: &mut Timers) {
         self.last_ack_sent = self.rcv_nxt;
         self.ack_due = false;
         self.unacked = 0;
-        self.delayed_ack_deadline = Instant::NEVER;
+        timers.stop(Timer::DelayedAck);
     }
 
     /// An acknowledgment is due although the segment that asks for it was dropped (RFC 9293,

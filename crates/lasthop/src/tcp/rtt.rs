@@ -27,6 +27,10 @@ pub struct RttEstimator {
     /// Scaled by 4.
     rttvar: i64,
     backoff: u64,
+    /// No RTO is shorter, ns: two ticks (ns-2).
+    floor: u64,
+    /// RTO with bounds and back-off, ns.
+    rto: u64,
     last_sample: Duration,
 }
 
@@ -45,7 +49,11 @@ impl RttEstimator {
             Conventions::Ns2 => ((NS2_INITIAL_RTTVAR_SECS * 1_000_000_000 / tick) << 2) as i64,
             Conventions::Rfc => 0,
         };
-        RttEstimator {
+        let floor = match config.conventions {
+            Conventions::Ns2 => 2 * tick,
+            Conventions::Rfc => 0,
+        };
+        let mut estimator = RttEstimator {
             conventions: config.conventions,
             tick,
             min_rto: config.min_rto.as_nanos(),
@@ -55,8 +63,18 @@ impl RttEstimator {
             srtt: 0,
             rttvar,
             backoff: 1,
+            floor,
+            rto: 0,
             last_sample: Duration::ZERO,
-        }
+        };
+        estimator.bound();
+        estimator
+    }
+
+    /// The RTO from what it depends on.
+    fn bound(&mut self) {
+        let rto = (self.base_rto.max(self.min_rto)).saturating_mul(self.backoff);
+        self.rto = rto.min(self.max_rto).max(self.floor);
     }
 
     /// A segment sent at `sent` and never retransmitted was acknowledged at `now` (Karn's rule).
@@ -94,17 +112,13 @@ impl RttEstimator {
                 self.base_rto = (self.srtt / 8) as u64 + self.tick.max(self.rttvar as u64);
             }
         }
+        self.bound();
     }
 
     /// How long to wait for the next ACK.
     #[inline]
     pub fn rto(&self) -> Duration {
-        let rto = (self.base_rto.max(self.min_rto)).saturating_mul(self.backoff);
-        let floor = match self.conventions {
-            Conventions::Ns2 => 2 * self.tick,
-            Conventions::Rfc => 0,
-        };
-        Duration::from_nanos(rto.min(self.max_rto).max(floor))
+        Duration::from_nanos(self.rto)
     }
 
     /// The timer fired.
@@ -116,6 +130,7 @@ impl RttEstimator {
             self.rttvar += self.srtt >> 3;
             self.srtt = 0;
         }
+        self.bound();
     }
 
     /// Data follow a SYN that was sent again. Without a sample the first RTO has proved too short:
@@ -125,13 +140,17 @@ impl RttEstimator {
         if self.conventions == Conventions::Rfc && self.srtt == 0 && self.base_rto < more {
             self.base_rto = more;
             self.backoff = 1;
+            self.bound();
         }
     }
 
     /// Progress ends the back-off.
     #[inline]
     pub fn end_back_off(&mut self) {
-        self.backoff = 1;
+        if self.backoff != 1 {
+            self.backoff = 1;
+            self.bound();
+        }
     }
 
     /// Smoothed round-trip time; zero before the first sample.

@@ -29,20 +29,27 @@ struct Case {
 }
 
 fn configs() -> impl Strategy<Value = Config> {
-    let variant = prop_oneof![Just(Variant::Reno), Just(Variant::NewReno), Just(Variant::Sack)];
+    let variant = prop_oneof![
+        Just(Variant::Reno),
+        Just(Variant::NewReno),
+        Just(Variant::Sack),
+        Just(Variant::Cubic)
+    ];
     let profile = prop_oneof![Just(Profile::Ns2), Just(Profile::Rfc)];
     let recovery = prop_oneof![
         Just(None),
         Just(Some(RecoveryKind::SackNs2)),
         Just(Some(RecoveryKind::Sack6675))
     ];
-    let options = (any::<[bool; 5]>(), 1u64..40, prop_oneof![Just(2u32), Just(3), Just(6)]);
+    let options = (any::<[bool; 7]>(), 1u64..40, prop_oneof![Just(2u32), Just(3), Just(6)]);
     let sizes = (prop_oneof![Just(100u64), Just(252), 1u64..1460], 1u32..12);
     (variant, profile, recovery, options, sizes).prop_map(
         |(variant, profile, recovery, (flags, window, dupacks), (segment, initial))| {
-            let [timestamps, limited, handshake, fin, delayed] = flags;
+            let [timestamps, limited, handshake, fin, delayed, hystart, pacing] = flags;
             let set = Overrides {
-                sack_recovery: recovery.filter(|_| variant == Variant::Sack),
+                sack_recovery: recovery.filter(|_| variant.has_sack()),
+                hystart: Some(hystart),
+                pacing: Some(pacing),
                 segment: Some(Bytes::new(segment)),
                 receive_window: Some(window as f64),
                 delayed_ack: Some(delayed.then_some(Duration::from_millis(200))),

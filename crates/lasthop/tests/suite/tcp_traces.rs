@@ -5,7 +5,7 @@
 use crate::tcp_pipe::{ACCEPTOR, OPENER, Pipe, ms};
 use lasthop::packet::{TcpHeader, flags};
 use lasthop::tcp::{Config, Overrides, Profile, Variant, presets};
-use lasthop::units::{Bytes, Duration};
+use lasthop::units::{Bytes, Duration, Instant};
 
 const DELAY: Duration = Duration::from_millis(50);
 
@@ -335,4 +335,59 @@ fn fins_close_both_ways_and_are_resent() {
     assert!(pipe.ends.iter().all(|end| end.is_all_acked()));
     let fin = pipe.log.iter().find(|sent| sent.header.flags & flags::FIN != 0).unwrap();
     assert_eq!((fin.header.seq, fin.header.payload), (1001, 0));
+}
+
+/// Pacing: nothing in a burst. After the handshake the round trip is 100 ms and the window 10 segments
+/// in slow start: one leaves every 100 / (2 * 10) = 5 ms, and as the window grows by one with each ACK
+/// they follow closer.
+#[test]
+fn pacing_spreads_a_window() {
+    let set = Overrides { pacing: Some(true), ..at_once() };
+    let mut pipe = losing(&config(Variant::Cubic, set), &[]);
+    pipe.ends[OPENER].write(60_000);
+    pipe.pump(OPENER);
+    pipe.run(ms(199));
+    let first: Vec<_> = (0..10).map(|k| (100 + 5 * k, 1 + 1000 * k)).collect();
+    assert_eq!(since(&pipe, 100), data(&first));
+    pipe.run(ms(10_000));
+    let sent: Vec<_> = pipe.log.iter().filter(|sent| sent.end == OPENER).collect();
+    let data = sent.iter().filter(|sent| sent.header.payload > 0);
+    let times: Vec<_> = data.map(|sent| sent.at).collect();
+    assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
+    assert!(pipe.ends[OPENER].is_all_acked());
+    let counters = pipe.ends[OPENER].counters();
+    assert_eq!((counters.retransmissions, counters.timeouts), (0, 0));
+}
+
+/// HyStart++ takes its round trips from the ring of what was sent: the queue of a slow link ends slow
+/// start before anything is lost.
+#[test]
+fn hystart_ends_slow_start_without_a_loss() {
+    for variant in [Variant::Reno, Variant::Cubic] {
+        let threshold = |hystart| {
+            let set =
+                Overrides { hystart: Some(hystart), receive_window: Some(3000.0), ..at_once() };
+            // A link that takes 2 ms for a segment, and 50 ms each way.
+            let mut free = ms(0);
+            let config = config(variant, set);
+            let fate = Box::new(move |end, _, now: Instant, header: &TcpHeader| {
+                if end == ACCEPTOR || header.payload == 0 {
+                    return vec![DELAY];
+                }
+                free = free.max(now) + Duration::from_millis(2);
+                vec![free - now + DELAY]
+            });
+            let mut pipe = Pipe::new(&config, fate);
+            pipe.ends[OPENER].write(8_000_000);
+            pipe.pump(OPENER);
+            pipe.run(ms(9000));
+            assert_eq!(pipe.ends[OPENER].counters().retransmissions, 0);
+            pipe.ends[OPENER].sender().slow_start_threshold()
+        };
+        assert_eq!(threshold(false), f64::INFINITY, "{variant:?}");
+        // 51 segments are on the way without a queue. At most two rounds, which double the window, notice
+        // it; five at a quarter of the growth follow: 51 * 4 * 1.25^5 = 623.
+        let threshold = threshold(true);
+        assert!((51.0..623.0).contains(&threshold), "{variant:?} {threshold}");
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! One file a scheme. A scheme sees each ACK and each timeout, and names the next segment when the
 //! connection may send; all sequence and timer state that they share lives in
-//! [`Flight`](super::sender::Flight).
+//! [`Flight`](super::flight::Flight).
 
 mod newreno;
 mod reno;
@@ -10,7 +10,7 @@ mod sack_ns2;
 mod sack_rfc6675;
 
 use super::config::{Config, Conventions, RecoveryKind};
-use super::sender::Flight;
+use super::flight::Flight;
 use crate::units::Instant;
 
 /// A recovery scheme, chosen per connection.
@@ -25,17 +25,18 @@ pub(super) enum Recovery {
 impl Recovery {
     pub fn new(config: &Config) -> Self {
         match config.recovery {
-            RecoveryKind::Reno => Recovery::Reno(reno::Reno::default()),
-            RecoveryKind::NewReno => Recovery::NewReno(newreno::NewReno::default()),
-            RecoveryKind::SackNs2 => Recovery::SackNs2(sack_ns2::Sack1::default()),
-            RecoveryKind::Sack6675 => Recovery::Sack6675(sack_rfc6675::Sack::default()),
+            RecoveryKind::Reno => Recovery::Reno(reno::Reno::new(config)),
+            RecoveryKind::NewReno => Recovery::NewReno(newreno::NewReno::new(config)),
+            RecoveryKind::SackNs2 => Recovery::SackNs2(sack_ns2::Sack1::new(config)),
+            RecoveryKind::Sack6675 => Recovery::Sack6675(sack_rfc6675::Sack::new(config)),
         }
     }
 
-    pub fn reset(&mut self) {
+    /// Begins anew, without allocation.
+    pub fn reset(&mut self, config: &Config) {
         match self {
-            Recovery::Reno(reno) => *reno = Default::default(),
-            Recovery::NewReno(newreno) => *newreno = Default::default(),
+            Recovery::Reno(reno) => *reno = reno::Reno::new(config),
+            Recovery::NewReno(newreno) => *newreno = newreno::NewReno::new(config),
             Recovery::SackNs2(sack) => sack.reset(),
             Recovery::Sack6675(sack) => sack.reset(),
         }
@@ -68,6 +69,27 @@ impl Recovery {
         }
     }
 
+    /// Segments by which duplicate ACKs open the window beyond the law's.
+    #[inline]
+    pub fn inflation(&self) -> u32 {
+        match self {
+            Recovery::Reno(reno) => reno.inflation(),
+            Recovery::NewReno(newreno) => newreno.inflation(),
+            _ => 0,
+        }
+    }
+
+    /// Does the window alone decide what goes out next, new data from `snd_nxt` on?
+    #[inline]
+    pub fn is_plain(&self, flight: &Flight) -> bool {
+        match self {
+            Recovery::Reno(reno) => reno.is_plain(),
+            Recovery::NewReno(newreno) => newreno.is_plain(),
+            Recovery::SackNs2(sack) => sack.is_plain(),
+            Recovery::Sack6675(sack) => sack.is_plain(flight),
+        }
+    }
+
     /// First byte of the segment to send now, if any.
     #[inline]
     pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
@@ -80,9 +102,36 @@ impl Recovery {
     }
 }
 
-/// A third duplicate below the point where the last reduction happened reports the same
-/// congestion again (RFC 6582, section 3.2); ns-2 makes an exception while nothing but the SYN was
-/// ever acknowledged (`bugfix_ss_`).
-fn may_cut(flight: &Flight, recover: u64) -> bool {
-    flight.snd_una > recover || flight.snd_una <= 1 && flight.config.conventions == Conventions::Ns2
+/// One reduction for each window of data: a third duplicate at or below the point that the last
+/// reduction had reached reports the same congestion again (RFC 6582, section 3.2).
+#[derive(Clone, Copy, Debug)]
+struct CutGuard {
+    /// One past the highest byte sent at the last reduction.
+    recover: u64,
+    /// Below this byte the guard does not hold: ns-2 makes an exception while nothing but the SYN was
+    /// ever acknowledged (`bugfix_ss_`).
+    unguarded: u64,
+}
+
+impl CutGuard {
+    fn new(config: &Config) -> Self {
+        let unguarded = match config.conventions {
+            Conventions::Ns2 => 2,
+            Conventions::Rfc => 0,
+        };
+        CutGuard { recover: 0, unguarded }
+    }
+
+    fn reset(&mut self) {
+        self.recover = 0;
+    }
+
+    /// The window is reduced after everything below `snd_max` was sent.
+    fn cut_at(&mut self, snd_max: u64) {
+        self.recover = snd_max;
+    }
+
+    fn may_cut(&self, flight: &Flight) -> bool {
+        flight.snd_una > self.recover || flight.snd_una < self.unguarded
+    }
 }

@@ -11,23 +11,34 @@
 //! of resent segments do not cut again. A second hole in the same window therefore waits for three
 //! more duplicates above `recover`, or for the timer.
 
-use super::super::config::Conventions;
-use super::super::congestion::CongestionControl;
-use super::super::sender::Flight;
-use super::may_cut;
+use super::super::config::{Config, Conventions};
+use super::super::flight::Flight;
+use super::super::loss::duplicates::Duplicate;
+use super::CutGuard;
 use crate::units::Instant;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Reno {
     in_recovery: bool,
     /// Duplicate ACKs that inflate the window (ns-2: `dupwnd_`).
     inflation: u32,
-    /// One past the highest byte sent at the last reduction.
-    recover: u64,
+    guard: CutGuard,
     retransmit: Option<u64>,
+    /// Does the ACK that ends recovery grow the window? ns-2's does.
+    grows_at_exit: bool,
 }
 
 impl Reno {
+    pub fn new(config: &Config) -> Self {
+        Reno {
+            in_recovery: false,
+            inflation: 0,
+            guard: CutGuard::new(config),
+            retransmit: None,
+            grows_at_exit: config.conventions == Conventions::Ns2,
+        }
+    }
+
     #[inline]
     pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
         if ack > flight.snd_una {
@@ -35,41 +46,51 @@ impl Reno {
             self.inflation = 0;
             let acked = flight.new_ack(now, ack);
             // RFC 5681, step 6: deflate to ssthresh, which is where the window stands.
-            if !(was_in_recovery && flight.config.conventions == Conventions::Rfc) {
-                flight.grow_window(acked);
+            if !was_in_recovery || self.grows_at_exit {
+                flight.grow_window(now, acked);
             }
         } else if ack == flight.snd_una {
-            flight.dup_acks += 1;
-            let threshold = flight.config.dupack_threshold;
-            if flight.dup_acks == threshold {
-                if may_cut(flight, self.recover) {
-                    self.recover = flight.snd_max;
+            self.on_duplicate(flight, now);
+        }
+    }
+
+    fn on_duplicate(&mut self, flight: &mut Flight, now: Instant) {
+        match flight.duplicates.add() {
+            Duplicate::Early => flight.limited_transmit(),
+            Duplicate::Threshold => {
+                if self.guard.may_cut(flight) {
+                    self.guard.cut_at(flight.snd_max);
                     self.in_recovery = true;
                     flight.fast_retransmit(now, self.inflation);
-                    self.inflation = threshold;
-                    self.retransmit = Some(ack);
+                    self.inflation = flight.duplicates.count();
+                    self.retransmit = Some(flight.snd_una);
                 }
-            } else if flight.dup_acks > threshold {
-                self.inflation += u32::from(self.in_recovery);
-            } else {
-                flight.limited_transmit();
             }
+            Duplicate::Further => self.inflation += u32::from(self.in_recovery),
         }
     }
 
     pub fn on_timeout(&mut self, flight: &mut Flight) {
-        *self = Reno { recover: flight.snd_max, ..Default::default() };
+        self.guard.cut_at(flight.snd_max);
+        self.in_recovery = false;
+        self.inflation = 0;
+        self.retransmit = None;
     }
 
     #[inline]
+    pub fn inflation(&self) -> u32 {
+        self.inflation
+    }
+
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.retransmit.is_none()
+    }
+
     pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
-        if let Some(seq) = self.retransmit.take() {
-            return Some(seq);
-        }
-        if let Some(seq) = flight.poll_limited_transmit() {
-            return Some(seq);
-        }
-        let window = flight.congestion.window() + f64::from(self.inflation);
-        flight.fits(window).then(|| flight.advance_next())
+        self.retransmit
+            .take()
+            .or_else(|| flight.poll_limited_transmit())
+            .or_else(|| flight.next_allowed())
     }
 }

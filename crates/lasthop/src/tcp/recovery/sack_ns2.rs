@@ -12,45 +12,45 @@
 //! retransmission that is lost again waits for the timer. A timeout forgets the scoreboard, and
 //! duplicates are ignored until the next new ACK.
 
-use super::super::congestion::CongestionControl;
-use super::super::ranges::Ranges;
-use super::super::sender::Flight;
-use super::may_cut;
+use super::super::config::Config;
+use super::super::flight::Flight;
+use super::super::law::CongestionLaw;
+use super::super::loss::duplicates::Duplicate;
+use super::super::loss::sack_ns2::Scoreboard;
+use super::CutGuard;
 use crate::units::Instant;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Sack1 {
     in_recovery: bool,
     /// Duplicates are ignored from a timeout to the next new ACK.
     after_timeout: bool,
     /// Estimate of the segments in the network; may fall below zero.
     pipe: i64,
-    recover: u64,
-    /// Holes below this byte have been retransmitted (RFC 6675: HighRxt).
-    high_rxt: u64,
-    scoreboard: Ranges,
+    guard: CutGuard,
+    scoreboard: Scoreboard,
     retransmit: Option<u64>,
 }
 
 impl Sack1 {
-    pub fn reset(&mut self) {
-        let mut scoreboard = std::mem::take(&mut self.scoreboard);
-        scoreboard.clear();
-        *self = Sack1 { scoreboard, ..Default::default() };
-    }
-
-    fn update(&mut self, blocks: &[(u64, u64)]) -> bool {
-        let mut is_new = false;
-        for &(start, end) in blocks {
-            is_new |= self.scoreboard.insert(start, end, 0);
+    pub fn new(config: &Config) -> Self {
+        Sack1 {
+            in_recovery: false,
+            after_timeout: false,
+            pipe: 0,
+            guard: CutGuard::new(config),
+            scoreboard: Scoreboard::default(),
+            retransmit: None,
         }
-        is_new
     }
 
-    fn clear(&mut self) {
-        self.scoreboard.clear();
-        self.high_rxt = 0;
+    pub fn reset(&mut self) {
+        self.in_recovery = false;
         self.after_timeout = false;
+        self.pipe = 0;
+        self.guard.reset();
+        self.scoreboard.clear();
+        self.retransmit = None;
     }
 
     #[inline]
@@ -59,23 +59,30 @@ impl Sack1 {
             self.on_ack_in_recovery(flight, now, ack, blocks);
         } else if ack > flight.snd_una {
             let acked = flight.new_ack(now, ack);
-            flight.grow_window(acked);
-            self.clear();
-        } else if ack == flight.snd_una && !self.after_timeout && self.update(blocks) {
-            flight.dup_acks += 1;
-            let threshold = flight.config.dupack_threshold;
-            if flight.dup_acks == threshold {
-                if may_cut(flight, self.recover) {
-                    self.recover = flight.snd_max;
+            flight.grow_window(now, acked);
+            self.scoreboard.clear();
+            self.after_timeout = false;
+        } else if ack == flight.snd_una && !self.after_timeout && self.scoreboard.update(blocks) {
+            self.on_duplicate(flight, now);
+        }
+    }
+
+    fn on_duplicate(&mut self, flight: &mut Flight, now: Instant) {
+        match flight.duplicates.add() {
+            Duplicate::Early => flight.limited_transmit(),
+            Duplicate::Threshold => {
+                if self.guard.may_cut(flight) {
+                    let una = flight.snd_una;
+                    self.guard.cut_at(flight.snd_max);
                     self.in_recovery = true;
-                    self.pipe = flight.outstanding_segments() as i64 - i64::from(threshold);
-                    self.high_rxt = flight.segment_end(ack);
+                    let duplicates = i64::from(flight.duplicates.count());
+                    self.pipe = flight.outstanding_segments() as i64 - duplicates;
+                    self.scoreboard.retransmitted(flight.segment_end(una));
                     flight.fast_retransmit(now, 0);
-                    self.retransmit = Some(ack);
+                    self.retransmit = Some(una);
                 }
-            } else if flight.dup_acks < threshold {
-                flight.limited_transmit();
             }
+            Duplicate::Further => {}
         }
     }
 
@@ -87,49 +94,50 @@ impl Sack1 {
         blocks: &[(u64, u64)],
     ) {
         self.pipe -= 1;
-        if ack >= self.recover {
+        if ack >= self.guard.recover {
             self.in_recovery = false;
-            self.recover = 0;
+            self.guard.reset();
             flight.new_ack(now, ack);
-            self.clear();
+            self.scoreboard.clear();
+            self.after_timeout = false;
         } else if ack > flight.snd_una {
             // The original and its retransmission have both left the network.
             self.pipe -= 1;
-            flight.move_una(ack);
-            self.scoreboard.remove_below(ack);
-            self.update(blocks);
+            flight.move_una(now, ack);
+            self.scoreboard.acknowledge(ack);
+            self.scoreboard.update(blocks);
             flight.restart_timer(now);
             flight.rtt.end_back_off();
         } else {
-            self.update(blocks);
+            self.scoreboard.update(blocks);
         }
     }
 
     pub fn on_timeout(&mut self, flight: &mut Flight) {
         self.reset();
         self.after_timeout = true;
-        self.recover = flight.snd_max;
+        self.guard.cut_at(flight.snd_max);
     }
 
     #[inline]
+    pub fn is_plain(&self) -> bool {
+        !self.in_recovery && self.retransmit.is_none()
+    }
+
     pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
         if let Some(seq) = self.retransmit.take() {
             return Some(seq);
         }
         if !self.in_recovery {
-            if let Some(seq) = flight.poll_limited_transmit() {
-                return Some(seq);
-            }
-            let window = flight.congestion.window();
-            return flight.fits(window).then(|| flight.advance_next());
+            return flight.poll_limited_transmit().or_else(|| flight.next_allowed());
         }
-        if self.pipe >= flight.congestion.window() as i64 {
+        if self.pipe >= flight.law.cwnd() as i64 {
             return None;
         }
-        let seq = match self.scoreboard.next_hole(self.high_rxt.max(flight.snd_una)) {
+        let seq = match self.scoreboard.next_hole(flight.snd_una) {
             Some(hole) => {
                 flight.declare_lost(hole);
-                self.high_rxt = flight.segment_end(hole);
+                self.scoreboard.retransmitted(flight.segment_end(hole));
                 hole
             }
             None if flight.fits_receiver() => flight.advance_next(),

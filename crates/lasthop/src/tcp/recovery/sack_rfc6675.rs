@@ -10,16 +10,17 @@
 //! A duplicate is any segment whose SACK blocks bring something new, "even if it carries new data,
 //! changes the advertised window, or moves the cumulative acknowledgment point" (section 2).
 //!
-//! IsLost(), SetPipe() and NextSeg() are those of section 4, computed on whole ranges: loss is
-//! monotone, everything unSACKed below an edge is lost. After a timeout the scoreboard is kept and
-//! segments that the receiver holds are not resent.
+//! IsLost() and SetPipe() are the scoreboard's (`loss/sack_rfc6675.rs`), NextSeg() is here. After a
+//! timeout the scoreboard is kept and segments that the receiver holds are not resent.
 
-use super::super::congestion::CongestionControl;
-use super::super::ranges::Ranges;
-use super::super::sender::Flight;
+use super::super::config::Config;
+use super::super::flight::Flight;
+use super::super::law::CongestionLaw;
+use super::super::loss::duplicates::Duplicate;
+use super::super::loss::sack_rfc6675::Scoreboard;
 use crate::units::Instant;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Sack {
     in_recovery: bool,
     /// RecoveryPoint: one past the highest byte sent at the last reduction.
@@ -28,64 +29,47 @@ pub struct Sack {
     high_rxt: u64,
     /// RescueRxt: one past the highest byte sent by a rescue retransmission.
     rescue_rxt: u64,
-    scoreboard: Ranges,
+    scoreboard: Scoreboard,
     retransmit: Option<u64>,
     /// A duplicate outside recovery allows new segments while `cwnd - pipe` does (step 3).
     limited_transmit: bool,
 }
 
 impl Sack {
-    pub fn reset(&mut self) {
-        let mut scoreboard = std::mem::take(&mut self.scoreboard);
-        scoreboard.clear();
-        *self = Sack { scoreboard, ..Default::default() };
-    }
-
-    /// Everything unSACKed below this byte is lost: DupThresh ranges, or more than
-    /// (DupThresh - 1) segments' worth of bytes, have been SACKed above it.
-    fn lost_edge(&self, flight: &Flight) -> u64 {
-        let threshold = flight.config.dupack_threshold;
-        let (mut ranges, mut bytes) = (0, 0);
-        for range in self.scoreboard.iter().rev() {
-            ranges += 1;
-            bytes += range.end - range.start;
-            if ranges >= threshold || bytes > u64::from(threshold - 1) * flight.mss {
-                return range.start;
-            }
+    pub fn new(config: &Config) -> Self {
+        Sack {
+            in_recovery: false,
+            recover: 0,
+            high_rxt: 0,
+            rescue_rxt: 0,
+            scoreboard: Scoreboard::new(config.dupack_threshold, config.segment.get()),
+            retransmit: None,
+            limited_transmit: false,
         }
-        0
     }
 
-    /// SetPipe(): unSACKed bytes that are not lost, plus those retransmitted.
-    fn pipe(&self, flight: &Flight) -> u64 {
-        let edge = self.lost_edge(flight).max(flight.snd_una);
-        let high_rxt = self.high_rxt.max(flight.snd_una);
-        let unsacked = |from: u64, to: u64| {
-            let sacked: u64 = self
-                .scoreboard
-                .iter()
-                .map(|range| range.end.min(to).saturating_sub(range.start.max(from)))
-                .sum();
-            to.saturating_sub(from) - sacked
-        };
-        unsacked(edge, flight.snd_max.max(edge)) + unsacked(flight.snd_una, high_rxt)
+    pub fn reset(&mut self) {
+        self.in_recovery = false;
+        self.recover = 0;
+        self.high_rxt = 0;
+        self.rescue_rxt = 0;
+        self.scoreboard.clear();
+        self.retransmit = None;
+        self.limited_transmit = false;
     }
 
     pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
         let una = flight.snd_una.max(ack);
-        let mut is_new = false;
-        for &(start, end) in blocks {
-            is_new |= self.scoreboard.insert(start.max(una), end.min(flight.snd_max), 0);
-        }
+        let is_new = self.scoreboard.update(blocks, una, flight.snd_max);
         let was_in_recovery = self.in_recovery;
         if ack > flight.snd_una {
             let acked = flight.new_ack(now, ack);
-            self.scoreboard.remove_below(ack);
+            self.scoreboard.acknowledge(ack);
             self.limited_transmit = false;
             if self.in_recovery {
                 self.in_recovery = ack < self.recover;
             } else {
-                flight.grow_window(acked);
+                flight.grow_window(now, acked);
             }
         }
         if is_new && !was_in_recovery {
@@ -95,9 +79,9 @@ impl Sack {
 
     /// Section 5, steps 1 to 4, "regardless of its status as a cumulative acknowledgment".
     fn on_duplicate(&mut self, flight: &mut Flight, now: Instant) {
-        flight.dup_acks += 1;
         let una = flight.snd_una;
-        if flight.dup_acks < flight.config.dupack_threshold && self.lost_edge(flight) <= una {
+        let is_early = flight.duplicates.add() == Duplicate::Early;
+        if is_early && self.scoreboard.lost_edge() <= una {
             self.limited_transmit = flight.config.limited_transmit;
             // Step 3.1.
             self.high_rxt = una;
@@ -123,6 +107,14 @@ impl Sack {
         self.high_rxt = 0;
     }
 
+    /// Nothing but the window decides what goes out next: no recovery, no duplicate to answer, and not
+    /// on the way back after a timeout.
+    #[inline]
+    pub fn is_plain(&self, flight: &Flight) -> bool {
+        let is_open = !self.in_recovery && self.retransmit.is_none() && !self.limited_transmit;
+        is_open && flight.snd_nxt == flight.snd_max
+    }
+
     pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
         if let Some(seq) = self.retransmit.take() {
             return Some(seq);
@@ -138,16 +130,15 @@ impl Sack {
             if flight.snd_nxt < flight.snd_max {
                 flight.snd_nxt = self.scoreboard.end_of_range_at(flight.snd_nxt);
             }
-            let window = flight.congestion.window();
-            return flight.fits(window).then(|| flight.advance_next());
+            return flight.next_allowed();
         }
         if self.has_room(flight) { self.next_seg(flight) } else { None }
     }
 
     /// (cwnd - pipe) >= 1 SMSS.
     fn has_room(&self, flight: &Flight) -> bool {
-        let window = (flight.congestion.window() * flight.mss as f64) as u64;
-        self.pipe(flight) + flight.mss <= window
+        let pipe = self.scoreboard.pipe(flight.snd_una, flight.snd_max, self.high_rxt);
+        pipe + flight.mss <= flight.law.window()
     }
 
     /// Step 3.3: "there exists previously unsent data, and the receiver's advertised window allows".
@@ -161,7 +152,7 @@ impl Sack {
     /// NextSeg(): a lost hole, new data, any hole, or once the rescue.
     fn next_seg(&mut self, flight: &mut Flight) -> Option<u64> {
         let hole = self.scoreboard.next_hole(self.high_rxt.max(flight.snd_una));
-        let lost = hole.filter(|&hole| hole < self.lost_edge(flight));
+        let lost = hole.filter(|&hole| hole < self.scoreboard.lost_edge());
         if lost.is_none() && flight.fits_receiver() {
             return Some(flight.advance_next());
         }

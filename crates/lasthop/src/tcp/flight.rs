@@ -1,0 +1,526 @@
+//! What is in flight: the sequence space, timers, windows, and what every recovery scheme works on.
+
+use super::config::{Config, Conventions};
+use super::law::{AckSample, Congestion, CongestionLaw, Law};
+use super::loss::duplicates::DuplicateAcks;
+use super::pacer::Pacer;
+use super::recovery::Recovery;
+use super::rtt::RttEstimator;
+use super::sender::SenderCounters;
+use super::sent::SentSegments;
+use super::timers::{Timer, Timers};
+use crate::units::{Duration, Instant};
+use std::collections::VecDeque;
+
+/// What is in flight, and the state that every recovery scheme works on.
+#[derive(Clone, Debug)]
+pub struct Flight {
+    pub(super) config: Config,
+    /// Payload bytes of a full segment.
+    pub(super) mss: u64,
+    /// Oldest unacknowledged byte (RFC 9293: SND.UNA).
+    pub(super) snd_una: u64,
+    /// Next byte to send (SND.NXT); a timeout pulls it back to `snd_una`.
+    pub(super) snd_nxt: u64,
+    /// One past the highest byte ever sent.
+    pub(super) snd_max: u64,
+    /// One past the last byte that the application wants sent (SYN and FIN count one each).
+    pub(super) write_end: u64,
+    /// Where the FIN stands, once the application has closed.
+    pub(super) fin_at: u64,
+    /// Ends of application writes not yet acknowledged; segments do not cross them.
+    message_ends: VecDeque<u64>,
+    /// The first of them, or 0.
+    first_message_end: u64,
+    /// Receive window that the peer advertised, in bytes (SND.WND).
+    pub(super) peer_window: u64,
+    /// Sequence number of the segment that updated the window last (SND.WL1).
+    pub(super) window_seq: u64,
+    /// Its acknowledgment number (SND.WL2).
+    pub(super) window_ack: u64,
+    pub(super) law: Law,
+    pub(super) rtt: RttEstimator,
+    pub(super) duplicates: DuplicateAcks,
+    pub(super) timers: Timers,
+    /// Records of what is outstanding, if somebody looks back.
+    sent: Option<Box<SentSegments>>,
+    /// Round-trip time that the latest ACK tells, by these records.
+    ack_rtt: Option<Duration>,
+    pacer: Option<Pacer>,
+    /// One past the last byte that the windows of law, recovery and receiver allow.
+    allowed: u64,
+    /// New data within `allowed` are all that may go out; recovery has no word in it.
+    is_plain: bool,
+    /// What a reduction is computed from.
+    in_use: InUse,
+    /// The one segment being timed: its end and when it left (Karn's rule).
+    pub(super) timed: Option<(u64, Instant)>,
+    /// Window after the handshake; 1 once a SYN was lost (ns-2), or two (RFC 6928, section 2).
+    initial_window: f64,
+    /// Expiries of the timer of the SYN.
+    syn_timeouts: u32,
+    /// A duplicate ACK allows one new segment (RFC 3042).
+    pub(super) limited_transmit_due: bool,
+    /// Bytes sent that way since the latest new ACK.
+    limited_bytes: u64,
+    /// `snd_una` at the latest timeout.
+    timed_out_at: u64,
+    /// One past the highest byte declared lost; 0 before any.
+    declared_to: u64,
+    pub(super) counters: SenderCounters,
+}
+
+/// What half of the window is half of.
+#[derive(Clone, Copy, Debug)]
+enum InUse {
+    /// The congestion window with its inflation, at most the receive window in segments (ns-2).
+    Window { receive_window: f64 },
+    /// The flight size, without what limited transmit has sent (RFC 5681, section 3.2).
+    Flight,
+}
+
+/// Where a new incarnation finds memory that the last one took.
+#[derive(Default)]
+struct Taken {
+    message_ends: VecDeque<u64>,
+    sent: Option<Box<SentSegments>>,
+    law: Option<Law>,
+}
+
+impl Flight {
+    /// A connection's first incarnation.
+    pub(super) fn new(config: &Config, boot_offset: Duration) -> Self {
+        let sent = config.keeps_records().then(|| Box::new(SentSegments::new()));
+        let taken = Taken { sent, ..Taken::default() };
+        Flight::begin(config, boot_offset, config.initial_window, taken)
+    }
+
+    /// A new incarnation: everything afresh, except that a host which has once lost a SYN keeps its
+    /// initial window of one (as ns-2's agents do), and the counters go on.
+    pub(super) fn reset(&mut self, boot_offset: Duration) {
+        let config = self.config;
+        let initial_window = match config.conventions {
+            Conventions::Ns2 => self.initial_window,
+            Conventions::Rfc => config.initial_window,
+        };
+        let mut message_ends = std::mem::take(&mut self.message_ends);
+        message_ends.clear();
+        let mut sent = self.sent.take();
+        if let Some(sent) = &mut sent {
+            sent.reset();
+        }
+        let law = Some(self.law.take());
+        let counters = self.counters;
+        let taken = Taken { message_ends, sent, law };
+        *self = Flight::begin(&config, boot_offset, initial_window, taken);
+        self.counters = counters;
+    }
+
+    fn begin(config: &Config, boot_offset: Duration, initial_window: f64, taken: Taken) -> Self {
+        let first = u64::from(!config.handshake);
+        let cwnd = if config.handshake { 1.0 } else { initial_window };
+        let law = match taken.law {
+            Some(mut law) => {
+                law.reset(config, cwnd);
+                law
+            }
+            None => Law::new(config, cwnd),
+        };
+        let in_use = match config.conventions {
+            Conventions::Ns2 => InUse::Window { receive_window: config.receive_window },
+            Conventions::Rfc => InUse::Flight,
+        };
+        Flight {
+            config: *config,
+            mss: config.segment.get(),
+            snd_una: first,
+            snd_nxt: first,
+            snd_max: first,
+            write_end: first,
+            fin_at: u64::MAX,
+            message_ends: taken.message_ends,
+            first_message_end: 0,
+            peer_window: (config.receive_window * config.segment.get() as f64) as u64,
+            window_seq: 0,
+            window_ack: 0,
+            law,
+            rtt: RttEstimator::new(config, boot_offset),
+            duplicates: DuplicateAcks::new(config.dupack_threshold),
+            timers: Timers::new(),
+            sent: taken.sent,
+            ack_rtt: None,
+            pacer: config.pacing.then(Pacer::new),
+            allowed: 0,
+            is_plain: true,
+            in_use,
+            timed: None,
+            initial_window,
+            syn_timeouts: 0,
+            limited_transmit_due: false,
+            limited_bytes: 0,
+            timed_out_at: u64::MAX,
+            declared_to: 0,
+            counters: SenderCounters::default(),
+        }
+    }
+
+    /// End of the segment that starts at `seq`: a full segment or the end of a write.
+    #[inline]
+    pub(super) fn segment_end(&self, seq: u64) -> u64 {
+        if seq < self.first_message_end {
+            self.first_message_end.min(seq + self.mss)
+        } else {
+            self.segment_end_beyond(seq)
+        }
+    }
+
+    /// The same beyond the first write.
+    #[cold]
+    fn segment_end_beyond(&self, seq: u64) -> u64 {
+        for &end in &self.message_ends {
+            if seq < end {
+                return end.min(seq + self.mss);
+            }
+        }
+        self.write_end
+    }
+
+    /// Has everything written been acknowledged?
+    fn is_idle(&self) -> bool {
+        self.snd_una == self.write_end
+    }
+
+    /// Outstanding bytes in segments, rounded up.
+    pub(super) fn outstanding_segments(&self) -> u64 {
+        (self.snd_max - self.snd_una).div_ceil(self.mss)
+    }
+
+    /// Windows may have changed: how far data may go now. `inflation`: segments that recovery adds to
+    /// the law's window; `is_plain`: recovery has no word in what goes out.
+    #[inline]
+    pub(super) fn refresh(&mut self, inflation: u32, is_plain: bool) {
+        let window = self.law.window() + u64::from(inflation) * self.mss;
+        self.allowed = if self.snd_una == 0 {
+            // Nothing follows a SYN before it is acknowledged.
+            1
+        } else {
+            self.snd_una + window.min(self.peer_window)
+        };
+        self.is_plain = is_plain && !self.limited_transmit_due;
+    }
+
+    /// Takes the segment at `snd_nxt` if the windows allow it.
+    #[inline]
+    pub(super) fn next_allowed(&mut self) -> Option<u64> {
+        let seq = self.snd_nxt;
+        if seq >= self.write_end {
+            return None;
+        }
+        let end = self.segment_end(seq);
+        if end > self.allowed {
+            return None;
+        }
+        self.snd_nxt = end;
+        Some(seq)
+    }
+
+    /// May the segment at `snd_nxt` go out as far as the receiver is concerned?
+    pub(super) fn fits_receiver(&self) -> bool {
+        if self.snd_nxt >= self.write_end {
+            return false;
+        }
+        if self.snd_una == 0 {
+            return self.snd_nxt == 0;
+        }
+        self.segment_end(self.snd_nxt) <= self.snd_una + self.peer_window
+    }
+
+    /// What a reduction is computed from, in segments.
+    fn in_use(&self, inflation: u32) -> f64 {
+        match self.in_use {
+            InUse::Window { receive_window } => {
+                (self.law.cwnd() + f64::from(inflation)).min(receive_window)
+            }
+            InUse::Flight => {
+                (self.snd_max - self.snd_una).saturating_sub(self.limited_bytes) as f64
+                    / self.mss as f64
+            }
+        }
+    }
+
+    /// Takes the segment at `snd_nxt` and moves on.
+    #[inline]
+    pub(super) fn advance_next(&mut self) -> u64 {
+        let seq = self.snd_nxt;
+        self.snd_nxt = self.segment_end(seq);
+        seq
+    }
+
+    /// An ACK for new data: times, timers, the sequence space. Returns how many bytes it
+    /// acknowledges.
+    #[inline]
+    pub(super) fn new_ack(&mut self, now: Instant, ack: u64) -> u64 {
+        let acked = ack - self.snd_una;
+        self.duplicates.clear();
+        self.limited_transmit_due = false;
+        self.limited_bytes = 0;
+        if self.timed_out_at == 0 && self.snd_una == 0 {
+            self.rtt.after_lost_syn();
+        }
+        self.move_una(now, ack);
+        if let Some((end, sent)) = self.timed
+            && ack >= end
+        {
+            self.timed = None;
+            self.rtt.end_back_off();
+            self.rtt.sample(sent, now);
+        }
+        self.restart_timer(now);
+        acked
+    }
+
+    /// Moves the left edge; neither duplicates nor timers are touched.
+    #[inline]
+    pub(super) fn move_una(&mut self, now: Instant, ack: u64) {
+        if let Some(sent) = &mut self.sent {
+            self.ack_rtt = sent.on_ack(now, ack);
+        }
+        self.snd_una = ack;
+        self.snd_nxt = self.snd_nxt.max(ack);
+        if ack >= self.first_message_end {
+            self.forget_messages(ack);
+        }
+    }
+
+    #[cold]
+    fn forget_messages(&mut self, ack: u64) {
+        while self.message_ends.front().is_some_and(|&end| end <= ack) {
+            self.message_ends.pop_front();
+        }
+        self.first_message_end = self.message_ends.front().copied().unwrap_or(0);
+    }
+
+    /// The application (or the handshake) wants `length` more of the sequence space sent.
+    pub(super) fn extend(&mut self, length: u64) {
+        self.write_end += length;
+        self.message_ends.push_back(self.write_end);
+        self.first_message_end = self.message_ends.front().copied().unwrap_or(0);
+    }
+
+    /// The application writes `length` more.
+    pub(super) fn extend_by_write(&mut self, length: u64) {
+        if self.is_idle() && self.law.window() < self.mss {
+            // No timer runs that would open the window.
+            self.law.set_cwnd(1.0);
+        }
+        self.extend(length);
+    }
+
+    /// A partial ACK may cover the timed segment: back-off ends, but the sample is worthless.
+    pub(super) fn forget_timed(&mut self, ack: u64) {
+        if self.timed.is_some_and(|(end, _)| ack >= end) {
+            self.timed = None;
+            self.rtt.end_back_off();
+        }
+    }
+
+    /// Grows the window by an ACK of `acked` bytes, or opens it after the handshake.
+    #[inline]
+    pub(super) fn grow_window(&mut self, now: Instant, acked: u64) {
+        self.law.on_ack(&AckSample {
+            now,
+            acked,
+            prior_in_flight: self.snd_max - self.snd_una + acked,
+            snd_una: self.snd_una,
+            snd_max: self.snd_max,
+            rtt: self.ack_rtt,
+            srtt: self.rtt.srtt(),
+        });
+        if self.config.handshake && self.snd_una == 1 {
+            self.law.set_cwnd(self.initial_window);
+        }
+    }
+
+    /// Starts the timer anew while anything is outstanding. Halving can leave ns-2's window below
+    /// one packet, which forbids all; there the timer runs on and opens it again.
+    #[inline]
+    pub(super) fn restart_timer(&mut self, now: Instant) {
+        let is_running = self.snd_una < self.snd_max
+            || self.law.window() < self.mss && self.snd_una < self.write_end;
+        let deadline = if is_running { now + self.rtt.rto() } else { Instant::NEVER };
+        self.timers.set(Timer::Retransmission, deadline);
+    }
+
+    /// The segment at `seq` counts as lost. Losses are declared in the order of the sequence space:
+    /// what lies below the last one was declared before, and is a retransmission lost in its turn.
+    pub(super) fn declare_lost(&mut self, seq: u64) {
+        if seq >= self.declared_to {
+            self.declared_to = self.segment_end(seq);
+            self.counters.losses_declared += 1;
+        }
+    }
+
+    /// The third duplicate: one reduction, timer restarted, nothing timed.
+    pub(super) fn fast_retransmit(&mut self, now: Instant, inflation: u32) {
+        self.declare_lost(self.snd_una);
+        let in_use = self.in_use(inflation);
+        self.law.on_congestion(now, Congestion::Loss, in_use);
+        self.counters.fast_retransmits += 1;
+        self.counters.window_cuts += 1;
+        self.timed = None;
+        self.limited_transmit_due = false;
+        self.restart_timer(now);
+    }
+
+    /// One of the first duplicates: RFC 3042 allows one new segment each.
+    pub(super) fn limited_transmit(&mut self) {
+        if self.config.limited_transmit {
+            self.limited_transmit_due = true;
+        }
+    }
+
+    /// Takes the segment that limited transmit allows, if the windows do.
+    #[inline]
+    pub(super) fn poll_limited_transmit(&mut self) -> Option<u64> {
+        if self.limited_transmit_due { self.limited_transmit_segment() } else { None }
+    }
+
+    #[cold]
+    fn limited_transmit_segment(&mut self) -> Option<u64> {
+        self.limited_transmit_due = false;
+        // RFC 5681, section 3.2: "previously unsent data". ns-2 does not ask.
+        let is_unsent = self.snd_nxt == self.snd_max || self.config.conventions == Conventions::Ns2;
+        if !is_unsent || !self.fits_receiver() {
+            return None;
+        }
+        let end = self.segment_end(self.snd_nxt) - self.snd_una;
+        let allowed = (self.law.cwnd() + f64::from(self.duplicates.count())) * self.mss as f64;
+        if end as f64 > allowed {
+            return None;
+        }
+        Some(self.advance_limited())
+    }
+
+    /// Takes the segment at `snd_nxt` by limited transmit.
+    pub(super) fn advance_limited(&mut self) -> u64 {
+        self.limited_bytes += self.segment_end(self.snd_nxt) - self.snd_nxt;
+        self.advance_next()
+    }
+
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        self.counters.timeouts += 1;
+        if self.snd_una < self.snd_max {
+            self.declare_lost(self.snd_una);
+        }
+        self.duplicates.clear();
+        self.limited_transmit_due = false;
+        self.limited_bytes = 0;
+        if self.snd_una == 0 && self.config.conventions == Conventions::Rfc {
+            self.on_syn_timeout();
+        } else {
+            self.cut_after_timeout();
+        }
+        self.timed_out_at = self.snd_una;
+        self.rtt.back_off();
+        self.timed = None;
+        self.snd_nxt = self.snd_una;
+        self.timers.set(Timer::Retransmission, now + self.rtt.rto());
+    }
+
+    fn cut_after_timeout(&mut self) {
+        if self.snd_una == 0 {
+            self.initial_window = self.initial_window.min(1.0);
+        }
+        // RFC 5681, section 3.1: the threshold is reduced once for each lost segment.
+        let is_again =
+            self.timed_out_at == self.snd_una && self.config.conventions == Conventions::Rfc;
+        let in_use = (!is_again).then(|| self.in_use(0));
+        self.counters.window_cuts += 1;
+        self.law.on_timeout(in_use);
+    }
+
+    /// A lost SYN. RFC 6928, section 2, recommends to keep the initial window unless there was more
+    /// than one retransmission of it; RFC 5681 reduces it at the first. A SYN carries no data whose
+    /// half could become the threshold, so that stays as it is.
+    fn on_syn_timeout(&mut self) {
+        self.syn_timeouts += 1;
+        if self.syn_timeouts == 2 {
+            self.counters.window_cuts += 1;
+            self.initial_window = self.initial_window.min(1.0);
+        }
+    }
+
+    /// The next segment to send now; `recovery` decides where the windows alone do not.
+    #[inline]
+    pub(super) fn poll(&mut self, now: Instant, recovery: &mut Recovery) -> Option<(u64, u64)> {
+        let (seq, end) = if self.is_plain {
+            let seq = self.snd_nxt;
+            if seq >= self.write_end {
+                return None;
+            }
+            let end = self.segment_end(seq);
+            if end > self.allowed || self.is_held_back(now) {
+                return None;
+            }
+            self.snd_nxt = end;
+            (seq, end)
+        } else {
+            if self.is_held_back(now) {
+                return None;
+            }
+            let seq = recovery.next_segment(self);
+            self.is_plain = recovery.is_plain(self) && !self.limited_transmit_due;
+            let seq = seq?;
+            (seq, self.segment_end(seq))
+        };
+        self.on_sent(now, seq, end);
+        Some((seq, end))
+    }
+
+    /// Does pacing keep the next segment back? Not where nothing is outstanding: there is nothing to
+    /// keep it apart from.
+    #[inline]
+    fn is_held_back(&self, now: Instant) -> bool {
+        let is_early = |pacer: &Pacer| now < pacer.next();
+        self.pacer.as_ref().is_some_and(is_early) && self.snd_una < self.snd_max
+    }
+
+    /// The segment from `seq` to `end` leaves now.
+    #[inline]
+    fn on_sent(&mut self, now: Instant, seq: u64, end: u64) {
+        let nothing_outstanding = self.snd_una == self.snd_max;
+        self.counters.segments_sent += 1;
+        if end > self.snd_max {
+            self.snd_max = end;
+            if self.timed.is_none() {
+                self.timed = Some((end, now));
+            }
+        } else {
+            self.counters.retransmissions += 1;
+        }
+        if nothing_outstanding || !self.timers.is_running(Timer::Retransmission) {
+            self.timers.set(Timer::Retransmission, now + self.rtt.rto());
+        }
+        if self.sent.is_some() || self.pacer.is_some() {
+            self.record(now, seq, end);
+        }
+        self.law.on_sent(now, end - seq);
+    }
+
+    /// Records and pacing, for who has them.
+    #[cold]
+    fn record(&mut self, now: Instant, seq: u64, end: u64) {
+        if let Some(sent) = &mut self.sent {
+            sent.on_sent(now, seq, end);
+        }
+        let srtt = self.rtt.srtt();
+        if let Some(pacer) = &mut self.pacer
+            && srtt > Duration::ZERO
+        {
+            // At least a segment in a round trip: a window below one must not stop the sender.
+            let least = self.mss as f64 / srtt.as_secs_f64();
+            pacer.on_sent(now, end - seq, self.law.pacing_rate(srtt).max(least));
+            self.timers.set(Timer::Pacing, pacer.next());
+        }
+    }
+}

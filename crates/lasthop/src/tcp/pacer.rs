@@ -1,0 +1,33 @@
+//! Pacing: when the next segment may leave.
+//!
+//! A segment of b bytes at a rate of r bytes a second keeps the next one back for b / r. A pause earns no
+//! credit, so that segments never leave in a burst. Before the first round-trip time there is no rate,
+//! and nothing is paced.
+
+use crate::units::{Duration, Instant};
+
+/// Keeps segments apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pacer {
+    /// Before this time nothing leaves.
+    next: Instant,
+}
+
+impl Pacer {
+    /// Nothing has left yet.
+    pub fn new() -> Self {
+        Pacer { next: Instant::ZERO }
+    }
+
+    /// When the next segment may leave.
+    #[inline]
+    pub fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// `bytes` leave at `now`; `rate` is in bytes a second.
+    pub fn on_sent(&mut self, now: Instant, bytes: u64, rate: f64) {
+        let wait = Duration::from_nanos((bytes as f64 / rate * 1e9) as u64);
+        self.next = self.next.max(now) + wait;
+    }
+}

@@ -1,0 +1,56 @@
+//! The timers of a connection: an enum over a fixed table.
+
+use crate::units::Instant;
+
+/// What a connection may wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// The acknowledgment of the oldest segment (RFC 6298).
+    Retransmission,
+    /// The time at which the next segment may leave.
+    Pacing,
+    /// The time at which an acknowledgment must leave.
+    DelayedAck,
+}
+
+/// Deadlines; a timer that does not run has none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timers([Instant; 3]);
+
+impl Timers {
+    /// None runs.
+    pub fn new() -> Self {
+        Timers([Instant::NEVER; 3])
+    }
+
+    /// Starts a timer, or moves its deadline.
+    #[inline]
+    pub fn set(&mut self, timer: Timer, deadline: Instant) {
+        self.0[timer as usize] = deadline;
+    }
+
+    /// Stops a timer.
+    #[inline]
+    pub fn stop(&mut self, timer: Timer) {
+        self.0[timer as usize] = Instant::NEVER;
+    }
+
+    /// Does it run?
+    #[inline]
+    pub fn is_running(&self, timer: Timer) -> bool {
+        self.0[timer as usize] != Instant::NEVER
+    }
+
+    /// Has its deadline come?
+    #[inline]
+    pub fn is_due(&self, timer: Timer, now: Instant) -> bool {
+        now >= self.0[timer as usize]
+    }
+
+    /// The earliest deadline, or [`Instant::NEVER`].
+    #[inline]
+    pub fn next(&self) -> Instant {
+        let [first, second, third] = self.0;
+        first.min(second).min(third)
+    }
+}
