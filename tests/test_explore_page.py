@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tomllib
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -348,6 +349,32 @@ def test_every_view_fits_every_width_and_zoom(
         page.set_viewport_size({"width": max(width // 2, 320), "height": 400})
         assert page.evaluate("document.documentElement.scrollWidth") <= max(width // 2, 320)
         page.set_viewport_size({"width": width, "height": 800})
+    found.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_axe_finds_nothing(browser: Browser, server: Explorer, width: int, scheme: str) -> None:
+    """No rule of axe-core is broken in any view, whatever its impact."""
+    rules = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    size = {"width": width, "height": 900}
+    found = Visit(browser, server.address, viewport=size, color_scheme=scheme).answered()
+    page = found.page
+    ready = {
+        "Play": ".delays canvas",
+        "Look inside": ".panel-plot canvas",
+        "Browse": "svg.means",
+        "Take away": "#take pre code",
+    }
+    for name, selector in ready.items():
+        page.get_by_role("button", name=name, exact=True).first.click()
+        page.wait_for_selector(selector)
+        if name == "Browse":
+            page.locator("svg.means .point").first.press("Enter")
+            page.wait_for_selector("section[aria-label='The point']")
+        page.evaluate(rules)
+        broken = page.evaluate("async () => (await axe.run(document)).violations")
+        told = [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in broken]
+        assert told == [], name
     found.close()
 
 

@@ -234,7 +234,7 @@ class Point extends Component {
 
   render({ point, onTrace }) {
     return html`<section class="panel" aria-label="The point">
-      <h3 tabindex="-1" ref=${(place) => { this.heading = place; }}>${Object.entries(point.parameters).map(([key, value]) => `${key} = ${words(value)}`).join(", ") || "as in the scenario"}</h3>
+      <h2 tabindex="-1" ref=${(place) => { this.heading = place; }}>${Object.entries(point.parameters).map(([key, value]) => `${key} = ${words(value)}`).join(", ") || "as in the scenario"}</h2>
       <p class="soft">${point.metric}, ${point.replications.length} replications, seed ${point.seed}, scenario ${point.hash}</p>
       <div class="wide" tabindex="0" role="region" aria-label="Replications"><table><thead><tr><th scope="col">replication</th><th scope="col">${metricLabel(point.metric)}</th><th scope="col">look</th></tr></thead>
         <tbody>${point.replications.slice(0, 200).map((number, index) => html`<tr key=${number}><th scope="row">${number}</th><td>${digits(point.values[index])}</td>

@@ -274,7 +274,7 @@ const Events = ({ look, at, onPick }) => {
   const rows = [];
   for (let index = first; index < Math.min(middle + NEAR + 1, times.length); index += 1) rows.push(index);
   const shown = (value) => (Number.isFinite(value) ? Number(value.toPrecision(6)) : "");
-  return html`<section aria-label="Events"><h3>Events around ${at.toFixed(6)} s</h3>
+  return html`<section aria-label="Events"><h2>Events around ${at.toFixed(6)} s</h2>
     <div class="wide" tabindex="0" role="region" aria-label="Events around the cursor"><table class="events"><thead><tr><th scope="col">time (s)</th><th scope="col">who</th><th scope="col">what</th><th scope="col">sequence</th><th scope="col">value</th></tr></thead>
     <tbody>${rows.map((index) => html`<tr key=${index} class=${index === middle ? "on" : ""}>
       <td><button type="button" class="plain" onClick=${() => onPick(times[index])}>${times[index].toFixed(6)}</button></td>

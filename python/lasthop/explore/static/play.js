@@ -200,7 +200,7 @@ const Answer = ({ state, set, answer, stale }) => {
         const own = answer.delays[index] && answer.delays[index].flows[flow];
         return own ? [{ label, index, values: own.quantiles_s }] : [];
       });
-      return html`<div class="delays" key=${flow}><h3>How long data take <span class="soft">${flow}, replication 0</span></h3>
+      return html`<div class="delays" key=${flow}><h2>How long data take <span class="soft">${flow}, replication 0</span></h2>
         <${Distribution} curves=${curves} unit="s" label="Delay to the application" /></div>`;
     })}
     <details class="all"><summary>Every metric</summary><${Table} ...${{ state, set, answer, metrics }} /></details>
