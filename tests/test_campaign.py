@@ -701,3 +701,61 @@ def test_a_flipped_bit_in_the_ledger_never_gives_other_results(small: Path, tmp_
         Campaign(tmp_path).run(small)
     path.write_bytes(whole)
     assert same(Campaign(tmp_path).run(small), first)
+
+
+# One writer, no replication twice.
+
+
+def test_without_its_lock_there_is_still_one_writer(small: Path, tmp_path: Path) -> None:
+    kept = Campaign(tmp_path)
+    kept.run(small, replications=2)
+    with store.Store(tmp_path).locked():
+        (tmp_path / "lock").unlink()
+        with pytest.raises(CampaignError, match="a process whose file lock was deleted; allowed:"):
+            kept.run(small, replications=4)
+    assert same(kept.run(small, replications=4), lasthop.run(small, replications=4))
+
+
+def test_replications_that_two_parts_hold_are_put_right(small: Path, tmp_path: Path) -> None:
+    kept = Campaign(tmp_path)
+    kept.run(small, replications=2)
+    kept.run(small, replications=4)
+    with store.Store(tmp_path).ledger.write() as entries:
+        # As two writers would have left it.
+        entries.execute("DROP TRIGGER no_replication_twice")
+        entries.execute("UPDATE span SET first = 0, count = 4 WHERE part = 2 AND first = 2")
+    results = kept.run(small, replications=4)
+    assert same(results, lasthop.run(small, replications=4))
+    assert any("holds replications that another part has" in note for note in kept.notes)
+    covered = spans(tmp_path)
+    assert sum(count for _, _, count in covered) == 8
+
+
+def test_the_ledger_refuses_replications_twice(small: Path, tmp_path: Path) -> None:
+    kept = Campaign(tmp_path)
+    kept.run(small, replications=4)
+    with (
+        pytest.raises(CampaignError, match="two parts with the same replications"),
+        store.Store(tmp_path).ledger.write() as entries,
+    ):
+        entries.execute("INSERT INTO span SELECT part, point, seed, engine, 3, 5, 0.1 FROM span")
+    assert same(kept.run(small, replications=4), lasthop.run(small, replications=4))
+
+
+def test_a_complete_campaign_is_read_where_nothing_can_be_written(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Campaign(tmp_path / "c")
+    first = kept.run(small, replications=4)
+    opened = os.open
+
+    def read_only(path: str | Path, flags: int, *rest: int) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY) and str(tmp_path) in str(path):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return opened(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", read_only)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert same(Campaign(tmp_path / "c").run(small, replications=4), first)
+    with pytest.raises(CampaignError, match="allowed: a folder that can be written"):
+        Campaign(tmp_path / "c").run(small, replications=5)

@@ -11,6 +11,7 @@ with the same numbers, since point, seed and replication alone decide them.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sqlite3
 import threading
@@ -274,6 +275,12 @@ class Campaign:
     def _record(self, request: Request, jobs: int, progress: Progress | None) -> tuple[int, str]:
         """Runs what is missing; the number of the run, and its state."""
         check_least("jobs", jobs, 0)
+        known = self._known(request)
+        if known is not None:
+            self.notes = []
+            if progress:
+                progress(0, 0)
+            return known, "complete"
         with self._store.locked() as notes:
             self.notes = list(notes)
             with self._store.ledger.write() as entries:
@@ -298,6 +305,23 @@ class Campaign:
                 ):
                     ledger.end_run(entries, run, state)
         return run, state
+
+    def _known(self, request: Request) -> int | None:
+        """The number of this very run, if it is complete in a folder that cannot be written."""
+        folder = self.folder
+        if not self._store.ledger.is_there or os.access(folder, os.W_OK):
+            return None
+        with self._store.ledger.read() as entries:
+            self._check_engine(entries)
+            found = entries.execute(
+                "SELECT id FROM run WHERE digest = ? AND state = 'complete'", (request.digest,)
+            ).fetchone()
+        done = ledger.done(self._store, request)
+        if found is None or any(
+            missing(done.get(name, []), count) for name, count in request.wanted.items()
+        ):
+            return None
+        return int(found[0])
 
     def _run_missing(
         self,

@@ -88,6 +88,17 @@ CREATE TABLE run_point (            -- the points of a run in their order
 """
 
 
+# Not a part of the format: ledgers without it get it when they are next written.
+GUARD = """
+CREATE TRIGGER IF NOT EXISTS no_replication_twice BEFORE INSERT ON span
+WHEN EXISTS (
+    SELECT 1 FROM span WHERE point = NEW.point AND seed = NEW.seed AND engine = NEW.engine
+    AND first < NEW.first + NEW.count AND NEW.first < first + count
+)
+BEGIN SELECT RAISE(ABORT, 'two parts with the same replications'); END
+"""
+
+
 class CampaignError(Refused):
     """A campaign's folder is refused: what was found and what is allowed."""
 
@@ -225,9 +236,11 @@ class Ledger:
         with self.write() as ledger:
             if not _is_empty(ledger):
                 self._check(ledger)
+                ledger.execute(GUARD)
                 return
             for statement in SCHEMA.split(";"):
                 ledger.execute(statement)
+            ledger.execute(GUARD)
             ledger.execute(f"PRAGMA user_version = {FORMAT}")
 
     def _none(self) -> CampaignError:

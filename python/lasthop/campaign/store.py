@@ -180,6 +180,27 @@ def parts_of(ledger: sqlite3.Connection) -> list[Part]:
     return [Part(*row) for row in ledger.execute("SELECT file, bytes, crc32 FROM part ORDER BY id")]
 
 
+def overlapping(ledger: sqlite3.Connection) -> list[tuple[int, str]]:
+    """Parts, by number and file, that hold replications which an earlier one holds."""
+    taken: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
+    found = []
+    for number, file in ledger.execute("SELECT id, file FROM part ORDER BY id").fetchall():
+        own = ledger.execute(
+            "SELECT point, seed, engine, first, count FROM span WHERE part = ?", (number,)
+        ).fetchall()
+        is_free = all(
+            first >= start + length or first + count <= start
+            for *key, first, count in own
+            for start, length in taken.get((key[0], key[1], key[2]), ())
+        )
+        if not is_free:
+            found.append((number, file))
+            continue
+        for point, seed, engine, first, count in own:
+            taken.setdefault((point, seed, engine), []).append((first, count))
+    return found
+
+
 class Store:
     """One campaign's folder; see the head of this file."""
 
@@ -231,8 +252,28 @@ class Store:
             if self.ledger.is_empty:
                 self._refuse_orphans()
             self.ledger.make()
-            yield self._put_right()
-            self._remove_superseded()
+            with self._ledger_locked():
+                yield self._put_right()
+                self._remove_superseded()
+        finally:
+            os.close(descriptor)
+
+    @contextlib.contextmanager
+    def _ledger_locked(self) -> Iterator[None]:
+        """Locks the ledger's file, too: somebody may have deleted the lock of who writes.
+
+        It does not meet SQLite's own locks, which are of the other kind (`fcntl`).
+        """
+        descriptor = os.open(self.folder / LEDGER, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CampaignError(
+                    f"{self.folder}: found it in use by a process whose file {LOCK} was deleted; "
+                    "allowed: one process at a time, so wait until that one ends, or stop it"
+                ) from None
+            yield
         finally:
             os.close(descriptor)
 
@@ -245,7 +286,10 @@ class Store:
             )
 
     def _put_right(self) -> list[str]:
-        """Removes parts without entry, and entries without part, whose replications run again."""
+        """Removes parts without entry, and entries without part, whose replications run again.
+
+        So it does with the later one of two parts that hold the same replications.
+        """
         notes = []
         with self.ledger.write() as ledger:
             known = set()
@@ -256,6 +300,13 @@ class Store:
                     continue
                 notes.append(f"{self.parts / part.file} {wrong}; its replications are run again")
                 ledger.execute("DELETE FROM part WHERE file = ?", (part.file,))
+            for number, file in overlapping(ledger):
+                notes.append(
+                    f"{self.parts / file} holds replications that another part has; what it alone "
+                    "has is run again"
+                )
+                ledger.execute("DELETE FROM part WHERE id = ?", (number,))
+                known.discard(file)
             ledger.execute("UPDATE run SET state = 'interrupted' WHERE state = 'running'")
         for path in self.parts.iterdir():
             if path.name not in known and PART_NAME.fullmatch(path.name):
