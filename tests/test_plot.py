@@ -73,12 +73,14 @@ def test_line_has_units_means_and_intervals() -> None:
     results = made()
     figure = lasthop.plot(results, x=DELAY, y=GOODPUT, by=VARIANT)
     (axes,) = figure.axes
-    assert axes.get_xlabel() == "radio: delay (ms)"
+    assert axes.get_xlabel() == "Link delay (ms)"
     assert axes.get_ylabel() == "Goodput (kbps)"
-    assert legend_texts(figure) == ["reno", "sack"]
-    reno = bars(axes)["reno"]
+    assert legend_texts(figure) == ["Reno", "SACK"]
+    reno = bars(axes)["Reno"]
     line, _, (segments,) = reno.lines
-    np.testing.assert_allclose(xs(line), [10.0, 100.0])
+    # A little aside of the other curve.
+    np.testing.assert_allclose(xs(line), [10.0, 100.0], atol=2.0)
+    assert (xs(line) < xs(bars(axes)["SACK"].lines[0])).all()
     expected = [statistics.confidence(results.samples(GOODPUT, point)) for point in (0, 2)]
     np.testing.assert_allclose(ys(line), [one.value / 1e3 for one in expected])
     ends = np.array(segments.get_segments())[:, :, 1]
@@ -87,16 +89,16 @@ def test_line_has_units_means_and_intervals() -> None:
 
 def test_names_may_be_ends_and_what_is_clear_need_not_be_said() -> None:
     said = lasthop.plot(made(), x="delay", y="goodput_bps", by="variant")
-    assert said.axes[0].get_xlabel() == "radio: delay (ms)"
+    assert said.axes[0].get_xlabel() == "Link delay (ms)"
     left_out = lasthop.plot(made())
-    assert left_out.axes[0].get_xlabel() == "radio: delay (ms)"
-    assert legend_texts(left_out) == ["reno", "sack"]
+    assert left_out.axes[0].get_xlabel() == "Link delay (ms)"
+    assert legend_texts(left_out) == ["Reno", "SACK"]
 
 
 def test_shares_are_shown_in_per_cent() -> None:
     axes = lasthop.plot(made(), y="frame_loss").axes[0]
     assert axes.get_ylabel() == "Frame loss (%)"
-    assert ys(bars(axes)["reno"].lines[0])[0] == pytest.approx(5.0)
+    assert ys(bars(axes)["Reno"].lines[0])[0] == pytest.approx(5.0)
 
 
 def test_several_flows_are_several_curves() -> None:
@@ -111,7 +113,7 @@ def test_several_flows_are_several_curves() -> None:
         seed=1,
     )
     figure = lasthop.plot(two, y="flow.*.goodput_bps")
-    assert legend_texts(figure) == ["transfer, reno", "transfer, sack", "web, reno", "web, sack"]
+    assert legend_texts(figure) == ["transfer, Reno", "transfer, SACK", "web, Reno", "web, SACK"]
 
 
 def test_protocols_look_the_same_in_every_figure() -> None:
@@ -149,7 +151,7 @@ def test_numbers_among_words_stand_alone_under_the_axis() -> None:
 def test_words_on_the_x_axis_are_not_joined_by_lines() -> None:
     figure = lasthop.plot(made(), x=VARIANT, where={DELAY: "10 ms"})
     (axes,) = figure.axes
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["reno", "sack"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["Reno", "SACK"]
     (container,) = (c for c in axes.containers if isinstance(c, ErrorbarContainer))
     line = container.lines[0]
     assert line is not None
@@ -177,16 +179,16 @@ def test_tables_are_told_apart_by_what_differs() -> None:
     links = [{"kind": "raw"}, {"kind": "selective-repeat", "window": 8}]
     figure = lasthop.plot(made(losses, links))
     (axes,) = figure.axes
-    assert axes.get_xlabel() == "radio: delay loss (%)"
-    line = bars(axes)["raw"].lines[0]
-    np.testing.assert_allclose(xs(line), [1.0, 5.0])
+    assert axes.get_xlabel() == "Loss (%)"
+    line = bars(axes)["Raw link"].lines[0]
+    np.testing.assert_allclose(xs(line), [1.0, 5.0], atol=0.1)
     # The kind tells them apart; two of one kind differ in their windows.
-    assert legend_texts(figure) == ["raw", "selective-repeat"]
+    assert legend_texts(figure) == ["Raw link", "Selective repeat"]
     links = ["raw", *({"kind": "selective-repeat", "window": w} for w in (8, 16))]
     assert legend_texts(lasthop.plot(made(losses, links))) == [
-        "raw",
-        "selective-repeat, window 8",
-        "selective-repeat, window 16",
+        "Raw link",
+        "Selective repeat, Window 8",
+        "Selective repeat, Window 16",
     ]
 
 
@@ -269,7 +271,7 @@ def test_single_replications_have_no_bars() -> None:
         values=results.values[keep],
         seed=1,
     )
-    (segments,) = bars(lasthop.plot(one).axes[0])["reno"].lines[2]
+    (segments,) = bars(lasthop.plot(one).axes[0])["Reno"].lines[2]
     ends = np.array(segments.get_segments())[:, :, 1]
     np.testing.assert_array_equal(ends[:, 0], ends[:, 1])
 
@@ -489,3 +491,67 @@ def test_options_that_say_nothing_about_a_figure_are_refused(small: Path) -> Non
     ):
         with pytest.raises(lasthop.PlotError, match=message):
             lasthop.plot(data, **arguments)
+
+
+def test_two_things_are_told_by_colour_and_line_and_many_by_panels() -> None:
+    few = lasthop.plot(made(("10 ms", "20 ms", "40 ms"), ("reno", "sack")))
+    assert len(few.axes) == 1
+    results = made(("1 %", "2 %", "3 %", "4 %"), ("reno", "newreno", "sack"))
+    nine = Results(
+        scenario={},
+        points=[
+            Point({**point.parameters, "link.radio.protocol": link}, f"{link}{index}")
+            for link in ("raw", "selective-repeat", "go-back-n")
+            for index, point in enumerate(results.points)
+        ],
+        metrics=[GOODPUT],
+        point=np.arange(36, dtype=np.uint32),
+        replication=np.zeros(36, dtype=np.uint64),
+        values=np.linspace(1e5, 2e5, 36).reshape(-1, 1),
+        seed=1,
+    )
+    figure = lasthop.plot(nine, x="delay")
+    assert [axes.get_title() for axes in figure.axes] == [
+        "Raw link",
+        "Selective repeat",
+        "Go-Back-N",
+    ]
+    assert legend_texts(figure) == ["Reno", "NewReno", "SACK"]
+    two = lasthop.plot(nine, x="delay", where={"variant": "reno"})
+    assert len(two.axes) == 1
+    looks = style.curve_looks([("Reno", "a"), ("Reno", "b"), ("SACK", "a"), ("SACK", "b")])
+    assert [look[0] for look in looks] == [
+        *[style.STYLES["Reno"][0]] * 2,
+        *[style.STYLES["SACK"][0]] * 2,
+    ]
+    assert looks[0][1:] == looks[2][1:] != looks[1][1:]
+
+
+def test_the_legend_is_never_a_quarter_of_a_figure() -> None:
+    figure = lasthop.plot(made(variants=[f"variant number {n}" for n in range(12)]))
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert legend.get_window_extent().height < 0.25 * figure.bbox.height
+
+
+def test_an_axis_of_decades_is_logarithmic_unless_it_is_said_otherwise() -> None:
+    results = made(("1 ms", "30 ms", "1 s"))
+    assert lasthop.plot(results).axes[0].get_xscale() == "log"
+    assert lasthop.plot(results, log="none").axes[0].get_xscale() == "linear"
+    assert lasthop.plot(made(("1 ms", "2 ms", "3 ms"))).axes[0].get_xscale() == "linear"
+
+
+def test_notebooks_show_figures_and_figures_of_ones_own_take_them() -> None:
+    from matplotlib import pyplot
+
+    figure = lasthop.plot(made())
+    shown = figure._repr_png_()  # type: ignore[attr-defined]
+    assert shown.startswith(b"\x89PNG")
+    own, (left, right) = pyplot.subplots(1, 2)
+    assert lasthop.plot(made(), ax=right) is own
+    assert not left.containers
+    assert len(right.containers) == 2
+    assert right.get_legend() is not None
+    pyplot.close(own)
+    with pytest.raises(lasthop.PlotError, match="ax: found axes; allowed: of kind line and cdf"):
+        lasthop.plot(made(), kind="series", ax=right)

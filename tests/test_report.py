@@ -184,11 +184,8 @@ def test_a_sweep_over_many_keys_has_figures_that_can_be_read(small: Path) -> Non
     )
     text = report.page(lasthop.run(scenario, replications=1))
     assert "270 points" in text
-    # Three TCPs times two sizes are six curves over the rate; five queues more would be thirty.
-    assert (
-        "flow.transfer.goodput_bps; by transfer: transport variant, transfer: app size; at "
-        "wireless: queue 10 packets"
-    ) in captions(text)
+    # Every point: panels for what is more than six curves over the rate.
+    assert "flow.transfer.goodput_bps; by TCP, Queue limit, File size" in captions(text)
 
 
 def test_a_sweep_over_words_has_a_place_for_each(small: Path) -> None:
@@ -199,7 +196,7 @@ def test_a_sweep_over_words_has_a_place_for_each(small: Path) -> None:
         }
     )
     text = report.page(lasthop.run(scenario, replications=3))
-    assert "flow.transfer.goodput_bps; by wireless: protocol" in captions(text)
+    assert "flow.transfer.goodput_bps; by Link protocol" in captions(text)
     assert "6 points x 3 replications = 18, seed 1" in text
 
 
@@ -220,8 +217,7 @@ def test_swept_tables_are_told_in_words_and_columns_by_their_names(small: Path) 
     assert headings[1:5] == ["protocol", "queue", "wireless.delay", "reverse.delay"]
     # Packets and bytes have no scale in common: the axis is the delay.
     assert (
-        "flow.transfer.goodput_bps; by transfer: transport variant, wireless: protocol; at "
-        "wireless: queue 10 packets, wireless: reverse delay 50 ms"
+        "flow.transfer.goodput_bps; by TCP, Link protocol, Queue limit, Reverse link delay"
     ) in captions(text)
 
 

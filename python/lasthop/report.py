@@ -25,10 +25,11 @@ from matplotlib import rc_context
 from lasthop import terminal
 from lasthop._lasthop import ScenarioError
 from lasthop.explain import explain
-from lasthop.figures import PlotError, have_scale, key_label, plot, point_words, short_keys
+from lasthop.figures import PlotError, have_scale, plot, point_words, short_keys
 from lasthop.results import _plain
 from lasthop.scenario import Scenario
 from lasthop.studies.verdicts import tally
+from lasthop.words import key_labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -201,7 +202,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
     ]
     varied = _varied(results)
     if varied:
-        facts.append(("varied", ", ".join(key_label(key) for key in varied)))
+        facts.append(("varied", ", ".join(key_labels(varied))))
     return facts
 
 
@@ -293,9 +294,11 @@ def _sweep_figures(results: Results) -> Iterator[tuple[str, Figure]]:
         for metric in results.metrics
         if fnmatchcase(metric, pattern) and _moves(results, metric)
     ]
+    # Panels beside each other need a page's width.
+    size = "full" if len(_varied(results)) > 2 else "column"
     for metric in chosen[:MOST_FIGURES]:
         try:
-            yield metric, plot(results, y=metric)
+            yield metric, plot(results, y=metric, size=size)
         except PlotError:
             # Several axes, or none with numbers, or too many curves: choose.
             with contextlib.suppress(PlotError):
@@ -328,6 +331,15 @@ def _chosen_figure(results: Results, metric: str) -> tuple[str, Figure]:
         if key != across and combinations([across, key]) == combinations([across])
     ]
     rest = [key for key in values if key != across and key not in tied]
+    try:
+        frame = results.frame.drop(tied)
+        figure = plot(frame, x=across, y=metric, by=rest or None, size="full")
+    except PlotError:
+        # Too many for panels: choose.
+        pass
+    else:
+        by_all = f"; by {', '.join(key_labels(rest))}" if rest else ""
+        return f"{metric}{by_all}", figure
     by: list[str] = []
     # Words, such as protocols, are what is compared; numbers come after them.
     for key in sorted(rest, key=lambda key: (key in numeric, combinations([key]))):
@@ -340,10 +352,11 @@ def _chosen_figure(results: Results, metric: str) -> tuple[str, Figure]:
     frame = results.frame.filter(pl.col("point").is_in(shown)).drop(tied)
     figure = plot(frame, x=across, y=metric, by=by or None)
     words = point_words(results.points)
-    where = ", ".join(f"{key_label(key)} {words[key][0]}" for key in held)
+    said = dict(zip(held, key_labels(held), strict=True))
+    where = ", ".join(f"{said[key]} {words[key][0]}" for key in held)
     told = [metric]
     if by:
-        told.append(f"by {', '.join(key_label(key) for key in by)}")
+        told.append(f"by {', '.join(key_labels(by))}")
     if where:
         told.append(f"at {where}")
     return "; ".join(told), figure

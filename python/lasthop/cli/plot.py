@@ -65,7 +65,13 @@ def plot(
         typer.Option("--where", metavar="KEY=VALUE", help="Only these points. Repeatable."),
     ] = None,
     kind: Annotated[Kind | None, typer.Option(help="What to draw.")] = None,
-    log: Annotated[str, typer.Option(metavar="x|y|xy", help="Logarithmic axes.")] = "",
+    log: Annotated[
+        str,
+        typer.Option(
+            metavar="x|y|xy|none",
+            help="Logarithmic axes; by default where values span two decades.",
+        ),
+    ] = "",
     size: Annotated[Size, typer.Option(help="3.4 or 7 inches wide.")] = Size.column,
     xlabel: Annotated[str | None, typer.Option(help="Instead of what the key says.")] = None,
     ylabel: Annotated[str | None, typer.Option(help="Instead of what the metric says.")] = None,

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lasthop import analysis
-from lasthop.figures.style import BLUE, GREEN, ORANGE, PURPLE, RED
+from lasthop.figures.style import BLUE, GREEN, ORANGE, PURPLE, RED, Picture
 
 __all__ = ["draw_arq", "draw_tcp"]
 
@@ -41,7 +41,7 @@ def draw_arq(
     """
     limits = range(1, max(largest, 8) + 1)
     table = analysis.arq(channel, limits, pdus=pdus, spacing=spacing)
-    figure = Figure(figsize=(6.0, 7.5), layout="constrained")
+    figure = Picture(figsize=(6.0, 7.5), layout="constrained")
     loss, delay, energy = figure.subplots(3, 1, sharex=True)
     arrives = table.filter(pl.col("residual_loss") > 0)
     loss.semilogy(arrives["limit"], arrives["residual_loss"], color=BLUE, label="exact")
@@ -101,7 +101,7 @@ def draw_tcp(curves: pl.DataFrame, points: pl.DataFrame, round_trip_s: float) ->
         points: The same at losses to mark.
         round_trip_s: For the title.
     """
-    figure = Figure(figsize=(6.0, 4.4), layout="constrained")
+    figure = Picture(figsize=(6.0, 4.4), layout="constrained")
     axes = figure.subplots()
     for column, (label, colour, line) in FORMULAS.items():
         axes.loglog(

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from lasthop.arguments import ArgumentError
-from lasthop.figures.style import BLUE, GREEN, ORANGE, PURPLE, RED
+from lasthop.figures.style import BLUE, GREEN, ORANGE, PURPLE, RED, Picture
 
 if TYPE_CHECKING:
     from lasthop.tracing import Trace
@@ -307,7 +307,7 @@ class _Ladder:
         self.content = {(arrow.forward, arrow.frame): arrow for arrow in known}
         self.scale, self.unit = (1e3, "ms") if end < 100.0 and end - start < 10.0 else (1.0, "s")
         height = min(max(1.6 + 0.2 * len(arrows), 3.4), 9.0)
-        self.figure = Figure(figsize=(6.2, height), layout="constrained")
+        self.figure = Picture(figsize=(6.2, height), layout="constrained")
         self.axes: Axes = self.figure.subplots()
         # Seconds that a line of text takes.
         self.line = 1.15 * FONT / 72.0 * (end - start) / (height - 1.0)

@@ -8,7 +8,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lasthop.figures.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY
+from lasthop.figures.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Picture
 from lasthop.tracing import Trace
 
 __all__ = ["draw_trace"]
@@ -23,7 +23,7 @@ def draw_trace(trace: Trace) -> Figure:
         ("Link events", _draw_link_events),
     ]
     frame = _of_data_senders(trace.frame)
-    figure = Figure(figsize=(8.0, 10.0), layout="constrained")
+    figure = Picture(figsize=(8.0, 10.0), layout="constrained")
     rows = figure.subplots(len(panels), 1, sharex=True)
     for axes, (label, draw) in zip(rows, panels, strict=True):
         draw(axes, frame)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,10 +14,14 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from lasthop.figures import style
 from lasthop.figures.selection import Curve, Parameter, PlotError
 from lasthop.figures.style import Unit
+from lasthop.statistics import Confidence, Floats
 
 __all__ = ["draw_cdf", "draw_line"]
 
-MOST_CURVES = 12
+MOST_CURVES, MOST_IN_PANEL = 48, 12
+MOST_TOGETHER = 6
+"""Curves in one panel, where two things or more tell them apart."""
+
 MOST_TICKS = 8
 MOST_BARS = 24
 """Points of a curve with an error bar each; of more the interval is a band along the curve."""
@@ -26,6 +31,9 @@ MOST_SLANTED = 18
 
 LEAST_FOLDED = 10
 """Letters that a line of a folded word must have room for, or it stands upright."""
+
+DECADES = 100.0
+"""Largest over smallest value from which on an axis is logarithmic if nobody says how."""
 
 LEAST_GAP = 0.07
 """Of the width of an axis, between ticks whose labels must not touch."""
@@ -40,54 +48,91 @@ def draw_line(
     xlabel: str | None,
     ylabel: str | None,
     title: str | None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draws means over a parameter with 95 % intervals; arguments as for `lasthop.plot`."""
     if across is None:
         raise PlotError("x: found nothing; allowed: a swept key")
     _check(curves)
     with style.sheet():
-        figure, (axes,) = style.new_figure(size)
-        found = [curve.estimates() for curve in curves]
+        panels = _panels(curves) if ax is None else [("", list(curves))]
+        figure, places = _places(size, len(panels), ax)
         metric = curves[0].metric
-        unit = style.scaled(style.metric_unit(metric), (one.value for own in found for one in own))
+        found = [[curve.estimates() for curve in own] for _, own in panels]
+        values = [one.value for panel in found for own in panel for one in own]
+        unit = style.scaled(style.metric_unit(metric), values)
         along = style.scaled(across.kind, across.positions)
-        for curve, own, look in zip(curves, found, _looks(curves), strict=True):
-            colour, marker, line = look
-            value, low, high = (
-                np.array([getattr(one, name) for one in own]) / unit.per
-                for name in ("value", "low", "high")
-            )
-            # Where there is no interval, there is no bar.
-            off = np.nan_to_num(np.maximum([value - low, high - value], 0.0))
-            at = across.positions[list(curve.places)] / along.per
-            label = curve.label or None
-            if across.words is None and at.size > MOST_BARS:
-                axes.plot(at, value, label=label, color=colour, linestyle=line)
-                band = (value - off[0], value + off[1])
-                axes.fill_between(at, *band, color=colour, alpha=0.25, linewidth=0.0)
-                continue
-            axes.errorbar(
-                at,
-                value,
-                yerr=off,
-                label=label,
-                color=colour,
-                marker=marker,
-                # Between words there is nothing that a line could show.
-                linestyle=line if across.words is None else "none",
-                markerfacecolor="white",
-                markeredgewidth=0.9,
-                elinewidth=0.9,
-                capsize=2.0,
-                capthick=0.9,
-            )
-        _scale_x(figure, axes, across, along, log)
-        shown = [one.value / unit.per for own in found for one in own]
-        _scale_y(axes, shown, log)
+        means = [value / unit.per for value in values]
+        log = log or _scales(across, means)
+        looks = _looks([curve for _, own in panels for curve in own])
+        most = max(len(own) for _, own in panels)
+        for axes, (panel, own), estimates in zip(places, panels, found, strict=True):
+            for number, (curve, points) in enumerate(zip(own, estimates, strict=True)):
+                at = across.positions[list(curve.places)] / along.per
+                aside = _aside(across, along, log, number, most)
+                is_line = across.words is None
+                _curve(axes, at, aside, points, unit, curve.label, looks[curve.words], is_line)
+            if panel:
+                axes.set_title(panel)
+        for axes in places:
+            if len(panels) > 1 and across.words is not None:
+                axes.set_xticks(across.positions, [style.folded(w, 1.0) for w in across.words])
+                axes.tick_params(axis="x", rotation=90 if len(across.words) > 3 else 0)
+            else:
+                _scale_x(figure, axes, across, along, log)
+            _scale_y(axes, means, log)
         xlabel = along.label(across.label) if xlabel is None else xlabel
         ylabel = unit.label(style.metric_label(metric)) if ylabel is None else ylabel
-        _finish(figure, axes, xlabel, ylabel, title)
+        if len(panels) == 1:
+            _finish(figure, places[0], xlabel, ylabel, title, is_own=ax is None)
+            return figure
+        width, height = figure.get_size_inches()
+        figure.supxlabel(style.folded(xlabel, 0.9 * width), fontsize=8.0)
+        figure.supylabel(style.folded(ylabel, 0.8 * height), fontsize=8.0)
+        if title is not None:
+            figure.suptitle(style.folded(title, 0.9 * width), fontsize=8.0)
+        style.legend(figure, *places)
     return figure
+
+
+def _curve(
+    axes: Axes,
+    at: Floats,
+    aside: Callable[[Floats], Floats],
+    points: Sequence[Confidence],
+    unit: Unit,
+    label: str,
+    look: style.Style,
+    is_line: bool,
+) -> None:
+    """Means with their intervals, as bars or, of many points, as a band."""
+    colour, marker, line = look
+    value, low, high = (
+        np.array([getattr(one, name) for one in points]) / unit.per
+        for name in ("value", "low", "high")
+    )
+    # Where there is no interval, there is no bar.
+    off = np.nan_to_num(np.maximum([value - low, high - value], 0.0))
+    if is_line and at.size > MOST_BARS:
+        axes.plot(at, value, label=label or None, color=colour, linestyle=line)
+        band = (value - off[0], value + off[1])
+        axes.fill_between(at, *band, color=colour, alpha=0.25, linewidth=0.0)
+        return
+    axes.errorbar(
+        aside(at),
+        value,
+        yerr=off,
+        label=label or None,
+        color=colour,
+        marker=marker,
+        # Between words there is nothing that a line could show.
+        linestyle=line if is_line else "none",
+        markerfacecolor="white",
+        markeredgewidth=0.9,
+        elinewidth=0.9,
+        capsize=2.0,
+        capthick=0.9,
+    )
 
 
 def draw_cdf(
@@ -99,17 +144,20 @@ def draw_cdf(
     xlabel: str | None,
     ylabel: str | None,
     title: str | None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draws distributions over replications; arguments as for `lasthop.plot`."""
     _check(curves)
     with style.sheet():
-        figure, (axes,) = style.new_figure(size)
+        figure, axes = _place(size, ax)
         metric = curves[0].metric
         pooled = np.concatenate([samples for curve in curves for samples in curve.samples])
         unit = style.scaled(style.metric_unit(metric), pooled)
         if "x" in log and pooled.min() <= 0.0:
             raise PlotError(f"log: found {metric} of 0 or less; allowed: values above 0")
-        for curve, (colour, _, line) in zip(curves, _looks(curves), strict=True):
+        looks = _looks(curves)
+        for curve in curves:
+            colour, _, line = looks[curve.words]
             values = np.sort(np.concatenate(curve.samples)) / unit.per
             share = np.arange(values.size + 1) / values.size
             axes.step(
@@ -130,8 +178,82 @@ def draw_cdf(
             axes.set_ylim(0.0, 1.02)
         xlabel = unit.label(style.metric_label(metric)) if xlabel is None else xlabel
         ylabel = "Share of replications" if ylabel is None else ylabel
-        _finish(figure, axes, xlabel, ylabel, title)
+        _finish(figure, axes, xlabel, ylabel, title, is_own=ax is None)
     return figure
+
+
+def _place(size: str, ax: Axes | None) -> tuple[Figure, Axes]:
+    """A figure of our own, or the one that the axes are in."""
+    if ax is None:
+        figure, (axes,) = style.new_figure(size)
+        return figure, axes
+    found = ax.get_figure(root=True)
+    if found is None:
+        raise PlotError("ax: found axes of no figure; allowed: axes in a figure")
+    return found, style.clean(ax)
+
+
+def _scales(across: Parameter, means: Sequence[float]) -> str:
+    """Axes of which a reader could not tell the small values on a linear scale."""
+
+    def spans(values: Sequence[float]) -> bool:
+        known = [value for value in values if math.isfinite(value)]
+        return len(known) > 2 and min(known) > 0.0 and max(known) >= DECADES * min(known)
+
+    x = across.words is None and spans(across.positions.tolist())
+    return ("x" if x else "") + ("y" if spans(means) else "") or "none"
+
+
+def _aside(
+    across: Parameter, along: Unit, log: str, number: int, curves: int
+) -> Callable[[Floats], Floats]:
+    """Moves the points of a curve a little aside, so that error bars do not hide each other."""
+    positions = across.positions / along.per
+    is_log = "x" in log and bool(positions[0] > 0.0)
+    scale = np.log(positions) if is_log else positions
+    room = 0.3 if across.words is not None else 0.0
+    if positions.size > 1:
+        gap = float(np.diff(scale).min())
+        # Beside words there is room; between numbers a line must still run through them.
+        words = across.words is not None
+        room = 0.5 * gap if words else min(0.15 * gap, 0.03 * float(np.ptp(scale)))
+    offset = room / max(curves - 1, 1) * (number - (curves - 1) / 2)
+    return lambda at: at * math.exp(offset) if is_log else at + offset
+
+
+def _panels(curves: Sequence[Curve]) -> list[tuple[str, list[Curve]]]:
+    """Curves by panel; one panel if there are few.
+
+    Inside a panel what has colours of its own (protocols, TCPs) is told apart, with whatever else
+    there is room for; the panels tell the rest apart.
+    """
+    words = [curve.words for curve in curves]
+    values = [list(dict.fromkeys(column)) for column in zip(*words, strict=True)]
+    varying = [thing for thing, own in enumerate(values) if len(own) > 1]
+    if len(curves) <= MOST_TOGETHER or len(varying) < 2:
+        return [("", list(curves))]
+    varying.sort(key=lambda thing: not style.have_looks(values[thing]))
+    inside, count = [varying[0]], len(values[varying[0]])
+    for thing in varying[1:]:
+        if count * len(values[thing]) <= MOST_TOGETHER:
+            inside.append(thing)
+            count *= len(values[thing])
+    found: dict[str, list[Curve]] = {}
+    for curve in curves:
+        name = ", ".join(curve.words[thing] for thing in sorted(set(varying) - set(inside)))
+        own = tuple(curve.words[thing] for thing in sorted(inside))
+        found.setdefault(name, []).append(replace(curve, words=own, label=", ".join(own)))
+    return list(found.items())
+
+
+def _places(size: str, panels: int, ax: Axes | None) -> tuple[Figure, list[Axes]]:
+    """Axes of panels beside and below each other, which share their scales."""
+    if panels == 1:
+        figure, axes = _place(size, ax)
+        return figure, [axes]
+    columns = min(panels, 3) if size == "full" else min(panels, 2)
+    rows = math.ceil(panels / columns)
+    return style.grid(size, rows, columns, panels)
 
 
 def _check(curves: Sequence[Curve]) -> None:
@@ -141,13 +263,30 @@ def _check(curves: Sequence[Curve]) -> None:
         raise PlotError(
             f"by: found {len(curves)} curves; allowed: at most {MOST_CURVES}, chosen with where"
         )
+    for _, own in _panels(curves):
+        if len(own) > MOST_IN_PANEL:
+            raise PlotError(
+                f"by: found {len(own)} curves in one panel; allowed: at most {MOST_IN_PANEL}, "
+                "chosen with where"
+            )
 
 
-def _looks(curves: Sequence[Curve]) -> list[style.Style]:
-    return style.looks(curve.label for curve in curves)
+def _looks(curves: Sequence[Curve]) -> dict[tuple[str, ...], style.Style]:
+    """The style of each curve by its words: the same in every panel."""
+    words = list(dict.fromkeys(curve.words for curve in curves))
+    return dict(zip(words, style.curve_looks(words), strict=True))
 
 
-def _finish(figure: Figure, axes: Axes, xlabel: str, ylabel: str, title: str | None) -> None:
+def _finish(
+    figure: Figure, axes: Axes, xlabel: str, ylabel: str, title: str | None, *, is_own: bool
+) -> None:
+    if not is_own:
+        axes.set(xlabel=xlabel, ylabel=ylabel)
+        if title is not None:
+            axes.set_title(title)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False)
+        return
     width, height = figure.get_size_inches()
     axes.set_xlabel(style.folded(xlabel, 0.9 * width))
     axes.set_ylabel(style.folded(ylabel, 0.8 * height))

@@ -20,8 +20,10 @@ from lasthop.running import run
 from lasthop.scenario import Scenario
 from lasthop.statistics import Confidence, Floats
 from lasthop.tracing import Trace, trace
+from lasthop.words import key_words, value_name
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["KINDS", "Curve", "HasFrame", "Parameter", "PlotError", "Table", "plot", "read_table"]
@@ -58,6 +60,7 @@ def plot(
     link: str | None = None,
     start: float | None = None,
     end: float | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draws results or the course of one replication, ready for print.
 
@@ -73,7 +76,8 @@ def plot(
         kind: `line` (mean over `x`, with 95 % intervals), `cdf` (distribution over replications);
             of a trace `series` (window and queues over time), `sequence` (sequence numbers over
             time) or `ladder` (frames of a link as arrows). By default `line` or `series`.
-        log: Axes with a logarithmic scale: `x`, `y` or `xy`.
+        log: Axes with a logarithmic scale: `x`, `y`, `xy` or `none`. If it is not said, lines
+            have one where values span two decades.
         size: `column` (3.4 inches wide) or `full` (7 inches).
         xlabel: Instead of what the key says.
         ylabel: Instead of what the metric says.
@@ -81,6 +85,10 @@ def plot(
         link: Of a ladder: which link.
         start: Of a trace: from when, in seconds.
         end: Of a trace: until when.
+        ax: Draw lines or distributions into these axes of a figure of one's own.
+
+    Returns:
+        The figure; notebooks show it as it is.
 
     Raises:
         PlotError: If there is nothing of that name, or the table does not say how to draw it.
@@ -92,11 +100,13 @@ def plot(
 
     if kind is not None and kind not in KINDS:
         raise PlotError(f"kind: found {kind!r}; allowed: {', '.join(KINDS)}")
-    if log not in ("", "x", "y", "xy"):
-        raise PlotError(f"log: found {log!r}; allowed: x, y, xy")
+    if log not in ("", "x", "y", "xy", "none"):
+        raise PlotError(f"log: found {log!r}; allowed: x, y, xy, none")
     if isinstance(data, (str, Path)):
         data = _read(Path(data), kind)
     if kind in OF_TRACES or isinstance(data, Trace):
+        if ax is not None:
+            raise PlotError("ax: found axes; allowed: of kind line and cdf")
         others: dict[str, Any] = {
             "x": x,
             "by": by,
@@ -131,7 +141,9 @@ def plot(
     table = Table(data if isinstance(data, pl.DataFrame) else data.frame).where(where or {})
     across, curves = table.curves(x, y, by, over_x=kind == "line")
     draw = results.draw_line if kind == "line" else results.draw_cdf
-    return draw(across, curves, log=log, size=size, xlabel=xlabel, ylabel=ylabel, title=title)
+    return draw(
+        across, curves, log=log, size=size, xlabel=xlabel, ylabel=ylabel, title=title, ax=ax
+    )
 
 
 def _read(path: Path, kind: str | None) -> pl.DataFrame | Trace | Scenario | HasFrame:
@@ -218,6 +230,7 @@ class Curve:
     Attributes:
         metric: Its metric by its full name.
         label: What the legend says; empty if it is the only one.
+        words: What tells it from the others, one for each thing that does.
         places: Shape (points,): indices of values of the x-axis.
         samples: For each of them, one number a replication, without NaN.
         points: Their numbers in the table.
@@ -225,6 +238,7 @@ class Curve:
 
     metric: str
     label: str
+    words: tuple[str, ...]
     places: tuple[int, ...]
     samples: tuple[Floats, ...]
     points: tuple[int, ...] = ()
@@ -360,7 +374,7 @@ class Table:
         *,
         over_x: bool,
     ) -> list[Curve]:
-        names = {key: _names(key, cells[key]) for key in groups}
+        names = {key: _names(key, cells[key], of_papers=True) for key in groups}
         points = self.frame["point"].unique().sort().to_list()
         entities = len({metric.rpartition(".")[0] for metric in metrics}) > 1
         curves = []
@@ -372,13 +386,13 @@ class Table:
                 point: part[quantity].drop_nulls().drop_nans().to_numpy().astype(np.float64)
                 for (point,), part in rows.group_by("point", maintain_order=True)
             }
-            found: dict[str, list[int]] = {}
+            found: dict[tuple[str, ...], list[int]] = {}
             for point in points:
-                words = [names[key][point] for key in groups]
-                label = ", ".join([name, *words] if entities else words)
+                words = tuple(names[key][point] for key in groups)
                 if samples.get(point, np.empty(0)).size:
-                    found.setdefault(label, []).append(point)
-            for label, own in found.items():
+                    found.setdefault((name, *words) if entities else words, []).append(point)
+            for words, own in found.items():
+                label = ", ".join(words)
                 own.sort(key=lambda point: place.get(point, 0))
                 places = tuple(place.get(point, 0) for point in own)
                 if len(set(places)) < len(places):
@@ -386,9 +400,8 @@ class Table:
                         f"{'x' if over_x else 'by'}: found several points at one place of "
                         f"{label or metric}; allowed: keys that tell all points apart"
                     )
-                curves.append(
-                    Curve(metric, label, places, tuple(samples[p] for p in own), tuple(own))
-                )
+                found_samples = tuple(samples[p] for p in own)
+                curves.append(Curve(metric, label, words, places, found_samples, tuple(own)))
         return curves
 
 
@@ -520,14 +533,27 @@ def _parameter(key: str, cells: Mapping[int, Any]) -> tuple[Parameter, dict[int,
         axis = Parameter(label, positions, max(kinds), None)
         return axis, dict(zip(cells, places.tolist(), strict=True))
     # The label of the axis says what they are of.
-    names = _names("", cells)
+    names = _names("", cells, of_papers=True)
     words = tuple(dict.fromkeys(names.values()))
     axis = Parameter(label, np.arange(len(words), dtype=np.float64), "", words)
     return axis, {point: words.index(name) for point, name in names.items()}
 
 
-def _names(key: str, cells: Mapping[int, Any]) -> dict[int, str]:
-    """What a legend calls the values of a key: words as they are, numbers with what they are of."""
+def _names(key: str, cells: Mapping[int, Any], *, of_papers: bool = False) -> dict[int, str]:
+    """What tables and legends call the values of a key: numbers with what they are of.
+
+    Args:
+        key: The swept key; empty where its name stands beside its values.
+        cells: Its value at each point.
+        of_papers: In words of papers, `ARQ window 8`, rather than of scenarios, `window 8`.
+    """
+
+    def name(path: str, value: Any) -> str:
+        if not of_papers:
+            return _name(path.rpartition(".")[2], value)
+        word = key_words(path)[0] if path.count(".") > 1 else path.rpartition(".")[2]
+        return _name(word, value_name(value) if isinstance(value, str) else value)
+
     differing = _differing(cells.values())
     if differing is not None:
         kinds = {json.dumps(one.get("kind")): json.dumps(one) for one in differing}
@@ -537,10 +563,10 @@ def _names(key: str, cells: Mapping[int, Any]) -> dict[int, str]:
     names = {}
     for index, (point, cell) in enumerate(cells.items()):
         if differing is None:
-            names[point] = _name(key.rpartition(".")[2], cell)
+            names[point] = name(key, cell)
             continue
         parts = [
-            _name(leaf.rpartition(".")[2], value)
+            name(f"{key}.{leaf}" if key else leaf, value)
             for leaf, value in differing[index].items()
             if value is not None
         ]
@@ -562,9 +588,5 @@ def _name(word: str, value: Any) -> str:
 
 
 def key_label(key: str) -> str:
-    """A swept key in words: `link.wireless.errors.bad` is `wireless: errors bad`."""
-    parts = key.split(".")
-    if parts[0] in ("link", "flow", "radio") and len(parts) > 2:
-        # What the user named stays as it is.
-        return f"{parts[1]}: {' '.join(parts[2:]).replace('_', ' ')}"
-    return " ".join(parts).replace("_", " ")
+    """A swept key in words: `link.wireless.errors.bad` is `Mean fade`."""
+    return key_words(key)[0]

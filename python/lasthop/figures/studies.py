@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from lasthop.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY, STYLES
+from lasthop.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY, STYLES, Picture
 
 if TYPE_CHECKING:
     from lasthop.studies import Artefact, ReportCell
@@ -55,7 +55,7 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
         cells: The report's cells; those of other artefacts are left out.
     """
     spread = artefact.spread
-    figure = Figure(
+    figure = Picture(
         figsize=(5.2, 4.4 if spread or any(one.is_model for one in artefact.series) else 3.9),
         layout="constrained",
     )

@@ -12,7 +12,7 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,14 @@ __all__ = [
     "FULL",
     "SIZES",
     "STYLES",
+    "Picture",
     "Style",
     "Unit",
     "clean",
+    "curve_looks",
     "folded",
+    "grid",
+    "have_looks",
     "legend",
     "looks",
     "metric_label",
@@ -105,6 +109,9 @@ SPARE: tuple[Style, ...] = (
     (BLACK, "h", "-"),
 )
 
+LINES = (("o", "-"), ("s", "--"), ("^", "-."), ("D", ":"))
+"""Marker and line of the second of two things that tell curves apart."""
+
 FORMATS: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
@@ -152,6 +159,15 @@ def sheet() -> Iterator[None]:
         yield
 
 
+class Picture(Figure):
+    """A figure that notebooks show without asking Matplotlib for a backend."""
+
+    def _repr_png_(self) -> bytes:
+        picture = io.BytesIO()
+        self.savefig(picture, format="png", dpi=150, metadata=FORMATS["png"])
+        return picture.getvalue()
+
+
 def new_figure(
     size: str, rows: int = 1, *, height: float | None = None
 ) -> tuple[Figure, list[Axes]]:
@@ -168,11 +184,32 @@ def new_figure(
     if size not in SIZES:
         raise ValueError(f"size: found {size!r}; allowed: {', '.join(SIZES)}")
     width, usual = SIZES[size]
-    figure = Figure(figsize=(width, usual if height is None else height), layout="constrained")
+    figure = Picture(figsize=(width, usual if height is None else height), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02)  # type: ignore[union-attr, call-arg]
     figure.set_dpi(DOTS[size])
     panels = figure.subplots(rows, 1, sharex=True, squeeze=False)
     return figure, [clean(axes) for axes in panels[:, 0]]
+
+
+def grid(size: str, rows: int, columns: int, panels: int) -> tuple[Figure, list[Axes]]:
+    """A figure of `size` with so many panels in rows, which share both scales.
+
+    Raises:
+        ValueError: If there is no such size.
+    """
+    if size not in SIZES:
+        raise ValueError(f"size: found {size!r}; allowed: {', '.join(SIZES)}")
+    width, _ = SIZES[size]
+    tall = 0.72 * width / columns + 0.35
+    figure = Picture(figsize=(width, rows * tall + 0.4), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.03)  # type: ignore[union-attr, call-arg]
+    figure.set_dpi(DOTS[size])
+    places = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    for axes in places[panels:]:
+        axes.remove()
+    for above in places[max(panels - columns, 0) : panels]:
+        above.tick_params(labelbottom=True)
+    return figure, [clean(axes) for axes in places[:panels]]
 
 
 def clean(axes: Axes) -> Axes:
@@ -211,6 +248,38 @@ def looks(labels: Iterable[str]) -> list[Style]:
     return found
 
 
+def curve_looks(words: Sequence[tuple[str, ...]]) -> list[Style]:
+    """The style of curves that one or several things tell apart.
+
+    Of two things, such as a TCP and a loss rate, one decides the colour (the one whose values have
+    colours of their own, else the first) and the other the marker and the line.
+
+    Args:
+        words: Of each curve, its value of each thing.
+    """
+    things = [column for column in zip(*words, strict=True) if len(set(column)) > 1]
+    if len(things) != 2:
+        return looks(", ".join(one) for one in words)
+    first, second = things
+    if not have_looks(first) and have_looks(second):
+        first, second = second, first
+    hues, lines = list(dict.fromkeys(first)), list(dict.fromkeys(second))
+    if len(lines) > len(LINES) or len(hues) > len({style[0] for style in SPARE}):
+        return looks(", ".join(one) for one in words)
+    colours = {name: style[0] for name, style in zip(hues, looks(hues), strict=True)}
+    if len(set(colours.values())) < len(hues):
+        return looks(", ".join(one) for one in words)
+    return [
+        (colours[hue], *LINES[lines.index(line)]) for hue, line in zip(first, second, strict=True)
+    ]
+
+
+def have_looks(names: Sequence[str]) -> bool:
+    """Whether each of these has a style of its own."""
+    known = {_word(name) for name in STYLES} | set(ALIASES)
+    return all(_word(name) in known for name in names)
+
+
 def _word(name: str) -> str:
     return re.sub(r"[^a-z0-9/]+", "-", name.lower()).strip("-")
 
@@ -228,9 +297,11 @@ def columns(names: Collection[str], room: float) -> int:
     return len(names) if sum(widths) <= room else max(1, int(room / max(widths)))
 
 
-def legend(figure: Figure, axes: Axes, *, width: float | None = None) -> None:
+def legend(figure: Figure, *panels: Axes, width: float | None = None) -> None:
     """One row or more of labels above the figure, where they hide nothing."""
-    handles, names = axes.get_legend_handles_labels()
+    found = [axes.get_legend_handles_labels() for axes in panels]
+    handles = [handle for own, _ in found for handle in own]
+    names = [name for _, own in found for name in own]
     if not handles:
         return
     room = figure.get_figwidth() if width is None else width
@@ -239,8 +310,9 @@ def legend(figure: Figure, axes: Axes, *, width: float | None = None) -> None:
     named: dict[str, Artist] = dict(zip(names, handles, strict=True))
     ncols = columns(named, room)
     rows = math.ceil(len(named) / ncols) + sum(name.count("\n") for name in named)
-    # Further rows are not at the cost of the picture.
-    figure.set_figheight(figure.get_figheight() + 0.145 * (rows - 1))
+    # Further rows are not at the cost of the picture, of which they are never a quarter.
+    tall = 0.145 * rows + 0.06
+    figure.set_figheight(max(figure.get_figheight() + 0.145 * (rows - 1), tall / 0.24))
     figure.legend(
         list(named.values()),
         list(named),

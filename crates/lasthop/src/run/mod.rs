@@ -115,6 +115,17 @@ pub enum RunError {
         /// What the system says.
         reason: String,
     },
+    /// A replication has more events than are kept in memory.
+    #[error(
+        "found more than {most} events by {at}; allowed: a shorter run (run.duration, or a smaller \
+         file), since all of them are kept in memory"
+    )]
+    TooManyEvents {
+        /// Events that are kept at most.
+        most: usize,
+        /// When the first one came that is not kept.
+        at: crate::units::Duration,
+    },
     /// A replication panicked, which is a fault of the engine.
     #[error(
         "replication {replication} with seed {seed} of {point:?} ({hash:016x}) panicked: this is a \

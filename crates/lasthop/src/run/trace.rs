@@ -7,8 +7,9 @@ use crate::agent::AgentEvent;
 use crate::link::LinkEvent;
 use crate::rng::Streams;
 use crate::scenario::Scenario;
-use crate::sim::probe::{Event, Recorder};
+use crate::sim::probe::{Event, Recorder, Room};
 use crate::sim::world::End;
+use crate::units::Instant;
 use std::sync::atomic::AtomicBool;
 
 /// Something that happened in a replication.
@@ -49,23 +50,41 @@ pub struct Trace {
     pub complete: bool,
 }
 
+/// Events that a trace keeps at most: with the columns made of them about 2 GB.
+pub const MOST_EVENTS: usize = 5_000_000;
+
 /// Runs one replication under observation, to its end or until another thread sets `interrupt`.
+/// One of more than [`MOST_EVENTS`] is refused.
 pub fn trace(
     scenario: &Scenario,
     seed: u64,
     replication: u64,
     interrupt: &AtomicBool,
 ) -> Result<Trace, RunError> {
+    trace_up_to(MOST_EVENTS, scenario, seed, replication, interrupt)
+}
+
+fn trace_up_to(
+    most: usize,
+    scenario: &Scenario,
+    seed: u64,
+    replication: u64,
+    interrupt: &AtomicBool,
+) -> Result<Trace, RunError> {
     let streams = Streams { seed, replication };
-    let mut world =
-        build::build(scenario, &Plan::new(scenario), streams)?.build(Recorder::default());
+    let mut world = build::build(scenario, &Plan::new(scenario), streams)?
+        .build(Recorder::new(Room::new(most, interrupt)));
     let complete = finish(&mut world, scenario, interrupt) != End::Interrupted;
     let mut metrics = Vec::new();
     world.metrics(&link_names(scenario), &mut |entity, metric, value| {
         metrics.push((format!("{entity}.{metric}"), value));
     });
     let ends = world.connection_names();
-    let mut recorded = world.into_probe().events;
+    let recorder = world.into_probe();
+    if let Some(at) = recorder.full {
+        return Err(RunError::TooManyEvents { most, at: at - Instant::ZERO });
+    }
+    let mut recorded = recorder.events;
     // Computed links tell ahead of time; equal times keep the order of computation.
     recorded.sort_by_key(|&(at, _)| at);
     let directions: Vec<String> = scenario
@@ -208,4 +227,33 @@ pub fn trace(
         }
     }
     Ok(Trace { events, transmissions, metrics, complete })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_run_of_more_events_than_are_kept_is_refused() {
+        let text = r#"
+            [link.l]
+            between = ["a", "b"]
+            rate = "1 Mbps"
+            delay = "5 ms"
+            [flow.f]
+            from = "a"
+            to = "b"
+            transport = { kind = "tcp", variant = "sack" }
+            app = { kind = "file", size = "5 MB" }
+        "#;
+        let document = Scenario::from_toml(text, Path::new(".")).expect("a scenario");
+        let scenario = &document.points().expect("points")[0].scenario;
+        let traced = |most| trace_up_to(most, scenario, 1, 0, &AtomicBool::new(false));
+        let refused = traced(1000).expect_err("too many events");
+        assert!(matches!(refused, RunError::TooManyEvents { most: 1000, .. }));
+        let text = refused.to_string();
+        assert!(text.starts_with("found more than 1000 events by "), "{text}");
+        assert!(traced(10_000_000).expect("room").complete);
+    }
 }

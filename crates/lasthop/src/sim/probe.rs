@@ -8,6 +8,7 @@ use crate::agent::AgentEvent;
 use crate::link::{Frame, FrameKind, LinkEvent};
 use crate::packet::{Packet, flags};
 use crate::units::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a frame of a link protocol was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,16 +249,55 @@ impl Probe for Silent {
     fn record(&mut self, _at: Instant, _event: Event) {}
 }
 
-/// Keeps everything.
-#[derive(Clone, Debug, Default)]
-pub struct Recorder {
-    /// Events in the order of their computation.
-    pub events: Vec<(Instant, Event)>,
+/// Events that may still be kept. When they are used up the run is interrupted, so that a long run
+/// ends with a message and not with the machine's memory.
+#[derive(Debug)]
+pub struct Room<'a> {
+    left: usize,
+    interrupt: &'a AtomicBool,
 }
 
-impl Probe for Recorder {
+impl<'a> Room<'a> {
+    /// Room for `most` events of the run that `interrupt` ends.
+    pub fn new(most: usize, interrupt: &'a AtomicBool) -> Self {
+        Room { left: most, interrupt }
+    }
+
+    /// Takes the place of one event; false if there is none.
+    pub fn take(&mut self) -> bool {
+        let Some(left) = self.left.checked_sub(1) else {
+            self.interrupt.store(true, Ordering::Relaxed);
+            return false;
+        };
+        self.left = left;
+        true
+    }
+}
+
+/// Keeps everything there is room for.
+#[derive(Debug)]
+pub struct Recorder<'a> {
+    /// Events in the order of their computation.
+    pub events: Vec<(Instant, Event)>,
+    /// When the first event came that had no room.
+    pub full: Option<Instant>,
+    room: Room<'a>,
+}
+
+impl<'a> Recorder<'a> {
+    /// A recorder for as many events.
+    pub fn new(room: Room<'a>) -> Self {
+        Recorder { events: Vec::new(), full: None, room }
+    }
+}
+
+impl Probe for Recorder<'_> {
     const ACTIVE: bool = true;
     fn record(&mut self, at: Instant, event: Event) {
-        self.events.push((at, event));
+        if self.room.take() {
+            self.events.push((at, event));
+        } else {
+            self.full.get_or_insert(at);
+        }
     }
 }
