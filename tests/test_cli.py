@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lasthop import cli
+from lasthop import cli, words
+from lasthop.cli import campaigns
 
 COMMAND = [sys.executable, "-m", "lasthop"]
 
@@ -76,7 +77,8 @@ def test_every_format_holds_every_replication(small: Path, tmp_path: Path) -> No
     )
     assert pl.read_parquet(parquet.stdout).height == frame.height
     table = lasthop("run", small)
-    assert "flow.transfer.goodput_bps" in table.stdout
+    assert "Goodput" in table.stdout
+    assert "(kbps)" in table.stdout
     assert "±" in table.stdout
     out = tmp_path / "out"
     assert lasthop("run", small, "--out", out).returncode == 0
@@ -401,7 +403,7 @@ def test_a_full_disk_loses_no_results(small: Path, tmp_path: Path) -> None:
     (out / "replications.parquet").symlink_to(full)
     done = lasthop("run", small, "--out", out)
     assert done.returncode == cli.FAILURE
-    assert "flow.transfer.goodput_bps" in done.stdout or "Goodput" in done.stdout
+    assert "Goodput" in done.stdout
     assert json.loads((out / "results.json").read_text())["points"]
     assert f"{out / 'replications.parquet'}: {os.strerror(28)}" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -438,3 +440,87 @@ def test_what_is_no_name_of_a_folder_is_refused_before_anything_is_run(
     assert done.returncode == cli.BAD_INPUT
     assert done.stderr.startswith("lasthop: --store: found ")
     assert "; allowed: " in done.stderr
+
+
+def test_tables_have_units_of_people_and_fit_a_terminal(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli._main(["run", str(small)]) == 0
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 100
+    for word in ("Goodput", "(kbps)", "Duration", "(s)", "Timeouts"):
+        assert word in printed
+    assert cli._main(["run", str(small), "--set", "flow.transfer.transport.variant=sack"]) == 0
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if "goodput_bps" in x]
+    assert "kbps" in line
+
+
+@pytest.mark.parametrize(
+    ("mean", "ci95", "text"),
+    [
+        (321_456.0, 221_111.0, "0.32 ± 0.22"),
+        (2_000_000.0, 12_345.0, "2.000 ± 0.012"),
+        (150_000_000.0, 9_900_000.0, "150.0 ± 9.9"),
+        (1_500_000.0, 0.0, "1.5 ± 0"),
+        (1_500_000.0, None, "1.5 ± –"),
+        (float("nan"), None, "–"),
+    ],
+)
+def test_a_mean_has_as_many_places_as_its_interval(
+    mean: float, ci95: float | None, text: str
+) -> None:
+    assert words.measured(mean, ci95, words.Unit("Mbps", 1e6)) == text
+
+
+def test_metric_filters_every_format(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["run", str(small), "--metric", "goodput_bps", "--format"]
+    assert cli._main([*run, "json"]) == 0
+    for point in json.loads(capsys.readouterr().out)["points"]:
+        assert list(point["metrics"]) == ["flow.transfer.goodput_bps"]
+    assert cli._main([*run, "csv"]) == 0
+    frame = pl.read_csv(capsys.readouterr().out.encode())
+    assert frame.columns[-2:] == ["name", "goodput_bps"]
+    assert frame["kind"].unique().to_list() == ["flow"]
+    assert cli._main([*run, "summary"]) == 0
+    summary = pl.read_csv(capsys.readouterr().out.encode())
+    assert summary["metric"].unique().to_list() == ["flow.transfer.goodput_bps"]
+    assert summary.height == 2
+    assert cli._main([*run, "latex"]) == 0
+    latex = capsys.readouterr().out
+    assert latex.startswith("\\begin{tabular}{lr}\n\\toprule\nTCP & Goodput (kbps) \\\\\n")
+    assert "Reno & " in latex
+    assert " $\\pm$ " in latex
+
+
+def test_an_unknown_metric_names_the_nearest(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli._main(["run", str(small), "--metric", "godput_bps"]) == cli.BAD_INPUT
+    assert "nearest is flow.transfer.goodput_bps; allowed: " in capsys.readouterr().err
+
+
+def test_differences_from_a_baseline(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["run", str(small), "--metric", "goodput_bps", "--baseline", "variant=reno"]
+    assert cli._main([*run, "--format", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    (row,) = printed["differences"]
+    first, second = (p["metrics"]["flow.transfer.goodput_bps"]["mean"] for p in printed["points"])
+    assert row["mean"] == pytest.approx(second - first)
+    assert row["baseline"] == "reno"
+    assert cli._main(run) == 0
+    assert "Difference from TCP reno" in capsys.readouterr().out
+    for text, message in (
+        ("variant", "found 'variant'; allowed: KEY=VALUE"),
+        ("variants=reno", "found 'variants', nearest is flow.transfer.transport.variant; allowed"),
+        ("variant=vegas", "found 'vegas' of flow.transfer.transport.variant; allowed: reno, sack"),
+    ):
+        assert cli._main(["run", str(small), "--baseline", text]) == cli.BAD_INPUT
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.034, "+3.4 %"), (-0.5, "-50 %"), (3.2, "+320 %"), (9.99, "+999 %"), (24.0, "× 25")],
+)
+def test_large_changes_are_told_as_factors(share: float, text: str) -> None:
+    assert campaigns._change(share) == text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from html import escape
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from lasthop.figures import point_words
 from lasthop.results import value_text
-from lasthop.terminal import HEADLINES, number_text
+from lasthop.terminal import HEADLINES, metric_heading
+from lasthop.words import key_labels, measured, metric_unit, scaled
 
 if TYPE_CHECKING:
     from lasthop.results import Results
@@ -33,7 +33,11 @@ def results_html(results: Results) -> str:
     rows: list[tuple[str, ...]]
     if len(results.points) == 1:
         metrics = [metric for metric in results.metrics if metric in there]
-        rows = [(metric, *_cell(*cells[0, metric])) for metric in metrics]
+        rows = []
+        for metric in metrics:
+            mean, ci95, n = cells[0, metric]
+            unit = scaled(metric_unit(metric), [mean])
+            rows.append((metric, f"{measured(mean, ci95, unit)} {unit.name}".strip(), str(n)))
         table = _table(("metric", "mean ± 95 %", "n"), rows, 1)
         left = len(metrics) - MOST_ROWS
         what = "metrics"
@@ -44,13 +48,23 @@ def results_html(results: Results) -> str:
             if metric in there and any(fnmatchcase(metric, one) for one in HEADLINES)
         ][:MOST_METRICS]
         words = point_words(results.points)
+        units = {
+            metric: scaled(
+                metric_unit(metric), [c[0] for key, c in cells.items() if key[1] == metric]
+            )
+            for metric in metrics
+        }
+        heads = [metric_heading(m, metrics, units[m]).replace("\n", " ") for m in metrics]
         rows = []
         for index in range(len(results.points)):
             found = [cells.get((index, metric)) for metric in metrics]
             n = max((one[2] for one in found if one is not None), default=0)
-            texts = ["–" if one is None else _cell(*one)[0] for one in found]
+            texts = [
+                "–" if one is None else measured(*one[:2], units[metric])
+                for metric, one in zip(metrics, found, strict=True)
+            ]
             rows.append((*(cell[index] for cell in words.values()), *texts, str(n)))
-        table = _table((*words, *metrics, "n"), rows, len(words))
+        table = _table((*key_labels(list(words)), *heads, "n"), rows, len(words))
         left = len(rows) - MOST_ROWS
         what = "points"
     more = f"<p>… and {left} more {what}: <code>summary()</code></p>" if left > 0 else ""
@@ -70,16 +84,6 @@ def _provenance(results: Results) -> str:
         *([] if results.complete else ["<b>incomplete</b>"]),
     ]
     return ", ".join(parts)
-
-
-def _cell(mean: float, ci95: float | None, n: int) -> tuple[str, str]:
-    """A mean to as many places as its interval has, and the number of samples."""
-    if ci95 is None or not math.isfinite(ci95):
-        return f"{number_text(mean)} ± –", str(n)
-    if ci95 == 0.0:
-        return f"{number_text(mean)} ± 0", str(n)
-    places = max(1 - math.floor(math.log10(ci95)), 0)
-    return f"{mean:.{places}f} ± {ci95:.{places}f}", str(n)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int) -> str:

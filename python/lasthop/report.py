@@ -29,7 +29,7 @@ from lasthop.figures import PlotError, have_scale, plot, point_words, short_keys
 from lasthop.results import _plain
 from lasthop.scenario import Scenario
 from lasthop.studies.verdicts import tally
-from lasthop.words import key_labels
+from lasthop.words import key_labels, measured, metric_unit, scaled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -247,10 +247,11 @@ def _headline(results: Results) -> Iterable[_Table]:
 def _every_metric(results: Results) -> Iterable[_Table]:
     """One row a metric, one column a point; folded away where there is a shorter table."""
     if len(results.points) == 1:
-        rows = [
-            (row["metric"], terminal.interval_text(row["mean"], row["ci95"]))
-            for row in results.summary().iter_rows(named=True)
-        ]
+        rows = []
+        for row in results.summary().iter_rows(named=True):
+            unit = scaled(metric_unit(row["metric"]), [row["mean"]])
+            value = measured(row["mean"], row["ci95"], unit)
+            rows.append((row["metric"], f"{value} {unit.name}".strip()))
         yield _Table("Every metric", ("metric", "value"), rows)
         return
     kinds = dict.fromkeys(metric.rpartition(".")[0] for metric in results.metrics)
@@ -266,12 +267,16 @@ def _summary(
     results: Results, title: str, chosen: Callable[[str], bool], *, folded: bool = False
 ) -> _Table:
     keys = list(dict.fromkeys(key for point in results.points for key in point.parameters))
+    found = [row for row in results.summary().iter_rows(named=True) if chosen(row["metric"])]
+    means: dict[str, list[float]] = {}
+    for row in found:
+        means.setdefault(row["metric"], []).append(row["mean"])
+    units = {name: scaled(metric_unit(name), own) for name, own in means.items()}
     cells = {
-        (row["point"], row["metric"]): terminal.interval_text(row["mean"], row["ci95"])
-        for row in results.summary().iter_rows(named=True)
-        if chosen(row["metric"])
+        (row["point"], row["metric"]): measured(row["mean"], row["ci95"], units[row["metric"]])
+        for row in found
     }
-    metrics = [name for name in results.metrics if any(key[1] == name for key in cells)]
+    metrics = [name for name in results.metrics if name in units]
     words = point_words(results.points)
     rows = [
         (
@@ -280,7 +285,10 @@ def _summary(
         )
         for index in range(len(results.points))
     ]
-    short = [metric if not folded else metric.rpartition(".")[2] for metric in metrics]
+    short = [
+        terminal.metric_heading(metric, metrics, units[metric]).replace("\n", " ")
+        for metric in metrics
+    ]
     return _Table(title, (*short_keys(keys), *short), rows, folded)
 
 

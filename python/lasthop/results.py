@@ -84,10 +84,11 @@ class Results:
     stopped: Sequence[Stopped] = ()
 
     def __repr__(self) -> str:
+        name = str(self.scenario.get("name", ""))
         state = "" if self.complete else ", incomplete"
         return (
-            f"<Results: {len(self.points)} points, {len(self.point)} replications, "
-            f"{len(self.metrics)} metrics{state}>"
+            f"<Results{f' of {name!r}' if name else ''}: {len(self.points)} points, "
+            f"{len(self.point)} replications, {len(self.metrics)} metrics{state}>"
         )
 
     @property
@@ -193,6 +194,24 @@ class Results:
             replication=self.replication[keep],
             values=self.values[keep],
             stopped=(),
+        )
+
+    def only(self, patterns: Sequence[str]) -> Results:
+        """These results with some metrics only.
+
+        Args:
+            patterns: Full names, with `*` and `?`.
+
+        Raises:
+            KeyError: If no metric has such a name.
+        """
+        keep = [self._column[name] for name in self._matching(patterns)]
+        chosen = [self.metrics[index] for index in keep]
+        return replace(
+            self,
+            metrics=chosen,
+            values=self.values[:, keep],
+            stopped=[stop for stop in self.stopped if stop.metric in chosen],
         )
 
     def with_stops(self, stopped: Sequence[Stopped]) -> Results:

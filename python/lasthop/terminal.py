@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lasthop.figures import point_words
-from lasthop.results import Results, number
+from lasthop.results import Results, number, value_text
+from lasthop.words import Unit, key_labels, measured, metric_label, metric_unit, scaled
 
 if TYPE_CHECKING:
     import polars as pl
@@ -125,9 +127,8 @@ def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
     """
     single = len(results.points) == 1
     chosen = patterns or (("*",) if single else HEADLINES)
-    cells: dict[tuple[int, str], tuple[str, int]] = {}
-    for row in results.summary().iter_rows(named=True):
-        cells[row["point"], row["metric"]] = (interval_text(row["mean"], row["ci95"]), row["n"])
+    rows = list(results.summary().iter_rows(named=True))
+    cells = {(row["point"], row["metric"]): (row["mean"], row["ci95"], row["n"]) for row in rows}
     metrics = [
         metric
         for metric in results.metrics
@@ -136,26 +137,79 @@ def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
     ]
     table = Table(caption="mean ± half-width of its 95 % interval", caption_justify="left")
     if single:
-        for heading in ("metric", "mean", "n"):
-            table.add_column(heading, justify="left" if heading == "metric" else "right")
+        for heading in ("metric", "mean", "", "n"):
+            table.add_column(heading, justify="left" if heading in ("metric", "") else "right")
         for metric in metrics:
-            text, n = cells[0, metric]
-            table.add_row(metric, text, str(n))
+            mean, ci95, n = cells[0, metric]
+            unit = scaled(metric_unit(metric), [mean])
+            table.add_row(metric, measured(mean, ci95, unit), unit.name, str(n))
         return table
     words = point_words(results.points)
-    for key in words:
-        table.add_column(key, overflow="fold")
+    for heading in key_labels(list(words)):
+        table.add_column(heading.replace(" ", "\n"), overflow="fold")
+    units = {
+        metric: scaled(metric_unit(metric), (cells[key][0] for key in cells if key[1] == metric))
+        for metric in metrics
+    }
     for metric in metrics:
-        table.add_column(metric, justify="right", overflow="fold")
+        table.add_column(metric_heading(metric, metrics, units[metric]), justify="right")
     table.add_column("n", justify="right")
     for index in range(len(results.points)):
-        own = [cells.get((index, metric), ("–", 0)) for metric in metrics]
+        own = [(metric, cells.get((index, metric))) for metric in metrics]
         table.add_row(
             *(cell[index] for cell in words.values()),
-            *(text for text, _ in own),
-            str(max((n for _, n in own), default=0)),
+            *("–" if one is None else measured(*one[:2], units[name]) for name, one in own),
+            str(max((one[2] for _, one in own if one is not None), default=0)),
         )
     return table
+
+
+def show_differences(found: pl.DataFrame, key: str, baseline: object) -> Table:
+    """Paired differences from a baseline, a row for each metric and point."""
+    others = found.columns[1 : found.columns.index("baseline")]
+    table = Table(
+        title=f"Difference from {key_labels([key])[0]} {value_text(baseline)}",
+        title_justify="left",
+        caption="paired by replication; mean ± half-width of its 95 % interval; p by Holm over "
+        "each metric",
+        caption_justify="left",
+    )
+    table.add_column("metric", overflow="fold")
+    for heading in key_labels(others):
+        table.add_column(heading.replace(" ", "\n"), overflow="fold")
+    for heading in ("difference", "", "ratio", "p\n(Holm)", "n"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for row in found.iter_rows(named=True):
+        unit = scaled(metric_unit(row["metric"]), [row["mean"]])
+        ratio = "–" if row["ratio"] is None else f"{row['ratio']:.3g}"
+        p = "–" if row["p_holm"] is None else f"{row['p_holm']:.2g}"
+        table.add_row(
+            row["metric"],
+            *(value_text(_swept(row[name])) for name in others),
+            measured(row["mean"], row["ci95"], unit),
+            unit.name,
+            ratio,
+            p,
+            str(row["n"]),
+        )
+    return table
+
+
+def _swept(cell: object) -> object:
+    """A swept value of a table of results, which holds tables and lists as JSON text."""
+    if isinstance(cell, str) and cell[:1] in ("{", "["):
+        with contextlib.suppress(ValueError):
+            return json.loads(cell)
+    return cell
+
+
+def metric_heading(metric: str, among: Sequence[str], unit: Unit) -> str:
+    """A metric above a column, a word a line: its flow or link only where there are several."""
+    name = metric.partition(".")[2].rpartition(".")[0]
+    names = {one.partition(".")[2].rpartition(".")[0] for one in among}
+    label = metric_label(metric).replace(" ", "\n")
+    of = f"{name}:\n" if len(names) > 1 else ""
+    return f"{of}{label}" + (f"\n({unit.name})" if unit.name else "")
 
 
 def show_theory(results: Results, comparisons: list[Comparison]) -> Iterator[Table | Text]:

@@ -1,4 +1,4 @@
-"""What people call keys of scenarios and their values: words of papers, not paths.
+"""What people call keys, values, metrics and their units: words of papers, not paths.
 
 An axis says `Mean fade (ms)` instead of `link.radio.errors.bad`, a legend `Selective repeat`
 instead of `selective-repeat`. What a user named stays as it is. A key without an entry here is told
@@ -7,10 +7,21 @@ by its own words. This is presentation only: what keys mean, the engine alone kn
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-__all__ = ["key_labels", "key_words", "value_name"]
+__all__ = [
+    "Unit",
+    "key_labels",
+    "key_words",
+    "measured",
+    "metric_label",
+    "metric_unit",
+    "scaled",
+    "value_name",
+]
 
 KEYS = {
     # Links and radios, after the link's name.
@@ -139,3 +150,95 @@ def key_labels(keys: Sequence[str]) -> list[str]:
     found = [key_words(key) for key in keys]
     texts = [text for text, _ in found]
     return [f"{text} of {name}" if name and texts.count(text) > 1 else text for text, name in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """How numbers are shown on an axis.
+
+    Attributes:
+        name: What stands in brackets after the label; empty for counts.
+        per: What one such unit is, in the numbers' own.
+    """
+
+    name: str
+    per: float
+
+    def label(self, text: str) -> str:
+        """A label with its unit."""
+        return f"{text} ({self.name})" if self.name else text
+
+
+PREFIXES: Mapping[str, tuple[Unit, ...]] = {
+    "bps": (Unit("bps", 1.0), Unit("kbps", 1e3), Unit("Mbps", 1e6), Unit("Gbps", 1e9)),
+    "s": (Unit("µs", 1e-6), Unit("ms", 1e-3), Unit("s", 1.0)),
+    "bytes": (Unit("B", 1.0), Unit("kB", 1e3), Unit("MB", 1e6), Unit("GB", 1e9)),
+    "%": (Unit("%", 0.01),),
+}
+
+
+def scaled(kind: str, values: Iterable[float]) -> Unit:
+    """The unit in which the largest of these numbers is easy to read.
+
+    Args:
+        kind: `bps`, `s`, `bytes`, `%` (numbers are shares of one) or anything else for none.
+        values: In bit/s, seconds, bytes.
+    """
+    units = PREFIXES.get(kind, (Unit(kind, 1.0),))
+    most = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    fitting = [unit for unit in units if unit.per <= most * (1.0 + 1e-9)]
+    # Times up to 10 s and beyond are seconds; zero is shown in the unit itself.
+    base = next((unit for unit in units if unit.per == 1.0), units[0])
+    return fitting[-1] if fitting else units[0] if most > 0.0 else base
+
+
+SHARES = re.compile(r"(^|_)(loss|miss|utilization|share|complete|efficiency|fairness)$")
+
+
+def metric_unit(metric: str) -> str:
+    """What a metric's name says of its unit: `bps`, `s`, `bytes`, `%` of shares, or nothing."""
+    quantity = metric.rpartition(".")[2]
+    if quantity.endswith(("_bps", "_bytes", "_s")):
+        return quantity.rpartition("_")[2]
+    return "%" if SHARES.search(quantity) else ""
+
+
+def metric_label(metric: str) -> str:
+    """A metric in words, without its unit: `flow.web.delay_p95_s` is `Delay, 95th percentile`."""
+    quantity = metric.rpartition(".")[2]
+    for ending in ("_bps", "_bytes", "_s"):
+        quantity = quantity.removesuffix(ending)
+    percentile = re.fullmatch(r"(.*)_p(\d+)", quantity)
+    if percentile:
+        text = f"{percentile[1]}, {percentile[2]}th percentile"
+    elif quantity.endswith("_mean_plus_2sd"):
+        text = f"{quantity.removesuffix('_mean_plus_2sd')}, mean + 2 deviations"
+    elif quantity.endswith(("_mean", "_max")):
+        name, _, which = quantity.rpartition("_")
+        text = f"{'mean' if which == 'mean' else 'largest'} {name}"
+    elif quantity.endswith("_sd"):
+        text = f"deviation of {quantity.removesuffix('_sd')}"
+    else:
+        text = quantity
+    text = text.replace("_", " ").replace("acks", "ACKs").replace("nACKs", "NACKs")
+    return text[:1].upper() + text[1:]
+
+
+def measured(mean: float, ci95: float | None, unit: Unit) -> str:
+    """A mean and its interval in a unit, with as many places as the interval has: `0.32 ± 0.22`."""
+    value = mean / unit.per
+    if math.isnan(value):
+        return "–"
+    if ci95 is None or not math.isfinite(ci95):
+        return f"{_plain(value)} ± –"
+    if ci95 == 0.0:
+        return f"{_plain(value)} ± 0"
+    width = ci95 / unit.per
+    places = 1 - math.floor(math.log10(width))
+    if places > 9:
+        return f"{value:.6g} ± {width:.1e}"
+    return f"{value:.{max(places, 0)}f} ± {width:.{max(places, 0)}f}"
+
+
+def _plain(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 10_000 else f"{value:.5g}"

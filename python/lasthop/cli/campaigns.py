@@ -109,6 +109,16 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _change(share: float) -> str:
+    """A relative change for people: +12 %, but × 11 rather than +1e+03 %."""
+    if math.isnan(share):
+        return "–"
+    percent = 100.0 * share
+    if percent >= 1000.0:
+        return f"× {1.0 + share:,.0f}".replace(",", " ")
+    return f"{percent:+.0f} %" if abs(percent) >= 10.0 else f"{percent:+.2g} %"
+
+
 def _table(found: Comparison, *, everything: bool) -> Table:
     table = Table(caption="difference: B minus A ± half-width of its 95 % interval")
     table.caption_justify = "left"
@@ -124,7 +134,7 @@ def _table(found: Comparison, *, everything: bool) -> Table:
             terminal.number_text(row["a"]),
             terminal.number_text(row["b"]),
             terminal.interval_text(row["difference"], _plain(row["ci95"])),
-            "–" if math.isnan(change) else f"{100.0 * change:+.2g} %",
+            _change(change),
             "–" if math.isnan(row["p_holm"]) else f"{row['p_holm']:.2g}",
         )
     return table

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -253,6 +253,16 @@ def seconds(option: str, text: str | None) -> float | None:
         return None if text is None else _lasthop.seconds(text)
     except ValueError as error:
         raise BadInput(f"{option}: {error}") from None
+
+
+def nearest(text: str, known: Iterable[str]) -> str:
+    """`, nearest is …` where a name is like one that there is; else nothing."""
+    import difflib
+
+    ends = {name.rpartition(".")[2]: name for name in known}
+    names = {name: name for name in known}
+    found = difflib.get_close_matches(text, [*names, *ends], n=1, cutoff=0.5)
+    return f", nearest is {names.get(found[0]) or ends[found[0]]}" if found else ""
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import sys
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,7 @@ from lasthop.cli.common import (
     campaign_of,
     ended,
     load,
+    nearest,
     note,
     note_campaign,
     nothing_lost,
@@ -38,10 +39,13 @@ from lasthop.cli.common import (
     write,
     write_bytes,
 )
+from lasthop.results import value_text
 from lasthop.running import run as run_replications
 from lasthop.scenario import Scenario
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from lasthop.results import Results
 
 __all__ = ["run"]
@@ -54,6 +58,8 @@ class Format(StrEnum):
     csv = "csv"
     json = "json"
     parquet = "parquet"
+    summary = "summary"
+    latex = "latex"
 
 
 def run(
@@ -80,7 +86,19 @@ def run(
     accept_version: AcceptVersion = False,
     metric: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Metrics in the table, with * and ?. Repeatable."),
+        typer.Option(
+            metavar="PATTERN",
+            help="Print only these metrics, in any format: names or their ends, with * and ?. "
+            "Repeatable.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Also print differences from the points where a swept key has this value, "
+            "replication by replication.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -92,8 +110,8 @@ def run(
         Format,
         typer.Option(
             "--format",
-            help="table and json: mean and interval of each metric; csv and parquet: one row a "
-            "replication and flow or link.",
+            help="table, json, summary (CSV) and latex: mean and interval of each metric; csv and "
+            "parquet: one row per replication and flow or link.",
         ),
     ] = Format.table,
     with_theory: Annotated[
@@ -108,7 +126,8 @@ def run(
     scenario = load(file, changes)
     if output is Format.parquet and out is None and sys.stdout.isatty():
         raise BadInput("--format: found parquet on a terminal; allowed: with --out, or in a pipe")
-    _check_metrics(scenario, metric or [])
+    metrics = _matching(scenario, metric or [])
+    compared = None if baseline is None else _baseline(scenario, baseline)
     campaign = campaign_of(store, accept_version=accept_version)
     if dry_run:
         if until:
@@ -135,7 +154,7 @@ def run(
         if with_theory:
             step(lambda: _print_theory(scenario, results, output, folder))
         else:
-            step(lambda: _print_results(results, output, folder, metric))
+            step(lambda: _print_results(results, output, folder, metrics, compared))
         if folder is not None:
             table = folder / "replications.parquet"
             step(lambda: write_bytes(table, parquet(results.frame)))
@@ -154,11 +173,30 @@ def run(
 
 
 def _print_results(
-    results: Results, output: Format, folder: Path | None, metrics: list[str] | None
+    results: Results,
+    output: Format,
+    folder: Path | None,
+    metrics: list[str],
+    compared: tuple[str, Any] | None,
 ) -> None:
+    # A metric that an interrupted run has not reached yet is not there.
+    known = [name for name in metrics if name in results.metrics]
+    results = results.only(known) if known else results
     match output:
         case Format.json:
-            print_line(results.to_json())
+            tables = results.to_dict()
+            if compared is not None:
+                tables["differences"] = _differences(results, compared, metrics).to_dicts()
+            print_line(json.dumps(tables, allow_nan=False, ensure_ascii=False, indent=2))
+        case Format.summary:
+            table = (
+                results.summary() if compared is None else _differences(results, compared, metrics)
+            )
+            print_line(plain_columns(table).write_csv().rstrip("\n"))
+        case Format.latex:
+            from lasthop import latex
+
+            print_line(latex.summary(results, metrics))
         case Format.csv:
             print_line(plain_columns(results.frame).write_csv().rstrip("\n"))
         case Format.parquet if folder is None:
@@ -166,19 +204,70 @@ def _print_results(
         case Format.table:
             from lasthop import terminal
 
-            terminal.console().print(terminal.show_results(results, tuple(metrics or ())))
+            console = terminal.console()
+            console.print(terminal.show_results(results, tuple(metrics)))
+            if compared is not None:
+                key, value = compared
+                found = _differences(results, compared, metrics)
+                console.print(terminal.show_differences(found, key, value))
         case _:
             pass
 
 
-def _check_metrics(scenario: Scenario, patterns: list[str]) -> None:
-    """Refuses patterns that no metric matches, before anything is run."""
-    known = dict.fromkeys(metric for point in scenario.points() for metric in point.metrics())
+def _matching(scenario: Scenario, patterns: list[str]) -> list[str]:
+    """The metrics that patterns mean; refuses those that mean none, before anything is run."""
+    known = list(dict.fromkeys(m for point in scenario.points() for m in point.metrics()))
+    found: dict[str, None] = {}
     for pattern in patterns:
-        if not any(fnmatchcase(metric, pattern) for metric in known):
+        own = [m for m in known if fnmatchcase(m, pattern)]
+        own = own or [m for m in known if fnmatchcase(m, f"*.{pattern}")]
+        if not own:
             raise BadInput(
-                f"--metric: found {pattern!r}; allowed: {', '.join(known)}, with * and ?"
+                f"--metric: found {pattern!r}{nearest(pattern, known)}; allowed: "
+                f"{', '.join(known)}, or their ends, with * and ?"
             )
+        found |= dict.fromkeys(own)
+    return list(found)
+
+
+def _baseline(scenario: Scenario, text: str) -> tuple[str, Any]:
+    """The swept key of `--baseline` and its value, as the sweep has it."""
+    key, equals, wanted = (part.strip() for part in text.partition("="))
+    if not equals or not key:
+        raise BadInput(f"--baseline: found {text!r}; allowed: KEY=VALUE")
+    swept = [json.loads(point.parameters) for point in scenario.points()]
+    keys = list(dict.fromkeys(name for point in swept for name in point))
+    own = [name for name in keys if name == key] or [k for k in keys if k.endswith(f".{key}")]
+    if len(own) != 1:
+        allowed = ", ".join(own or keys) or "none: nothing is swept"
+        raise BadInput(f"--baseline: found {key!r}{nearest(key, keys)}; allowed: {allowed}")
+    values = [point[own[0]] for point in swept if own[0] in point]
+    for value in values:
+        kind = value.get("kind") if isinstance(value, dict) else None
+        if wanted in (str(value), json.dumps(value), kind):
+            return own[0], value
+    texts = ", ".join(dict.fromkeys(map(value_text, values)))
+    raise BadInput(f"--baseline: found {wanted!r} of {own[0]}; allowed: {texts}")
+
+
+def _differences(results: Results, compared: tuple[str, Any], metrics: list[str]) -> pl.DataFrame:
+    """Paired differences of the metrics asked for, or of those of note."""
+    import polars as pl
+
+    from lasthop.terminal import HEADLINES
+
+    key, value = compared
+    chosen = metrics or [
+        m for m in results.metrics if any(fnmatchcase(m, one) for one in HEADLINES)
+    ]
+    tables = [
+        results.differences(metric, by=key, baseline=value).select(
+            pl.lit(metric).alias("metric"), pl.all()
+        )
+        for metric in chosen
+        if metric in results.metrics
+    ]
+    return pl.concat(tables)
 
 
 def _print_theory(

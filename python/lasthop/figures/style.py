@@ -13,7 +13,6 @@ import math
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,8 @@ from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from lasthop.words import Unit, metric_label, metric_unit, scaled
 
 __all__ = [
     "COLUMN",
@@ -324,78 +325,6 @@ def legend(figure: Figure, *panels: Axes, width: float | None = None) -> None:
         handletextpad=0.5,
         borderaxespad=0.2,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """How numbers are shown on an axis.
-
-    Attributes:
-        name: What stands in brackets after the label; empty for counts.
-        per: What one such unit is, in the numbers' own.
-    """
-
-    name: str
-    per: float
-
-    def label(self, text: str) -> str:
-        """A label with its unit."""
-        return f"{text} ({self.name})" if self.name else text
-
-
-PREFIXES: Mapping[str, tuple[Unit, ...]] = {
-    "bps": (Unit("bps", 1.0), Unit("kbps", 1e3), Unit("Mbps", 1e6), Unit("Gbps", 1e9)),
-    "s": (Unit("µs", 1e-6), Unit("ms", 1e-3), Unit("s", 1.0)),
-    "bytes": (Unit("B", 1.0), Unit("kB", 1e3), Unit("MB", 1e6), Unit("GB", 1e9)),
-    "%": (Unit("%", 0.01),),
-}
-
-
-def scaled(kind: str, values: Iterable[float]) -> Unit:
-    """The unit in which the largest of these numbers is easy to read.
-
-    Args:
-        kind: `bps`, `s`, `bytes`, `%` (numbers are shares of one) or anything else for none.
-        values: In bit/s, seconds, bytes.
-    """
-    units = PREFIXES.get(kind, (Unit(kind, 1.0),))
-    most = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    fitting = [unit for unit in units if unit.per <= most * (1.0 + 1e-9)]
-    # Times up to 10 s and beyond are seconds; zero is shown in the unit itself.
-    base = next((unit for unit in units if unit.per == 1.0), units[0])
-    return fitting[-1] if fitting else units[0] if most > 0.0 else base
-
-
-SHARES = re.compile(r"(^|_)(loss|miss|utilization|share|complete|efficiency|fairness)$")
-
-
-def metric_unit(metric: str) -> str:
-    """What a metric's name says of its unit: `bps`, `s`, `bytes`, `%` of shares, or nothing."""
-    quantity = metric.rpartition(".")[2]
-    if quantity.endswith(("_bps", "_bytes", "_s")):
-        return quantity.rpartition("_")[2]
-    return "%" if SHARES.search(quantity) else ""
-
-
-def metric_label(metric: str) -> str:
-    """A metric in words, without its unit: `flow.web.delay_p95_s` is `Delay, 95th percentile`."""
-    quantity = metric.rpartition(".")[2]
-    for ending in ("_bps", "_bytes", "_s"):
-        quantity = quantity.removesuffix(ending)
-    percentile = re.fullmatch(r"(.*)_p(\d+)", quantity)
-    if percentile:
-        text = f"{percentile[1]}, {percentile[2]}th percentile"
-    elif quantity.endswith("_mean_plus_2sd"):
-        text = f"{quantity.removesuffix('_mean_plus_2sd')}, mean + 2 deviations"
-    elif quantity.endswith(("_mean", "_max")):
-        name, _, which = quantity.rpartition("_")
-        text = f"{'mean' if which == 'mean' else 'largest'} {name}"
-    elif quantity.endswith("_sd"):
-        text = f"deviation of {quantity.removesuffix('_sd')}"
-    else:
-        text = quantity
-    text = text.replace("_", " ").replace("acks", "ACKs").replace("nACKs", "NACKs")
-    return text[:1].upper() + text[1:]
 
 
 def save(figure: Figure, path: Path, *formats: str) -> list[Path]:

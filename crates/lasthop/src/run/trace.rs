@@ -237,6 +237,7 @@ mod tests {
     #[test]
     fn a_run_of_more_events_than_are_kept_is_refused() {
         let text = r#"
+            name = "t"
             [link.l]
             between = ["a", "b"]
             rate = "1 Mbps"
