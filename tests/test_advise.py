@@ -33,7 +33,7 @@ to = "phone"
 transport = { kind = "udp" }
 app = { kind = "media", rate = "14.4 kbps", packet = "50 B" }
 [run]
-duration = "10 s"
+duration = "40 s"
 """
 KNOWN = [
     "flow.transfer.goodput_bps",
@@ -170,9 +170,9 @@ def test_a_race_resumes_from_its_store_and_is_the_same(tmp_path: Path) -> None:
 
 def test_a_budget_ends_a_race(tmp_path: Path) -> None:
     found = race(
-        tmp_path, "transfer.goodput", most=400, budget=150, protocols=("karn-rlp", "oos-rlp")
+        tmp_path, "transfer.goodput", most=400, budget=80, protocols=("karn-rlp", "oos-rlp")
     )
-    assert found.replications <= 150
+    assert found.replications <= 80
     assert found.ended == "the budget is spent"
 
 

@@ -60,7 +60,7 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 # Modules that are used as attributes: `lasthop.analysis.arq(...)`.
-_MODULES = ("advise", "analysis", "fit", "statistics", "studies", "theory")
+_MODULES = ("advise", "analysis", "cluster", "fit", "statistics", "studies", "theory")
 
 
 def __getattr__(name: str) -> object:

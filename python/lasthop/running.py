@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from lasthop.precision import Until, extend_until
 from lasthop.results import Point, Results
 from lasthop.scenario import Scenario, as_scenario, load
 from lasthop.statistics.sequential import FIRST, MOST
+
+if TYPE_CHECKING:
+    from lasthop.cluster import Cluster, Collected
 
 __all__ = ["Progress", "run", "run_points", "sweep"]
 
@@ -31,6 +34,7 @@ def run(
     until: Until | None = None,
     max_replications: int | None = None,
     progress: Progress | None = None,
+    cluster: Cluster | None = None,
 ) -> Results:
     """Runs every replication of every point of a scenario.
 
@@ -46,6 +50,7 @@ def run(
         max_replications: With `until`, where a point stops in any case; 1000 if None.
         progress: Called with (replications done, replications in all) now and then; with `until`,
             those in all are as many as are certain.
+        cluster: Where replications run, from `lasthop.cluster.connect`; here if None.
 
     Returns:
         The results; with `until`, `stopped` says how far each point came. After Ctrl-C: those of
@@ -72,6 +77,7 @@ def run(
             jobs=jobs,
             first_replication=first_replication,
             progress=progress,
+            cluster=cluster,
         )
     if first_replication:
         raise ArgumentError("first_replication: found until; allowed: one of them")
@@ -91,6 +97,7 @@ def run(
             jobs=jobs,
             first_replication=first,
             progress=None if progress is None else told,
+            cluster=cluster,
         )
         before += len(part.point)
         return part
@@ -114,6 +121,7 @@ def run_points(
     jobs: int = 0,
     first_replication: int = 0,
     progress: Progress | None = None,
+    cluster: Cluster | None = None,
 ) -> Results:
     """Runs points that need not come from one scenario; arguments as for `run`.
 
@@ -126,6 +134,7 @@ def run_points(
         jobs: As for `run`.
         first_replication: As for `run`.
         progress: As for `run`.
+        cluster: As for `run`.
     """
     for name, value, least in (
         ("replications", replications, 1),
@@ -134,14 +143,24 @@ def run_points(
         ("first_replication", first_replication, 0),
     ):
         check_least(name, value, least)
-    raw = _lasthop.run(
-        list(points),
-        replications=replications,
-        first_replication=first_replication,
-        seed=seed,
-        jobs=jobs,
-        progress=progress,
-    )
+    raw: _lasthop.RawResults | Collected
+    if cluster is not None:
+        raw = cluster.collect(
+            points,
+            replications=replications,
+            first_replication=first_replication,
+            seed=seed,
+            progress=progress,
+        )
+    else:
+        raw = _lasthop.run(
+            list(points),
+            replications=replications,
+            first_replication=first_replication,
+            seed=seed,
+            jobs=jobs,
+            progress=progress,
+        )
     labels = (
         [json.loads(point.parameters) for point in points]
         if parameters is None

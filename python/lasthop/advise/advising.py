@@ -4,8 +4,9 @@
    constraint for certain, or that are worse than one which keeps all of them.
 2. After the first look the parameters of the best protocols are searched by Optuna; what it finds
    joins the race.
-3. The race ends when one is left, when none of the others can be better by more than the
-   tolerance, or with the budget. What is ruled out runs no further replication.
+3. The race ends when one is left, when the chance that another one is better by more than the
+   tolerance is below 2.5 %, or with the budget. What is ruled out runs no further replication, and
+   what has hardly a chance waits.
 
 All decisions follow from the replications alone, so that a store resumes an interrupted race.
 """
@@ -35,8 +36,12 @@ __all__ = ["Advice", "Options", "Standing", "advise"]
 ALPHA = 0.05
 FIRST, MOST, TOLERANCE = 12, 400, 0.01
 TUNED, TRIALS, TRIAL_REPLICATIONS = 3, 8, 5
-# Further candidates that the search may add count as comparisons from the beginning.
+# What a trial of the search loses for each part by which it breaks a bound.
 PENALTY = 10.0
+# Deviations of fewer replications say too little to end on them.
+LEAST_TO_END = 18
+# Chance that another one is better by more than the tolerance at which a race ends.
+DOUBT = 0.025
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +245,9 @@ class _Race:
             )
         self.wants = parse(want, list(known))
         most = len(self.standings) + (TUNED if options.trials else 0)
-        self.pair_alpha = 0.5 * ALPHA / max(most * (most - 1) / 2, 1)
+        # To rule out the best one, or to end while it is not chosen, takes a miss of one of its own
+        # pairs: there are as many as there are others.
+        self.pair_alpha = 0.5 * ALPHA / max(most - 1, 1)
         self.constraint_alpha = 0.5 * ALPHA / max(most * len(self.wants.constraints), 1)
         self.spent = 0
         self.deadline = None if options.budget_s is None else time.monotonic() + options.budget_s
@@ -254,11 +261,12 @@ class _Race:
         ended = f"every candidate left has {self.options.most} replications"
         is_first = True
         for look in looks:
-            alive = self._alive()
-            if self._exceeds(sum(look - one.replications for one in alive)) and not is_first:
+            chosen = self._alive() if is_first else self._contenders()
+            more = sum(max(look - one.replications, 0) for one in chosen)
+            if self._exceeds(more) and not is_first:
                 ended = "the budget is spent"
                 break
-            self._extend(alive, look)
+            self._extend(chosen, look)
             self._judge()
             if is_first:
                 is_first = False
@@ -385,17 +393,52 @@ class _Race:
             return "one candidate is left" if alive[0].is_sure or not self.wants.constraints else ""
         if not self.standings[leader].is_sure or len(self.wants.objectives) > 1:
             return ""
+        best = self.standings[leader]
+        if best.replications < LEAST_TO_END:
+            return ""
+        if sum(self._chances(leader).values()) > DOUBT:
+            return ""
+        share = f"{100 * self.options.tolerance:g} %"
+        return (
+            f"the chance that another one is better by more than {share} is below {100 * DOUBT:g} %"
+        )
+
+    def _chances(self, leader: int) -> dict[int, float]:
+        """Chance of each other candidate to be better than the leader by more than the tolerance.
+
+        From Student's t of the paired differences: the posterior for a flat prior, which may be
+        asked at any time. It says when to end, not what is ruled out.
+        """
+        from scipy.special import stdtr
+
         best = self._samples(leader)
+        margin = self.options.tolerance * abs(float(best.mean()))
+        found = {}
         for index, one in enumerate(self.standings):
             if index == leader or one.ruled_out:
                 continue
             count = min(best.size, one.replications)
-            difference = confidence_sequence(
-                self._samples(index)[:count] - best[:count], self.pair_alpha
+            difference = self._samples(index)[:count] - best[:count]
+            error = float(difference.std(ddof=1)) / np.sqrt(count)
+            away = float(difference.mean()) - margin
+            found[index] = (
+                float(away > 0.0) if error == 0.0 else float(stdtr(count - 1, away / error))
             )
-            if difference.high > self.options.tolerance * abs(best.mean()):
-                return ""
-        return f"no candidate left can be better by more than {100 * self.options.tolerance:g} %"
+        return found
+
+    def _contenders(self) -> list[Standing]:
+        """Who runs further replications: the leader, and those that may still be better.
+
+        The others are not ruled out; they wait, and come back if the leader falls behind.
+        """
+        leader = self._leader()
+        alive = self._alive()
+        if leader is None or len(self.wants.objectives) > 1:
+            return alive
+        chances = self._chances(leader)
+        least = 0.5 * DOUBT / max(len(chances), 1)
+        chosen = [self.standings[i] for i, chance in chances.items() if chance > least]
+        return [self.standings[leader], *chosen]
 
     # Search of parameters.
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -39,6 +39,9 @@ from lasthop.running import Progress
 from lasthop.scenario import Scenario, as_scenario
 from lasthop.statistics.sequential import FIRST, MOST
 
+if TYPE_CHECKING:
+    from lasthop.cluster import Batch, Cluster, ClusterStream
+
 __all__ = ["Campaign", "CampaignError", "Plan", "StoredRun"]
 
 # A part is written when it is so old or so large; and not so often that writing takes more than a
@@ -55,16 +58,24 @@ class Campaign:
         notes: What the last run had to put right in the folder.
     """
 
-    def __init__(self, folder: str | Path, *, accept_version: bool = False) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        accept_version: bool = False,
+        cluster: Cluster | None = None,
+    ) -> None:
         """Takes a folder; the first run makes it.
 
         Args:
             folder: Where results are kept.
             accept_version: Go on with what another version of the engine has computed. Each row
                 says which it was. It need not be said again.
+            cluster: Where replications run, from `lasthop.cluster.connect`; here if None.
         """
         self._store = Store(Path(folder))
         self._accept_version = accept_version
+        self._cluster = cluster
         self.notes: list[str] = []
 
     def __repr__(self) -> str:
@@ -347,9 +358,12 @@ class Campaign:
             progress(0, total)
         if not work:
             return "complete"
-        stream = _lasthop.Stream(
-            [points[name] for name in names], work, seed=request.seed, jobs=jobs
-        )
+        chosen = [points[name] for name in names]
+        stream: _lasthop.Stream | ClusterStream
+        if self._cluster is None:
+            stream = _lasthop.Stream(chosen, work, seed=request.seed, jobs=jobs)
+        else:
+            stream = self._cluster.stream(chosen, work, seed=request.seed)
         ids = np.array([places[name] for name in names], dtype=np.uint32)
         writer = _Writer(self._store, stream.metrics, ids, seed=request.seed, engine=number)
         with _interrupts() as is_interrupted:
@@ -482,7 +496,7 @@ class _Writer:
         self._waiting = 0
         self._due = time.monotonic() + PART_S
 
-    def add(self, batch: _lasthop.Batch) -> None:
+    def add(self, batch: _lasthop.Batch | Batch) -> None:
         """Takes what was finished, and writes a part if it is time."""
         if batch.rows:
             point = self._ids[np.frombuffer(batch.point, dtype=np.uint32)]

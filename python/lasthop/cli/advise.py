@@ -15,22 +15,24 @@ import typer
 from rich.table import Table
 
 from lasthop import _lasthop, terminal
-from lasthop.campaign import Campaign
 from lasthop.cli.codes import DONE
 from lasthop.cli.common import (
     AcceptVersion,
     BadInput,
     Changes,
+    ClusterOption,
     File,
     Folder,
     Jobs,
     Seed,
     campaign_of,
+    cluster_of,
     load,
     note,
     note_campaign,
     options,
     print_line,
+    running,
 )
 
 if TYPE_CHECKING:
@@ -95,6 +97,7 @@ def advise(
     ] = None,
     seed: Seed = None,
     jobs: Jobs = 0,
+    cluster: ClusterOption = None,
     changes: Changes = None,
     store: Folder = None,
     accept_version: AcceptVersion = False,
@@ -107,6 +110,7 @@ def advise(
 ) -> int:
     """Say which link protocol, with which parameters, serves a link and its traffic best."""
     from lasthop import advise as advising
+    from lasthop.campaign import Campaign
     from lasthop.figures import style
 
     suffix = "" if plot is None else plot.suffix.lower().removeprefix(".")
@@ -120,11 +124,12 @@ def advise(
         stack.enter_context(options())
         if traffic is not None:
             scenario = advising.with_traffic(scenario, traffic, link)
-        campaign = campaign_of(store, accept_version=accept_version)
+        workers = stack.enter_context(cluster_of(cluster, jobs))
+        campaign = campaign_of(store, accept_version=accept_version, cluster=workers)
         if campaign is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
-            campaign = Campaign(Path(folder) / "race")
-        progress = stack.enter_context(terminal.progress(scenario.name or file.name))
+            campaign = Campaign(Path(folder) / "race", cluster=workers)
+        progress = stack.enter_context(running(scenario.name or file.name))
         found = advising.advise(
             scenario,
             want,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lasthop.campaign import Campaign, Plan
+    from lasthop.cluster import Cluster
 
 
 class BadInput(Refused):
@@ -90,12 +91,47 @@ AcceptVersion = Annotated[
 ]
 
 
-def campaign_of(store: Path | None, *, accept_version: bool) -> Campaign | None:
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Run on Dask workers: local:N starts N here; tcp://HOST:PORT or file:PATH of a "
+        "scheduler.",
+    ),
+]
+
+
+@contextlib.contextmanager
+def cluster_of(where: str | None, jobs: int) -> Iterator[Cluster | None]:
+    """The cluster of `--cluster`, if that is given; says at the end which workers were refused."""
+    if where is None:
+        yield None
+        return
+    if jobs:
+        raise BadInput("--jobs: found --cluster, whose workers decide; allowed: one of them")
+    from lasthop.cluster import ClusterError, connect
+
+    try:
+        cluster = connect(where)
+    except ClusterError as error:
+        raise BadInput(f"--{error}") from None
+    with cluster:
+        try:
+            yield cluster
+        finally:
+            for worker, other in cluster.refused.items():
+                note(f"lasthop: refused worker {worker} with lasthop {other}")
+
+
+def campaign_of(
+    store: Path | None, *, accept_version: bool, cluster: Cluster | None = None
+) -> Campaign | None:
     """The campaign of `--store`, if that is given."""
     if store is not None:
         from lasthop.campaign import Campaign
 
-        return Campaign(store, accept_version=accept_version)
+        return Campaign(store, accept_version=accept_version, cluster=cluster)
     if accept_version:
         raise BadInput("--accept-version: found no --store; allowed: with --store DIR")
     return None

@@ -14,10 +14,12 @@ from lasthop.campaign import Campaign
 from lasthop.cli.common import (
     AcceptVersion,
     BadInput,
+    ClusterOption,
     DryRun,
     Folder,
     Jobs,
     campaign_of,
+    cluster_of,
     ended,
     key_and_value,
     note,
@@ -75,6 +77,7 @@ def reproduce(
         ),
     ] = None,
     jobs: Jobs = 0,
+    cluster: ClusterOption = None,
     store: Folder = None,
     dry_run: DryRun = False,
     accept_version: AcceptVersion = False,
@@ -103,6 +106,8 @@ def reproduce(
     if study not in known:
         raise BadInput(f"STUDY: found {study!r}; allowed: {', '.join(known)}")
     chosen = known[study]
+    if cluster is not None and store is None:
+        raise BadInput("--cluster: found no --store; allowed: with --store DIR")
     if vary:
         if artefacts:
             raise BadInput("--sensitivity: found tables or figures; allowed: the study alone")
@@ -112,8 +117,9 @@ def reproduce(
             raise BadInput("--judge-at: found --sensitivity; allowed: without it")
         if changes:
             raise BadInput("--set: found --sensitivity; allowed: without it")
-        campaign = campaign_of(store, accept_version=accept_version)
-        return _vary(chosen, replications, seed, jobs, out, output, campaign)
+        with cluster_of(cluster, jobs) as workers:
+            campaign = campaign_of(store, accept_version=accept_version, cluster=workers)
+            return _vary(chosen, replications, seed, jobs, out, output, campaign)
     if changes:
         chosen = _changed(chosen, changes)
     wanted = chosen.find(artefacts or [])
@@ -132,7 +138,9 @@ def reproduce(
     if out is None and figures:
         out = Path("results") / study
     folder = None if out is None else writable(out)
-    with running(study) as progress:
+    with cluster_of(cluster, jobs) as workers, running(study) as progress:
+        if workers is not None:
+            campaign = campaign_of(store, accept_version=accept_version, cluster=workers)
         report = chosen.reproduce(
             artefacts or [],
             replications=replications,

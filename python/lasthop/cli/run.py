@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from enum import StrEnum
@@ -15,6 +16,7 @@ from lasthop.cli.common import (
     AcceptVersion,
     BadInput,
     Changes,
+    ClusterOption,
     DryRun,
     File,
     Folder,
@@ -22,6 +24,7 @@ from lasthop.cli.common import (
     Replications,
     Seed,
     campaign_of,
+    cluster_of,
     ended,
     load,
     nearest,
@@ -68,6 +71,7 @@ def run(
     replications: Replications = None,
     seed: Seed = None,
     jobs: Jobs = 0,
+    cluster: ClusterOption = None,
     changes: Changes = None,
     until: Annotated[
         list[str] | None,
@@ -138,8 +142,18 @@ def run(
             plan = planned.plan(scenario, replications=replications, seed=seed, jobs=jobs)
         return print_plan(plan, as_json=output is Format.json)
     folder = None if out is None else writable(out)
-    run_scenario = run_replications if campaign is None else campaign.run
-    with options(), running(scenario.name or file.name) as progress:
+    with (
+        options(),
+        cluster_of(cluster, jobs) as workers,
+        running(scenario.name or file.name) as progress,
+    ):
+        if workers is not None:
+            campaign = campaign_of(store, accept_version=accept_version, cluster=workers)
+        run_scenario = (
+            functools.partial(run_replications, cluster=workers)
+            if campaign is None
+            else campaign.run
+        )
         results = run_scenario(
             scenario,
             replications=replications,

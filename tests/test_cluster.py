@@ -1,0 +1,253 @@
+"""Campaigns on Dask workers: the same bytes as here, whoever is killed.
+
+The workers are processes of this machine. No test waits for a fixed time: what has to happen is
+waited for, up to a generous bound.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lasthop
+from lasthop import cluster as clusters
+from lasthop.cli import _main
+from lasthop.engine import Engine
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SWEEP = """
+name = "sweep"
+[link.radio]
+between = ["a", "b"]
+rate = "2 Mbps"
+delay = "20 ms"
+errors = { kind = "uniform", loss = "2 %" }
+[flow.transfer]
+from = "a"
+to = "b"
+transport = { kind = "tcp", variant = "reno" }
+app = { kind = "file", size = "200 kB" }
+[sweep]
+"link.radio.errors.loss" = ["1 %", "5 %"]
+"flow.transfer.transport.variant" = ["reno", "sack"]
+"""
+
+
+def rows(results: lasthop.Results) -> str:
+    return results.frame.write_csv()
+
+
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[clusters.Cluster]:
+    with clusters.connect("local:2") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def scenario() -> lasthop.Scenario:
+    return lasthop.Scenario.from_toml(SWEEP)
+
+
+def test_results_are_the_same_bytes_as_here(
+    two: clusters.Cluster, scenario: lasthop.Scenario, tmp_path: Path
+) -> None:
+    here = lasthop.run(scenario, replications=25)
+    there = lasthop.run(scenario, replications=25, cluster=two)
+    assert rows(there) == rows(here)
+    assert there.complete
+    stored = lasthop.Campaign(tmp_path / "c", cluster=two).run(scenario, replications=25)
+    assert rows(stored) == rows(here)
+    # What a cluster has stored goes on here, and the other way round.
+    more = lasthop.Campaign(tmp_path / "c").run(scenario, replications=30)
+    assert rows(more) == rows(lasthop.run(scenario, replications=30))
+    again = lasthop.Campaign(tmp_path / "c", cluster=two).run(scenario, replications=35)
+    assert rows(again) == rows(lasthop.run(scenario, replications=35))
+
+
+def test_until_runs_on_it_too(two: clusters.Cluster, scenario: lasthop.Scenario) -> None:
+    wanted = {"until": "flow.transfer.goodput_bps=10%", "max_replications": 60}
+    here = lasthop.run(scenario, **wanted)  # type: ignore[arg-type]
+    there = lasthop.run(scenario, cluster=two, **wanted)  # type: ignore[arg-type]
+    assert rows(here) == rows(there)
+    assert here.stopped == there.stopped
+
+
+def test_points_with_other_metrics_share_a_task(two: clusters.Cluster, tmp_path: Path) -> None:
+    scenario = lasthop.Scenario.from_toml(SWEEP).sweep(
+        {
+            "link.radio.protocol": [
+                {"kind": "raw"},
+                {"kind": "selective-repeat"},
+                {"kind": "xor-fec"},
+            ]
+        }
+    )
+    there = lasthop.Campaign(tmp_path / "c", cluster=two).run(scenario, replications=3)
+    assert rows(there) == rows(lasthop.Campaign(tmp_path / "d").run(scenario, replications=3))
+
+
+def test_tasks_are_of_about_a_second_and_the_dearest_first(
+    two: clusters.Cluster, scenario: lasthop.Scenario
+) -> None:
+    points = scenario.points()
+    work = [(0, 0, 1000, 0.01), (1, 0, 1000, 0.04), (2, 5, 3, 2.5)]
+    stream = clusters.ClusterStream(two, points, work, seed=1)
+    first, second, third = (stream._next_work() for _ in range(3))
+    assert first == [(2, 5, 1)]
+    assert second == [(2, 6, 1)]
+    assert third == [(2, 7, 1)]
+    assert stream._next_work() == [(1, 0, 25)]
+    for _ in range(39):
+        stream._next_work()
+    assert stream._next_work() == [(0, 0, 100)]
+    unknown = clusters.ClusterStream(two, points, [(p, 0, 9, -1.0) for p in range(4)], seed=1)
+    assert unknown._next_work() == [(place, 0, 1) for place in range(4)]
+    assert unknown._next_work() == []  # until one has come back
+
+
+def test_killed_workers_lose_nothing(tmp_path: Path) -> None:
+    scenario = lasthop.Scenario.from_toml(SWEEP)
+    count = 400
+    with clusters.connect("local:2") as cluster:
+        killed: list[int] = []
+
+        def progress(done: int, total: int) -> None:
+            # Whenever some more have come, one worker is killed as the kernel would.
+            if done > (len(killed) + 1) * total / 6 and len(killed) < 4:
+                alive = list(cluster.client.run(os.getpid).values())
+                if alive:
+                    killed.append(alive[len(killed) % len(alive)])
+                    os.kill(killed[-1], signal.SIGKILL)
+
+        campaign = lasthop.Campaign(tmp_path / "c", cluster=cluster)
+        there = campaign.run(scenario, replications=count, progress=progress)
+    assert killed
+    assert rows(there) == rows(lasthop.run(scenario, replications=count))
+
+
+def stored(store: Path) -> int:
+    """Replications that the ledger has."""
+    try:
+        return len(lasthop.Campaign(store).frame("*goodput_bps").collect())
+    except lasthop.CampaignError:
+        return 0  # no ledger yet
+
+
+COORDINATOR = """
+import sys, lasthop
+from lasthop import cluster
+if __name__ == "__main__":
+    with cluster.connect(sys.argv[1]) as there:
+        lasthop.Campaign(sys.argv[2], cluster=there).record(
+            lasthop.load(sys.argv[3]), replications=int(sys.argv[4]))
+"""
+
+
+def test_a_killed_coordinator_leaves_a_campaign_that_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    (tmp_path / "coordinator.py").write_text(COORDINATOR)
+    store = tmp_path / "store"
+    with clusters.connect("local:1") as cluster:
+        address = cluster.client.scheduler.address
+        command = [
+            sys.executable,
+            str(tmp_path / "coordinator.py"),
+            address,
+            str(store),
+            str(tmp_path / "sweep.toml"),
+            "100000",
+        ]
+        process = subprocess.Popen(command)
+        try:
+            until(lambda: stored(store) > 0)
+        finally:
+            process.kill()
+            process.wait()
+        assert stored(store) > 0
+        # The scheduler forgets what the dead one had asked for; the next one goes on.
+        there = lasthop.Campaign(store, cluster=cluster).run(
+            tmp_path / "sweep.toml", replications=60
+        )
+    assert rows(there) == rows(lasthop.run(tmp_path / "sweep.toml", replications=60))
+
+
+def test_workers_with_another_engine_are_refused_by_name(scenario: lasthop.Scenario) -> None:
+    with clusters.connect("local:2") as cluster:
+        before = list(cluster.client.nthreads())
+        odd = before[0]
+
+        def become_another() -> None:
+            from lasthop import cluster as module
+            from lasthop.engine import Engine
+
+            module.engine = lambda: Engine("0.0.1", "another")  # type: ignore
+
+        cluster.client.run(become_another, workers=[odd])
+        there = lasthop.run(scenario, replications=10, cluster=cluster)
+        assert rows(there) == rows(lasthop.run(scenario, replications=10))
+        # It may have had no task; who looks at all workers finds it.
+        if not cluster.refused:
+            cluster.check()
+        assert cluster.refused == {odd: str(Engine("0.0.1", "another"))}
+        until(lambda: odd not in cluster.client.nthreads())
+        cluster.client.run(become_another)
+        with pytest.raises(clusters.ClusterError, match=r"found tcp://.* with 0\.0\.1"):
+            clusters.connect(cluster.client)
+
+
+def test_a_stop_keeps_what_is_finished(two: clusters.Cluster, scenario: lasthop.Scenario) -> None:
+    stream = two.stream(scenario.points(), [(p, 0, 10**6, 0.005) for p in range(4)], seed=1)
+    batch = None
+    while batch is None or not batch.rows:
+        batch = stream.next(0.1)
+    stream.stop()
+    while stream.next(0.1) is not None:
+        pass
+    assert not stream._out
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("local:0", "--cluster: found 'local:0'; allowed: local:N, tcp://HOST:PORT"),
+        ("somewhere", "--cluster: found 'somewhere'; allowed: local:N"),
+    ],
+)
+def test_what_is_no_cluster_is_refused(
+    where: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text(SWEEP)
+    assert _main(["run", str(file), "--cluster", where]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_the_command_runs_on_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text(SWEEP)
+    common = ["run", str(file), "--replications", "5", "--format", "json"]
+    assert _main([*common, "--cluster", "local:1", "--store", str(tmp_path / "s")]) == 0
+    there: Any = json.loads(capsys.readouterr().out)
+    assert _main(common) == 0
+    assert json.loads(capsys.readouterr().out) == there
+    assert _main([*common, "--cluster", "local:1", "--jobs", "2"]) == 2
+    assert "--jobs: found --cluster" in capsys.readouterr().err
+    assert _main(["reproduce", "multilayer", "--cluster", "local:1"]) == 2
+    assert "--cluster: found no --store" in capsys.readouterr().err
