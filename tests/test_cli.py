@@ -374,7 +374,7 @@ def test_version() -> None:
     [
         (["--replications", "0"], "--replications: found '0'; allowed: a whole number of at least"),
         (["--seed", "x"], "--seed: found 'x'; allowed: a whole number"),
-        (["--dry-run", "--until", "goodput_bps=1%"], "--dry-run: found --until"),
+        (["--dry-run", "--until", "godput_bps=1%"], "--until: found 'godput_bps'; allowed: "),
         (["--dry-run", "--compare-theory"], "--dry-run: found --compare-theory of no results"),
         (["--format", "xml"], "--format: found 'xml'; allowed: table, csv, json, parquet"),
         (["--until", "x=3%"], "--until: found 'x'; allowed: flow.transfer.goodput_bps, flow."),

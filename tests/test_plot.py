@@ -466,8 +466,8 @@ def test_pandas_has_the_frame() -> None:
 def test_notebooks_show_means_intervals_and_provenance(small: Path) -> None:
     html = made()._repr_html_()
     assert html.count("<tr>") == 5
-    assert "<th>link.radio.delay</th>" in html
-    assert re.search(r"\d{5,6} ± \d{4}</td>", html)
+    assert "<th>Link delay</th>" in html
+    assert re.search(r"\d{3}\.\d ± \d\.\d</td>", html)
     assert "<b>made</b>, lasthop" in html
     assert "seed 1, 48 replications, scenario 0 and 3 more" in html
     scenario = lasthop.load(small)._repr_html_()

@@ -157,3 +157,16 @@ def test_command_line_refuses(
 ) -> None:
     assert cli._main(["run", str(small), *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_dry_run_estimates_how_many_replications_precision_takes(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = "flow.transfer.goodput_bps=5%"
+    dry = ["run", str(small), "--dry-run", "--until", target, "--format", "json"]
+    assert cli._main(dry) == 0
+    plan = json.loads(capsys.readouterr().out)
+    # By the square of the interval that a run of ten finds; within a factor of three of the truth.
+    run = lasthop.run(small, until=target)
+    assert run.complete
+    assert len(run.point) / 3 < plan["replications"] < 3 * len(run.point)

@@ -173,3 +173,25 @@ def test_samples_of_a_point_that_is_not_there(small: Path, point: int) -> None:
     results = lasthop.run(small, replications=1)
     with pytest.raises(ValueError, match=f"point: found {point}; allowed: from 0 to 1"):
         results.samples("flow.transfer.goodput_bps", point)
+
+
+def test_swept_quantities_are_numbers_too(small: Path) -> None:
+    scenario = lasthop.load(small).sweep(
+        {"link.wireless.rate": ["64 kbps", "1 Mbit/s"], "link.wireless.errors.loss": ["5 %", 0.1]}
+    )
+    results = lasthop.run(scenario, replications=1)
+    frame = results.frame
+    assert sorted(frame["link.wireless.rate_bps"].unique()) == [64_000.0, 1_000_000.0]
+    assert sorted(frame["link.wireless.errors.loss_share"].unique()) == [0.05, 0.1]
+    assert f"{VARIANT}_s" not in frame.columns
+    # Figures still know their axes.
+    axes = lasthop.plot(results, x="rate", where={"variant": "reno", "loss": "5 %"}).axes[0]
+    assert axes.get_xlabel() == "Link rate (Mbps)"
+
+
+def test_reprs_are_a_line(small: Path) -> None:
+    results = lasthop.run(small, replications=1)
+    texts = [repr(one) for one in (results, lasthop.trace(small), lasthop.load(small))]
+    assert texts[0].startswith("<Results of 'small': 2 points, 2 replications, ")
+    assert texts[1].startswith("<Trace of 'small': ")
+    assert all(len(text) < 100 and "\n" not in text for text in texts)

@@ -17,10 +17,18 @@ import numpy as np
 
 from lasthop.arguments import ArgumentError, UnknownMetric
 from lasthop.results import Results, Stopped
-from lasthop.statistics import Look, SequentialPlan
+from lasthop.statistics import Look, SequentialPlan, interval
 from lasthop.statistics.sequential import FIRST, LEAST, MOST
 
-__all__ = ["RunMore", "Target", "Until", "extend_until", "from_counts", "targets"]
+__all__ = [
+    "RunMore",
+    "Target",
+    "Until",
+    "expected_counts",
+    "extend_until",
+    "from_counts",
+    "targets",
+]
 
 RunMore: TypeAlias = Callable[[Sequence[int], int, int], Results]
 """Runs replications: takes indices of points, the number of the first replication and how many;
@@ -143,6 +151,39 @@ def extend_until(
     return results.with_stops([stop for point in sorted(stopped) for stop in stopped[point]])
 
 
+def expected_counts(results: Results, until: Until, *, first: int, most: int) -> list[int]:
+    """How many replications of each point `extend_until` will about need, by those of a pilot.
+
+    The half-width of an interval shrinks with the root of the number of replications.
+
+    Args:
+        results: The pilot.
+        until: The targets.
+        first: Replications before the first look.
+        most: Replications at which a point stops in any case.
+
+    Raises:
+        KeyError: If no metric has the name of a target.
+        ValueError: If a target is not right.
+    """
+    wanted = targets(until)
+    first = max(first, LEAST)
+    if most < first:
+        raise ArgumentError(f"max_replications: found {most}; allowed: {first} or more")
+    counts = []
+    for point in range(len(results.points)):
+        count = float(first)
+        for target in wanted:
+            for metric in _metrics(results, target):
+                found = interval(results.samples(metric, point))
+                width = target.width * (abs(found.mean) if target.relative else 1.0)
+                if found.n < 2 or found.ci95 == 0.0:
+                    continue
+                count = max(count, found.n * (found.ci95 / width) ** 2 if width else math.inf)
+        counts.append(math.ceil(min(count, most)))
+    return counts
+
+
 def from_counts(points: int, run_counts: Callable[[Sequence[int]], Results]) -> RunMore:
     """For `extend_until`: who runs replications of who is told how many each point shall have.
 
@@ -170,14 +211,19 @@ def _looks(
 ) -> Iterable[tuple[str, Look]]:
     """What each metric of the targets says at a point."""
     for target, plan in zip(wanted, plans, strict=True):
-        metrics = [name for name in results.metrics if fnmatchcase(name, target.pattern)]
-        if not metrics:
-            near = re.split(r"[.*?]", target.pattern)[-1]
-            known = [n for n in results.metrics if near in n] or results.metrics
-            raise UnknownMetric(
-                f"until: found {target.pattern!r}; allowed: {', '.join(known)}, with * and ?"
-            )
-        for metric in metrics:
+        for metric in _metrics(results, target):
             samples = results.samples(metric, point)[:done]
             if not np.isnan(samples).all():
                 yield metric, plan.look(samples)
+
+
+def _metrics(results: Results, target: Target) -> list[str]:
+    """The metrics that a target means."""
+    metrics = [name for name in results.metrics if fnmatchcase(name, target.pattern)]
+    if not metrics:
+        near = re.split(r"[.*?]", target.pattern)[-1]
+        known = [n for n in results.metrics if near in n] or results.metrics
+        raise UnknownMetric(
+            f"until: found {target.pattern!r}; allowed: {', '.join(known)}, with * and ?"
+        )
+    return metrics

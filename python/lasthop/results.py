@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -16,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from lasthop import statistics
+from lasthop import _lasthop, statistics
 from lasthop.arguments import check_point
 from lasthop.engine import Engine, distinct, engine
 from lasthop.statistics import Floats
@@ -229,6 +230,27 @@ class Results:
             columns[name] = pl.Series(name, cells).gather(rows)
         return columns
 
+    def quantity_columns(self, rows: NDArray[Any]) -> dict[str, pl.Series]:
+        """Swept keys whose values are quantities, as numbers in SI units.
+
+        `link.wireless.rate` with `"64 kbps"` has the column `link.wireless.rate_bps` with 64000;
+        shares (`"5 %"`) end in `_share`, counts in `_packets`, `_segments` or `_frames`.
+        """
+        columns = {}
+        for name in dict.fromkeys(name for point in self.points for name in point.parameters):
+            cells = [point.parameters.get(name) for point in self.points]
+            found = [quantity_of(cell) for cell in cells]
+            units = {one[1] for one in found if one is not None and one[1]}
+            if len(units) != 1 or any(
+                one is None and cell is not None for one, cell in zip(found, cells, strict=True)
+            ):
+                continue
+            unit = units.pop()
+            label = name + UNITS.get(unit, f"_{unit}")
+            numbers = [None if one is None else one[0] for one in found]
+            columns[label] = pl.Series(label, numbers, dtype=pl.Float64).gather(rows)
+        return columns
+
     def _provenance(self) -> dict[str, pl.Series]:
         hashes = pl.Series("scenario_hash", [point.scenario_hash for point in self.points])
         rows = len(self.point)
@@ -239,15 +261,17 @@ class Results:
             "scenario_hash": hashes.cast(pl.String).gather(self.point),
             "seed": pl.Series("seed", np.full(rows, self.seed, dtype=np.uint64)),
             "engine_version": pl.Series("engine_version", [self.engine_version] * rows),
+            **self.quantity_columns(self.point),
         }
 
     @cached_property
     def frame(self) -> pl.DataFrame:
         """The tidy table: one row per (point, replication, flow or link).
 
-        Columns: `point`, `replication`, the swept keys, `scenario_hash`, `seed`, `engine_version`,
-        `kind` (`flow` or `link`), `name` (of a link with its direction: `wireless.forward`), then
-        every metric with its unit in its name; null where one does not apply.
+        Columns: `point`, `replication`, the swept keys as the scenario says them, `scenario_hash`,
+        `seed`, `engine_version`, swept quantities as numbers (see `quantity_columns`), `kind`
+        (`flow` or `link`), `name` (of a link with its direction: `wireless.forward`), then every
+        metric with its unit in its name; null where one does not apply.
         """
         entities: dict[tuple[str, str], dict[str, int]] = {}
         columns: dict[str, None] = {}
@@ -539,11 +563,44 @@ class Results:
         return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
 
 
+QUANTITIES = {"duration": "s", "rate": "bps", "size": "bytes", "probability": "%"}
+"""Kinds of quantities that scenarios write with units, and the unit of their numbers."""
+
+
+def quantity_of(cell: Any) -> tuple[float, str] | None:
+    """A swept value as a number, and what its unit is."""
+    if isinstance(cell, bool) or cell is None:
+        return None
+    if isinstance(cell, (int, float)):
+        return float(cell), ""
+    text = str(cell).strip()
+    counted = re.fullmatch(r"([0-9.]+) (packets?|segments?|frames?)", text)
+    if counted:
+        return float(counted[1]), counted[2].rstrip("s") + "s"
+    if not re.match(r"[0-9.]", text):
+        return None
+    try:
+        return float(text), ""
+    except ValueError:
+        pass
+    for kind, unit in QUANTITIES.items():
+        try:
+            return _lasthop.quantity(kind, text), unit
+        except ValueError:
+            continue
+    return None
+
+
+UNITS = {"s": "_s", "bps": "_bps", "bytes": "_bytes", "%": "_share"}
+"""Ends of columns by the unit of a quantity; shares are of one."""
+
+
 def _need(*modules: str) -> None:
     for name in modules:
         if importlib.util.find_spec(name) is None:
             raise ImportError(
-                f"{name} is not installed; it comes with: pip install 'lasthop[pandas]'"
+                f"{name} is not installed; it comes with: pip install 'lasthop[pandas]'. "
+                "Without it, results.frame is a Polars frame that most libraries take as it is"
             )
 
 

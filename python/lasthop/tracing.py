@@ -50,7 +50,7 @@ FRAMES = pl.Schema(
 ABOUT = ("name", "complete", "hosts", "agents", "metrics")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trace:
     """What happened in one replication.
 
@@ -85,6 +85,13 @@ class Trace:
     name: str
     complete: bool = True
     agents: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        state = "" if self.complete else ", incomplete"
+        return (
+            f"<Trace of {self.name!r}: {self.frame.height} events, "
+            f"{self.transmissions.height} frames{state}>"
+        )
 
     def series(self) -> dict[str, pl.DataFrame]:
         """The events by subject: `cwnd`, `sequence`, `queue` and `link`, columns as in `frame`."""

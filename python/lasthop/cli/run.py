@@ -42,9 +42,11 @@ from lasthop.cli.common import (
     write,
     write_bytes,
 )
+from lasthop.precision import expected_counts
 from lasthop.results import value_text
 from lasthop.running import run as run_replications
 from lasthop.scenario import Scenario
+from lasthop.statistics.sequential import FIRST, LEAST, MOST
 
 if TYPE_CHECKING:
     import polars as pl
@@ -134,12 +136,23 @@ def run(
     compared = None if baseline is None else _baseline(scenario, baseline)
     campaign = campaign_of(store, accept_version=accept_version)
     if dry_run:
-        if until:
-            raise BadInput("--dry-run: found --until, whose end nobody knows; allowed: one of them")
         if with_theory:
             raise BadInput("--dry-run: found --compare-theory of no results; allowed: one of them")
         with options(), planning(campaign) as planned:
-            plan = planned.plan(scenario, replications=replications, seed=seed, jobs=jobs)
+            counts: int | list[int] | None = replications
+            if until:
+                with running(f"pilot of {scenario.name or file.name}") as progress:
+                    pilot = run_replications(
+                        scenario, replications=LEAST, seed=seed, jobs=jobs, progress=progress
+                    )
+                counts = expected_counts(
+                    pilot,
+                    until,
+                    first=FIRST if replications is None else replications,
+                    most=MOST if max_replications is None else max_replications,
+                )
+                note(f"lasthop: replications are an estimate, by {LEAST} of each point")
+            plan = planned.plan(scenario, replications=counts, seed=seed, jobs=jobs)
         return print_plan(plan, as_json=output is Format.json)
     folder = None if out is None else writable(out)
     with (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import polars as pl
 
-from lasthop import _lasthop, statistics
+from lasthop import statistics
 from lasthop.arguments import Refused
-from lasthop.results import Point, value_text
+from lasthop.results import Point, quantity_of, value_text
 from lasthop.running import run
 from lasthop.scenario import Scenario
 from lasthop.statistics import Confidence, Floats
@@ -288,11 +287,11 @@ class Table:
             key = self.key(name, "where")
             cells = self._cells(key)
             words = _names(key, cells)
-            number = _number(value)
+            number = quantity_of(value)
             found = [
                 point
                 for point, cell in cells.items()
-                if str(value) in (str(cell), words[point]) or _equal(number, _number(cell))
+                if str(value) in (str(cell), words[point]) or _equal(number, quantity_of(cell))
             ]
             if not found:
                 allowed = ", ".join(dict.fromkeys(map(str, cells.values())))
@@ -440,34 +439,6 @@ def _differing(cells: Iterable[Any]) -> list[dict[str, Any]] | None:
     return [{name: one.get(name) for name in varying} for one in leaves]
 
 
-QUANTITIES = {"duration": "s", "rate": "bps", "size": "bytes", "probability": "%"}
-"""Kinds of quantities that scenarios write with units, and what figures call them."""
-
-
-def _number(cell: Any) -> tuple[float, str] | None:
-    """A swept value as a number, and what its unit is."""
-    if isinstance(cell, bool) or cell is None:
-        return None
-    if isinstance(cell, (int, float)):
-        return float(cell), ""
-    text = str(cell).strip()
-    counted = re.fullmatch(r"([0-9.]+) (packets?|segments?|frames?)", text)
-    if counted:
-        return float(counted[1]), counted[2].rstrip("s") + "s"
-    if not re.match(r"[0-9.]", text):
-        return None
-    try:
-        return float(text), ""
-    except ValueError:
-        pass
-    for kind, unit in QUANTITIES.items():
-        try:
-            return _lasthop.quantity(kind, text), unit
-        except ValueError:
-            continue
-    return None
-
-
 def have_scale(cells: Sequence[Any]) -> bool:
     """Whether swept values are numbers of one unit, and have their places on an axis."""
     return _parameter("", dict(enumerate(cells)))[0].words is None
@@ -524,7 +495,7 @@ def _parameter(key: str, cells: Mapping[int, Any]) -> tuple[Parameter, dict[int,
         (leaf,) = differing[0]
         values = [one[leaf] for one in differing]
         label = label if leaf == "kind" else key_label(f"{key}.{leaf}")
-    numbers = [_number(value) for value in values]
+    numbers = [quantity_of(value) for value in values]
     kinds = {number[1] for number in numbers if number is not None}
     # Shares may be written as 0.05 beside "5 %".
     if None not in numbers and len(kinds - {""}) <= 1 and (len(kinds) == 1 or "%" in kinds):
@@ -584,7 +555,7 @@ def _name(word: str, value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    return text if _number(value) is None else f"{word.replace('_', ' ')} {text}".strip()
+    return text if quantity_of(value) is None else f"{word.replace('_', ' ')} {text}".strip()
 
 
 def key_label(key: str) -> str:
