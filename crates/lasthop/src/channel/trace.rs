@@ -5,8 +5,10 @@
 //! the columns) or numbered from 1; cells may stand in double quotes. Blank lines are allowed only
 //! at the end: in the middle they are more likely a frame that the recorder failed to write.
 //!
-//! The k-th frame sent meets the k-th line. Draws no random numbers: every replication meets the
-//! same losses.
+//! The k-th frame sent meets the k-th line after the start. A recording is one draw: so that
+//! replications differ, each starts at a frame of its own, one number from the stream `trace start`,
+//! and goes on from the first line after the last. Whatever the protocol, the start is the same.
+//! `start = 0` begins with the first line in every replication.
 //!
 //! Not modelled: time (idle periods do not consume the trace), the size of frames, quoted line
 //! breaks inside CSV cells.
@@ -14,7 +16,7 @@
 use super::{Airtime, ErrorProcess};
 use super::{ChannelError, ErrorKeys};
 use crate::rng::Streams;
-use crate::schema::keys::{Key, Kind, Node, Read, Table, choice, table};
+use crate::schema::keys::{Field, Key, Kind, Limits, Node, Read, Shape, Table, choice, table};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -79,6 +81,44 @@ table! {
         column: Option<String>;
         /// What comes after the last frame of the recording.
         at_end: TraceEnd = "repeat";
+        /// The frame of the recording that a replication begins with, 0 for the first; "random" is
+        /// another one in each replication, the same for all protocols. By default "random" if the
+        /// recording repeats, otherwise 0.
+        start: Option<TraceStart>;
+    }
+}
+
+/// Purpose of the stream from which the start is drawn.
+const TRACE_START: &str = "trace start";
+
+/// The word for a start that is drawn.
+const RANDOM: &str = "random";
+
+/// The frame of a recording that a replication begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceStart {
+    /// Another one in each replication.
+    Random,
+    /// The one of this index, from 0.
+    Frame(u32),
+}
+
+impl Field for TraceStart {
+    const SHAPE: Shape = Shape::IntegerOr(RANDOM);
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        if node.value.as_str() == Some(RANDOM) {
+            return Ok(TraceStart::Random);
+        }
+        u32::read(node, limits).map(TraceStart::Frame).map_err(|mut error| {
+            error.allowed = format!("{}, or \"{RANDOM}\"", error.allowed);
+            error
+        })
+    }
+    fn write(&self) -> Value {
+        match self {
+            TraceStart::Random => RANDOM.into(),
+            TraceStart::Frame(frame) => (*frame).into(),
+        }
     }
 }
 
@@ -101,6 +141,8 @@ pub struct TraceKeys {
     pub column: Option<String>,
     /// What comes after the last frame of the recording.
     pub at_end: TraceEnd,
+    /// Its frame that a replication begins with.
+    pub start: TraceStart,
     /// What the file says.
     pub record: LossRecord,
 }
@@ -153,7 +195,25 @@ impl Table for TraceKeys {
             };
             node.key_error(key, found, allowed)
         })?;
-        Ok(TraceKeys { file: keys.file.into(), column: keys.column, at_end: keys.at_end, record })
+        let Keys { file, column, at_end, start } = keys;
+        let start = start.unwrap_or(match at_end {
+            TraceEnd::Repeat => TraceStart::Random,
+            TraceEnd::Clean => TraceStart::Frame(0),
+        });
+        match start {
+            TraceStart::Random if at_end == TraceEnd::Clean => {
+                let found = format!("\"{RANDOM}\" with at_end = \"clean\"");
+                let allowed = "a frame of the recording, 0 for the first: what comes before a random \
+                               start would never be met";
+                return Err(node.key_error("start", found, allowed));
+            }
+            TraceStart::Frame(frame) if frame as usize >= record.frames() => {
+                let allowed = format!("up to {}, the last frame of {file:?}", record.frames() - 1);
+                return Err(node.key_error("start", frame.to_string(), allowed));
+            }
+            _ => {}
+        }
+        Ok(TraceKeys { file: file.into(), column, at_end, start, record })
     }
 
     fn write(&self) -> Map<String, Value> {
@@ -161,6 +221,7 @@ impl Table for TraceKeys {
             file: self.file.to_string_lossy().into_owned(),
             column: self.column.clone(),
             at_end: self.at_end,
+            start: Some(self.start),
         };
         keys.write()
     }
@@ -170,8 +231,14 @@ impl ErrorKeys for TraceKeys {
     type Process = Trace;
 
     fn build(&self, streams: &Streams, component: &str) -> Result<Trace, ChannelError> {
-        let _ = (streams, component);
-        Ok(Trace::new(self.record.clone(), self.at_end))
+        let start = match self.start {
+            TraceStart::Frame(frame) => frame as usize,
+            TraceStart::Random => {
+                let uniform = streams.stream(component, TRACE_START).uniform();
+                (uniform * self.record.frames() as f64) as usize
+            }
+        };
+        Ok(Trace::new(self.record.clone(), self.at_end, start))
     }
 
     fn contents(&self) -> Vec<u8> {
@@ -317,9 +384,10 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Replays `record` from its first line.
-    pub fn new(record: LossRecord, at_end: TraceEnd) -> Self {
-        Trace { record, at_end, position: 0 }
+    /// Replays `record` from the frame of index `start` on.
+    pub fn new(record: LossRecord, at_end: TraceEnd, start: usize) -> Self {
+        debug_assert!(start < record.frames(), "a trace starts at one of its frames");
+        Trace { record, at_end, position: start }
     }
 }
 
@@ -347,7 +415,7 @@ mod tests {
 
     fn replay(text: &str, at_end: TraceEnd, frames: usize) -> Vec<bool> {
         let record = LossRecord::parse_text(text).expect("a valid trace");
-        let mut channel = Channel::Trace(Trace::new(record, at_end));
+        let mut channel = Channel::Trace(Trace::new(record, at_end, 0));
         let airtimes = back_to_back(8, Duration::from_millis(1)).take(frames);
         airtimes.map(|airtime| channel.is_lost(airtime)).collect()
     }
@@ -357,6 +425,39 @@ mod tests {
         let text = "# recorded in a lift\n0\nlost\r\nok\n 1\n\n";
         assert_eq!(replay(text, TraceEnd::Repeat, 6), [false, true, false, true, false, true]);
         assert_eq!(replay(text, TraceEnd::Clean, 6)[4..], [false, false]);
+    }
+
+    #[test]
+    fn replications_start_at_frames_of_their_own() {
+        let outcomes: Vec<bool> = (0..1000u32).map(|frame| frame.is_power_of_two()).collect();
+        let keys = TraceKeys {
+            file: PathBuf::new(),
+            column: None,
+            at_end: TraceEnd::Repeat,
+            start: TraceStart::Random,
+            record: LossRecord::new(outcomes.clone()).expect("frames"),
+        };
+        let start = |streams: &Streams, component: &str| {
+            let mut trace = keys.build(streams, component).expect("a process");
+            let start = trace.position;
+            let airtimes = back_to_back(8, Duration::from_millis(1)).take(1500);
+            // All of the recording, and then again from where it began.
+            for (index, airtime) in airtimes.enumerate() {
+                assert_eq!(trace.is_lost(airtime), outcomes[(start + index) % 1000]);
+            }
+            start
+        };
+        let starts: Vec<usize> = (0..400)
+            .map(|replication| start(&Streams { seed: 1, replication }, "link.air.forward"))
+            .collect();
+        let first = Streams { seed: 1, replication: 0 };
+        assert_eq!(start(&first, "link.air.forward"), starts[0]);
+        assert_ne!(start(&first, "link.air.reverse"), starts[0]);
+        // Uniform: each quarter has a binomial share of them, four tests below 1e-6 each.
+        for quarter in 0..4 {
+            let within = starts.iter().filter(|&&start| start / 250 == quarter).count();
+            assert_binomial(within as u64, 400, 0.25);
+        }
     }
 
     #[test]

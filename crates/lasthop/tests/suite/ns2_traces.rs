@@ -12,7 +12,7 @@
 
 use lasthop::channel::LossRecord;
 use lasthop::channel::TraceEnd;
-use lasthop::channel::trace::TraceKeys;
+use lasthop::channel::trace::{TraceKeys, TraceStart};
 use lasthop::run;
 use lasthop::scenario::{Errors, Scenario};
 use std::fmt::Write as _;
@@ -117,7 +117,13 @@ fn losses(list: &[usize]) -> Errors {
         lost[frame - 1] = true;
     }
     let record = LossRecord::new(lost).unwrap();
-    Errors::Trace(TraceKeys { file: PathBuf::new(), column: None, at_end: TraceEnd::Clean, record })
+    Errors::Trace(TraceKeys {
+        file: PathBuf::new(),
+        column: None,
+        at_end: TraceEnd::Clean,
+        start: TraceStart::Frame(0),
+        record,
+    })
 }
 
 /// What lasthop does.

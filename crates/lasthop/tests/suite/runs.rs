@@ -1,6 +1,6 @@
 //! Whole runs of small scenarios, and what their metrics must say.
 
-use lasthop::channel::trace::TraceKeys;
+use lasthop::channel::trace::{TraceKeys, TraceStart};
 use lasthop::channel::{LossRecord, TraceEnd};
 use lasthop::run::{self, Options, Results};
 use lasthop::scenario::{Errors, Scenario};
@@ -109,6 +109,7 @@ fn short_bursts() -> Errors {
         file: PathBuf::new(),
         column: None,
         at_end: TraceEnd::Repeat,
+        start: TraceStart::Frame(0),
         record,
     })
 }

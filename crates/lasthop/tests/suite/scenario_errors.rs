@@ -76,8 +76,12 @@ fn broken_traces_name_the_line() {
         let text = BASE.replacen("[link.wired]", &header, 1);
         Scenario::from_toml(&text, &dir).and_then(|document| document.points())
     };
-    for errors in ["file = \"plain\"", "file = \"columns\", column = \"lost\", at_end = \"clean\""]
-    {
+    for errors in [
+        "file = \"plain\"",
+        "file = \"plain\", start = \"random\"",
+        "file = \"plain\", start = 2",
+        "file = \"columns\", column = \"lost\", at_end = \"clean\"",
+    ] {
         assert_eq!(load(errors).unwrap().len(), 8);
     }
     for (errors, parts) in [
@@ -95,6 +99,15 @@ fn broken_traces_name_the_line() {
         (
             "file = \"columns\", column = \"loss\"",
             ["errors.column: found \"loss\"", "the file's columns: time, lost"],
+        ),
+        (
+            "file = \"plain\", start = 3",
+            ["errors.start: found 3", "up to 2, the last frame of \"plain\""],
+        ),
+        ("file = \"plain\", start = \"first\"", ["errors.start: found \"first\"", "\"random\""]),
+        (
+            "file = \"plain\", start = \"random\", at_end = \"clean\"",
+            ["errors.start: found \"random\" with at_end = \"clean\"", "0 for the first"],
         ),
         ("file = \"columns\"", ["found \"time, lost\" in line 1", "1 or lost"]),
     ] {

@@ -4,7 +4,7 @@
 use lasthop::channel::LossRecord;
 use lasthop::channel::TraceEnd;
 use lasthop::channel::clean::CleanKeys;
-use lasthop::channel::trace::TraceKeys;
+use lasthop::channel::trace::{TraceKeys, TraceStart};
 use lasthop::run::{self, Options, TraceEvent};
 use lasthop::scenario::{Agent, Errors, Scenario};
 use std::collections::HashMap;
@@ -154,6 +154,7 @@ fn losing(scenario: &Scenario, frame: usize) -> Scenario {
         file: PathBuf::new(),
         column: None,
         at_end: TraceEnd::Clean,
+        start: TraceStart::Frame(0),
         record,
     });
     wireless.reverse.errors = Errors::Clean(CleanKeys {});
