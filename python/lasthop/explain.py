@@ -174,8 +174,8 @@ def _link(name: str, link: Table) -> list[str]:
             lines.append(f"    {service}: {told}")
     else:
         lines.append(f"  protocol: {_with(protocol)}; frame header {_size(link['header'])}")
-    if link["agent"]:
-        lines.append(f"  agent: {link['agent']}")
+    if link["agents"]:
+        lines.append(f"  agent: {', '.join(link['agents'])}")
     if link["forward"] == link["reverse"]:
         lines += _direction("each direction", link, link["forward"])
     else:
@@ -370,7 +370,7 @@ def _facts(link: Table, side: str) -> list[str]:
     return [
         both([_rate(way["rate"]) for way in ways]),
         both([_time(way["delay"]) for way in ways]),
-        protocol + (f", {link['agent']}" if link["agent"] else ""),
+        protocol + "".join(f", {agent}" for agent in link["agents"]),
         both([f"errors {way['errors']['kind']}" for way in ways]),
     ]
 

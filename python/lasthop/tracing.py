@@ -187,6 +187,14 @@ class Trace:
         return draw_link(self, link, start, end)
 
 
+def _host(agents: Any) -> str | None:
+    """The host of a link's agents: that of the first one that names it."""
+    if agents is None:
+        return None
+    several = agents if isinstance(agents, list) else [agents]
+    return next((agent["at"] for agent in several if "at" in agent), None)
+
+
 def trace(
     scenario: Scenario | Mapping[str, Any] | str | Path,
     *,
@@ -240,12 +248,12 @@ def trace(
     )
     links = scenario.to_dict().get("link", {})
     hosts = {name: (link["between"][0], link["between"][1]) for name, link in links.items()}
-    agents = {name: link["agent"]["at"] for name, link in links.items() if "agent" in link}
+    agents = {name: at for name, link in links.items() if (at := _host(link.get("agent")))}
     for name, radio in scenario.to_dict().get("radio", {}).items():
         for station in radio["stations"]:
             hosts[f"{name}.{station}"] = (station, radio["base"])
-            if "at" in radio.get("agent", {}):
-                agents[f"{name}.{station}"] = radio["agent"]["at"]
+            if at := _host(radio.get("agent")):
+                agents[f"{name}.{station}"] = at
     return Trace(
         frame,
         transmissions,

@@ -97,6 +97,10 @@ fn a_run_ten_times_as_long_allocates_no_more() {
                 agent = { kind = "snoop", at = "ap" }"#;
     let snoop_ns2 = r#"{ kind = "selective-repeat", window = 8 }
                 agent = { kind = "snoop", at = "ap", quirks = "ns-2" }"#;
+    let stack = r#"{ kind = "stop-and-wait" }
+                agent = [{ kind = "snoop", at = "ap" },
+                    { kind = "adaptive-persistence", at = "client", direction = "incoming",
+                      stay_good = 0.9, stay_bad = 0.5, loss_good = 0.01, loss_bad = 0.5 }]"#;
     let ns2 = r#"profile = "ns-2", segment = "250 B""#;
     let rfc = r#"profile = "rfc", segment = "536 B", timestamps = true"#;
     let paced = r#"profile = "rfc", hystart = true, pacing = true"#;
@@ -121,6 +125,7 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         ("snoop", snoop, uniform, "reno", ns2, false, lazy, "50 packets"),
         ("snoop, web", snoop, uniform, "sack", rfc, true, None, "50 packets"),
         ("snoop over sr", snoop_ns2, uniform, "reno", ns2, false, None, "50 packets"),
+        ("two agents", stack, uniform, "reno", ns2, false, None, "50 packets"),
         ("web", raw, uniform, "reno", ns2, true, None, "50 packets"),
         ("web over sr", sr, uniform, "sack", rfc, true, lazy, "50 packets"),
     ];

@@ -83,7 +83,7 @@ fn main() {
 "#;
 
 /// The examples that are a new file and one line elsewhere.
-const PATCHES: [&str; 2] = ["alternating_bit", "every_nth"];
+const PATCHES: [&str; 3] = ["alternating_bit", "every_nth", "window_clamp"];
 
 /// Files that a patch makes, and the lines that it adds to and takes from each other file.
 fn changes(patch: &str) -> (Vec<String>, HashMap<String, [u32; 2]>) {
@@ -179,6 +179,7 @@ fn the_recipes_apply_build_and_run() {
     assert!(metric("flow.transfer.fast_retransmits") >= 1.0, "{out}");
     assert!(metric("link.wireless.forward.retransmissions") >= 1.0, "{out}");
     assert_eq!(metric("link.wireless.forward.nacks"), 0.0);
+    assert!(metric("agent.wireless.2.clamped") >= 1.0, "{out}");
     // Of the data on the wired link every 100th is lost.
     let sent = metric("link.wired.forward.frames_sent");
     assert!((metric("link.wired.forward.frames_lost") - sent / 100.0).abs() < 1.0, "{out}");

@@ -116,7 +116,7 @@ def tcp_formula(name: str) -> Callable[[Network], Iterator[Prediction]]:
                 continue
             if any(hop.kind != "raw" or hop.service for hop in (*one.route, *one.way_back)):
                 continue
-            if any(hop.link["agent"] is not None for hop in one.route):
+            if any(hop.link["agents"] for hop in one.route):
                 continue
             tcp = network.flows[one.name]["tcp"]
             formula = _evaluate(name, one, tcp)
@@ -162,7 +162,7 @@ def tcp_over_radio(network: Network) -> Iterator[Prediction]:
         wires = [hop for hop in route if hop not in radios]
         wires_back = [hop for hop in back if hop.radio is None]
         if len(radios) != 1 or any(
-            hop.kind != "raw" or hop.service is not None or hop.link["agent"] is not None
+            hop.kind != "raw" or hop.service is not None or hop.link["agents"]
             for hop in (*wires, *wires_back)
         ):
             continue
@@ -170,7 +170,7 @@ def tcp_over_radio(network: Network) -> Iterator[Prediction]:
         channel, limit = in_step(radio), segments_limit(radio)
         data, ack = int(flow["packets"][0]), int(tcp["ack"])
         loss, ack_loss = _lost_on(wires, data), _lost_on(wires_back, ack)
-        if channel is None or loss is None or radio.link["agent"] is not None:
+        if channel is None or loss is None or radio.link["agents"]:
             continue
         assert radio.radio is not None  # noqa: S101 - radios are chosen so
         frame_s = float(radio.radio["frame"])

@@ -8,12 +8,13 @@
 
 use super::{Segment, SegmentView};
 use crate::packet::flags;
+use std::ops::Range;
 
 /// The protocol number of TCP.
 const TCP: u8 = 6;
 
-/// The TCP segment within an IP packet.
-fn tcp_of(packet: &[u8]) -> Option<&[u8]> {
+/// Where the TCP segment lies within an IP packet.
+fn tcp_of(packet: &[u8]) -> Option<Range<usize>> {
     let number =
         |at: usize| Some(usize::from(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?])));
     match packet.first()? >> 4 {
@@ -21,11 +22,11 @@ fn tcp_of(packet: &[u8]) -> Option<&[u8]> {
             let header = usize::from(packet[0] & 0xf) * 4;
             let is_first = number(6)? & 0x1fff == 0;
             let is_tcp = *packet.get(9)? == TCP && header >= 20;
-            packet.get(header..number(2)?).filter(|_| is_first && is_tcp)
+            Some(header..number(2)?).filter(|_| is_first && is_tcp)
         }
         6 => {
             let is_tcp = *packet.get(6)? == TCP;
-            packet.get(40..40 + number(4)?).filter(|_| is_tcp)
+            Some(40..40 + number(4)?).filter(|_| is_tcp)
         }
         _ => None,
     }
@@ -33,7 +34,7 @@ fn tcp_of(packet: &[u8]) -> Option<&[u8]> {
 
 impl Segment for Vec<u8> {
     fn segment(&self) -> Option<SegmentView> {
-        let tcp = tcp_of(self)?;
+        let tcp = self.get(tcp_of(self)?)?;
         let word = |at: usize| Some(u32::from_be_bytes(tcp.get(at..at + 4)?.try_into().ok()?));
         let (seq, ack) = (word(4)?, word(8)?);
         let &[offset, bits, high, low] = tcp.get(12..16)? else { return None };
@@ -50,12 +51,26 @@ impl Segment for Vec<u8> {
             incarnation: 0,
         })
     }
+
+    fn set_window(&mut self, window: u32) {
+        let Some(tcp) = tcp_of(self).and_then(|range| self.get_mut(range)) else { return };
+        let Some(header) = tcp.first_chunk_mut::<20>() else { return };
+        let window = u16::try_from(window).unwrap_or(u16::MAX);
+        let word = |at: usize, header: &[u8; 20]| u16::from_be_bytes([header[at], header[at + 1]]);
+        // RFC 1624, equation 3: HC' = ~(~HC + ~m + m'), in one's complement.
+        let (sum, old) = (word(16, header), word(14, header));
+        let folded = u32::from(!sum) + u32::from(!old) + u32::from(window);
+        let folded = (folded & 0xffff) + (folded >> 16);
+        let folded = (folded & 0xffff) + (folded >> 16);
+        header[14..16].copy_from_slice(&window.to_be_bytes());
+        header[16..18].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::{Agent, Snoop, SnoopParameters, Verdict};
+    use crate::agent::{Agent, Crossing, Snoop, SnoopParameters, Verdict};
     use crate::units::Instant;
     use proptest::prelude::*;
 
@@ -105,6 +120,32 @@ mod tests {
         }
     }
 
+    /// Internet checksum (RFC 1071) over 16-bit words; the pseudo header is left out on both sides.
+    fn sum(bytes: &[u8]) -> u16 {
+        let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| low.into());
+        let mut sum: u32 = bytes.chunks(2).map(word).sum();
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum as u16
+    }
+
+    #[test]
+    fn a_window_that_is_set_is_read_and_keeps_the_checksum_right() {
+        for version in [4, 6] {
+            for window in [0, 1, 0x1234, 0xffff] {
+                let mut bytes = packet(version, 7, 9, flags::ACK, 101);
+                let at = tcp_of(&bytes).expect("a segment").start;
+                let checksum = !sum(&bytes[at..]);
+                bytes[at + 16..at + 18].copy_from_slice(&checksum.to_be_bytes());
+                assert_eq!(sum(&bytes[at..]), 0xffff);
+                bytes.set_window(window);
+                assert_eq!(bytes.segment().expect("a segment").window, window);
+                assert_eq!(sum(&bytes[at..]), 0xffff, "window {window}");
+            }
+        }
+    }
+
     #[test]
     fn what_is_no_segment_shows_none() {
         for version in [4, 6] {
@@ -126,15 +167,16 @@ mod tests {
         let mut snoop = Snoop::new(SnoopParameters::default(), 1);
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         let data: Vec<_> = (0..4).map(|n| packet(4, n * 100, 1, flags::ACK, 100)).collect();
-        for (n, bytes) in data.iter().enumerate() {
-            assert_eq!(snoop.down(at(n as u64), 0, bytes, true), Verdict::Forward);
+        let crossing = Crossing { connection: Some(0), has_room: true };
+        for (n, bytes) in data.clone().iter_mut().enumerate() {
+            assert_eq!(snoop.down(at(n as u64), crossing, bytes), Verdict::Forward);
         }
         let verdicts: Vec<_> = [100, 100, 100, 400]
             .into_iter()
             .enumerate()
             .map(|(n, ack)| {
-                let bytes = packet(4, 1, ack, flags::ACK, 0);
-                let verdict = snoop.up(at(10 + n as u64), 0, &bytes);
+                let mut bytes = packet(4, 1, ack, flags::ACK, 0);
+                let verdict = snoop.up(at(10 + n as u64), Some(0), &mut bytes);
                 (verdict, std::iter::from_fn(|| snoop.poll_down()).collect::<Vec<_>>())
             })
             .collect();
@@ -147,7 +189,7 @@ mod tests {
         ];
         assert_eq!(verdicts, expected);
         // What is not TCP passes.
-        assert_eq!(snoop.up(at(20), 0, &vec![1, 2, 3]), forward);
+        assert_eq!(snoop.up(at(20), Some(0), &mut vec![1, 2, 3]), forward);
     }
 
     proptest! {

@@ -5,12 +5,14 @@
 //! All calls carry `now`, which never decreases. The driver sits at the interface:
 //!
 //! - a packet that is about to enter the interface queue goes through [`Agent::down`], one that
-//!   came over the link through [`Agent::up`] before it is forwarded; the [`Verdict`] decides
-//!   whether it goes on. After either call the driver drains [`Agent::poll_down`] and puts those
-//!   packets into the interface queue, behind the packet of the call;
-//! - at [`Agent::next_timeout`] it calls [`Agent::handle_timeout`] and drains
-//!   [`Agent::poll_down`]; the deadline may be too early, never too late, and an early or repeated
-//!   call changes nothing but the deadline;
+//!   came over the link through [`Agent::up`] before it is forwarded; the agent may edit it, and the
+//!   [`Verdict`] decides whether it goes on. After either call the driver drains
+//!   [`Agent::poll_down`] and [`Agent::poll_up`] and sends those packets on, behind the packet of
+//!   the call;
+//! - several agents stack: on the way down a packet meets them in their order, on the way up in the
+//!   opposite one; what an agent sends itself meets those that are left on its way;
+//! - at [`Agent::next_timeout`] it calls [`Agent::handle_timeout`] and drains both; the deadline may
+//!   be too early, never too late, and an early or repeated call changes nothing but the deadline;
 //! - events wait, in memory, until they are drained with [`Agent::poll_event`].
 //!
 //! A packet must show its TCP header ([`Segment`]). *Which* connection it belongs to is the
@@ -19,15 +21,27 @@
 
 mod bytes;
 mod cache;
-mod persistence;
-mod snoop;
+mod family;
 mod snoop_ns2;
 
-pub use persistence::{AdaptivePersistence, Batch, Inversion, PersistenceParameters};
+pub use adaptive_persistence::{
+    AdaptivePersistence, Governed, Inversion, PersistenceController, PersistenceParameters,
+    UpdateInterval,
+};
+pub use family::{AgentSite, Refusal};
 pub use snoop::{Quirks, Snoop, SnoopParameters};
 
+// The list of agents: the file of each, and the keys and so the `kind` that it has in scenarios.
+agents! {
+    snoop: Snoop(SnoopKeys);
+    adaptive_persistence: AdaptivePersistence(AdaptivePersistenceKeys);
+}
+
+use crate::analysis::AnalysisError;
 use crate::packet::{Packet, TcpHeader, flags};
+use crate::schema::keys::kinds;
 use crate::units::Instant;
+use family::{AgentKeys, agents};
 
 /// What an agent sees of a TCP segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +66,10 @@ pub struct SegmentView {
 pub trait Segment {
     /// The header's fields; `None` if it is no TCP segment.
     fn segment(&self) -> Option<SegmentView>;
+
+    /// Sets the advertised window, as the field of the header has it; what is no TCP segment stays
+    /// as it is.
+    fn set_window(&mut self, window: u32);
 }
 
 impl Segment for Packet {
@@ -69,6 +87,11 @@ impl Segment for Packet {
             incarnation: self.incarnation,
         })
     }
+
+    #[inline]
+    fn set_window(&mut self, window: u32) {
+        self.tcp.window = window;
+    }
 }
 
 /// What becomes of a packet.
@@ -77,7 +100,7 @@ impl Segment for Packet {
 pub enum Verdict {
     /// It goes on, unchanged.
     Forward,
-    /// It goes no further.
+    /// It goes no further: the agent has dropped it, or keeps a copy to send later.
     Suppress,
 }
 
@@ -101,7 +124,7 @@ pub enum AgentEvent {
     },
 }
 
-/// Always-on counters of one agent.
+/// Always-on counters of an agent that repairs losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgentCounters {
     /// Packets put into the cache.
@@ -114,21 +137,86 @@ pub struct AgentCounters {
     pub suppressed_acks: u64,
 }
 
-/// A machine at an interface that looks into packets of type `P`.
+/// Packets, and those among them that were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// How many.
+    pub packets: u64,
+    /// How many of them were lost.
+    pub lost: u64,
+}
+
+/// How a packet meets an agent on its way down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crossing {
+    /// The connection that it belongs to; `None` if it is no TCP segment.
+    pub connection: Option<usize>,
+    /// Would the interface queue take another packet like it afterwards?
+    pub has_room: bool,
+}
+
+/// A machine at an interface that looks into packets of type `P`. An agent implements what it
+/// needs: each method has a default that does nothing.
 pub trait Agent<P: Segment> {
-    /// A packet of `connection` is about to enter the interface queue. `has_room`: the queue would
-    /// take another one like it afterwards.
-    fn down(&mut self, now: Instant, connection: usize, packet: &P, has_room: bool) -> Verdict;
-    /// A packet of `connection` came over the link.
-    fn up(&mut self, now: Instant, connection: usize, packet: &P) -> Verdict;
-    /// The next packet that the agent itself puts into the interface queue.
-    fn poll_down(&mut self) -> Option<P>;
+    /// A packet is about to enter the interface queue; the agent may change it.
+    fn down(&mut self, _now: Instant, _crossing: Crossing, _packet: &mut P) -> Verdict {
+        Verdict::Forward
+    }
+
+    /// A packet came over the link; the agent may change it. `connection` is `None` if it is no
+    /// TCP segment.
+    fn up(&mut self, _now: Instant, _connection: Option<usize>, _packet: &mut P) -> Verdict {
+        Verdict::Forward
+    }
+
+    /// Does it want to see packets that belong to no connection?
+    fn watches_all(&self) -> bool {
+        false
+    }
+
+    /// Does it want to see packets that came over the link?
+    fn watches_up(&self) -> bool {
+        true
+    }
+
+    /// The next packet that the agent itself sends towards the link.
+    fn poll_down(&mut self) -> Option<P> {
+        None
+    }
+
+    /// The next packet that the agent itself sends on, as if it had come over the link.
+    fn poll_up(&mut self) -> Option<P> {
+        None
+    }
+
     /// The next event for probes.
-    fn poll_event(&mut self) -> Option<AgentEvent>;
+    fn poll_event(&mut self) -> Option<AgentEvent> {
+        None
+    }
+
     /// The one earliest deadline or a time before it, [`Instant::NEVER`] if there is none.
-    fn next_timeout(&self) -> Instant;
+    fn next_timeout(&self) -> Instant {
+        Instant::NEVER
+    }
+
     /// The deadline may have come.
-    fn handle_timeout(&mut self, now: Instant);
-    /// Counters since the start.
-    fn counters(&self) -> AgentCounters;
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    /// Does it want [`Self::on_losses`] now?
+    fn wants_losses(&self) -> bool {
+        false
+    }
+
+    /// What was counted since the start of the run: first transmissions of the TCP segments that it
+    /// hears of and segments declared lost; packets that the link has finished and that it gave up.
+    fn on_losses(&mut self, _end_to_end: Batch, _link: Batch) {}
+
+    /// Transmissions of a packet that the link's endpoint may make at most; `None`: the agent says
+    /// nothing of it. Asked for at the start and after [`Self::on_losses`].
+    fn transmission_limit(&self) -> Option<u32> {
+        None
+    }
+
+    /// Reports what it has counted, by name.
+    fn metrics(&self, _report: &mut dyn FnMut(&'static str, f64)) {}
 }

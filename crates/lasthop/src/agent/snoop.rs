@@ -41,19 +41,92 @@
 //! (SMART, SACK: suppressed duplicates take their SACK blocks with them); handoff.
 
 use super::cache::{Cache, Entry, RoundTrip, unwrap};
+use super::family::{AgentKeys, AgentSite, Refusal};
 use super::snoop_ns2::Ns2Connection;
-use super::{Agent, AgentCounters, AgentEvent, Segment, SegmentView, Verdict};
+use super::{Agent, AgentCounters, AgentEvent, Crossing, Segment, SegmentView, Verdict};
+use crate::analysis::AnalysisError;
+use crate::schema::keys::{Limits, choice, table};
 use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// Whose mistakes to repeat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Quirks {
-    /// Nobody's.
-    #[default]
-    None,
-    /// Those of ns-2: see the head of `snoop_ns2.rs`.
-    Ns2,
+table! {
+    /// Berkeley Snoop: a base station sends TCP data again that the link has lost, and hides
+    /// the loss from the sender.
+    pub struct SnoopKeys as "snoop" {
+        /// The host where it sits, one end of the link; what it repairs are data that leave there
+        /// over the link.
+        at: String;
+        /// Whose mistakes it repeats.
+        quirks: Quirks = "none";
+        /// Packets cached for each connection.
+        cache: u32 = "100", Limits::range(1, 10_000);
+        /// The duplicate acknowledgment at which a packet is sent again; those before it go to
+        /// the sender.
+        dupack_threshold: u32 = "2", Limits::range(1, 255);
+        /// Least local retransmission timeout.
+        min_rto: Duration = "100 ms", Limits::POSITIVE;
+        /// Round-trip time of the link before the first measurement.
+        initial_srtt: Duration = "100 ms";
+        /// Deviation of the round-trip time before the first measurement.
+        initial_rttvar: Duration = "250 ms";
+        /// Local retransmissions of a packet at most.
+        max_retransmissions: u32 = "10", Limits::range(1, 1_000);
+    }
+}
+
+choice! {
+    /// Whose mistakes an agent repeats.
+    pub enum Quirks {
+        /// Nobody's: the mechanism as it is published.
+        None = "none",
+        /// Those of the simulator ns-2.
+        Ns2 = "ns-2",
+    }
+}
+
+/// The machine at one end of a link.
+pub type Machine<P> = Snoop<P>;
+
+impl AgentKeys for SnoopKeys {
+    type Machine<P: Segment + Clone> = Machine<P>;
+
+    fn at(&self) -> Option<&str> {
+        Some(&self.at)
+    }
+
+    fn place_on_radio(&mut self, base: &str, _station: &str) -> Result<(), Refusal> {
+        if self.at == base {
+            return Ok(());
+        }
+        let allowed = format!("the base of the radio, {base}");
+        Err(Refusal::new("at", format!("{:?}", self.at), allowed))
+    }
+
+    fn begins_forward(&self, site: &AgentSite<'_>) -> bool {
+        self.at == site.between[0]
+    }
+
+    /// In ns-2 a pair of hosts has one state, however many connections.
+    fn shares_by_hosts(&self) -> bool {
+        self.quirks == Quirks::Ns2
+    }
+
+    fn build<P: Segment + Clone>(
+        &self,
+        _site: &AgentSite<'_>,
+        connections: usize,
+    ) -> Result<Machine<P>, AnalysisError> {
+        let parameters = SnoopParameters {
+            quirks: self.quirks,
+            cache: self.cache as usize,
+            dupack_threshold: self.dupack_threshold,
+            min_rto: self.min_rto,
+            initial_srtt: self.initial_srtt,
+            initial_rttvar: self.initial_rttvar,
+            max_retransmissions: self.max_retransmissions,
+        };
+        Ok(Snoop::new(parameters, connections))
+    }
 }
 
 /// Parameters of Snoop; the defaults are those of ns-2.
@@ -379,6 +452,11 @@ impl<P: Segment + Clone> Snoop<P> {
         Snoop { set, connections, output, wake: Instant::NEVER }
     }
 
+    /// Counters since the start.
+    pub fn counters(&self) -> AgentCounters {
+        self.output.counters
+    }
+
     /// Packets cached for `connection`.
     pub fn cached(&self, connection: usize) -> usize {
         match &self.connections {
@@ -405,7 +483,10 @@ impl<P: Segment + Clone> Snoop<P> {
 }
 
 impl<P: Segment + Clone> Agent<P> for Snoop<P> {
-    fn down(&mut self, now: Instant, connection: usize, packet: &P, has_room: bool) -> Verdict {
+    fn down(&mut self, now: Instant, crossing: Crossing, packet: &mut P) -> Verdict {
+        let Crossing { connection: Some(connection), has_room } = crossing else {
+            return Verdict::Forward;
+        };
         let Some(view) = packet.segment() else { return Verdict::Forward };
         self.grow(connection);
         let (is_cached, deadline) = match &mut self.connections {
@@ -428,7 +509,8 @@ impl<P: Segment + Clone> Agent<P> for Snoop<P> {
         Verdict::Forward
     }
 
-    fn up(&mut self, now: Instant, connection: usize, packet: &P) -> Verdict {
+    fn up(&mut self, now: Instant, connection: Option<usize>, packet: &mut P) -> Verdict {
+        let Some(connection) = connection else { return Verdict::Forward };
         let Some(view) = packet.segment() else { return Verdict::Forward };
         self.grow(connection);
         let (verdict, deadline) = match &mut self.connections {
@@ -500,7 +582,11 @@ impl<P: Segment + Clone> Agent<P> for Snoop<P> {
         }
     }
 
-    fn counters(&self) -> AgentCounters {
-        self.output.counters
+    fn metrics(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        let counters = self.output.counters;
+        report("cached", counters.cached as f64);
+        report("local_retransmissions", counters.local_retransmissions as f64);
+        report("local_timeouts", counters.local_timeouts as f64);
+        report("suppressed_acks", counters.suppressed_acks as f64);
     }
 }

@@ -3,18 +3,14 @@
 use super::RunError;
 use super::links::{limit, services};
 use super::plan::{Hop, Plan};
-use crate::agent::{
-    AdaptivePersistence, Inversion, PersistenceParameters, Quirks, SnoopParameters,
-};
-use crate::analysis::{AnalysisError, GilbertElliottLaw};
 use crate::app::{OnOffParameters, WebParameters};
 use crate::link::Protocol;
 use crate::rng::Streams;
 use crate::scenario::{self, App, Direction, Flow, LinkProtocol, Scenario, Transport};
-use crate::sim::builder::{Builder, RoundTrip, UpdateInterval};
+use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
 use crate::sim::radio::RadioParameters;
-use crate::units::{Bytes, Instant};
+use crate::units::Instant;
 
 /// Builds the world of one replication.
 pub(super) fn build(
@@ -75,79 +71,23 @@ pub(super) fn build(
         add_flow(&mut builder, plan.routes(index), flow);
     }
     for (index, link) in scenario.links.iter().enumerate() {
-        let leaves = |at: &String| 2 * index as u32 + u32::from(link.between[0] != *at);
-        match &link.agent {
-            None => {}
-            Some(scenario::Agent::Snoop(set)) => {
-                let parameters = snoop(set);
-                // In ns-2 a pair of hosts has one state, however many connections.
-                let groups = (parameters.quirks == Quirks::Ns2).then(|| host_pairs(scenario));
-                builder.snoop(leaves(&set.at), parameters, groups.as_deref());
-            }
-            Some(scenario::Agent::AdaptivePersistence(set)) => {
-                let packet = plan.largest_packet(index);
-                let controller = adaptive_persistence(set, link, packet)
-                    .map_err(|error| RunError::Agent { link: link.name.clone(), error })?;
-                let is_outgoing = set.direction == scenario::Governed::Outgoing;
-                let direction = 2 * index as u32 + u32::from(!set.governs_forward(link));
-                let interval = UpdateInterval {
-                    packets: u64::from(set.update_packets),
-                    time: set.update_time,
-                };
-                builder.adaptive_persistence(direction, is_outgoing, controller, interval);
-            }
+        let site = link.agent_site(plan.largest_packet(index));
+        // Each sits above those that are there already.
+        for (number, agent) in link.agents.0.iter().enumerate().rev() {
+            let groups = agent.shares_by_hosts().then(|| host_pairs(scenario));
+            let (connections, count) = builder.agent_connections(groups.as_deref());
+            let machine = agent
+                .build(&site, count)
+                .map_err(|error| RunError::Agent { link: link.name.clone(), error })?;
+            let direction = 2 * index as u32 + u32::from(!agent.begins_forward(&site));
+            let name = match link.agents.0.len() {
+                1 => link.name.clone(),
+                _ => format!("{}.{}", link.name, number + 1),
+            };
+            builder.agent(direction, name, machine, connections, agent.hears());
         }
     }
     Ok(builder)
-}
-
-fn snoop(set: &scenario::Snoop) -> SnoopParameters {
-    SnoopParameters {
-        quirks: match set.quirks {
-            scenario::Quirks::None => Quirks::None,
-            scenario::Quirks::Ns2 => Quirks::Ns2,
-        },
-        cache: set.cache as usize,
-        dupack_threshold: set.dupack_threshold,
-        min_rto: set.min_rto,
-        initial_srtt: set.initial_srtt,
-        initial_rttvar: set.initial_rttvar,
-        max_retransmissions: set.max_retransmissions,
-    }
-}
-
-fn adaptive_persistence(
-    set: &scenario::AdaptivePersistence,
-    link: &scenario::Link,
-    largest: Bytes,
-) -> Result<AdaptivePersistence, AnalysisError> {
-    // The scenario's checks leave no channel that is not known.
-    let known = set.channel(link).map_err(|key| AnalysisError {
-        argument: key,
-        found: "nothing".to_owned(),
-        allowed: "a probability".to_owned(),
-    })?;
-    let channel = GilbertElliottLaw::new(
-        1.0 - known.stay_good.get(),
-        1.0 - known.stay_bad.get(),
-        known.loss_good.get(),
-        known.loss_bad.get(),
-    )?;
-    AdaptivePersistence::new(PersistenceParameters {
-        alpha: set.alpha.get(),
-        weight: set.weight.get(),
-        initial_loss: set.initial_loss.get(),
-        initial_link_loss: set.initial_link_loss.get(),
-        wired_loss: [set.least_wired_loss.get(), set.greatest_wired_loss.get()],
-        max_transmissions: set.max_transmissions,
-        inversion: match set.inversion {
-            scenario::Inversion::Eigenvalue => Inversion::Eigenvalue,
-            scenario::Inversion::Exact => Inversion::Exact,
-        },
-        channel,
-        pdus: set.pdus(link, largest),
-        spacing: set.spacing,
-    })
 }
 
 /// For each flow the number of its pair of hosts, in either order.

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 ///
 /// - `run`: as in a scenario file
 /// - `radios`, by name: as in a scenario file
-/// - `links`, by name: `between`; `header`; `protocol`, as in a scenario file; `agent`, its kind or
-///   null; `forward` and `reverse`, each with `rate`, `delay`, `queue` (`packets` or `bytes`),
+/// - `links`, by name: `between`; `header`; `protocol`, as in a scenario file; `agents`, their kinds;
+///   `forward` and `reverse`, each with `rate`, `delay`, `queue` (`packets` or `bytes`),
 ///   `errors`, `largest_packet` of all flows that cross the link, `timeout` of the sender (null where
 ///   the protocol has none or there are services); `radio` (null for a line), the `frame`, `uplink`,
 ///   `downlink` and `delay` of the radio whose slots it shares
@@ -83,7 +83,7 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
                 "delay": seconds(keys.delay),
             })
         }),
-        "agent": link.agent.as_ref().map(crate::scenario::Agent::kind),
+        "agents": link.agents.0.iter().map(crate::scenario::Agent::kind).collect::<Vec<_>>(),
         "forward": side(&link.forward, true)?,
         "reverse": side(&link.reverse, false)?,
     }))

@@ -434,7 +434,7 @@ fn substitute(document: &mut Value, dotted_key: &str, value: Value) -> Read<()> 
 /// Is there a table told apart by its `kind`, which a word may stand for?
 fn is_union(dotted_key: &str) -> bool {
     let path: Vec<_> = dotted_key.split('.').collect();
-    matches!(shape_at(ScenarioKeys::KEYS, &path), Some(Shape::Union(_)))
+    matches!(shape_at(ScenarioKeys::KEYS, &path), Some(Shape::Union(_) | Shape::Unions(_)))
 }
 
 /// A text as the TOML value of the key at `path`; `None` if it is not one.

@@ -5,10 +5,10 @@
 //! allowed. The model is described once, in `model.rs`; reader, messages, JSON Schema and
 //! reference page all come from there.
 
+mod agents;
 mod document;
 mod model;
 mod network;
-mod persistence;
 mod radio;
 mod resolve;
 mod routes;
@@ -17,6 +17,7 @@ mod services;
 mod sweep;
 mod transport;
 
+pub use crate::agent::AgentKind as Agent;
 pub use crate::channel::Errors;
 pub use crate::link::Protocol;
 pub use crate::rng::DurationLaw;
@@ -24,9 +25,9 @@ pub use crate::schema::{
     BitInterval, DelayedAck, Every, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout,
     OptionalTimer, QueueLimit, Retries, ScenarioError, Transmissions, Window,
 };
+pub use agents::Agents;
 pub use document::{Document, Point};
 pub use model::*;
-pub use persistence::KnownChannel;
 pub use routes::Routes;
 pub use schema::{reference_markdown, schema};
 pub use services::{LinkProtocol, Service, Services, Shares};

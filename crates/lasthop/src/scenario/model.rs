@@ -3,6 +3,7 @@
 //! What stands here is the one source of names, units, defaults and limits: `table!`, `choice!`
 //! and `union!` make from it the Rust types, the reader, the JSON Schema and the reference page.
 
+use super::agents::Agents;
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use crate::channel::Errors;
@@ -10,7 +11,7 @@ use crate::link::{Air, Protocol};
 use crate::rng::DurationLaw;
 use crate::schema::keys::{Limits, choice, table, table_field, union};
 use crate::schema::quantity::{DelayedAck, Hosts, LinkRate, QueueLimit, Window};
-use crate::units::{Bytes, Duration, Probability, Rate};
+use crate::units::{Bytes, Duration, Rate};
 
 const POSITIVE: Limits = Limits::POSITIVE;
 /// The largest IP packet.
@@ -56,8 +57,9 @@ pub struct Link {
     pub reverse: Direction,
     /// The link-layer protocol or protocols, the same at both ends.
     pub protocol: LinkProtocol,
-    /// What looks into the packets at one end.
-    pub agent: Option<Agent>,
+    /// What looks into the packets at its ends; those at one end in the order in which packets meet
+    /// them on their way into the link.
+    pub agents: Agents,
     /// Frame header added to each packet; zero with services, which have their own.
     pub header: Bytes,
     /// The largest packet the link takes.
@@ -129,8 +131,9 @@ table! {
         /// The link-layer protocol, the same at both ends.
         protocol: LinkProtocol = "raw";
         /// What sits at one end of the link, and looks into the packets that cross it or limits how
-        /// often the link sends them.
-        agent: Option<Agent>;
+        /// often the link sends them. A list puts several there: packets that enter the link meet
+        /// those of that end in this order, packets that leave it in the opposite one.
+        agent: Agents;
         /// What destroys frames, in each direction independently.
         errors: Errors = "none";
         /// What is different in the direction from the second host to the first.
@@ -174,7 +177,7 @@ table! {
         protocol: Protocol = "raw";
         /// What sits at the base and looks into the packets that cross each station's link, or at
         /// each station and limits its link.
-        agent: Option<Agent>;
+        agent: Agents;
         /// What destroys link frames, on each station's link and in each direction independently.
         errors: Errors = "none";
         /// What is different from the base to the stations; by default nothing is.
@@ -221,118 +224,6 @@ table! {
     }
 }
 table_field!(Reverse);
-
-union! {
-    /// What looks into packets at one end of a link.
-    pub enum Agent {
-        /// Berkeley Snoop: a base station sends TCP data again that the link has lost, and hides
-        /// the loss from the sender.
-        Snoop(Snoop) = "snoop",
-        /// Adaptive persistence: how often the link may send a packet follows from what TCP has lost
-        /// elsewhere, so that the link loses no more than a fraction of that.
-        AdaptivePersistence(AdaptivePersistence) = "adaptive-persistence",
-    }
-}
-
-table! {
-    /// Parameters of adaptive persistence.
-    pub struct AdaptivePersistence {
-        /// The host where it sits, and where the TCP connections end that it listens to: one end of
-        /// the link, required; on a radio there is one at each station, and the key is left out.
-        at: Option<String>;
-        /// Which packets of the link it governs, and so which endpoint it limits.
-        direction: Governed = "outgoing";
-        /// Loss that the link may leave, as a fraction of the loss elsewhere.
-        alpha: Probability = "10 %";
-        /// How the loss that the link may leave becomes a limit.
-        inversion: Inversion = "exact";
-        /// Weight of the latest packet in the running estimates of loss, by default 1/256.
-        weight: Probability = "0.00390625";
-        /// Estimate of the end-to-end loss before the first packet.
-        initial_loss: Probability = "1 %";
-        /// Estimate of the loss of the link before the first packet.
-        initial_link_loss: Probability = "0 %";
-        /// Least loss elsewhere that is believed.
-        least_wired_loss: Probability = "0.001 %";
-        /// Greatest loss elsewhere that is believed.
-        greatest_wired_loss: Probability = "50 %";
-        /// Greatest limit, in transmissions; the least is 1.
-        max_transmissions: u32 = "100", Limits::range(1, 1_000);
-        /// Packets after which the limit is computed anew.
-        update_packets: u32 = "100", Limits::range(1, 1_000_000);
-        /// Time after which it is, if so many packets have not come.
-        update_time: Duration = "1 s", POSITIVE;
-        /// Probability that a frame in the good state of the channel is followed by another such;
-        /// this and the next three are by default those of errors "slotted-gilbert-elliott",
-        /// elsewhere required.
-        stay_good: Option<Probability>;
-        /// Probability that a frame in the bad state of the channel is followed by another such.
-        stay_bad: Option<Probability>;
-        /// Probability that a frame is lost in the good state.
-        loss_good: Option<Probability>;
-        /// Probability that a frame is lost in the bad state.
-        loss_bad: Option<Probability>;
-        /// Link frames that a packet takes, by default those of the largest packet of the link: 1
-        /// where the protocol does not cut packets up.
-        pdus: Option<u32>, Limits::range(1, 1_024);
-        /// Frames from one transmission to the next of the same data.
-        spacing: u32 = "1", Limits::range(1, 1_000);
-    }
-}
-
-choice! {
-    /// Which packets of a link an agent governs.
-    pub enum Governed {
-        /// Those that leave its host.
-        Outgoing = "outgoing",
-        /// Those that come to its host; the other end learns the limit at once.
-        Incoming = "incoming",
-    }
-}
-
-choice! {
-    /// How a loss becomes a limit of transmissions.
-    pub enum Inversion {
-        /// By the dominant eigenvalue of the chain, an approximation that promises too much.
-        Eigenvalue = "eigenvalue",
-        /// By the chain itself.
-        Exact = "exact",
-    }
-}
-
-table! {
-    /// Parameters of Snoop.
-    pub struct Snoop {
-        /// The host where it sits, one end of the link; what it repairs are data that leave there
-        /// over the link.
-        at: String;
-        /// Whose mistakes it repeats.
-        quirks: Quirks = "none";
-        /// Packets cached for each connection.
-        cache: u32 = "100", Limits::range(1, 10_000);
-        /// The duplicate acknowledgment at which a packet is sent again; those before it go to
-        /// the sender.
-        dupack_threshold: u32 = "2", Limits::range(1, 255);
-        /// Least local retransmission timeout.
-        min_rto: Duration = "100 ms", POSITIVE;
-        /// Round-trip time of the link before the first measurement.
-        initial_srtt: Duration = "100 ms";
-        /// Deviation of the round-trip time before the first measurement.
-        initial_rttvar: Duration = "250 ms";
-        /// Local retransmissions of a packet at most.
-        max_retransmissions: u32 = "10", Limits::range(1, 1_000);
-    }
-}
-
-choice! {
-    /// Whose mistakes an agent repeats.
-    pub enum Quirks {
-        /// Nobody's: the mechanism as it is published.
-        None = "none",
-        /// Those of the simulator ns-2.
-        Ns2 = "ns-2",
-    }
-}
 
 /// Traffic from one host to another.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! The checks that concern more than one key.
 
-use super::model::{Agent, App, Flow, PACKET, Scenario, Tcp, Transport};
+use super::model::{App, Flow, PACKET, Scenario, Tcp, Transport};
 use super::routes::Routes;
 use super::transport::TcpPackets;
 use crate::schema::error::{ScenarioError, suggestion};
@@ -11,27 +11,8 @@ impl Scenario {
     /// What no single key shows.
     pub(super) fn check(&self) -> Result<(), ScenarioError> {
         let routes = Routes::new(self);
-        for (index, link) in self.links.iter().enumerate() {
-            match &link.agent {
-                // A radio checks its own.
-                Some(Agent::Snoop(snoop)) if link.radio.is_none() => {
-                    if !link.between.contains(&snoop.at) {
-                        let near = suggestion(&snoop.at, link.between.iter().map(String::as_str));
-                        return Err(ScenarioError::new(
-                            format!("link.{}.agent.at", link.name),
-                            format!("{:?}{near}", snoop.at),
-                            format!(
-                                "one of the two hosts of the link: {}",
-                                link.between.join(", ")
-                            ),
-                        ));
-                    }
-                }
-                Some(Agent::AdaptivePersistence(set)) => {
-                    self.check_persistence(&routes, index, set)?
-                }
-                Some(Agent::Snoop(_)) | None => {}
-            }
+        for index in 0..self.links.len() {
+            self.check_agents(&routes, index)?;
         }
         for flow in &self.flows {
             self.check_flow(&routes, flow)?;

@@ -1,6 +1,6 @@
 //! Radios: reading and writing, and what they become: a link for each station.
 
-use super::model::{AdaptivePersistence, Agent, Direction, Link, Radio, RadioKeys};
+use super::model::{Direction, Link, Radio, RadioKeys};
 use super::resolve::read_map;
 use super::services::LinkProtocol;
 use crate::channel::Errors;
@@ -73,19 +73,16 @@ impl Radio {
                 return Err(node.key_error(key, found, "at least 1 bit per second"));
             }
         }
-        if let Some(Agent::Snoop(snoop)) = &keys.agent
-            && snoop.at != keys.base
-        {
-            let path = format!("{}.at", node.child_path("agent"));
-            let allowed = format!("the base of the radio, {}", keys.base);
-            return Err(ScenarioError::new(path, format!("{:?}", snoop.at), allowed));
-        }
-        if let Some(Agent::AdaptivePersistence(set)) = &keys.agent
-            && let Some(at) = &set.at
-        {
-            let path = node.child_path("agent.at");
-            let allowed = "nothing: on a radio there is one at each station";
-            return Err(ScenarioError::new(path, format!("{at:?}"), allowed));
+        for (index, agent) in keys.agent.0.iter().enumerate() {
+            let station = keys.stations.0.first().map_or("", String::as_str);
+            agent.clone().place_on_radio(&keys.base, station).map_err(|refusal| {
+                let path = keys.agent.path(&node.child_path("agent"), index);
+                ScenarioError::new(
+                    format!("{path}.{}", refusal.key),
+                    refusal.found,
+                    refusal.allowed,
+                )
+            })?;
         }
         let airs = self.directions().each_ref().map(Direction::air);
         keys.protocol.check(&protocol, Bytes::default(), airs)
@@ -123,12 +120,14 @@ impl Radio {
         let keys = &self.keys;
         let [forward, reverse] = self.directions();
         let whole = Bytes::new(keys.slot.get().saturating_sub(self.header().get()));
-        let agent = |station: &String| match &keys.agent {
-            Some(Agent::AdaptivePersistence(set)) => {
-                let at = Some(station.clone());
-                Some(Agent::AdaptivePersistence(AdaptivePersistence { at, ..set.clone() }))
+        let agents = |station: &String| {
+            let mut agents = keys.agent.clone();
+            for agent in &mut agents.0 {
+                // The reader has tried it.
+                let placed = agent.place_on_radio(&keys.base, station);
+                debug_assert!(placed.is_ok(), "an agent that goes with its radio");
             }
-            agent => agent.clone(),
+            agents
         };
         keys.stations.0.iter().map(move |station| Link {
             name: format!("{}.{station}", self.name),
@@ -137,7 +136,7 @@ impl Radio {
             forward: forward.clone(),
             reverse: reverse.clone(),
             protocol: LinkProtocol::One(keys.protocol.clone()),
-            agent: agent(station),
+            agents: agents(station),
             header: self.header(),
             // What is not cut up has to fit.
             max_payload: keys.protocol.payload().is_none().then_some(whole),

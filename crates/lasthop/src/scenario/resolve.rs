@@ -120,7 +120,7 @@ impl Table for Link {
             forward,
             reverse,
             protocol: keys.protocol,
-            agent: keys.agent,
+            agents: keys.agent,
             header,
             max_payload: keys.max_payload.or(preset.map(|(_, _, payload)| payload)),
         })
@@ -143,7 +143,7 @@ impl Table for Link {
             header: matches!(self.protocol, LinkProtocol::One(_)).then_some(self.header),
             max_payload: self.max_payload,
             protocol: self.protocol.clone(),
-            agent: self.agent.clone(),
+            agent: self.agents.clone(),
             errors: self.forward.errors.clone(),
             reverse: (self.forward != self.reverse).then_some(different),
         };

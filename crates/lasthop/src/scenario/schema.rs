@@ -87,17 +87,14 @@ fn key_schema(key: &Key) -> Value {
             json!({ "enum": words.iter().map(|(word, _)| *word).collect::<Vec<_>>() })
         }
         Shape::Table(keys) => table_schema(keys, None),
-        Shape::Union(variants) => {
-            let mut forms: Vec<_> = variants.iter().map(variant_schema).collect();
-            let words: Vec<_> = variants
-                .iter()
-                .filter(|variant| !variant.keys.iter().any(is_required))
-                .map(|variant| variant.kind)
-                .collect();
-            if !words.is_empty() {
-                forms.push(json!({ "enum": words }));
+        Shape::Union(variants) => union_schema(variants),
+        Shape::Unions(variants) => {
+            let mut one = union_schema(variants);
+            let list = json!({ "type": "array", "minItems": 1, "items": one.clone() });
+            if let Some(forms) = one["oneOf"].as_array_mut() {
+                forms.push(list);
             }
-            json!({ "oneOf": forms })
+            one
         }
         Shape::Map(keys) => json!({
             "type": "object",
@@ -124,6 +121,19 @@ fn key_schema(key: &Key) -> Value {
         schema["default"] = default_value(&key.shape, text);
     }
     schema
+}
+
+fn union_schema(variants: &[Variant]) -> Value {
+    let mut forms: Vec<_> = variants.iter().map(variant_schema).collect();
+    let words: Vec<_> = variants
+        .iter()
+        .filter(|variant| !variant.keys.iter().any(is_required))
+        .map(|variant| variant.kind)
+        .collect();
+    if !words.is_empty() {
+        forms.push(json!({ "enum": words }));
+    }
+    json!({ "oneOf": forms })
 }
 
 fn sweep_schema() -> Value {
@@ -249,7 +259,7 @@ impl Page {
                     let path = format!("{path}.NAME");
                     self.section(&format!("`[{path}]`"), &path, keys);
                 }
-                Shape::Union(variants) => self.union(&path, variants),
+                Shape::Union(variants) | Shape::Unions(variants) => self.union(&path, variants),
                 Shape::Sweep => {
                     self.line(format_args!("{SWEEP_REFERENCE}"));
                     self.table(Range::KEYS);
@@ -346,6 +356,7 @@ fn kind(key: &Key) -> String {
         Shape::Choice(_) => "word".to_owned(),
         Shape::Table(_) => "table".to_owned(),
         Shape::Union(_) => "table, or its kind".to_owned(),
+        Shape::Unions(_) => "table, or a list of tables".to_owned(),
         Shape::Map(_) => "named tables, at least one".to_owned(),
         Shape::Bound => "number or quantity".to_owned(),
         Shape::Sweep => "table, see below".to_owned(),

@@ -90,6 +90,8 @@ pub(crate) enum Shape {
     Table(&'static [Key]),
     /// A table whose key `kind` decides which other keys it has; without these, the kind alone.
     Union(&'static [Variant]),
+    /// The same, or a list of at least one such table.
+    Unions(&'static [Variant]),
     /// Names to tables, in file order.
     Map(&'static [Key]),
     /// A number, or text of a number and a unit: an end of a range.
@@ -253,7 +255,7 @@ pub(crate) fn shape_at(keys: &'static [Key], path: &[&str]) -> Option<&'static S
         (_, []) => Some(shape),
         (Shape::Table(keys), _) => shape_at(keys, below),
         (Shape::Map(keys), [_name, below @ ..]) => shape_at(keys, below),
-        (Shape::Union(variants), _) => {
+        (Shape::Union(variants) | Shape::Unions(variants), _) => {
             variants.iter().find_map(|variant| shape_at(variant.keys, below))
         }
         _ => None,
@@ -307,6 +309,10 @@ pub(crate) fn allowed(key: &Key) -> String {
         Shape::Union(variants) => {
             format!("a table with the key kind, {}", one_of(variants.iter().map(|v| v.kind)))
         }
+        Shape::Unions(variants) => format!(
+            "a table with the key kind, {}, or a list of such tables",
+            one_of(variants.iter().map(|v| v.kind))
+        ),
         Shape::Map(_) => format!("at least one table [{}.NAME]", key.name),
         Shape::Bound => BOUND_ALLOWED.to_owned(),
         Shape::Sweep => SWEEP_ALLOWED.to_owned(),

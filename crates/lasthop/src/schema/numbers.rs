@@ -21,6 +21,10 @@ fn convert(shape: &Shape, value: Value) -> Value {
             let keys = variants.iter().find(|variant| Some(variant.kind) == kind);
             table(keys.map_or(&[], |variant| variant.keys), map).into()
         }
+        (Shape::Unions(variants), Value::Array(items)) => {
+            items.into_iter().map(|item| convert(&Shape::Union(variants), item)).collect()
+        }
+        (Shape::Unions(variants), item) => convert(&Shape::Union(variants), item),
         (Shape::Map(keys), Value::Object(map)) => {
             let items = map.into_iter().map(|(name, value)| match value {
                 Value::Object(item) => (name, table(keys, item).into()),

@@ -1,7 +1,6 @@
 //! Assembling a [`World`]: first links, then flows, then [`Builder::build`].
 
-pub use super::agents::UpdateInterval;
-use super::agents::{NO_AGENT, Occupant, Persistence, Seat, UNWATCHED};
+use super::agents::Seat;
 use super::deadlines::Deadlines;
 use super::direction::{Direction, DirectionParameters, Kind};
 use super::hops::{Hop, Listener, Then};
@@ -9,9 +8,9 @@ use super::probe::Probe;
 use super::radio::{NO_RADIO, Radio, RadioParameters};
 use super::traffic::{App, Browser, Flow, Media, Stage};
 use super::world::{Machine, Pair, World, boot_offset, replay_slice};
-use crate::agent::{AdaptivePersistence, Snoop, SnoopParameters};
+use crate::agent::{Agent, AgentMachine, Governed};
 use crate::app::{MediaStatistics, OnOff, OnOffParameters, Web, WebParameters};
-use crate::link::LinkEndpoint;
+use crate::link::{Endpoint, LinkEndpoint};
 use crate::packet::Packet;
 use crate::queue::Newest;
 use crate::rng::{Stream, Streams};
@@ -317,57 +316,81 @@ impl Builder {
         }
     }
 
-    /// A Snoop agent where `direction` begins; call it when all flows are there. `groups`: the
-    /// connections of flows with equal numbers share one state (as those between a pair of hosts
+    /// The connection of each path as an agent numbers it, and how many numbers there are. `groups`:
+    /// the connections of flows with equal numbers share one state (as those between a pair of hosts
     /// in ns-2); without it, each connection has its own.
-    pub fn snoop(&mut self, direction: u32, parameters: SnoopParameters, groups: Option<&[u32]>) {
-        let connections: Vec<u32> = self
-            .paths
-            .iter()
-            .map(|path| match path.listener {
-                Listener::Tcp { connection, .. } | Listener::Sink { connection } => {
-                    let flow = self.pairs[connection as usize].flow as usize;
-                    groups.map_or(connection, |groups| groups[flow])
-                }
-                Listener::Datagrams { .. } => UNWATCHED,
-            })
-            .collect();
-        let watched = connections.iter().filter(|&&connection| connection != UNWATCHED);
-        let count = watched.max().map_or(0, |&last| last as usize + 1);
-        let seat = self.agents.len() as u32;
-        self.directions[direction as usize].near_agent = seat;
-        self.directions[direction as usize ^ 1].far_agent = seat;
-        let agent = Occupant::Snoop(Snoop::new(parameters, count));
-        self.agents.push(Seat { agent, direction, machine: 0, connections });
+    pub fn agent_connections(&self, groups: Option<&[u32]>) -> (Vec<Option<u32>>, usize) {
+        let connection = |path: &Path| match path.listener {
+            Listener::Tcp { connection, .. } | Listener::Sink { connection } => {
+                let flow = self.pairs[connection as usize].flow as usize;
+                Some(groups.map_or(connection, |groups| groups[flow]))
+            }
+            Listener::Datagrams { .. } => None,
+        };
+        let connections: Vec<_> = self.paths.iter().map(connection).collect();
+        let count = connections.iter().flatten().max().map_or(0, |&last| last as usize + 1);
+        (connections, count)
     }
 
-    /// Adaptive persistence that limits the transmissions of the endpoint of `direction`, by the
-    /// losses of the TCP senders whose data begin (`at_start`) or end their way on it; call it when
-    /// all flows are there.
-    pub fn adaptive_persistence(
+    /// Puts an agent where `direction` begins, above those that sit there already; call it when all
+    /// flows are there. `name` is its in results; `connections`: see [`Self::agent_connections`]; `hears`: the TCP senders
+    /// whose losses it is told, those whose data begin or end their way on that direction.
+    pub fn agent(
         &mut self,
         direction: u32,
-        at_start: bool,
-        controller: AdaptivePersistence,
-        interval: UpdateInterval,
+        name: String,
+        agent: AgentMachine<Packet>,
+        connections: Vec<Option<u32>>,
+        hears: Option<Governed>,
     ) {
-        let passes = |path: u32| {
+        let hears_of = |path: u32| {
             let Path { first, last, .. } = self.paths[path as usize];
-            self.hops[if at_start { first } else { last } as usize] == direction
+            let hop = match hears {
+                None => return false,
+                Some(Governed::Outgoing) => first,
+                Some(Governed::Incoming) => last,
+            };
+            self.hops[hop as usize] == direction
         };
         let pairs = self.pair_paths.iter().enumerate();
         let senders = pairs
             .flat_map(|(connection, paths)| {
-                [0, 1].map(|end| (connection as u32, end, passes(paths[end])))
+                [0, 1].map(|end| (connection as u32, end, hears_of(paths[end])))
             })
-            .filter_map(|(connection, end, passes)| passes.then_some((connection, end)))
+            .filter_map(|(connection, end, hears)| hears.then_some((connection, end)))
             .collect();
+        if let Some(limit) = agent.transmission_limit()
+            && let Kind::Arq(arq) = &mut self.directions[direction as usize].kind
+        {
+            arq.endpoint.limit_transmissions(Some(limit));
+        }
         let seat = self.agents.len() as u32;
-        let governed = &mut self.directions[direction as usize];
-        governed.near_agent = seat;
-        let persistence = Persistence::new(controller, interval, senders, governed);
-        let agent = Occupant::Persistence(Box::new(persistence));
-        self.agents.push(Seat { agent, direction, machine: 0, connections: Vec::new() });
+        let below = self.directions[direction as usize].near_agent.replace(seat);
+        if agent.watches_up() {
+            let far = &mut self.directions[direction as usize ^ 1].far_agent;
+            // On the way up the lowest of those that look that way comes first.
+            match *far {
+                None => *far = Some(seat),
+                Some(lowest) => {
+                    let mut last = lowest;
+                    while let Some(above) = self.agents[last as usize].above {
+                        last = above;
+                    }
+                    self.agents[last as usize].above = Some(seat);
+                }
+            }
+        }
+        let machine = 0;
+        self.agents.push(Seat {
+            agent,
+            name,
+            direction,
+            machine,
+            below,
+            above: None,
+            connections,
+            senders,
+        });
     }
 
     /// Turns acceptors of one-way file transfers into [`Listener::Sink`]s where every packet that
@@ -386,8 +409,8 @@ impl Builder {
                 && pair.config.delayed_ack.is_none()
                 && matches!(direction(last).kind, Kind::Raw(_))
                 && matches!(&direction(first).kind, Kind::Raw(raw) if !raw.queue.has_background())
-                && direction(last).far_agent == NO_AGENT
-                && direction(first).near_agent == NO_AGENT;
+                && direction(last).far_agent.is_none()
+                && direction(first).near_agent.is_none();
             suits.then_some([last, first])
         };
         let candidates: Vec<_> = self.pairs.iter().zip(&self.pair_paths).map(candidate).collect();
@@ -474,8 +497,8 @@ impl Builder {
                 let Feeder::Direction(from) = feeder else { return false };
                 let from = &self.directions[from as usize];
                 matches!((&direction.kind, &from.kind), (Kind::Raw(_), Kind::Raw(_)))
-                    && direction.near_agent == NO_AGENT
-                    && from.far_agent == NO_AGENT
+                    && direction.near_agent.is_none()
+                    && from.far_agent.is_none()
             })
             .collect();
         for (direction, is_chained) in self.directions.iter_mut().zip(is_chained) {

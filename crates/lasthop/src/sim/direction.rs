@@ -4,7 +4,6 @@
 //! offered, and only arrivals that somebody must handle wait in its ring. An *ARQ* direction is
 //! driven: its endpoint chooses the next frame when the transmitter falls idle.
 
-use super::agents::NO_AGENT;
 use super::radio::NO_RADIO;
 use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
@@ -330,9 +329,9 @@ pub(super) struct Direction {
     /// Everything that enters comes from one computed direction, in order: packets can be handed
     /// on as soon as that direction has computed them.
     pub is_chained: bool,
-    /// The agents where it begins and where it ends, or [`NO_AGENT`].
-    pub near_agent: u32,
-    pub far_agent: u32,
+    /// The first agent that packets meet where it begins, and where it ends.
+    pub near_agent: Option<u32>,
+    pub far_agent: Option<u32>,
     /// The radio whose slots it shares, or [`NO_RADIO`].
     pub radio: u32,
 }
@@ -346,7 +345,7 @@ impl Direction {
     }
 
     fn new(kind: Kind, delay: Duration) -> Self {
-        let (near_agent, far_agent) = (NO_AGENT, NO_AGENT);
+        let (near_agent, far_agent) = (None, None);
         let radio = NO_RADIO;
         Direction { kind, delay, machine: 0, is_chained: false, near_agent, far_agent, radio }
     }

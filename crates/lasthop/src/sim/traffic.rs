@@ -278,7 +278,7 @@ impl<P: Probe> World<P> {
                 receiver_metrics(&entity, &receiver.service_link_counters(service), report);
             }
         }
-        self.agent_metrics(link_names, report);
+        self.agent_metrics(report);
     }
 
     fn flow_metrics(&self, flow: &Flow, report: &mut dyn FnMut(&str, &'static str, f64)) {

@@ -1,6 +1,6 @@
 //! The world: hosts joined by links, connections between hosts, and the loop that runs them.
 
-use super::agents::{NO_AGENT, Seat};
+use super::agents::Seat;
 use super::deadlines::Deadlines;
 use super::direction::{Crossing, Direction, InFlight, Kind, Raw};
 use super::hops::{Hop, Listener, Then};
@@ -264,9 +264,10 @@ impl<P: Probe> World<P> {
         loop {
             let Hop { direction, then, service, listener, .. } = self.hops[hop as usize];
             let this = &mut self.directions[direction as usize];
-            if this.near_agent != NO_AGENT && !has_passed {
+            if let Some(seat) = this.near_agent
+                && !has_passed
+            {
                 debug_assert!(at == self.now, "nothing is computed past an agent");
-                let seat = this.near_agent;
                 return self.send_past(seat, &Packet { hop, ..*packet });
             }
             let raw = match &mut this.kind {
@@ -433,8 +434,9 @@ impl<P: Probe> World<P> {
     /// The same; a packet that an agent has let pass goes by it.
     pub(super) fn pass_on(&mut self, packet: &Packet, has_passed: bool) {
         let Hop { direction, then, listener, .. } = self.hops[packet.hop as usize];
-        let seat = self.directions[direction as usize].far_agent;
-        if seat != NO_AGENT && !has_passed {
+        if let Some(seat) = self.directions[direction as usize].far_agent
+            && !has_passed
+        {
             return self.forward_past(seat, packet);
         }
         match then {

@@ -1,6 +1,7 @@
 //! The integration tests, one module a subject, in one binary: it is linked once. Tests that need a process of
 //! their own (`allocations`, `extending`, `interrupt`) stand beside this folder.
 
+mod agent_stacks;
 mod air;
 mod analysis_models;
 mod analysis_tables;

@@ -3,11 +3,16 @@
 //! Packets have 100 bytes; packet `n` begins at byte `1 + 100 n`, and "ACK n" acknowledges all
 //! packets before packet `n`.
 
-use lasthop::agent::{Agent, AgentEvent, Quirks, Snoop, SnoopParameters, Verdict};
+use lasthop::agent::{Agent, AgentEvent, Crossing, Quirks, Snoop, SnoopParameters, Verdict};
 use lasthop::packet::{Packet, TcpHeader, flags};
 use lasthop::units::{Duration, Instant};
 use proptest::prelude::*;
 use std::collections::HashMap;
+
+/// How a packet of `connection` meets the agent on its way down.
+fn of(connection: usize, has_room: bool) -> Crossing {
+    Crossing { connection: Some(connection), has_room }
+}
 
 const LENGTH: u32 = 100;
 
@@ -64,7 +69,8 @@ impl Bench {
     }
 
     fn down(&mut self, packet: &Packet, has_room: bool) {
-        let verdict = self.snoop.down(self.now, packet.hop as usize, packet, has_room);
+        let verdict =
+            self.snoop.down(self.now, of(packet.hop as usize, has_room), &mut { *packet });
         assert_eq!(verdict, Verdict::Forward);
         assert_eq!(self.sent(), None);
     }
@@ -75,7 +81,7 @@ impl Bench {
     }
 
     fn up(&mut self, packet: &Packet) -> (Verdict, Option<u32>) {
-        let verdict = self.snoop.up(self.now, packet.hop as usize, packet);
+        let verdict = self.snoop.up(self.now, Some(packet.hop as usize), &mut { *packet });
         (verdict, self.sent())
     }
 
@@ -356,7 +362,7 @@ fn numbers_may_wrap() {
         assert_eq!(bench.up(&received), FORWARD);
         assert_eq!(bench.snoop.cached(0), 5);
         assert_eq!(bench.up(&received), FORWARD);
-        assert_eq!(bench.snoop.up(bench.now, 0, &received), Verdict::Suppress);
+        assert_eq!(bench.snoop.up(bench.now, Some(0), &mut { received }), Verdict::Suppress);
         assert_eq!(bench.snoop.poll_down(), Some(packet(3)));
     }
 }
@@ -424,7 +430,7 @@ proptest! {
         let mut now = Instant::ZERO;
         let mut suppressed = 0;
         for connection in 0..2 {
-            let verdict = snoop.down(now, connection as usize, &syn(connection, 0), false);
+            let verdict = snoop.down(now, of(connection as usize, false), &mut syn(connection, 0));
             prop_assert_eq!(verdict, Verdict::Forward);
         }
         for step in steps {
@@ -432,7 +438,7 @@ proptest! {
                 Step::Data { connection, number, has_room } => {
                     let one = &mut seen[connection as usize];
                     let packet = data(connection, one.incarnation, number);
-                    let verdict = snoop.down(now, connection as usize, &packet, has_room);
+                    let verdict = snoop.down(now, of(connection as usize, has_room), &mut { packet });
                     prop_assert_eq!(verdict, Verdict::Forward);
                     if has_room || one.sent.contains_key(&number) {
                         one.sent.insert(number, 0);
@@ -443,7 +449,7 @@ proptest! {
                     *one = Seen { incarnation: one.incarnation + 1, ..Seen::default() };
                     let packet = syn(connection, one.incarnation);
                     prop_assert_eq!(
-                        snoop.down(now, connection as usize, &packet, false), Verdict::Forward
+                        snoop.down(now, of(connection as usize, false), &mut { packet }), Verdict::Forward
                     );
                     prop_assert_eq!(snoop.cached(connection as usize), 0);
                 }
@@ -452,7 +458,7 @@ proptest! {
                     let mut packet = ack(connection, one.incarnation, number);
                     packet.tcp.payload = u32::from(payload);
                     packet.tcp.window = window;
-                    let verdict = snoop.up(now, connection as usize, &packet);
+                    let verdict = snoop.up(now, Some(connection as usize), &mut { packet });
                     if verdict == Verdict::Suppress {
                         suppressed += 1;
                         prop_assert!(!payload && one.newest.is_none_or(|newest| newest == number));
@@ -468,7 +474,7 @@ proptest! {
                     if one.incarnation > 0 {
                         let old = ack(connection, one.incarnation - 1, number);
                         prop_assert_eq!(
-                            snoop.up(now, connection as usize, &old), Verdict::Forward
+                            snoop.up(now, Some(connection as usize), &mut { old }), Verdict::Forward
                         );
                         prop_assert_eq!(snoop.poll_down(), None);
                     }

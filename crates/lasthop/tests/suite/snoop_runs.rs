@@ -74,9 +74,9 @@ const UP: [&str; 2] = ["client", "server"];
 /// Without agent, with it, and with it as ns-2 has it.
 fn forms(scenario: &Scenario) -> [Scenario; 3] {
     let (mut none, mut ns2) = (scenario.clone(), scenario.clone());
-    none.links[1].agent = None;
-    let Some(Agent::Snoop(snoop)) = &mut ns2.links[1].agent else { panic!("an agent") };
-    snoop.quirks = lasthop::scenario::Quirks::Ns2;
+    none.links[1].agents.0.clear();
+    let [Agent::Snoop(snoop)] = ns2.links[1].agents.0.as_mut_slice() else { panic!("an agent") };
+    snoop.quirks = lasthop::agent::Quirks::Ns2;
     [none, scenario.clone(), ns2]
 }
 

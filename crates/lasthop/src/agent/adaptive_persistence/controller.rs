@@ -20,17 +20,9 @@
 //! measured p_w, which only tells wired losses from those of the link; the time that estimates take
 //! from TCP to the link, none.
 
+use super::super::Batch;
+use super::Inversion;
 use crate::analysis::{AnalysisError, ArqChain, GilbertElliottLaw};
-
-/// How a loss rate becomes a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Inversion {
-    /// By F(1) λ^(M-1), equation (4) of the paper, which is far too small for SDUs of many PDUs.
-    Eigenvalue,
-    /// By the chain itself.
-    #[default]
-    Exact,
-}
 
 /// Constants of adaptive persistence.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,15 +47,6 @@ pub struct PersistenceParameters {
     pub pdus: u32,
     /// Frames from one transmission of a PDU to the next.
     pub spacing: u32,
-}
-
-/// Packets, and those among them that were lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Batch {
-    /// How many.
-    pub packets: u64,
-    /// How many of them were lost.
-    pub lost: u64,
 }
 
 /// An exponentially weighted mean of loss indicators.
@@ -93,7 +76,7 @@ impl LossEstimate {
 
 /// The controller.
 #[derive(Clone, Debug)]
-pub struct AdaptivePersistence {
+pub struct PersistenceController {
     parameters: PersistenceParameters,
     /// Loss of a packet under the limits 1, 2, ..., never rising.
     losses: Vec<f64>,
@@ -110,7 +93,7 @@ fn checked(name: &'static str, value: f64) -> Result<f64, AnalysisError> {
     Err(AnalysisError { argument: name, found: value.to_string(), allowed })
 }
 
-impl AdaptivePersistence {
+impl PersistenceController {
     /// A controller that has seen nothing; its limit is that of the initial estimates.
     ///
     /// # Errors
@@ -154,7 +137,7 @@ impl AdaptivePersistence {
                 .collect::<Result<_, _>>()?,
         };
         let estimate = |mean| LossEstimate { mean, carried: 0 };
-        let mut controller = AdaptivePersistence {
+        let mut controller = PersistenceController {
             losses,
             end_to_end: estimate(parameters.initial_loss),
             link: estimate(parameters.initial_link_loss),
@@ -231,8 +214,8 @@ mod tests {
         }
     }
 
-    fn controller(parameters: PersistenceParameters) -> AdaptivePersistence {
-        AdaptivePersistence::new(parameters).unwrap()
+    fn controller(parameters: PersistenceParameters) -> PersistenceController {
+        PersistenceController::new(parameters).unwrap()
     }
 
     #[test]
@@ -403,7 +386,7 @@ mod tests {
             PersistenceParameters { pdus: 0, ..good },
             PersistenceParameters { spacing: 0, ..good },
         ] {
-            assert!(AdaptivePersistence::new(bad).is_err(), "{bad:?}");
+            assert!(PersistenceController::new(bad).is_err(), "{bad:?}");
         }
     }
 
