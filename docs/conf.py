@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 import lasthop
 from lasthop import _lasthop, advise, cli, fit
@@ -72,6 +73,15 @@ with tempfile.TemporaryDirectory() as folder:
         options=advise.Options(most=100, trials=0),
     )
 save(draw_advice(advice), HERE / "_generated" / "advise" / "voice-and-file", "svg")
+
+# Pictures of the lesson come from its test, which needs a browser; without one there is a note.
+pictures = HERE / "_generated" / "lesson"
+pictures.mkdir(parents=True, exist_ok=True)
+for name in re.findall(r"_generated/lesson/([\w-]+)\.png", (HERE / "lesson.md").read_text("utf-8")):
+    if not (pictures / f"{name}.png").exists():
+        missing = Figure(figsize=(5.0, 0.6))
+        missing.text(0.02, 0.4, "This picture is made by tests/test_lesson.py, in a browser.")
+        save(missing, pictures / name, "png")
 
 # Figures of studies that pages show are run anew, all of a study together: they share cells.
 pages = "".join(page.read_text(encoding="utf-8") for page in HERE.glob("*.md"))

@@ -127,6 +127,14 @@ def test_the_form_is_the_schemas(visit: Visit) -> None:
     for kind in ("karn-rlp", "rlc-am"):
         page.locator("#f-link-radio-protocol").select_option(kind)
         assert page.locator(".union", has_text="protocol").first.inner_text()
+    # Every quantity that is shown has its slider.
+    for key in (
+        "link-radio-rate",
+        "link-radio-delay",
+        "link-radio-queue",
+        "flow-download-app-size",
+    ):
+        assert page.locator(f'[data-slider="f-{key}"]').count() == 1, key
     page.locator("#f-link-radio-errors").select_option("two-state")
     # What it needs is there, with an example from its own words.
     assert page.locator("#f-link-radio-errors-good").input_value() != ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import hashlib
 import json
 import re
 import shutil
@@ -10,11 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import lasthop.campaign
 from lasthop import report
 from lasthop.cli import _main as run_command
+from lasthop.figures.live import chart
 from lasthop.studies import studies
 
 if TYPE_CHECKING:
@@ -78,8 +82,16 @@ def test_a_page_refers_to_nothing_outside(pages: dict[str, Path]) -> None:
         targets = re.findall(r"""(?:src|href)=["']([^"']*)""", text)
         assert targets
         assert all(target.startswith(("data:", "#")) for target in targets)
-        assert "<script" not in text
         assert "url(" not in text
+        # One script, whose hash the page's own policy names; the rest of <script> is data.
+        scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+        others = re.findall(r"<script(?! type=.application/json.>)(?!>)", text)
+        assert len(scripts) == 1
+        assert others == []
+        digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+        policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+        assert policy
+        assert f"script-src 'sha256-{digest}';" in policy[1].replace("&#39;", "'")
 
 
 def test_names_are_text_not_markup(pages: dict[str, Path]) -> None:
@@ -105,6 +117,57 @@ def test_a_browser_shows_it_without_network_and_without_sideways_scrolling(
         assert pictures
         assert all(complete and natural > 0 for complete, natural in pictures)
         page.close()
+
+
+def test_figures_are_live_from_the_numbers_of_the_pictures(
+    pages: dict[str, Path], browser: Browser
+) -> None:
+    for name in ("sweep", "study"):
+        page, _ = open_page(browser, pages[name], 1280)
+        figures = page.locator("figure.is-live")
+        assert figures.count() > 0
+        assert figures.first.locator("canvas").is_visible()
+        assert not figures.first.locator("img").is_visible()
+        chart = json.loads(figures.first.locator("script").inner_text())
+        names = [curve["label"] for curve in chart["curves"]]
+        legend = figures.first.locator(".u-legend .u-label").all_inner_texts()
+        assert legend[1:] == [label or chart["ylabel"] for label in names]
+        for curve in chart["curves"]:
+            bounds = zip(curve["low"], curve["y"], curve["high"], strict=False)
+            assert all(low <= y <= high for low, y, high in bounds if low is not None)
+        # A name hides its curve.
+        figures.first.locator(".u-legend .u-series").nth(1).click()
+        assert figures.first.locator(".u-legend .u-off").count() == 1
+        page.close()
+
+
+def test_without_script_and_in_print_pictures_are_shown(
+    pages: dict[str, Path], browser: Browser
+) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(pages["study"].as_uri())
+    assert page.locator("figure img").first.is_visible()
+    assert not page.locator("figure .live").first.is_visible()
+    context.close()
+    page, _ = open_page(browser, pages["study"], 1280)
+    page.emulate_media(media="print")
+    assert page.locator("figure img").first.is_visible()
+    assert not page.locator("figure canvas").first.is_visible()
+    assert not page.locator("nav").is_visible()
+    page.close()
+
+
+def test_a_sweep_is_live_with_its_means(small: Path) -> None:
+    results = lasthop.run(lasthop.load(small), replications=3)
+    found = chart(lasthop.plot(results, x="variant", y="goodput_bps"))
+    assert found is not None
+    assert [word for _, word in found["words"]] == ["reno", "sack"]
+    means = [results.point_intervals(n)["flow.transfer.goodput_bps"].mean for n in range(2)]
+    ratio = np.asarray(found["curves"][0]["y"]) / means
+    assert ratio[0] == pytest.approx(ratio[1])
+    many = lasthop.plot(results, y="goodput_bps", kind="cdf")
+    assert len((chart(many) or {})["curves"]) == 2
 
 
 def test_claims_and_numbers_are_there(pages: dict[str, Path], browser: Browser) -> None:

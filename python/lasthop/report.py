@@ -1,14 +1,15 @@
 """One self-contained HTML page of a campaign or a reproduced study.
 
-The page needs neither network nor script: style and pictures are in it. It says what was run,
-shows figures and numbers with their intervals, claims with their verdicts, and from what all this
-can be computed again.
+The page needs no network: style, pictures and the script that makes them live are in it. Without
+script, and printed, it shows the pictures. It says what was run, shows figures and numbers with
+their intervals, claims with their verdicts, and from what all this can be computed again.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -76,6 +77,7 @@ def page(results: Results, report: Report | None = None) -> str:
         facts=_facts(results),
         complete=results.complete,
         points=_points(results),
+        live=_live() if any(figure["chart"] for figure in contents["figures"]) else None,
         **contents,
     )
 
@@ -377,8 +379,21 @@ def _moves(results: Results, metric: str) -> bool:
     return there.size > 1 and bool(np.ptp(there) > 0.0)
 
 
-def _picture(figure: Figure, caption: str) -> dict[str, str]:
-    """A figure as a picture within the page."""
+def _live() -> dict[str, str]:
+    """The script of the page's charts, its hash for the content security policy, and its style."""
+    folder = resources.files("lasthop")
+    vendor = folder / "explore" / "static" / "vendor"
+    parts = (vendor / "uplot-1.6.32.iife.min.js", folder / "report.js")
+    script = "\n".join(part.read_text(encoding="utf-8").strip() for part in parts)
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    style = (vendor / "uplot-1.6.32.min.css").read_text(encoding="utf-8")
+    return {"script": script, "hash": f"sha256-{digest}", "style": style}
+
+
+def _picture(figure: Figure, caption: str) -> dict[str, Any]:
+    """A figure as a picture within the page, and as numbers for a live one."""
+    from lasthop.figures.live import chart
+
     text = io.BytesIO()
     with rc_context({"svg.hashsalt": "lasthop"}):
         figure.savefig(text, format="svg", metadata={"Date": None})
@@ -386,6 +401,7 @@ def _picture(figure: Figure, caption: str) -> dict[str, str]:
     return {
         "uri": "data:image/svg+xml;base64," + base64.b64encode(text.getvalue()).decode("ascii"),
         "caption": caption,
+        "chart": chart(figure),
         "width": f"{width:.0f}",
         "height": f"{height:.0f}",
     }

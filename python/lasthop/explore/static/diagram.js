@@ -32,6 +32,7 @@ function clipped(plot, draw) {
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
   ctx.clip();
+  ctx.setLineDash([]);
   draw(ctx, devicePixelRatio || 1);
   ctx.restore();
 }

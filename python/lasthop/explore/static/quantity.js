@@ -55,15 +55,11 @@ export function write(value, kind, prefix = "") {
   return `${prefix}${text} ${unit}`.trim();
 }
 
-const UNIT_TESTS = [
-  ["rate", "Mbps"],
-  ["duration", "(ns|us"],
-  ["packets", "packets?"],
-  ["segments", "segments?"],
-  ["frames", "frames?"],
-  ["bits", "bits?"],
-  ["size", "(B|kB"],
-];
+/** A text of each kind: a pattern that takes it takes the kind. */
+const SAMPLES = {
+  rate: "1 Mbps", duration: "1 ms", packets: "2 packets", segments: "2 segments", frames: "2 frames",
+  bits: "2 bits", size: "1 kB", probability: "1 %",
+};
 
 /** What a key's schema takes: kinds of quantities, words, and limits. */
 export function describe(schema) {
@@ -78,11 +74,11 @@ export function describe(schema) {
     if (form.minimum !== undefined) least = form.minimum;
     if (form.maximum !== undefined) most = form.maximum;
     if (form.pattern) {
-      for (const [kind, mark] of UNIT_TESTS) if (form.pattern.includes(mark)) kinds.push(kind);
-      if (form.pattern.includes("%") && !kinds.includes("probability")) kinds.push("probability");
-      for (const word of ["auto", "off", "unlimited"]) {
-        if (form.pattern.includes(word)) words.push(word);
+      const takes = (text) => new RegExp(form.pattern).test(text);
+      for (const [kind, text] of Object.entries(SAMPLES)) {
+        if (takes(text) && !kinds.includes(kind)) kinds.push(kind);
       }
+      for (const word of ["auto", "off", "unlimited"]) if (takes(word)) words.push(word);
     }
   }
   return { kinds, words, least, most };

@@ -1,0 +1,86 @@
+"""The lesson of docs/lesson.md, step by step in a browser; makes its pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from explorer import Explorer
+
+PICTURES = Path(__file__).parent.parent / "docs" / "_generated" / "lesson"
+NAMES = ("first", "loss", "inside", "shrunk", "satellite")
+
+
+def means(page: Page, metric: str) -> list[float]:
+    """The means of a metric, in the order of the alternatives."""
+    figure = page.locator("figure.estimates", has_text=metric).first
+    texts = figure.locator("td:nth-child(2)").all_inner_texts()
+    return [float(text.split(" ±")[0]) for text in texts]
+
+
+def set_key(page: Page, key: str, text: str) -> None:
+    """Types a value, and waits until its results are as precise as they become."""
+    field = page.locator(f"#f-{key}")
+    field.fill(text)
+    field.press("Enter")
+    settle(page)
+
+
+def settle(page: Page) -> None:
+    """Waits for the last result."""
+    page.wait_for_function(
+        "() => { const p = lasthop.player; return !p.waiting && !p.running && p.answer.done; }",
+        timeout=60_000,
+    )
+
+
+def give(browser: Browser, server: Explorer, folder: Path) -> dict[str, list[float]]:
+    """Gives the lesson.
+
+    Args:
+        browser: Where.
+        server: A page that begins as `lasthop explore` does.
+        folder: Where the pictures go.
+
+    Returns:
+        Goodputs that the lesson speaks of, by step, in the unit shown.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    page = browser.new_page(viewport={"width": 1180, "height": 760}, device_scale_factor=1.5)
+    found: dict[str, list[float]] = {}
+
+    def picture(name: str) -> None:
+        page.screenshot(path=folder / f"{name}.png")
+
+    page.goto(server.address)
+    page.wait_for_selector(".estimates")
+    settle(page)
+    found["first"] = means(page, "Goodput")
+    picture("first")
+    # Twice the loss, then none.
+    set_key(page, "link-radio-errors-loss", "8 %")
+    found["loss"] = means(page, "Goodput")
+    picture("loss")
+    # Why raw is slow.
+    page.get_by_role("button", name="Look inside").click()
+    page.wait_for_selector(".panel-plot canvas")
+    page.wait_for_timeout(500)
+    picture("inside")
+    page.get_by_role("button", name="Play", exact=True).first.click()
+    # What repairing costs: the queue that the link fills.
+    set_key(page, "link-radio-errors-loss", "2 %")
+    set_key(page, "link-radio-queue", "8 packets")
+    found["shrunk"] = means(page, "Goodput")
+    page.locator(".delays").scroll_into_view_if_needed()
+    page.wait_for_timeout(300)
+    picture("shrunk")
+    page.locator("#preset").select_option("GEO satellite")
+    settle(page)
+    found["satellite"] = means(page, "Goodput")
+    page.evaluate("scrollTo(0, 0)")
+    picture("satellite")
+    page.close()
+    return found
