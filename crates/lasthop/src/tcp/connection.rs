@@ -88,6 +88,18 @@ impl Connection {
     /// A segment arrived.
     #[inline]
     pub fn receive(&mut self, now: Instant, segment: &TcpHeader) {
+        let is_bare = segment.payload == 0 && segment.flags == flags::ACK;
+        let has_options = segment.has_timestamps || segment.sack_blocks > 0;
+        if is_bare && !has_options && self.config.one_way {
+            // The bulk of what a one-way sender hears: a plain acknowledgment.
+            let ack = self.sender.unwrap(segment.ack);
+            self.sender.on_ack(now, ack, &[], true, None);
+        } else {
+            self.receive_any(now, segment);
+        }
+    }
+
+    fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
         if !self.config.one_way && !self.is_acceptable(segment) {
             return;
         }
@@ -174,6 +186,14 @@ impl Connection {
     /// bytes.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+        // Most calls end here: drivers poll until there is nothing left.
+        if self.sender.flight.is_quiet() && !self.receiver.is_ack_due() {
+            return None;
+        }
+        self.transmit(now, header)
+    }
+
+    fn transmit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         if self.role == Role::Acceptor && self.receiver.rcv_nxt == 0 {
             // LISTEN: what has been written waits for the opener's SYN.
             return None;

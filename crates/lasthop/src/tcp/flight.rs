@@ -51,6 +51,8 @@ pub struct Flight {
     allowed: u64,
     /// New data within `allowed` are all that may go out; recovery has no word in it.
     is_plain: bool,
+    /// Nothing may go out before the next input.
+    is_quiet: bool,
     /// What a reduction is computed from.
     in_use: InUse,
     /// The one segment being timed: its end and when it left (Karn's rule).
@@ -152,6 +154,7 @@ impl Flight {
             pacer: config.pacing.then(Pacer::new),
             allowed: 0,
             is_plain: true,
+            is_quiet: true,
             in_use,
             timed: None,
             initial_window,
@@ -206,7 +209,21 @@ impl Flight {
         } else {
             self.snd_una + window.min(self.peer_window)
         };
+        self.set_plain(is_plain);
+    }
+
+    #[inline]
+    fn set_plain(&mut self, is_plain: bool) {
         self.is_plain = is_plain && !self.limited_transmit_due;
+        let has_next =
+            self.snd_nxt < self.write_end && self.segment_end(self.snd_nxt) <= self.allowed;
+        self.is_quiet = self.is_plain && !has_next;
+    }
+
+    /// Is it certain that nothing may go out before the next input?
+    #[inline]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.is_quiet
     }
 
     /// Takes the segment at `snd_nxt` if the windows allow it.
@@ -258,7 +275,7 @@ impl Flight {
 
     /// An ACK for new data: times, timers, the sequence space. Returns how many bytes it
     /// acknowledges.
-    #[inline]
+    #[inline(always)]
     pub(super) fn new_ack(&mut self, now: Instant, ack: u64) -> u64 {
         let acked = ack - self.snd_una;
         self.duplicates.clear();
@@ -325,7 +342,7 @@ impl Flight {
     }
 
     /// Grows the window by an ACK of `acked` bytes, or opens it after the handshake.
-    #[inline]
+    #[inline(always)]
     pub(super) fn grow_window(&mut self, now: Instant, acked: u64) {
         self.law.on_ack(&AckSample {
             now,
@@ -453,23 +470,19 @@ impl Flight {
     /// The next segment to send now; `recovery` decides where the windows alone do not.
     #[inline]
     pub(super) fn poll(&mut self, now: Instant, recovery: &mut Recovery) -> Option<(u64, u64)> {
+        if self.is_quiet || self.is_held_back(now) {
+            return None;
+        }
         let (seq, end) = if self.is_plain {
             let seq = self.snd_nxt;
-            if seq >= self.write_end {
-                return None;
-            }
             let end = self.segment_end(seq);
-            if end > self.allowed || self.is_held_back(now) {
-                return None;
-            }
             self.snd_nxt = end;
+            self.set_plain(true);
             (seq, end)
         } else {
-            if self.is_held_back(now) {
-                return None;
-            }
             let seq = recovery.next_segment(self);
-            self.is_plain = recovery.is_plain(self) && !self.limited_transmit_due;
+            let is_plain = recovery.is_plain(self);
+            self.set_plain(is_plain);
             let seq = seq?;
             (seq, self.segment_end(seq))
         };

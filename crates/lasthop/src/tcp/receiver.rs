@@ -102,6 +102,7 @@ impl Receiver {
         }
     }
 
+    #[inline]
     pub fn is_ack_due(&self) -> bool {
         self.ack_due
     }

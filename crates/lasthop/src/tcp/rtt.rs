@@ -31,6 +31,8 @@ pub struct RttEstimator {
     floor: u64,
     /// RTO with bounds and back-off, ns.
     rto: u64,
+    /// Smoothed round-trip time as it was after the latest sample.
+    smoothed: Duration,
     last_sample: Duration,
 }
 
@@ -65,6 +67,7 @@ impl RttEstimator {
             backoff: 1,
             floor,
             rto: 0,
+            smoothed: Duration::ZERO,
             last_sample: Duration::ZERO,
         };
         estimator.bound();
@@ -97,6 +100,7 @@ impl RttEstimator {
                     self.rttvar = ticks << 1;
                 }
                 self.base_rto = (((self.rttvar << 3) + self.srtt) >> 3) as u64 * self.tick;
+                self.smoothed = Duration::from_nanos((self.srtt >> 3) as u64 * self.tick);
             }
             Conventions::Rfc => {
                 // A sample is a whole number of ticks, at least one.
@@ -110,6 +114,7 @@ impl RttEstimator {
                     self.rttvar = sample * 2;
                 }
                 self.base_rto = (self.srtt / 8) as u64 + self.tick.max(self.rttvar as u64);
+                self.smoothed = Duration::from_nanos((self.srtt / 8) as u64);
             }
         }
         self.bound();
@@ -129,6 +134,7 @@ impl RttEstimator {
         if self.conventions == Conventions::Ns2 && self.backoff > 8 {
             self.rttvar += self.srtt >> 3;
             self.srtt = 0;
+            self.smoothed = Duration::ZERO;
         }
         self.bound();
     }
@@ -154,11 +160,9 @@ impl RttEstimator {
     }
 
     /// Smoothed round-trip time; zero before the first sample.
+    #[inline]
     pub fn srtt(&self) -> Duration {
-        Duration::from_nanos(match self.conventions {
-            Conventions::Ns2 => (self.srtt >> 3) as u64 * self.tick,
-            Conventions::Rfc => (self.srtt / 8) as u64,
-        })
+        self.smoothed
     }
 
     /// The newest sample, unrounded.

@@ -69,6 +69,7 @@ impl Sender {
     pub(super) fn open(&mut self) {
         if self.flight.write_end == 0 {
             self.flight.extend(1);
+            self.refresh();
         }
     }
 
@@ -92,6 +93,7 @@ impl Sender {
         if flight.config.fin && flight.fin_at == u64::MAX {
             flight.fin_at = flight.write_end;
             flight.extend(1);
+            self.refresh();
         }
     }
 

@@ -151,7 +151,7 @@ impl Law {
 }
 
 impl CongestionLaw for Law {
-    #[inline]
+    #[inline(always)]
     fn on_ack(&mut self, sample: &AckSample) {
         each!(self, law => law.on_ack(sample));
     }

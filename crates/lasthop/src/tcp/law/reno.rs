@@ -145,7 +145,7 @@ impl<A: Arithmetic> Reno<A> {
 }
 
 impl<A: Arithmetic> CongestionLaw for Reno<A> {
-    #[inline]
+    #[inline(always)]
     fn on_ack(&mut self, sample: &AckSample) {
         let growth = if self.cwnd >= self.ssthresh {
             1.0 / self.cwnd
