@@ -339,7 +339,7 @@ def test_legends_of_series_fit(small: Path) -> None:
         # Legends do not squeeze their panels.
         assert axes.get_position().width > 0.8
         names.append([text.get_text() for text in legend.get_texts()])
-    assert names[0] == ["down", "up", "timeout"]
+    assert names[0] == ["down", "ssthresh", "up", "timeout"]
     assert len(names[1]) == 4
 
 
@@ -555,3 +555,37 @@ def test_notebooks_show_figures_and_figures_of_ones_own_take_them() -> None:
     pyplot.close(own)
     with pytest.raises(lasthop.PlotError, match="ax: found axes; allowed: of kind line and cdf"):
         lasthop.plot(made(), kind="series", ax=right)
+
+
+def test_pictures_of_a_replication_say_their_point_and_obey(small: Path) -> None:
+    trace = lasthop.trace(small, point=1)
+    assert trace.point == "TCP SACK"
+    for kind in ("series", "sequence", "ladder"):
+        link = "wireless" if kind == "ladder" else None
+        figure = lasthop.plot(trace, kind=kind, link=link)
+        assert "TCP SACK" in figure.get_suptitle()
+        said = lasthop.plot(trace, kind=kind, link=link, title="mine", size="full")
+        assert said.get_suptitle() == "mine"
+        assert said.get_figwidth() == 7.0
+    assert lasthop.plot(trace, kind="series", log="y").axes[0].get_yscale() == "log"
+    with pytest.raises(lasthop.PlotError, match="log: found x of a ladder"):
+        lasthop.plot(trace, kind="ladder", link="wireless", log="x")
+
+
+def test_sequence_plots_show_sacks_duplicate_acks_and_losses(small: Path) -> None:
+    trace = lasthop.trace(small, point=1)
+    axes = lasthop.plot(trace, kind="sequence").axes[0]
+    lines = {str(line.get_label()): line for line in axes.get_lines()}
+    own = trace.frame.filter(pl.col("entity") == "flow.transfer")
+    # A raw link: every frame that it lost in this direction was a segment.
+    lost = trace.metrics["link.wireless.forward.frames_lost"]
+    assert xs(lines["lost"]).size == lost
+    acks = own.filter(event="ack_received")["sequence"].cum_max()
+    assert xs(lines["duplicate ACK"]).size == (acks.diff() == 0).sum()
+    (blocks,) = [one for one in axes.collections if one.get_label() == "SACK block"]
+    assert len(blocks.get_paths()) == own.filter(event="sack_block").height > 0
+
+
+def test_a_window_stands_beside_its_threshold(small: Path) -> None:
+    window = lasthop.plot(lasthop.trace(small), y="cwnd").axes[0]
+    assert "ssthresh" in [str(line.get_label()) for line in window.get_lines()]

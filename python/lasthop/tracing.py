@@ -15,6 +15,7 @@ import polars as pl
 from lasthop import _lasthop
 from lasthop.arguments import ArgumentError, check_least, check_point
 from lasthop.scenario import Scenario, as_scenario
+from lasthop.words import point_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +48,7 @@ FRAMES = pl.Schema(
         **dict.fromkeys(("start_s", "end_s", "arrival_s"), pl.Float64),
     }
 )
-ABOUT = ("name", "complete", "hosts", "agents", "metrics")
+ABOUT = ("name", "point", "complete", "hosts", "agents", "metrics")
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,6 +77,7 @@ class Trace:
         name: Name of the scenario.
         complete: False if the run was interrupted; the events are those up to then.
         agents: By link, the host where its agent sits.
+        point: Of a sweep, the swept values of the point that it is of, in words; else empty.
     """
 
     frame: pl.DataFrame
@@ -85,6 +87,7 @@ class Trace:
     name: str
     complete: bool = True
     agents: Mapping[str, str] = field(default_factory=dict)
+    point: str = ""
 
     def __repr__(self) -> str:
         state = "" if self.complete else ", incomplete"
@@ -155,6 +158,7 @@ class Trace:
                 for name, value in about["metrics"].items()
             }
             rest = {name: about[name] for name in ("name", "complete", "agents")}
+            rest["point"] = str(about.get("point", ""))
         except (pl.exceptions.PolarsError, ValueError, KeyError, AttributeError) as error:
             raise ValueError(
                 f"{folder}: found damaged files ({error}); allowed: what lasthop trace wrote"
@@ -169,7 +173,13 @@ class Trace:
         return draw_trace(self)
 
     def plot_link(
-        self, link: str, *, start: float | None = None, end: float | None = None
+        self,
+        link: str,
+        *,
+        start: float | None = None,
+        end: float | None = None,
+        title: str | None = None,
+        size: str | None = None,
     ) -> Figure:
         """Draws the time sequence of one link: its frames as arrows from host to host.
 
@@ -178,13 +188,15 @@ class Trace:
             start: Where the picture begins, in seconds since the start of the run; if None, a
                 little before the first lost frame.
             end: Where it ends; if None, when that frame has gone up or is given up.
+            title: Above the picture, instead of its scenario, link and point.
+            size: `column` (3.4 inches wide) or `full` (7 inches); 6.2 inches if None.
 
         Raises:
             ValueError: If there is no such link, or if it sent no frame or too many to draw.
         """
         from lasthop.figures.ladder import draw_link
 
-        return draw_link(self, link, start, end)
+        return draw_link(self, link, start, end, title=title, size=size)
 
 
 def _host(agents: Any) -> str | None:
@@ -262,6 +274,7 @@ def trace(
         scenario.name,
         complete=raw.complete,
         agents=agents,
+        point=point_label(json.loads(chosen.parameters)),
     )
 
 

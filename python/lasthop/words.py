@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = [
     "Unit",
@@ -19,6 +20,7 @@ __all__ = [
     "measured",
     "metric_label",
     "metric_unit",
+    "point_label",
     "scaled",
     "value_name",
 ]
@@ -222,6 +224,20 @@ def metric_label(metric: str) -> str:
         text = quantity
     text = text.replace("_", " ").replace("acks", "ACKs").replace("nACKs", "NACKs")
     return text[:1].upper() + text[1:]
+
+
+def point_label(parameters: Mapping[str, Any]) -> str:
+    """The swept values of a point in words: `TCP SACK, Mean fade 1 s`."""
+    labels = key_labels(list(parameters))
+    texts = []
+    for label, value in zip(labels, parameters.values(), strict=True):
+        if isinstance(value, dict):
+            rest = [f"{k.replace('_', ' ')} {v}" for k, v in value.items() if k != "kind"]
+            said = ", ".join([value_name(str(value.get("kind", ""))), *rest])
+        else:
+            said = value_name(str(value))
+        texts.append(f"{label} {said}")
+    return "; ".join(texts)
 
 
 def measured(mean: float, ci95: float | None, unit: Unit) -> str:

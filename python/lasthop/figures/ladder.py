@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from lasthop.arguments import ArgumentError
-from lasthop.figures.style import BLUE, GREEN, ORANGE, PURPLE, RED, Picture
+from lasthop.figures.style import BLUE, GREEN, ORANGE, PURPLE, RED, SIZES, Picture
 
 if TYPE_CHECKING:
     from lasthop.tracing import Trace
@@ -25,6 +25,7 @@ __all__ = ["MOST_FRAMES", "draw_link"]
 MOST_FRAMES = 120
 """Frames that a picture may hold; more cannot be told apart on a page."""
 
+WIDTH = 6.2
 GREY = "#8A8A8A"
 INK = "#303030"
 FONT = 7.5
@@ -130,7 +131,13 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def draw_link(
-    trace: Trace, link: str, start: float | None = None, end: float | None = None
+    trace: Trace,
+    link: str,
+    start: float | None = None,
+    end: float | None = None,
+    *,
+    title: str | None = None,
+    size: str | None = None,
 ) -> Figure:
     """Draws the frames of `link` from `start` to `end`; see `Trace.plot_link`."""
     if link not in trace.hosts:
@@ -160,7 +167,7 @@ def draw_link(
             f"from: found {len(shown)} frames from {start:g} s to {end:g} s; allowed: at most "
             f"{MOST_FRAMES}: choose a shorter time with --from and --to"
         )
-    return _Ladder(trace, link, arrows, shown, start, end).figure
+    return _Ladder(trace, link, arrows, shown, start, end, title, size).figure
 
 
 def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
@@ -300,6 +307,8 @@ class _Ladder:
         arrows: Sequence[Arrow],
         start: float,
         end: float,
+        title: str | None,
+        size: str | None,
     ) -> None:
         self.start, self.end = start, end
         self.segments = _Segments.of(_sent(trace, link))
@@ -307,7 +316,9 @@ class _Ladder:
         self.content = {(arrow.forward, arrow.frame): arrow for arrow in known}
         self.scale, self.unit = (1e3, "ms") if end < 100.0 and end - start < 10.0 else (1.0, "s")
         height = min(max(1.6 + 0.2 * len(arrows), 3.4), 9.0)
-        self.figure = Picture(figsize=(6.2, height), layout="constrained")
+        self.figure = Picture(
+            figsize=(WIDTH if size is None else SIZES[size][0], height), layout="constrained"
+        )
         self.axes: Axes = self.figure.subplots()
         # Seconds that a line of text takes.
         self.line = 1.15 * FONT / 72.0 * (end - start) / (height - 1.0)
@@ -320,7 +331,10 @@ class _Ladder:
         left, right = (0.07 + 0.0165 * letters for letters in spoken)
         self.axes.set_xlim(-left, 1.0 + right)
         self._legend(arrows)
-        title = f"{trace.name}: {link}" if trace.name != link else link
+        if title is None:
+            title = f"{trace.name}: {link}" if trace.name != link else link
+            # Of a sweep the picture says which point it shows.
+            title += f"\n{trace.point}" if trace.point else ""
         self.figure.suptitle(title, fontsize=9, color=INK)
 
     def y(self, time: float) -> float:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from lasthop.figures import style
 from lasthop.figures.selection import PlotError
-from lasthop.figures.style import BLUE, GREEN, ORANGE, RED
+from lasthop.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED
 from lasthop.tracing import Trace
 
 __all__ = ["draw"]
@@ -41,12 +41,14 @@ def draw(
     if kind == "ladder":
         if link is None:
             raise PlotError(f"link: found nothing; allowed: {', '.join(trace.hosts)}")
+        if log:
+            raise PlotError(f"log: found {log} of a ladder; allowed: of line, cdf and series")
         try:
-            return trace.plot_link(link, start=start, end=end)
+            return trace.plot_link(link, start=start, end=end, title=title, size=size)
         except ValueError as error:
             raise PlotError(str(error)) from None
-    if log:
-        raise PlotError(f"log: found {log} of {kind}; allowed: of line and cdf")
+    if log not in ("", "none") and (kind != "series" or log != "y"):
+        raise PlotError(f"log: found {log} of {kind}; allowed: y of series, or of line and cdf")
     last = trace.frame["time_s"].max()
     first = 0.0 if start is None else start
     until = float(last) if end is None and isinstance(last, (int, float)) else (end or 0.0)
@@ -55,8 +57,14 @@ def draw(
     with style.sheet():
         draw_kind = _series if kind == "series" else _sequence
         figure = draw_kind(trace.frame, y, size, first, until)
-        if title is not None:
-            figure.suptitle(title)
+        if log == "y":
+            for axes in figure.axes:
+                axes.set_yscale("log")
+                axes.set_ylim(bottom=0.9)
+        # Of a sweep the picture says which point it shows.
+        title = trace.point if title is None else title
+        if title:
+            figure.suptitle(style.folded(title, 0.9 * figure.get_figwidth()), fontsize=8.0)
     return figure
 
 
@@ -115,9 +123,36 @@ def _draw_panel(axes: Axes, frame: pl.DataFrame, event: str, start: float, end: 
         axes.step(
             finite["time_s"], finite["value"], where="post", label=label, color=colour, lw=0.8
         )
+        if event == "cwnd" and finite.height:
+            _threshold(axes, frame, entity, colour, (start, end), max(finite["value"].to_list()))
     if event == "cwnd":
         _timeouts(axes, frame, entities, start, end)
     axes.margins(y=0.08)
+
+
+def _threshold(
+    axes: Axes,
+    frame: pl.DataFrame,
+    entity: str,
+    colour: str,
+    times: tuple[float, float],
+    most: float,
+) -> None:
+    """The slow start threshold beside the window; at first it is far above and not shown."""
+    events = frame.filter((pl.col("event") == "ssthresh") & (pl.col("entity") == entity))
+    shown = _window(events, *times).with_columns(
+        value=pl.when(pl.col("value") <= 1.5 * most).then(pl.col("value"))
+    )
+    if shown["value"].null_count() < shown.height:
+        axes.step(
+            shown["time_s"],
+            shown["value"],
+            where="post",
+            color=colour,
+            lw=0.7,
+            linestyle=":",
+            label="ssthresh" if "ssthresh" not in axes.get_legend_handles_labels()[1] else "_",
+        )
 
 
 def _window(events: pl.DataFrame, start: float, end: float) -> pl.DataFrame:
@@ -171,6 +206,7 @@ def _sequence(
     if shown.is_empty():
         raise PlotError(f"from: found no segment of {name} from {start:g} s to {end:g} s")
     unit = style.scaled("bytes", shown["sequence"])
+    lost = _lost(sent, frame.filter(pl.col("entity") == f"{entity}.receiver"))
     looks = (
         (False, "sent", BLUE, ".", 2.2 if shown.height > 300 else 4.0),
         (True, "sent again", RED, "x", 3.2),
@@ -190,6 +226,42 @@ def _sequence(
                 zorder=3 if repeated else 2,
                 rasterized=part.height > 5000,
             )
+    part = shown.join(lost, on=["time_s", "sequence"], how="semi")
+    if part.height:
+        axes.plot(
+            part["time_s"],
+            part["sequence"] / unit.per,
+            linestyle="none",
+            marker="o",
+            markersize=6.0,
+            markerfacecolor="none",
+            color=BLACK,
+            markeredgewidth=0.8,
+            label="lost",
+            zorder=4,
+        )
+    blocks = own.filter((pl.col("event") == "sack_block") & inside)
+    if blocks.height:
+        ends = blocks["sequence"] + blocks["value"]
+        axes.vlines(
+            blocks["time_s"].to_list(),
+            (blocks["sequence"] / unit.per).to_list(),
+            (ends / unit.per).to_list(),
+            color=PURPLE,
+            lw=1.0,
+            label="SACK block",
+        )
+    repeated_acks = acks.filter((pl.col("value") == pl.col("value").shift(1)) & inside)
+    if repeated_acks.height:
+        axes.plot(
+            repeated_acks["time_s"],
+            repeated_acks["value"] / unit.per,
+            linestyle="none",
+            marker="|",
+            markersize=4.0,
+            color=GREEN,
+            label="duplicate ACK",
+        )
     stairs = _window(acks, start, end)
     axes.step(
         stairs["time_s"],
@@ -210,3 +282,27 @@ def _sequence(
     axes.set_ylabel(unit.label("Sequence number"))
     style.legend(figure, axes)
     return figure
+
+
+def _lost(sent: pl.DataFrame, receiver: pl.DataFrame) -> pl.DataFrame:
+    """Segments (`time_s`, `sequence`) that never arrived.
+
+    What arrives is taken for the last copy sent before: an earlier one would have arrived earlier.
+    """
+    arrived: dict[float, list[float]] = {}
+    for time, sequence in receiver.filter(pl.col("event") == "segment_received")[
+        "time_s", "sequence"
+    ].iter_rows():
+        arrived.setdefault(sequence, []).append(time)
+    copies: dict[float, list[float]] = {}
+    for time, sequence in sent["time_s", "sequence"].iter_rows():
+        copies.setdefault(sequence, []).append(time)
+    lost = []
+    for sequence, times in copies.items():
+        left = list(times)
+        for at in arrived.get(sequence, ()):
+            before = [time for time in left if time <= at]
+            if before:
+                left.remove(before[-1])
+        lost += [(time, sequence) for time in left]
+    return pl.DataFrame(lost, schema={"time_s": pl.Float64, "sequence": pl.Float64}, orient="row")
