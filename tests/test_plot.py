@@ -563,9 +563,9 @@ def test_pictures_of_a_replication_say_their_point_and_obey(small: Path) -> None
     for kind in ("series", "sequence", "ladder"):
         link = "wireless" if kind == "ladder" else None
         figure = lasthop.plot(trace, kind=kind, link=link)
-        assert "TCP SACK" in figure.get_suptitle()
+        assert "TCP SACK" in figure.get_suptitle() + figure.axes[0].get_title()
         said = lasthop.plot(trace, kind=kind, link=link, title="mine", size="full")
-        assert said.get_suptitle() == "mine"
+        assert said.get_suptitle() + said.axes[0].get_title() == "mine"
         assert said.get_figwidth() == 7.0
     assert lasthop.plot(trace, kind="series", log="y").axes[0].get_yscale() == "log"
     with pytest.raises(lasthop.PlotError, match="log: found x of a ladder"):

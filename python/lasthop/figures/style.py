@@ -317,7 +317,8 @@ def legend(figure: Figure, *panels: Axes, width: float | None = None) -> None:
     figure.legend(
         list(named.values()),
         list(named),
-        loc="outside upper center",
+        # Where a title stands above, labels stand below.
+        loc="outside lower center" if figure.get_suptitle() else "outside upper center",
         ncols=ncols,
         frameon=False,
         handlelength=2.2,

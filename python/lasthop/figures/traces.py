@@ -64,7 +64,12 @@ def draw(
         # Of a sweep the picture says which point it shows.
         title = trace.point if title is None else title
         if title:
-            figure.suptitle(style.folded(title, 0.9 * figure.get_figwidth()), fontsize=8.0)
+            text = style.folded(title, 0.9 * figure.get_figwidth())
+            # A legend above the figure leaves no room for a title of it.
+            if figure.legends:
+                figure.axes[0].set_title(text)
+            else:
+                figure.suptitle(text, fontsize=8.0)
     return figure
 
 
