@@ -110,6 +110,8 @@ extensions = [
     "sphinx-mathjax-offline",  # formulas show without a network
 ]
 myst_enable_extensions = ["deflist", "dollarmath", "colon_fence"]
+# Examples are copied from the pages: straight quotes and `--` stay.
+smartquotes = False
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "examples"]
 highlight_language = "none"  # drawings and listings of output are no program

@@ -1,5 +1,7 @@
 """The commands of the tutorial and of the notebook do what their text says."""
 
+import ast
+import json
 import os
 import re
 import subprocess
@@ -59,3 +61,37 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_the_jupyter_notebook_runs_and_shows_tables_and_figures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LASTHOP_REPLICATIONS", "2")
+    notebook = json.loads((ROOT / "examples/notebook.ipynb").read_text(encoding="utf-8"))
+    assert notebook["nbformat"] == 4
+    names: dict[str, object] = {}
+    shown = []
+    for cell in notebook["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        assert cell["outputs"] == []
+        body = ast.parse("".join(cell["source"]))
+        # As Jupyter does: the last expression is shown.
+        last = body.body.pop()
+        assert isinstance(last, ast.Expr)
+        exec(compile(body, "cell", "exec"), names)
+        shown.append(eval(compile(ast.Expression(last.value), "cell", "eval"), names))
+    for one in shown:
+        assert hasattr(one, "_repr_html_") or hasattr(one, "_repr_png_")
+    assert sum(hasattr(one, "_repr_png_") for one in shown) == 2
+
+
+def test_pages_can_be_read_without_a_build() -> None:
+    """What autodoc writes into a page is told there in Markdown, too."""
+    for page in (ROOT / "docs" / f"{name}.md" for name in ("python", "campaigns", "reports")):
+        text = page.read_text(encoding="utf-8")
+        built = re.findall(r"```{eval-rst}(.*?)```", text, re.DOTALL)
+        rest = re.sub(r"```{eval-rst}.*?```", "", text, flags=re.DOTALL)
+        for name in re.findall(r"\.\. auto\w+:: ([\w.]+)", "".join(built)):
+            assert name.rpartition(".")[2] in rest, f"{page.name}: {name}"
