@@ -9,7 +9,7 @@ PYTHON_SOURCES := python tests tools docs benches examples
 SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-rust test-python bench instructions compare-ns2 docs clean
+.PHONY: help setup demo check test test-rust test-python bench instructions compare-ns2 docs wheel wheel-check lint-package man clean
 
 help:
 	@echo "make setup        build the package; the command is then $(BIN)/lasthop"
@@ -20,6 +20,8 @@ help:
 	@echo "make instructions instructions of a replication, as JSON (needs valgrind)"
 	@echo "make compare-ns2  results against ns-2 (needs ns)"
 	@echo "make docs         the documentation, in docs/_build/html"
+	@echo "make man          man pages, in docs/_build/man"
+	@echo "make wheel        a wheel for Linux and an sdist, in dist"
 
 # What pyproject.toml pins, and the build tool.
 $(VENV)/.tools: pyproject.toml
@@ -81,6 +83,34 @@ compare-ns2: setup
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# Wheels for Python 3.11 and later on Linux with glibc 2.28 or later: zig links against that.
+wheel: $(VENV)/.tools
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    $$($(BIN)/python tools/requirements.py package)
+	rm -rf dist
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --release --locked --zig \
+	    --compatibility manylinux_2_28 --out dist
+	$(BIN)/maturin sdist --out dist
+	@ls dist
+
+# What the tree has built, as a wheel in a fresh environment without Rust. For this machine only,
+# so that nothing is compiled again.
+wheel-check: $(VENV)/.built
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --release --locked --quiet \
+	    --compatibility linux --out target/wheel-check
+	$(BIN)/python tools/check_wheel.py target/wheel-check
+
+# The container's recipe and the citation, which nothing here builds or reads.
+lint-package: $(VENV)/.tools
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    $$($(BIN)/python tools/requirements.py package)
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/cffconvert --validate
+
+man: $(VENV)/.dev
+	$(BIN)/sphinx-build --keep-going -q -b man docs docs/_build/man
+	@ls docs/_build/man
 
 clean:
 	rm -rf $(VENV) docs/_build docs/_generated results target

@@ -6,10 +6,12 @@ about plotting by the commands that it shows, figures of studies by reproducing 
 """
 
 import contextlib
+import importlib
 import io
 import re
 import shlex
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -26,6 +28,8 @@ from lasthop.fit.models.gilbert_elliott import GilbertElliott
 from lasthop.studies import studies
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+(HERE / "commands.md").write_text(importlib.import_module("commands_page").page(), encoding="utf-8")
 (HERE / "scenario-reference.md").write_text(_lasthop.reference_markdown(), encoding="utf-8")
 
 # A picture shows the link "radio" from its first frame to the end of the run.
@@ -115,6 +119,10 @@ smartquotes = False
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "examples"]
 highlight_language = "none"  # drawings and listings of output are no program
+man_pages = [
+    ("commands", "lasthop", "simulates error recovery over lossy links", author, 1),
+    ("scenario-reference", "lasthop-scenario", "scenario files of lasthop", author, 5),
+]
 html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["wide.css"]

@@ -122,6 +122,7 @@ def test_tasks_are_of_about_a_second_and_the_dearest_first(
     assert unknown._next_work() == []  # until one has come back
 
 
+@pytest.mark.slow
 def test_killed_workers_lose_nothing(tmp_path: Path) -> None:
     scenario = lasthop.Scenario.from_toml(SWEEP)
     count = 400
@@ -160,6 +161,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_killed_coordinator_leaves_a_campaign_that_goes_on(tmp_path: Path) -> None:
     (tmp_path / "sweep.toml").write_text(SWEEP)
     (tmp_path / "coordinator.py").write_text(COORDINATOR)

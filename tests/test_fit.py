@@ -219,6 +219,7 @@ def test_bic_finds_the_family_and_intervals_hold_its_parameters(name: str) -> No
     assert not found.warnings or name == "three-state"
 
 
+@pytest.mark.slow
 def test_intervals_cover_as_often_as_they_say() -> None:
     # 120 records of 20,000 frames: of 480 intervals at 95 % at least 430 hold the truth; those of
     # one record are dependent, as if there were half as many: 240 binomial, below 89.6 % with a

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lasthop.scenario import schema
 
-__all__ = ["CATEGORIES", "catalogue"]
+__all__ = ["CATEGORIES", "catalogue", "keys"]
 
 CATEGORIES = ("links", "presets", "agents", "errors", "transports", "applications", "studies")
 
@@ -78,3 +78,32 @@ def _words(choice: Mapping[str, Any]) -> list[tuple[str, str]]:
         meaning = re.search(rf'"{re.escape(word)}": (.*?)(?= "[\w-]+": |$)', choice["description"])
         found.append((word, meaning[1] if meaning else ""))
     return found
+
+
+def keys() -> list[str]:
+    """All that a scenario may say, a line each: dotted keys, kinds in brackets, words after `=`.
+
+    `link.*.protocol[selective-repeat].window` is a key, `flow.*.transport[tcp].variant=sack` a word
+    that one may hold; `*` stands for names. Two versions of the schema are compared by these.
+    """
+    return sorted(set(_keys(schema(), "")))
+
+
+def _keys(table: Mapping[str, Any], path: str) -> Iterator[str]:
+    if path:
+        yield path
+    for word in table.get("enum", []):
+        yield f"{path}={word}"
+    if "const" in table:
+        yield f"{path}={table['const']}"
+    for name, one in table.get("properties", {}).items():
+        if not (name == "kind" and "const" in one):
+            yield from _keys(one, f"{path}.{name}" if path else name)
+    more = table.get("additionalProperties")
+    if isinstance(more, Mapping):
+        yield from _keys(more, f"{path}.*")
+    if isinstance(table.get("items"), Mapping):
+        yield from _keys(table["items"], f"{path}[]")
+    for form in [*table.get("oneOf", []), *table.get("anyOf", [])]:
+        kind = form.get("properties", {}).get("kind", {}).get("const")
+        yield from _keys(form, path if kind is None else f"{path}[{kind}]")

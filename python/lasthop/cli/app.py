@@ -172,7 +172,7 @@ app = typer.Typer(
     cls=LateGroup,
     help="Simulates error recovery over lossy links: link ARQ, TCP and applications.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
 )
 

@@ -9,11 +9,18 @@ use std::fmt::Write;
 
 const NAME_PATTERN: &str = "^[A-Za-z0-9_-]+$";
 
+/// Version of what scenario files may say.
+pub const SCHEMA_VERSION: &str = "1.0";
+
 /// The JSON Schema (draft 2020-12) of a scenario document. It says what a single key may hold; what
 /// several keys must have in common (reachable hosts, an end of the run) only the reader checks.
+///
+/// Its version is in `$id`. The first number changes where a file that was right is refused or means
+/// something else, the second where keys or values are added: docs/upgrading.md.
 pub fn schema() -> Value {
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": format!("urn:lasthop:scenario:{SCHEMA_VERSION}"),
         "title": "Lasthop scenario",
         "description": "A lossy network, its traffic and how often to run it.",
     });

@@ -1,0 +1,54 @@
+"""Installs the newest wheel of a folder into a fresh environment without Rust, and runs it.
+
+Usage: python tools/check_wheel.py FOLDER
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def main(folder: str) -> None:
+    """Runs `lasthop run examples/first.toml`, and checks that it delivers."""
+    wheel = max(Path(folder).glob("lasthop-*.whl"), key=lambda path: path.stat().st_mtime)
+    with tempfile.TemporaryDirectory() as place:
+        venv.create(place, with_pip=True)
+        # Nothing but the environment and the system's own programs: no cargo, no rustc.
+        env = {"PATH": f"{place}/bin:/usr/bin:/bin", "HOME": place}
+        env |= {key: value for key, value in os.environ.items() if key.startswith("PIP_")}
+        config = Path.home() / ".config" / "pip" / "pip.conf"
+        if config.exists() and "PIP_CONFIG_FILE" not in env:
+            env["PIP_CONFIG_FILE"] = str(config)
+
+        def run(*command: str) -> str:
+            done = subprocess.run(  # noqa: S603 - our own commands
+                command, env=env, cwd=place, check=True, stdout=subprocess.PIPE, text=True
+            )
+            return done.stdout
+
+        run(
+            f"{place}/bin/pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            str(wheel.resolve()),
+        )
+        version = run(f"{place}/bin/lasthop", "--version").strip()
+        first = str(ROOT / "examples" / "first.toml")
+        told = json.loads(run(f"{place}/bin/lasthop", "run", first, "--format", "json"))
+        goodput = told["points"][0]["metrics"]["flow.transfer.goodput_bps"]
+        if not 0.0 < goodput["mean"] < 2e6 or goodput["n"] != 30:
+            raise SystemExit(f"check_wheel: found a goodput of {goodput}; allowed: up to 2 Mbps")
+        for study in ("multilayer", "arq-and-tcp"):
+            run(f"{place}/bin/lasthop", "reproduce", study, "--dry-run", "--format", "json")
+    sys.stdout.write(f"{wheel.name}: {version}, goodput {goodput['mean'] / 1e6:.3f} Mbps\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
