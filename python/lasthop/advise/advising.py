@@ -34,7 +34,7 @@ from lasthop.scenario import Scenario
 __all__ = ["Advice", "Options", "Standing", "advise"]
 
 ALPHA = 0.05
-FIRST, MOST, TOLERANCE = 12, 400, 0.01
+FIRST, GROWTH, MOST, TOLERANCE = 12, 1.25, 400, 0.01
 TUNED, TRIALS, TRIAL_REPLICATIONS = 3, 8, 5
 # What a trial of the search loses for each part by which it breaks a bound.
 PENALTY = 10.0
@@ -257,7 +257,7 @@ class _Race:
         """Runs the race to its end."""
         looks = [FIRST]
         while looks[-1] < self.options.most:
-            looks.append(min(int(np.ceil(looks[-1] * 1.5)), self.options.most))
+            looks.append(min(int(np.ceil(looks[-1] * GROWTH)), self.options.most))
         ended = f"every candidate left has {self.options.most} replications"
         is_first = True
         for look in looks:
