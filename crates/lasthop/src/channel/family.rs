@@ -31,15 +31,71 @@ pub(crate) trait ErrorKeys: Table + Kind {
 
 /// From one line a process: its module, the union of all keys and the enum of all machines.
 macro_rules! error_processes {
-    ($($module:ident: $kind:ident($keys:ident);)*) => {
+    (
+        $($module:ident: $kind:ident($keys:ident);)*
+        @of $factor:ident: $($whole:ident: $whole_kind:ident($whole_keys:ident);)*
+    ) => {
         $(pub mod $module;)*
+        $(pub mod $whole;)*
 
         kinds! {
             /// What destroys frames.
-            pub enum Errors { $($kind($module::$keys),)* }
+            pub enum Errors {
+                $($kind($module::$keys),)*
+                $($whole_kind($whole::$whole_keys),)*
+            }
         }
 
-        impl Errors {
+        kinds! {
+            /// What destroys frames, as a part of another error process.
+            pub enum $factor { $($kind($module::$keys),)* }
+        }
+
+        error_processes! {
+            @impl Errors $($module: $kind,)* $($whole: $whole_kind,)*
+        }
+        error_processes! { @impl $factor $($module: $kind,)* }
+
+        /// Every error process, dispatched statically.
+        #[derive(Clone, Debug)]
+        pub enum Channel {
+            $(
+                #[doc = concat!("See [`", stringify!($module), "`].")]
+                $kind($module::$kind),
+            )*
+            $(
+                #[doc = concat!("See [`", stringify!($whole), "`].")]
+                $whole_kind($whole::$whole_kind),
+            )*
+        }
+
+        impl Channel {
+            /// The processes that are too long to inline.
+            #[inline(never)]
+            fn is_lost_with_memory(&mut self, airtime: Airtime) -> bool {
+                match self {
+                    $(Channel::$kind(process) => process.is_lost(airtime),)*
+                    $(Channel::$whole_kind(process) => process.is_lost(airtime),)*
+                }
+            }
+
+            fn dispatch_catch_up(&mut self, now: Instant) {
+                match self {
+                    $(Channel::$kind(process) => process.catch_up(now),)*
+                    $(Channel::$whole_kind(process) => process.catch_up(now),)*
+                }
+            }
+
+            fn dispatch_replay_rate(&self) -> f64 {
+                match self {
+                    $(Channel::$kind(process) => process.replay_rate(),)*
+                    $(Channel::$whole_kind(process) => process.replay_rate(),)*
+                }
+            }
+        }
+    };
+    (@impl $union:ident $($module:ident: $kind:ident,)*) => {
+        impl $union {
             /// The process of one direction of a link; its random numbers come from streams of
             /// `component`.
             ///
@@ -51,7 +107,7 @@ macro_rules! error_processes {
                 component: &str,
             ) -> Result<Channel, ChannelError> {
                 match self {
-                    $(Errors::$kind(keys) => keys.build(streams, component).map(Channel::$kind),)*
+                    $($union::$kind(keys) => keys.build(streams, component).map(Channel::$kind),)*
                 }
             }
 
@@ -61,37 +117,12 @@ macro_rules! error_processes {
                 path: &str,
                 radio_frame: Option<Duration>,
             ) -> Read<()> {
-                match self { $(Errors::$kind(keys) => keys.resolve(path, radio_frame),)* }
+                match self { $($union::$kind(keys) => keys.resolve(path, radio_frame),)* }
             }
 
             /// What the files that the keys name hold.
             pub(crate) fn contents(&self) -> Vec<u8> {
-                match self { $(Errors::$kind(keys) => keys.contents(),)* }
-            }
-        }
-
-        /// Every error process, dispatched statically.
-        #[derive(Clone, Debug)]
-        pub enum Channel {
-            $(
-                #[doc = concat!("See [`", stringify!($module), "`].")]
-                $kind($module::$kind),
-            )*
-        }
-
-        impl Channel {
-            /// The processes that are too long to inline.
-            #[inline(never)]
-            fn is_lost_with_memory(&mut self, airtime: Airtime) -> bool {
-                match self { $(Channel::$kind(process) => process.is_lost(airtime),)* }
-            }
-
-            fn dispatch_catch_up(&mut self, now: Instant) {
-                match self { $(Channel::$kind(process) => process.catch_up(now),)* }
-            }
-
-            fn dispatch_replay_rate(&self) -> f64 {
-                match self { $(Channel::$kind(process) => process.replay_rate(),)* }
+                match self { $($union::$kind(keys) => keys.contents(),)* }
             }
         }
     };

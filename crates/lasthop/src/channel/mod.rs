@@ -18,6 +18,8 @@ pub use clean::Clean;
 pub use exponential_bits::ExponentialBits;
 pub use gilbert_elliott::{GilbertElliott, GilbertElliottParameters};
 pub use independent_bits::IndependentBits;
+pub use on_off::OnOff;
+pub use product::Product;
 pub use slotted_gilbert_elliott::{SlottedGilbertElliott, SlottedGilbertElliottParameters};
 pub use trace::{CsvColumn, LossRecord, Trace, TraceEnd, TraceError};
 pub use two_state::{TwoState, TwoStateParameters};
@@ -107,6 +109,9 @@ error_processes! {
     gilbert_elliott: GilbertElliott(GilbertElliottKeys);
     slotted_gilbert_elliott: SlottedGilbertElliott(SlottedGilbertElliottKeys);
     trace: Trace(TraceKeys);
+    on_off: OnOff(OnOffKeys);
+    // Made of others, and no part of another.
+    @of Factor: product: Product(ProductKeys);
 }
 
 impl Channel {

@@ -521,6 +521,12 @@ fn the_reader_knows_the_keys_of_the_schema_and_no_others() {
         let names: Vec<_> = table["properties"].as_object().unwrap().keys().cloned().collect();
         // A table of this kind with a key that no table has: the message lists the keys it may have.
         let mut json = load(FIRST).to_json().clone();
+        // A part of a product stands beside the other part.
+        if let Some((product, _)) = path.rsplit_once(".errors.") {
+            let whole = json!({ "kind": "product", "first": "none", "second": "none" });
+            let link = product.split('.').fold(&mut json, |place, part| &mut place[part]);
+            link["errors"] = whole;
+        }
         let place = path
             .split('.')
             .filter(|part| !part.is_empty())

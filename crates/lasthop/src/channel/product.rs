@@ -1,0 +1,96 @@
+//! The product of two error processes: a frame survives if it survives both.
+//!
+//! A fade times a disruption, say: `first` the fade, `second` the disruption. Both are asked for
+//! every frame, whatever the other says, so that each draws its numbers as if it were alone: the
+//! first one those that it would draw without the second, the second those of the component
+//! `COMPONENT.second`. If they are independent, the long-run loss is 1 - (1 - l_1)(1 - l_2).
+//!
+//! Not modelled: more than two factors; processes that depend on each other.
+
+use super::{Airtime, Channel, ChannelError, ErrorKeys, ErrorProcess, Factor};
+use crate::rng::Streams;
+use crate::schema::keys::{Read, table};
+use crate::units::{Duration, Instant};
+
+table! {
+    /// Two error processes at once: a frame is lost if either loses it.
+    pub struct ProductKeys as "product" {
+        /// One error process; it loses the frames that it would lose alone.
+        first: Factor;
+        /// The other one.
+        second: Factor;
+    }
+}
+
+impl ErrorKeys for ProductKeys {
+    type Process = Product;
+
+    fn build(&self, streams: &Streams, component: &str) -> Result<Product, ChannelError> {
+        Ok(Product::new(
+            self.first.build(streams, component)?,
+            self.second.build(streams, &format!("{component}.second"))?,
+        ))
+    }
+
+    fn resolve(&mut self, path: &str, radio_frame: Option<Duration>) -> Read<()> {
+        self.first.resolve(&format!("{path}.first"), radio_frame)?;
+        self.second.resolve(&format!("{path}.second"), radio_frame)
+    }
+
+    fn contents(&self) -> Vec<u8> {
+        [self.first.contents(), self.second.contents()].concat()
+    }
+}
+
+/// Two error processes at once.
+#[derive(Clone, Debug)]
+pub struct Product {
+    factors: Box<[Channel; 2]>,
+}
+
+impl Product {
+    /// A frame survives if it survives both.
+    pub fn new(first: Channel, second: Channel) -> Self {
+        Product { factors: Box::new([first, second]) }
+    }
+}
+
+impl ErrorProcess for Product {
+    fn is_lost(&mut self, airtime: Airtime) -> bool {
+        // Without short cuts: each factor is asked for every frame.
+        let [first, second] = self.factors.each_mut().map(|factor| factor.is_lost(airtime));
+        first || second
+    }
+
+    fn catch_up(&mut self, now: Instant) {
+        self.factors.iter_mut().for_each(|factor| factor.catch_up(now));
+    }
+
+    fn replay_rate(&self) -> f64 {
+        self.factors.iter().map(ErrorProcess::replay_rate).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::{OnOff, Uniform};
+    use super::*;
+    use crate::rng::DurationLaw;
+
+    #[test]
+    fn a_frame_is_lost_if_either_loses_it() {
+        let uniform = || Channel::Uniform(Uniform::new(probability(0.1), &STREAMS, "link"));
+        let law = DurationLaw::Exponential(Duration::from_millis(5));
+        let on_off = || Channel::OnOff(OnOff::new(law, law, &STREAMS, "link.second"));
+        let mut product = Channel::Product(Product::new(uniform(), on_off()));
+        let (mut first, mut second) = (uniform(), on_off());
+        let mut counts = [0; 4];
+        for airtime in back_to_back(2016, Duration::from_millis(1)).take(10_000) {
+            let lost = [&mut first, &mut second].map(|factor| factor.is_lost(airtime));
+            assert_eq!(product.is_lost(airtime), lost[0] || lost[1]);
+            counts[usize::from(lost[0]) + 2 * usize::from(lost[1])] += 1;
+        }
+        assert!(counts.iter().all(|&count| count > 100), "{counts:?}");
+    }
+}
