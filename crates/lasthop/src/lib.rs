@@ -2,7 +2,8 @@
 //! deliver?
 //!
 //! Every protocol is a sans-IO state machine; the simulator in [`sim`] turns a virtual clock for
-//! them. Dependencies point one way: [`channel`], [`link`], [`agent`], [`queue`], [`tcp`] and [`app`]
+//! them. An [`interface`] puts an endpoint, its queue and its transmitter together, for any driver.
+//! Dependencies point one way: [`channel`], [`link`], [`agent`], [`queue`], [`tcp`] and [`app`]
 //! know [`units`], [`rng`] and [`packet`]; [`sim`] knows all of them; [`scenario`] describes what to
 //! simulate; [`run`] builds a world from a scenario and runs its replications. [`analysis`] is what
 //! theory says, and needs nothing but [`channel`] and [`rng`].
@@ -11,6 +12,7 @@ pub mod agent;
 pub mod analysis;
 pub mod app;
 pub mod channel;
+pub mod interface;
 pub mod link;
 pub mod packet;
 pub mod queue;

@@ -130,7 +130,8 @@ impl<P: Probe> World<P> {
         let Kind::Arq(arq) = &mut self.directions[*direction as usize].kind else {
             unreachable!("an agent that asks for losses sits on a link with a protocol");
         };
-        let LinkCounters { packets, packets_abandoned: lost, .. } = arq.endpoint.counters();
+        let LinkCounters { packets, packets_abandoned: lost, .. } =
+            arq.interface.endpoint.counters();
         let connections = &self.connections;
         let sum = |sum: Batch, &(connection, end): &(u32, usize)| {
             let SenderCounters { segments_sent, retransmissions, losses_declared, .. } =
@@ -142,7 +143,7 @@ impl<P: Probe> World<P> {
         };
         let end_to_end = senders.iter().fold(Batch::default(), sum);
         agent.on_losses(end_to_end, Batch { packets, lost });
-        arq.endpoint.limit_transmissions(agent.transmission_limit());
+        arq.interface.endpoint.limit_transmissions(agent.transmission_limit());
     }
 
     /// Reports every agent's counters.

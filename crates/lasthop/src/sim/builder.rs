@@ -362,7 +362,7 @@ impl Builder {
         if let Some(limit) = agent.transmission_limit()
             && let Kind::Arq(arq) = &mut self.directions[direction as usize].kind
         {
-            arq.endpoint.limit_transmissions(Some(limit));
+            arq.interface.endpoint.limit_transmissions(Some(limit));
         }
         let seat = self.agents.len() as u32;
         let below = self.directions[direction as usize].near_agent.replace(seat);

@@ -6,9 +6,10 @@
 
 use super::radio::NO_RADIO;
 use crate::channel::{Airtime, Channel, ErrorProcess};
+use crate::interface::{Interface, Transmission};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
-use crate::packet::{Packet, Payload};
-use crate::queue::{Ahead, DropTail, Limit, QueueCounters, Ring, Transmitter};
+use crate::packet::Packet;
+use crate::queue::{Ahead, DropTail, Limit, QueueCounters, Ring};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 /// Something on its way: when it arrives, its insertion ticket, and what it is.
@@ -54,16 +55,8 @@ pub(super) struct Crossing {
 /// A direction whose frames an endpoint chooses.
 #[derive(Clone, Debug)]
 pub(super) struct Arq {
-    pub endpoint: LinkEndpoint<Packet>,
-    pub queue: Ring<Packet>,
-    /// Link headers included.
-    queued_bytes: u64,
-    limit: Limit,
-    header: u64,
-    transmitter: Transmitter,
+    pub interface: Interface<LinkEndpoint<Packet>, Packet>,
     channel: Channel,
-    /// Length of the frame on the air.
-    on_air_bytes: u64,
     pub ring: Ring<InFlight<Crossing>>,
     /// Does the endpoint at the far end want damaged frames too?
     wants_damaged: bool,
@@ -113,14 +106,13 @@ impl Arq {
         Arq {
             services,
             wants_damaged: endpoint.wants_damaged(),
-            endpoint,
-            queue: Ring::with_capacity(64),
-            queued_bytes: 0,
-            limit: parameters.limit,
-            header: parameters.header.get(),
-            transmitter: Transmitter::new(parameters.rate),
+            interface: Interface::new(
+                endpoint,
+                parameters.rate,
+                parameters.limit,
+                parameters.header,
+            ),
             channel: parameters.channel,
-            on_air_bytes: 0,
             ring: Ring::with_capacity(64),
             counters: QueueCounters::default(),
             slots: None,
@@ -132,30 +124,13 @@ impl Arq {
         self.slots = Some(Box::new(Ahead::new()));
     }
 
-    /// Is there room for `count` packets that take `bytes` each, headers included?
-    #[inline]
-    fn has_room(&self, now: Instant, bytes: u64, count: u64) -> bool {
-        let busy = self.transmitter.is_busy(now);
-        match self.limit {
-            Limit::Packets(limit) => self.queue.len() as u64 + u64::from(busy) + count <= limit,
-            Limit::Bytes(limit) => {
-                let on_air = if busy { self.on_air_bytes } else { 0 };
-                self.queued_bytes + on_air + count * bytes <= limit.get()
-            }
-        }
-    }
-
     /// Would a packet that arrives now leave room for another one like it?
     pub fn has_spare_room(&self, now: Instant, service: u8, packet: &Packet) -> bool {
-        if let LinkEndpoint::Services(services) = &self.endpoint {
-            return services.has_room(
-                usize::from(service),
-                packet.bytes,
-                2,
-                self.transmitter.is_busy(now),
-            );
+        if let LinkEndpoint::Services(services) = &self.interface.endpoint {
+            let busy = self.interface.transmitter().is_busy(now);
+            return services.has_room(usize::from(service), packet.bytes, 2, busy);
         }
-        self.has_room(now, u64::from(packet.bytes) + self.header, 2)
+        self.interface.has_spare_room(now, packet.bytes)
     }
 
     /// A packet joins the interface queue; false: dropped. Frames held in the endpoint's window
@@ -165,21 +140,19 @@ impl Arq {
         if !self.services.counters.is_empty() {
             return self.offer_to_service(now, usize::from(service), packet);
         }
-        let bytes = u64::from(packet.wire_bytes()) + self.header;
-        if !self.has_room(now, bytes, 1) {
-            self.counters.drops += 1;
-            return false;
-        }
-        self.queue.push(*packet);
-        self.queued_bytes += bytes;
-        true
+        let admitted = self.interface.enqueue(now, *packet);
+        self.counters.drops += u64::from(!admitted);
+        admitted
     }
 
     /// A packet joins the queue of its service, which the endpoint holds; false: dropped.
     #[inline(never)]
     fn offer_to_service(&mut self, now: Instant, service: usize, packet: &Packet) -> bool {
-        let LinkEndpoint::Services(services) = &mut self.endpoint else { return false };
-        let admitted = services.offer(now, service, *packet, self.transmitter.is_busy(now));
+        let busy = self.interface.transmitter().is_busy(now);
+        let LinkEndpoint::Services(services) = &mut self.interface.endpoint else {
+            unreachable!("only services have counters of their own")
+        };
+        let admitted = services.offer(now, service, *packet, busy);
         if !admitted {
             self.counters.drops += 1;
             self.services.counters[service].drops += 1;
@@ -189,22 +162,22 @@ impl Arq {
 
     /// Counters of the endpoint that transmits here.
     pub fn link_counters(&self) -> LinkCounters {
-        self.endpoint.counters()
+        self.interface.endpoint.counters()
     }
 
     /// Packets in the queue, the frame in transmission included.
     pub fn length(&self, now: Instant) -> u64 {
-        let queued = match &self.endpoint {
+        let queued = match &self.interface.endpoint {
             LinkEndpoint::Services(services) => services.queued(),
-            _ => self.queue.len() as u64,
+            _ => self.interface.queued() as u64,
         };
-        queued + u64::from(self.transmitter.is_busy(now))
+        queued + u64::from(self.interface.transmitter().is_busy(now))
     }
 
     /// The endpoint's next event and the service that it belongs to.
     #[inline]
     pub fn poll_event(&mut self) -> Option<(u8, LinkEvent)> {
-        match &mut self.endpoint {
+        match &mut self.interface.endpoint {
             LinkEndpoint::Services(services) => services.poll_service_event(),
             endpoint => endpoint.poll_event().map(|event| (0, event)),
         }
@@ -212,7 +185,7 @@ impl Arq {
 
     /// Counters of the endpoint of `service`.
     pub fn service_link_counters(&self, service: usize) -> LinkCounters {
-        match &self.endpoint {
+        match &self.interface.endpoint {
             LinkEndpoint::Services(services) => services.endpoint(service).counters(),
             endpoint => endpoint.counters(),
         }
@@ -226,25 +199,13 @@ impl Arq {
     /// Does the packet that joined last stand behind others?
     #[inline]
     pub fn has_backlog(&self) -> bool {
-        self.queue.len() > 1
+        self.interface.queued() > 1
     }
 
     /// When the frame on the air has left.
     #[inline]
     pub fn free_at(&self) -> Instant {
-        self.transmitter.free_at().instant()
-    }
-
-    /// The endpoint's next frame; it is offered the head of the queue.
-    #[inline(always)]
-    fn next_frame(&mut self, now: Instant) -> Option<Frame<Packet>> {
-        let Arq { endpoint, queue, queued_bytes, header, .. } = self;
-        let head = || {
-            let packet = queue.pop()?;
-            *queued_bytes -= u64::from(packet.wire_bytes()) + *header;
-            Some(packet)
-        };
-        endpoint.poll_frame(now, head)
+        self.interface.free_at()
     }
 
     /// A frame is on the air: is it lost?
@@ -260,7 +221,7 @@ impl Arq {
     /// The next frame takes a slot of a radio, from `start` to `end`; none is slower than that.
     #[inline]
     pub fn poll_slot(&mut self, now: Instant, [start, end]: [Instant; 2]) -> Option<Sent> {
-        let frame = self.next_frame(now)?;
+        let frame = self.interface.next_frame(now)?;
         if frame.bytes == 0 {
             return Some(Sent { frame, end: now, is_lost: false });
         }
@@ -281,19 +242,18 @@ impl Arq {
     /// Would the endpoint send something, had it a slot?
     #[inline]
     pub fn has_something(&self) -> bool {
-        self.endpoint.has_frame() || !self.queue.is_empty() && self.endpoint.wants_packet()
+        let Interface { endpoint, .. } = &self.interface;
+        endpoint.has_frame() || self.interface.queued() > 0 && endpoint.wants_packet()
     }
 
     /// The transmitter is idle: puts the next frame on the air, if there is one.
     #[inline]
     pub fn poll(&mut self, now: Instant) -> Option<Sent> {
-        let frame = self.next_frame(now)?;
-        if frame.bytes == 0 {
+        let Transmission { frame, airtime } = self.interface.poll_transmit(now)?;
+        let Some(airtime) = airtime else {
             return Some(Sent { frame, end: now, is_lost: false });
-        }
-        let airtime = self.transmitter.send(now, u64::from(frame.bytes) * 8);
+        };
         let is_lost = self.expose(airtime);
-        self.on_air_bytes = u64::from(frame.bytes);
         if let Some(counters) = self.services.counters.get_mut(usize::from(frame.service)) {
             counters.frames_sent += 1;
             counters.bits_sent += airtime.bits;
@@ -307,7 +267,7 @@ impl Arq {
     /// endpoint's timer.
     #[inline]
     pub fn next_poll(&self) -> Instant {
-        self.endpoint.next_poll(self.free_at(), !self.queue.is_empty())
+        self.interface.next_timeout()
     }
 }
 
@@ -385,7 +345,7 @@ impl Direction {
     pub fn rate(&self) -> Rate {
         match &self.kind {
             Kind::Raw(raw) => raw.queue.rate(),
-            Kind::Arq(arq) => arq.transmitter.rate(),
+            Kind::Arq(arq) => arq.interface.transmitter().rate(),
         }
     }
 
@@ -407,7 +367,7 @@ impl Direction {
             Kind::Raw(raw) => raw.queue.unsent_bits(now),
             Kind::Arq(arq) => match &arq.slots {
                 Some(slots) => slots.unsent_bits(now),
-                None => arq.transmitter.unsent_bits(now),
+                None => arq.interface.transmitter().unsent_bits(now),
             },
         }
     }

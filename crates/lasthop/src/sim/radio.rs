@@ -187,8 +187,8 @@ impl<P: Probe> World<P> {
             // The same, without a look at what goes up after each frame.
             while let Some(arrived) = near.ring.front().filter(|first| first.at <= now) {
                 match arrived.item.is_damaged {
-                    false => far.endpoint.receive(now, arrived.item.frame),
-                    true => far.endpoint.receive_damaged(now, arrived.item.frame),
+                    false => far.interface.endpoint.receive(now, arrived.item.frame),
+                    true => far.interface.endpoint.receive_damaged(now, arrived.item.frame),
                 }
                 near.ring.drop_front();
                 is_used = true;
@@ -209,7 +209,9 @@ impl<P: Probe> World<P> {
         let now = self.now;
         let (mut way, mut idle) = (direction ^ 1, 0);
         while idle < 2 {
-            match arq(&mut self.directions, way).and_then(|arq| arq.endpoint.poll_free(now)) {
+            match arq(&mut self.directions, way)
+                .and_then(|arq| arq.interface.endpoint.poll_free(now))
+            {
                 Some(frame) => {
                     idle = 0;
                     self.hand_over(way, Crossing { frame, is_damaged: false });
@@ -242,9 +244,9 @@ impl<P: Probe> World<P> {
             return;
         };
         if !P::ACTIVE {
-            arq.endpoint.drop_events();
+            arq.interface.endpoint.drop_events();
         }
-        self.deadlines.set(*machine, arq.endpoint.next_timeout().max(self.now));
+        self.deadlines.set(*machine, arq.interface.endpoint.next_timeout().max(self.now));
     }
 
     /// Gives the slots of one way of the frame that starts now to those who want them; false if
@@ -318,7 +320,7 @@ impl<P: Probe> World<P> {
     /// the same instant, while others still go up, must not let more of them go up in between.
     pub(super) fn on_station_timer(&mut self, direction: u32) {
         let Some(arq) = arq(&mut self.directions, direction) else { return };
-        if arq.endpoint.next_timeout() <= self.now {
+        if arq.interface.endpoint.next_timeout() <= self.now {
             self.on_link_timer(direction);
             self.exchange_free(direction);
             self.settle_station(direction);
@@ -333,7 +335,7 @@ impl<P: Probe> World<P> {
         let index = self.directions[direction as usize].radio as usize;
         let machine = self.directions[direction as usize].machine;
         let Some(arq) = arq(&mut self.directions, direction) else { return };
-        self.deadlines.set(machine, arq.endpoint.next_timeout().max(self.now));
+        self.deadlines.set(machine, arq.interface.endpoint.next_timeout().max(self.now));
         if arq.has_something() && self.radios[index].due == Instant::NEVER {
             let radio = &mut self.radios[index];
             radio.wake(self.now);

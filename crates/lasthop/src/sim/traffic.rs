@@ -258,7 +258,7 @@ impl<P: Probe> World<P> {
             report(&entity, "utilization", utilization(sent));
             if let Kind::Arq(arq) = &direction.kind {
                 sender_metrics(&entity, &arq.link_counters(), report);
-                if arq.endpoint.counts_packets() {
+                if arq.interface.endpoint.counts_packets() {
                     packet_metrics(&entity, &arq.link_counters(), report);
                 }
             }

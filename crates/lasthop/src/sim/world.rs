@@ -404,8 +404,8 @@ impl<P: Probe> World<P> {
         }
         if let Kind::Arq(peer) = &mut self.directions[back as usize].kind {
             match is_damaged {
-                false => peer.endpoint.receive(self.now, *frame),
-                true => peer.endpoint.receive_damaged(self.now, *frame),
+                false => peer.interface.endpoint.receive(self.now, *frame),
+                true => peer.interface.endpoint.receive_damaged(self.now, *frame),
             }
         }
         if P::ACTIVE {
@@ -451,7 +451,7 @@ impl<P: Probe> World<P> {
     pub(super) fn on_link_timer(&mut self, direction: u32) -> Instant {
         let now = self.now;
         if let Kind::Arq(arq) = &mut self.directions[direction as usize].kind {
-            arq.endpoint.handle_timeout(now);
+            arq.interface.endpoint.handle_timeout(now);
         }
         if P::ACTIVE {
             self.record_link_events(direction);
@@ -463,7 +463,7 @@ impl<P: Probe> World<P> {
             self.forward(&packet);
         }
         match &self.directions[direction as usize].kind {
-            Kind::Arq(arq) => arq.endpoint.next_timeout(),
+            Kind::Arq(arq) => arq.interface.endpoint.next_timeout(),
             Kind::Raw(_) => Instant::NEVER,
         }
     }
@@ -472,7 +472,7 @@ impl<P: Probe> World<P> {
     #[inline(always)]
     pub(super) fn poll_deliver(&mut self, direction: u32) -> Option<Packet> {
         match &mut self.directions[direction as usize].kind {
-            Kind::Arq(arq) => arq.endpoint.poll_deliver(),
+            Kind::Arq(arq) => arq.interface.endpoint.poll_deliver(),
             Kind::Raw(_) => None,
         }
     }
@@ -500,7 +500,7 @@ impl<P: Probe> World<P> {
             return self.wake_radio(direction);
         }
         let Kind::Arq(arq) = &self.directions[direction as usize].kind else { return };
-        let mut timeout = arq.endpoint.next_timeout();
+        let mut timeout = arq.interface.endpoint.next_timeout();
         if timeout <= now {
             timeout = self.on_link_timer(direction);
         }
@@ -536,7 +536,7 @@ impl<P: Probe> World<P> {
         if P::ACTIVE {
             self.record_link_events(direction);
         } else {
-            arq.endpoint.drop_events();
+            arq.interface.endpoint.drop_events();
         }
     }
 

@@ -8,6 +8,7 @@ mod analysis_tables;
 mod common;
 mod counted_by_time;
 mod determinism;
+mod interface_on_bytes;
 mod lazy_background;
 mod link_closed_forms;
 mod link_fec;

@@ -1,0 +1,130 @@
+//! Two interfaces on real bytes over a pipe that loses and delays, without the simulator: what a live
+//! driver does with them.
+
+use crate::common::*;
+use lasthop::interface::{Interface, Transmission};
+use lasthop::link::LinkEndpoint;
+use lasthop::queue::Limit;
+use lasthop::rng::{Stream, Streams};
+use lasthop::units::{Bytes, Duration, Instant, Rate};
+use std::collections::{BTreeMap, VecDeque};
+
+const STREAMS: Streams = Streams { seed: 12, replication: 0 };
+const RATE: Rate = Rate::from_bps(2_000_000);
+const DELAY: Duration = Duration::from_millis(10);
+
+type End = Interface<LinkEndpoint<Vec<u8>>, Vec<u8>>;
+
+/// Numbered packets of 1 to 300 bytes.
+fn packets(count: u32, sizes: &mut Stream) -> VecDeque<Vec<u8>> {
+    let packet = |number: u32| {
+        let mut packet = number.to_be_bytes().to_vec();
+        packet.resize(4 + sizes.bits() as usize % 300, number as u8);
+        packet
+    };
+    (0..count).map(packet).collect()
+}
+
+/// A pipe with an interface at each end, turned by its own clock.
+struct Pipe {
+    ends: [End; 2],
+    /// Bytes on their way, by time of arrival and a number, and where they go.
+    on_air: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    losses: Stream,
+    loss: f64,
+    sent: u64,
+    up: [Vec<Vec<u8>>; 2],
+}
+
+impl Pipe {
+    /// Takes what one end sends and lets go up.
+    fn drain(&mut self, now: Instant, side: usize) {
+        self.up[side].extend(std::iter::from_fn(|| self.ends[side].poll_deliver()));
+        while self.ends[side].poll_event().is_some() {}
+        while let Some(Transmission { frame, airtime }) = self.ends[side].poll_transmit(now) {
+            let mut bytes = Vec::new();
+            self.ends[1 - side].endpoint.encode(&frame, &mut bytes).expect("a byte form");
+            assert_eq!(bytes.len() as u32, frame.bytes, "the length that is charged: {frame:?}");
+            let airtime = airtime.expect("no ideal feedback");
+            assert_eq!(airtime.start, now);
+            self.sent += 1;
+            if !self.losses.bernoulli(self.loss) {
+                self.on_air.insert((airtime.end + DELAY, self.sent), (1 - side, bytes));
+            }
+        }
+    }
+
+    /// Turns the clock until nothing is left to happen, or `stop`; offers packets as the queues
+    /// take them.
+    fn run(&mut self, mut offers: [VecDeque<Vec<u8>>; 2], stop: Instant) {
+        let mut now = Instant::ZERO;
+        while now < stop {
+            for (side, offers) in offers.iter_mut().enumerate() {
+                while let Some(packet) = offers.front() {
+                    let admitted = self.ends[side].enqueue(now, packet.clone());
+                    self.drain(now, side);
+                    if !admitted {
+                        break;
+                    }
+                    offers.pop_front();
+                }
+            }
+            let timers = self.ends.each_ref().map(Interface::next_timeout);
+            let arrival = self.on_air.keys().next().map_or(Instant::NEVER, |&(at, _)| at);
+            let next = arrival.min(timers[0]).min(timers[1]);
+            if next == Instant::NEVER {
+                return;
+            }
+            assert!(next >= now, "time runs backwards");
+            now = next;
+            for side in [0, 1] {
+                self.ends[side].handle_timeout(now);
+                self.drain(now, side);
+            }
+            while let Some(entry) = self.on_air.first_entry()
+                && entry.key().0 <= now
+            {
+                let (side, bytes) = entry.remove();
+                let frame = self.ends[side].endpoint.decode(&bytes).expect("a correct peer");
+                self.ends[side].receive(now, frame);
+                self.drain(now, side);
+            }
+        }
+    }
+}
+
+fn transfer(protocol: &Protocol, loss: f64) -> Pipe {
+    let interface = |endpoint| Interface::new(endpoint, RATE, Limit::Packets(20), Bytes::default());
+    let mut pipe = Pipe {
+        ends: protocol.ends().map(interface),
+        on_air: BTreeMap::new(),
+        losses: STREAMS.stream("pipe", "losses"),
+        loss,
+        sent: 0,
+        up: [Vec::new(), Vec::new()],
+    };
+    let mut sizes = STREAMS.stream("pipe", "sizes");
+    let offers = [packets(600, &mut sizes), packets(400, &mut sizes)];
+    pipe.run(offers.clone(), Instant::from_nanos(600_000_000_000));
+    for (side, offers) in offers.iter().enumerate() {
+        let up = &pipe.up[1 - side];
+        assert!(up.iter().eq(offers), "{} of {} packets: {protocol:?}", up.len(), offers.len());
+    }
+    pipe
+}
+
+#[test]
+fn packets_cross_every_reliable_link_in_order() {
+    for window in [1, 7, 100] {
+        for protocol in every_reliable_protocol(window, Duration::from_millis(70)) {
+            transfer(&protocol, 0.1);
+        }
+    }
+}
+
+#[test]
+fn a_full_queue_drops_and_says_so() {
+    let protocol = &every_reliable_protocol(7, Duration::from_millis(70))[0];
+    let pipe = transfer(protocol, 0.0);
+    assert!(pipe.ends.iter().all(|end| end.drops() > 0 && end.queued() == 0));
+}
