@@ -138,11 +138,22 @@ def frames(browser: Browser, server: Explorer) -> dict[str, Any]:
     page.get_by_role("button", name="Look inside").click()
     page.wait_for_selector(".panel-plot canvas")
     events = page.evaluate("lasthop.inside.state.look.columns['event.time'].length")
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def busy() -> float:
+        """Processor time of the page's main thread."""
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return next(float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
+
+    before = busy()
     times = page.evaluate(ZOOM, 4)
+    spent = busy() - before
     gaps = np.diff(times)
     page.close()
     return {
         "events": events,
+        "main_thread_ms_a_frame": round(1000 * spent / len(times), 2),
         "frames_per_s": round(1000 / float(gaps.mean()), 1),
         "slowest_5_percent_ms": round(float(np.quantile(gaps, 0.95)), 1),
     }
@@ -211,6 +222,9 @@ def main() -> None:
         with explorer(Path(folder)) as server:
             found["address_s"] = round(time.perf_counter() - started, 2)
             page = opened(browser, server)
+            usage = os.sysconf("SC_CLK_TCK")
+            stat = Path(f"/proc/{server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            found["first_view_server_cpu_s"] = (int(stat[11]) + int(stat[12])) / usage
             found["first_view_s"] = round(time.perf_counter() - started, 2)
             page.wait_for_timeout(1000)
             moved = [page.evaluate(MOVE, [SLIDER, place]) for place in places(chosen.moves)]

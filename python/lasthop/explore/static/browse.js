@@ -123,6 +123,8 @@ export class Browse extends Component {
         else next[one.key] = words(one.values[Number(event.target.value)]);
         this.choose({ where: next });
       }}>${option("", "all", !(one.key in where))}${one.values.map((value, index) => option(index, words(value), where[one.key] === words(value)))}</select></label>`)}</p>`}
+      ${about && kind !== "cdf" && varied.length > 1 && html`<p class="row controls-row" role="group" aria-label="curves by">curves by ${varied.filter((one) => one.key !== axes.x && one.key !== facet && !(one.key in where)).map((one) => html`<label key=${one.key}>
+        <input type="checkbox" checked=${axes.by.includes(one.key)} onChange=${(event) => this.choose({ by: event.target.checked ? [...axes.by, one.key] : axes.by.filter((key) => key !== one.key) })} /> ${one.label}</label>`)}</p>`}
       ${error && html`<p class="error banner" role="alert">${error.message}</p>`}
       ${about && html`<p class="soft">${about.points} points, ${about.replications[0] === about.replications[1] ? about.replications[0] : about.replications.join(" to ")} replications each, seed ${about.seed}, lasthop ${about.engine}${about.complete ? "" : ", not complete"}</p>`}
       ${figure && html`<div class="facets ${figure.panels.length > 1 ? "many" : ""}">${figure.panels.map((panel, index) => html`<${Panel} key=${panel.title} kind=${figure.kind} panel=${panel} metric=${axes.y} onPick=${(curve, place) => this.pick(curve, place, index)} />`)}</div>`}
@@ -167,9 +169,11 @@ const Means = ({ panel, kind, unit, isWords, names, scaleX, metric, onPick }) =>
   const { curves, x } = panel;
   const all = curves.flatMap((one) => [...one.mean, ...one.high].filter((value) => value !== null)).map((value) => value / unit.per);
   const lows = curves.flatMap((one) => one.low.filter((value) => value !== null)).map((value) => value / unit.per);
-  const ticksY = ticks(Math.min(0, ...lows), Math.max(...all, 1e-12), 5);
+  // What has no negative mean is not drawn below zero, however wide its interval.
+  const isPositive = curves.every((one) => one.mean.every((value) => value === null || value >= 0));
+  const ticksY = ticks(isPositive ? 0 : Math.min(0, ...lows), Math.max(...all, 1e-12), 5);
   const [y0, y1] = [Math.min(0, ticksY[0]), Math.max(ticksY[ticksY.length - 1], ...all)];
-  const y = (value) => H - B - ((value / unit.per - y0) / (y1 - y0 || 1)) * (H - T - B);
+  const y = (value) => H - B - ((Math.max(value / unit.per, y0) - y0) / (y1 - y0 || 1)) * (H - T - B);
   const places = isWords ? names.map((_, index) => index) : x.positions.map((value) => value / scaleX.per);
   const [low, high] = isWords ? [-0.5, names.length - 0.5] : [Math.min(...places), Math.max(...places)];
   const pad = isWords ? 0 : (high - low) * 0.04 || 0.5;

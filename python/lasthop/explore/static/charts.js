@@ -98,7 +98,15 @@ function difference([mean, half, p], base, unit) {
   return html`<span class=${p !== null && p < 0.05 ? "sure" : "unsure"}>${text}${p !== null && p >= 0.05 ? " (open)" : ""}</span>`;
 }
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const tones = new Map();
+
+/** A colour of the page's style; asked for once, as diagrams ask for it at every frame. */
+export function css(name) {
+  if (!tones.has(name)) {
+    tones.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  }
+  return tones.get(name);
+}
 
 /** Axis of uPlot in the page's colours. */
 export const axis = (more = {}) => ({
@@ -112,6 +120,7 @@ export const axis = (more = {}) => ({
 });
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
+dark.addEventListener("change", () => tones.clear());
 
 /** A uPlot as wide as its place. Drawn anew when `shape` changes; `data` is set otherwise. */
 export class Plot extends Component {

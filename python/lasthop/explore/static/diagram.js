@@ -2,9 +2,7 @@
 // in view is found by bisection, and marks that would fall on the same pixel are drawn once: a
 // diagram costs as much as it has pixels, not as it has events.
 
-import { axis, colour, DASHES } from "./charts.js";
-
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+import { axis, colour, css, DASHES } from "./charts.js";
 
 /** Index of the first value that is not less than `wanted`. */
 export function lower(values, wanted) {
@@ -194,12 +192,14 @@ function drawLadder(plot, columns, directions) {
       for (const [style, own] of groups) {
         ctx.strokeStyle = ctx.fillStyle = style;
         ctx.lineWidth = (style === groups[2][0] ? 1 : 1.5) * dot;
+        // Where arrows cover each other, a loss among them must still be seen.
+        ctx.globalAlpha = style === groups[0][0] && own.length * 8 * dot > at.width ? 0.35 : 1;
         ctx.beginPath();
         let px = -10;
         const marks = [];
         for (const index of own) {
           const x0 = at.x(start[index]);
-          if (x0 - px < 0.7 * dot) continue;
+          if (x0 - px < 1.5 * dot) continue;
           px = x0;
           ctx.moveTo(x0, y0);
           if (style === groups[3][0]) {
@@ -217,6 +217,7 @@ function drawLadder(plot, columns, directions) {
         }
         ctx.stroke();
       }
+      ctx.globalAlpha = 1;
       // Numbers, where there is room for them.
       const sequence = of("sequence");
       const inView = start.length ? lower(start, at.max) - lower(start, at.min) : 0;

@@ -257,11 +257,11 @@ const Summary = ({ look }) => html`<div class="summary">
   ${look.transfers.map((name, number) => {
     const of = (one) => look.columns[`${one}.${number}`];
     const counts = [
-      [of("sent.time").length, "segments sent"], [sum(of("sent.repeated")), "of them again"], [sum(of("sent.lost")), "lost"],
+      [of("sent.time").length, "segments sent"], [sum(of("sent.repeated")), "sent again"], [sum(of("sent.lost")), "lost"],
       [sum(of("ack.duplicate")), "duplicate ACKs"], [of("sack.time").length, "SACK blocks"],
       [of("phase.kind").filter((kind) => kind === 0).length, "fast recoveries"], [of("timeout.time").length, "timeouts"],
     ];
-    return html`<p><b>${name}</b>: ${counts.map(([count, what]) => `${count} ${what}`).join(", ")}; ${look.end_s.toPrecision(4)} s</p>`;
+    return html`<p><b>${name}</b>: ${counts.map(([count, what]) => `${what}: ${count}`).join(", ")}; until ${look.end_s.toPrecision(4)} s</p>`;
   })}
 </div>`;
 
