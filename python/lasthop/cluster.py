@@ -6,8 +6,8 @@
 
 A worker computes rows and returns them; the process that connected, the *coordinator*, alone
 writes the ledger of a campaign. Work is cut into tasks of about a second by measured cost, the
-dearest first. Few are handed out at a time, so that what is learnt of costs is used and a stop
-loses little. Workers may join, leave and be killed: Dask gives their tasks to others. A worker
+most expensive first. Few are handed out at a time, so that what is learnt of costs is used and a
+stop loses little. Workers may join, leave and be killed: Dask gives their tasks to others. A worker
 whose engine is another one is refused by its address.
 
 Rows are decided by point, seed and replication alone, so results are the same bytes on any number
@@ -297,7 +297,7 @@ def connect(where: str | Any) -> Cluster:
             )
     except (OSError, TimeoutError) as error:
         raise ClusterError(
-            f"cluster: found nobody at {where} ({error}); allowed: the address of a scheduler"
+            f"cluster: found no scheduler at {where} ({error}); allowed: the address of a scheduler"
         ) from None
     cluster = Cluster(client, owned=owned)
     try:
@@ -392,7 +392,7 @@ class ClusterStream:
             self._submit(chosen)
 
     def _next_work(self) -> list[tuple[int, int, int]]:
-        """Place, first and count of about a second's work: what is unknown, then the dearest."""
+        """Place, first and count of about a second's work: first what has no known cost."""
         probes = [one for one in self._pending.values() if one.cost_s is None and not one.is_probed]
         chosen: list[tuple[int, int, int]] = []
         for one in probes[:PROBES]:

@@ -235,7 +235,7 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
             f"{tcp['receive_window']:.4g} segments ({_size(window)}), initial window "
             f"{tcp['initial_window']:.4g}, delayed ACKs "
             f"{'off' if tcp['delayed_ack'] is None else _time(tcp['delayed_ack'])}, "
-            f"least RTO {_time(tcp['min_rto'])}"
+            f"minimum RTO {_time(tcp['min_rto'])}"
         )
     else:
         lines.append("  UDP")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["page"]
 
 MOST_FIGURES = 6
-"""Pictures drawn of a sweep of which nobody has said what matters."""
+"""Pictures drawn of a sweep whose metrics of interest are not stated."""
 
 MOST_CURVES = 8
 """Curves in one of them, where there are keys to choose from."""
@@ -197,7 +197,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
     least, most = int(counts.min()), int(counts.max())
     facts = [
         ("points", f"{len(results.points)}"),
-        ("replications a point", f"{most}" if least == most else f"{least} to {most}"),
+        ("replications per point", f"{most}" if least == most else f"{least} to {most}"),
         ("replications in all", f"{len(results.point):,}".replace(",", " ")),
         ("seed", f"{results.seed}"),
         ("engine", f"lasthop {results.engine_version}"),
@@ -237,7 +237,7 @@ def _label(parameters: Mapping[str, Any]) -> str:
 
 
 def _headline(results: Results) -> Iterable[_Table]:
-    """One row a point, the metrics of note."""
+    """One row per point, the metrics of note."""
 
     def is_of_note(metric: str) -> bool:
         return any(fnmatchcase(metric, pattern) for pattern in terminal.HEADLINES)
@@ -247,7 +247,7 @@ def _headline(results: Results) -> Iterable[_Table]:
 
 
 def _every_metric(results: Results) -> Iterable[_Table]:
-    """One row a metric, one column a point; folded away where there is a shorter table."""
+    """One row per metric, one column per point; folded away where there is a shorter table."""
     if len(results.points) == 1:
         rows = []
         for row in results.summary().iter_rows(named=True):

@@ -381,7 +381,7 @@ class Results:
         return self._confidences(rows, {"statistic": statistic})
 
     def fairness(self, metric: str = "flow.*.goodput_bps") -> pl.DataFrame:
-        """Jain's index over flows, one number a replication, its mean over them.
+        """Jain's index over flows, one number per replication, its mean over them.
 
         Args:
             metric: The metrics that share, with `*` and `?`; flows that a point does not have do

@@ -40,7 +40,7 @@ def run(
 
     Args:
         scenario: A scenario, a mapping with a scenario's keys, or the name of a file.
-        replications: Replications a point; what the scenario says if None.
+        replications: Replications per point; what the scenario says if None.
         seed: Master seed; what the scenario says if None. Same seed, same result, whatever `jobs`.
         jobs: Threads; 0 for all cores.
         first_replication: Number of the first one, to add replications to an earlier run.

@@ -56,10 +56,10 @@ class Trace:
     """What happened in one replication.
 
     Attributes:
-        frame: One row an event, in order of time: `time_s`, `entity` (such as `flow.transfer` or
+        frame: One row per event, in order of time: `time_s`, `entity` (such as `flow.transfer` or
             `link.wireless.forward`), `event`, `sequence` and `value`, whose meaning goes with the
             event; null where it has none.
-        transmissions: One row a frame on the air, control frames too, by the end of transmission:
+        transmissions: One row per frame on the air, control frames too, by the end of transmission:
             `entity` (such as `link.wireless.forward`); `kind` (`data`, `segment`, `ack`, `nack`,
             `keepalive`, `parity`, `skip`); `sequence` (of `data` and `segment` its number, of `ack`
             the next one expected, of `nack` the missing one, of `keepalive` the next new one, of

@@ -103,8 +103,8 @@ class Campaign:
 
         Args:
             scenario: As for `lasthop.run`.
-            replications: Replications a point, from replication 0; a sequence gives each point its
-                own number; what the scenario says if None.
+            replications: Replications per point, from replication 0; a sequence gives each point
+                its own number; what the scenario says if None.
             seed: As for `lasthop.run`.
             jobs: As for `lasthop.run`.
             until: As for `lasthop.run`.
@@ -449,7 +449,7 @@ class Campaign:
         return results if one.state == "complete" else replace(results, complete=False)
 
     def frame(self, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:
-        """Everything in the folder, one row a replication; nothing is read before `collect`.
+        """Everything in the folder, one row per replication; nothing is read before `collect`.
 
         Columns: `point` (its number in the ledger), `scenario_hash`, `seed`, `replication`,
         `engine_version`, `cost_s` (processor seconds), the swept keys of all runs, then metrics

@@ -192,7 +192,7 @@ class Ledger:
             case sqlite3.SQLITE_IOERR:
                 return OSError(errno.EIO, str(error), str(self.path))
             case sqlite3.SQLITE_BUSY:
-                # Who writes waits for who reads.
+                # A writer waits for readers.
                 return CampaignError(
                     f"{self.path}: found it in use by another process for {WAIT_S:g} s; "
                     "allowed: one that goes on or ends, such as a `lasthop report` that was stopped"
@@ -209,7 +209,7 @@ class Ledger:
         )
 
     def _connect(self) -> sqlite3.Connection:
-        # Who only reads must be able to write, too: a process that was killed may have left a
+        # A reader must be able to write, too: a process that was killed may have left a
         # journal, which the next to open the ledger rolls back.
         # By its whole path, as the parts, too: `file:` at its beginning would make it an address.
         path = self.path.absolute()

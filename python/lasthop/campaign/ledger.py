@@ -278,7 +278,7 @@ def results_of(
 
 
 def frame(store: Store, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:
-    """Everything in a folder, one row a replication; see `Campaign.frame`."""
+    """Everything in a folder, one row per replication; see `Campaign.frame`."""
     patterns = [metrics] if isinstance(metrics, str) else list(metrics)
     with store.ledger.read() as ledger:
         stored = ledger.execute("SELECT id, hash, metrics FROM point ORDER BY id").fetchall()

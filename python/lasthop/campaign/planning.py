@@ -34,8 +34,8 @@ class Plan:
         points: Points asked for.
         replications: Replications of all points.
         stored: How many of them are there already.
-        cost_s: Processor seconds of the others; None if nobody knows.
-        longest_s: Processor seconds of the longest of them; None if nobody knows.
+        cost_s: Processor seconds of the others; None if unknown.
+        longest_s: Processor seconds of the longest of them; None if unknown.
         jobs: Threads.
         cores: Cores that these can use.
         source: Where the seconds come from.

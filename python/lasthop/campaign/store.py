@@ -1,7 +1,7 @@
 """The folder of a campaign: a ledger of what was run, parts with the numbers, a lock.
 
     DIR/ledger.sqlite            what was asked for, what was run, in which part it is
-    DIR/parts/part-00000001.parquet   one row a replication
+    DIR/parts/part-00000001.parquet   one row per replication
     DIR/lock                     held by the process that writes
 
 A part is written under a temporary name, synced, renamed and then entered into the ledger in one
@@ -474,7 +474,7 @@ class Store:
                 ledger.execute("DELETE FROM part WHERE id = ?", (number,))
             count = sum(rows for _, rows, _, _ in chosen)
             self._enter(ledger, whole, level, count, names, merged(spans))
-        # Who reads at this moment may be about to open them.
+        # A reader may be about to open them at this moment.
         self._superseded = [self.parts / part.file for *_, part in chosen]
 
     def _remove_superseded(self) -> None:

@@ -50,7 +50,7 @@ Changes = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a dotted key. Repeatable."),
 ]
 Replications = Annotated[
-    int | None, typer.Option(min=1, help="Replications a point; by default the scenario's.")
+    int | None, typer.Option(min=1, help="Replications per point; by default the scenario's.")
 ]
 Seed = Annotated[int | None, typer.Option(min=0, help="Master seed; by default the scenario's.")]
 Jobs = Annotated[int, typer.Option(min=0, help="Threads; 0 for all cores.")]

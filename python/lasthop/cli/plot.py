@@ -87,7 +87,7 @@ def plot(
         Path, typer.Option(metavar="PICTURE", help="What to write: .pdf, .svg or .png.")
     ] = Path("plot.pdf"),
     replications: Annotated[
-        int | None, typer.Option(min=1, help="Of a scenario: replications a point.")
+        int | None, typer.Option(min=1, help="Of a scenario: replications per point.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of a scenario: master seed.")] = None,
     jobs: Jobs = 0,

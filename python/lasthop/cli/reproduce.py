@@ -56,7 +56,7 @@ def reproduce(
     ] = None,
     *,
     replications: Annotated[
-        int | None, typer.Option(min=1, help="Replications a cell; by default the paper's.")
+        int | None, typer.Option(min=1, help="Replications per cell; by default the paper's.")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Master seed; by default the study's.")

@@ -85,7 +85,7 @@ def run(
     ] = None,
     max_replications: Annotated[
         int | None,
-        typer.Option(min=1, help="With --until: most replications a point, by default 1000."),
+        typer.Option(min=1, help="With --until: maximum replications per point, by default 1000."),
     ] = None,
     store: Folder = None,
     dry_run: DryRun = False,

@@ -33,7 +33,7 @@ LEAST_FOLDED = 10
 """Letters that a line of a folded word must have room for, or it stands upright."""
 
 DECADES = 100.0
-"""Largest over smallest value from which on an axis is logarithmic if nobody says how."""
+"""Largest over smallest value from which on an axis is logarithmic unless it is stated."""
 
 LEAST_GAP = 0.07
 """Of the width of an axis, between ticks whose labels must not touch."""

@@ -231,7 +231,7 @@ class Curve:
         label: What the legend says; empty if it is the only one.
         words: What tells it from the others, one for each thing that does.
         places: Shape (points,): indices of values of the x-axis.
-        samples: For each of them, one number a replication, without NaN.
+        samples: For each of them, one number per replication, without NaN.
         points: Their numbers in the table.
     """
 

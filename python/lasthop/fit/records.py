@@ -85,7 +85,7 @@ class Record:
 
     @property
     def duration_s(self) -> float:
-        """From the first frame's start to the last one's end; 0 if nobody knows."""
+        """From the first frame's start to the last one's end; 0 if unknown."""
         if self.air_s is None:
             return 0.0
         return float(self.air_s.sum() + self.gap_s.sum())

@@ -1,6 +1,6 @@
 """Means, Student-t intervals and paired comparisons over replications.
 
-Every sample here is one number a replication. Replications with the same index share their random
+Every sample here is one number per replication. Replications with the same index share their random
 streams whatever protocols are compared (common random numbers), so two settings are compared
 replication by replication: the interval of the *difference* is what decides, not whether two
 intervals overlap.

@@ -110,7 +110,7 @@ def confidence(
     not nearly all the same; then Hall's correction of t for skewness, if there are at least 5.
 
     Args:
-        samples: One number a replication; NaN is left out.
+        samples: One number per replication; NaN is left out.
         statistic: `mean`, `median`, or a percentile such as `p95`.
         method: `auto`, `t` or `bootstrap`; quantiles always rest on order statistics.
         level: Confidence, above 0 and below 1.

@@ -115,7 +115,7 @@ class SequentialPlan:
         """Says whether these are enough.
 
         Args:
-            samples: One number a replication, in order; those with NaN were run and count towards
+            samples: One number per replication, in order; those with NaN were run and count towards
                 the schedule, but say nothing.
         """
         n = np.asarray(samples).size

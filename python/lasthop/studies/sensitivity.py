@@ -19,7 +19,7 @@ from lasthop.studies.verdicts import Verdict, judge
 __all__ = ["REPLICATIONS", "SensitivityReport", "Summary", "sweep"]
 
 REPLICATIONS = 10
-"""Replications a cell, if not told otherwise."""
+"""Replications per cell, if not told otherwise."""
 
 WORDS = {
     "reproduced": "holds",
@@ -58,7 +58,7 @@ class SensitivityReport:
     Attributes:
         study: Which study.
         verdicts: By variant and claim; without claims of which the variant changes no cell.
-        replications: Replications a cell.
+        replications: Replications per cell.
         complete: False if the run was interrupted.
         finished: Replications that were run, over all cells.
     """
@@ -126,7 +126,7 @@ def sweep(
 
     Args:
         study: Which.
-        replications: Replications a cell; `REPLICATIONS` if None.
+        replications: Replications per cell; `REPLICATIONS` if None.
         seed: Master seed; the study's own if None.
         jobs: Threads; 0 for all cores.
         progress: As for `lasthop.run`.

@@ -72,7 +72,7 @@ class Study:
         key: Its short name, that of its folder.
         title: Title of the paper.
         about: One line on what it holds.
-        replications: Replications a cell that the paper ran.
+        replications: Replications per cell that the paper ran.
         seed: Default master seed.
         combinations: What is compared; the first is the baseline.
         names: The same by the names that claims use.
@@ -318,7 +318,7 @@ class Study:
 
         Args:
             names: Tables and figures; all of them if empty.
-            replications: Replications a cell; as many as the paper's if None.
+            replications: Replications per cell; as many as the paper's if None.
             seed: Master seed; the study's own if None.
             jobs: Threads; 0 for all cores.
             progress: As for `lasthop.run`.
