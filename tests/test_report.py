@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import lasthop.campaign
-from lasthop import report
+from lasthop import cli, report
 from lasthop.cli import _main as run_command
 from lasthop.figures.live import chart
 from lasthop.studies import studies
@@ -308,3 +308,12 @@ def test_bad_input_is_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_differences_from_a_baseline_stand_in_the_page(small: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    lasthop.Campaign(folder).run(small)
+    assert cli._main(["report", str(folder), "--baseline", "variant=reno"]) == cli.DONE
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert "Difference from TCP reno" in text
+    assert cli._main(["report", str(folder), "--baseline", "variant=vegas"]) == cli.BAD_INPUT

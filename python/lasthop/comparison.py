@@ -16,7 +16,9 @@ metric of a point varies at all is nothing random, and any difference certain.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from lasthop.results import Point, Results
     from lasthop.statistics import Floats
 
-__all__ = ["Comparison", "diff"]
+__all__ = ["Comparison", "diff", "from_baseline"]
 
 LEVEL = 0.05
 
@@ -225,3 +227,31 @@ def _correct(frame: pl.DataFrame, level: float) -> pl.DataFrame:
     )
     size = pl.col("relative").abs().fill_nan(math.inf)
     return frame.sort(pl.col("moved"), size, descending=True, maintain_order=True)
+
+
+def from_baseline(
+    results: Results, metrics: Sequence[str], key: str, value: object
+) -> pl.DataFrame:
+    """Paired differences of several metrics from the points where a swept key has a value.
+
+    Args:
+        results: What was run.
+        metrics: Full names; the metrics of note if there are none.
+        key: The swept key.
+        value: Its value at the points that are compared with.
+
+    Returns:
+        The columns of `Results.differences` behind `metric`.
+    """
+    from lasthop.terminal import HEADLINES
+
+    chosen = metrics or [
+        m for m in results.metrics if any(fnmatchcase(m, one) for one in HEADLINES)
+    ]
+    return pl.concat(
+        results.differences(metric, by=key, baseline=value).select(
+            pl.lit(metric).alias("metric"), pl.all()
+        )
+        for metric in chosen
+        if metric in results.metrics
+    )

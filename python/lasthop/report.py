@@ -25,6 +25,7 @@ from matplotlib import rc_context
 
 from lasthop import terminal
 from lasthop._lasthop import ScenarioError
+from lasthop.comparison import from_baseline
 from lasthop.explain import explain
 from lasthop.figures import PlotError, have_scale, plot, point_words, short_keys
 from lasthop.results import _plain
@@ -56,12 +57,15 @@ class _Table:
     folded: bool = False
 
 
-def page(results: Results, report: Report | None = None) -> str:
+def page(
+    results: Results, report: Report | None = None, *, baseline: tuple[str, Any] | None = None
+) -> str:
     """Writes the page.
 
     Args:
         results: What was run.
         report: What a study makes of it: its figures, tables and claims instead of the sweep's.
+        baseline: A swept key and one of its values: also differences from the points with it.
 
     Returns:
         HTML.
@@ -72,6 +76,8 @@ def page(results: Results, report: Report | None = None) -> str:
     )
     template = environment.from_string((folder / "report.html.jinja").read_text(encoding="utf-8"))
     contents = _sweep(results) if report is None else _study(report)
+    if baseline is not None:
+        contents["tables"] = [_differences(results, *baseline), *contents["tables"]]
     return template.render(
         version=results.engine_version,
         facts=_facts(results),
@@ -80,6 +86,14 @@ def page(results: Results, report: Report | None = None) -> str:
         live=_live() if any(figure["chart"] for figure in contents["figures"]) else None,
         **contents,
     )
+
+
+def _differences(results: Results, key: str, value: object) -> _Table:
+    """Paired differences from a baseline, as the command line prints them."""
+    table = terminal.show_differences(from_baseline(results, (), key, value), key, value)
+    headings = [str(column.header).replace("\n", " ") for column in table.columns]
+    cells = [[str(cell) for cell in column.cells] for column in table.columns]
+    return _Table(str(table.title), headings, list(zip(*cells, strict=True)))
 
 
 def _sweep(results: Results) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from lasthop import report as pages
 from lasthop import terminal
 from lasthop.campaign import Campaign, CampaignError
-from lasthop.cli.common import BadInput, Format, options
+from lasthop.cli.common import BadInput, Format, baseline_of, options
 from lasthop.comparison import LEVEL, Comparison, diff
 from lasthop.results import Results
 from lasthop.studies import studies
@@ -35,12 +35,23 @@ def report(
         Path | None,
         typer.Option(metavar="FILE", help="Where to write; by default DIR/report.html."),
     ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Also show differences from the points where a swept key has this value.",
+        ),
+    ] = None,
 ) -> int:
     """Write one self-contained HTML page of a campaign: figures, numbers, claims, provenance."""
     campaign = Campaign(folder)
     name, results = _results(campaign, run)
     study = studies().get(name) if dict(results.scenario) == {"name": name} else None
-    text = pages.page(results, study.report_on(results) if study else None)
+    compared = None
+    if baseline is not None:
+        compared = baseline_of((point.parameters for point in results.points), baseline)
+    made = study.report_on(results) if study else None
+    text = pages.page(results, made, baseline=compared)
     target = folder / "report.html" if out is None else out
     try:
         target.write_text(text, encoding="utf-8")

@@ -12,10 +12,10 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -299,6 +299,28 @@ def nearest(text: str, known: Iterable[str]) -> str:
     names = {name: name for name in known}
     found = difflib.get_close_matches(text, [*names, *ends], n=1, cutoff=0.5)
     return f", nearest is {names.get(found[0]) or ends[found[0]]}" if found else ""
+
+
+def baseline_of(points: Iterable[Mapping[str, Any]], text: str) -> tuple[str, Any]:
+    """The swept key of `--baseline` and its value, as the sweep has it."""
+    from lasthop.results import value_text
+
+    key, equals, wanted = (part.strip() for part in text.partition("="))
+    if not equals or not key:
+        raise BadInput(f"--baseline: found {text!r}; allowed: KEY=VALUE")
+    swept = list(points)
+    keys = list(dict.fromkeys(name for point in swept for name in point))
+    own = [name for name in keys if name == key] or [k for k in keys if k.endswith(f".{key}")]
+    if len(own) != 1:
+        allowed = ", ".join(own or keys) or "none: nothing is swept"
+        raise BadInput(f"--baseline: found {key!r}{nearest(key, keys)}; allowed: {allowed}")
+    values = [point[own[0]] for point in swept if own[0] in point]
+    for value in values:
+        kind = value.get("kind") if isinstance(value, dict) else None
+        if wanted in (str(value), json.dumps(value), kind):
+            return own[0], value
+    texts = ", ".join(dict.fromkeys(map(value_text, values)))
+    raise BadInput(f"--baseline: found {wanted!r} of {own[0]}; allowed: {texts}")
 
 
 @contextlib.contextmanager

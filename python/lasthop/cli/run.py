@@ -23,6 +23,7 @@ from lasthop.cli.common import (
     Jobs,
     Replications,
     Seed,
+    baseline_of,
     campaign_of,
     cluster_of,
     ended,
@@ -43,14 +44,11 @@ from lasthop.cli.common import (
     write_bytes,
 )
 from lasthop.precision import expected_counts
-from lasthop.results import value_text
 from lasthop.running import run as run_replications
 from lasthop.scenario import Scenario
 from lasthop.statistics.sequential import FIRST, LEAST, MOST
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from lasthop.results import Results
 
 __all__ = ["run"]
@@ -133,7 +131,11 @@ def run(
     if output is Format.parquet and out is None and sys.stdout.isatty():
         raise BadInput("--format: found parquet on a terminal; allowed: with --out, or in a pipe")
     metrics = _matching(scenario, metric or [])
-    compared = None if baseline is None else _baseline(scenario, baseline)
+    compared = (
+        None
+        if baseline is None
+        else baseline_of((json.loads(p.parameters) for p in scenario.points()), baseline)
+    )
     campaign = campaign_of(store, accept_version=accept_version)
     if dry_run:
         if with_theory:
@@ -209,15 +211,19 @@ def _print_results(
     # A metric that an interrupted run has not reached yet is not there.
     known = [name for name in metrics if name in results.metrics]
     results = results.only(known) if known else results
+    if compared is not None:
+        from lasthop.comparison import from_baseline
     match output:
         case Format.json:
             tables = results.to_dict()
             if compared is not None:
-                tables["differences"] = _differences(results, compared, metrics).to_dicts()
+                tables["differences"] = from_baseline(results, metrics, *compared).to_dicts()
             print_line(json.dumps(tables, allow_nan=False, ensure_ascii=False, indent=2))
         case Format.summary:
             table = (
-                results.summary() if compared is None else _differences(results, compared, metrics)
+                results.summary()
+                if compared is None
+                else from_baseline(results, metrics, *compared)
             )
             print_line(plain_columns(table).write_csv().rstrip("\n"))
         case Format.latex:
@@ -234,9 +240,8 @@ def _print_results(
             console = terminal.console()
             console.print(terminal.show_results(results, tuple(metrics)))
             if compared is not None:
-                key, value = compared
-                found = _differences(results, compared, metrics)
-                console.print(terminal.show_differences(found, key, value))
+                found = from_baseline(results, metrics, *compared)
+                console.print(terminal.show_differences(found, *compared))
         case _:
             pass
 
@@ -255,46 +260,6 @@ def _matching(scenario: Scenario, patterns: list[str]) -> list[str]:
             )
         found |= dict.fromkeys(own)
     return list(found)
-
-
-def _baseline(scenario: Scenario, text: str) -> tuple[str, Any]:
-    """The swept key of `--baseline` and its value, as the sweep has it."""
-    key, equals, wanted = (part.strip() for part in text.partition("="))
-    if not equals or not key:
-        raise BadInput(f"--baseline: found {text!r}; allowed: KEY=VALUE")
-    swept = [json.loads(point.parameters) for point in scenario.points()]
-    keys = list(dict.fromkeys(name for point in swept for name in point))
-    own = [name for name in keys if name == key] or [k for k in keys if k.endswith(f".{key}")]
-    if len(own) != 1:
-        allowed = ", ".join(own or keys) or "none: nothing is swept"
-        raise BadInput(f"--baseline: found {key!r}{nearest(key, keys)}; allowed: {allowed}")
-    values = [point[own[0]] for point in swept if own[0] in point]
-    for value in values:
-        kind = value.get("kind") if isinstance(value, dict) else None
-        if wanted in (str(value), json.dumps(value), kind):
-            return own[0], value
-    texts = ", ".join(dict.fromkeys(map(value_text, values)))
-    raise BadInput(f"--baseline: found {wanted!r} of {own[0]}; allowed: {texts}")
-
-
-def _differences(results: Results, compared: tuple[str, Any], metrics: list[str]) -> pl.DataFrame:
-    """Paired differences of the metrics asked for, or of those of note."""
-    import polars as pl
-
-    from lasthop.terminal import HEADLINES
-
-    key, value = compared
-    chosen = metrics or [
-        m for m in results.metrics if any(fnmatchcase(m, one) for one in HEADLINES)
-    ]
-    tables = [
-        results.differences(metric, by=key, baseline=value).select(
-            pl.lit(metric).alias("metric"), pl.all()
-        )
-        for metric in chosen
-        if metric in results.metrics
-    ]
-    return pl.concat(tables)
 
 
 def _print_theory(
