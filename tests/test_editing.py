@@ -187,6 +187,46 @@ def test_a_radio_is_explained_by_its_frames() -> None:
     assert "over cell.mobile: a packet of 1000 B takes 10 ms at least" in text
 
 
+@pytest.mark.parametrize(
+    ("window", "header", "told"),
+    [
+        # RTT_L = 4.168 + 500 + 0.008 ms, so that 126 044 B are on the way: 120.96 frames of 1042 B.
+        (8, 2, "the window of 8 frames is smaller than the bandwidth-delay product of the link, "),
+        (120, 2, "the window of 120 frames is smaller"),
+        (121, 2, ""),
+        (300, 4, ""),
+    ],
+)
+def test_a_link_window_that_is_too_small_is_told(window: int, header: int, told: str) -> None:
+    text = lasthop.Scenario(
+        {
+            "name": "satellite",
+            "link": {
+                "air": {
+                    "between": ["a", "b"],
+                    "rate": "2 Mbps",
+                    "delay": "250 ms",
+                    "protocol": {"kind": "selective-repeat", "window": window},
+                }
+            },
+            "flow": {
+                "f": {
+                    "from": "a",
+                    "to": "b",
+                    "transport": {"kind": "tcp", "variant": "reno", "segment": "1000 B"},
+                    "app": {"kind": "file", "size": "1 MB"},
+                }
+            },
+        }
+    )
+    explained = explain(text)
+    assert ("smaller than the bandwidth-delay product of the link" in explained) == bool(told)
+    assert told in explained
+    assert f"frame header {header} B, control frame {header} B" in explained
+    if window == 8:
+        assert "121 frames (126 kB): it limits the rate to 132.3 kbps" in explained
+
+
 def test_a_link_without_a_limit_is_explained_as_such() -> None:
     text = explain(lasthop.load(ROOT / "examples/wired-loss.toml"))
     assert "server to client: unlimited, 200 ms, queue 50 packets; errors uniform" in text

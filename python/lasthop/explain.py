@@ -162,6 +162,11 @@ def _with(table: Table) -> str:
     return f"{table['kind']}{': ' if told else ''}{', '.join(told)}"
 
 
+def _without(table: Table, key: str) -> Table:
+    """A table but for one of its keys."""
+    return {name: value for name, value in table.items() if name != key}
+
+
 def _link(name: str, link: Table) -> list[str]:
     here, there = link["between"]
     lines = [f"Link {name}: {here} to {there}"]
@@ -173,7 +178,11 @@ def _link(name: str, link: Table) -> list[str]:
             told = f"weight {own['weight']}, {_with(own['protocol'])}{queue}"
             lines.append(f"    {service}: {told}")
     else:
-        lines.append(f"  protocol: {_with(protocol)}; frame header {_size(link['header'])}")
+        control = f", control frame {_size(link['control'])}" if link["control"] else ""
+        lines.append(
+            f"  protocol: {_with(_without(protocol, 'control'))}; "
+            f"frame header {_size(link['header'])}{control}"
+        )
     if link["agents"]:
         lines.append(f"  agent: {', '.join(link['agents'])}")
     if link["forward"] == link["reverse"]:
@@ -217,7 +226,21 @@ def _direction(title: str, link: Table, side: Table) -> list[str]:
     lines.append(f"    {told}")
     if side["timeout"]:
         lines.append(f"    retransmission timeout {_time(side['timeout'])}")
-    return lines
+    return lines + _window(side, frame)
+
+
+def _window(side: Table, frame: int) -> list[str]:
+    """That a link's window is smaller than what is on the way before the first acknowledgment."""
+    window, trip = side["window"], side["round_trip"]
+    if not window or side["rate"] == UNLIMITED_BPS or window * frame * 8 >= side["rate"] * trip:
+        return []
+    product = side["rate"] * trip / 8
+    frames = math.ceil(product / frame)
+    return [
+        f"    the window of {_count(window, 'frame')} is smaller than the bandwidth-delay product "
+        f"of the link, {frames} frames ({_size(product)}): it limits the rate to "
+        f"{_rate(window * frame * 8 / trip)}"
+    ]
 
 
 # --- Flows

@@ -26,9 +26,9 @@
 //!
 //! Not modelled: reordering by the channel, a limit on retransmissions, adaptive timers.
 
-use super::protocol::{ARQ_HEADER, ProtocolKeys, Site};
+use super::protocol::{ProtocolKeys, Site};
 use super::timing::{LinkTiming, deadline};
-use super::wire::WireWindow;
+use super::wire::{NumberWidth, WireWindow};
 use super::{
     Acknowledgment, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
     check_parameters,
@@ -44,13 +44,27 @@ table! {
     /// Go-back-N ARQ: the receiver takes frames in order only.
     pub struct GoBackNKeys as "go-back-n" {
         /// Frames that may be outstanding.
-        window: u32 = "8", Limits::range(1, 255);
+        window: u32 = "8", Limits::range(1, NumberWidth::WIDEST_CUMULATIVE as u64);
         /// Time after which the sender goes back; "auto" derives it from the link.
         timeout: LinkTimeout = "auto";
         /// Whether the receiver tells at once, by a reject frame, that one is missing.
         reject: bool = "false";
-        /// Size of a stand-alone acknowledgment or reject frame.
-        control: Bytes = "2 B", Limits::CONTROL;
+        /// Size of a stand-alone acknowledgment or reject frame, by default that of the header: 2 B,
+        /// with windows that need numbers of two bytes 4 B.
+        control: Option<Bytes>, Limits::CONTROL;
+    }
+}
+
+impl GoBackNKeys {
+    fn width(&self) -> NumberWidth {
+        match self.reject {
+            true => NumberWidth::selective(self.window),
+            false => NumberWidth::cumulative(self.window),
+        }
+    }
+
+    fn control_size(&self) -> Bytes {
+        self.control.unwrap_or(self.width().header())
     }
 }
 
@@ -61,31 +75,31 @@ impl ProtocolKeys for GoBackNKeys {
     type Machine<P: Payload + Clone> = Machine<P>;
 
     fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
-        let auto = GoBackNParameters::for_link(&site.timing(self.control));
+        let auto = GoBackNParameters::for_link(&site.timing(self.control_size()));
         GoBackN::new(GoBackNParameters {
             window: self.window,
             timeout: self.timeout.or(auto.timeout),
             reject: self.reject,
             header: site.header,
-            control: self.control,
+            control: self.control_size(),
             ..auto
         })
     }
 
     fn default_header(&self) -> Bytes {
-        ARQ_HEADER
+        self.width().header()
     }
 
     fn control(&self) -> Option<Bytes> {
-        Some(self.control)
+        Some(self.control_size())
     }
 }
 
 /// Parameters of go-back-N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoBackNParameters {
-    /// Frames that may be outstanding, 1 to 255 (one less than the numbers of a one-byte field);
-    /// at most 128 with `reject`.
+    /// Frames that may be outstanding, 1 to 65535 (one less than the numbers of two bytes); at most
+    /// 32768 with `reject`. Above 255, and 128, numbers need two bytes.
     pub window: u32,
     /// Retransmission timeout from the start of a frame's transmission, in nanoseconds; above 0.
     pub timeout: Duration,
@@ -102,6 +116,14 @@ pub struct GoBackNParameters {
 }
 
 impl GoBackNParameters {
+    /// How numbers are written.
+    fn width(&self) -> NumberWidth {
+        match self.reject {
+            true => NumberWidth::selective(self.window),
+            false => NumberWidth::cumulative(self.window),
+        }
+    }
+
     /// Defaults for a link: window 8, the coarse timeout max(5 RTT_L, RTT_L + 2 T_f', 250 ms) that
     /// reproduces the published orderings, no REJ, piggybacked acknowledgments.
     pub fn for_link(timing: &LinkTiming) -> Self {
@@ -152,12 +174,14 @@ pub struct GoBackN<P> {
 }
 
 impl<P> GoBackN<P> {
-    /// An idle endpoint; refuses a window outside 1 to 255 (128 with `reject`) and a timeout of 0.
+    /// An idle endpoint; refuses a window outside 1 to 65535 (32768 with `reject`) and a timeout of 0.
     pub fn new(parameters: GoBackNParameters) -> Result<Self, LinkError> {
         let GoBackNParameters { window, timeout, header, control, .. } = parameters;
-        // One-byte numbers tell a gap from a repetition only within half of their range.
-        let (name, largest) =
-            if parameters.reject { ("go-back-N with reject", 128) } else { ("go-back-N", 255) };
+        // Numbers tell a gap from a repetition only within half of their range.
+        let (name, largest) = match parameters.reject {
+            true => ("go-back-N with reject", NumberWidth::WIDEST_SELECTIVE),
+            false => ("go-back-N", NumberWidth::WIDEST_CUMULATIVE),
+        };
         let (header, control) = check_parameters(name, window, largest, timeout, header, control)?;
         let slots = window.next_power_of_two() as usize;
         Ok(GoBackN {
@@ -190,7 +214,8 @@ impl<P> GoBackN<P> {
     /// Where both directions stand, for the byte codec.
     pub fn wire_window(&self) -> WireWindow {
         let GoBackNParameters { window, .. } = self.parameters;
-        WireWindow { expected: self.expected, base: self.base, next: self.next, window }
+        let width = self.parameters.width();
+        WireWindow { expected: self.expected, base: self.base, next: self.next, window, width }
     }
 
     #[inline]
@@ -263,6 +288,10 @@ impl<P> GoBackN<P> {
 impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
     fn retransmission_timeout(&self) -> Option<Duration> {
         Some(self.parameters.timeout)
+    }
+
+    fn window(&self) -> Option<u32> {
+        Some(self.parameters.window)
     }
 
     #[inline]
@@ -370,7 +399,7 @@ impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
 
 impl ByteFormat for GoBackN<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
-        Ok(wire::encode(frame, bytes)?)
+        Ok(wire::encode(frame, self.wire_window().width, bytes)?)
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {

@@ -460,6 +460,11 @@ pub trait Endpoint<P: Payload> {
         None
     }
 
+    /// Frames that may be outstanding, of protocols with a window of frames.
+    fn window(&self) -> Option<u32> {
+        None
+    }
+
     /// Drops the events that nobody listens to.
     #[inline]
     fn drop_events(&mut self) {
@@ -585,6 +590,10 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
 
     fn retransmission_timeout(&self) -> Option<Duration> {
         dispatch!(self, endpoint => endpoint.retransmission_timeout())
+    }
+
+    fn window(&self) -> Option<u32> {
+        dispatch!(self, endpoint => endpoint.window())
     }
 
     #[inline]

@@ -36,10 +36,11 @@
 //! Not modelled: reordering by the channel, adaptive timers, a limit on retransmissions, combined
 //! NACKs for several frames.
 
-use super::protocol::{ARQ_HEADER, ProtocolKeys, Site};
+use super::number_set::NumberSet;
+use super::protocol::{ProtocolKeys, Site};
 use super::timers::TransmissionOrder;
 use super::timing::{LinkTiming, deadline};
-use super::wire::WireWindow;
+use super::wire::{NumberWidth, WireWindow};
 use super::{
     Acknowledgment, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
     check_parameters,
@@ -69,7 +70,7 @@ table! {
     /// missing.
     pub struct SelectiveRepeatKeys as "selective-repeat" {
         /// Frames that may be outstanding.
-        window: u32 = "8", Limits::range(1, 128);
+        window: u32 = "8", Limits::range(1, NumberWidth::WIDEST_SELECTIVE as u64);
         /// Time after which a frame is sent again; "auto" derives it from the link.
         timeout: LinkTimeout = "auto";
         /// Which frames have a retransmission timer.
@@ -78,8 +79,9 @@ table! {
         renack: RenackRule = "after-round-trip";
         /// How acknowledgments travel.
         acks: Acknowledgment = "piggybacked";
-        /// Size of a stand-alone acknowledgment or negative acknowledgment.
-        control: Bytes = "2 B", Limits::CONTROL;
+        /// Size of a stand-alone acknowledgment or negative acknowledgment, by default that of the
+        /// header: 2 B, with windows above 128 frames, whose numbers have two bytes, 4 B.
+        control: Option<Bytes>, Limits::CONTROL;
     }
 }
 
@@ -108,6 +110,16 @@ choice! {
     }
 }
 
+impl SelectiveRepeatKeys {
+    fn width(&self) -> NumberWidth {
+        NumberWidth::selective(self.window)
+    }
+
+    fn control_size(&self) -> Bytes {
+        self.control.unwrap_or(self.width().header())
+    }
+}
+
 /// The machine of one end.
 pub type Machine<P> = SelectiveRepeat<P>;
 
@@ -115,7 +127,7 @@ impl ProtocolKeys for SelectiveRepeatKeys {
     type Machine<P: Payload + Clone> = Machine<P>;
 
     fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
-        let timing = site.timing(self.control);
+        let timing = site.timing(self.control_size());
         let auto = SelectiveRepeatParameters::for_link(&timing, self.window);
         SelectiveRepeat::new(SelectiveRepeatParameters {
             // The copy may have to wait for other services too.
@@ -129,24 +141,25 @@ impl ProtocolKeys for SelectiveRepeatKeys {
             timer: self.timer,
             acknowledgment: self.acks,
             header: site.header,
-            control: self.control,
+            control: self.control_size(),
             ..auto
         })
     }
 
     fn default_header(&self) -> Bytes {
-        ARQ_HEADER
+        self.width().header()
     }
 
     fn control(&self) -> Option<Bytes> {
-        Some(self.control)
+        Some(self.control_size())
     }
 }
 
 /// Parameters of selective repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectiveRepeatParameters {
-    /// Frames that may be outstanding, 1 to 128 (half of the 256 numbers of the one-byte field).
+    /// Frames that may be outstanding, 1 to 32768 (half of the numbers of two bytes). Above 128
+    /// numbers need two bytes.
     pub window: u32,
     /// Retransmission timeout from the start of a frame's transmission, in nanoseconds; above 0.
     pub timeout: Duration,
@@ -190,20 +203,8 @@ impl SelectiveRepeatParameters {
     }
 }
 
-/// Bitmap with the `n` lowest bits set.
-#[inline]
-fn low_bits(n: u64) -> u128 {
-    if n >= 128 { u128::MAX } else { (1 << n) - 1 }
-}
-
-/// `bitmap` moved down by `n` numbers.
-#[inline]
-fn slide(bitmap: u128, n: u64) -> u128 {
-    if n >= 128 { 0 } else { bitmap >> n }
-}
-
-/// One end of a selective-repeat link. Bit i of a sender's bitmap is number `base + i`, of a
-/// receiver's `expected + i`; slots of the rings are numbers modulo their power-of-two size.
+/// One end of a selective-repeat link. Slots of the rings are numbers modulo their power-of-two
+/// size.
 #[derive(Clone, Debug)]
 pub struct SelectiveRepeat<P> {
     parameters: SelectiveRepeatParameters,
@@ -218,7 +219,7 @@ pub struct SelectiveRepeat<P> {
     /// End of the numbers that have a packet: `next`, or one more if a packet waits.
     filled: u64,
     /// To be sent again.
-    queued: u128,
+    queued: NumberSet,
     packets: Box<[Option<P>]>,
     /// Start of the last transmission.
     sent: Box<[Instant]>,
@@ -230,9 +231,9 @@ pub struct SelectiveRepeat<P> {
     expected: u64,
     /// One beyond the highest number seen.
     seen: u64,
-    buffered: u128,
+    buffered: NumberSet,
     /// NACKs that wait for the transmitter.
-    nacks: u128,
+    nacks: NumberSet,
     ack_pending: bool,
     held: Box<[Option<P>]>,
     nacked: Box<[Instant]>,
@@ -243,11 +244,13 @@ pub struct SelectiveRepeat<P> {
 }
 
 impl<P> SelectiveRepeat<P> {
-    /// An idle endpoint; refuses a window outside 1 to 128 and a timeout of 0.
+    /// An idle endpoint; refuses a window outside 1 to 32768 and a timeout of 0.
     pub fn new(parameters: SelectiveRepeatParameters) -> Result<Self, LinkError> {
         let SelectiveRepeatParameters { window, timeout, header, control, .. } = parameters;
+        let widest = NumberWidth::WIDEST_SELECTIVE;
         let (header, control) =
-            check_parameters("selective repeat", window, 128, timeout, header, control)?;
+            check_parameters("selective repeat", window, widest, timeout, header, control)?;
+        let numbers = || NumberSet::new(u64::from(window));
         let slots = window.next_power_of_two() as usize;
         let empty = || (0..slots).map(|_| None).collect();
         Ok(SelectiveRepeat {
@@ -258,15 +261,15 @@ impl<P> SelectiveRepeat<P> {
             base: 0,
             next: 0,
             filled: 0,
-            queued: 0,
+            queued: numbers(),
             packets: empty(),
             sent: vec![Instant::ZERO; slots].into(),
             order: TransmissionOrder::new(slots),
             base_deadline: Instant::NEVER,
             expected: 0,
             seen: 0,
-            buffered: 0,
-            nacks: 0,
+            buffered: numbers(),
+            nacks: numbers(),
             ack_pending: false,
             held: empty(),
             nacked: vec![Instant::ZERO; slots].into(),
@@ -284,7 +287,8 @@ impl<P> SelectiveRepeat<P> {
     /// Where both directions stand, for the byte codec.
     pub fn wire_window(&self) -> WireWindow {
         let SelectiveRepeatParameters { window, .. } = self.parameters;
-        WireWindow { expected: self.expected, base: self.base, next: self.next, window }
+        let width = NumberWidth::selective(self.parameters.window);
+        WireWindow { expected: self.expected, base: self.base, next: self.next, window, width }
     }
 
     #[inline]
@@ -326,10 +330,10 @@ impl<P> SelectiveRepeat<P> {
                 self.order.remove(slot);
             }
         }
-        self.queued = slide(self.queued, ack - self.base);
+        self.queued.remove_range(self.base, ack);
         self.base = ack;
         if !self.per_frame() {
-            let running = self.base < self.next && self.queued & 1 == 0;
+            let running = self.base < self.next && !self.queued.contains(self.base);
             self.base_deadline = if running {
                 deadline(self.sent[self.slot(ack)], self.parameters.timeout).max(now)
             } else {
@@ -342,16 +346,15 @@ impl<P> SelectiveRepeat<P> {
         if sequence < self.base || sequence >= self.next {
             return;
         }
-        let (slot, bit) = (self.slot(sequence), 1 << (sequence - self.base));
-        let age = now.saturating_since(self.sent[slot]);
-        if self.queued & bit == 0 && age >= self.parameters.nack_guard {
+        let age = now.saturating_since(self.sent[self.slot(sequence)]);
+        if !self.queued.contains(sequence) && age >= self.parameters.nack_guard {
             self.queue(sequence);
         }
     }
 
     /// The frame is to be sent again; its timer stops until then.
     fn queue(&mut self, sequence: u64) {
-        self.queued |= 1 << (sequence - self.base);
+        self.queued.insert(sequence);
         if self.per_frame() {
             self.order.remove(self.slot(sequence));
         } else if sequence == self.base {
@@ -367,15 +370,19 @@ impl<P> SelectiveRepeat<P> {
         if offset == 0 {
             self.up.push_back(packet);
             self.ack_pending = true;
-            let run = 1 + u64::from((self.buffered >> 1).trailing_ones());
-            for later in 1..run {
-                let slot = self.slot(self.expected + later);
+            let first = sequence + 1;
+            let end = match self.buffered.len() {
+                0 => first,
+                _ => self.buffered.first_absent(first, self.seen).unwrap_or(self.seen),
+            };
+            for later in first..end {
+                let slot = self.slot(later);
                 self.up.extend(self.held[slot].take());
             }
-            self.expected += run;
-            self.seen = self.seen.max(self.expected);
-            self.buffered = slide(self.buffered, run);
-            self.nacks = slide(self.nacks, run);
+            self.buffered.remove_range(first, end);
+            self.nacks.remove_range(sequence, end);
+            self.expected = end;
+            self.seen = self.seen.max(end);
             return;
         }
         if offset >= u64::from(self.parameters.window) {
@@ -383,23 +390,21 @@ impl<P> SelectiveRepeat<P> {
             self.counters.discarded += 1;
             return;
         }
-        let bit = 1 << offset;
-        if self.buffered & bit != 0 {
+        if !self.buffered.insert(sequence) {
             return self.on_duplicate();
         }
         let slot = self.slot(sequence);
         self.held[slot] = Some(packet);
-        self.buffered |= bit;
-        self.nacks &= !bit;
-        if sequence >= self.seen {
-            let known = match self.parameters.renack {
-                // A frame that follows the highest one seen reveals no gap.
-                Renack::EveryGap if sequence > self.seen => self.buffered,
-                _ => low_bits(self.seen - self.expected),
-            };
-            self.nacks |= low_bits(offset) & !known;
-            self.seen = sequence + 1;
+        self.nacks.remove(sequence);
+        if sequence > self.seen {
+            if self.parameters.renack == Renack::EveryGap {
+                self.ask_for_missing(|_| true);
+            }
+            for lost in self.seen..sequence {
+                self.nacks.insert(lost);
+            }
         }
+        self.seen = self.seen.max(sequence + 1);
     }
 
     #[cold]
@@ -408,29 +413,28 @@ impl<P> SelectiveRepeat<P> {
         self.ack_pending = true;
     }
 
+    /// Asks for those of the numbers missing so far for whose slot `wanted` holds.
+    fn ask_for_missing(&mut self, wanted: impl Fn(Instant) -> bool) {
+        let mut from = self.expected;
+        while let Some(missing) = self.buffered.first_absent(from, self.seen) {
+            if !self.nacks.contains(missing) && wanted(self.nacked[self.slot(missing)]) {
+                self.nacks.insert(missing);
+            }
+            from = missing + 1;
+        }
+    }
+
     /// The numbers missing whose NACK has gone out are NACKed again where the rule says so.
     #[cold]
     fn renack(&mut self, now: Instant, is_data: bool) {
-        let missing = !self.buffered & low_bits(self.seen - self.expected) & !self.nacks;
         match self.parameters.renack {
             // With `EveryGap` the arrival itself has seen to it.
             Renack::OncePerGap | Renack::EveryGap => {}
-            Renack::EveryArrival => {
-                // Control frames do not count, or two ends would NACK each other for ever.
-                if is_data {
-                    self.nacks |= missing;
-                }
-            }
+            // Control frames do not count, or two ends would NACK each other for ever.
+            Renack::EveryArrival if is_data => self.ask_for_missing(|_| true),
+            Renack::EveryArrival => {}
             Renack::AfterRoundTrip(round_trip) => {
-                let mut left = missing;
-                while left != 0 {
-                    let offset = u64::from(left.trailing_zeros());
-                    let last = self.nacked[self.slot(self.expected + offset)];
-                    if now.saturating_since(last) >= round_trip {
-                        self.nacks |= 1 << offset;
-                    }
-                    left &= left - 1;
-                }
+                self.ask_for_missing(|last| now.saturating_since(last) >= round_trip);
             }
         }
     }
@@ -462,10 +466,14 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         Some(self.parameters.timeout)
     }
 
+    fn window(&self) -> Option<u32> {
+        Some(self.parameters.window)
+    }
+
     #[inline]
     fn wants_packet(&self) -> bool {
-        self.nacks == 0
-            && self.queued == 0
+        self.nacks.len() == 0
+            && self.queued.len() == 0
             && self.filled == self.next
             && self.next - self.base < u64::from(self.parameters.window)
             && !self.ack_first()
@@ -481,9 +489,10 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
 
     #[inline]
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
-        if self.nacks != 0 {
-            let sequence = self.expected + u64::from(self.nacks.trailing_zeros());
-            self.nacks &= self.nacks - 1;
+        if self.nacks.len() != 0
+            && let Some(sequence) = self.nacks.first(self.expected, self.seen)
+        {
+            self.nacks.remove(sequence);
             let slot = self.slot(sequence);
             self.nacked[slot] = now;
             self.counters.nacks += 1;
@@ -493,9 +502,10 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         if self.ack_first() {
             return Some(self.ack_frame());
         }
-        if self.queued != 0 {
-            let sequence = self.base + u64::from(self.queued.trailing_zeros());
-            self.queued &= self.queued - 1;
+        if self.queued.len() != 0
+            && let Some(sequence) = self.queued.first(self.base, self.next)
+        {
+            self.queued.remove(sequence);
             self.counters.retransmissions += 1;
             self.events.push_back(LinkEvent::Retransmitted { sequence });
             return self.data_frame(now, sequence);
@@ -511,7 +521,10 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
 
     #[inline]
     fn has_frame(&self) -> bool {
-        self.nacks != 0 || self.queued != 0 || self.filled > self.next || self.ack_pending
+        self.nacks.len() != 0
+            || self.queued.len() != 0
+            || self.filled > self.next
+            || self.ack_pending
     }
 
     #[inline]
@@ -558,7 +571,9 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         while self.next_timeout() <= now && self.base < self.next {
             let slot = match self.parameters.timer {
                 TimerMode::PerFrame => self.order.first(),
-                TimerMode::BaseOnly => (self.queued & 1 == 0).then(|| self.slot(self.base)),
+                TimerMode::BaseOnly => {
+                    (!self.queued.contains(self.base)).then(|| self.slot(self.base))
+                }
             };
             let Some(slot) = slot else { return };
             // The slot's number is the one at or after `base` with these low bits.
@@ -576,7 +591,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
 
 impl ByteFormat for SelectiveRepeat<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
-        Ok(wire::encode(frame, bytes)?)
+        Ok(wire::encode(frame, self.wire_window().width, bytes)?)
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {

@@ -35,7 +35,7 @@
 
 use super::protocol::{ARQ_HEADER, ProtocolKeys, Site};
 use super::timing::{LinkTiming, deadline};
-use super::wire::WireWindow;
+use super::wire::{NumberWidth, WireWindow};
 use super::{ByteFormat, BytesError, wire};
 use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
 use crate::packet::Payload;
@@ -172,7 +172,8 @@ impl<P> StopAndWait<P> {
     pub fn wire_window(&self) -> WireWindow {
         let next = self.sequence + u64::from(self.tries > 0);
         // All but the number before the one expected are new.
-        WireWindow { expected: self.expected, base: self.acknowledged, next, window: 255 }
+        let (expected, base, width) = (self.expected, self.acknowledged, NumberWidth::One);
+        WireWindow { expected, base, next, window: 255, width }
     }
 
     /// Done with the frame, one way or the other.
@@ -210,6 +211,10 @@ impl<P> StopAndWait<P> {
 impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
     fn retransmission_timeout(&self) -> Option<Duration> {
         Some(self.parameters.timeout)
+    }
+
+    fn window(&self) -> Option<u32> {
+        Some(1)
     }
 
     #[inline]
@@ -324,7 +329,7 @@ impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
 
 impl ByteFormat for StopAndWait<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
-        Ok(wire::encode(frame, bytes)?)
+        Ok(wire::encode(frame, self.wire_window().width, bytes)?)
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {

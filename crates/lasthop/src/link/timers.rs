@@ -7,22 +7,22 @@
 use crate::units::Instant;
 
 /// Marks the end of the list.
-const NONE: u8 = u8::MAX;
+const NONE: u16 = u16::MAX;
 
 /// Slots in order of their last transmission.
 #[derive(Clone, Debug)]
 pub struct TransmissionOrder {
     /// (previous, next) of each slot; a slot that is not in the list points to itself.
-    links: Box<[(u8, u8)]>,
-    head: u8,
-    tail: u8,
+    links: Box<[(u16, u16)]>,
+    head: u16,
+    tail: u16,
 }
 
 impl TransmissionOrder {
-    /// For at most 128 slots.
+    /// For at most 32768 slots.
     pub fn new(slots: usize) -> Self {
-        debug_assert!(slots <= 128, "slot numbers must stay clear of the end mark");
-        let links = (0..slots).map(|slot| (slot as u8, slot as u8)).collect();
+        debug_assert!(slots <= 1 << 15, "slot numbers must stay clear of the end mark");
+        let links = (0..slots).map(|slot| (slot as u16, slot as u16)).collect();
         TransmissionOrder { links, head: NONE, tail: NONE }
     }
 
@@ -41,13 +41,13 @@ impl TransmissionOrder {
     /// Is the slot in the list?
     #[inline]
     pub fn contains(&self, slot: usize) -> bool {
-        self.links[slot] != (slot as u8, slot as u8)
+        self.links[slot] != (slot as u16, slot as u16)
     }
 
     /// The slot has just been sent. It must not be in the list.
     #[inline]
     pub fn push(&mut self, slot: usize) {
-        let new = slot as u8;
+        let new = slot as u16;
         debug_assert_eq!(self.links[slot], (new, new), "a frame has one timer");
         self.links[slot] = (self.tail, NONE);
         match self.tail {
@@ -60,7 +60,7 @@ impl TransmissionOrder {
     /// Takes the slot's timer out, if it has one.
     #[inline]
     pub fn remove(&mut self, slot: usize) {
-        let own = slot as u8;
+        let own = slot as u16;
         let (previous, next) = self.links[slot];
         if previous == own {
             return;

@@ -14,10 +14,13 @@ use serde_json::{Value, json};
 ///
 /// - `run`: as in a scenario file
 /// - `radios`, by name: as in a scenario file
-/// - `links`, by name: `between`; `header`; `protocol`, as in a scenario file; `agents`, their kinds;
+/// - `links`, by name: `between`; `header`; `control`, the size of control
+///   frames (null where the protocol has none of their own, and with services); `protocol`, as in a scenario file; `agents`, their kinds;
 ///   `forward` and `reverse`, each with `rate`, `delay`, `queue` (`packets` or `bytes`),
 ///   `errors`, `largest_packet` of all flows that cross the link, `timeout` of the sender (null where
-///   the protocol has none or there are services); `radio` (null for a line), the `frame`, `uplink`,
+///   the protocol has none or there are services), `window` of the sender in frames and `round_trip`,
+///   from the start of a largest frame to the end of its acknowledgment (null where the protocol has no
+///   window, on radios and with services); `radio` (null for a line), the `frame`, `uplink`,
 ///   `downlink` and `delay` of the radio whose slots it shares
 /// - `flows`, by name: `from`, `to`, `start`, `service`; `app`; `tcp` (null for UDP); `packets`, the
 ///   largest from `from` to `to` and back; `route` and `back`, lists of link, direction and the
@@ -50,13 +53,18 @@ pub fn resolved(scenario: &Scenario) -> Result<Value, RunError> {
 
 fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<Value, RunError> {
     let side = |own: &Direction, is_forward: bool| {
-        let timeout = match &link.protocol {
+        let (timeout, window, round_trip) = match &link.protocol {
             LinkProtocol::One(protocol) => {
-                let end = protocol.build::<Packet>(&plan.site(scenario, (index, is_forward), None));
+                let site = plan.site(scenario, (index, is_forward), None);
+                let end = protocol.build::<Packet>(&site);
                 let end = end.map_err(|error| RunError::Link { link: link.name.clone(), error })?;
-                end.retransmission_timeout().map(seconds)
+                // On a framed radio acknowledgments wait for slots.
+                let window = end.window().filter(|_| link.radio.is_none());
+                let control = protocol.control().unwrap_or_default();
+                let trip = window.map(|_| seconds(site.timing(control).round_trip()));
+                (end.retransmission_timeout().map(seconds), window, trip)
             }
-            LinkProtocol::Services(_) => None,
+            LinkProtocol::Services(_) => (None, None, None),
         };
         Ok::<_, RunError>(json!({
             "rate": own.rate.as_bps(),
@@ -68,11 +76,17 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
             "errors": numbers(&own.errors),
             "largest_packet": plan.largest_packet(index).get(),
             "timeout": timeout,
+            "window": window,
+            "round_trip": round_trip,
         }))
     };
     Ok(json!({
         "between": link.between,
         "header": link.header.get(),
+        "control": match &link.protocol {
+            LinkProtocol::One(protocol) => protocol.control().map(|size| size.get()),
+            LinkProtocol::Services(_) => None,
+        },
         "protocol": numbers(&link.protocol),
         "radio": link.radio.map(|radio| {
             let keys = &scenario.radios[radio].keys;

@@ -3,7 +3,7 @@
 use crate::common::*;
 use lasthop::link::rlc_wire::{self, RlcWireError, RlcWireWindow};
 use lasthop::link::rlp_wire::{self, RlpWireError, RlpWireWindow};
-use lasthop::link::wire::{WireError, WireWindow, decode, encode};
+use lasthop::link::wire::{NumberWidth, WireError, WireWindow, decode, encode};
 use lasthop::link::{
     AtLimit, BytesError, Endpoint, Frame, FrameKind, LinkEndpoint, Release, RlcParameters, Rlp,
     RlpParameters,
@@ -43,7 +43,7 @@ fn through_bytes(frame: Frame<Vec<u8>>, receiver: &LinkEndpoint<Vec<u8>>) -> Fra
     assert_eq!(bytes.len() as u32, decoded.bytes);
     // Go-back-N with more than 128 frames outstanding may read an old number as a new one.
     let is_ambiguous = match receiver {
-        LinkEndpoint::GoBackN(end) => end.wire_window().window > 128,
+        LinkEndpoint::GoBackN(end) => (129..256).contains(&end.wire_window().window),
         // What it throws away until the answer comes, or an answer too many.
         LinkEndpoint::RlcAm(end) => {
             end.wire_window().resetting.is_some()
@@ -74,7 +74,7 @@ fn transfer(protocol: Protocol, loss: f64) {
 
 #[test]
 fn files_cross_every_reliable_link_unharmed() {
-    for window in [1, 7, 128, 255] {
+    for window in [1, 7, 128, 255, 300] {
         for protocol in every_reliable_protocol(window, Duration::from_millis(70)) {
             transfer(protocol, 0.1);
         }
@@ -270,6 +270,39 @@ fn services_share_a_link_of_bytes() {
     assert_eq!(end.decode(&[3, 0, 0]), none(3));
 }
 
+#[test]
+fn wide_windows_have_numbers_of_two_bytes() {
+    let width = NumberWidth::selective(300);
+    assert_eq!(width.header().get(), 4);
+    let frame = |sequence, ack, payload| Frame {
+        kind: FrameKind::Data { sequence },
+        ack: Some(ack),
+        payload: Some(payload),
+        bytes: 5,
+        service: 0,
+    };
+    let mut bytes = Vec::new();
+    encode(&frame(0x1_0203, 0xffff, vec![9]), width, &mut bytes).expect("a byte form");
+    assert_eq!(bytes, [2, 3, 0xff, 0xff, 9]);
+    // Numbers wrap at 65536, ahead and behind.
+    let window =
+        WireWindow { expected: 0x1_0100, base: 0xfffe, next: 0x1_0004, window: 300, width };
+    assert_eq!(decode(&bytes, &window), Ok(frame(0x1_0203, 0xffff, vec![9])));
+    let kind = |bytes: &[u8]| decode(bytes, &window).map(|frame| (frame.kind, frame.ack));
+    assert_eq!(kind(&[0, 2, 0, 3]), Ok((FrameKind::Ack, Some(0x1_0003))));
+    assert_eq!(kind(&[0, 3, 0, 2]), Ok((FrameKind::Nack { sequence: 0x1_0003 }, Some(0x1_0002))));
+    assert_eq!(
+        kind(&[0xff, 0xff, 0, 2, 7]),
+        Ok((FrameKind::Data { sequence: 0xffff }, Some(0x1_0002)))
+    );
+    assert_eq!(kind(&[3, 0, 0, 2, 7]), Err(WireError::Sequence { found: 0x300, expected: 0x100 }));
+    assert_eq!(kind(&[0, 2, 0]), Err(WireError::TooShort(3, 4)));
+    let narrow = [128, 129].map(|window| NumberWidth::selective(window).header().get());
+    assert_eq!(narrow, [2, 4]);
+    let narrow = [255, 256].map(|window| NumberWidth::cumulative(window).header().get());
+    assert_eq!(narrow, [2, 4]);
+}
+
 proptest! {
     #[test]
     fn hostile_bytes_never_break_a_shared_link(
@@ -339,22 +372,23 @@ fn frames_without_a_byte_form_are_refused() {
         service: 0,
     };
     let mut bytes = Vec::new();
-    assert_eq!(encode(&frame, &mut bytes), Err(WireError::EmptyPacket));
+    assert_eq!(encode(&frame, NumberWidth::One, &mut bytes), Err(WireError::EmptyPacket));
     let frame = Frame { ack: None, payload: Some(vec![1]), ..frame };
-    assert_eq!(encode(&frame, &mut bytes), Err(WireError::NoAck));
+    assert_eq!(encode(&frame, NumberWidth::One, &mut bytes), Err(WireError::NoAck));
     assert!(bytes.is_empty());
 }
 
 #[test]
 fn control_frames_are_told_apart_and_checked() {
-    let window = WireWindow { expected: 0, base: 254, next: 260, window: 8 };
+    let window =
+        WireWindow { expected: 0, base: 254, next: 260, window: 8, width: NumberWidth::One };
     let kind = |bytes: &[u8]| decode(bytes, &window).map(|frame| (frame.kind, frame.ack));
     assert_eq!(kind(&[255, 0]), Ok((FrameKind::Ack, Some(256))));
     assert_eq!(kind(&[0, 0]), Ok((FrameKind::Nack { sequence: 256 }, Some(256))));
     assert_eq!(kind(&[3, 255]), Ok((FrameKind::Nack { sequence: 259 }, Some(255))));
     assert_eq!(kind(&[4, 0]), Err(WireError::Nack { found: 4, ack: 0, next: 4 }));
     assert_eq!(kind(&[4, 5]), Err(WireError::Ack { found: 5, base: 254, next: 4 }));
-    assert_eq!(kind(&[1]), Err(WireError::TooShort(1)));
+    assert_eq!(kind(&[1]), Err(WireError::TooShort(1, 2)));
     // Nothing has been delivered yet, so nothing before 0 can come.
     assert_eq!(kind(&[255, 0, 9]), Err(WireError::Sequence { found: 255, expected: 0 }));
     assert_eq!(kind(&[8, 0, 9]), Err(WireError::Sequence { found: 8, expected: 0 }));
@@ -450,16 +484,17 @@ proptest! {
 
     #[test]
     fn hostile_bytes_never_panic(
-        bytes in prop::collection::vec(any::<u8>(), 0..5),
+        bytes in prop::collection::vec(any::<u8>(), 0..7),
         expected in prop_oneof![0u64..600, any::<u32>().prop_map(u64::from)],
         base in 0u64..600,
         outstanding in 0u64..256,
         window in 1u32..256,
+        width in prop_oneof![Just(NumberWidth::One), Just(NumberWidth::Two)],
     ) {
-        let context = WireWindow { expected, base, next: base + outstanding, window };
+        let context = WireWindow { expected, base, next: base + outstanding, window, width };
         if let Ok(frame) = decode(&bytes, &context) {
             let mut again = Vec::new();
-            prop_assert_eq!(encode(&frame, &mut again), Ok(()));
+            prop_assert_eq!(encode(&frame, width, &mut again), Ok(()));
             prop_assert_eq!(again, bytes);
             // Whatever decodes lies in the windows that the machines rely on.
             let ack = frame.ack.expect("decoded frames carry one");

@@ -1,5 +1,6 @@
 //! A tiny driver: two endpoints and two directions of rate and delay, for tests only.
 
+use lasthop::link::wire::NumberWidth;
 use lasthop::link::{
     Acknowledgment, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, IdealSr,
     IdealSrParameters, LinkEndpoint, LinkEvent, LinkTiming, Raw, Release, Renack, Rlc,
@@ -379,8 +380,8 @@ pub fn selective_repeat(window: u32, timeout: Duration) -> SelectiveRepeatParame
         timer: TimerMode::PerFrame,
         nack_guard: Duration::from_nanos(timeout.as_nanos() / 2),
         acknowledgment: Acknowledgment::Piggyback,
-        header: Bytes::new(2),
-        control: Bytes::new(2),
+        header: NumberWidth::selective(window).header(),
+        control: NumberWidth::selective(window).header(),
     }
 }
 
@@ -392,8 +393,8 @@ pub fn go_back_n(window: u32, timeout: Duration) -> GoBackNParameters {
         restart_on_ack: false,
         reject: false,
         acknowledgment: Acknowledgment::Piggyback,
-        header: Bytes::new(2),
-        control: Bytes::new(2),
+        header: NumberWidth::cumulative(window).header(),
+        control: NumberWidth::cumulative(window).header(),
     }
 }
 
@@ -437,6 +438,11 @@ pub fn karn_rlp(
     }
 }
 
+/// The widest window up to this one that one-byte numbers allow; those above 255 have two bytes.
+fn one_byte(window: u32) -> u32 {
+    if window > 255 { window } else { window.min(128) }
+}
+
 /// One of each machine in each of its modes that repairs every loss.
 pub fn every_reliable_protocol(window: u32, timeout: Duration) -> Vec<Protocol> {
     let mut all = vec![Protocol::StopAndWait(stop_and_wait(None, timeout))];
@@ -453,7 +459,7 @@ pub fn every_reliable_protocol(window: u32, timeout: Duration) -> Vec<Protocol> 
                     acknowledgment,
                     timer,
                     renack,
-                    ..selective_repeat(window.min(128), timeout)
+                    ..selective_repeat(one_byte(window), timeout)
                 }));
             }
         }
@@ -462,7 +468,7 @@ pub fn every_reliable_protocol(window: u32, timeout: Duration) -> Vec<Protocol> 
                 acknowledgment,
                 reject,
                 restart_on_ack,
-                ..go_back_n(if reject { window.min(128) } else { window }, timeout)
+                ..go_back_n(if reject { one_byte(window) } else { window }, timeout)
             }));
         }
     }
