@@ -232,13 +232,15 @@ def _evaluate(name: str, one: Greedy, tcp: dict[str, object]) -> Formula:
     timeout = max(float(str(tcp["min_rto"])), one.round_trip + granularity)
     rare = _rare_timeouts(loss, one.round_trip, timeout, every)
     reno = Hypothesis("TCP Reno", "met" if variant == "reno" else "nearly", variant)
+    if variant == "cubic":
+        reno = replace(reno, status="broken", detail="CUBIC's window follows another law")
     if name == "mathis":
         rate = analysis.mathis(
             loss, one.round_trip, segments_per_ack=every, window=window, independent=True
         )
-        return Formula(rate, MATHIS_ACCURACY, (rare,))
+        return Formula(rate, MATHIS_ACCURACY, (reno, rare) if variant == "cubic" else (rare,))
     if name == "padhye":
-        if variant != "reno":
+        if variant in ("newreno", "sack"):
             reno = replace(reno, status="broken", detail=f"{variant} has fewer timeouts")
         rate = analysis.padhye(
             loss, one.round_trip, timeout_s=timeout, segments_per_ack=every, window=window

@@ -299,6 +299,8 @@ table! {
         hystart: Option<bool>;
         /// Keep segments apart in time instead of sending what a window allows at once; off by default.
         pacing: Option<bool>;
+        /// Whether reductions that answered no loss are found out and taken back.
+        undo: Option<Undo>;
         /// Timestamps option (RFC 7323).
         timestamps: Option<bool>;
         /// Limited Transmit (RFC 3042).
@@ -346,6 +348,16 @@ choice! {
         Rfc = "rfc",
         /// The simulator ns-2, as papers of its time used it.
         Ns2 = "ns-2",
+    }
+}
+
+choice! {
+    /// How a TCP finds out that a reduction of its window answered no loss.
+    pub enum Undo {
+        /// Not at all.
+        Off = "off",
+        /// By timestamps: Eifel (RFC 3522); needs `timestamps = true`.
+        Eifel = "eifel",
     }
 }
 

@@ -5,6 +5,7 @@ use super::routes::Routes;
 use super::transport::TcpPackets;
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::schema::quantity::Window;
+use crate::tcp::config::UndoKind;
 use crate::units::Bytes;
 
 impl Scenario {
@@ -162,6 +163,13 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
         );
     }
     let config = tcp.config();
+    if config.undo == UndoKind::Eifel && !config.timestamps {
+        return error(
+            "undo",
+            "\"eifel\" without timestamps".to_owned(),
+            "\"off\", or timestamps = true".to_owned(),
+        );
+    }
     let (max, most) = (config.max_rto, tcp.max_rto);
     for (key, set, value) in [
         ("min_rto", tcp.min_rto, config.min_rto),

@@ -1,9 +1,9 @@
 //! From the keys of a transport to its parameters: the one place where profiles fill in what a
 //! scenario leaves open. The checks and the simulator both ask here.
 
-use super::model::{App, Flow, Profile, SackRecovery, Tcp, Transport, Variant};
+use super::model::{App, Flow, Profile, SackRecovery, Tcp, Transport, Undo, Variant};
 use crate::schema::quantity::{DelayedAck, Window};
-use crate::tcp::config::RecoveryKind;
+use crate::tcp::config::{RecoveryKind, UndoKind};
 use crate::tcp::{self, Config, Overrides, presets};
 use crate::units::Bytes;
 
@@ -35,6 +35,10 @@ impl Tcp {
             sack_recovery,
             hystart: self.hystart,
             pacing: self.pacing,
+            undo: self.undo.map(|undo| match undo {
+                Undo::Off => UndoKind::Off,
+                Undo::Eifel => UndoKind::Eifel,
+            }),
             segment: self.segment,
             header: self.header,
             ack_size: self.ack_size,

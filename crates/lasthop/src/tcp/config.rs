@@ -22,6 +22,15 @@ pub enum LawKind {
     Cubic,
 }
 
+/// How a reduction that answered no loss is found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UndoKind {
+    /// Not at all.
+    Off,
+    /// By timestamps (Eifel, RFC 3522).
+    Eifel,
+}
+
 /// How losses are found and repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryKind {
@@ -49,6 +58,8 @@ pub struct Config {
     pub hystart: bool,
     /// Are segments paced?
     pub pacing: bool,
+    /// How spurious reductions are found out.
+    pub undo: UndoKind,
     /// Sender maximum segment size: payload bytes of a full segment.
     pub segment: Bytes,
     /// Bytes added to the payload of each data segment on the wire.

@@ -9,6 +9,7 @@ use super::rtt::RttEstimator;
 use super::sender::SenderCounters;
 use super::sent::SentSegments;
 use super::timers::{Timer, Timers};
+use super::undo::Undo;
 use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
 
@@ -47,6 +48,7 @@ pub struct Flight {
     /// Round-trip time that the latest ACK tells, by these records.
     ack_rtt: Option<Duration>,
     pacer: Option<Pacer>,
+    pub(super) undo: Undo,
     /// One past the last byte that the windows of law, recovery and receiver allow.
     allowed: u64,
     /// New data within `allowed` are all that may go out; recovery has no word in it.
@@ -152,6 +154,7 @@ impl Flight {
             sent: taken.sent,
             ack_rtt: None,
             pacer: config.pacing.then(Pacer::new),
+            undo: Undo::new(config),
             allowed: 0,
             is_plain: true,
             is_quiet: true,
@@ -382,6 +385,7 @@ impl Flight {
         self.declare_lost(self.snd_una);
         let in_use = self.in_use(inflation);
         self.law.on_congestion(now, Congestion::Loss, in_use);
+        self.undo.on_reduction(now);
         self.counters.fast_retransmits += 1;
         self.counters.window_cuts += 1;
         self.timed = None;
@@ -435,7 +439,7 @@ impl Flight {
         if self.snd_una == 0 && self.config.conventions == Conventions::Rfc {
             self.on_syn_timeout();
         } else {
-            self.cut_after_timeout();
+            self.cut_after_timeout(now);
         }
         self.timed_out_at = self.snd_una;
         self.rtt.back_off();
@@ -444,7 +448,7 @@ impl Flight {
         self.timers.set(Timer::Retransmission, now + self.rtt.rto());
     }
 
-    fn cut_after_timeout(&mut self) {
+    fn cut_after_timeout(&mut self, now: Instant) {
         if self.snd_una == 0 {
             self.initial_window = self.initial_window.min(1.0);
         }
@@ -454,6 +458,15 @@ impl Flight {
         let in_use = (!is_again).then(|| self.in_use(0));
         self.counters.window_cuts += 1;
         self.law.on_timeout(in_use);
+        self.undo.on_reduction(now);
+    }
+
+    /// The latest reduction was a mistake: the window comes back, and what was never sent goes next.
+    pub(super) fn take_back(&mut self) {
+        self.counters.spurious_reductions += 1;
+        self.law.on_spurious();
+        self.rtt.end_back_off();
+        self.snd_nxt = self.snd_max;
     }
 
     /// A lost SYN. RFC 6928, section 2, recommends to keep the initial window unless there was more

@@ -5,7 +5,8 @@
 //! 3. *What goes out next?* [`recovery`]: Reno, NewReno (RFC 6582), SACK as ns-2's Sack1 and as
 //!    RFC 6675.
 //! 4. *How much may be outstanding?* [`law`]: Reno, CUBIC (RFC 9438); HyStart++ (RFC 9406), pacing.
-//! 5. *When to give up waiting?* [`rtt`]: RFC 6298 with clock granularity, minimum and back-off.
+//! 5. *When to give up waiting, and was it a mistake?* [`rtt`]: RFC 6298 with clock granularity,
+//!    minimum and back-off; `undo`: Eifel (RFC 3522).
 //!
 //! A named TCP is a combination of them, a line of data in [`presets`]. Conventions that differ
 //! between tools are parameters of [`config::Config`], set by a profile.
@@ -30,6 +31,7 @@ pub mod rtt;
 mod sender;
 mod sent;
 mod timers;
+mod undo;
 
 pub use config::{Config, Conventions};
 pub use connection::{Connection, Role};

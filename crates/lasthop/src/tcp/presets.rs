@@ -1,6 +1,6 @@
 //! Named TCPs and profiles, as data.
 
-use super::config::{Config, Conventions, LawKind, RecoveryKind};
+use super::config::{Config, Conventions, LawKind, RecoveryKind, UndoKind};
 use crate::units::{Bytes, Duration};
 
 /// A named TCP: how it recovers and how its window moves.
@@ -61,6 +61,8 @@ pub struct Overrides {
     pub hystart: Option<bool>,
     /// See [`Config::pacing`].
     pub pacing: Option<bool>,
+    /// See [`Config::undo`]; needs timestamps.
+    pub undo: Option<UndoKind>,
     /// See [`Config::segment`].
     pub segment: Option<Bytes>,
     /// See [`Config::header`].
@@ -101,6 +103,7 @@ const NS2: Config = Config {
     law: LawKind::Reno,
     hystart: false,
     pacing: false,
+    undo: UndoKind::Off,
     segment: Bytes::new(1000),
     header: Bytes::new(0),
     ack_size: Bytes::new(40),
@@ -128,6 +131,7 @@ const RFC: Config = Config {
     law: LawKind::Reno,
     hystart: false,
     pacing: false,
+    undo: UndoKind::Off,
     segment: Bytes::new(1460),
     header: Bytes::new(40),
     ack_size: Bytes::new(40),
@@ -172,6 +176,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         law,
         hystart: set.hystart.unwrap_or(base.hystart),
         pacing: set.pacing.unwrap_or(base.pacing),
+        undo: set.undo.unwrap_or(base.undo),
         segment,
         header: set.header.unwrap_or(base.header),
         ack_size: set.ack_size.unwrap_or(base.ack_size),

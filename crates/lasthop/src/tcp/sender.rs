@@ -24,6 +24,8 @@ pub struct SenderCounters {
     /// hole in recovery, or by the timer, which declares the oldest one only. What goes back after
     /// a timeout sends again besides is not counted, as it need not be lost.
     pub losses_declared: u64,
+    /// Window reductions that were found spurious and taken back.
+    pub spurious_reductions: u64,
 }
 
 /// A segment that the sender wants on the wire.
@@ -158,8 +160,13 @@ impl Sender {
         }
         let is_duplicate = is_pure && ack <= flight.snd_una && flight.snd_una < flight.snd_max;
         let has_news = !blocks.is_empty() && self.recovery.wants_every_sack();
+        let is_spurious = ack > flight.snd_una && flight.undo.is_spurious(sent);
         if ack > flight.snd_una || is_duplicate || has_news {
             self.recovery.on_ack(flight, now, ack, blocks);
+        }
+        if is_spurious {
+            self.recovery.on_spurious();
+            self.flight.take_back();
         }
         self.refresh();
     }

@@ -4,7 +4,7 @@
 
 use crate::tcp_pipe::{ACCEPTOR, OPENER, Pipe, Sent, ms};
 use lasthop::rng::{Stream, Streams};
-use lasthop::tcp::config::RecoveryKind;
+use lasthop::tcp::config::{RecoveryKind, UndoKind};
 use lasthop::tcp::{Config, Overrides, Profile, Variant, presets};
 use lasthop::units::{Bytes, Duration, Instant};
 use proptest::prelude::*;
@@ -41,15 +41,16 @@ fn configs() -> impl Strategy<Value = Config> {
         Just(Some(RecoveryKind::SackNs2)),
         Just(Some(RecoveryKind::Sack6675))
     ];
-    let options = (any::<[bool; 7]>(), 1u64..40, prop_oneof![Just(2u32), Just(3), Just(6)]);
+    let options = (any::<[bool; 8]>(), 1u64..40, prop_oneof![Just(2u32), Just(3), Just(6)]);
     let sizes = (prop_oneof![Just(100u64), Just(252), 1u64..1460], 1u32..12);
     (variant, profile, recovery, options, sizes).prop_map(
         |(variant, profile, recovery, (flags, window, dupacks), (segment, initial))| {
-            let [timestamps, limited, handshake, fin, delayed, hystart, pacing] = flags;
+            let [timestamps, limited, handshake, fin, delayed, hystart, pacing, undo] = flags;
             let set = Overrides {
                 sack_recovery: recovery.filter(|_| variant.has_sack()),
                 hystart: Some(hystart),
                 pacing: Some(pacing),
+                undo: (undo && timestamps).then_some(UndoKind::Eifel),
                 segment: Some(Bytes::new(segment)),
                 receive_window: Some(window as f64),
                 delayed_ack: Some(delayed.then_some(Duration::from_millis(200))),

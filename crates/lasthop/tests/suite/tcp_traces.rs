@@ -4,6 +4,7 @@
 
 use crate::tcp_pipe::{ACCEPTOR, OPENER, Pipe, ms};
 use lasthop::packet::{TcpHeader, flags};
+use lasthop::tcp::config::UndoKind;
 use lasthop::tcp::{Config, Overrides, Profile, Variant, presets};
 use lasthop::units::{Bytes, Duration, Instant};
 
@@ -389,5 +390,80 @@ fn hystart_ends_slow_start_without_a_loss() {
         // it; five at a quarter of the growth follow: 51 * 4 * 1.25^5 = 623.
         let threshold = threshold(true);
         assert!((51.0..623.0).contains(&threshold), "{variant:?} {threshold}");
+    }
+}
+
+fn eifel(is_on: bool) -> Overrides {
+    let undo = Some(if is_on { UndoKind::Eifel } else { UndoKind::Off });
+    Overrides { undo, timestamps: Some(true), ..at_once() }
+}
+
+/// RFC 3522: a path that stands still until 2.1 s. The timer fires at 1.1 s, and the ACKs of the originals
+/// come before that of the retransmission: nothing was lost.
+#[test]
+fn eifel_takes_a_spurious_timeout_back() {
+    for variant in [Variant::Reno, Variant::NewReno, Variant::Sack, Variant::Cubic] {
+        let run = |is_on| {
+            let config = config(variant, eifel(is_on));
+            let fate = Box::new(|_, _, now: Instant, header: &TcpHeader| {
+                let arrives = if header.payload > 0 { ms(2100) } else { ms(0) };
+                vec![arrives.max(now + DELAY) - now]
+            });
+            let mut pipe = Pipe::new(&config, fate);
+            pipe.ends[OPENER].write(200_000);
+            pipe.pump(OPENER);
+            pipe.run(ms(2150));
+            pipe
+        };
+        let pipe = run(true);
+        // Ten segments were out. The first ACK restores the window of 10 and releases the next; each
+        // of the other nine lets it grow by one and releases two. The duplicate that answers the
+        // retransmission releases one more by limited transmit, but for SACK, as it brings no block.
+        let count = if variant.has_sack() { 19 } else { 20 };
+        let new: Vec<_> = (0..count).map(|k| (2150, 10_001 + 1000 * k)).collect();
+        let resent: Vec<_> = since(&pipe, 1100).into_iter().filter(|&(at, _)| at < 2150).collect();
+        // The acceptor repeats its SYN, too.
+        assert_eq!(resent, [(1100, "A 1".to_owned()), (1100, "1".to_owned())]);
+        assert_eq!(since(&pipe, 2150), data(&new), "{variant:?}");
+        let counters = pipe.ends[OPENER].counters();
+        assert_eq!((counters.timeouts, counters.retransmissions), (1, 1), "{variant:?}");
+        assert_eq!(counters.spurious_reductions, 1);
+        let sender = pipe.ends[OPENER].sender();
+        assert_eq!(
+            (sender.congestion_window(), sender.slow_start_threshold()),
+            (19.0, f64::INFINITY)
+        );
+        // Without, the sender goes back over what has arrived.
+        let pipe = run(false);
+        let counters = pipe.ends[OPENER].counters();
+        assert!(counters.retransmissions > 1 && counters.spurious_reductions == 0, "{variant:?}");
+    }
+}
+
+/// RFC 3522: the first of ten segments is late by 30 ms, three duplicates resend it, and the ACK of the
+/// original comes before the retransmission has arrived.
+#[test]
+fn eifel_takes_a_spurious_fast_retransmit_back() {
+    for variant in [Variant::Reno, Variant::NewReno, Variant::Sack, Variant::Cubic] {
+        let config = config(variant, eifel(true));
+        let fate = Box::new(|_, _, now: Instant, header: &TcpHeader| {
+            let is_late = header.seq == 1 && header.payload > 0 && now < ms(150);
+            vec![if is_late { DELAY + Duration::from_millis(30) } else { DELAY }]
+        });
+        let mut pipe = Pipe::new(&config, fate);
+        pipe.ends[OPENER].write(10_000);
+        pipe.pump(OPENER);
+        pipe.run(ms(229));
+        // RFC 6675 also sends the last segment once more, its rescue retransmission.
+        let resent = if variant.has_sack() { &[(200, 1), (200, 9001)][..] } else { &[(200, 1)] };
+        assert_eq!(since(&pipe, 200), data(resent), "{variant:?}");
+        assert!(pipe.ends[OPENER].sender().congestion_window() < 10.0);
+        pipe.run(ms(10_000));
+        let counters = pipe.ends[OPENER].counters();
+        assert_eq!(counters.retransmissions, resent.len() as u64, "{variant:?}");
+        assert_eq!(counters.spurious_reductions, 1, "{variant:?}");
+        let sender = pipe.ends[OPENER].sender();
+        assert!(sender.congestion_window() >= 10.0, "{variant:?}");
+        assert_eq!(sender.slow_start_threshold(), f64::INFINITY);
     }
 }

@@ -69,6 +69,16 @@ impl Recovery {
         }
     }
 
+    /// The reduction that began recovery, or the timeout, was spurious: there is nothing to recover.
+    pub fn on_spurious(&mut self) {
+        match self {
+            Recovery::Reno(reno) => reno.on_spurious(),
+            Recovery::NewReno(newreno) => newreno.on_spurious(),
+            Recovery::SackNs2(sack) => sack.on_spurious(),
+            Recovery::Sack6675(sack) => sack.on_spurious(),
+        }
+    }
+
     /// Segments by which duplicate ACKs open the window beyond the law's.
     #[inline]
     pub fn inflation(&self) -> u32 {

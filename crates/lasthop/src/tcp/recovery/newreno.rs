@@ -141,6 +141,13 @@ impl NewReno {
         self.burst = u32::MAX;
     }
 
+    pub fn on_spurious(&mut self) {
+        self.guard.reset();
+        self.in_recovery = false;
+        self.inflation = 0;
+        self.retransmit = None;
+    }
+
     #[inline]
     pub fn inflation(&self) -> u32 {
         self.inflation

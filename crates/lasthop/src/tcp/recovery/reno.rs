@@ -77,6 +77,13 @@ impl Reno {
         self.retransmit = None;
     }
 
+    pub fn on_spurious(&mut self) {
+        self.guard.reset();
+        self.in_recovery = false;
+        self.inflation = 0;
+        self.retransmit = None;
+    }
+
     #[inline]
     pub fn inflation(&self) -> u32 {
         self.inflation

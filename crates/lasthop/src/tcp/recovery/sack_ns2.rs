@@ -119,6 +119,13 @@ impl Sack1 {
         self.guard.cut_at(flight.snd_max);
     }
 
+    pub fn on_spurious(&mut self) {
+        self.guard.reset();
+        self.in_recovery = false;
+        self.after_timeout = false;
+        self.retransmit = None;
+    }
+
     #[inline]
     pub fn is_plain(&self) -> bool {
         !self.in_recovery && self.retransmit.is_none()

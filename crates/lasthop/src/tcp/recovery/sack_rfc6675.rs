@@ -107,6 +107,14 @@ impl Sack {
         self.high_rxt = 0;
     }
 
+    pub fn on_spurious(&mut self) {
+        self.in_recovery = false;
+        self.limited_transmit = false;
+        self.retransmit = None;
+        self.recover = 0;
+        self.high_rxt = 0;
+    }
+
     /// Nothing but the window decides what goes out next: no recovery, no duplicate to answer, and not
     /// on the way back after a timeout.
     #[inline]
