@@ -6,6 +6,7 @@ A command's module is imported when that command is run, not before: `lasthop --
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import sys
@@ -161,6 +162,7 @@ def _command(name: str) -> ClickCommand:
     module, function = _HOMES[name]
     with interrupts.importing():
         found: Any = getattr(importlib.import_module(f"lasthop.cli.{module}"), function)
+    gc.enable()  # `lasthop.cli.main` has stopped it for the imports
     if isinstance(found, typer.Typer):
         return typer.main.get_command(found)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
