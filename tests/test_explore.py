@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import http.client
 import json
+import signal
 import struct
 import subprocess
+import sys
 import threading
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
@@ -23,6 +27,8 @@ from lasthop.explore import play, presets, safety
 from lasthop.explore.cores import Cores
 from lasthop.explore.inside import delays, inside
 from lasthop.explore.question import Refused, check_files, read_question
+from lasthop.explore.server import colours
+from lasthop.figures import style
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +54,31 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(folder: Path) -> Iterator[Explorer]:
     with explorer(folder, "--jobs", "2") as found:
         yield found
+
+
+def test_colours_are_those_of_figures() -> None:
+    assert colours() == list(dict.fromkeys(one[0] for one in style.SPARE))[:6]
+
+
+def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lasthop", "explore", "--no-browser"]
+    pipe = subprocess.PIPE
+    # Also while a page is answered.
+    with subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        address = urlsplit(process.stdout.readline())
+        connection = http.client.HTTPConnection("127.0.0.1", address.port or 0, timeout=30)
+        token = parse_qs(address.query)["token"][0].strip()
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        connection.request("POST", "/api/play", json.dumps(QUESTION), headers)
+        connection.getresponse().readline()
+        process.send_signal(signal.SIGINT)
+        code = process.wait(20)
+        connection.close()
+        told = process.stderr.read()
+    assert code in (0, 130, -signal.SIGINT)
+    assert "Traceback" not in told
 
 
 # Safety.
@@ -341,7 +372,7 @@ def test_what_is_taken_away_gives_the_same_numbers(server: Explorer, tmp_path: P
         [
             "sh",
             "-c",
-            f"PATH={Path(__import__('sys').executable).parent}:$PATH; {command} --format json",
+            f"PATH={Path(sys.executable).parent}:$PATH; {command} --format json",
         ],
         capture_output=True,
         text=True,
@@ -382,7 +413,8 @@ def test_a_campaign_is_browsed(server: Explorer) -> None:
     ]
     asked = {**where, "x": "link.radio.errors.loss", "y": "flow.download.goodput_bps"}
     panels = server.ask("/api/curves", asked)["panels"]
-    assert [curve["label"] for curve in panels[0]["curves"]] == ["reno", "sack"]
+    labels = [curve["label"].lower() for curve in panels[0]["curves"]]
+    assert labels == ["reno", "sack"]
     assert panels[0]["curves"][0]["n"] == [3, 3]
     faceted = server.ask("/api/curves", {**asked, "facet": "flow.download.transport.variant"})
     assert len(faceted["panels"]) == 2

@@ -162,7 +162,7 @@ def test_a_sweep_is_live_with_its_means(small: Path) -> None:
     results = lasthop.run(lasthop.load(small), replications=3)
     found = chart(lasthop.plot(results, x="variant", y="goodput_bps"))
     assert found is not None
-    assert [word for _, word in found["words"]] == ["reno", "sack"]
+    assert [word.lower() for _, word in found["words"]] == ["reno", "sack"]
     means = [results.point_intervals(n)["flow.transfer.goodput_bps"].mean for n in range(2)]
     ratio = np.asarray(found["curves"][0]["y"]) / means
     assert ratio[0] == pytest.approx(ratio[1])
