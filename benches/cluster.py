@@ -36,7 +36,7 @@ errors = { kind = "uniform", loss = "2 %" }
 from = "a"
 to = "b"
 transport = { kind = "tcp", variant = "sack" }
-app = { kind = "file", size = "50 MB" }
+app = { kind = "file", size = "20 MB" }
 [sweep]
 "link.radio.errors.loss" = ["1 %", "2 %", "5 %", "8 %"]
 """
@@ -131,7 +131,7 @@ def share(folder: Path) -> None:
 def kills(folder: Path) -> None:
     """Kills workers and coordinators, and compares the rows with those computed here."""
     (folder / "bench.toml").write_text(SCENARIO, encoding="utf-8")
-    count = 4000
+    count = 2000
     here = lasthop.run(folder / "bench.toml", replications=count).frame.write_csv()
     rng = random.Random(1)  # noqa: S311 - no secret
     for workers in (1, 2, 4):

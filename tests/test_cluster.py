@@ -69,7 +69,7 @@ def test_results_are_the_same_bytes_as_here(
     two: clusters.Cluster, scenario: lasthop.Scenario, tmp_path: Path
 ) -> None:
     here = lasthop.run(scenario, replications=25)
-    there = lasthop.run(scenario, replications=25, cluster=two)
+    there = lasthop.run(scenario, replications=25, cluster=two.client)
     assert rows(there) == rows(here)
     assert there.complete
     stored = lasthop.Campaign(tmp_path / "c", cluster=two).run(scenario, replications=25)

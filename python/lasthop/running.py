@@ -17,6 +17,8 @@ from lasthop.scenario import Scenario, as_scenario, load
 from lasthop.statistics.sequential import FIRST, MOST
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from lasthop.cluster import Cluster, Collected
 
 __all__ = ["Progress", "run", "run_points", "sweep"]
@@ -34,7 +36,7 @@ def run(
     until: Until | None = None,
     max_replications: int | None = None,
     progress: Progress | None = None,
-    cluster: Cluster | None = None,
+    cluster: Cluster | Client | None = None,
 ) -> Results:
     """Runs every replication of every point of a scenario.
 
@@ -50,7 +52,8 @@ def run(
         max_replications: With `until`, where a point stops in any case; 1000 if None.
         progress: Called with (replications done, replications in all) now and then; with `until`,
             those in all are as many as are certain.
-        cluster: Where replications run, from `lasthop.cluster.connect`; here if None.
+        cluster: Where replications run: from `lasthop.cluster.connect`, or a Dask client; here if
+            None.
 
     Returns:
         The results; with `until`, `stopped` says how far each point came. After Ctrl-C: those of
@@ -121,7 +124,7 @@ def run_points(
     jobs: int = 0,
     first_replication: int = 0,
     progress: Progress | None = None,
-    cluster: Cluster | None = None,
+    cluster: Cluster | Client | None = None,
 ) -> Results:
     """Runs points that need not come from one scenario; arguments as for `run`.
 
@@ -145,7 +148,9 @@ def run_points(
         check_least(name, value, least)
     raw: _lasthop.RawResults | Collected
     if cluster is not None:
-        raw = cluster.collect(
+        from lasthop.cluster import connect
+
+        raw = connect(cluster).collect(
             points,
             replications=replications,
             first_replication=first_replication,

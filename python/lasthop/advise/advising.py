@@ -542,7 +542,7 @@ class _Race:
                 if one.ruled_out.startswith(f"breaks {constraint.word}: {constraint.metric} ")
             ]
             if out:
-                told.append(f"{constraint.word} of {constraint.metric} rules out: {', '.join(out)}")
+                told.append(f"{constraint.word} ({constraint.metric}) rules out: {', '.join(out)}")
         beaten = sum(bool(one.ruled_out) and "better" in one.ruled_out for one in self.standings)
         if beaten:
             told.append(f"{beaten} others are worse in every objective, for certain")

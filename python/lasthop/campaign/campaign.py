@@ -40,6 +40,8 @@ from lasthop.scenario import Scenario, as_scenario
 from lasthop.statistics.sequential import FIRST, MOST
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from lasthop.cluster import Batch, Cluster, ClusterStream
 
 __all__ = ["Campaign", "CampaignError", "Plan", "StoredRun"]
@@ -63,7 +65,7 @@ class Campaign:
         folder: str | Path,
         *,
         accept_version: bool = False,
-        cluster: Cluster | None = None,
+        cluster: Cluster | Client | None = None,
     ) -> None:
         """Takes a folder; the first run makes it.
 
@@ -71,11 +73,16 @@ class Campaign:
             folder: Where results are kept.
             accept_version: Go on with what another version of the engine has computed. Each row
                 says which it was. It need not be said again.
-            cluster: Where replications run, from `lasthop.cluster.connect`; here if None.
+            cluster: Where replications run: from `lasthop.cluster.connect`, or a Dask client; here
+                if None.
         """
         self._store = Store(Path(folder))
         self._accept_version = accept_version
-        self._cluster = cluster
+        self._cluster: Cluster | None = None
+        if cluster is not None:
+            from lasthop.cluster import connect
+
+            self._cluster = connect(cluster)
         self.notes: list[str] = []
 
     def __repr__(self) -> str:

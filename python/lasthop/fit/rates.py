@@ -80,8 +80,9 @@ def read_rates(path: str | Path) -> Rates:
         raise FitError(
             f"{path}: found {at[-1] if at.size else 0:g} s; allowed: at least {LEAST_S:g} s"
         )
-    edges = np.arange(0.0, at[-1] + BIN_S, BIN_S)
-    bins = np.histogram(at, edges)[0][:-1] * PACKET_BYTES * 8.0 / BIN_S
+    # Whole tenths of a second only.
+    edges = np.arange(int(at[-1] / BIN_S) + 1) * BIN_S
+    bins = np.histogram(at[at < edges[-1]], edges)[0] * PACKET_BYTES * 8.0 / BIN_S
     mean = batch_means(bins, cut=0)
     pauses = np.diff(np.r_[0.0, at])
     outages = pauses[pauses >= OUTAGE_S]
