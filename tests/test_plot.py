@@ -467,7 +467,8 @@ def test_notebooks_show_means_intervals_and_provenance(small: Path) -> None:
     html = made()._repr_html_()
     assert html.count("<tr>") == 5
     assert "<th>Link delay</th>" in html
-    assert re.search(r"\d{3}\.\d ± \d\.\d</td>", html)
+    assert re.search(r"\d{3}\.\d+ (± \d\.\d+|−\d\.\d+ \+\d\.\d+)</td>", html)
+    assert "mean and its 95 % interval" in html or "half-width of its 95 % interval" in html
     assert "<b>made</b>, lasthop" in html
     assert "seed 1, 48 replications, scenario 0 and 3 more" in html
     scenario = lasthop.load(small)._repr_html_()

@@ -677,10 +677,10 @@ def test_parity_that_does_not_wait_for_a_block(rate: str, status: str) -> None:
     assert (half["difference_percent"] > -5.0) == (status == "met")
 
 
-def test_queues_behind_a_protocol_are_computed_to_the_end() -> None:
+def test_what_waits_behind_a_protocol_is_not_delivered() -> None:
     tables = scenario(FAST, protocol={"kind": "selective-repeat", "window": 64}, duration="100 s")
     tables["link"]["wire"] = {"between": ["b", "c"], "rate": "32 kbps", "delay": "1 ms"}
     tables["flow"]["f"]["to"] = "c"
     one = row(lasthop.compare_theory(tables, replications=3), "saturated link")
-    assert one["difference_percent"] > 1.0  # 50 packets of 62.5 ms in 100 s
+    assert abs(one["difference_percent"]) < 0.5  # 50 packets of 62.5 ms wait after 100 s
     assert one["agrees"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lasthop.figures import point_words
 from lasthop.results import value_text
 from lasthop.terminal import HEADLINES, metric_heading
-from lasthop.words import key_labels, measured, metric_unit, scaled
+from lasthop.words import interval_note, key_labels, measured_row, metric_unit, scaled
 
 if TYPE_CHECKING:
     from lasthop.results import Results
@@ -25,20 +25,18 @@ RIGHT = ' style="text-align: right"'
 
 def results_html(results: Results) -> str:
     """Means with 95 % intervals of the metrics of note, and where they come from."""
-    cells = {
-        (row["point"], row["metric"]): (row["mean"], row["ci95"], row["n"])
-        for row in results.summary().iter_rows(named=True)
-    }
+    cells = {(row["point"], row["metric"]): row for row in results.summary().iter_rows(named=True)}
     there = {metric for _, metric in cells}
     rows: list[tuple[str, ...]]
     if len(results.points) == 1:
         metrics = [metric for metric in results.metrics if metric in there]
         rows = []
         for metric in metrics:
-            mean, ci95, n = cells[0, metric]
-            unit = scaled(metric_unit(metric), [mean])
-            rows.append((metric, f"{measured(mean, ci95, unit)} {unit.name}".strip(), str(n)))
-        table = _table(("metric", "mean ± 95 %", "n"), rows, 1)
+            row = cells[0, metric]
+            unit = scaled(metric_unit(metric), [row["mean"]])
+            text = f"{measured_row(row, unit)} {unit.name}".strip()
+            rows.append((metric, text, str(row["n"])))
+        table = _table(("metric", "mean", "n"), rows, 1)
         left = len(metrics) - MOST_ROWS
         what = "metrics"
     else:
@@ -47,10 +45,11 @@ def results_html(results: Results) -> str:
             for metric in results.metrics
             if metric in there and any(fnmatchcase(metric, one) for one in HEADLINES)
         ][:MOST_METRICS]
+        metrics += [metric for metric in results.metrics if metric in results.unfinished]
         words = point_words(results.points)
         units = {
             metric: scaled(
-                metric_unit(metric), [c[0] for key, c in cells.items() if key[1] == metric]
+                metric_unit(metric), [row["mean"] for key, row in cells.items() if key[1] == metric]
             )
             for metric in metrics
         }
@@ -58,9 +57,9 @@ def results_html(results: Results) -> str:
         rows = []
         for index in range(len(results.points)):
             found = [cells.get((index, metric)) for metric in metrics]
-            n = max((one[2] for one in found if one is not None), default=0)
+            n = max((one["n"] for one in found if one is not None), default=0)
             texts = [
-                "–" if one is None else measured(*one[:2], units[metric])
+                "–" if one is None else measured_row(one, units[metric])
                 for metric, one in zip(metrics, found, strict=True)
             ]
             rows.append((*(cell[index] for cell in words.values()), *texts, str(n)))
@@ -68,6 +67,10 @@ def results_html(results: Results) -> str:
         left = len(rows) - MOST_ROWS
         what = "points"
     more = f"<p>… and {left} more {what}: <code>summary()</code></p>" if left > 0 else ""
+    methods = (row["method"] for (_, metric), row in cells.items() if metric in metrics)
+    more += "".join(
+        f"<p><small>{escape(text)}</small></p>" for text in (interval_note(methods), *results.notes)
+    )
     return f"<div>{table}{more}<p><small>{_provenance(results)}</small></p></div>"
 
 

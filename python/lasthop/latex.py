@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lasthop.figures import point_words
 from lasthop.terminal import HEADLINES
-from lasthop.words import key_labels, measured, metric_label, metric_unit, scaled, value_name
+from lasthop.words import key_labels, measured_row, metric_label, metric_unit, scaled, value_name
 
 if TYPE_CHECKING:
     from lasthop.results import Results
@@ -42,7 +42,11 @@ def summary(results: Results, metrics: Sequence[str] = ()) -> str:
     chosen = [
         metric
         for metric in metrics or results.metrics
-        if (metrics or any(fnmatchcase(metric, one) for one in HEADLINES))
+        if (
+            metrics
+            or metric in results.unfinished
+            or any(fnmatchcase(metric, one) for one in HEADLINES)
+        )
         and any(name == metric for _, name in there)
     ]
     words = point_words(results.points)
@@ -70,7 +74,7 @@ def summary(results: Results, metrics: Sequence[str] = ()) -> str:
         cells = [value_name(cell[index]) for cell in words.values()]
         for metric in chosen:
             row = there.get((index, metric))
-            text = "–" if row is None else measured(row["mean"], row["ci95"], units[metric])
+            text = "–" if row is None else measured_row(row, units[metric])
             cells.append(text)
         lines.append(_row(cells))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])

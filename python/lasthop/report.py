@@ -31,7 +31,7 @@ from lasthop.figures import PlotError, have_scale, plot, point_words, short_keys
 from lasthop.results import _plain
 from lasthop.scenario import Scenario
 from lasthop.studies.verdicts import tally
-from lasthop.words import key_labels, measured, metric_unit, scaled
+from lasthop.words import interval_note, key_labels, measured_row, metric_unit, scaled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -107,11 +107,19 @@ def _sweep(results: Results) -> dict[str, Any]:
         "tally": [],
         "figures": [_picture(figure, caption) for caption, figure in _sweep_figures(results)],
         "tables": [*_headline(results), *_every_metric(results)],
-        "note": "Mean ± half-width of the 95 % interval of the mean.",
+        "note": " ".join(_sentence(text) for text in (_interval_note(results), *results.notes)),
         "explained": _explained(results),
         "scenario": json.dumps(scenario, indent=2, ensure_ascii=False),
         "command": None,
     }
+
+
+def _interval_note(results: Results) -> str:
+    return interval_note(results.summary()["method"])
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
 def _explained(results: Results) -> str | None:
@@ -254,7 +262,8 @@ def _headline(results: Results) -> Iterable[_Table]:
     """One row per point, the metrics of note."""
 
     def is_of_note(metric: str) -> bool:
-        return any(fnmatchcase(metric, pattern) for pattern in terminal.HEADLINES)
+        is_headline = any(fnmatchcase(metric, pattern) for pattern in terminal.HEADLINES)
+        return is_headline or metric in results.unfinished
 
     if len(results.points) > 1:
         yield _summary(results, "By point", is_of_note)
@@ -266,7 +275,7 @@ def _every_metric(results: Results) -> Iterable[_Table]:
         rows = []
         for row in results.summary().iter_rows(named=True):
             unit = scaled(metric_unit(row["metric"]), [row["mean"]])
-            value = measured(row["mean"], row["ci95"], unit)
+            value = measured_row(row, unit)
             rows.append((row["metric"], f"{value} {unit.name}".strip()))
         yield _Table("Every metric", ("metric", "value"), rows)
         return
@@ -289,8 +298,7 @@ def _summary(
         means.setdefault(row["metric"], []).append(row["mean"])
     units = {name: scaled(metric_unit(name), own) for name, own in means.items()}
     cells = {
-        (row["point"], row["metric"]): measured(row["mean"], row["ci95"], units[row["metric"]])
-        for row in found
+        (row["point"], row["metric"]): measured_row(row, units[row["metric"]]) for row in found
     }
     metrics = [name for name in results.metrics if name in units]
     words = point_words(results.points)

@@ -25,6 +25,10 @@ from lasthop.statistics import Floats
 __all__ = ["Point", "Results", "Stopped"]
 
 
+SEQUENTIAL = "t, with the price of looking"
+"""How the interval of a metric was made that was waited for; see `statistics.sequential`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """One parameter point.
@@ -71,6 +75,8 @@ class Results:
         complete: False if the run was interrupted.
         engines: What computed it, one after the other.
         stopped: Of a run until metrics are known precisely: where each point stopped.
+        recorded: Of each point the frames of recorded losses, by direction; empty if there are
+            none, or if a campaign gave the results.
     """
 
     scenario: Mapping[str, Any]
@@ -83,6 +89,7 @@ class Results:
     complete: bool = True
     engines: Sequence[Engine] = field(default_factory=lambda: (engine(),))
     stopped: Sequence[Stopped] = ()
+    recorded: Sequence[Mapping[str, int]] = ()
 
     def __repr__(self) -> str:
         name = str(self.scenario.get("name", ""))
@@ -121,7 +128,8 @@ class Results:
 
         Returns:
             Shape (replications of the whole run,), in order of replication number; NaN where a
-            replication was not finished or the metric does not apply.
+            replication was not finished, the metric does not apply, or it is the duration of a
+            transfer that was not complete.
 
         Raises:
             KeyError: If there is no such metric.
@@ -132,8 +140,34 @@ class Results:
         rows = self._rows_of_point[point]
         samples = np.full(self._replications.size, np.nan)
         places = np.searchsorted(self._replications, self.replication[rows])
-        samples[places] = self.values[rows, column]
+        samples[places] = self._known[rows, column]
         return samples
+
+    @cached_property
+    def _known(self) -> Floats:
+        """`values` without durations of transfers that were not complete, which are longer."""
+        known = self.values.copy()
+        for metric, column in self._column.items():
+            complete = self._column.get(f"{metric.rpartition('.')[0]}.complete")
+            if metric.endswith(".duration_s") and complete is not None:
+                known[self.values[:, complete] == 0.0, column] = np.nan
+        return known
+
+    @cached_property
+    def unfinished(self) -> frozenset[str]:
+        """Metrics `flow.NAME.complete` of flows with a transfer that was not complete."""
+        return frozenset(
+            metric
+            for metric, column in self._column.items()
+            if metric.endswith(".complete") and bool(np.any(self.values[:, column] == 0.0))
+        )
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers has to know, a sentence each; see `lasthop.notes`."""
+        from lasthop.notes import notes
+
+        return tuple(notes(self))
 
     def joined(self, more: Results, points: Sequence[int] | None = None) -> Results:
         """These and more replications, of the same points or of some of them.
@@ -195,6 +229,7 @@ class Results:
             replication=self.replication[keep],
             values=self.values[keep],
             stopped=(),
+            recorded=[self.recorded[index] for index in points] if self.recorded else (),
         )
 
     def only(self, patterns: Sequence[str]) -> Results:
@@ -211,7 +246,8 @@ class Results:
         return replace(
             self,
             metrics=chosen,
-            values=self.values[:, keep],
+            # Without `complete`, unfinished durations could not be told.
+            values=self._known[:, keep],
             stopped=[stop for stop in self.stopped if stop.metric in chosen],
         )
 
@@ -316,42 +352,61 @@ class Results:
         return pl.DataFrame({**self._provenance(), **metrics})
 
     def summary(self) -> pl.DataFrame:
-        """Mean and 95 % Student-t interval of each metric at each point.
+        """Mean and 95 % interval of each metric at each point.
 
-        Columns: `point`, the swept keys, `metric`, `mean`, `ci95` (half-width, null for fewer than
-        two replications), `n`. A metric that does not apply at a point has no row there. Of a run
-        until a metric is known precisely, the interval of that metric pays for the looks.
+        Columns: `point`, the swept keys, `metric`, `mean`, `ci95` (half the length of the interval:
+        what stands behind the ± of mean ± t), `n`, `low`, `high` (the ends of the interval), and
+        `method`, how it was made: see `lasthop.statistics.mean_interval`. Without interval, of
+        fewer than two replications, these are null. A metric that does not apply at a point has no
+        row there. Of a run until a metric is known precisely, the interval of that metric pays for
+        the looks.
         """
-        point, metric, mean, ci95, n = [], [], [], [], []
-        for index in range(len(self.points)):
-            for name, interval in self.point_intervals(index).items():
-                point.append(index)
-                metric.append(name)
-                mean.append(interval.mean)
-                ci95.append(None if math.isnan(interval.ci95) else interval.ci95)
-                n.append(interval.n)
-        index_column = np.asarray(point, dtype=np.uint32)
+        found = [
+            (index, name, interval)
+            for index in range(len(self.points))
+            for name, interval in self.point_intervals(index).items()
+        ]
+        index_column = np.asarray([index for index, _, _ in found], dtype=np.uint32)
+
+        def numbers(name: str) -> pl.Series:
+            values = [getattr(interval, name) for _, _, interval in found]
+            return pl.Series(name, values, dtype=pl.Float64)
+
         return pl.DataFrame(
             {
                 "point": pl.Series("point", index_column),
                 **self.parameter_columns(index_column),
-                "metric": pl.Series("metric", metric, dtype=pl.String),
-                "mean": pl.Series("mean", mean, dtype=pl.Float64),
-                "ci95": pl.Series("ci95", ci95, dtype=pl.Float64),
-                "n": pl.Series("n", n, dtype=pl.UInt32),
+                "metric": pl.Series("metric", [name for _, name, _ in found], dtype=pl.String),
+                "mean": numbers("mean"),
+                "ci95": numbers("ci95").fill_nan(None),
+                "n": pl.Series("n", [interval.n for _, _, interval in found], dtype=pl.UInt32),
+                "low": numbers("low").fill_nan(None),
+                "high": numbers("high").fill_nan(None),
+                "method": pl.Series(
+                    "method", [interval.method or None for _, _, interval in found], dtype=pl.String
+                ),
             }
         )
 
     def point_intervals(self, point: int) -> dict[str, statistics.Interval]:
         """Mean and 95 % interval of each metric that applies at a point."""
-        rows = self.values[self._rows_of_point[point]]
-        intervals = {
-            name: statistics.interval(rows[:, column]) for column, name in enumerate(self.metrics)
-        }
-        for stop in self.stopped:
-            if stop.point == point:
-                intervals[stop.metric] = stop.interval
-        return {name: interval for name, interval in intervals.items() if interval.n > 0}
+        if point not in self._intervals:
+            rows = self._known[self._rows_of_point[point]]
+            intervals = {
+                name: statistics.mean_interval(rows[:, column])
+                for column, name in enumerate(self.metrics)
+            }
+            for stop in self.stopped:
+                if stop.point == point:
+                    intervals[stop.metric] = replace(stop.interval, method=SEQUENTIAL)
+            there = {name: interval for name, interval in intervals.items() if interval.n > 0}
+            self._intervals[point] = there
+        return self._intervals[point]
+
+    @cached_property
+    def _intervals(self) -> dict[int, dict[str, statistics.Interval]]:
+        """By point, those that have been asked for."""
+        return {}
 
     def intervals(
         self, *metrics: str, statistic: str = "mean", method: str = "auto"
@@ -506,9 +561,9 @@ class Results:
     def to_dict(self) -> dict[str, Any]:
         """What `lasthop run --format json` prints.
 
-        `scenario`, and `points`, each with its `parameters` and its `metrics`: `mean`, `ci95`
-        (half-width, None if unknown) and `n`; of a metric that was to be known precisely also
-        whether that was `reached`.
+        `scenario`, and `points`, each with its `parameters` and its `metrics`, as in `summary`:
+        `mean`, `ci95`, `n`, `low`, `high` and `method` (None if unknown); of a metric that was to
+        be known precisely also whether that was `reached`; and `notes`.
         """
         reached = {(stop.point, stop.metric): stop.reached for stop in self.stopped}
         return {
@@ -521,6 +576,9 @@ class Results:
                             "mean": number(interval.mean),
                             "ci95": number(interval.ci95),
                             "n": interval.n,
+                            "low": number(interval.low),
+                            "high": number(interval.high),
+                            "method": interval.method or None,
                             **(
                                 {"reached": reached[index, name]}
                                 if (index, name) in reached
@@ -532,6 +590,7 @@ class Results:
                 }
                 for index, point in enumerate(self.points)
             ],
+            "notes": list(self.notes),
         }
 
     def to_pandas(self) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 
 from lasthop import _lasthop
 from lasthop.arguments import ArgumentError, check_least
+from lasthop.notes import recorded_frames
 from lasthop.precision import Until, extend_until
 from lasthop.results import Point, Results
 from lasthop.scenario import Scenario, as_scenario, load
@@ -183,6 +184,7 @@ def run_points(
         values=values.reshape(-1, max(len(raw.metrics), 1)),
         seed=seed,
         complete=raw.complete,
+        recorded=recorded_frames(scenario, points),
     )
 
 

@@ -16,7 +16,16 @@ from rich.text import Text
 
 from lasthop.figures import point_words
 from lasthop.results import Results, number, value_text
-from lasthop.words import Unit, key_labels, measured, metric_label, metric_unit, scaled
+from lasthop.words import (
+    Unit,
+    interval_note,
+    key_labels,
+    measured,
+    measured_row,
+    metric_label,
+    metric_unit,
+    scaled,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -114,8 +123,9 @@ def number_text(value: float) -> str:
 
 
 def interval_text(mean: float, ci95: float | None) -> str:
-    """A mean and its interval, as tables show them."""
-    return f"{number_text(mean)} ± {'–' if ci95 is None else number_text(float(f'{ci95:.3g}'))}"
+    """A mean and its interval, as tables show them; one replication has none."""
+    width = "" if ci95 is None else f" ± {number_text(float(f'{ci95:.3g}'))}"
+    return number_text(mean) + width
 
 
 def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
@@ -128,27 +138,33 @@ def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
     single = len(results.points) == 1
     chosen = patterns or (("*",) if single else HEADLINES)
     rows = list(results.summary().iter_rows(named=True))
-    cells = {(row["point"], row["metric"]): (row["mean"], row["ci95"], row["n"]) for row in rows}
+    cells = {(row["point"], row["metric"]): row for row in rows}
     metrics = [
         metric
         for metric in results.metrics
-        if any(fnmatchcase(metric, pattern) for pattern in chosen)
+        if (
+            any(fnmatchcase(metric, pattern) for pattern in chosen)
+            or (not patterns and metric in results.unfinished)
+        )
         and any(key[1] == metric for key in cells)
     ]
-    table = Table(caption="mean ± half-width of its 95 % interval", caption_justify="left")
+    note = interval_note(row["method"] for row in rows if row["metric"] in metrics)
+    table = Table(caption=note, caption_justify="left")
     if single:
         for heading in ("metric", "mean", "", "n"):
             table.add_column(heading, justify="left" if heading in ("metric", "") else "right")
         for metric in metrics:
-            mean, ci95, n = cells[0, metric]
-            unit = scaled(metric_unit(metric), [mean])
-            table.add_row(metric, measured(mean, ci95, unit), unit.name, str(n))
+            row = cells[0, metric]
+            unit = scaled(metric_unit(metric), [row["mean"]])
+            table.add_row(metric, measured_row(row, unit), unit.name, str(row["n"]))
         return table
     words = point_words(results.points)
     for heading in key_labels(list(words)):
         table.add_column(heading.replace(" ", "\n"), overflow="fold")
     units = {
-        metric: scaled(metric_unit(metric), (cells[key][0] for key in cells if key[1] == metric))
+        metric: scaled(
+            metric_unit(metric), (row["mean"] for row in rows if row["metric"] == metric)
+        )
         for metric in metrics
     }
     for metric in metrics:
@@ -158,8 +174,8 @@ def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
         own = [(metric, cells.get((index, metric))) for metric in metrics]
         table.add_row(
             *(cell[index] for cell in words.values()),
-            *("–" if one is None else measured(*one[:2], units[name]) for name, one in own),
-            str(max((one[2] for _, one in own if one is not None), default=0)),
+            *("–" if one is None else measured_row(one, units[name]) for name, one in own),
+            str(max((one["n"] for _, one in own if one is not None), default=0)),
         )
     return table
 
@@ -356,7 +372,7 @@ def cell_text(cell: ReportCell, artefact: Artefact) -> str:
 
     if cell.n == 0 and not math.isnan(cell.value):
         return text(cell.value)  # theory
-    ours = f"{text(cell.value)} ± {text(cell.ci95)}"
+    ours = text(cell.value) if cell.n == 1 else f"{text(cell.value)} ± {text(cell.ci95)}"
     if artefact.spread:
         ours += f" ({text(cell.sd)})"
     mark = " *" if cell.misses else ""

@@ -15,9 +15,11 @@ from typing import Any
 
 __all__ = [
     "Unit",
+    "interval_note",
     "key_labels",
     "key_words",
     "measured",
+    "measured_row",
     "metric_label",
     "metric_unit",
     "point_label",
@@ -240,16 +242,52 @@ def point_label(parameters: Mapping[str, Any]) -> str:
     return "; ".join(texts)
 
 
-def measured(mean: float, ci95: float | None, unit: Unit) -> str:
-    """A mean and its interval in a unit, with as many places as the interval has: `0.32 ± 0.22`."""
+def interval_note(methods: Iterable[str | None]) -> str:
+    """What stands beneath a table of means: which intervals these are, by how they were made."""
+    found = set(methods)
+    if not found - {None, ""}:
+        return "one replication: means have no interval"
+    if found & {"percentile-t bootstrap", "t, corrected for skewness"}:
+        return (
+            "mean and its 95 % interval: ± by Student's t; of skewed samples − and +, by the "
+            "percentile-t bootstrap or t corrected for skewness"
+        )
+    return "mean ± half-width of its 95 % interval (Student's t)"
+
+
+def measured_row(row: Mapping[str, Any], unit: Unit) -> str:
+    """What `measured` writes of a row of `Results.summary`."""
+    ends = None if row["low"] is None else (row["low"], row["high"])
+    return measured(row["mean"], row["ci95"], unit, ends)
+
+
+def measured(
+    mean: float, ci95: float | None, unit: Unit, ends: tuple[float, float] | None = None
+) -> str:
+    """A mean and its interval in a unit, with as many places as the interval has.
+
+    Args:
+        mean: The mean; NaN if there is none.
+        ci95: Half the length of the interval; None if there is none, as of one replication.
+        unit: In which to write them.
+        ends: Of the interval; if the mean is not in its middle, they are written one by one.
+
+    Returns:
+        `0.32 ± 0.22`, `0.32 −0.12 +0.32`, or of one replication `0.32`.
+    """
     value = mean / unit.per
     if math.isnan(value):
         return "–"
     if ci95 is None or not math.isfinite(ci95):
-        return f"{_plain(value)} ± –"
+        return _plain(value)
     if ci95 == 0.0:
         return f"{_plain(value)} ± 0"
     width = ci95 / unit.per
+    if ends is not None:
+        below, above = (mean - ends[0]) / unit.per, (ends[1] - mean) / unit.per
+        if abs(above - below) > 1e-6 * width:
+            places = max(1 - math.floor(math.log10(max(min(below, above), 1e-3 * width))), 0)
+            return f"{value:.{places}f} −{below:.{places}f} +{above:.{places}f}"
     places = 1 - math.floor(math.log10(width))
     if places > 9:
         return f"{value:.6g} ± {width:.1e}"

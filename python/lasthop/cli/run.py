@@ -192,9 +192,17 @@ def run(
             step(lambda: write(folder / "results.json", results.to_json() + "\n"))
     if folder is not None and output is not Format.json:
         note(f"written to {folder}")
+    for text in results.notes:
+        note(f"lasthop: {text}")
+    from lasthop.notes import point_name
+
     short = [stop for stop in results.stopped if not stop.reached]
     if short:
-        where = ", ".join(f"{stop.metric} at point {stop.point}" for stop in short[:5])
+        names = {stop.point: point_name(results, stop.point) for stop in short[:5]}
+        where = ", ".join(
+            stop.metric + (f" at {names[stop.point]}" if names[stop.point] else "")
+            for stop in short[:5]
+        )
         more = f" and {len(short) - 5} more" if len(short) > 5 else ""
         why = "not as precise as asked, or too skewed to tell"
         note(f"lasthop: after the most replications {why}: {where}{more}")

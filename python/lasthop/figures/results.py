@@ -82,6 +82,7 @@ def draw_line(
                 _scale_x(figure, axes, across, along, log)
             _scale_y(axes, means, log)
         xlabel = along.label(across.label) if xlabel is None else xlabel
+        xlabel = _with_notes(xlabel, curves)
         ylabel = unit.label(style.metric_label(metric)) if ylabel is None else ylabel
         if len(panels) == 1:
             _finish(figure, places[0], xlabel, ylabel, title, is_own=ax is None)
@@ -177,6 +178,7 @@ def draw_cdf(
         else:
             axes.set_ylim(0.0, 1.02)
         xlabel = unit.label(style.metric_label(metric)) if xlabel is None else xlabel
+        xlabel = _with_notes(xlabel, curves)
         ylabel = "Share of replications" if ylabel is None else ylabel
         _finish(figure, axes, xlabel, ylabel, title, is_own=ax is None)
     return figure
@@ -254,6 +256,12 @@ def _places(size: str, panels: int, ax: Axes | None) -> tuple[Figure, list[Axes]
     columns = min(panels, 3) if size == "full" else min(panels, 2)
     rows = math.ceil(panels / columns)
     return style.grid(size, rows, columns, panels)
+
+
+def _with_notes(xlabel: str, curves: Sequence[Curve]) -> str:
+    """A label under the axis, and under that what a reader has to know."""
+    notes = dict.fromkeys(curve.note for curve in curves if curve.note)
+    return "\n".join(filter(None, [xlabel, *notes]))
 
 
 def _check(curves: Sequence[Curve]) -> None:

@@ -233,6 +233,7 @@ class Curve:
         places: Shape (points,): indices of values of the x-axis.
         samples: For each of them, one number per replication, without NaN.
         points: Their numbers in the table.
+        complete: Of a flow with transfers that were not: how many were, and how many there were.
     """
 
     metric: str
@@ -241,6 +242,16 @@ class Curve:
     places: tuple[int, ...]
     samples: tuple[Floats, ...]
     points: tuple[int, ...] = ()
+    complete: tuple[int, int] | None = None
+
+    @property
+    def note(self) -> str:
+        """What a reader of the figure has to know: how many transfers of the flow were complete."""
+        if self.complete is None:
+            return ""
+        done, total = self.complete
+        left_out = ", others left out" if self.metric.endswith(".duration_s") else ""
+        return f"{done} of {total} transfers complete{left_out}"
 
     def estimates(self) -> list[Confidence]:
         """Means with the intervals that suit the samples."""
@@ -260,6 +271,19 @@ class Table:
                 "Results.frame gives"
             )
         columns = frame.columns
+        self.complete: dict[str, tuple[int, int]] = {}
+        if "complete" in columns:
+            transfers = frame.filter(pl.col("complete").is_not_null())
+            for (name,), part in transfers.group_by("name", maintain_order=True):
+                done = int((part["complete"] > 0.0).sum())
+                if done < part.height:
+                    self.complete[f"flow.{name}"] = done, part.height
+            if "duration_s" in columns:
+                # Of the others it is only known that they are longer.
+                longer = pl.col("complete") == 0.0
+                frame = frame.with_columns(
+                    pl.when(longer).then(None).otherwise(pl.col("duration_s")).alias("duration_s")
+                )
         self.frame = frame
         self.keys = columns[columns.index("replication") + 1 : columns.index("scenario_hash")]
         quantities = columns[columns.index("name") + 1 :]
@@ -400,7 +424,10 @@ class Table:
                         f"{label or metric}; allowed: keys that tell all points apart"
                     )
                 found_samples = tuple(samples[p] for p in own)
-                curves.append(Curve(metric, label, words, places, found_samples, tuple(own)))
+                complete = self.complete.get(entity)
+                curves.append(
+                    Curve(metric, label, words, places, found_samples, tuple(own), complete)
+                )
         return curves
 
 

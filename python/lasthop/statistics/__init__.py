@@ -23,6 +23,7 @@ from lasthop.statistics.resampling import (
     confidence,
     function_of_means,
     jain_index,
+    mean_interval,
     ratio,
     skewness,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "holm",
     "interval",
     "jain_index",
+    "mean_interval",
     "ratio",
     "skewness",
     "step_averages",

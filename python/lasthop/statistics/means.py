@@ -39,13 +39,27 @@ class Interval:
 
     Attributes:
         mean: Sample mean; NaN if there is no sample.
-        ci95: Half-width of the 95 % Student-t interval, in the sample's unit; NaN if `n` < 2.
+        ci95: Half the length of the 95 % interval, in the sample's unit; NaN if `n` < 2. Of
+            Student's t it is what stands behind the ±.
         n: Number of samples that were not NaN.
+        low: Lower end of the interval; by default `ci95` below the mean.
+        high: Upper end; by default `ci95` above the mean.
+        method: How the interval was made, as in `Confidence`; empty without interval.
     """
 
     mean: float
     ci95: float
     n: int
+    low: float = math.nan
+    high: float = math.nan
+    method: str = "t"
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.ci95):
+            object.__setattr__(self, "method", "")
+        elif math.isnan(self.low):
+            object.__setattr__(self, "low", self.mean - self.ci95)
+            object.__setattr__(self, "high", self.mean + self.ci95)
 
 
 @dataclass(frozen=True, slots=True)

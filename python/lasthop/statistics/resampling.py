@@ -26,13 +26,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lasthop.statistics.means import CONFIDENCE, Floats, check_level, finite, half_width
+from lasthop.statistics.means import (
+    CONFIDENCE,
+    Floats,
+    Interval,
+    check_level,
+    finite,
+    half_width,
+)
 
 __all__ = [
     "Confidence",
     "confidence",
     "function_of_means",
     "jain_index",
+    "mean_interval",
     "ratio",
     "skewness",
 ]
@@ -140,6 +148,20 @@ def confidence(
             return _transformed(mean, values - mean, level)
     width = half_width(values, level)
     return Confidence(mean, mean - width, mean + width, n, T)
+
+
+def mean_interval(samples: ArrayLike) -> Interval:
+    """The mean over replications with the one interval that tables, figures and files give.
+
+    `confidence` chooses it: mean ± t, or for skewed samples the percentile-t bootstrap or t
+    corrected for skewness, which reach further on the side of the long tail.
+
+    Args:
+        samples: One number a replication; NaN is left out.
+    """
+    found = confidence(samples)
+    half = (found.high - found.low) / 2.0
+    return Interval(found.value, half, found.n, found.low, found.high, found.method)
 
 
 def _transformed(value: float, errors: Floats, level: float) -> Confidence:

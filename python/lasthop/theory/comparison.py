@@ -62,13 +62,19 @@ class Comparison:
         found = self.simulated
         if found.mean == 0.0 and found.ci95 == 0.0 and abs(self.prediction.value) <= 3.0 / found.n:
             return None
-        return None if math.isnan(found.ci95) else excess <= found.ci95
+        return None if math.isnan(found.ci95) else excess <= self._reach
+
+    @property
+    def _reach(self) -> float:
+        """How far the interval reaches towards theory."""
+        found = self.simulated
+        return found.mean - found.low if self.difference > 0.0 else found.high - found.mean
 
     @property
     def agrees(self) -> bool | None:
         """Inside, or no further from the interval than the formula's known error."""
         inside = self.inside
-        half = 0.0 if math.isnan(self.simulated.ci95) else self.simulated.ci95
+        half = 0.0 if math.isnan(self.simulated.ci95) else self._reach
         allowed = half + self.prediction.accuracy * abs(self.prediction.value)
         near = self.prediction.accuracy > 0.0 and abs(self.difference) <= allowed
         return True if near else inside

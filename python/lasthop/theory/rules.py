@@ -413,7 +413,7 @@ def _saturated(network: Network) -> Iterator[Prediction]:
         # What arrives at each hop, hop by hop, until one takes less.
         arriving, narrow = 1.0 / interval, None
         hypotheses: list[Hypothesis] = []
-        is_bound, waiting = False, 0.0
+        is_bound = False
         for hop, one in zip(route, known, strict=True):
             if arriving > one.taken * (1.0 + 1e-9):
                 ratio = arriving / one.taken
@@ -426,14 +426,11 @@ def _saturated(network: Network) -> Iterator[Prediction]:
                 behind = [need for need in hypotheses if need.text != text]
                 hypotheses = [pace, network.alone([hop], name), *behind, *one.hypotheses]
                 arriving, is_bound = one.delivered, is_bound or one.is_bound
-                # A raw path is computed to its end: what waits in queues counts as delivered.
-                waiting = 0.0 if hop.kind != "raw" else waiting + _queue_packets(hop, packet)
                 continue
             residual = _residual(network, hop, name)
             if residual is None:
                 break
             arriving *= 1.0 - residual.loss
-            waiting *= hop.kind == "raw"
             if narrow is not None:
                 hypotheses += residual.hypotheses
         else:
@@ -441,7 +438,6 @@ def _saturated(network: Network) -> Iterator[Prediction]:
                 continue
             text = "start and end weigh little"
             lag = sum(hop.round_trip(packet) for hop in route) + interval
-            lag += waiting * narrow.airtime(narrow.frame(packet))
             share = lag / network.duration if network.duration else 0.0
             weight = Hypothesis(text, "met" if share < 2e-4 else "nearly", f"{100 * share:.2g} %")
             goodput = 8.0 * packet * arriving
@@ -453,13 +449,6 @@ def _saturated(network: Network) -> Iterator[Prediction]:
                 is_bound=is_bound,
                 accuracy=0.0 if weight.status == "met" else share,
             )
-
-
-def _queue_packets(hop: Hop, packet: int) -> float:
-    queue = hop.own["queue"]
-    if "packets" in queue:
-        return float(queue["packets"])
-    return float(queue["bytes"]) / hop.frame(packet)
 
 
 RULES: tuple[Rule, ...] = (

@@ -5,7 +5,9 @@ use super::RunError;
 use super::plan::{Hop, Plan};
 use crate::link::Endpoint;
 use crate::packet::Packet;
-use crate::scenario::{Direction, Flow, Link, LinkProtocol, QueueLimit, Scenario, Transport};
+use crate::scenario::{
+    Direction, Errors, Flow, Link, LinkProtocol, QueueLimit, Scenario, Transport,
+};
 use crate::schema::numbers::{numbers, seconds};
 use crate::tcp::Config;
 use serde_json::{Value, json};
@@ -17,8 +19,8 @@ use serde_json::{Value, json};
 /// - `links`, by name: `between`; `header`; `control`, the size of control
 ///   frames (null where the protocol has none of their own, and with services); `protocol`, as in a scenario file; `agents`, their kinds;
 ///   `forward` and `reverse`, each with `rate`, `delay`, `queue` (`packets` or `bytes`),
-///   `errors`, `largest_packet` of all flows that cross the link, `timeout` of the sender (null where
-///   the protocol has none or there are services), `window` of the sender in frames and `round_trip`,
+///   `errors`, `recorded_frames` of a recorded trace or null, `largest_packet` of all flows that
+///   cross the link, `timeout` of the sender (null where the protocol has none or there are services), `window` of the sender in frames and `round_trip`,
 ///   from the start of a largest frame to the end of its acknowledgment (null where the protocol has no
 ///   window, on radios and with services); `radio` (null for a line), the `frame`, `uplink`,
 ///   `downlink` and `delay` of the radio whose slots it shares
@@ -74,6 +76,10 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
                 QueueLimit::Bytes(bytes) => json!({"bytes": bytes.get()}),
             },
             "errors": numbers(&own.errors),
+            "recorded_frames": match &own.errors {
+                Errors::Trace(trace) => Some(trace.record.frames()),
+                _ => None,
+            },
             "largest_packet": plan.largest_packet(index).get(),
             "timeout": timeout,
             "window": window,

@@ -1,0 +1,117 @@
+"""What a reader of results has to know beside the numbers: each in one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from lasthop import _lasthop
+    from lasthop.results import Results
+
+__all__ = ["notes", "point_name", "recorded_frames"]
+
+MOST_NAMED = 3
+"""Points that a sentence names; of more it says how many."""
+
+
+def point_name(results: Results, index: int) -> str:
+    """A point by the words of its swept values, as tables have them; empty for the only one.
+
+    Args:
+        results: Whose point.
+        index: Which one.
+    """
+    from lasthop.figures import point_words  # late: what figures need
+
+    words = point_words(results.points)
+    return ", ".join(words[key][index] for key in results.points[index].parameters)
+
+
+def notes(results: Results) -> Iterator[str]:
+    """Sentences about results whose numbers would mislead without them.
+
+    Transfers that were not complete when the run ended: of their duration all that is known is that
+    it is longer, so that means leave it out. Recordings of losses that are shorter than a run: it
+    meets the same losses again.
+
+    Args:
+        results: What to tell about.
+    """
+    yield from _unfinished(results)
+    yield from _short_recordings(results)
+
+
+def _unfinished(results: Results) -> Iterator[str]:
+    for metric in results.metrics:
+        flow, _, quantity = metric.rpartition(".")
+        if quantity != "complete":
+            continue
+        told = []
+        for index in range(len(results.points)):
+            found = results.samples(metric, index)
+            found = found[~np.isnan(found)]
+            done = int(np.count_nonzero(found))
+            if done < found.size:
+                told.append((index, f"{done} of {found.size}"))
+        if told:
+            where = _where(results, told)
+            yield (
+                f"{flow}: complete when the run ended were {where} transfers; means of "
+                "duration_s leave the others out, goodput_bps counts them up to the end of the run"
+            )
+
+
+def recorded_frames(
+    scenario: Mapping[str, Any] | None, points: Sequence[_lasthop.Point]
+) -> tuple[dict[str, int], ...]:
+    """Frames of the recorded losses of each point, by direction: `link.NAME.forward`.
+
+    Args:
+        scenario: Whose points they are.
+        points: The points.
+
+    Returns:
+        Empty if no link has any.
+    """
+    if '"trace"' not in json.dumps(scenario, default=str):
+        return ()
+    return tuple(
+        {
+            f"link.{name}.{side}": link[side]["recorded_frames"]
+            for name, link in json.loads(point.resolved())["links"].items()
+            for side in ("forward", "reverse")
+            if link[side]["recorded_frames"] is not None
+        }
+        for point in points
+    )
+
+
+def _short_recordings(results: Results) -> Iterator[str]:
+    told: dict[tuple[str, int], list[tuple[int, str]]] = {}
+    for index, recorded in enumerate(results.recorded):
+        for direction, frames in recorded.items():
+            metric = f"{direction}.frames_sent"
+            if metric in results.metrics:
+                sent = results.samples(metric, index)
+                most = sent[~np.isnan(sent)].max(initial=0.0)
+                if most > frames:
+                    told.setdefault((direction, frames), []).append((index, f"{most:.0f}"))
+    for (direction, frames), found in told.items():
+        yield (
+            f"{direction}: the recorded losses have {frames} frames and a run sends up to "
+            f"{_where(results, found)}: it meets them again, and replications are not independent"
+        )
+
+
+def _where(results: Results, told: Sequence[tuple[int, str]]) -> str:
+    """`0 of 10 (raw), 3 of 10 (selective-repeat)`."""
+    texts = []
+    for index, text in told[:MOST_NAMED]:
+        name = point_name(results, index)
+        texts.append(f"{text} ({name})" if name else text)
+    more = len(told) - MOST_NAMED
+    return ", ".join(texts) + (f" and so on at {more} more points" if more > 0 else "")

@@ -1,0 +1,138 @@
+"""Numbers that would mislead: unfinished transfers, short recordings, single replications."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import lasthop
+from lasthop import statistics, terminal
+from lasthop.figures.selection import Table
+from lasthop.words import measured, scaled
+
+PATH = """
+name = "path"
+
+[link.air]
+between = ["a", "b"]
+rate = "64 kbps"
+delay = "20 ms"
+protocol = { kind = "raw" }
+errors = { kind = "uniform", loss = "5 %" }
+
+[flow.transfer]
+from = "a"
+to = "b"
+transport = { kind = "tcp", variant = "sack", segment = "500 B" }
+app = { kind = "file", size = "100 kB" }
+
+[sweep]
+"link.air.protocol" = ["raw", "selective-repeat"]
+
+[run]
+replications = 10
+max_time = "17 s"
+"""
+
+
+def results(text: str = PATH) -> lasthop.Results:
+    return lasthop.run(lasthop.Scenario(tomllib.loads(text)))
+
+
+@pytest.fixture(scope="module")
+def halves() -> lasthop.Results:
+    """Raw transfers are not complete in 17 s, those over selective repeat are."""
+    return results()
+
+
+def test_durations_of_unfinished_transfers_are_not_averaged(halves: lasthop.Results) -> None:
+    done = halves.samples("flow.transfer.complete", 0)
+    assert 0 <= np.count_nonzero(done) < 10
+    duration = halves.samples("flow.transfer.duration_s", 0)
+    assert np.array_equal(np.isnan(duration), done == 0.0)
+    assert np.nanmax(halves.values) >= 17.0, "the table has what was run"
+    (note,) = halves.notes
+    assert note.startswith("flow.transfer: complete when the run ended were")
+    assert f"{np.count_nonzero(done)} of 10 (" in note
+    assert "aw)" in note, "the point is named by its words"
+    summary = halves.summary().filter(point=0, metric="flow.transfer.complete")
+    assert summary["mean"].item() == np.count_nonzero(done) / 10
+
+
+def test_tables_show_the_share_that_is_complete(halves: lasthop.Results) -> None:
+    heads = [str(column.header) for column in terminal.show_results(halves, ()).columns]
+    assert any("omplete" in head for head in heads)
+    finished = halves.part([1])
+    assert not finished.unfinished
+    assert finished.notes == ()
+
+
+def test_figures_leave_unfinished_transfers_out(halves: lasthop.Results) -> None:
+    figure = lasthop.plot(halves, y="duration_s", kind="cdf", by="link.air.protocol")
+    assert "of 20 transfers complete, others left out" in figure.axes[0].get_xlabel()
+    longest = max(float(np.max(np.asarray(line.get_xdata()))) for line in figure.axes[0].lines)
+    assert longest < 17.0
+
+
+def test_the_interval_is_one_everywhere(halves: lasthop.Results) -> None:
+    told = halves.to_dict()["points"]
+    for row in halves.summary().iter_rows(named=True):
+        samples = halves.samples(row["metric"], row["point"])
+        found = statistics.confidence(samples)
+        metrics = told[row["point"]]["metrics"][row["metric"]]
+        for name, value in (("mean", found.value), ("low", found.low), ("high", found.high)):
+            assert row[name] == value
+            assert metrics[name] == value
+        assert row["method"] == metrics["method"] == found.method
+    # A figure draws the same.
+    table = Table(halves.frame)
+    _, curves = table.curves(None, "flow.transfer.timeouts", None, over_x=True)
+    for curve in curves:
+        for point, one in zip(curve.points, curve.estimates(), strict=True):
+            row = halves.summary().filter(point=point, metric=curve.metric).row(0, named=True)
+            assert (one.value, one.low, one.high) == (row["mean"], row["low"], row["high"])
+
+
+def test_skewed_samples_reach_further_on_one_side() -> None:
+    samples = np.array([0.0] * 10 + [1.0] * 8 + [2.0] * 4 + [3.0, 5.0, 12.0])
+    found = statistics.mean_interval(samples)
+    assert found.method == "percentile-t bootstrap"
+    assert found.high - found.mean > found.mean - found.low
+    text = measured(found.mean, found.ci95, scaled("", [found.mean]), (found.low, found.high))
+    assert "−" in text
+    assert "+" in text
+    assert "±" not in text
+
+
+def test_one_replication_has_no_interval_and_says_so() -> None:
+    one = results(PATH.replace("replications = 10", "replications = 1"))
+    table = terminal.show_results(one, ())
+    assert table.caption == "one replication: means have no interval"
+    assert not any("±" in str(cell) for column in table.columns for cell in column.cells)
+    assert one.summary()["method"].null_count() == one.summary().height
+
+
+def test_a_recording_shorter_than_a_run_is_told(tmp_path: Path) -> None:
+    (tmp_path / "losses").write_text("0\n" * 50 + "1\n" + "0\n" * 49)
+    errors = 'errors = { kind = "trace", file = "losses" }'
+    text = PATH.replace('errors = { kind = "uniform", loss = "5 %" }', errors)
+    file = tmp_path / "path.toml"
+    file.write_text(text.replace("17 s", "100 s"))
+    found = lasthop.run(file)
+    told = [note for note in found.notes if "recorded losses" in note]
+    assert len(told) == 2, "of both directions"
+    assert "100 frames" in told[0]
+    # Replications start at frames of their own, the same for both protocols.
+    goodput = found.samples("flow.transfer.goodput_bps", 0)
+    assert np.ptp(goodput) > 0.0
+    (tmp_path / "losses").write_text("0\n" * 100_000)
+    assert lasthop.run(file).notes == ()
+
+
+def test_frames_keep_what_was_run(halves: lasthop.Results) -> None:
+    unfinished = halves.frame.filter(pl.col("complete") == 0.0)
+    assert unfinished["duration_s"].to_numpy() == pytest.approx(17.0)
