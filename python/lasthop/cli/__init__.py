@@ -39,11 +39,21 @@ def _main(arguments: list[str] | None = None) -> int:
     return run_command(arguments)
 
 
+def _end_at_once() -> None:
+    """Gives SIGINT its default action, unless it is ignored or handled by who called.
+
+    Here and by the half of `signal` that is written in C: an import takes milliseconds, in which
+    Ctrl-C would print a traceback. `lasthop.cli.interrupts` has the rest.
+    """
+    import _signal  # type: ignore[import-not-found]
+
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+
 def main() -> NoReturn:
     """Runs the command line and leaves the process."""
-    from lasthop.cli import interrupts
-
-    interrupts.end_at_once()
+    _end_at_once()
     from lasthop.cli import output
 
     output.never_fail()

@@ -10,8 +10,7 @@ If the signal is ignored (as in the background of a shell without job control), 
 
 from __future__ import annotations
 
-# The half of `signal` that is written in C: the other one takes milliseconds to import, in which
-# Ctrl-C would print a traceback.
+# Without the enumerations of `signal`, which take milliseconds to import.
 import _signal as signal  # type: ignore[import-not-found]
 import contextlib
 
@@ -20,13 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-__all__ = ["end_at_once", "importing", "keep_finished"]
-
-
-def end_at_once() -> None:
-    """Gives SIGINT its default action, unless it is ignored or handled by who called."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+__all__ = ["importing", "keep_finished"]
 
 
 @contextlib.contextmanager
