@@ -46,6 +46,10 @@ impl Tahoe {
         self.guard.cut_at(flight.snd_max);
     }
 
+    pub fn on_spurious(&mut self) {
+        self.guard.reset();
+    }
+
     pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
         flight.poll_limited_transmit().or_else(|| flight.next_allowed())
     }
