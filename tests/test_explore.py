@@ -25,7 +25,7 @@ from explorer import QUESTION, Explorer, explorer
 from lasthop.cli import _main as run_command
 from lasthop.explore import play, presets, safety
 from lasthop.explore.cores import Cores
-from lasthop.explore.inside import delays, inside
+from lasthop.explore.inside import delays, inside, trace_most
 from lasthop.explore.question import Refused, check_files, read_question
 from lasthop.explore.server import colours
 from lasthop.figures import style
@@ -344,6 +344,25 @@ def test_lost_segments_are_those_that_the_link_lost() -> None:
     for start, end in zip(columns["phase.start.0"], columns["phase.end.0"], strict=True):
         assert start < end
     assert delays(trace)["flow.download"].min() > 0.02
+
+
+def test_a_long_replication_is_recorded_as_far_as_it_can_be_shown() -> None:
+    """Background traffic that leaves no events does not count."""
+    example = Path(__file__).parent.parent / "examples" / "sr-file-transfer.toml"
+    point = lasthop.Scenario(json.loads(lasthop.load(example).points()[0].to_json()))
+    row = lasthop.run(point, replications=1)
+    metrics = dict(zip(row.metrics, row.values[0].tolist(), strict=True))
+    found, until = trace_most(point, metrics, seed=1, replication=0, most=20_000)
+    assert until is not None
+    assert 20_000 / 3 < found.frame.height < 2 * 20_000
+    assert found.frame["time_s"].max() == pytest.approx(until, rel=0.05)
+
+
+def test_modules_have_a_type_that_browsers_run(server: Explorer) -> None:
+    for path in ("/app.js", "/vendor/preact-11.2.0.mjs"):
+        status, headers, _ = server.request(path)
+        assert status == 200
+        assert headers["content-type"].startswith("text/javascript")
 
 
 # Taking away.

@@ -24,7 +24,7 @@ from lasthop.scenario import Scenario
 from lasthop.statistics import Floats
 from lasthop.tracing import Trace, trace
 
-__all__ = ["MOST_EVENTS", "delays", "events_of", "inside", "pack", "trace_until"]
+__all__ = ["MOST_EVENTS", "delays", "inside", "pack", "trace_most", "trace_until"]
 
 MOST_EVENTS = 250_000
 """Events that one look has at most; beyond, it ends before the run does."""
@@ -32,36 +32,65 @@ MOST_EVENTS = 250_000
 EVENTS_PER_FRAME = 8.0
 """About how many events a trace has for each frame on the air."""
 
+TRIES = 3
+"""Recordings of one look at most."""
+
 RECOVERY, TIMEOUT = 0, 1
 """Kinds of phases."""
 
 Columns = dict[str, "np.ndarray[Any, np.dtype[Any]]"]
 
 
-def events_of(metrics: Mapping[str, float], most: int) -> float | None:
-    """The simulated time after which a replication has about `most` events.
+def trace_most(
+    scenario: Scenario,
+    metrics: Mapping[str, float],
+    *,
+    seed: int,
+    replication: int,
+    most: int,
+    until: float | None = None,
+) -> tuple[Trace, float | None]:
+    """Records a replication, or as much of its beginning as has about `most` events.
+
+    How many events there are is first guessed from its frames; where background traffic is not
+    seen packet by packet there are fewer, and it is recorded again for longer.
 
     Args:
+        scenario: Without a sweep.
         metrics: Of the replication, by their full names.
+        seed: Master seed.
+        replication: Which replication.
         most: Events.
+        until: Simulated seconds to record at most.
 
     Returns:
-        Seconds; None if it has fewer in all.
+        The trace, and where it was cut off: None if nowhere.
     """
-    frames = sum(
-        value
-        for name, value in metrics.items()
-        if name.startswith("link.") and name.endswith(".frames_sent") and math.isfinite(value)
-    )
-    ends = [
-        value
-        for name, value in metrics.items()
-        if name.endswith(".duration_s") and math.isfinite(value)
-    ]
+    frames = _sum(metrics, "link.", ".frames_sent")
+    end = max(_values(metrics, "flow.", ".duration_s"), default=0.0)
     events = frames * EVENTS_PER_FRAME
-    if events <= most or not ends:
-        return None
-    return max(ends) * most / events
+    cut = end * most / events if events > most and end > 0.0 else None
+    for _ in range(TRIES):
+        chosen = min((one for one in (cut, until) if one is not None), default=None)
+        found, ended = trace_until(scenario, seed=seed, replication=replication, until=chosen)
+        if cut is None or chosen != cut or found.frame.height > most / 3:
+            break
+        cut *= min(0.8 * most / max(found.frame.height, 1), 1000.0)
+        if cut >= end:
+            cut = None
+    return found, ended
+
+
+def _values(metrics: Mapping[str, float], start: str, end: str) -> list[float]:
+    return [
+        value
+        for name, value in metrics.items()
+        if name.startswith(start) and name.endswith(end) and math.isfinite(value)
+    ]
+
+
+def _sum(metrics: Mapping[str, float], start: str, end: str) -> float:
+    return sum(_values(metrics, start, end))
 
 
 def trace_until(

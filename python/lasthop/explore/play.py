@@ -20,7 +20,7 @@ import numpy as np
 
 from lasthop import _lasthop, statistics
 from lasthop.explore.cores import Cores
-from lasthop.explore.inside import delays, events_of, trace_until
+from lasthop.explore.inside import delays, trace_most
 from lasthop.explore.question import Alternative, Question, Refused
 from lasthop.statistics import Floats
 
@@ -206,9 +206,8 @@ def _delays(
     alternative: Alternative, number: int, samples: Samples, seed: int, _cores: int
 ) -> Mapping[str, Any]:
     """Quantiles of the delay of each flow's data in replication 0, or its beginning."""
-    row = dict(zip(samples.metrics, samples.values[number][0], strict=True))
-    until = events_of(row, TRACED)
-    found, ended = trace_until(alternative.scenario, seed=seed, replication=0, until=until)
+    row = dict(zip(samples.metrics, samples.values[number][0].tolist(), strict=True))
+    found, ended = trace_most(alternative.scenario, row, seed=seed, replication=0, most=TRACED)
     flows = {}
     for flow, samples_s in delays(found).items():
         levels = np.linspace(0.0, 1.0, 101)

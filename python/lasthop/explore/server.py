@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import math
+import mimetypes
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from importlib import resources
@@ -29,7 +30,7 @@ from lasthop.campaign import CampaignError
 from lasthop.explain import explain
 from lasthop.explore import browse, take
 from lasthop.explore.cores import Cores
-from lasthop.explore.inside import MOST_EVENTS, events_of, inside, pack, trace_until
+from lasthop.explore.inside import MOST_EVENTS, inside, pack, trace_most
 from lasthop.explore.play import Samples, answer, run_round
 from lasthop.explore.presets import presets
 from lasthop.explore.question import Question, Refused, read_question
@@ -233,13 +234,13 @@ class Server:
         samples = Samples()
         run_round([chosen.point()], samples, 1, question.seed, 1, first_replication=replication)
         metrics = dict(zip(samples.metrics, samples.values[0][0].tolist(), strict=True))
-        most = events_of(metrics, MOST_EVENTS)
-        ends = [one for one in (most, until) if one is not None]
-        return trace_until(
+        return trace_most(
             chosen.scenario,
+            metrics,
             seed=question.seed,
             replication=replication,
-            until=min(ends) if ends else None,
+            most=MOST_EVENTS,
+            until=until,
         )
 
     async def figure(self, body: Any) -> Response:
@@ -344,7 +345,7 @@ def _answering(work: Callable[[Any], Any]) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
         try:
             found: Response = await work(await _body(request))
-        except (*REFUSALS, ValueError, KeyError) as error:
+        except (*REFUSALS, ValueError) as error:
             return JSONResponse(_refusal(error), status_code=422)
         except RecursionError:
             return JSONResponse({"error": "body: allowed: fewer tables within tables"}, 422)
@@ -357,6 +358,9 @@ def application(
     *, root: Path, begin: Mapping[str, Any], cores: int, port: int, token: str
 ) -> ASGIApp:
     """The application behind its guard."""
+    # Browsers run no module of another type, and a system's own table may have one.
+    for suffix, kind in ((".js", "text/javascript"), (".mjs", "text/javascript")):
+        mimetypes.add_type(kind, suffix)
     static = Path(str(resources.files("lasthop.explore") / "static"))
     server = Server(root, begin, cores)
     app = Starlette(routes=[*server.routes(), Mount("/", StaticFiles(directory=static, html=True))])
