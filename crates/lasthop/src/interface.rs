@@ -22,13 +22,15 @@
 //! ```
 //!
 //! The queue is drop-tail: its limit counts the packets that the endpoint has not taken yet, and the
-//! frame on the air; a byte limit counts each packet with its link header.
+//! frame on the air; a byte limit counts each packet with its link header. Before it may stand random
+//! early detection ([`Interface::with_red`]), which marks or drops packets of a queue that grows.
 
 use crate::channel::Airtime;
 use crate::link::{Endpoint, Frame, LinkEvent};
 use crate::packet::Payload;
-use crate::queue::{Limit, Transmitter};
-use crate::units::{Bytes, Instant, Rate};
+use crate::queue::{Limit, Red, RedVerdict, Transmitter};
+use crate::units::Duration;
+use crate::units::{Bytes, ExactTime, Instant, Rate};
 use std::collections::VecDeque;
 
 /// Packets that a queue has room for at first; it grows.
@@ -58,6 +60,7 @@ pub struct Interface<E, P> {
     /// Length of the frame on the air.
     on_air_bytes: u64,
     drops: u64,
+    red: Option<Box<Red>>,
 }
 
 impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
@@ -72,14 +75,46 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
             transmitter: Transmitter::new(rate),
             on_air_bytes: 0,
             drops: 0,
+            red: None,
         }
     }
 
-    /// A packet joins the queue; false: it is full, and the packet dropped.
+    /// The same with random early detection before the limit.
+    pub fn with_red(self, red: Red) -> Self {
+        Interface { red: Some(Box::new(red)), ..self }
+    }
+
+    /// Random early detection, if there is any.
+    pub fn red(&self) -> Option<&Red> {
+        self.red.as_deref()
+    }
+
+    /// Does random early detection let a packet join, perhaps with a mark?
+    fn detect(&mut self, now: Instant, packet: &mut P) -> bool {
+        let Some(red) = &mut self.red else { return true };
+        let busy = self.transmitter.is_busy(now);
+        let queued = if red.parameters().byte_mode {
+            self.queued_bytes + if busy { self.on_air_bytes } else { 0 }
+        } else {
+            self.queue.len() as u64 + u64::from(busy)
+        };
+        let idle = now.saturating_since(self.transmitter.free_at().instant());
+        let mean = red.parameters().mean_packet.bits();
+        let service = ExactTime::default().after(mean, self.transmitter.rate());
+        let service = Duration::from_nanos(service.nanos);
+        match red.on_arrival(queued as f64, packet.wire_bytes(), idle, service) {
+            RedVerdict::Admit => true,
+            RedVerdict::Mark => packet.mark_congestion(),
+            RedVerdict::Drop => false,
+        }
+    }
+
+    /// A packet joins the queue; false: it is full, or detection wants fewer, and it is dropped.
     #[inline]
-    pub fn enqueue(&mut self, now: Instant, packet: P) -> bool {
+    pub fn enqueue(&mut self, now: Instant, mut packet: P) -> bool {
         let bytes = u64::from(packet.wire_bytes()) + self.header;
-        if !self.has_room(now, bytes, 1) {
+        let is_wanted = self.red.is_none() || self.detect(now, &mut packet);
+        if !is_wanted || !self.has_room(now, bytes, 1) {
             self.drops += 1;
             return false;
         }

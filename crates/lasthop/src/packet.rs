@@ -21,6 +21,12 @@ pub trait Payload {
     /// Puts the next piece behind this one.
     fn append(&mut self, next: &Self);
 
+    /// Sets the mark that says that a queue is congested (CE of RFC 3168); false if its transport does
+    /// not know the mark, and it must be dropped instead.
+    fn mark_congestion(&mut self) -> bool {
+        false
+    }
+
     /// Its traffic class, the DS code point of RFC 2474, 0 to 63: 0 is best effort.
     fn class(&self) -> u8 {
         0
@@ -51,6 +57,31 @@ impl Payload for Vec<u8> {
 
     fn append(&mut self, next: &Self) {
         self.extend_from_slice(next);
+    }
+
+    /// In the header of IPv4, whose checksum is updated (RFC 1624), or IPv6.
+    fn mark_congestion(&mut self) -> bool {
+        match self.as_mut_slice() {
+            [version, traffic, rest @ ..] if *version >> 4 == 4 && rest.len() >= 18 => {
+                if *traffic & 3 == 0 {
+                    return false;
+                }
+                let added = u32::from(3 - (*traffic & 3));
+                *traffic |= 3;
+                // HC' = ~(~HC + ~m + m'): the checksum falls by what its word has grown, end around.
+                let checksum = u32::from(u16::from_be_bytes([rest[8], rest[9]]));
+                let sum = u32::from(!(checksum as u16)) + added;
+                let sum = (sum & 0xffff) + (sum >> 16);
+                [rest[8], rest[9]] = (!(sum as u16)).to_be_bytes();
+                true
+            }
+            [version, traffic, ..] if *version >> 4 == 6 => {
+                let knows = *traffic & 0x30 != 0;
+                *traffic |= if knows { 0x30 } else { 0 };
+                knows
+            }
+            _ => false,
+        }
     }
 
     /// From the first two bytes of an IPv4 or IPv6 header; 0 for anything else.
@@ -235,6 +266,30 @@ mod tests {
         assert_eq!(vec![0x6bu8, 0x80, 0, 0].class(), 46);
         assert_eq!(vec![0x45u8, 0x03].class(), 0, "the congestion bits are no class");
         assert_eq!([vec![], vec![0x45u8], vec![0x15, 0xb8]].map(|bytes| bytes.class()), [0; 3]);
+    }
+
+    #[test]
+    fn a_congestion_mark_keeps_the_checksum_right() {
+        let sum = |header: &[u8]| {
+            let words = header.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+            let sum: u32 = words.sum();
+            (sum & 0xffff) + (sum >> 16)
+        };
+        for (class, expected) in
+            [(0, None), (1, Some(3)), (2, Some(3)), (0xb9, Some(0xbb)), (3, Some(3))]
+        {
+            let mut header =
+                vec![0x45, class, 0, 40, 1, 2, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+            let checksum = !(sum(&header) as u16);
+            header[10..12].copy_from_slice(&checksum.to_be_bytes());
+            assert_eq!(header.mark_congestion(), expected.is_some());
+            assert_eq!(header[1], expected.unwrap_or(class));
+            assert_eq!(sum(&header), 0xffff, "{class:x}");
+        }
+        let mut header = vec![0x60u8, 0x20, 0, 0];
+        assert!(header.mark_congestion());
+        assert_eq!(header, [0x60, 0x30, 0, 0]);
+        assert!(!vec![0x60u8, 0x00].mark_congestion() && !vec![0x45u8, 1].mark_congestion());
     }
 
     #[test]

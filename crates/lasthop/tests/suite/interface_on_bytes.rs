@@ -4,7 +4,7 @@
 use crate::common::*;
 use lasthop::interface::{Interface, Transmission};
 use lasthop::link::LinkEndpoint;
-use lasthop::queue::Limit;
+use lasthop::queue::{Limit, Red, RedParameters};
 use lasthop::rng::{Stream, Streams};
 use lasthop::units::{Bytes, Duration, Instant, Rate};
 use std::collections::{BTreeMap, VecDeque};
@@ -119,6 +119,39 @@ fn packets_cross_every_reliable_link_in_order() {
         for protocol in every_reliable_protocol(window, Duration::from_millis(70)) {
             transfer(&protocol, 0.1);
         }
+    }
+}
+
+/// Offered more than it carries, an interface with early detection marks packets of a transport that
+/// knows marks, drops those of others, and lets neither near its limit.
+#[test]
+fn early_detection_keeps_a_queue_short() {
+    for (class, knows_marks) in [(0x02, true), (0x00, false)] {
+        let [endpoint, _] = Protocol::Raw.ends::<Vec<u8>>();
+        let stream = STREAMS.stream("queue", "early detection");
+        let parameters = RedParameters { weight: 0.02, ..RedParameters::recommended(5.0) };
+        let mut end = Interface::new(endpoint, RATE, Limit::Packets(1000), Bytes::default())
+            .with_red(Red::new(parameters, stream));
+        let mut packet = vec![0u8; 500];
+        (packet[0], packet[1]) = (0x60, class << 4);
+        let (mut marks, mut sent, mut longest, mut clock) = (0, 0, 0, Instant::ZERO);
+        // 2 ms a packet at 2 Mbps; one comes every 1.9 ms.
+        for number in 0..20_000 {
+            let now = Instant::from_nanos(number * 1_900_000);
+            while end.next_timeout() <= now {
+                clock = end.next_timeout().max(clock);
+                let Some(Transmission { frame, .. }) = end.poll_transmit(clock) else { break };
+                sent += 1;
+                marks += u64::from(frame.payload.is_some_and(|packet| packet[1] == 0x30));
+            }
+            clock = now;
+            end.enqueue(now, packet.clone());
+            longest = longest.max(end.queued());
+        }
+        assert!(sent > 18_000, "{sent}");
+        assert_eq!(marks > 0, knows_marks, "{marks}");
+        assert!(end.drops() > 500 && end.drops() < 1_500, "{}", end.drops());
+        assert!(longest < if knows_marks { 100 } else { 30 }, "{longest} packets");
     }
 }
 
