@@ -62,6 +62,14 @@ pub enum TraceError {
         /// Names in the header.
         found: Vec<String>,
     },
+    /// The header of a CSV file names the column more than once.
+    #[error("line 1: found {count} columns {wanted:?}; allowed: one of that name")]
+    Ambiguous {
+        /// Name that was asked for.
+        wanted: String,
+        /// How often it is there.
+        count: usize,
+    },
     /// Columns are numbered from 1.
     #[error("found column number 0; allowed: 1 for the first column, and so on")]
     ColumnZero,
@@ -177,6 +185,10 @@ impl Table for TraceKeys {
                     let names: String = found.join(", ").chars().take(200).collect();
                     ("column", format!("{wanted:?}"), format!("one of the file's columns: {names}"))
                 }
+                TraceError::Ambiguous { wanted, count } => {
+                    let found = format!("{wanted:?}, which names {count} columns");
+                    ("column", found, "a name that one column has".to_owned())
+                }
                 TraceError::Outcome { line, found } => {
                     ("file", in_line(found, line), LINE_ALLOWED.to_owned())
                 }
@@ -285,6 +297,10 @@ impl LossRecord {
                     Some((line, text)) => cells(line, text)?,
                     None => return Err(TraceError::Empty),
                 };
+                let count = header.iter().filter(|&name| name == wanted).count();
+                if count > 1 {
+                    return Err(TraceError::Ambiguous { wanted: wanted.clone(), count });
+                }
                 header.iter().position(|name| name == wanted).ok_or_else(|| {
                     TraceError::NoSuchColumn { wanted: wanted.clone(), found: header }
                 })?

@@ -68,6 +68,7 @@ fn broken_traces_name_the_line() {
     file("columns", "time, lost\n0.1,0\n0.2, 1\n");
     file("broken", "0\n1\n2\n");
     file("hole", "0\n\n1\n");
+    file("twice", "lost,time,lost\n0,0.1,0\n");
     file("short", "time,lost\n0.1,0\n0.2\n");
     file("quote", "time,lost\n0.1,\"0\n");
     file("empty", "# nothing\n");
@@ -96,6 +97,10 @@ fn broken_traces_name_the_line() {
             ["errors.file: found a stray double quote in line 2", "quoted as a whole"],
         ),
         ("file = \"empty\"", ["errors.file: found no frame in \"empty\"", "one line a frame"]),
+        (
+            "file = \"twice\", column = \"lost\"",
+            ["errors.column: found \"lost\", which names 2 columns", "a name that one column has"],
+        ),
         (
             "file = \"columns\", column = \"loss\"",
             ["errors.column: found \"loss\"", "the file's columns: time, lost"],
@@ -207,5 +212,19 @@ proptest! {
         if document.set(key, value).is_ok() {
             let _ = document.points();
         }
+    }
+}
+
+/// JSON keeps the last bit of a number, as TOML does: one scenario, one hash.
+#[test]
+fn json_keeps_the_last_bit_of_a_number() {
+    let mut state = 1u64;
+    for _ in 0..300 {
+        // Knuth's MMIX generator: numbers with all their digits.
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let loss = (state >> 11) as f64 / (1u64 << 53) as f64;
+        let value: serde_json::Value = serde_json::from_str(&format!("{loss:?}")).unwrap();
+        assert_eq!(value.as_f64().map(f64::to_bits), Some(loss.to_bits()), "{loss:?}");
     }
 }
