@@ -123,13 +123,19 @@ class Results:
     def _replications(self) -> NDArray[np.uint64]:
         return np.unique(self.replication)
 
-    def samples(self, metric: str, point: int) -> Floats:
+    def samples(self, metric: str, point: int, *, censored: bool = False) -> Floats:
         """One metric at one point.
+
+        Args:
+            metric: Its name.
+            point: Its number.
+            censored: Whether durations of transfers that were not complete are kept: how long
+                they were watched, by which rates of such transfers are computed.
 
         Returns:
             Shape (replications of the whole run,), in order of replication number; NaN where a
             replication was not finished, the metric does not apply, or it is the duration of a
-            transfer that was not complete.
+            transfer that was not complete and censored values are not kept.
 
         Raises:
             KeyError: If there is no such metric.
@@ -140,7 +146,8 @@ class Results:
         rows = self._rows_of_point[point]
         samples = np.full(self._replications.size, np.nan)
         places = np.searchsorted(self._replications, self.replication[rows])
-        samples[places] = self._known[rows, column]
+        values = self.values if censored else self._known
+        samples[places] = values[rows, column]
         return samples
 
     @cached_property

@@ -458,7 +458,8 @@ class Study:
         metrics = self.metrics(cell, quantity, results.metrics)
         if not metrics:
             raise Missing(f"{quantity} of {dict(cell)}")
-        values = [results.samples(metric, index[cell]) for metric in metrics]
+        # Studies divide by the time that a transfer was watched, whether it was complete or not.
+        values = [results.samples(metric, index[cell], censored=True) for metric in metrics]
         if len(values) == 1:
             return values[0] / self.quantities[quantity].per
         # A metric that a cell has not is NaN in all of its replications.
