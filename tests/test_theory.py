@@ -230,6 +230,19 @@ def test_a_small_window_makes_selective_repeat_a_bound() -> None:
     assert one["inside"]
 
 
+def test_control_frames_have_the_size_that_their_window_asks_for() -> None:
+    services = {
+        "kind": "services",
+        "service": {
+            "one": {"protocol": {"kind": "selective-repeat", "window": 8}},
+            "two": {"protocol": {"kind": "go-back-n", "window": 300}},
+        },
+    }
+    link = lasthop.Scenario(scenario(FAST, protocol=services)).points()[0].resolved()
+    found = json.loads(link)["links"]["radio"]["protocol"]["service"]
+    assert [found[name]["protocol"]["control"] for name in ("one", "two")] == [2, 4]
+
+
 def radio(
     app: dict[str, Any], duration: str, kind: str = "ideal-sr", **protocol: Any
 ) -> dict[str, Any]:

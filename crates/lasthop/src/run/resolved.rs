@@ -3,7 +3,7 @@
 
 use super::RunError;
 use super::plan::{Hop, Plan};
-use crate::link::Endpoint;
+use crate::link::{Endpoint, Protocol};
 use crate::packet::Packet;
 use crate::scenario::{
     Direction, Errors, Flow, Link, LinkProtocol, QueueLimit, Scenario, Transport,
@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 /// - `run`: as in a scenario file
 /// - `radios`, by name: as in a scenario file
 /// - `links`, by name: `between`; `header`; `control`, the size of control
-///   frames (null where the protocol has none of their own, and with services); `protocol`, as in a scenario file; `agents`, their kinds;
+///   frames (null where the protocol has none of their own, and with services); `protocol`, as in a scenario file, sizes of control frames that
+///   follow from other keys filled in; `agents`, their kinds;
 ///   `forward` and `reverse`, each with `rate`, `delay`, `queue` (`packets` or `bytes`),
 ///   `errors`, `recorded_frames` of a recorded trace or null, `largest_packet` of all flows that
 ///   cross the link, `timeout` of the sender (null where the protocol has none or there are services), `window` of the sender in frames and `round_trip`,
@@ -93,7 +94,7 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
             LinkProtocol::One(protocol) => protocol.control().map(|size| size.get()),
             LinkProtocol::Services(_) => None,
         },
-        "protocol": numbers(&link.protocol),
+        "protocol": protocol_numbers(&link.protocol),
         "radio": link.radio.map(|radio| {
             let keys = &scenario.radios[radio].keys;
             json!({
@@ -107,6 +108,25 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
         "forward": side(&link.forward, true)?,
         "reverse": side(&link.reverse, false)?,
     }))
+}
+
+/// The protocol of a link in numbers, with the sizes of control frames that follow from other keys.
+fn protocol_numbers(protocol: &LinkProtocol) -> Value {
+    let mut value = numbers(protocol);
+    let fill = |place: &mut Value, protocol: &Protocol| {
+        if let Some(control) = protocol.control() {
+            place["control"] = control.get().into();
+        }
+    };
+    match protocol {
+        LinkProtocol::One(protocol) => fill(&mut value, protocol),
+        LinkProtocol::Services(set) => {
+            for service in &set.services {
+                fill(&mut value["service"][&service.name]["protocol"], &service.protocol);
+            }
+        }
+    }
+    value
 }
 
 fn flow(scenario: &Scenario, routes: &[Vec<Hop>; 2], flow: &Flow) -> Value {
