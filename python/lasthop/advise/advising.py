@@ -535,6 +535,17 @@ class _Race:
                 names = ", ".join(one.candidate.name for one in near[:5])
                 more = f" and {len(near) - 5} more" if len(near) > 5 else ""
                 told.append(f"not told apart from it in {first.word}: {names}{more}")
+        if len(self.wants.objectives) == 1 and choice is not None:
+            behind = [
+                one.candidate.name
+                for one in self._alive()
+                if one is not choice and not one.is_sure and one.value < choice.value
+            ]
+            if behind:
+                told.append(
+                    f"behind in {self.wants.objectives[0].word}, with little chance to be better: "
+                    + ", ".join(behind)
+                )
         for constraint in self.wants.constraints:
             out = [
                 one.candidate.name
