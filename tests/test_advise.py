@@ -84,6 +84,12 @@ def test_what_cannot_be_wanted_is_refused(text: str, told: str) -> None:
 def test_traffic_is_read() -> None:
     scenario = lasthop.Scenario.from_toml(LINK)
     other = advise.with_traffic(scenario, "file 300 kB, voice, voice 32 kbps", None)
+    # A file alone ends a run; what does not end by itself needs a time.
+    assert other.to_dict()["run"]["duration"] == (
+        scenario.to_dict().get("run", {}).get("duration", "60 s")
+    )
+    alone = advise.with_traffic(scenario, "file", None).to_dict().get("run", {})
+    assert alone == scenario.to_dict().get("run", {})
     flows = other.to_dict()["flow"]
     assert list(flows) == ["file", "voice", "voice2"]
     assert flows["voice2"]["app"]["rate"] == "32 kbps"

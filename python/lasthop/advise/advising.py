@@ -185,7 +185,7 @@ def advise(
     options = options or Options()
     if len(scenario.points()) != 1:
         raise ArgumentError(
-            "scenario: found a sweep; allowed: one point, as the race sweeps itself"
+            "scenario: found a sweep; allowed: one point, as the race varies the protocol"
         )
     link = _link(scenario, link)
     unknown = [kind for kind in options.protocols if kind not in PROTOCOLS]

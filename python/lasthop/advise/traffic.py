@@ -26,6 +26,8 @@ TRAFFIC: dict[str, dict[str, Any]] = {
         "app": {"kind": "media", "rate": "500 kbps", "packet": "1000 B", "silence": "0 s"},
     },
 }
+#: How long a run is whose flows do not all end by themselves, unless the scenario says so.
+DURATION = "60 s"
 SIZED = {"file": "size", "voice": "rate", "video": "rate"}
 
 
@@ -35,6 +37,8 @@ def with_traffic(scenario: Scenario, text: str, link: str | None) -> Scenario:
     Args:
         scenario: Links, and perhaps flows.
         text: Words with commas, each perhaps with a size or a rate: `file 300 kB, voice, voice`.
+            With flows that do not end by themselves a run lasts 60 s, unless the scenario has a
+            duration.
         link: Whose ends are taken where the scenario has no flow; the only link if None.
 
     Raises:
@@ -72,4 +76,7 @@ def with_traffic(scenario: Scenario, text: str, link: str | None) -> Scenario:
     if not made:
         raise ArgumentError(f"traffic: found {text!r}; allowed: {', '.join(TRAFFIC)}")
     tables["flow"] = made
+    if any(flow["app"]["kind"] != "file" for flow in made.values()):
+        # Else the end of a file would cut the others short, perhaps before they have sent.
+        tables["run"] = {"duration": DURATION, **tables.get("run", {})}
     return Scenario(tables, base=scenario._base)
