@@ -390,7 +390,7 @@ table! {
     /// Parameters of a file transfer.
     pub struct FileTransfer {
         /// Size of the file.
-        size: Bytes, POSITIVE;
+        size: Bytes, Limits::FILE;
     }
 }
 
@@ -408,7 +408,7 @@ table! {
     /// Parameters of an on-off source.
     pub struct OnOff {
         /// Rate at which it sends while on, packet headers included.
-        rate: Rate, POSITIVE;
+        rate: Rate, Limits::RATE;
         /// Duration of an on period.
         on: DurationLaw, POSITIVE;
         /// Duration of an off period.
@@ -424,7 +424,7 @@ table! {
     /// Parameters of a media stream.
     pub struct Media {
         /// Rate while someone talks, packet headers included.
-        rate: Rate, POSITIVE;
+        rate: Rate, Limits::RATE;
         /// Size of each packet, headers included.
         packet: Bytes, PACKET;
         /// Duration of a talk spurt.

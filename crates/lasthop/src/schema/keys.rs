@@ -2,6 +2,7 @@
 //! meaning, from which come the reader, the error messages, the JSON Schema and the reference page.
 
 use super::error::{ScenarioError, suggestion};
+use crate::units::Rate;
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -32,6 +33,13 @@ impl Limits {
     pub const ANY: Limits = Limits { min: 0, max: u64::MAX };
     pub const POSITIVE: Limits = Limits { min: 1, max: u64::MAX };
 
+    /// A rate, in bits per second: see [`Rate::FASTEST`].
+    pub const RATE: Limits = Limits::range(1, Rate::FASTEST.as_bps());
+    /// A file, in bytes, up to a petabyte: its size in bits stays far from the end of 64 bits.
+    pub const FILE: Limits = Limits::range(1, 1_000_000_000_000_000);
+    /// A queue or a window, in bytes, up to a terabyte: a thousand times the largest window of TCP
+    /// (RFC 7323, section 2.3).
+    pub const BUFFER: Limits = Limits::range(1, 1_000_000_000_000);
     /// An IP packet, in bytes.
     pub const PACKET: Limits = Limits::range(1, 65_535);
     /// A control frame of a link, in bytes.

@@ -184,7 +184,7 @@ impl FromStr for LinkRate {
             return Ok(LinkRate(Rate::UNLIMITED));
         }
         let rate: Rate = text.parse().map_err(|_| ())?;
-        if rate.as_bps() == 0 || rate.is_unlimited() { Err(()) } else { Ok(LinkRate(rate)) }
+        if Limits::RATE.contains(rate.as_bps()) { Ok(LinkRate(rate)) } else { Err(()) }
     }
 }
 
@@ -198,7 +198,7 @@ worded!(
     LinkRate,
     "rate, or `\"unlimited\"`",
     "a rate such as \"64 kbps\" (units bps, kbps, Mbps, Gbps, also as Mbit/s or Mb/s; whole bits \
-     per second), more than zero, or \"unlimited\"",
+     per second), more than zero, up to 1000 Gbps, or \"unlimited\"",
     number_or!("[kMG]?(bps|bit/s|b/s)", "unlimited")
 );
 
@@ -311,7 +311,7 @@ impl FromStr for QueueLimit {
             return if count > 0 { Ok(QueueLimit::Packets(count)) } else { Err(()) };
         }
         let bytes: Bytes = text.parse().map_err(|_| ())?;
-        if bytes.get() > 0 { Ok(QueueLimit::Bytes(bytes)) } else { Err(()) }
+        if Limits::BUFFER.contains(bytes.get()) { Ok(QueueLimit::Bytes(bytes)) } else { Err(()) }
     }
 }
 
@@ -327,7 +327,7 @@ impl fmt::Display for QueueLimit {
 worded!(
     QueueLimit,
     "packets or size",
-    "a queue length such as \"50 packets\" or \"64 kB\", more than zero",
+    "a queue length such as \"50 packets\" or \"64 kB\", more than zero, sizes up to 1000 GB",
     number_or!("B|kB|MB|GB|KiB|MiB|GiB", "\\s*[0-9]+\\s*packets?\\s*")
 );
 
@@ -379,7 +379,7 @@ impl FromStr for Window {
             return if count > 0 { Ok(Window::Segments(count)) } else { Err(()) };
         }
         let bytes: Bytes = text.parse().map_err(|_| ())?;
-        if bytes.get() > 0 { Ok(Window::Bytes(bytes)) } else { Err(()) }
+        if Limits::BUFFER.contains(bytes.get()) { Ok(Window::Bytes(bytes)) } else { Err(()) }
     }
 }
 
@@ -395,7 +395,7 @@ impl fmt::Display for Window {
 worded!(
     Window,
     "segments or size",
-    "a window such as \"20 segments\" or \"64 kB\", more than zero",
+    "a window such as \"20 segments\" or \"64 kB\", more than zero, sizes up to 1000 GB",
     number_or!("B|kB|MB|GB|KiB|MiB|GiB", "\\s*[0-9]+\\s*segments?\\s*")
 );
 
