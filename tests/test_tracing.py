@@ -51,3 +51,14 @@ def test_sack_blocks_are_what_the_receiver_holds_beyond_the_acknowledgment() -> 
 def test_a_tcp_without_the_option_sends_no_blocks() -> None:
     scenario = lasthop.Scenario(LOSSY).set("flow.file.transport.variant", "newreno")
     assert "sack_block" not in lasthop.trace(scenario).frame["event"]
+
+
+def test_exactly_the_listed_frames_are_lost() -> None:
+    errors = {"kind": "listed", "lose": [27, 25]}
+    scenario = lasthop.Scenario(LOSSY).set("link.air.errors", errors)
+    scenario = scenario.set("link.air.reverse", {"errors": "none"})
+    for replication in (0, 1):
+        air = lasthop.trace(scenario, replication=replication).transmissions.sort("start_s")
+        assert air.filter(entity="link.air.reverse")["arrival_s"].null_count() == 0
+        forward = air.filter(entity="link.air.forward").with_row_index("place", offset=1)
+        assert forward.filter(pl.col("arrival_s").is_null())["place"].to_list() == [25, 27]

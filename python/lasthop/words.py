@@ -115,6 +115,7 @@ NAMES = {
     "exponential-bits": "Exponential bit errors",
     "gilbert-elliott": "Gilbert–Elliott",
     "slotted-gilbert-elliott": "Slotted Gilbert–Elliott",
+    "listed": "Listed frames",
     "cellular": "Cellular",
     "wlan": "WLAN",
 }

@@ -18,6 +18,7 @@ pub use clean::Clean;
 pub use exponential_bits::ExponentialBits;
 pub use gilbert_elliott::{GilbertElliott, GilbertElliottParameters};
 pub use independent_bits::IndependentBits;
+pub use listed::Listed;
 pub use on_off::OnOff;
 pub use product::Product;
 pub use slotted_gilbert_elliott::{SlottedGilbertElliott, SlottedGilbertElliottParameters};
@@ -110,6 +111,7 @@ error_processes! {
     slotted_gilbert_elliott: SlottedGilbertElliott(SlottedGilbertElliottKeys);
     trace: Trace(TraceKeys);
     on_off: OnOff(OnOffKeys);
+    listed: Listed(ListedKeys);
     // Made of others, and no part of another.
     @of Factor: product: Product(ProductKeys);
 }

@@ -77,6 +77,12 @@ fn key_schema(key: &Key) -> Value {
         Shape::Bool => json!({ "type": "boolean" }),
         Shape::Integer => integer_schema(key),
         Shape::IntegerOr(word) => json!({ "anyOf": [integer_schema(key), { "const": word }] }),
+        Shape::Integers => json!({
+            "type": "array",
+            "items": integer_schema(key),
+            "minItems": 1,
+            "uniqueItems": true,
+        }),
         Shape::HostPair => json!({
             "type": "array",
             "items": { "type": "string", "pattern": NAME_PATTERN },
@@ -357,6 +363,9 @@ fn kind(key: &Key) -> String {
         Shape::Integer => format!("whole number{}", key.limits.text(|n| n.to_string())),
         Shape::IntegerOr(word) => {
             format!("whole number{}, or {word:?}", key.limits.text(|n| n.to_string()))
+        }
+        Shape::Integers => {
+            format!("list of whole numbers{}", key.limits.text(|n| n.to_string()))
         }
         Shape::HostPair => "list of two host names".to_owned(),
         Shape::Hosts => "list of host names".to_owned(),

@@ -89,6 +89,8 @@ pub(crate) enum Shape {
     Integer,
     /// A whole number or this word.
     IntegerOr(&'static str),
+    /// Different whole numbers, at least one.
+    Integers,
     /// Two different host names.
     HostPair,
     /// Different host names, at least one.
@@ -307,6 +309,7 @@ pub(crate) fn allowed(key: &Key) -> String {
         Shape::IntegerOr(word) => {
             format!("a whole number{}, or {word:?}", key.limits.text(|n| n.to_string()))
         }
+        Shape::Integers => allowed_numbers(key.limits),
         Shape::HostPair => super::quantity::PAIR_ALLOWED.to_owned(),
         Shape::Hosts => super::quantity::HOSTS_ALLOWED.to_owned(),
         Shape::Choice(words) => one_of(words.iter().map(|(word, _)| *word)),
@@ -325,6 +328,11 @@ pub(crate) fn allowed(key: &Key) -> String {
         Shape::Bound => BOUND_ALLOWED.to_owned(),
         Shape::Sweep => SWEEP_ALLOWED.to_owned(),
     }
+}
+
+/// What is allowed as a list of different whole numbers.
+pub(crate) fn allowed_numbers(limits: Limits) -> String {
+    format!("a list of different whole numbers such as [25, 27]{}", limits.text(|n| n.to_string()))
 }
 
 /// "one of …" with each word in quotes.
