@@ -526,8 +526,8 @@ def two_state_loss(
         rate_bps: Bit rate of the link.
         good_s: Mean duration of the good state.
         bad_s: Mean duration of the bad state.
-        good_ber: Bit error rate in the good state, below 1.
-        bad_ber: Bit error rate in the bad state, below 1.
+        good_ber: Bit error rate in the good state.
+        bad_ber: Bit error rate in the bad state.
     """
     if not rate_bps > 0.0:
         raise AnalysisError(f"rate_bps: found {rate_bps}; allowed: above 0")

@@ -19,7 +19,7 @@
 //! Not modelled: what a loss says about the next frame; [`super::gilbert_elliott`] has that for its
 //! own channel.
 
-use super::{AnalysisError, Result, not_negative, positive, probability};
+use super::{Result, not_negative, positive, probability};
 
 /// Loss of a frame of `bits` under independent bit errors.
 ///
@@ -52,16 +52,26 @@ impl TwoStateLoss {
     /// Loss of a frame of `bits` that is on the air for `airtime` seconds.
     ///
     /// # Errors
-    /// If a duration is not above 0, a rate no probability below 1, or the air time negative.
+    /// If a duration is not above 0, a rate no probability, or the air time negative.
     pub fn of(&self, bits: u64, airtime: f64) -> Result<f64> {
         let [good, bad] = self.durations;
         let (good, bad) = (positive("good", good, "s")?, positive("bad", bad, "s")?);
         for (argument, ber) in [("good_ber", self.bers[0]), ("bad_ber", self.bers[1])] {
-            if probability(argument, ber)? >= 1.0 {
-                return Err(AnalysisError::new(argument, ber, "a bit error rate below 1"));
-            }
+            probability(argument, ber)?;
         }
         let airtime = not_negative("airtime", airtime, "s")?;
+        // Where every bit of a state is wrong, a frame survives in the other state alone.
+        let alone = |state: f64, other: f64, ber: f64| {
+            let survival = f64::exp(bits as f64 * f64::ln_1p(-ber) - airtime / state);
+            Ok(1.0 - state / (state + other) * survival)
+        };
+        match self.bers.map(|ber| bits > 0 && ber >= 1.0) {
+            [true, true] => return Ok(1.0),
+            [false, true] => return alone(good, bad, self.bers[0]),
+            [true, false] => return alone(bad, good, self.bers[1]),
+            [false, false] if bits == 0 => return Ok(0.0),
+            [false, false] => {}
+        }
         let [of_good, of_bad] = self.bers.map(|ber| bits as f64 * f64::ln_1p(-ber));
         let (g, h) = (airtime / good, airtime / bad);
         let (in_good, in_bad) = (good / (good + bad), bad / (good + bad));
@@ -102,6 +112,19 @@ mod tests {
     }
 
     #[test]
+    fn where_every_bit_is_wrong_is_the_limit_of_ever_more_errors() {
+        for bers in [[0.0, 1.0], [1e-4, 1.0], [1.0, 1e-4]] {
+            let wrong = TwoStateLoss { bers, ..STUDY }.of(2000, 0.031_25).expect("a loss");
+            let bers = bers.map(|ber| f64::min(ber, 1.0 - 1e-15));
+            let near = TwoStateLoss { bers, ..STUDY }.of(2000, 0.031_25).expect("a loss");
+            assert!((wrong - near).abs() < 1e-5, "{bers:?}: {wrong}, {near}");
+        }
+        let never = TwoStateLoss { bers: [1.0, 1.0], ..STUDY };
+        assert_eq!(never.of(2000, 0.031_25), Ok(1.0));
+        assert_eq!(never.of(0, 0.0), Ok(0.0));
+    }
+
+    #[test]
     fn equal_states_are_one_and_short_frames_meet_one() {
         let equal = TwoStateLoss { durations: [0.3, 0.01], bers: [1e-3, 1e-3] };
         let one = independent_bits(1e-3, 2000).expect("a loss");
@@ -136,7 +159,7 @@ mod tests {
         assert!(independent_bits(1.5, 8).is_err());
         assert!(exponential_bits(0.0, 8).is_err());
         assert!(TwoStateLoss { durations: [0.0, 1.0], ..STUDY }.of(8, 1.0).is_err());
-        assert!(TwoStateLoss { bers: [0.0, 1.0], ..STUDY }.of(8, 1.0).is_err());
+        assert!(TwoStateLoss { bers: [0.0, 1.5], ..STUDY }.of(8, 1.0).is_err());
         assert!(STUDY.of(8, f64::NAN).is_err());
     }
 }

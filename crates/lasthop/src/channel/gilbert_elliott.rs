@@ -81,9 +81,16 @@ impl Table for GilbertElliottKeys {
         // A frame is certainly lost in the bad state unless told otherwise.
         let one = Probability::new(1.0).unwrap_or_default();
         if steps {
+            let p_good_to_bad = keys.p_good_to_bad.ok_or_else(|| missing("p_good_to_bad"))?;
+            let p_bad_to_good = keys.p_bad_to_good.ok_or_else(|| missing("p_bad_to_good"))?;
+            if p_good_to_bad == zero && p_bad_to_good == zero {
+                let found = format!("{p_bad_to_good} beside p_good_to_bad {p_good_to_bad}");
+                let allowed = "more than zero where the good state never ends";
+                return Err(node.key_error("p_bad_to_good", found, allowed));
+            }
             return Ok(GilbertElliottKeys {
-                p_good_to_bad: keys.p_good_to_bad.ok_or_else(|| missing("p_good_to_bad"))?,
-                p_bad_to_good: keys.p_bad_to_good.ok_or_else(|| missing("p_bad_to_good"))?,
+                p_good_to_bad,
+                p_bad_to_good,
                 loss_good: keys.loss_good.unwrap_or(zero),
                 loss_bad: keys.loss_bad.unwrap_or(one),
             });

@@ -26,17 +26,17 @@
 //!
 //! Not modelled: reordering by the channel, a limit on retransmissions, adaptive timers.
 
-use super::protocol::{ProtocolKeys, Site};
+use super::protocol::{ProtocolKeys, Site, refuse};
 use super::timing::{LinkTiming, deadline};
 use super::wire::{NumberWidth, WireWindow};
 use super::{
-    Acknowledgment, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
+    Acknowledgment, Air, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
     check_parameters,
 };
 use super::{ByteFormat, BytesError, wire};
 use crate::packet::Payload;
 use crate::schema::LinkTimeout;
-use crate::schema::keys::{Limits, table};
+use crate::schema::keys::{Limits, Read, table};
 use crate::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
 
@@ -88,6 +88,15 @@ impl ProtocolKeys for GoBackNKeys {
 
     fn default_header(&self) -> Bytes {
         self.width().header()
+    }
+
+    fn check(&self, path: &str, _identifier: Bytes, _directions: [Air; 2]) -> Read<()> {
+        let widest = NumberWidth::WIDEST_SELECTIVE;
+        if self.reject && self.window > widest {
+            let found = format!("{} with reject", self.window);
+            return refuse(format!("{path}.window"), found, format!("up to {widest} with reject"));
+        }
+        Ok(())
     }
 
     fn control(&self) -> Option<Bytes> {
