@@ -590,3 +590,7 @@ def test_sequence_plots_show_sacks_duplicate_acks_and_losses(small: Path) -> Non
 def test_a_window_stands_beside_its_threshold(small: Path) -> None:
     window = lasthop.plot(lasthop.trace(small), y="cwnd").axes[0]
     assert "ssthresh" in [str(line.get_label()) for line in window.get_lines()]
+    # Recoveries are shaded, each kind named once.
+    shaded = [str(patch.get_label()) for patch in window.patches]
+    assert shaded.count("fast recovery") == 1 or shaded.count("after a timeout") == 1, shaded
+    assert set(shaded) <= {"fast recovery", "after a timeout", "_"}, shaded

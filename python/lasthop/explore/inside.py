@@ -3,10 +3,7 @@
 The events of a trace become columns, each a NumPy array; `pack` makes one body of them that a
 page reads without parsing a number.
 
-What a sender cannot know is read off both ends: a copy of a segment is *lost* if no arrival at the
-receiver belongs to it. Fast recovery lasts from the first retransmission to the acknowledgment of
-all that had been sent by then (`recover` of RFC 6582); recovery from a timeout alike, from the
-timeout on.
+What a sender cannot know is read off both ends: see `lasthop.transfers`.
 """
 
 from __future__ import annotations
@@ -14,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +19,7 @@ import polars as pl
 from lasthop.scenario import Scenario
 from lasthop.statistics import Floats
 from lasthop.tracing import Trace, trace
+from lasthop.transfers import Transfer, lost, recoveries, transfers_of
 
 __all__ = ["MOST_EVENTS", "delays", "inside", "pack", "trace_most", "trace_until"]
 
@@ -34,9 +31,6 @@ EVENTS_PER_FRAME = 8.0
 
 TRIES = 3
 """Recordings of one look at most."""
-
-RECOVERY, TIMEOUT = 0, 1
-"""Kinds of phases."""
 
 Columns = dict[str, "np.ndarray[Any, np.dtype[Any]]"]
 
@@ -114,84 +108,6 @@ def trace_until(
     return trace(shorter, seed=seed, replication=replication), rounded
 
 
-@dataclass
-class _Transfer:
-    """What one end sends and hears of the other, in order of time."""
-
-    sent: Floats
-    sequence: Floats
-    size: Floats
-    arrived: Floats = field(default_factory=lambda: np.empty(0))
-    arrived_sequence: Floats = field(default_factory=lambda: np.empty(0))
-
-
-def _peer(entity: str) -> str:
-    """The other end of a connection."""
-    if entity.endswith(" opener"):
-        return entity.removesuffix("opener") + "acceptor"
-    if entity.endswith(" acceptor"):
-        return entity.removesuffix("acceptor") + "opener"
-    if entity.endswith(".receiver"):
-        return entity.removesuffix(".receiver")
-    return f"{entity}.receiver"
-
-
-def _transfers(found: Trace) -> dict[str, _Transfer]:
-    """By end: the data segments that it sends."""
-    data = found.frame.filter(
-        pl.col("event").is_in(["segment_sent", "segment_received"]), pl.col("value") > 0
-    )
-    parts = {
-        (str(key[0]), str(key[1])): part
-        for key, part in data.group_by(["entity", "event"], maintain_order=True)
-    }
-    transfers = {}
-    for (entity, event), part in parts.items():
-        if event != "segment_sent":
-            continue
-        own = _Transfer(*(part[name].to_numpy() for name in ("time_s", "sequence", "value")))
-        there = parts.get((_peer(entity), "segment_received"))
-        if there is not None:
-            own.arrived = there["time_s"].to_numpy()
-            own.arrived_sequence = there["sequence"].to_numpy()
-        transfers[entity] = own
-    return dict(sorted(transfers.items()))
-
-
-def _lost(own: _Transfer, end: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which copies no arrival belongs to; none of those that may still be on their way at `end`."""
-    lost = np.zeros(len(own.sent), dtype=bool)
-    sends: dict[float, list[int]] = {}
-    for index, sequence in enumerate(own.sequence.tolist()):
-        sends.setdefault(sequence, []).append(index)
-    arrivals: dict[float, list[float]] = {}
-    for time, sequence in zip(own.arrived.tolist(), own.arrived_sequence.tolist(), strict=True):
-        arrivals.setdefault(sequence, []).append(time)
-    single = [
-        arrivals[sequence][0] - own.sent[copies[0]]
-        for sequence, copies in sends.items()
-        if len(copies) == 1 and len(arrivals.get(sequence, ())) == 1
-    ]
-    shortest, longest = (min(single), max(single)) if single else (0.0, 0.0)
-    for sequence, copies in sends.items():
-        times = arrivals.get(sequence, [])
-        if len(times) == len(copies):
-            continue
-        missing = set(copies)
-        # The latest arrival is that of the latest copy that can have come by then.
-        left = list(copies)
-        for time in reversed(times):
-            fitting = [index for index in left if own.sent[index] <= time - shortest * 0.999]
-            chosen = fitting[-1] if fitting else left[0]
-            missing.discard(chosen)
-            left = [index for index in left if index < chosen]
-            if not left:
-                break
-        for index in missing:
-            lost[index] = own.sent[index] < end - longest
-    return lost
-
-
 def delays(found: Trace) -> dict[str, Floats]:
     """By flow: how long its data take to the application, in seconds.
 
@@ -199,7 +115,7 @@ def delays(found: Trace) -> dict[str, Floats]:
     of UDP from sending to arrival.
     """
     collected: dict[str, list[Floats]] = {}
-    for entity, own in _transfers(found).items():
+    for entity, own in transfers_of(found.frame).items():
         flow = entity.removesuffix(".receiver").partition(" ")[0].removesuffix(".connection")
         sequences, where = np.unique(own.sequence, return_index=True)
         first = own.sent[where]
@@ -234,7 +150,7 @@ def inside(found: Trace) -> tuple[dict[str, Any], Columns]:
     last = frame["time_s"].max()
     end = float(last) if isinstance(last, (int, float)) else 0.0
     transfers = []
-    for number, (entity, own) in enumerate(_transfers(found).items()):
+    for number, (entity, own) in enumerate(transfers_of(found.frame).items()):
         transfers.append(entity)
         columns |= _transfer_columns(number, own, frame.filter(entity=entity), end)
     datagrams = []
@@ -277,22 +193,21 @@ def inside(found: Trace) -> tuple[dict[str, Any], Columns]:
     return about, columns
 
 
-def _transfer_columns(number: int, own: _Transfer, events: pl.DataFrame, end: float) -> Columns:
+def _transfer_columns(number: int, own: Transfer, events: pl.DataFrame, end: float) -> Columns:
     """What a sender did and heard."""
-    before = np.maximum.accumulate(np.concatenate([[-1.0], own.sequence + own.size]))[:-1]
-    repeated = own.sequence < before
+    repeated = own.repeated()
     acks = events.filter(event="ack_received")
     ack = acks["sequence"].to_numpy()
     again = np.concatenate([[False], ack[1:] == ack[:-1]]) if len(ack) else np.zeros(0, dtype=bool)
     sacks = events.filter(event="sack_block")
     timeouts = events.filter(event="timeout")["time_s"].to_numpy()
-    phases = _phases(own, repeated, acks["time_s"].to_numpy(), ack, timeouts, end)
+    phases = recoveries(own, events, end)
     found: Columns = {
         "sent.time": own.sent,
         "sent.sequence": own.sequence,
         "sent.size": own.size,
         "sent.repeated": repeated.astype(np.uint8),
-        "sent.lost": _lost(own, end).astype(np.uint8),
+        "sent.lost": lost(own, end).astype(np.uint8),
         "ack.time": acks["time_s"].to_numpy(),
         "ack.sequence": ack,
         "ack.duplicate": again.astype(np.uint8),
@@ -312,37 +227,6 @@ def _transfer_columns(number: int, own: _Transfer, events: pl.DataFrame, end: fl
         found[f"{name}.time"] = series["time_s"].to_numpy()[new]
         found[f"{name}.value"] = values[new]
     return {f"{name}.{number}": column for name, column in found.items()}
-
-
-def _phases(
-    own: _Transfer,
-    repeated: np.ndarray[Any, np.dtype[np.bool_]],
-    ack_times: Floats,
-    acks: Floats,
-    timeouts: Floats,
-    end: float,
-) -> list[tuple[float, float, int]]:
-    """Recoveries from losses: start, end, kind."""
-    highest = np.maximum.accumulate(own.sequence + own.size) if len(own.sent) else own.sent
-    starts = [(time, RECOVERY) for time in own.sent[repeated].tolist()]
-    starts += [(time, TIMEOUT) for time in timeouts.tolist()]
-    phases: list[tuple[float, float, int]] = []
-    until = -math.inf
-    for start, kind in sorted(starts, key=lambda one: (one[0], -one[1])):
-        if start < until and kind == RECOVERY:
-            continue
-        place = int(np.searchsorted(own.sent, start, side="right")) - 1
-        recover = highest[place] if place >= 0 else 0.0
-        # ACKs are cumulative: the first one that is late enough and covers `recover`.
-        since = int(np.searchsorted(ack_times, start, side="right"))
-        covering = np.flatnonzero(acks[since:] >= recover)
-        finish = float(ack_times[since + covering[0]]) if covering.size else end
-        if phases and start < until:
-            # A timeout ends the recovery that it interrupts.
-            phases[-1] = (phases[-1][0], start, phases[-1][2])
-        phases.append((start, finish, kind))
-        until = finish
-    return phases
 
 
 def _directions(found: Trace) -> list[tuple[str, pl.DataFrame]]:

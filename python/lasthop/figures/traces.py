@@ -13,6 +13,7 @@ from lasthop.figures import style
 from lasthop.figures.selection import PlotError
 from lasthop.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED
 from lasthop.tracing import Trace
+from lasthop.transfers import RECOVERY, TIMEOUT, recoveries, transfers_of
 
 __all__ = ["draw"]
 
@@ -132,7 +133,31 @@ def _draw_panel(axes: Axes, frame: pl.DataFrame, event: str, start: float, end: 
             _threshold(axes, frame, entity, colour, (start, end), max(finite["value"].to_list()))
     if event == "cwnd":
         _timeouts(axes, frame, entities, start, end)
+        if len(entities) == 1:
+            _recoveries(axes, frame, entities[0], start, end)
     axes.margins(y=0.08)
+
+
+def _recoveries(axes: Axes, frame: pl.DataFrame, entity: str, start: float, end: float) -> None:
+    """Shades the time in which a sender recovers from losses, told apart by how it began."""
+    own = transfers_of(frame).get(entity)
+    last = frame["time_s"].max()
+    if own is None or not isinstance(last, (int, float)):
+        return
+    looks = {RECOVERY: ("fast recovery", ORANGE), TIMEOUT: ("after a timeout", RED)}
+    for first, until, kind in recoveries(own, frame.filter(entity=entity), float(last)):
+        if until <= start or first >= end:
+            continue
+        text, colour = looks[kind]
+        known = axes.get_legend_handles_labels()[1]
+        axes.axvspan(
+            max(first, start),
+            min(until, end),
+            color=colour,
+            alpha=0.15,
+            linewidth=0,
+            label="_" if text in known else text,
+        )
 
 
 def _threshold(
