@@ -402,6 +402,8 @@ def test_a_file_is_what_the_page_begins_with(browser: Browser, small: Path) -> N
         found = Visit(browser, server.address).answered()
         chips = found.page.locator(".alternatives .chip").all_inner_texts()
         assert [text.strip() for text in chips] == ["all", "reno", "sack"]
+        # The state is written into the address a moment after the page shows it.
+        found.page.wait_for_function("location.hash.length > 1")
         address = found.page.url
         found.close()
     # An address that somebody has sent, on a server of one's own.
