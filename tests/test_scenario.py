@@ -1,4 +1,6 @@
+import copy
 import json
+import pickle
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -160,3 +162,13 @@ def test_numbers_of_numpy_are_numbers() -> None:
         "flow.transfer.transport.dupack_threshold": [3, 4],
         "link.wireless.errors.loss": [0.5],
     }
+
+
+def test_scenarios_are_pickled_and_copied() -> None:
+    swept = lasthop.load(ROOT / "examples/first.toml").sweep(
+        {"flow.transfer.transport.variant": ["reno", "sack"]}
+    )
+    for made in (pickle.loads(pickle.dumps(swept)), copy.copy(swept), copy.deepcopy(swept)):
+        assert made.to_dict() == swept.to_dict()
+        assert [one.hash for one in made.points()] == [one.hash for one in swept.points()]
+        assert made._base == swept._base

@@ -52,6 +52,10 @@ class Scenario:
         scenario._base = base
         return scenario
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The engine's document is made again from its tables.
+        return _restored, (self.to_dict(), self._base)
+
     @classmethod
     def from_toml(cls, text: str, *, base: str | Path = ".") -> Scenario:
         """Reads TOML text; `base` as for the constructor."""
@@ -224,3 +228,8 @@ def schema() -> dict[str, Any]:
     """The JSON Schema of a scenario."""
     value: dict[str, Any] = json.loads(_lasthop.schema())
     return value
+
+
+def _restored(tables: Mapping[str, Any], base: str) -> Scenario:
+    """What a pickle calls."""
+    return Scenario(tables, base=base)
