@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from conftest import SMALL
 from lasthop import cli, words
 from lasthop.cli import campaigns
 
@@ -526,3 +527,24 @@ def test_differences_from_a_baseline(small: Path, capsys: pytest.CaptureFixture[
 )
 def test_large_changes_are_told_as_factors(share: float, text: str) -> None:
     assert campaigns._change(share) == text
+
+
+def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(SMALL)
+    before = (tmp_path / "small.toml").read_bytes()
+    done = lasthop("trace", "small.toml", "--pcap", "./small.toml", cwd=tmp_path)
+    assert "--pcap: found small.toml, which is read; allowed: another file" in done.stderr
+    assert (tmp_path / "small.toml").read_bytes() == before
+    lasthop("run", "small.toml", "--replications", "2", "--store", "kept", cwd=tmp_path)
+    before = (tmp_path / "kept/ledger.sqlite").read_bytes()
+    for out in ("kept/ledger.sqlite", "kept/parts/x.html"):
+        done = lasthop("report", "kept", "--out", out, cwd=tmp_path)
+        assert f"--out: found {out}, which is read" in done.stderr
+    assert (tmp_path / "kept/ledger.sqlite").read_bytes() == before
+
+
+def test_a_series_has_a_bounded_number_of_steps(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(SMALL)
+    done = lasthop("steady", "small.toml", "--step", "1 ns", cwd=tmp_path)
+    assert "step: found 1e-09 s; allowed: at least" in done.stderr
+    assert "at most 1,000,000 steps" in done.stderr

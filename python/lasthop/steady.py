@@ -19,6 +19,9 @@ __all__ = ["steady_state"]
 STEPS = 2000
 """Values of a series: 100 a batch."""
 
+MOST_STEPS = 1_000_000
+"""Steps that a series may be asked for."""
+
 
 def steady_state(
     data: Trace | Scenario | Mapping[str, Any] | str | Path,
@@ -57,6 +60,11 @@ def steady_state(
     width = end / STEPS if step is None else step
     if not 0.0 < width <= end:
         raise ArgumentError(f"step: found {width:g} s; allowed: above 0, to {end:g} s, the run")
+    if end / width > MOST_STEPS:
+        raise ArgumentError(
+            f"step: found {width:g} s; allowed: at least {end / MOST_STEPS:g} s, so that the run "
+            f"has at most {MOST_STEPS:,} steps"
+        )
     edges = np.arange(np.floor(end / width + 1e-9) + 1.0) * width
     rows = [
         {"entity": entity, "quantity": quantity, **_mean(series, width)}

@@ -14,7 +14,8 @@ from rich.table import Table
 from lasthop import report as pages
 from lasthop import terminal
 from lasthop.campaign import Campaign, CampaignError
-from lasthop.cli.common import BadInput, Format, baseline_of, options
+from lasthop.campaign.store import LEDGER, LOCK, PARTS
+from lasthop.cli.common import BadInput, Format, baseline_of, not_input, options
 from lasthop.comparison import LEVEL, Comparison, diff
 from lasthop.results import Results
 from lasthop.studies import studies
@@ -45,6 +46,8 @@ def report(
 ) -> int:
     """Write one self-contained HTML page of a campaign: figures, numbers, claims, provenance."""
     campaign = Campaign(folder)
+    if out is not None:
+        not_input("--out", out, *(folder / name for name in (LEDGER, PARTS, LOCK)))
     name, results = _results(campaign, run)
     study = studies().get(name) if dict(results.scenario) == {"name": name} else None
     compared = None

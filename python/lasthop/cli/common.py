@@ -216,6 +216,13 @@ def writable(path: Path) -> Path:
     return path
 
 
+def not_input(option: str, target: Path, *inputs: Path) -> None:
+    """Refuses to write over what is read: a file among `inputs`, or one within a folder of them."""
+    there = target.resolve()
+    if any(there.is_relative_to(source.resolve()) for source in inputs):
+        raise BadInput(f"{option}: found {target}, which is read; allowed: another file")
+
+
 def plain_columns(frame: pl.DataFrame) -> pl.DataFrame:
     """Swept tables and lists as text, which CSV can hold."""
     import polars as pl

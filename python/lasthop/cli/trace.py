@@ -18,6 +18,7 @@ from lasthop.cli.common import (
     Format,
     Seed,
     load,
+    not_input,
     options,
     print_line,
     seconds,
@@ -88,6 +89,7 @@ def trace(
     if pcap is not None:
         if start or end:
             raise BadInput("--from, --to: found --pcap; allowed: for a picture")
+        not_input("--pcap", pcap, file)
         try:
             with options(host="at"):
                 packets = tracing.capture(
