@@ -403,7 +403,7 @@ def test_a_file_is_what_the_page_begins_with(browser: Browser, small: Path) -> N
         chips = found.page.locator(".alternatives .chip").all_inner_texts()
         assert [text.strip() for text in chips] == ["all", "reno", "sack"]
         # The state is written into the address a moment after the page shows it.
-        found.page.wait_for_function("location.hash.length > 1")
+        found.page.wait_for_function("() => location.hash.length > 20")
         address = found.page.url
         found.close()
     # An address that somebody has sent, on a server of one's own.
