@@ -101,6 +101,42 @@ pub const MAX_SACK_BLOCKS: usize = 4;
 /// The number of SACK blocks beside the timestamps option.
 pub const MAX_SACK_BLOCKS_WITH_TIMESTAMPS: usize = 3;
 
+/// The ECN field of an IP header (RFC 3168, section 5), by its codepoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// The transport does not know ECN: a congested queue drops the packet.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable transport that asks for the treatment of L4S (RFC 9331).
+    Ect1 = 1,
+    /// ECN-capable transport.
+    Ect0 = 2,
+    /// A queue on the way is congested.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// From the two bits of the field; higher bits are ignored.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+
+    /// The two bits of the field.
+    pub const fn bits(self) -> u8 {
+        self as u8
+    }
+
+    /// May a queue mark the packet instead of dropping it?
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Ecn::NotEct)
+    }
+}
+
 /// A TCP header. Sequence and acknowledgment numbers are the 32-bit numbers of RFC 9293, starting
 /// from 0; machines unwrap them to 64 bits at the door.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,6 +151,8 @@ pub struct TcpHeader {
     pub window: u32,
     /// Flag bits of RFC 9293, see [`flags`].
     pub flags: u8,
+    /// ECN field of the IP header around it, which TCP sets and reads together with its own.
+    pub ecn: Ecn,
     /// Number of SACK blocks, see [`Self::sack_blocks`].
     pub sack_blocks: u8,
     /// Is the timestamps option present (RFC 7323)?
@@ -153,6 +191,7 @@ impl TcpHeader {
         self.payload ^= other.payload;
         self.window ^= other.window;
         self.flags ^= other.flags;
+        self.ecn = Ecn::from_bits(self.ecn.bits() ^ other.ecn.bits());
         self.sack_blocks ^= other.sack_blocks;
         self.has_timestamps ^= other.has_timestamps;
         for (block, other) in self.sack.iter_mut().zip(&other.sack) {
@@ -171,6 +210,10 @@ pub mod flags {
     pub const SYN: u8 = 0x02;
     /// The acknowledgment field is significant.
     pub const ACK: u8 = 0x10;
+    /// Echo of congestion experienced (RFC 3168, section 6.1).
+    pub const ECE: u8 = 0x40;
+    /// The congestion window has been reduced (RFC 3168, section 6.1).
+    pub const CWR: u8 = 0x80;
 }
 
 /// An IP packet in flight.
@@ -244,6 +287,12 @@ impl Payload for Packet {
     fn append(&mut self, next: &Self) {
         self.bytes += next.bytes;
     }
+
+    fn mark_congestion(&mut self) -> bool {
+        let knows = self.tcp.ecn.is_capable();
+        self.tcp.ecn = if knows { Ecn::Ce } else { Ecn::NotEct };
+        knows
+    }
 }
 
 #[cfg(test)]
@@ -293,6 +342,18 @@ mod tests {
     }
 
     #[test]
+    fn a_descriptor_is_marked_if_its_transport_knows_ecn() {
+        for bits in 0..4 {
+            let ecn = Ecn::from_bits(bits);
+            let mut packet = Packet::default();
+            packet.tcp.ecn = ecn;
+            assert_eq!(packet.mark_congestion(), bits != 0);
+            assert_eq!(packet.tcp.ecn, if bits == 0 { Ecn::NotEct } else { Ecn::Ce });
+            assert_eq!(ecn.bits(), bits);
+        }
+    }
+
+    #[test]
     fn datagrams_carry_number_and_time() {
         let (number, sent_at) = (0x1_2345_6789, Instant::from_nanos(0xab_cdef_0123));
         let datagram = Packet::datagram(3, 50, number, sent_at);
@@ -307,7 +368,8 @@ mod tests {
             ack: 1,
             payload: 50,
             window: 9,
-            flags: flags::ACK,
+            flags: flags::ACK | flags::ECE,
+            ecn: Ecn::Ect0,
             sack_blocks: 1,
             has_timestamps: true,
             sack: [(3, 4), (0, 0), (0, 0)],

@@ -20,7 +20,7 @@ use crate::scenario::{App, Flow, Scenario};
 use crate::sim::senders::{Sender, TcpSender};
 use crate::tcp::Config;
 use etherparse::TcpOptionElement as TcpOption;
-use etherparse::{IpNumber, Ipv4Header, TcpHeader, TcpOptions, UdpHeader};
+use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptions, UdpHeader};
 use std::collections::HashMap;
 
 /// IPv4 and TCP headers without options.
@@ -95,6 +95,7 @@ impl<'a> Writer<'a> {
             destination,
             time_to_live: TIME_TO_LIVE,
             dont_fragment: true,
+            ecn: ecn(packet.tcp.ecn),
             ..Ipv4Header::default()
         };
         match &sender.tcp {
@@ -124,6 +125,8 @@ impl<'a> Writer<'a> {
         tcp.syn = is_syn;
         tcp.fin = told.flags & flags::FIN != 0;
         tcp.ack = told.flags & flags::ACK != 0;
+        tcp.ece = told.flags & flags::ECE != 0;
+        tcp.cwr = told.flags & flags::CWR != 0;
         tcp.acknowledgment_number = if tcp.ack { told.ack } else { 0 };
         let mut window = told.window;
         if config.one_way {
@@ -180,6 +183,15 @@ impl<'a> Writer<'a> {
         // The length fits by construction.
         let udp = UdpHeader::with_ipv4_checksum(port, port, &ip, &payload).unwrap_or_default();
         cut(&[&ip.to_bytes(), &udp.to_bytes(), &payload], snap)
+    }
+}
+
+fn ecn(ecn: packet::Ecn) -> IpEcn {
+    match ecn {
+        packet::Ecn::NotEct => IpEcn::NotEct,
+        packet::Ecn::Ect1 => IpEcn::Ect1,
+        packet::Ecn::Ect0 => IpEcn::Ect0,
+        packet::Ecn::Ce => IpEcn::CongestionExperienced,
     }
 }
 
@@ -304,7 +316,8 @@ mod tests {
             seq: 1,
             ack: 1461,
             window: 20_000,
-            flags: flags::ACK,
+            flags: flags::ACK | flags::ECE,
+            ecn: packet::Ecn::Ce,
             sack_blocks: 1,
             sack: [(2921, 4381), (0, 0), (0, 0)],
             ..Default::default()
@@ -316,6 +329,7 @@ mod tests {
         let read = PacketHeaders::from_ip_slice(&bytes.data).expect("an IP packet");
         let Some(TransportHeader::Tcp(tcp)) = read.transport else { panic!("no TCP") };
         assert_eq!((tcp.source_port, tcp.destination_port), (40_000, 49_152));
+        assert_eq!((bytes.data[1], tcp.ece, tcp.cwr), (3, true, false));
         // The window of 64 segments needs a scale: the field counts in twos.
         assert_eq!((tcp.acknowledgment_number, tcp.window_size), (1461, 10_000));
         let options: Vec<_> = tcp.options_iterator().flatten().collect();
