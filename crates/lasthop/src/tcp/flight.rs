@@ -493,7 +493,11 @@ impl Flight {
             self.set_plain(true);
             (seq, end)
         } else {
-            let seq = recovery.next_segment(self);
+            let mut seq = recovery.next_segment(self);
+            // Pacing may have kept a retransmission back until its original was acknowledged.
+            while seq.is_some_and(|seq| seq < self.snd_una) {
+                seq = recovery.next_segment(self);
+            }
             let is_plain = recovery.is_plain(self);
             self.set_plain(is_plain);
             let seq = seq?;
