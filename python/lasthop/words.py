@@ -106,6 +106,7 @@ NAMES = {
     "cubic": "CUBIC",
     "vegas": "Vegas",
     "westwood": "Westwood",
+    "westwood-plus": "Westwood+",
     "bbr": "BBR",
     "tcp": "TCP",
     "udp": "UDP",

@@ -22,39 +22,6 @@ fn the_alternating_bit_protocol_has_its_efficiency() {
     }
 }
 
-/// Applies a patch without line numbers: each hunk's old lines must stand in the file exactly
-/// once.
-fn apply(patch: &str, files: &mut HashMap<PathBuf, String>) {
-    let mut path = PathBuf::new();
-    let mut hunk = [String::new(), String::new()];
-    let mut finish = |path: &Path, hunk: &mut [String; 2]| {
-        let [old, new] = std::mem::take(hunk);
-        if old.is_empty() {
-            return;
-        }
-        let text = files.get_mut(path).unwrap_or_else(|| panic!("no {}", path.display()));
-        let found = text.matches(&old).count();
-        assert_eq!(found, 1, "docs/examples: these lines stand {found} times in {path:?}:\n{old}");
-        *text = text.replacen(&old, &new, 1);
-    };
-    for line in patch.lines() {
-        if line.starts_with("--- ") || line.starts_with("@@") {
-            finish(&path, &mut hunk);
-        } else if let Some(name) = line.strip_prefix("+++ b/") {
-            path = PathBuf::from(name);
-        } else {
-            let (mark, rest) = line.split_at(1);
-            for (side, other) in [(0, "+"), (1, "-")] {
-                if mark != other {
-                    hunk[side].push_str(rest);
-                    hunk[side].push('\n');
-                }
-            }
-        }
-    }
-    finish(&path, &mut hunk);
-}
-
 fn collect(root: &Path, directory: &Path, files: &mut HashMap<PathBuf, String>) {
     for entry in fs::read_dir(root.join(directory)).expect("a directory of the crate") {
         let name = directory.join(entry.expect("an entry").file_name());
@@ -83,7 +50,7 @@ fn main() {
 "#;
 
 /// The examples that are a new file and one line elsewhere.
-const PATCHES: [&str; 3] = ["alternating_bit", "every_nth", "window_clamp"];
+const PATCHES: [&str; 4] = ["alternating_bit", "every_nth", "scalable", "window_clamp"];
 
 /// Files that a patch makes, and the lines that it adds to and takes from each other file.
 fn changes(patch: &str) -> (Vec<String>, HashMap<String, [u32; 2]>) {
@@ -122,11 +89,9 @@ fn the_recipes_apply_build_and_run() {
     }
     let page = |files: &HashMap<PathBuf, String>, name: &str| files[Path::new(name)].clone();
     let new = [
-        ("crates/lasthop/src/tcp/recovery/tahoe.rs", page(&files, "docs/examples/tahoe.rs")),
         ("extended.toml", page(&files, "docs/examples/extended.toml")),
         ("crates/lasthop/src/bin/extended.rs", PROGRAM.to_owned()),
     ];
-    apply(&page(&files, "docs/examples/tahoe.patch"), &mut files);
     files.extend(new.map(|(name, text)| (name.into(), text)));
 
     let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("extending");

@@ -11,7 +11,10 @@ use crate::link::{Air, Protocol};
 use crate::rng::DurationLaw;
 use crate::schema::keys::{Limits, choice, table, table_field, union};
 use crate::schema::quantity::{DelayedAck, Hosts, LinkRate, QueueLimit, Window};
+use crate::tcp::law::LawKind;
 use crate::units::{Bytes, Duration, Rate};
+
+pub use crate::tcp::Variant;
 
 const POSITIVE: Limits = Limits::POSITIVE;
 /// The largest IP packet.
@@ -293,11 +296,14 @@ table! {
         receive_window: Option<Window>;
         /// Longest time an acknowledgment is held back.
         delayed_ack: Option<DelayedAck>;
-        /// Which SACK recovery; with variants "sack" and "cubic" only.
+        /// Which SACK recovery; with variants that use selective acknowledgments only.
         sack_recovery: Option<SackRecovery>;
+        /// How the congestion window moves, in place of the law of the variant.
+        law: Option<LawKind>;
         /// HyStart++ (RFC 9406): leave slow start when the round-trip time grows; off by default.
         hystart: Option<bool>;
-        /// Keep segments apart in time instead of sending what a window allows at once; off by default.
+        /// Keep segments apart in time instead of sending what a window allows at once; off by default,
+        /// except with laws that say when segments leave.
         pacing: Option<bool>;
         /// Whether reductions that answered no loss are found out and taken back.
         undo: Option<Undo>;
@@ -324,20 +330,6 @@ table! {
         /// Whether the last segment of a transfer is filled up to a full one, as simulators do
         /// that count in packets.
         pad_segments: Option<bool>;
-    }
-}
-
-choice! {
-    /// How a TCP recovers losses and how its window moves.
-    pub enum Variant {
-        /// Reno: fast retransmit and fast recovery (RFC 5681).
-        Reno = "reno",
-        /// NewReno: partial acknowledgments continue the recovery (RFC 6582).
-        NewReno = "newreno",
-        /// Selective acknowledgments (RFC 2018).
-        Sack = "sack",
-        /// CUBIC's window (RFC 9438) with selective acknowledgments.
-        Cubic = "cubic",
     }
 }
 

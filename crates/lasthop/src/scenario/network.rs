@@ -154,12 +154,12 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
         Err(ScenarioError::new(format!("{path}.{key}"), found, allowed))
     };
     if let Some(recovery) = tcp.sack_recovery
-        && !tcp.variant.tcp().has_sack()
+        && !tcp.variant.has_sack()
     {
         return error(
             "sack_recovery",
             format!("{:?} with variant {:?}", recovery.word(), tcp.variant.word()),
-            "only with variants \"sack\" and \"cubic\"".to_owned(),
+            "a variant that uses selective acknowledgments, such as \"sack\"".to_owned(),
         );
     }
     let config = tcp.config();

@@ -1,28 +1,16 @@
 //! From the keys of a transport to its parameters: the one place where profiles fill in what a
 //! scenario leaves open. The checks and the simulator both ask here.
 
-use super::model::{App, Flow, Profile, SackRecovery, Tcp, Transport, Undo, Variant};
+use super::model::{App, Flow, Profile, SackRecovery, Tcp, Transport, Undo};
 use crate::schema::quantity::{DelayedAck, Window};
 use crate::tcp::config::{RecoveryKind, UndoKind};
 use crate::tcp::{self, Config, Overrides, presets};
 use crate::units::Bytes;
 
-impl Variant {
-    /// The TCP that it names.
-    pub(super) fn tcp(self) -> tcp::Variant {
-        match self {
-            Variant::Reno => tcp::Variant::Reno,
-            Variant::NewReno => tcp::Variant::NewReno,
-            Variant::Sack => tcp::Variant::Sack,
-            Variant::Cubic => tcp::Variant::Cubic,
-        }
-    }
-}
-
 impl Tcp {
     /// All parameters: what the scenario sets, and for the rest what its profile says.
     pub fn config(&self) -> Config {
-        let variant = self.variant.tcp();
+        let variant = self.variant;
         let profile = match self.profile {
             Profile::Rfc => tcp::Profile::Rfc,
             Profile::Ns2 => tcp::Profile::Ns2,
@@ -33,6 +21,7 @@ impl Tcp {
         });
         let mut overrides = Overrides {
             sack_recovery,
+            law: self.law,
             hystart: self.hystart,
             pacing: self.pacing,
             undo: self.undo.map(|undo| match undo {

@@ -1,5 +1,6 @@
 //! What a TCP is told at birth.
 
+use super::law::LawKind;
 use crate::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS};
 use crate::units::{Bytes, Duration};
 
@@ -11,15 +12,6 @@ pub enum Conventions {
     Ns2,
     /// RFC 5681, 6582, 6675: windows count bytes, half of the flight size.
     Rfc,
-}
-
-/// How the congestion window moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LawKind {
-    /// Additive increase, multiplicative decrease (RFC 5681).
-    Reno,
-    /// CUBIC (RFC 9438).
-    Cubic,
 }
 
 /// How a reduction that answered no loss is found out.
@@ -104,7 +96,7 @@ pub struct Config {
 impl Config {
     /// Does a sender keep records of what it sent? Whoever needs the round-trip time of each ACK does.
     pub(super) fn keeps_records(&self) -> bool {
-        self.hystart
+        self.hystart || self.law.measures()
     }
 
     /// SACK blocks that an ACK reports at most: as many as the option space holds (RFC 2018,

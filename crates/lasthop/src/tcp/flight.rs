@@ -287,7 +287,7 @@ impl Flight {
         if self.timed_out_at == 0 && self.snd_una == 0 {
             self.rtt.after_lost_syn();
         }
-        self.move_una(now, ack);
+        self.move_una(ack);
         if let Some((end, sent)) = self.timed
             && ack >= end
         {
@@ -299,12 +299,26 @@ impl Flight {
         acked
     }
 
+    /// Do records have to hear of every ACK?
+    #[inline]
+    pub(super) fn keeps_records(&self) -> bool {
+        self.sent.is_some()
+    }
+
+    /// An ACK with news, or a duplicate, before recovery makes anything of it: records, and what a law measures.
+    #[cold]
+    pub(super) fn on_delivery(&mut self, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
+        let Some(sent) = &mut self.sent else { return };
+        let delivery = sent.on_ack(now, ack.max(self.snd_una), blocks);
+        self.ack_rtt = delivery.rtt;
+        if self.config.law.measures() {
+            self.law.on_delivery(&delivery);
+        }
+    }
+
     /// Moves the left edge; neither duplicates nor timers are touched.
     #[inline]
-    pub(super) fn move_una(&mut self, now: Instant, ack: u64) {
-        if let Some(sent) = &mut self.sent {
-            self.ack_rtt = sent.on_ack(now, ack);
-        }
+    pub(super) fn move_una(&mut self, ack: u64) {
         self.snd_una = ack;
         self.snd_nxt = self.snd_nxt.max(ack);
         if ack >= self.first_message_end {
@@ -457,7 +471,7 @@ impl Flight {
             self.timed_out_at == self.snd_una && self.config.conventions == Conventions::Rfc;
         let in_use = (!is_again).then(|| self.in_use(0));
         self.counters.window_cuts += 1;
-        self.law.on_timeout(in_use);
+        self.law.on_timeout(now, in_use);
         self.undo.on_reduction(now);
     }
 
@@ -542,6 +556,10 @@ impl Flight {
     fn record(&mut self, now: Instant, seq: u64, end: u64) {
         if let Some(sent) = &mut self.sent {
             sent.on_sent(now, seq, end);
+            let outstanding = self.snd_max - self.snd_una;
+            if self.snd_max == self.write_end && outstanding + self.mss <= self.law.window() {
+                sent.on_app_limited();
+            }
         }
         let srtt = self.rtt.srtt();
         if let Some(pacer) = &mut self.pacer

@@ -1,45 +1,16 @@
 //! Named TCPs and profiles, as data.
 
-use super::config::{Config, Conventions, LawKind, RecoveryKind, UndoKind};
+use super::config::{Config, Conventions, RecoveryKind, UndoKind};
+use super::law::{LawKind, Parts, RenoKeys};
 use crate::units::{Bytes, Duration};
 
-/// A named TCP: how it recovers and how its window moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Variant {
-    /// RFC 5681.
-    Reno,
-    /// RFC 6582.
-    NewReno,
-    /// Selective acknowledgments, RFC 2018; recovery as ns-2's Sack1 or as RFC 6675.
-    Sack,
-    /// CUBIC (RFC 9438) with selective acknowledgments.
-    Cubic,
-}
-
-/// What a named TCP is made of.
-struct Parts {
-    /// Recovery under the profiles `rfc` and `ns-2`.
-    recovery: [RecoveryKind; 2],
-    law: LawKind,
-    sack: bool,
-}
+pub use super::law::Variant;
 
 impl Variant {
-    /// A line for each.
-    const fn parts(self) -> Parts {
-        use LawKind::{Cubic, Reno};
-        use RecoveryKind::{NewReno, Sack6675, SackNs2};
-        match self {
-            Variant::Reno => Parts { recovery: [RecoveryKind::Reno; 2], law: Reno, sack: false },
-            Variant::NewReno => Parts { recovery: [NewReno; 2], law: Reno, sack: false },
-            Variant::Sack => Parts { recovery: [Sack6675, SackNs2], law: Reno, sack: true },
-            Variant::Cubic => Parts { recovery: [Sack6675, SackNs2], law: Cubic, sack: true },
-        }
-    }
-
     /// Does it use selective acknowledgments?
-    pub const fn has_sack(self) -> bool {
-        self.parts().sack
+    pub fn has_sack(self) -> bool {
+        let [rfc, _] = self.parts().recovery;
+        matches!(rfc, RecoveryKind::Sack6675 | RecoveryKind::SackNs2)
     }
 }
 
@@ -57,6 +28,8 @@ pub enum Profile {
 pub struct Overrides {
     /// See [`Config::recovery`]; only where [`Variant::has_sack`].
     pub sack_recovery: Option<RecoveryKind>,
+    /// See [`Config::law`].
+    pub law: Option<LawKind>,
     /// See [`Config::hystart`].
     pub hystart: Option<bool>,
     /// See [`Config::pacing`].
@@ -100,7 +73,7 @@ pub struct Overrides {
 const NS2: Config = Config {
     conventions: Conventions::Ns2,
     recovery: RecoveryKind::Reno,
-    law: LawKind::Reno,
+    law: LawKind::Reno(RenoKeys {}),
     hystart: false,
     pacing: false,
     undo: UndoKind::Off,
@@ -128,7 +101,7 @@ const NS2: Config = Config {
 const RFC: Config = Config {
     conventions: Conventions::Rfc,
     recovery: RecoveryKind::Reno,
-    law: LawKind::Reno,
+    law: LawKind::Reno(RenoKeys {}),
     hystart: false,
     pacing: false,
     undo: UndoKind::Off,
@@ -159,7 +132,9 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         Profile::Ns2 => NS2,
         Profile::Rfc => RFC,
     };
-    let Parts { recovery: [rfc, ns2], law, sack } = variant.parts();
+    let Parts { recovery: [rfc, ns2], law } = variant.parts();
+    let law = set.law.unwrap_or(law);
+    let sack = variant.has_sack();
     let recovery = match profile {
         Profile::Rfc => rfc,
         Profile::Ns2 => ns2,
@@ -175,7 +150,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         recovery,
         law,
         hystart: set.hystart.unwrap_or(base.hystart),
-        pacing: set.pacing.unwrap_or(base.pacing),
+        pacing: set.pacing.unwrap_or(base.pacing || law.paces()),
         undo: set.undo.unwrap_or(base.undo),
         segment,
         header: set.header.unwrap_or(base.header),

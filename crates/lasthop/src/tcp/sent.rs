@@ -1,9 +1,14 @@
-//! What was sent: one record for each outstanding segment.
+//! What was sent: one record for each outstanding segment, and the rate at which the network delivers.
 //!
 //! Only a connection whose law or loss detection looks back has this ring (`Config::keeps_records`).
 //! Records lie in the order of the sequence space, as segments are first sent in that order. A
 //! retransmission updates the records that it covers.
+//!
+//! Delivery rates are those of draft-ietf-ccwg-bbr, section 4.1 (draft-cheng-iccrg-delivery-rate-estimation):
+//! what was delivered since the newest segment of an ACK left, over the longer of the times that sending and
+//! acknowledging it took.
 
+use super::law::{Delivery, RateSample};
 use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
 
@@ -18,34 +23,67 @@ pub(super) struct SentSegment {
     pub sent: Instant,
     /// Transmissions, the first included.
     pub copies: u32,
-    /// Bytes that had been delivered (acknowledged) when its latest copy left.
-    pub delivered: u64,
-    /// When the latest of those were.
-    pub delivered_at: Instant,
+    /// Has the receiver reported it above a hole?
+    pub is_sacked: bool,
+    /// What was known when its latest copy left.
+    pub before: Delivered,
+}
+
+/// How much was delivered, as a segment that leaves remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Delivered {
+    /// Bytes delivered (acknowledged or SACKed); the draft's C.delivered.
+    pub bytes: u64,
+    /// When the latest of them were; C.delivered_time.
+    pub at: Instant,
+    /// When the newest segment delivered by then had left; C.first_send_time.
+    pub first_sent: Instant,
+    /// Had the application too little to send?
+    pub is_app_limited: bool,
 }
 
 /// The ring of records, and how much was delivered.
 #[derive(Clone, Debug)]
 pub(super) struct SentSegments {
     ring: VecDeque<SentSegment>,
-    delivered: u64,
-    delivered_at: Instant,
+    delivered: Delivered,
+    /// Bytes of records that are SACKed.
+    sacked: u64,
+    /// Once so many bytes have been delivered, the application limits no more; C.app_limited.
+    app_limited_until: u64,
+    /// Least round trip so far.
+    min_rtt: Option<Duration>,
 }
 
 impl SentSegments {
     pub fn new() -> Self {
-        SentSegments { ring: VecDeque::new(), delivered: 0, delivered_at: Instant::ZERO }
+        SentSegments {
+            ring: VecDeque::new(),
+            delivered: Delivered {
+                bytes: 0,
+                at: Instant::ZERO,
+                first_sent: Instant::ZERO,
+                is_app_limited: false,
+            },
+            sacked: 0,
+            app_limited_until: 0,
+            min_rtt: None,
+        }
     }
 
     /// Forgets everything but the room that was taken.
     pub fn reset(&mut self) {
         self.ring.clear();
-        (self.delivered, self.delivered_at) = (0, Instant::ZERO);
+        let ring = std::mem::take(&mut self.ring);
+        *self = SentSegments { ring, ..SentSegments::new() };
     }
 
     /// The bytes from `start` to `end` leave.
     pub fn on_sent(&mut self, now: Instant, start: u64, end: u64) {
-        let (delivered, delivered_at) = (self.delivered, self.delivered_at);
+        if self.in_flight() == 0 {
+            (self.delivered.at, self.delivered.first_sent) = (now, now);
+        }
+        let before = self.delivered;
         let known = self.ring.back().map_or(start, |last| last.end);
         if start < known {
             let first = self.ring.partition_point(|record| record.end <= start);
@@ -55,49 +93,125 @@ impl SentSegments {
                 }
                 record.sent = now;
                 record.copies += 1;
-                record.delivered = delivered;
-                record.delivered_at = delivered_at;
+                record.before = before;
             }
         }
         if end > known {
             let start = start.max(known);
-            self.ring.push_back(SentSegment {
-                start,
-                end,
-                sent: now,
-                copies: 1,
-                delivered,
-                delivered_at,
-            });
+            let record = SentSegment { start, end, sent: now, copies: 1, is_sacked: false, before };
+            self.ring.push_back(record);
         }
     }
 
-    /// Everything below `una` is acknowledged. Returns the round-trip time of the last segment that
-    /// was, unless one of them had been sent twice (Karn's rule).
-    pub fn on_ack(&mut self, now: Instant, una: u64) -> Option<Duration> {
-        let mut rtt = None;
-        let mut is_ambiguous = false;
+    /// The application has nothing more to send, although the windows would let it.
+    pub fn on_app_limited(&mut self) {
+        self.app_limited_until = (self.delivered.bytes + self.in_flight()).max(1);
+        self.delivered.is_app_limited = true;
+    }
+
+    /// Bytes sent that are neither acknowledged nor SACKed.
+    fn in_flight(&self) -> u64 {
+        let outstanding = self
+            .ring
+            .front()
+            .zip(self.ring.back())
+            .map_or(0, |(first, last)| last.end - first.start);
+        outstanding - self.sacked
+    }
+
+    /// Everything below `una` is acknowledged, and what lies in `blocks` has been received. The round-trip time is
+    /// that of the latest segment below `una`, unless one that is acknowledged now was sent twice (Karn's rule).
+    pub fn on_ack(&mut self, now: Instant, una: u64, blocks: &[(u64, u64)]) -> Delivery {
+        let mut news = News { bytes: 0, newest: None };
+        let (mut rtt, mut is_ambiguous) = (None, false);
+        let (mut acked, mut snd_max) = (0, una);
         while let Some(first) = self.ring.front_mut() {
+            snd_max = snd_max.max(first.end);
             if first.start >= una {
                 break;
             }
-            is_ambiguous |= first.copies > 1;
-            self.delivered += first.end.min(una) - first.start;
-            rtt = Some(now - first.sent);
+            let bytes = first.end.min(una) - first.start;
+            acked += bytes;
+            if first.is_sacked {
+                self.sacked -= bytes;
+            } else {
+                is_ambiguous |= first.copies > 1;
+                rtt = Some(now - first.sent);
+                news.add(first, bytes);
+            }
             if first.end > una {
                 first.start = una;
                 break;
             }
             self.ring.pop_front();
         }
-        self.delivered_at = now;
-        rtt.filter(|_| !is_ambiguous)
+        for &(start, end) in blocks {
+            let first = self.ring.partition_point(|record| record.start < start);
+            for record in self.ring.range_mut(first..) {
+                if record.end > end {
+                    break;
+                }
+                if !record.is_sacked {
+                    record.is_sacked = true;
+                    self.sacked += record.end - record.start;
+                    news.add(record, record.end - record.start);
+                }
+            }
+        }
+        let rtt = rtt.filter(|_| !is_ambiguous);
+        if let Some(rtt) = rtt {
+            self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+        }
+        Delivery {
+            now,
+            acked,
+            delivered: news.bytes,
+            rate: self.rate(now, &news),
+            total: self.delivered.bytes,
+            in_flight: self.in_flight(),
+            rtt,
+            snd_una: una,
+            snd_max: self.ring.back().map_or(snd_max, |last| last.end),
+        }
     }
 
-    /// Bytes delivered so far.
-    #[cfg(test)]
-    pub fn delivered(&self) -> u64 {
-        self.delivered
+    /// Takes in what an ACK delivers: GenerateRateSample().
+    fn rate(&mut self, now: Instant, news: &News) -> Option<RateSample> {
+        let newest = news.newest?;
+        self.delivered.bytes += news.bytes;
+        self.delivered.at = now;
+        self.delivered.first_sent = newest.sent;
+        if self.delivered.bytes > self.app_limited_until {
+            self.delivered.is_app_limited = false;
+        }
+        let before = newest.before;
+        let interval = (newest.sent - before.first_sent).max(now - before.at);
+        // "It's possible to get an implausibly high rate from an interval below the minimum round trip."
+        if interval < self.min_rtt.unwrap_or(Duration::ZERO) || interval == Duration::ZERO {
+            return None;
+        }
+        Some(RateSample {
+            delivered: self.delivered.bytes - before.bytes,
+            interval,
+            prior_delivered: before.bytes,
+            is_app_limited: before.is_app_limited,
+        })
+    }
+}
+
+/// What an ACK delivers.
+struct News {
+    bytes: u64,
+    /// The segment of these that left last.
+    newest: Option<SentSegment>,
+}
+
+impl News {
+    fn add(&mut self, record: &SentSegment, bytes: u64) {
+        self.bytes += bytes;
+        if self.newest.is_none_or(|newest| record.sent >= newest.sent) {
+            self.newest = Some(*record);
+        }
     }
 }
 
@@ -109,6 +223,10 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
     #[test]
     fn records_follow_the_sequence_space() {
         let mut sent = SentSegments::new();
@@ -116,21 +234,21 @@ mod tests {
             sent.on_sent(ms(at), start, start + 10);
         }
         // The first is acknowledged by itself: its round trip.
-        assert_eq!(sent.on_ack(ms(100), 10), Some(Duration::from_millis(100)));
+        assert_eq!(sent.on_ack(ms(100), 10, &[]).rtt, Some(millis(100)));
         // The second goes again; what acknowledges it tells no round trip, nor does what else it
         // acknowledges.
         sent.on_sent(ms(110), 10, 20);
-        assert_eq!(sent.on_ack(ms(150), 30), None);
+        assert_eq!(sent.on_ack(ms(150), 30, &[]).rtt, None);
         // Half of the last, then the rest; a new one has what was delivered before it left.
-        assert_eq!(sent.on_ack(ms(160), 35), Some(Duration::from_millis(157)));
+        assert_eq!(sent.on_ack(ms(160), 35, &[]).rtt, Some(millis(157)));
         sent.on_sent(ms(165), 40, 50);
-        assert_eq!(sent.on_ack(ms(170), 40), Some(Duration::from_millis(167)));
-        assert_eq!(sent.delivered(), 40);
+        let delivery = sent.on_ack(ms(170), 40, &[]);
+        assert_eq!((delivery.rtt, delivery.total), (Some(millis(167)), 40));
         let last = sent.ring.front().copied().unwrap();
-        assert_eq!((last.start, last.copies, last.delivered), (40, 1, 35));
-        assert_eq!(last.delivered_at, ms(160));
-        assert_eq!(sent.on_ack(ms(200), 50), Some(Duration::from_millis(35)));
-        assert_eq!(sent.on_ack(ms(210), 50), None, "nothing is outstanding");
+        assert_eq!((last.start, last.copies, last.before.bytes), (40, 1, 35));
+        assert_eq!(last.before.at, ms(160));
+        assert_eq!(sent.on_ack(ms(200), 50, &[]).rtt, Some(millis(35)));
+        assert_eq!(sent.on_ack(ms(210), 50, &[]).rtt, None, "nothing is outstanding");
     }
 
     /// Other borders than those of the first transmission.
@@ -142,5 +260,61 @@ mod tests {
         sent.on_sent(ms(5), 5, 25);
         let copies: Vec<_> = sent.ring.iter().map(|r| (r.start, r.end, r.copies)).collect();
         assert_eq!(copies, [(0, 10, 2), (10, 20, 2), (20, 25, 1)]);
+    }
+
+    /// What is SACKed counts when it is, once, and what is acknowledged later does not count again.
+    #[test]
+    fn sacked_bytes_are_delivered_once() {
+        let mut sent = SentSegments::new();
+        for index in 0..4 {
+            sent.on_sent(ms(0), 10 * index, 10 * index + 10);
+        }
+        let seen = |delivery: Delivery| {
+            let Delivery { acked, delivered, total, in_flight, .. } = delivery;
+            (acked, delivered, total, in_flight)
+        };
+        assert_eq!(seen(sent.on_ack(ms(10), 0, &[(20, 30)])), (0, 10, 10, 30));
+        assert_eq!(seen(sent.on_ack(ms(11), 0, &[(30, 40), (20, 30)])), (0, 10, 20, 20));
+        assert_eq!(seen(sent.on_ack(ms(12), 10, &[(20, 40)])), (10, 10, 30, 10));
+        sent.on_sent(ms(13), 10, 20);
+        let last = sent.on_ack(ms(25), 40, &[]);
+        assert_eq!((seen(last), last.rtt), ((30, 10, 40, 0), None));
+    }
+
+    /// Two segments every 10 ms over a round trip of 30 ms: 2 kB in 10 ms, whatever ACKs do.
+    #[test]
+    fn the_rate_is_that_of_the_bottleneck_even_if_acks_come_together() {
+        let mut sent = SentSegments::new();
+        let mut una = 0;
+        let mut rates = Vec::new();
+        for slot in 0..20u64 {
+            // ACKs of three slots come together.
+            if slot >= 3 && slot % 3 == 0 {
+                una = (slot - 2) * 2_000;
+                rates.push(sent.on_ack(ms(10 * slot), una, &[]).rate.unwrap().rate());
+            }
+            for half in 0..2 {
+                let start = slot * 2_000 + half * 1_000;
+                sent.on_sent(ms(10 * slot), start, start + 1_000);
+            }
+        }
+        assert!(una > 0 && rates.len() == 6);
+        // The first ACK covers one slot of three.
+        assert!(rates[1..].iter().all(|rate| *rate <= 200_000.0 + 1.0), "{rates:?}");
+        assert!((rates[5] - 200_000.0).abs() < 1.0, "{rates:?}");
+    }
+
+    #[test]
+    fn samples_of_an_idle_application_are_marked() {
+        let mut sent = SentSegments::new();
+        sent.on_sent(ms(0), 0, 1_000);
+        sent.on_app_limited();
+        sent.on_sent(ms(1), 1_000, 2_000);
+        assert!(!sent.on_ack(ms(20), 1_000, &[]).rate.unwrap().is_app_limited);
+        // Sent while the first was all there was.
+        let marked = sent.on_ack(ms(21), 2_000, &[]).rate.unwrap();
+        assert!(marked.is_app_limited);
+        sent.on_sent(ms(30), 2_000, 3_000);
+        assert!(!sent.on_ack(ms(50), 3_000, &[]).rate.unwrap().is_app_limited);
     }
 }

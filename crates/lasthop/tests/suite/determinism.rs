@@ -64,6 +64,12 @@ const CELLS: [Cell; 12] = [
     ("newreno-snoop-sr-uniform-web-rfc", SNOOP_SR, UNIFORM, "newreno", RFC, true, false),
 ];
 
+/// A TCP named after each congestion law, beside congestion.
+const LAW_CELLS: [Cell; 2] = [
+    ("westwood-plus", RAW, UNIFORM, "westwood-plus", RFC, false, true),
+    ("westwood", RAW, UNIFORM, "westwood", RFC, false, true),
+];
+
 /// name, protocol and errors of both wireless links, talk and silence
 const MEDIA_CELLS: [[&str; 4]; 2] = [
     ["media-raw-two-state", RAW, TWO_STATE, r#"talk = "exp 1 s", silence = "exp 1.35 s""#],
@@ -214,7 +220,8 @@ fn cells() -> impl Iterator<Item = (&'static str, String)> {
     let media = MEDIA_CELLS.iter().map(|known| (known[0], media_cell(known)));
     let services = (SERVICES_CELL.0, SERVICES_CELL.1.to_owned());
     let rlc = (RLC_CELL.0, RLC_CELL.1.to_owned());
-    CELLS.iter().map(|known| (known.0, cell(known))).chain(media).chain([services, rlc])
+    let tcps = |cells: &'static [Cell]| cells.iter().map(|known| (known.0, cell(known)));
+    tcps(&CELLS).chain(media).chain([services, rlc]).chain(tcps(&LAW_CELLS))
 }
 
 /// All cells as one run.

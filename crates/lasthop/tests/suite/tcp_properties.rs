@@ -29,12 +29,7 @@ struct Case {
 }
 
 fn configs() -> impl Strategy<Value = Config> {
-    let variant = prop_oneof![
-        Just(Variant::Reno),
-        Just(Variant::NewReno),
-        Just(Variant::Sack),
-        Just(Variant::Cubic)
-    ];
+    let variant = prop::sample::select(Variant::ALL);
     let profile = prop_oneof![Just(Profile::Ns2), Just(Profile::Rfc)];
     let recovery = prop_oneof![
         Just(None),

@@ -19,9 +19,28 @@
 //! *Not modelled*: another response to ECN than to loss (section 4.6 allows 0.85).
 
 use super::super::config::Config;
+use super::family::LawKeys;
 use super::hystart::HyStart;
 use super::{AckSample, Congestion, CongestionLaw};
+use crate::schema::keys::table;
 use crate::units::{Duration, Instant};
+
+table! {
+    /// CUBIC's window (RFC 9438).
+    pub struct CubicKeys as "cubic" {}
+}
+
+impl Copy for CubicKeys {}
+
+impl LawKeys for CubicKeys {
+    type Machine = Cubic;
+
+    const MEASURES: bool = false;
+
+    fn build(&self, config: &Config, cwnd: f64) -> Cubic {
+        Cubic::new(config, cwnd)
+    }
+}
 
 /// Segments per cubic second (section 5).
 const C: f64 = 0.4;
@@ -175,7 +194,7 @@ impl CongestionLaw for Cubic {
         self.set(self.state.ssthresh);
     }
 
-    fn on_timeout(&mut self, in_use: Option<f64>) {
+    fn on_timeout(&mut self, _now: Instant, in_use: Option<f64>) {
         if let Some(in_use) = in_use {
             self.reduce(in_use);
         }
@@ -325,10 +344,10 @@ mod tests {
     #[test]
     fn after_a_timeout_the_curve_begins_at_its_origin() {
         let mut cubic = cubic(100.0);
-        cubic.on_timeout(Some(100.0));
+        cubic.on_timeout(seconds(0.0), Some(100.0));
         assert_eq!((cubic.cwnd(), cubic.ssthresh()), (1.0, 70.0));
         // The same segment once more: the threshold stays.
-        cubic.on_timeout(None);
+        cubic.on_timeout(seconds(1.0), None);
         assert_eq!((cubic.cwnd(), cubic.ssthresh()), (1.0, 70.0));
         let mut now = 0.0;
         run(&mut cubic, &mut now, 20.0, 1.0);
@@ -341,7 +360,7 @@ mod tests {
     #[test]
     fn spurious_reductions_are_taken_back() {
         let mut cubic = cubic(100.0);
-        cubic.on_timeout(Some(100.0));
+        cubic.on_timeout(seconds(0.0), Some(100.0));
         cubic.on_spurious();
         assert_eq!((cubic.cwnd(), cubic.ssthresh()), (100.0, f64::INFINITY));
         cubic.on_congestion(seconds(1.0), Congestion::Loss, 100.0);

@@ -5,37 +5,59 @@
 //! if it wants to, a pacing rate. What recovery adds to the window meanwhile (inflation) is not its
 //! business.
 //!
-//! | law | source | file |
-//! |---|---|---|
-//! | Reno | RFC 5681; ns-2's arithmetic | `reno.rs` |
-//! | CUBIC | RFC 9438 | `cubic.rs` |
+//! A law is one file and one line of the list below; its source stands at the top of its file. Reno, with its two
+//! arithmetics, is what every other law starts from.
 //!
 //! HyStart++ (RFC 9406, `hystart.rs`) ends the slow start of any law that has one.
 
-mod cubic;
+mod bandwidth;
+mod family;
 mod hystart;
-mod reno;
+pub mod reno;
+mod sample;
+mod window;
 
-use super::config::{Config, Conventions, LawKind};
+// The list of laws beside Reno's: the file of each, and its keys and so the word that it has in scenarios.
+laws! {
+    cubic: Cubic(CubicKeys);
+    westwood: WestwoodPlus(WestwoodPlusKeys), Westwood(WestwoodKeys);
+}
+
+use super::config::{Config, Conventions, RecoveryKind};
+use crate::schema::error::suggestion;
+use crate::schema::keys::{Field, Kind, Limits, Node, Read, Shape, kinds, one_of};
 use crate::units::{Duration, Instant};
+use family::{BY_SACK, LawKeys, defaults, laws};
+use serde_json::Value;
 
-/// What a law learns from an ACK.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AckSample {
-    /// When the ACK arrived.
-    pub now: Instant,
-    /// Bytes that it acknowledges for the first time.
-    pub acked: u64,
-    /// Bytes that were outstanding before it arrived.
-    pub prior_in_flight: u64,
-    /// Oldest unacknowledged byte after it (SND.UNA).
-    pub snd_una: u64,
-    /// One past the highest byte sent.
-    pub snd_max: u64,
-    /// Round-trip time of the segment that it acknowledges, if known without ambiguity.
-    pub rtt: Option<Duration>,
-    /// Smoothed round-trip time; zero before the first sample.
-    pub srtt: Duration,
+pub(super) use family::Parts;
+pub use reno::RenoKeys;
+pub use sample::{AckSample, Delivery, RateSample};
+
+impl Variant {
+    /// The word for it in a scenario.
+    pub fn word(self) -> &'static str {
+        let (word, _) = Self::WORDS[self as usize];
+        word
+    }
+}
+
+impl Field for Variant {
+    const SHAPE: Shape = Shape::Choice(Self::WORDS);
+
+    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+        let words = || Self::WORDS.iter().map(|(word, _)| *word);
+        let allowed = one_of(words());
+        let word = node.text(&allowed)?;
+        match words().position(|known| known == word) {
+            Some(place) => Ok(Self::ALL[place]),
+            None => Err(node.error(format!("{word:?}{}", suggestion(word, words())), allowed)),
+        }
+    }
+
+    fn write(&self) -> Value {
+        self.word().into()
+    }
 }
 
 /// A sign of congestion, at most one for each window of data.
@@ -53,13 +75,17 @@ pub trait CongestionLaw {
     /// An ACK for new data arrived outside recovery.
     fn on_ack(&mut self, sample: &AckSample);
 
+    /// An ACK with news arrived, or a duplicate, in recovery too; before anything else is made of it. Only laws that
+    /// measure hear of it ([`LawKind::measures`]).
+    fn on_delivery(&mut self, _delivery: &Delivery) {}
+
     /// Congestion was seen, once for each window of data. `in_use`: what a reduction is computed from,
     /// in segments of SMSS (the flight size; ns-2: the window).
     fn on_congestion(&mut self, now: Instant, congestion: Congestion, in_use: f64);
 
     /// The retransmission timer fired; `in_use` as above, or `None` if it fired for the same segment
     /// before, which reduces the threshold once only.
-    fn on_timeout(&mut self, in_use: Option<f64>);
+    fn on_timeout(&mut self, now: Instant, in_use: Option<f64>);
 
     /// A segment was lost for another reason than congestion, as the network or the link said.
     fn on_explicit_loss(&mut self) {}
@@ -99,103 +125,56 @@ fn window_over_round_trip(window: u64, in_slow_start: bool, srtt: Duration) -> f
     gain * window as f64 / srtt.as_secs_f64()
 }
 
-/// The law of a connection.
-#[derive(Clone, Debug)]
-pub(super) enum Law {
-    /// Reno in ns-2's arithmetic.
-    RenoNs2(reno::Reno<reno::Ns2>),
-    /// Reno by RFC 5681.
-    Reno(reno::Reno<reno::Rfc5681>),
-    /// CUBIC. Apart from the others in memory: it is several times their size.
-    Cubic(Box<cubic::Cubic>),
-}
-
-macro_rules! each {
-    ($law:expr, $inner:ident => $does:expr) => {
-        match $law {
-            Law::RenoNs2($inner) => $does,
-            Law::Reno($inner) => $does,
-            Law::Cubic($inner) => $does,
-        }
-    };
-}
-
-impl Law {
-    /// The law that `config` names, with a window of `cwnd` segments.
-    pub fn new(config: &Config, cwnd: f64) -> Self {
-        match (config.law, config.conventions) {
-            (LawKind::Reno, Conventions::Ns2) => Law::RenoNs2(reno::Reno::new(config, cwnd)),
-            (LawKind::Reno, Conventions::Rfc) => Law::Reno(reno::Reno::new(config, cwnd)),
-            (LawKind::Cubic, _) => Law::Cubic(Box::new(cubic::Cubic::new(config, cwnd))),
-        }
-    }
-
-    /// Takes the law away, with its memory; what stays is never asked.
-    pub fn take(&mut self) -> Law {
-        let left = match self {
-            Law::RenoNs2(reno) => Law::RenoNs2(*reno),
-            Law::Reno(reno) => Law::Reno(*reno),
-            Law::Cubic(_) => Law::Reno(reno::Reno::idle()),
-        };
-        std::mem::replace(self, left)
-    }
-
-    /// Begins anew in place, without allocation.
-    pub fn reset(&mut self, config: &Config, cwnd: f64) {
-        match self {
-            Law::RenoNs2(reno) => *reno = reno::Reno::new(config, cwnd),
-            Law::Reno(reno) => *reno = reno::Reno::new(config, cwnd),
-            Law::Cubic(cubic) => **cubic = cubic::Cubic::new(config, cwnd),
-        }
-    }
-}
-
 impl CongestionLaw for Law {
     #[inline(always)]
     fn on_ack(&mut self, sample: &AckSample) {
-        each!(self, law => law.on_ack(sample));
+        dispatch!(self, law => law.on_ack(sample));
+    }
+
+    fn on_delivery(&mut self, delivery: &Delivery) {
+        dispatch!(self, law => law.on_delivery(delivery));
     }
 
     fn on_congestion(&mut self, now: Instant, congestion: Congestion, in_use: f64) {
-        each!(self, law => law.on_congestion(now, congestion, in_use));
+        dispatch!(self, law => law.on_congestion(now, congestion, in_use));
     }
 
-    fn on_timeout(&mut self, in_use: Option<f64>) {
-        each!(self, law => law.on_timeout(in_use));
+    fn on_timeout(&mut self, now: Instant, in_use: Option<f64>) {
+        dispatch!(self, law => law.on_timeout(now, in_use));
     }
 
     fn on_explicit_loss(&mut self) {
-        each!(self, law => law.on_explicit_loss());
+        dispatch!(self, law => law.on_explicit_loss());
     }
 
     fn on_spurious(&mut self) {
-        each!(self, law => law.on_spurious());
+        dispatch!(self, law => law.on_spurious());
     }
 
     #[inline]
     fn on_sent(&mut self, now: Instant, bytes: u64) {
-        each!(self, law => law.on_sent(now, bytes));
+        dispatch!(self, law => law.on_sent(now, bytes));
     }
 
     #[inline]
     fn window(&self) -> u64 {
-        each!(self, law => law.window())
+        dispatch!(self, law => law.window())
     }
 
     #[inline]
     fn cwnd(&self) -> f64 {
-        each!(self, law => law.cwnd())
+        dispatch!(self, law => law.cwnd())
     }
 
     fn ssthresh(&self) -> f64 {
-        each!(self, law => law.ssthresh())
+        dispatch!(self, law => law.ssthresh())
     }
 
     fn set_cwnd(&mut self, cwnd: f64) {
-        each!(self, law => law.set_cwnd(cwnd));
+        dispatch!(self, law => law.set_cwnd(cwnd));
     }
 
     fn pacing_rate(&self, srtt: Duration) -> f64 {
-        each!(self, law => law.pacing_rate(srtt))
+        dispatch!(self, law => law.pacing_rate(srtt))
     }
 }

@@ -15,8 +15,16 @@
 use super::super::config::Config;
 use super::hystart::HyStart;
 use super::{AckSample, Congestion, CongestionLaw};
+use crate::schema::keys::table;
 use crate::units::Instant;
 use std::marker::PhantomData;
+
+table! {
+    /// Additive increase, multiplicative decrease (RFC 5681).
+    pub struct RenoKeys as "reno" {}
+}
+
+impl Copy for RenoKeys {}
 
 /// How a window is counted.
 pub trait Arithmetic {
@@ -164,7 +172,7 @@ impl<A: Arithmetic> CongestionLaw for Reno<A> {
         self.set(cwnd);
     }
 
-    fn on_timeout(&mut self, in_use: Option<f64>) {
+    fn on_timeout(&mut self, _now: Instant, in_use: Option<f64>) {
         if let Some(in_use) = in_use {
             self.prior = (self.cwnd, self.ssthresh);
             self.ssthresh = A::halve(in_use).0;

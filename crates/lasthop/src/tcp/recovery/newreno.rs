@@ -122,7 +122,7 @@ impl NewReno {
             flight.law.set_cwnd(window.max(1.0));
             self.inflation = 1;
         }
-        flight.move_una(now, ack);
+        flight.move_una(ack);
         if !self.seen_partial {
             self.seen_partial = true;
             flight.restart_timer(now);

@@ -103,7 +103,7 @@ impl Sack1 {
         } else if ack > flight.snd_una {
             // The original and its retransmission have both left the network.
             self.pipe -= 1;
-            flight.move_una(now, ack);
+            flight.move_una(ack);
             self.scoreboard.acknowledge(ack);
             self.scoreboard.update(blocks);
             flight.restart_timer(now);

@@ -1,0 +1,193 @@
+//! What a congestion law declares beside its machine, and what the list of them becomes.
+//!
+//! A law is one file of this folder: its keys (`table! { … as "kind" }`), their [`LawKeys`], and the machine, a
+//! [`CongestionLaw`] (most are a [`WindowLaw`](super::window::WindowLaw)). A line in the list in `law/mod.rs` makes
+//! it a variant of [`Law`](super::Law), a kind of the key `law` ([`LawKind`](super::LawKind)), and a named TCP
+//! ([`Variant`](super::Variant)): the law with its defaults, over the recovery that [`LawKeys::RECOVERY`] names.
+
+use super::super::config::{Config, RecoveryKind};
+use super::CongestionLaw;
+use crate::schema::keys::{Kind, Node, Table};
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// How a named TCP recovers under the profiles `rfc` and `ns-2`, unless it says otherwise: by selective
+/// acknowledgments.
+pub(super) const BY_SACK: [RecoveryKind; 2] = [RecoveryKind::Sack6675, RecoveryKind::SackNs2];
+
+/// The keys of a law, and what follows from them.
+pub(crate) trait LawKeys: Table + Kind + Copy {
+    /// The machine.
+    type Machine: CongestionLaw + Clone + std::fmt::Debug;
+
+    /// How the TCP that is named after the law recovers, under the profiles `rfc` and `ns-2`.
+    const RECOVERY: [RecoveryKind; 2] = BY_SACK;
+
+    /// Does the law measure? Then its connection keeps records of what it sent, and
+    /// [`CongestionLaw::on_delivery`] is called.
+    const MEASURES: bool = true;
+
+    /// Does the law say when segments leave? Then pacing is on unless a scenario turns it off.
+    const PACES: bool = false;
+
+    /// The law with a window of `cwnd` segments.
+    fn build(&self, config: &Config, cwnd: f64) -> Self::Machine;
+}
+
+/// Keys as they are where a scenario gives none.
+pub(super) fn defaults<K: LawKeys>() -> K {
+    let nothing = Value::Object(Map::new());
+    let node = Node { value: &nothing, path: String::new(), base_dir: Path::new("") };
+    K::read(&node).expect("every key of a law has a default")
+}
+
+/// What a named TCP is made of.
+pub(in super::super) struct Parts {
+    /// Recovery under the profiles `rfc` and `ns-2`.
+    pub recovery: [RecoveryKind; 2],
+    pub law: super::LawKind,
+}
+
+/// From one line a law: its module, the union of all keys, the enum of all machines, and the named TCPs.
+macro_rules! laws {
+    ($($module:ident: $($kind:ident($keys:ident)),+;)*) => {
+        $(pub mod $module;)*
+
+        kinds! {
+            /// How the congestion window moves.
+            pub enum LawKind {
+                Reno(reno::RenoKeys),
+                $($($kind($module::$keys),)+)*
+            }
+        }
+
+        impl Copy for LawKind {}
+
+        impl LawKind {
+            /// Does it measure what is delivered?
+            pub fn measures(&self) -> bool {
+                match self {
+                    LawKind::Reno(_) => false,
+                    $($(LawKind::$kind(_) => <$module::$keys as LawKeys>::MEASURES,)+)*
+                }
+            }
+
+            /// Does it say when segments leave?
+            pub fn paces(&self) -> bool {
+                match self {
+                    LawKind::Reno(_) => false,
+                    $($(LawKind::$kind(_) => <$module::$keys as LawKeys>::PACES,)+)*
+                }
+            }
+        }
+
+        /// A named TCP: how losses are recovered and how the window moves.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Variant {
+            /// Fast retransmit and fast recovery (RFC 5681).
+            Reno,
+            /// Partial acknowledgments continue the recovery (RFC 6582).
+            NewReno,
+            /// Selective acknowledgments (RFC 2018).
+            Sack,
+            $($(
+                #[doc = concat!("See [`", stringify!($module), "`].")]
+                $kind,
+            )+)*
+        }
+
+        impl Variant {
+            /// All of them.
+            pub const ALL: &[Variant] =
+                &[Variant::Reno, Variant::NewReno, Variant::Sack, $($(Variant::$kind,)+)*];
+
+            /// Each with its word in scenarios and its meaning.
+            const WORDS: &'static [(&'static str, &'static str)] = &[
+                ("reno", " Reno: fast retransmit and fast recovery (RFC 5681)."),
+                ("newreno", " NewReno: partial acknowledgments continue the recovery (RFC 6582)."),
+                ("sack", " Selective acknowledgments (RFC 2018)."),
+                $($((
+                    <$module::$keys as Kind>::KIND,
+                    <$module::$keys as Kind>::ABOUT,
+                ),)+)*
+            ];
+
+            /// What it is made of: a line for each.
+            pub(super) fn parts(self) -> Parts {
+                let reno = LawKind::Reno(reno::RenoKeys {});
+                match self {
+                    Variant::Reno => Parts { recovery: [RecoveryKind::Reno; 2], law: reno },
+                    Variant::NewReno => Parts { recovery: [RecoveryKind::NewReno; 2], law: reno },
+                    Variant::Sack => Parts { recovery: BY_SACK, law: reno },
+                    $($(Variant::$kind => Parts {
+                        recovery: <$module::$keys as LawKeys>::RECOVERY,
+                        law: LawKind::$kind(defaults()),
+                    },)+)*
+                }
+            }
+        }
+
+        /// The law of a connection. Those that are several times the size of Reno's stand apart in memory.
+        #[derive(Clone, Debug)]
+        pub(super) enum Law {
+            /// Reno in ns-2's arithmetic.
+            RenoNs2(reno::Reno<reno::Ns2>),
+            /// Reno by RFC 5681.
+            Reno(reno::Reno<reno::Rfc5681>),
+            $($(
+                #[doc = concat!("See [`", stringify!($module), "`].")]
+                $kind(Box<<$module::$keys as LawKeys>::Machine>),
+            )+)*
+        }
+
+        /// Calls the law inside.
+        macro_rules! dispatch {
+            ($law:expr, $inner:ident => $does:expr) => {
+                match $law {
+                    Law::RenoNs2($inner) => $does,
+                    Law::Reno($inner) => $does,
+                    $($(Law::$kind($inner) => $does,)+)*
+                }
+            };
+        }
+
+        impl Law {
+            /// The law that `config` names, with a window of `cwnd` segments.
+            pub fn new(config: &Config, cwnd: f64) -> Self {
+                match (&config.law, config.conventions) {
+                    (LawKind::Reno(_), Conventions::Ns2) => {
+                        Law::RenoNs2(reno::Reno::new(config, cwnd))
+                    }
+                    (LawKind::Reno(_), Conventions::Rfc) => {
+                        Law::Reno(reno::Reno::new(config, cwnd))
+                    }
+                    $($((LawKind::$kind(keys), _) => {
+                        Law::$kind(Box::new(keys.build(config, cwnd)))
+                    })+)*
+                }
+            }
+
+            /// Begins anew in place, without allocation.
+            pub fn reset(&mut self, config: &Config, cwnd: f64) {
+                match (self, &config.law) {
+                    $($((Law::$kind(law), LawKind::$kind(keys)) => {
+                        **law = keys.build(config, cwnd);
+                    })+)*
+                    (law, _) => *law = Law::new(config, cwnd),
+                }
+            }
+
+            /// Takes the law away, with its memory; what stays is never asked.
+            pub fn take(&mut self) -> Law {
+                let left = match self {
+                    Law::RenoNs2(reno) => Law::RenoNs2(*reno),
+                    Law::Reno(reno) => Law::Reno(*reno),
+                    $($(Law::$kind(_) => Law::Reno(reno::Reno::idle()),)+)*
+                };
+                std::mem::replace(self, left)
+            }
+        }
+    };
+}
+
+pub(super) use laws;

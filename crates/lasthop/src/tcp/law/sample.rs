@@ -1,0 +1,70 @@
+//! What a law learns from acknowledgments.
+//!
+//! An [`AckSample`] is for all laws: an ACK for new data outside recovery, by which a window may grow. A
+//! [`Delivery`] is for those that measure ([`LawKeys::MEASURES`](super::family::LawKeys)): every ACK with news,
+//! duplicates and those of recovery included, with the delivery rate of
+//! draft-ietf-ccwg-bbr, section 4.1 (draft-cheng-iccrg-delivery-rate-estimation), taken from the records of what was sent.
+
+use crate::units::{Duration, Instant};
+
+/// An ACK for new data that arrived outside recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckSample {
+    /// When the ACK arrived.
+    pub now: Instant,
+    /// Bytes that it acknowledges for the first time.
+    pub acked: u64,
+    /// Bytes that were outstanding before it arrived.
+    pub prior_in_flight: u64,
+    /// Oldest unacknowledged byte after it (SND.UNA).
+    pub snd_una: u64,
+    /// One past the highest byte sent.
+    pub snd_max: u64,
+    /// Round-trip time of the segment that it acknowledges, if known without ambiguity.
+    pub rtt: Option<Duration>,
+    /// Smoothed round-trip time; zero before the first sample.
+    pub srtt: Duration,
+}
+
+/// An ACK that acknowledges or SACKs something new, or a duplicate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Delivery {
+    /// When the ACK arrived.
+    pub now: Instant,
+    /// Bytes by which SND.UNA moves.
+    pub acked: u64,
+    /// Bytes that this ACK acknowledges or SACKs for the first time.
+    pub delivered: u64,
+    /// Bytes delivered since the connection began, these included.
+    pub total: u64,
+    /// Bytes outstanding after it: neither acknowledged nor SACKed.
+    pub in_flight: u64,
+    /// Round-trip time of the latest segment that it acknowledges, if known without ambiguity.
+    pub rtt: Option<Duration>,
+    /// Oldest unacknowledged byte after it (SND.UNA).
+    pub snd_una: u64,
+    /// One past the highest byte sent.
+    pub snd_max: u64,
+    /// How fast the network delivered, as far as the segments of this ACK tell.
+    pub rate: Option<RateSample>,
+}
+
+/// A delivery-rate sample: what was delivered between the sending of a segment and its acknowledgment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateSample {
+    /// Bytes delivered over the interval.
+    pub delivered: u64,
+    /// The longer of the time it took to send them and the time it took to acknowledge them.
+    pub interval: Duration,
+    /// Bytes that had been delivered when the segment left.
+    pub prior_delivered: u64,
+    /// Did the application, not the network, limit what was in flight then?
+    pub is_app_limited: bool,
+}
+
+impl RateSample {
+    /// Bytes a second.
+    pub fn rate(&self) -> f64 {
+        self.delivered as f64 / self.interval.as_secs_f64()
+    }
+}
