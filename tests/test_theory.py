@@ -37,6 +37,11 @@ ERRORS: list[dict[str, Any]] = [
     {"kind": "two-state", "good": "1 s", "bad": "100 ms", "good_ber": 0.0, "bad_ber": 1.0},
     {"kind": "gilbert-elliott", "mean_loss": 0.05, "mean_burst": 4},
     {"kind": "gilbert-elliott", "p_good_to_bad": 0.0, "p_bad_to_good": 1.0},
+    {
+        "kind": "markov-chain",
+        "transitions": [[0.9, 0.07, 0.03], [0.24, 0.7, 0.06], [0.1, 0.02, 0.88]],
+        "loss": [0.001, 0.95, 0.2],
+    },
 ]
 PROTOCOLS: list[dict[str, Any]] = [
     {"kind": "raw"},
@@ -98,7 +103,7 @@ def predictions(tables: dict[str, Any]) -> dict[tuple[str, str], Prediction]:
 # comparison would fail with probability 5 % (kind `exact`).
 
 
-@pytest.mark.parametrize("errors", [*ERRORS[1:2], *ERRORS[3:6], ERRORS[7]])
+@pytest.mark.parametrize("errors", [*ERRORS[1:2], *ERRORS[3:6], ERRORS[7], ERRORS[9]])
 def test_frame_and_residual_loss_of_error_processes(errors: dict[str, Any]) -> None:
     table = lasthop.compare_theory(scenario(MEDIA, errors=errors, reverse=CLEAN_BACK))
     frame = row(table, "frame loss", "link.radio.forward.frame_loss")

@@ -1,6 +1,6 @@
 """Types of the native half; see crates/lasthop-py."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 __version__: str
 
@@ -180,6 +180,7 @@ def exponential_bits_loss(mean: float, bits: int) -> float: ...
 def two_state_loss(
     durations: tuple[float, float], bers: tuple[float, float], bits: int, airtime: float
 ) -> float: ...
+def markov_chain_loss(transitions: Sequence[Sequence[float]], loss: Sequence[float]) -> float: ...
 def rlp_residual_loss(loss: float, control_loss: float, rounds: int) -> float: ...
 def ideal_selective_repeat(
     channel: ChannelLaw,

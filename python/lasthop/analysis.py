@@ -37,6 +37,7 @@ __all__ = [
     "ideal_selective_repeat",
     "independent_bits_loss",
     "losses_among",
+    "markov_chain_loss",
     "mathis",
     "mean_attempts",
     "padhye",
@@ -533,6 +534,16 @@ def two_state_loss(
         raise AnalysisError(f"rate_bps: found {rate_bps}; allowed: above 0")
     bits = 8 * _whole("frame_bytes", frame_bytes)
     return _lasthop.two_state_loss((good_s, bad_s), (good_ber, bad_ber), bits, bits / rate_bps)
+
+
+def markov_chain_loss(transitions: Sequence[Sequence[float]], loss: Sequence[float]) -> float:
+    """Loss of a frame on a Markov chain that steps once a frame.
+
+    Args:
+        transitions: A row for each state: probabilities of the state of the next frame.
+        loss: Probability that a frame is lost in each state.
+    """
+    return _lasthop.markov_chain_loss(transitions, loss)
 
 
 def run_lengths(channel: Channel, *, lost: bool = True, longest: int = 50) -> pl.DataFrame:

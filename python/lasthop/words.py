@@ -115,6 +115,7 @@ NAMES = {
     "bit": "Bit errors",
     "exponential-bits": "Exponential bit errors",
     "gilbert-elliott": "Gilbert–Elliott",
+    "markov-chain": "Markov chain",
     "slotted-gilbert-elliott": "Slotted Gilbert–Elliott",
     "listed": "Listed frames",
     "cellular": "Cellular",

@@ -8,6 +8,7 @@ use lasthop::analysis::ideal_sr;
 use lasthop::analysis::tcp_chain::{self, TcpChain};
 use lasthop::analysis::tcp_formulas::{LossSpacing, TcpPath};
 use lasthop::analysis::{self, Restart};
+use lasthop::channel::MarkovChainParameters;
 use lasthop::rng::Streams;
 use lasthop::units::{Bytes, Duration, Probability, Rate};
 use pyo3::create_exception;
@@ -277,6 +278,27 @@ fn two_state_loss(durations: [f64; 2], bers: [f64; 2], bits: u64, airtime: f64) 
     TwoStateLoss { durations, bers }.of(bits, airtime).map_err(refused)
 }
 
+/// Loss of a frame on a Markov chain that steps once a frame.
+#[pyfunction]
+fn markov_chain_loss(transitions: Vec<Vec<f64>>, loss: Vec<f64>) -> PyResult<f64> {
+    let read = |name: &str, list: Vec<f64>| -> PyResult<Vec<Probability>> {
+        let one = |p| {
+            Probability::new(p).ok_or_else(|| {
+                AnalysisError::new_err(format!(
+                    "{name}: found {p}; allowed: a probability, from 0 to 1"
+                ))
+            })
+        };
+        list.into_iter().map(one).collect()
+    };
+    let rows = transitions.into_iter().map(|row| read("transitions", row));
+    let chain = MarkovChainParameters {
+        transitions: rows.collect::<PyResult<_>>()?,
+        loss: read("loss", loss)?,
+    };
+    chain.mean_loss().map_err(|error| AnalysisError::new_err(error.to_string()))
+}
+
 /// Counts of an ideal link, as dict entries and the delays.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "as many as the model has")]
@@ -339,6 +361,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(independent_bits_loss, module)?)?;
     module.add_function(wrap_pyfunction!(exponential_bits_loss, module)?)?;
     module.add_function(wrap_pyfunction!(two_state_loss, module)?)?;
+    module.add_function(wrap_pyfunction!(markov_chain_loss, module)?)?;
     module.add_function(wrap_pyfunction!(ideal_selective_repeat, module)?)?;
     module.add_function(wrap_pyfunction!(quantity, module)?)
 }

@@ -569,12 +569,12 @@ class _Race:
                 f"{choice.replications} replications"
             )
         errors = _kind(self.scenario.to_dict()["link"][self.link].get("errors"))
-        if errors in ("uniform", "gilbert-elliott", "trace", "listed"):
+        if errors in ("uniform", "gilbert-elliott", "markov-chain", "trace", "listed"):
             told.append(
                 f"errors of kind {errors} do not depend on the length of frames: rlc-am, which "
                 "cuts packets up, and small acknowledgments lose as many frames as packets do"
             )
-        if errors in ("gilbert-elliott", "trace", "listed"):
+        if errors in ("gilbert-elliott", "markov-chain", "trace", "listed"):
             told.append(
                 f"errors of kind {errors} step by frames, not in time: waiting does not help a "
                 "protocol to outlast a bad period"

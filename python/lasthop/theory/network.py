@@ -78,6 +78,8 @@ def frame_loss(errors: Mapping[str, Any], frame_bytes: int, rate_bps: float) -> 
             )
         case "gilbert-elliott" | "slotted-gilbert-elliott":
             return _channel(errors).loss_rate
+        case "markov-chain":
+            return analysis.markov_chain_loss(errors["transitions"], errors["loss"])
     return None
 
 

@@ -19,6 +19,7 @@ pub use exponential_bits::ExponentialBits;
 pub use gilbert_elliott::{GilbertElliott, GilbertElliottParameters};
 pub use independent_bits::IndependentBits;
 pub use listed::Listed;
+pub use markov_chain::{MarkovChain, MarkovChainParameters};
 pub use on_off::OnOff;
 pub use product::Product;
 pub use slotted_gilbert_elliott::{SlottedGilbertElliott, SlottedGilbertElliottParameters};
@@ -77,6 +78,16 @@ pub enum ChannelError {
         "Gilbert-Elliott: found 0 for both transition probabilities; allowed: at least one above 0"
     )]
     FrozenChain,
+    /// A chain of several states does not fit together.
+    #[error("Markov chain: {key}: found {found}; allowed: {allowed}")]
+    ImpossibleChain {
+        /// Which parameter.
+        key: String,
+        /// What it is.
+        found: String,
+        /// What it may be.
+        allowed: String,
+    },
     /// The slots of a chain in time would have no length.
     #[error("slotted Gilbert-Elliott: found a slot of 0 s; allowed: any duration above 0 s")]
     NoSlot,
@@ -108,6 +119,7 @@ error_processes! {
     independent_bits: IndependentBits(IndependentBitsKeys);
     exponential_bits: ExponentialBits(ExponentialBitsKeys);
     gilbert_elliott: GilbertElliott(GilbertElliottKeys);
+    markov_chain: MarkovChain(MarkovChainKeys);
     slotted_gilbert_elliott: SlottedGilbertElliott(SlottedGilbertElliottKeys);
     trace: Trace(TraceKeys);
     on_off: OnOff(OnOffKeys);

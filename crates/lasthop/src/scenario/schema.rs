@@ -3,7 +3,7 @@
 
 use super::model::ScenarioKeys;
 use super::sweep::{CASE, Range, ZIP};
-use crate::schema::keys::{Key, Shape, Table, Variant, allowed, default_value};
+use crate::schema::keys::{Key, Limits, Shape, Table, Variant, allowed, default_value};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -65,14 +65,27 @@ fn table_schema(keys: &[Key], variant: Option<&Variant>) -> Value {
     schema
 }
 
+fn probability_schema() -> Value {
+    json!({ "anyOf": [
+        { "type": "number", "minimum": 0, "maximum": 1 },
+        { "type": "string", "pattern": "^\\s*[0-9.]+([eE][+-]?[0-9]+)?\\s*%?\\s*$" },
+    ] })
+}
+
+/// A list of so many items.
+fn list_schema(limits: Limits, items: Value) -> Value {
+    json!({ "type": "array", "minItems": limits.min, "maxItems": limits.max, "items": items })
+}
+
 fn key_schema(key: &Key) -> Value {
     let mut schema = match &key.shape {
         Shape::Text => json!({ "type": "string", "pattern": "\\S" }),
         Shape::Quantity { pattern, .. } => json!({ "type": "string", "pattern": pattern }),
-        Shape::Probability => json!({ "anyOf": [
-            { "type": "number", "minimum": 0, "maximum": 1 },
-            { "type": "string", "pattern": "^\\s*[0-9.]+([eE][+-]?[0-9]+)?\\s*%?\\s*$" },
-        ] }),
+        Shape::Probability => probability_schema(),
+        Shape::Probabilities => list_schema(key.limits, probability_schema()),
+        Shape::ProbabilityRows => {
+            list_schema(key.limits, list_schema(key.limits, probability_schema()))
+        }
         Shape::Mean => json!({ "type": "number", "minimum": 1 }),
         Shape::Bool => json!({ "type": "boolean" }),
         Shape::Integer => integer_schema(key),
@@ -367,6 +380,8 @@ fn kind(key: &Key) -> String {
         Shape::Integers => {
             format!("list of whole numbers{}", key.limits.text(|n| n.to_string()))
         }
+        Shape::Probabilities => "list of probabilities, one a state".to_owned(),
+        Shape::ProbabilityRows => "list of rows of probabilities, one row a state".to_owned(),
         Shape::HostPair => "list of two host names".to_owned(),
         Shape::Hosts => "list of host names".to_owned(),
         Shape::Choice(_) => "word".to_owned(),

@@ -91,6 +91,10 @@ pub(crate) enum Shape {
     IntegerOr(&'static str),
     /// Different whole numbers, at least one.
     Integers,
+    /// A list of probabilities, one a state.
+    Probabilities,
+    /// A list of rows of probabilities, one row a state.
+    ProbabilityRows,
     /// Two different host names.
     HostPair,
     /// Different host names, at least one.
@@ -108,6 +112,17 @@ pub(crate) enum Shape {
     Bound,
     /// Dotted keys to lists of values, and what else a sweep has.
     Sweep,
+}
+
+impl Shape {
+    /// What is allowed as a list of probabilities, or of rows of them, one entry a state.
+    pub fn allowed_list(&self, limits: Limits) -> String {
+        let (what, example) = match self {
+            Shape::ProbabilityRows => ("rows of probabilities", "[[0.9, 0.1], [0.5, 0.5]]"),
+            _ => ("probabilities", "[0, 0.5]"),
+        };
+        format!("a list of {} to {} {what} such as {example}, one a state", limits.min, limits.max)
+    }
 }
 
 /// One kind of a union.
@@ -310,6 +325,7 @@ pub(crate) fn allowed(key: &Key) -> String {
             format!("a whole number{}, or {word:?}", key.limits.text(|n| n.to_string()))
         }
         Shape::Integers => allowed_numbers(key.limits),
+        Shape::Probabilities | Shape::ProbabilityRows => key.shape.allowed_list(key.limits),
         Shape::HostPair => super::quantity::PAIR_ALLOWED.to_owned(),
         Shape::Hosts => super::quantity::HOSTS_ALLOWED.to_owned(),
         Shape::Choice(words) => one_of(words.iter().map(|(word, _)| *word)),

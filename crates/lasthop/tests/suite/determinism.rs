@@ -34,6 +34,7 @@ const TWO_STATE: &str =
     r#"{ kind = "two-state", good = "10 s", bad = "200 ms", good_ber = 1e-6, bad_ber = 1e-2 }"#;
 const BITS: &str = r#"{ kind = "bit", ber = 1e-5 }"#;
 const GILBERT: &str = r#"{ kind = "gilbert-elliott", mean_loss = 0.05, mean_burst = 2.5 }"#;
+const CHAIN: &str = r#"{ kind = "markov-chain", transitions = [[0.99, 0.007, 0.003], [0.24, 0.7, 0.06], [0.009, 0.021, 0.97]], loss = [0.001, 0.95, "40 %"] }"#;
 const RAW: &str = r#"{ kind = "raw" }"#;
 const SR: &str = r#"{ kind = "selective-repeat", window = 8 }"#;
 const GBN: &str = r#"{ kind = "go-back-n", window = 8 }"#;
@@ -63,6 +64,9 @@ const CELLS: [Cell; 12] = [
     ("reno-snoop-ns2-two-state-web", SNOOP_NS2, TWO_STATE, "reno", NS2, true, false),
     ("newreno-snoop-sr-uniform-web-rfc", SNOOP_SR, UNIFORM, "newreno", RFC, true, false),
 ];
+
+/// One with an error process that came later, so that the rows above stay where they are.
+const CHAIN_CELL: [Cell; 1] = [("sack-sr-markov-chain-rfc", SR, CHAIN, "sack", RFC, false, false)];
 
 /// A TCP named after each congestion law, beside congestion.
 const LAW_CELLS: [Cell; 2] = [
@@ -221,7 +225,11 @@ fn cells() -> impl Iterator<Item = (&'static str, String)> {
     let services = (SERVICES_CELL.0, SERVICES_CELL.1.to_owned());
     let rlc = (RLC_CELL.0, RLC_CELL.1.to_owned());
     let tcps = |cells: &'static [Cell]| cells.iter().map(|known| (known.0, cell(known)));
-    tcps(&CELLS).chain(media).chain([services, rlc]).chain(tcps(&LAW_CELLS))
+    tcps(&CELLS)
+        .chain(media)
+        .chain([services, rlc])
+        .chain(tcps(&CHAIN_CELL))
+        .chain(tcps(&LAW_CELLS))
 }
 
 /// All cells as one run.
