@@ -20,7 +20,7 @@ import numpy as np
 
 from lasthop import _lasthop
 from lasthop.fit.checks import checks
-from lasthop.fit.estimate import estimate
+from lasthop.fit.estimate import estimate, with_intervals
 from lasthop.fit.models import MODELS
 from lasthop.fit.models.two_state import TwoState
 from lasthop.fit.records import Record
@@ -96,13 +96,10 @@ def main() -> None:
             random = np.random.default_rng([1, place, number])
             values = drawn_parameters(family, random)
             record = drawn_record(family, values, options.frames, 1000 * place + number)
-            fits = [
-                estimate(model, record, with_intervals=model.name == family)
-                for model in MODELS
-                if not model.applies(record)
-            ]
+            fits = [estimate(model, record) for model in MODELS if not model.applies(record)]
             chosen[min(fits, key=lambda fit: fit.bic).model.name] += 1
             own = next(fit for fit in fits if fit.model.name == family)
+            own = with_intervals(own, record)
             truth = np.r_[values, own.model.derive(np.array(values))]
             for one, true in zip(own.estimates, truth, strict=True):
                 hits[one.name].append(one.low <= true <= one.high)

@@ -152,7 +152,7 @@ def _print(found: Fit) -> None:
     )
     for told in record.notes:
         console.print(told, highlight=False)
-    table = Table(caption="best by BIC first; 95 % intervals")
+    table = Table(caption="best by BIC first, with 95 % intervals; fit another alone for its own")
     table.caption_justify = "left"
     table.add_column("model", overflow="fold")
     table.add_column("estimate", overflow="fold")
@@ -161,9 +161,7 @@ def _print(found: Fit) -> None:
     for one in found.fitted:
         lines = [_estimate(each) for each in one.estimates]
         scores = (one.log_likelihood, one.aic, one.bic)
-        table.add_row(
-            one.model.name, "\n".join(lines) or "–", *(f"{score:.1f}" for score in scores)
-        )
+        table.add_row(one.model.name, "\n".join(lines), *(f"{score:.1f}" for score in scores))
     console.print(table)
     for name, reason in found.skipped:
         console.print(f"{name}: {reason}", highlight=False)
@@ -183,6 +181,8 @@ def _print(found: Fit) -> None:
 
 def _estimate(one: Estimate) -> str:
     text = f"{one.name} {_number(one.value, one.unit)} "
+    if math.isnan(one.low):
+        return text.rstrip()
     if (one.low, one.high) in ((0.0, 1.0), (0.0, math.inf)):
         return text + "not determined"
     return text + f"[{_number(one.low, one.unit)}, {_number(one.high, one.unit)}]"

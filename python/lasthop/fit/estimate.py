@@ -13,7 +13,7 @@ they end where its profile has fallen by 1.92; on the side of the edge there may
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,15 +21,18 @@ from lasthop import _lasthop
 from lasthop.fit.models.base import BOUND, Array, Model
 from lasthop.fit.records import Record
 
-__all__ = ["Estimate", "Fitted", "estimate"]
+__all__ = ["Estimate", "Fitted", "estimate", "with_intervals"]
 
 # Frames of the part that is searched from every start.
 SEARCHED = 200_000
 STEPS = 40
-# Beyond this coordinate a probability cannot be told from 0 or 1 by its curvature.
-EDGE = 11.5
-# Half-widths in these coordinates up to which the likelihood is taken for a paraboloid.
-WIDE = 1.5
+# A coordinate with less information is near an edge of what it can be: the likelihood is flat.
+LEAST = 0.5
+# How far the fall of the likelihood at the ends of an interval of the normal law may be from that
+# of a paraboloid.
+PARABOLIC = 0.1
+# How near the root of the fall at an end is brought to that of 1.92, as a share.
+PRECISE = 0.02
 # Half of the 95 % quantile of chi-squared with one degree of freedom.
 DROP = 1.9207
 
@@ -42,7 +45,7 @@ class Estimate:
         name: Of the parameter.
         unit: `probability`, `s` or `frames`.
         value: The estimate.
-        low: Lower end of its 95 % interval.
+        low: Lower end of its 95 % interval; NaN before `with_intervals`.
         high: Upper end; infinite where the record sets no bound.
     """
 
@@ -61,7 +64,7 @@ class Fitted:
         model: The model, bound to the record.
         values: Its parameters.
         log_likelihood: At these.
-        estimates: Parameters with intervals, then what follows from them; empty if not asked for.
+        estimates: Parameters, then what follows from them; with intervals after `with_intervals`.
         frames: Of the record.
     """
 
@@ -82,8 +85,8 @@ class Fitted:
         return self.model.size * float(np.log(self.frames)) - 2.0 * self.log_likelihood
 
     @property
-    def errors(self) -> str | None:
-        """The `errors` table of a scenario; None if scenarios have no such process."""
+    def errors(self) -> str:
+        """The `errors` table of a scenario."""
         names = (parameter.name for parameter in self.model.parameters)
         return self.model.errors(dict(zip(names, self.values.tolist(), strict=True)))
 
@@ -140,13 +143,12 @@ class _Target:
         return 0.5 * (found + found.T)
 
 
-def estimate(model: Model, record: Record, *, with_intervals: bool = True) -> Fitted:
-    """Fits a model to a record.
+def estimate(model: Model, record: Record) -> Fitted:
+    """Fits a model to a record, without intervals.
 
     Args:
         model: A model that applies to the record.
         record: Frames, of which some were lost and some arrived.
-        with_intervals: Also say how well parameters are known, which takes as long again.
     """
     model = model.bound(record)
     part = record.part(0, SEARCHED)
@@ -163,9 +165,20 @@ def estimate(model: Model, record: Record, *, with_intervals: bool = True) -> Fi
     if is_part:
         target = _Target(model, record)
     # What a part says of the whole record is near enough for few steps to finish.
-    free, log = _newton(target, best[1], 3 if is_part else 6)
-    intervals = _intervals(target, free, log) if with_intervals else ()
-    return Fitted(model, model.values(free), log, intervals, record.lost.size)
+    free, log = _newton(target, best[1], 3 if is_part else 25)
+    values = model.values(free)
+    pairs = zip((*model.parameters, *model.derived), (*values, *model.derive(values)), strict=True)
+    told = tuple(Estimate(one.name, one.unit, float(value), np.nan, np.nan) for one, value in pairs)
+    return Fitted(model, values, log, told, record.lost.size)
+
+
+def with_intervals(fitted: Fitted, record: Record) -> Fitted:
+    """How well the parameters are known: takes longer than the fit where they are known badly."""
+    target = _Target(fitted.model, record)
+    return replace(
+        fitted,
+        estimates=_intervals(target, fitted.model.free(fitted.values), fitted.log_likelihood),
+    )
 
 
 def _baum_welch(target: _Target, values: Array) -> Array:
@@ -230,26 +243,21 @@ def _intervals(target: _Target, free: Array, log: float) -> tuple[Estimate, ...]
     """Parameters and what follows from them, with intervals."""
     model = target.model
     values = model.values(free)
-    is_inside = np.abs(free) < EDGE
-    for index, parameter in enumerate(model.parameters):
-        if parameter.unit == "s":
-            is_inside[index] = True
-    covariance = _covariance(target, free, is_inside)
-    deviation = np.sqrt(np.diag(covariance))
+    information = -target.curvature(free)
+    is_inside = np.diag(information) > LEAST
+    covariance = _covariance(information, is_inside)
+    ends = [_ends(target, free, index, log, covariance) for index in range(free.size)]
     found = []
-    for index, parameter in enumerate(model.parameters):
-        half = 1.96 * deviation[index]
-        least, most = 0.0, 1.0 if parameter.unit == "probability" else np.inf
-        if is_inside[index] and not np.isfinite(half):
-            low, high = least, most
-        elif is_inside[index] and half < WIDE:
-            low, high = (parameter.value(free[index] + end) for end in (-half, half))
-        else:
-            ends = [_profile_end(target, free, index, log, way) for way in (-1.0, 1.0)]
-            low = least if ends[0] is None else parameter.value(ends[0])
-            high = most if ends[1] is None else parameter.value(ends[1])
+    for parameter, value, (low, high) in zip(model.parameters, values, ends, strict=True):
+        most = 1.0 if parameter.unit == "probability" else np.inf
         found.append(
-            Estimate(parameter.name, parameter.unit, float(values[index]), float(low), float(high))
+            Estimate(
+                parameter.name,
+                parameter.unit,
+                float(value),
+                0.0 if low is None else parameter.value(low),
+                float(most if high is None else parameter.value(high)),
+            )
         )
     derived = model.derive(values)
     if derived.size:
@@ -273,13 +281,11 @@ def _intervals(target: _Target, free: Array, log: float) -> tuple[Estimate, ...]
     return tuple(found)
 
 
-def _covariance(target: _Target, free: Array, is_inside: np.ndarray) -> Array:
+def _covariance(information: Array, is_inside: np.ndarray) -> Array:
     """Of the coordinates that are not at an edge; infinite where the record tells nothing."""
-    size = free.size
-    found = np.full((size, size), np.nan)
+    found = np.full(information.shape, np.nan)
     inside = np.flatnonzero(is_inside)
-    information = -target.curvature(free)[np.ix_(inside, inside)]
-    values, vectors = np.linalg.eigh(information)
+    values, vectors = np.linalg.eigh(information[np.ix_(inside, inside)])
     if inside.size and values[0] > 1e-8 * max(values[-1], 1e-300) and values[0] > 1e-6:
         found[np.ix_(inside, inside)] = vectors @ np.diag(1.0 / values) @ vectors.T
     else:
@@ -287,43 +293,99 @@ def _covariance(target: _Target, free: Array, is_inside: np.ndarray) -> Array:
     return found
 
 
-def _profile_end(target: _Target, free: Array, index: int, log: float, way: float) -> float | None:
+def _ends(
+    target: _Target, free: Array, index: int, log: float, covariance: Array
+) -> tuple[float | None, float | None]:
+    """Ends of the interval of a coordinate; None where the record sets none.
+
+    Those of the normal law where the likelihood has fallen there as a paraboloid's would have, else
+    those of its profile.
+    """
+    variance = covariance[index, index]
+    if np.isinf(variance):
+        return None, None
+    half = 1.96 * float(np.sqrt(variance))
+    line = np.nan_to_num(covariance[:, index] / variance)
+
+    def end(way: float) -> float | None:
+        if np.isfinite(half):
+            drop = log - target.log(free + way * half * line)
+            if abs(drop / DROP - 1.0) < PARABOLIC:
+                return float(free[index] + way * half)
+        return _profile_end(target, free, index, log, way, covariance)
+
+    return end(-1.0), end(1.0)
+
+
+def _profile_end(
+    target: _Target, free: Array, index: int, log: float, way: float, covariance: Array
+) -> float | None:
     """Coordinate at which the likelihood, the others at their best, has fallen by 1.92.
 
     None if it has not as far as that can be told from the edge.
     """
     from scipy.optimize import minimize
 
-    others = np.arange(free.size) != index
-    best = free.copy()
+    others = np.flatnonzero(np.arange(free.size) != index)
+    variance = covariance[index, index]
+    is_known = bool(np.isfinite(variance))
+    # Steps of the others are measured in their deviations, and begin where a paraboloid has them.
+    spread = np.eye(others.size)
+    line = np.zeros(others.size)
+    if is_known:
+        line = np.nan_to_num(covariance[others, index] / variance)
+        inside = np.isfinite(covariance[others, others])
+        part = covariance[np.ix_(others[inside], others[inside])]
+        across = covariance[others[inside], index]
+        given = part - np.outer(across, across) / variance
+        shares, vectors = np.linalg.eigh(given)
+        spread[np.ix_(inside, inside)] = vectors * np.sqrt(np.maximum(shares, 1e-12))
+    best, at_best = free.copy(), float(free[index])
 
     def drop(at: float) -> float:
-        def value(rest: Array) -> tuple[float, Array]:
-            point = best.copy()
-            point[others], point[index] = rest, at
-            value, slope = target.log_and_slope(point)
-            return -value, -slope[others]
+        nonlocal at_best
+        point = best.copy()
+        point[index] = at
+        start = np.clip(best[others] + line * (at - at_best), -BOUND, BOUND)
 
-        if not others.any():
-            return log - target.log(np.array([at]))
+        def value(steps: Array) -> tuple[float, Array]:
+            point[others] = np.clip(start + spread @ steps, -BOUND, BOUND)
+            value, slope = target.log_and_slope(point)
+            return (-value, -spread.T @ slope[others]) if np.isfinite(value) else (1e300, 0 * steps)
+
+        if not others.size:
+            return log - target.log(point)
         found = minimize(
             value,
-            best[others],
+            np.zeros(others.size),
             jac=True,
             method="L-BFGS-B",
-            bounds=[(-BOUND, BOUND)] * int(others.sum()),
-            options={"maxiter": 30, "ftol": 1e-2 / max(abs(log), 1.0)},
+            options={"maxiter": 30, "ftol": 3e-3 / max(abs(log), 1.0)},
         )
-        best[others] = found.x
+        best[others] = np.clip(start + spread @ found.x, -BOUND, BOUND)
+        at_best = at
         return log + float(found.fun)
 
-    near = float(free[index])
-    far = near + 2.0 * way
-    while drop(far) < DROP:
-        near, far = far, far + 2.0 * way
-        if far * way > BOUND / 2:
+    # The root of the drop grows like a line where the likelihood is a paraboloid.
+    width = 1.96 * float(np.sqrt(variance)) if is_known else 2.0
+    step = way * min(width, 4.0)
+    near, near_root, far, far_root = float(free[index]), 0.0, None, np.inf
+    for _ in range(20):
+        if far is None:
+            at = near + step
+        else:
+            share = (1.0 - near_root) / (far_root - near_root)
+            at = near + float(np.clip(share, 0.1, 0.9)) * (far - near)
+        root = float(np.sqrt(max(drop(at), 0.0) / DROP))
+        if abs(root - 1.0) < PRECISE:
+            return at
+        if root > 1.0:
+            far, far_root = at, root
+            continue
+        if at * way > BOUND / 2:
             return None
-    for _ in range(8):
-        middle = 0.5 * (near + far)
-        near, far = (middle, far) if drop(middle) < DROP else (near, middle)
-    return 0.5 * (near + far)
+        growth = (root - near_root) / (at - near) * way
+        wanted = 1.1 * (1.0 - root) / growth if growth > 0.0 else np.inf
+        step = way * float(np.clip(wanted, 0.25 * abs(step), 4.0 * abs(step)))
+        near, near_root = at, root
+    return at

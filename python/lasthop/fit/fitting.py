@@ -11,15 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lasthop.fit.checks import Check, checks, warnings
-from lasthop.fit.estimate import Fitted, estimate
+from lasthop.fit.estimate import Fitted, estimate, with_intervals
 from lasthop.fit.models import MODELS
 from lasthop.fit.readers import read
 from lasthop.fit.records import FitError, Record
 
 __all__ = ["Fit", "fit"]
-
-# Of longer records only the models that are proposed have intervals.
-ALL_INTERVALS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +25,8 @@ class Fit:
 
     Attributes:
         record: The record.
-        fitted: All models that could be fitted, the best one (by BIC) first.
+        fitted: All models that could be fitted, the best one (by BIC) first; it alone has
+            intervals.
         skipped: Others, and why.
         checks: Tests of fit of the best one.
         warnings: What a reader of the estimates should know.
@@ -47,8 +45,8 @@ class Fit:
 
     @property
     def errors(self) -> str:
-        """The line of a scenario: the best model that scenarios have."""
-        return f"errors = {next(one.errors for one in self.fitted if one.errors)}"
+        """The line of a scenario."""
+        return f"errors = {self.best.errors}"
 
     def model(self, name: str) -> Fitted:
         """A fitted model by its name.
@@ -82,7 +80,7 @@ class Fit:
                             "name": each.name,
                             "unit": each.unit,
                             "value": float(each.value),
-                            "low": float(each.low),
+                            "low": float(each.low) if np.isfinite(each.low) else None,
                             "high": float(each.high) if np.isfinite(each.high) else None,
                         }
                         for each in one.estimates
@@ -152,27 +150,15 @@ def fit(
         if reason:
             skipped.append((model.name, reason))
         else:
-            fitted.append(estimate(model, record, with_intervals=record.lost.size <= ALL_INTERVALS))
+            fitted.append(estimate(model, record))
     if not fitted:
         raise FitError(f"model: found {skipped[0][0]}, which {skipped[0][1]}; allowed: another one")
     fitted.sort(key=lambda one: one.bic)
-    told_in_full = next((one for one in fitted if one.errors), fitted[0])
-    fitted = [
-        estimate(known[one.model.name], record)
-        if not one.estimates and one in (fitted[0], told_in_full)
-        else one
-        for one in fitted
-    ]
+    fitted[0] = with_intervals(fitted[0], record)
     chains = [one for one in fitted if one.model.name != "two-state"]
     chain = chains[0] if chains else estimate(known["gilbert-elliott"], record)
     tests = checks(record, fitted[0], chain)
     told = warnings(
         record, fitted[0], tests, has_sizes_in_model=fitted[0].model.name == "two-state"
     )
-    if fitted[0].errors is None:
-        told = (
-            *told,
-            f"scenarios have no {fitted[0].model.name} process: the line below is the next best; "
-            'errors = { kind = "trace", … } replays the record itself',
-        )
     return Fit(record, tuple(fitted), tuple(skipped), tests, told)

@@ -76,8 +76,8 @@ class Model(ABC):
         """Parameters to begin the search at."""
 
     @abstractmethod
-    def errors(self, values: Mapping[str, float]) -> str | None:
-        """The `errors` table of a scenario in TOML; None if scenarios have no such process."""
+    def errors(self, values: Mapping[str, float]) -> str:
+        """The `errors` table of a scenario in TOML."""
 
     def derive(self, values: Array) -> Array:  # noqa: ARG002 - most need them
         """The derived values, in the order of `derived`."""

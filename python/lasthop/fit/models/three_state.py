@@ -1,7 +1,7 @@
 """Three states: a chain that steps once per frame, with a loss probability of its own in each.
 
-What links with two kinds of trouble need, short bursts of interference and long fades. Scenarios
-have no such process: the record itself can be replayed (`kind = "trace"`).
+What links with two kinds of trouble need, short bursts of interference and long fades.
+`errors = { kind = "markov-chain", … }`, docs/channels.md.
 """
 
 from __future__ import annotations
@@ -38,12 +38,7 @@ class ThreeState(Model):
 
     def matrices(self, values: Array) -> tuple[Array, Array]:
         """Three states."""
-        leave, onward, loss = values[:3], values[3:6], values[6:]
-        transition = np.diag(1.0 - leave)
-        for state in range(3):
-            transition[state, (state + 1) % 3] = leave[state] * onward[state]
-            transition[state, (state + 2) % 3] = leave[state] * (1.0 - onward[state])
-        return chain_matrices(transition, loss)
+        return chain_matrices(_transition(values), values[6:])
 
     def starts(self, record: Record) -> list[Array]:
         """A good state, short bursts and long bad periods; or two lengths of bursts."""
@@ -75,6 +70,27 @@ class ThreeState(Model):
         law, _ = self.matrices(values)
         return np.array([float(law @ matrices[1].sum(axis=1))])
 
-    def errors(self, values: Mapping[str, float]) -> None:  # noqa: ARG002
-        """Scenarios have none."""
-        return
+    def errors(self, values: Mapping[str, float]) -> str:
+        """Its table, the states in the order of their losses."""
+        found = np.array([values[each.name] for each in self.parameters])
+        loss = found[6:]
+        order = np.argsort(loss, kind="stable")
+        transition = _transition(found)[np.ix_(order, order)]
+        rows = []
+        for state, row in enumerate(transition):
+            written = [float(f"{share:.6g}") for share in row]
+            # What is left of 1, so that the row adds up however few digits the others have.
+            written[state] = max(round(1.0 - sum(written) + written[state], 12), 0.0)
+            rows.append(f"[{', '.join(f'{share:.12g}' for share in written)}]")
+        losses = ", ".join(f"{share:.6g}" for share in loss[order])
+        return f'{{ kind = "markov-chain", transitions = [{", ".join(rows)}], loss = [{losses}] }}'
+
+
+def _transition(values: Array) -> Array:
+    """The matrix of the chain."""
+    leave, onward = values[:3], values[3:6]
+    transition = np.diag(1.0 - leave)
+    for state in range(3):
+        transition[state, (state + 1) % 3] = leave[state] * onward[state]
+        transition[state, (state + 2) % 3] = leave[state] * (1.0 - onward[state])
+    return transition

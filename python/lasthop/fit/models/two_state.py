@@ -73,14 +73,15 @@ class TwoState(Model):
         return law, pairs.reshape(-1, 2, 2)
 
     def starts(self, record: Record) -> list[Array]:
-        """Bad periods as long as bursts, and longer ones."""
+        """Bad periods as long as bursts with idle times and without, and longer ones."""
         assert record.bits is not None  # noqa: S101 - `applies` has said so
         assert record.air_s is not None  # noqa: S101
         step = max(record.duration_s / record.lost.size, 1e-9)
         bits = float(np.mean(record.bits))
+        air = float(np.mean(record.air_s))
         found = []
-        for length, bad in ((1.0, 0.9), (5.0, 0.5)):
-            bad_s = length * record.mean_burst * step
+        for frame_s, length, bad in ((step, 1.0, 0.9), (step, 5.0, 0.5), (air, 2.0, 0.7)):
+            bad_s = length * record.mean_burst * frame_s
             lost = max(bad, min(1.5 * record.loss, 0.99))
             share = min(record.loss * 0.9 / lost, 0.9)
             good_s = bad_s * (1.0 - share) / share
