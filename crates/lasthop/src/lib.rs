@@ -14,6 +14,7 @@ pub mod app;
 pub mod channel;
 pub mod interface;
 pub mod link;
+pub mod medium;
 pub mod packet;
 pub mod queue;
 pub mod rng;

@@ -8,6 +8,7 @@
 pub mod arq_chain;
 pub mod arq_efficiency;
 pub mod block_codes;
+pub mod dcf_saturation;
 pub mod frame_loss;
 pub mod gilbert_elliott;
 pub mod ideal_sr;

@@ -7,6 +7,8 @@ mod analysis_models;
 mod analysis_tables;
 mod common;
 mod counted_by_time;
+mod dcf_machine;
+mod dcf_saturation;
 mod determinism;
 mod interface_on_bytes;
 mod lazy_background;

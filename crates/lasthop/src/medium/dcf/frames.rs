@@ -1,0 +1,281 @@
+//! Frames of 802.11: their lengths, and their byte form.
+//!
+//! ```text
+//!   data       | control 2 | duration 2 | address 1..3, 6 each | sequence 2 | LLC 8, packet | FCS 4 |
+//!   RTS        | control 2 | duration 2 | receiver 6 | transmitter 6 |                       FCS 4 |
+//!   CTS, ACK   | control 2 | duration 2 | receiver 6 |                                       FCS 4 |
+//! ```
+//!
+//! Source: IEEE Std 802.11-2012, clause 8.2 and 8.3.1, 8.3.2; little endian. Before an IP packet stands
+//! the header of LLC and SNAP (RFC 1042), 8 bytes. Duration is what the frame reserves for what follows
+//! it, in whole microseconds, rounded up (8.2.5).
+//!
+//! *Not modelled*: four addresses, fragments, QoS, encryption, management frames.
+
+/// Header of a data frame with three addresses, in bytes.
+pub const DATA_HEADER: u64 = 24;
+/// Header of LLC and SNAP before an IP packet.
+pub const LLC: u64 = 8;
+/// Frame check sequence at the end of every frame.
+pub const FCS: u64 = 4;
+/// A request to send, FCS included.
+pub const RTS: u64 = 20;
+/// A clear to send, FCS included.
+pub const CTS: u64 = 14;
+/// A MAC acknowledgment, FCS included.
+pub const ACK: u64 = 14;
+/// Numbers of frames count to here and start again.
+pub const SEQUENCE_NUMBERS: u16 = 4096;
+
+/// A MAC address.
+pub type Address = [u8; 6];
+
+/// Where a data frame comes from or goes to, as the bits To DS and From DS say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From a station to its access point.
+    ToAccessPoint,
+    /// From an access point to a station.
+    FromAccessPoint,
+}
+
+/// A frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// An IP packet.
+    Data {
+        /// To or from the access point.
+        way: Way,
+        /// Who is to receive the frame.
+        receiver: Address,
+        /// Who sends it.
+        transmitter: Address,
+        /// Has it been sent before?
+        is_retry: bool,
+        /// Its number, below 4096.
+        sequence: u16,
+        /// The IP packet.
+        packet: &'a [u8],
+    },
+    /// A request to send.
+    Rts {
+        /// Who is to answer.
+        receiver: Address,
+        /// Who asks.
+        transmitter: Address,
+    },
+    /// A clear to send.
+    Cts {
+        /// Who may send.
+        receiver: Address,
+    },
+    /// An acknowledgment.
+    Ack {
+        /// Whose data frame has arrived.
+        receiver: Address,
+    },
+}
+
+/// Why bytes are no frame of these kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// The bytes end before the frame does.
+    #[error("found {found} bytes; allowed: at least {least}")]
+    Short {
+        /// Bytes that there are.
+        found: usize,
+        /// Bytes that the frame has at least.
+        least: usize,
+    },
+    /// Bytes have been damaged.
+    #[error("found a frame check sequence of {found:08x}; allowed: {right:08x}")]
+    Damaged {
+        /// What the frame says.
+        found: u32,
+        /// What its bytes give.
+        right: u32,
+    },
+    /// Another type of frame.
+    #[error("found frame control {found:04x}; allowed: data with one DS bit, RTS, CTS, ACK")]
+    Kind {
+        /// The first two bytes.
+        found: u16,
+    },
+    /// No IP packet in it.
+    #[error("found data without an LLC and SNAP header of IPv4 or IPv6")]
+    NoPacket,
+}
+
+const DATA_CONTROL: u16 = 0x0008;
+const RTS_CONTROL: u16 = 0x00b4;
+const CTS_CONTROL: u16 = 0x00c4;
+const ACK_CONTROL: u16 = 0x00d4;
+const TO_DS: u16 = 0x0100;
+const FROM_DS: u16 = 0x0200;
+const RETRY: u16 = 0x0800;
+const SNAP: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
+
+impl Frame<'_> {
+    /// Appends the bytes of the frame, FCS included, to `bytes`; `duration` in microseconds, up to
+    /// 32,767.
+    pub fn encode(&self, duration: u16, bytes: &mut Vec<u8>) {
+        let begin = bytes.len();
+        let head = |bytes: &mut Vec<u8>, control: u16, receiver: Address| {
+            bytes.extend(control.to_le_bytes());
+            bytes.extend(duration.to_le_bytes());
+            bytes.extend(receiver);
+        };
+        match *self {
+            Frame::Data { way, receiver, transmitter, is_retry, sequence, packet } => {
+                let direction = match way {
+                    Way::ToAccessPoint => TO_DS,
+                    Way::FromAccessPoint => FROM_DS,
+                };
+                let retry = if is_retry { RETRY } else { 0 };
+                head(bytes, DATA_CONTROL | direction | retry, receiver);
+                bytes.extend(transmitter);
+                // Destination behind the access point, or source behind it: the access point itself.
+                bytes.extend(match way {
+                    Way::ToAccessPoint => receiver,
+                    Way::FromAccessPoint => transmitter,
+                });
+                bytes.extend(((sequence % SEQUENCE_NUMBERS) << 4).to_le_bytes());
+                bytes.extend(SNAP);
+                let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
+                bytes.extend(if is_v6 { [0x86, 0xdd] } else { [0x08, 0x00] });
+                bytes.extend_from_slice(packet);
+            }
+            Frame::Rts { receiver, transmitter } => {
+                head(bytes, RTS_CONTROL, receiver);
+                bytes.extend(transmitter);
+            }
+            Frame::Cts { receiver } => head(bytes, CTS_CONTROL, receiver),
+            Frame::Ack { receiver } => head(bytes, ACK_CONTROL, receiver),
+        }
+        let check = crc32(&bytes[begin..]);
+        bytes.extend(check.to_le_bytes());
+    }
+}
+
+/// Reads a frame and its duration in microseconds.
+///
+/// # Errors
+/// If the bytes are damaged, or no frame of these kinds.
+pub fn decode(bytes: &[u8]) -> Result<(Frame<'_>, u16), FrameError> {
+    let short = |least: u64| FrameError::Short { found: bytes.len(), least: least as usize };
+    let (body, check) = bytes.split_last_chunk::<4>().ok_or(short(ACK))?;
+    if bytes.len() < ACK as usize {
+        return Err(short(ACK));
+    }
+    let (found, right) = (u32::from_le_bytes(*check), crc32(body));
+    if found != right {
+        return Err(FrameError::Damaged { found, right });
+    }
+    let word = |at: usize| u16::from_le_bytes([body[at], body[at + 1]]);
+    let address = |at: usize| -> Address { std::array::from_fn(|byte| body[at + byte]) };
+    let (control, duration, receiver) = (word(0), word(2), address(4));
+    let frame = match control & !(RETRY | TO_DS | FROM_DS) {
+        CTS_CONTROL => Frame::Cts { receiver },
+        ACK_CONTROL => Frame::Ack { receiver },
+        RTS_CONTROL if bytes.len() < RTS as usize => return Err(short(RTS)),
+        RTS_CONTROL => Frame::Rts { receiver, transmitter: address(10) },
+        DATA_CONTROL => {
+            let way = match control & (TO_DS | FROM_DS) {
+                TO_DS => Way::ToAccessPoint,
+                FROM_DS => Way::FromAccessPoint,
+                _ => return Err(FrameError::Kind { found: control }),
+            };
+            if (bytes.len() as u64) < DATA_HEADER + LLC + FCS {
+                return Err(short(DATA_HEADER + LLC + FCS));
+            }
+            let (header, data) = body.split_at(DATA_HEADER as usize);
+            let (llc, packet) = data.split_at(LLC as usize);
+            if !llc.starts_with(&SNAP) || !matches!(&llc[6..], [0x08, 0x00] | [0x86, 0xdd]) {
+                return Err(FrameError::NoPacket);
+            }
+            Frame::Data {
+                way,
+                receiver,
+                transmitter: address(10),
+                is_retry: control & RETRY != 0,
+                sequence: u16::from_le_bytes([header[22], header[23]]) >> 4,
+                packet,
+            }
+        }
+        _ => return Err(FrameError::Kind { found: control }),
+    };
+    Ok((frame, duration))
+}
+
+/// The CRC of IEEE 802.3 and 802.11 (802.11-2012, 8.2.4.8), reflected, a bit at a time.
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, &byte: &u8| {
+        let shift = |crc: u32, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
+        (0..8).fold(crc ^ u32::from(byte), shift)
+    };
+    !bytes.iter().fold(!0, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const AP: Address = [2, 0, 0, 0, 0, 1];
+    const STATION: Address = [2, 0, 0, 0, 0, 2];
+
+    /// The check value of CRC-32 in every catalogue.
+    #[test]
+    fn the_check_sequence_is_that_of_the_standard() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn lengths_on_the_air_are_lengths_of_the_bytes() {
+        let packet = [0x45; 40];
+        let data = Frame::Data {
+            way: Way::FromAccessPoint,
+            receiver: STATION,
+            transmitter: AP,
+            is_retry: true,
+            sequence: 4095,
+            packet: &packet,
+        };
+        for (frame, length) in [
+            (data, DATA_HEADER + LLC + 40 + FCS),
+            (Frame::Rts { receiver: AP, transmitter: STATION }, RTS),
+            (Frame::Cts { receiver: STATION }, CTS),
+            (Frame::Ack { receiver: AP }, ACK),
+        ] {
+            let mut bytes = Vec::new();
+            frame.encode(314, &mut bytes);
+            assert_eq!(bytes.len() as u64, length);
+            assert_eq!(decode(&bytes), Ok((frame, 314)));
+            for bit in 0..bytes.len() * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert!(matches!(decode(&bytes), Err(FrameError::Damaged { .. })), "bit {bit}");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    proptest! {
+        /// Any bytes are a frame or an error.
+        #[test]
+        fn any_bytes_are_a_frame_or_an_error(mut bytes in prop::collection::vec(any::<u8>(), 0..80), seal: bool, control in 0usize..8) {
+            if seal && bytes.len() > 2 {
+                let kinds = [DATA_CONTROL, DATA_CONTROL | TO_DS, DATA_CONTROL | FROM_DS, RTS_CONTROL, CTS_CONTROL, ACK_CONTROL];
+                if let Some(kind) = kinds.get(control) {
+                    bytes[..2].copy_from_slice(&kind.to_le_bytes());
+                }
+                let check = crc32(&bytes);
+                bytes.extend(check.to_le_bytes());
+            }
+            if let Ok((frame, duration)) = decode(&bytes) {
+                let mut again = Vec::new();
+                frame.encode(duration, &mut again);
+                prop_assert_eq!(decode(&again), Ok((frame, duration)));
+            }
+        }
+    }
+}
