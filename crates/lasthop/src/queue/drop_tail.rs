@@ -23,6 +23,7 @@
 //! *Not modelled*: RED, ECN, priorities, more than one background source in blocks.
 
 use super::ahead::{Ahead, Pace, UnderWay};
+use super::earliest::Earliest;
 use super::{Ring, Transmitter};
 use crate::app::OnOff;
 use crate::channel::{Airtime, Channel, ErrorProcess};
@@ -133,6 +134,8 @@ pub struct DropTail {
     span_bits: u64,
     span: Duration,
     background: Vec<Background>,
+    /// Whose turn it is, where there are several.
+    earliest: Earliest,
     counters: QueueCounters,
     /// Where packets are offered ahead of the clock, what became of the newest.
     ahead: Option<Box<Ahead>>,
@@ -152,6 +155,7 @@ impl DropTail {
             span_bits: 0,
             span: Duration::ZERO,
             background: Vec::new(),
+            earliest: Earliest::default(),
             counters: QueueCounters::default(),
             ahead: None,
         }
@@ -182,6 +186,7 @@ impl DropTail {
             link: (self.frame_bits(packet.get() as u32), link),
         };
         let under_way = UnderWay::new(delay, pace);
+        self.earliest.add(source.next_at());
         self.background.push(Background {
             source,
             in_blocks,
@@ -209,12 +214,12 @@ impl DropTail {
 
     /// Steps that the replay of a second takes.
     pub fn replay_rate(&self) -> f64 {
-        let sources = self.background.len() as f64;
+        // The next of several sources is searched for packet by packet.
+        let search = f64::log2(self.background.len().max(1) as f64) / 4.0;
         let packets =
             |background: &Background| 1e9 / background.source.interval_floor().max(1) as f64;
-        // The next of several sources is searched for packet by packet.
         let packets: f64 = self.background.iter().map(packets).sum();
-        packets * (1.0 + sources / 8.0) + self.channel.replay_rate()
+        packets * (1.0 + search) + self.channel.replay_rate()
     }
 
     /// Does background traffic share this queue?
@@ -516,15 +521,9 @@ impl DropTail {
 
     /// Several sources: the earliest packet first, ties by index.
     fn replay_merged(&mut self, now: Instant) {
-        loop {
-            let next = (0..self.background.len())
-                .min_by_key(|&index| (self.background[index].source.next_at(), index));
-            match next {
-                Some(index) if self.background[index].source.next_at() <= now => {
-                    self.replay_packet(index)
-                }
-                _ => return,
-            }
+        while let Some(index) = self.earliest.until(now) {
+            self.replay_packet(index);
+            self.earliest.advance(index, self.background[index].source.next_at());
         }
     }
 

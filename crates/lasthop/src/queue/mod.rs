@@ -3,6 +3,7 @@
 
 mod ahead;
 mod drop_tail;
+mod earliest;
 mod fair;
 mod red;
 mod ring;

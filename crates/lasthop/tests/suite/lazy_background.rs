@@ -27,8 +27,8 @@ fn scenario(text: &str) -> Scenario {
         .scenario
 }
 
-/// Runs `scenario` both ways and compares every metric.
-fn compare(text: &str, seed: u64) -> Result<Vec<(String, f64)>, TestCaseError> {
+/// The scenario with lazy replay, and with an event for each packet.
+fn both_ways(text: &str) -> [Scenario; 2] {
     let lazy = scenario(text);
     let mut packets = lazy.clone();
     for flow in &mut packets.flows {
@@ -37,8 +37,13 @@ fn compare(text: &str, seed: u64) -> Result<Vec<(String, f64)>, TestCaseError> {
             source.replay = Replay::PerPacket;
         }
     }
+    [lazy, packets]
+}
+
+/// Runs `scenario` both ways and compares every metric.
+fn compare(text: &str, seed: u64) -> Result<Vec<(String, f64)>, TestCaseError> {
     let options = Options { replications: 1, first_replication: 0, seed, jobs: 1 };
-    let results = [lazy, packets].map(|scenario| {
+    let results = both_ways(text).map(|scenario| {
         run::run(&[scenario], &options, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
     });
     let [lazy, packets] = results;
@@ -210,6 +215,69 @@ proptest! {
         let metrics = compare(&text, seed)?;
         prop_assert!(metrics.iter().any(|(name, _)| name == "flow.first.packets_sent"));
     }
+}
+
+/// A transfer beside `count` sources of 100 kbps that send a tenth of the time.
+fn many_sources(count: usize) -> String {
+    let mut text = r#"
+        name = "many sources"
+        [link.wired]
+        between = ["server", "ap"]
+        rate = "10 Mbps"
+        delay = "1 ms"
+        [link.wireless]
+        between = ["ap", "client"]
+        rate = "64 kbps"
+        delay = "50 ms"
+        [flow.transfer]
+        from = "server"
+        to = "client"
+        transport = { kind = "tcp", variant = "reno" }
+        app = { kind = "file", size = "1 MB" }
+        [run]
+        duration = "20 s"
+        "#
+    .to_owned();
+    let load = 0.01;
+    for index in 0..count {
+        let source = Source {
+            load,
+            packet: 250,
+            on_ms: 1000,
+            off_ms: 9000,
+            start_us: index as u64 % 7,
+            is_exponential: true,
+        };
+        text += &source_text(&format!("source{index}"), "server", "ap", 10_000_000, &source);
+    }
+    text
+}
+
+#[test]
+fn any_number_of_sources_is_the_same_both_ways() {
+    for count in [2, 4, 5, 50] {
+        compare(&many_sources(count), 1).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+/// Once 17 times as slow. The bound of 1.5 leaves room for a machine that does other things too.
+#[test]
+fn the_replay_of_a_thousand_sources_is_no_slower_than_their_events() {
+    let text = many_sources(1000);
+    compare(&text, 1).unwrap_or_else(|error| panic!("{error}"));
+    let options = Options { replications: 1, first_replication: 0, seed: 1, jobs: 1 };
+    let scenarios = both_ways(&text);
+    let mut fastest = [f64::INFINITY; 2];
+    for _ in 0..5 {
+        for (scenario, fastest) in scenarios.iter().zip(&mut fastest) {
+            let begin = std::time::Instant::now();
+            run::run(std::slice::from_ref(scenario), &options, &mut |_| true)
+                .unwrap_or_else(|error| panic!("{error}"));
+            *fastest = fastest.min(begin.elapsed().as_secs_f64());
+        }
+    }
+    let [lazy, packets] = fastest;
+    assert!(lazy <= 1.5 * packets, "lazy {lazy} s, per packet {packets} s");
 }
 
 /// The scenarios of the first study, once each, and proof that congestion bites in them.
