@@ -1,6 +1,7 @@
 import copy
 import json
 import pickle
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -172,3 +173,42 @@ def test_scenarios_are_pickled_and_copied() -> None:
         assert made.to_dict() == swept.to_dict()
         assert [one.hash for one in made.points()] == [one.hash for one in swept.points()]
         assert made._base == swept._base
+
+
+def test_a_json_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    tables = json.dumps(tomllib.loads(SMALL))
+    assert tables.count('"rate": "64 kbps"') == 1
+    path = tmp_path / "twice.json"
+    path.write_text(tables.replace('"rate"', '"rate": "1 Mbps", "rate"'))
+    with pytest.raises(lasthop.ScenarioError, match='the key "rate" twice in a table at line 1'):
+        lasthop.load(path)
+
+
+def test_a_hundred_thousand_points_are_resolved_in_seconds() -> None:
+    """One long list: each point once had a copy of all of it, and took 2.8 s / 10,000 points."""
+    tables = tomllib.loads(SMALL)
+    count = 100_000
+    losses = [f"{50 * index / count:.6f} %" for index in range(count)]
+    tables["sweep"] = {"link.wireless.errors.loss": losses}
+    begin = time.process_time()
+    points = lasthop.Scenario(tables).points()
+    assert time.process_time() - begin < 20.0
+    assert len(points) == count
+    assert json.loads(points[-1].parameters) == {"link.wireless.errors.loss": losses[-1]}
+    tables["sweep"]["link.wireless.errors.loss"][-1] = losses[0]
+    with pytest.raises(lasthop.ScenarioError, match=r'found "0\.000000 %" twice'):
+        lasthop.Scenario(tables)
+
+
+def test_a_recording_is_read_once_for_all_points(tmp_path: Path) -> None:
+    recording = tmp_path / "losses.txt"
+    recording.write_text("0\n1\n0\n")
+    errors = 'errors = { kind = "trace", file = "losses.txt" }'
+    text = SMALL.replace('errors = { kind = "uniform", loss = "5 %" }', errors)
+    scenario = lasthop.Scenario.from_toml(text, base=tmp_path)
+    expected = [point.hash for point in scenario.points()]
+    recording.unlink()
+    assert [point.hash for point in scenario.points()] == expected
+    assert len(scenario.with_({"run.seed": 2}).points()) == 2
+    with pytest.raises(lasthop.ScenarioError, match="cannot be read"):
+        lasthop.Scenario.from_toml(text, base=tmp_path)

@@ -51,10 +51,7 @@ impl Document {
     /// Reads the same thing as JSON text.
     #[staticmethod]
     fn from_json(text: &str, base: &str) -> PyResult<Self> {
-        let value = serde_json::from_str(text).map_err(|error| {
-            refused(format!("scenario: found broken JSON: {error}; allowed: a JSON object"))
-        })?;
-        Scenario::from_json(value, Path::new(base)).map(Self).map_err(refused)
+        Scenario::from_json_text(text, Path::new(base)).map(Self).map_err(refused)
     }
 
     /// A copy with one key changed; `text` as on the command line.

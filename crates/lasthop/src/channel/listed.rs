@@ -88,12 +88,14 @@ mod tests {
     use super::super::testing::*;
     use super::*;
     use crate::scenario::Scenario;
+    use crate::schema::files::Files;
     use crate::units::Duration;
     use std::path::Path;
 
     fn read(lose: &str) -> Result<FrameNumbers, String> {
         let value = serde_json::from_str(lose).expect("JSON");
-        let node = Node { value: &value, path: "lose".to_owned(), base_dir: Path::new(".") };
+        let node =
+            Node { value: &value, path: "lose".to_owned(), files: &Files::new(Path::new(".")) };
         FrameNumbers::read(&node, Limits::POSITIVE).map_err(|error| error.to_string())
     }
 

@@ -87,7 +87,7 @@ fn read_list<T: Field>(node: &Node<'_>, limits: Limits, allowed: &str) -> Read<V
     }
     let at = |(index, value)| {
         let path = format!("{}[{index}]", node.path);
-        T::read(&Node { value, path, base_dir: node.base_dir }, limits)
+        T::read(&Node { value, path, files: node.files }, limits)
     };
     list.iter().enumerate().map(at).collect()
 }

@@ -16,9 +16,10 @@
 use super::{Airtime, ErrorProcess};
 use super::{ChannelError, ErrorKeys};
 use crate::rng::Streams;
+use crate::schema::error::ScenarioError;
 use crate::schema::keys::{Field, Key, Kind, Limits, Node, Read, Shape, Table, choice, table};
 use serde_json::{Map, Value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The words a line may hold.
@@ -155,6 +156,55 @@ pub struct TraceKeys {
     pub record: LossRecord,
 }
 
+impl Keys {
+    /// Reads the recording.
+    fn record(&self, node: &Node<'_>, path: &Path) -> Read<LossRecord> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            node.key_error(
+                "file",
+                format!("{:?}, which cannot be read ({error})", self.file),
+                format!("a text file, relative to {}", node.files.base_dir().display()),
+            )
+        })?;
+        let record = match &self.column {
+            None => LossRecord::parse_text(&text),
+            Some(name) => LossRecord::parse_csv(&text, &CsvColumn::Named(name.clone())),
+        };
+        record.map_err(|error| self.refused(node, error))
+    }
+
+    /// What is wrong with the recording, as an error of the key that decides it.
+    fn refused(&self, node: &Node<'_>, error: TraceError) -> ScenarioError {
+        let in_line = |found: String, line| format!("{found} in line {line} of {:?}", self.file);
+        let (key, found, allowed) = match error {
+            TraceError::NoSuchColumn { wanted, found } => {
+                let names: String = found.join(", ").chars().take(200).collect();
+                ("column", format!("{wanted:?}"), format!("one of the file's columns: {names}"))
+            }
+            TraceError::Ambiguous { wanted, count } => {
+                let found = format!("{wanted:?}, which names {count} columns");
+                ("column", found, "a name that one column has".to_owned())
+            }
+            TraceError::Outcome { line, found } => {
+                ("file", in_line(found, line), LINE_ALLOWED.to_owned())
+            }
+            TraceError::TooFewColumns { line, found, needed } => {
+                let found = format!("{found} column{}", if found == 1 { "" } else { "s" });
+                ("file", in_line(found, line), format!("at least {needed} columns"))
+            }
+            TraceError::Quote { line } => {
+                let found = in_line("a stray double quote".to_owned(), line);
+                ("file", found, "cells that are quoted as a whole".to_owned())
+            }
+            TraceError::Empty | TraceError::ColumnZero => {
+                let found = format!("no frame in {:?}", self.file);
+                ("file", found, format!("one line a frame: {LINE_ALLOWED}"))
+            }
+        };
+        node.key_error(key, found, allowed)
+    }
+}
+
 impl Kind for TraceKeys {
     const KIND: &'static str = "trace";
     const ABOUT: &'static str = "A recorded sequence of lost and received frames.";
@@ -165,48 +215,8 @@ impl Table for TraceKeys {
 
     fn read(node: &Node<'_>) -> Read<Self> {
         let keys = Keys::read(node)?;
-        let path = node.base_dir.join(&keys.file);
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            node.key_error(
-                "file",
-                format!("{:?}, which cannot be read ({error})", keys.file),
-                format!("a text file, relative to {}", node.base_dir.display()),
-            )
-        })?;
-        let record = match &keys.column {
-            None => LossRecord::parse_text(&text),
-            Some(name) => LossRecord::parse_csv(&text, &CsvColumn::Named(name.clone())),
-        };
-        let record = record.map_err(|error| {
-            let in_line =
-                |found: String, line| format!("{found} in line {line} of {:?}", keys.file);
-            let (key, found, allowed) = match error {
-                TraceError::NoSuchColumn { wanted, found } => {
-                    let names: String = found.join(", ").chars().take(200).collect();
-                    ("column", format!("{wanted:?}"), format!("one of the file's columns: {names}"))
-                }
-                TraceError::Ambiguous { wanted, count } => {
-                    let found = format!("{wanted:?}, which names {count} columns");
-                    ("column", found, "a name that one column has".to_owned())
-                }
-                TraceError::Outcome { line, found } => {
-                    ("file", in_line(found, line), LINE_ALLOWED.to_owned())
-                }
-                TraceError::TooFewColumns { line, found, needed } => {
-                    let found = format!("{found} column{}", if found == 1 { "" } else { "s" });
-                    ("file", in_line(found, line), format!("at least {needed} columns"))
-                }
-                TraceError::Quote { line } => {
-                    let found = in_line("a stray double quote".to_owned(), line);
-                    ("file", found, "cells that are quoted as a whole".to_owned())
-                }
-                TraceError::Empty | TraceError::ColumnZero => {
-                    let found = format!("no frame in {:?}", keys.file);
-                    ("file", found, format!("one line a frame: {LINE_ALLOWED}"))
-                }
-            };
-            node.key_error(key, found, allowed)
-        })?;
+        let part = format!("{:?}", keys.column);
+        let record = node.files.read_once(&keys.file, &part, |path| keys.record(node, path))?;
         let Keys { file, column, at_end, start } = keys;
         let start = start.unwrap_or(match at_end {
             TraceEnd::Repeat => TraceStart::Random,

@@ -36,7 +36,7 @@ impl Field for Agents {
         }
         let item = |(index, value)| {
             let path = format!("{}[{index}]", node.path);
-            AgentKind::read(&Node { value, path, base_dir: node.base_dir }, limits)
+            AgentKind::read(&Node { value, path, files: node.files }, limits)
         };
         items.iter().enumerate().map(item).collect::<Read<_>>().map(Agents)
     }

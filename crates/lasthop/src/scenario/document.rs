@@ -3,10 +3,13 @@
 use super::model::{Scenario, ScenarioKeys};
 use super::sweep::{Axis, CASE, MAX_POINTS, Setting, Sweep, ZIP};
 use crate::schema::error::{ScenarioError, suggestion};
+use crate::schema::files::Files;
+use crate::schema::json;
 use crate::schema::keys::{Field, Limits, Node, Read, Shape, Table, is_name, join, shape_at, show};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
 /// The most keys a dotted key may have, tables within tables; no scenario needs ten. Trees are
@@ -23,7 +26,8 @@ pub struct Document {
     value: Value,
     /// Lines of the TOML file by dotted path.
     lines: HashMap<String, u32>,
-    base_dir: PathBuf,
+    /// What it names; shared with what [`Document::set`] makes of copies.
+    files: Arc<Files>,
 }
 
 /// One point of the sweep.
@@ -50,6 +54,15 @@ impl Scenario {
         let mut lines = Lines { starts: line_starts(text), by_path: HashMap::new() };
         let value = lines.table("", table.into_inner())?;
         Document::new(value, lines.by_path, base_dir)
+    }
+
+    /// Reads the same as [`Scenario::from_toml`] from JSON text, in which no key may stand twice in
+    /// a table. File names in it are relative to `base_dir`.
+    pub fn from_json_text(text: &str, base_dir: &Path) -> Result<Document, ScenarioError> {
+        let value = json::parse(text).map_err(|error| {
+            ScenarioError::new("", format!("broken JSON: {error}"), "a JSON object")
+        })?;
+        Scenario::from_json(value, base_dir)
     }
 
     /// Reads the same as [`Scenario::from_toml`] from a JSON value. File names in it are relative
@@ -90,7 +103,7 @@ impl Scenario {
 
 impl Document {
     fn new(value: Value, lines: HashMap<String, u32>, base_dir: &Path) -> Read<Self> {
-        let document = Document { value, lines, base_dir: base_dir.to_owned() };
+        let document = Document { value, lines, files: Arc::new(Files::new(base_dir)) };
         document.check()?;
         Ok(document)
     }
@@ -153,19 +166,21 @@ impl Document {
         let sweep = self.sweep()?;
         // `sweep` has checked that the product is small.
         let count: usize = sweep.iter().map(|axis| axis.steps.len()).product();
-        (0..count).map(|index| self.point(&sweep, &grid_place(&sweep, index))).collect()
+        let fixed = self.fixed();
+        (0..count).map(|index| self.point(&fixed, &sweep, &grid_place(&sweep, index))).collect()
     }
 
     /// Reads the document at the first step of every axis, and at each other step of one of
     /// them; the whole grid may be large, and `points` checks it.
     fn check(&self) -> Read<()> {
         let sweep = self.sweep()?;
+        let fixed = self.fixed();
         let mut place = vec![0; sweep.len()];
-        self.point(&sweep, &place)?;
+        self.point(&fixed, &sweep, &place)?;
         for axis in 0..sweep.len() {
             for step in 1..sweep[axis].steps.len() {
                 place[axis] = step;
-                self.point(&sweep, &place)?;
+                self.point(&fixed, &sweep, &place)?;
             }
             place[axis] = 0;
         }
@@ -173,7 +188,7 @@ impl Document {
     }
 
     fn node<'a>(&'a self, value: &'a Value) -> Node<'a> {
-        Node { value, path: String::new(), base_dir: &self.base_dir }
+        Node { value, path: String::new(), files: &self.files }
     }
 
     /// The axes of the sweep, themselves checked.
@@ -273,9 +288,18 @@ impl Document {
         (!items.contains_key(name)).then(|| (top, name, items.keys().cloned().collect()))
     }
 
-    /// The scenario at one place of the grid.
-    fn point(&self, sweep: &[Axis], place: &[usize]) -> Read<Point> {
-        let mut value = self.value.clone();
+    /// The document without its sweep, which may be long.
+    fn fixed(&self) -> Value {
+        let tables = self.value.as_object().into_iter().flatten();
+        tables
+            .filter(|(key, _)| *key != "sweep")
+            .map(|(key, it)| (key.clone(), it.clone()))
+            .collect()
+    }
+
+    /// The scenario at one place of the grid, from the document without its sweep.
+    fn point(&self, fixed: &Value, sweep: &[Axis], place: &[usize]) -> Read<Point> {
+        let mut value = fixed.clone();
         let mut parameters = Vec::with_capacity(sweep.len());
         let mut settings = Vec::with_capacity(sweep.len());
         for (axis, index) in sweep.iter().zip(place) {
@@ -290,9 +314,6 @@ impl Document {
             }
             settings.extend(&step.settings);
             parameters.extend(step.label.iter().cloned());
-        }
-        if let Some(table) = value.as_object_mut() {
-            table.shift_remove("sweep");
         }
         match self.read(&value) {
             Ok(scenario) => Ok(Point { parameters, scenario }),

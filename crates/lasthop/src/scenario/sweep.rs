@@ -6,6 +6,8 @@ use crate::schema::keys::{
     show, table, table_field,
 };
 use serde_json::{Map, Value};
+use std::collections::HashSet;
+use std::hash::Hash;
 
 /// The key of zipped lists in a sweep; dotted keys always have a dot.
 pub(super) const ZIP: &str = "zip";
@@ -123,10 +125,8 @@ impl Field for Sweep {
                 }
                 _ => {
                     let values = values(&child)?;
-                    if let Some(twice) =
-                        (1..values.len()).find(|&i| values[..i].contains(&values[i]))
-                    {
-                        let found = format!("{} twice", show(&values[twice]));
+                    if let Some(twice) = repeated(&values) {
+                        let found = format!("{} twice", show(twice));
                         return Err(child.error(found, "a list of different values"));
                     }
                     axes.push(Axis::of_lists(&[(key, child.path, values)]));
@@ -139,6 +139,12 @@ impl Field for Sweep {
         // Resolved scenarios have none, and documents keep what their authors wrote.
         Value::Object(Map::new())
     }
+}
+
+/// The first value that equals an earlier one.
+fn repeated<'a, T: Eq + Hash>(values: impl IntoIterator<Item = &'a T>) -> Option<&'a T> {
+    let mut seen = HashSet::new();
+    values.into_iter().find(|&value| !seen.insert(value))
 }
 
 /// A list, or what a range stands for.
@@ -170,10 +176,8 @@ fn zips(node: &Node<'_>) -> Read<Vec<Axis>> {
             return Err(ScenarioError::new(path.clone(), found, "lists of the same length"));
         }
         let axis = Axis::of_lists(&lists);
-        let steps = &axis.steps;
-        let is_twice = |i: usize| steps[..i].iter().any(|step| step.label == steps[i].label);
-        if let Some(twice) = (1..steps.len()).find(|&i| is_twice(i)) {
-            let row: Vec<_> = steps[twice].label.iter().map(|(_, value)| show(value)).collect();
+        if let Some(label) = repeated(axis.steps.iter().map(|step| &step.label)) {
+            let row: Vec<_> = label.iter().map(|(_, value)| show(value)).collect();
             let found = format!("{} twice", row.join(" with "));
             return Err(table.error(found, "lists that differ at every place"));
         }
@@ -470,11 +474,13 @@ fn logarithmic(from: Decimal, to: Decimal, count: u64) -> Vec<Decimal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::files::Files;
     use serde_json::json;
     use std::path::Path;
 
     fn expand(value: Value) -> Result<Vec<Value>, String> {
-        let node = Node { value: &value, path: "sweep.x".to_owned(), base_dir: Path::new(".") };
+        let node =
+            Node { value: &value, path: "sweep.x".to_owned(), files: &Files::new(Path::new(".")) };
         values(&node).map_err(|error| error.to_string())
     }
 

@@ -1,5 +1,6 @@
 //! The one message that says what is wrong with a scenario.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Why a scenario was refused: where, what was found there, what would be right.
@@ -36,12 +37,28 @@ impl ScenarioError {
     }
 }
 
+/// Characters of a message that say where an error is, or what was found; a file may hold any value.
+const MOST_FOUND: usize = 200;
+/// Characters that say what is allowed, such as the names of a thousand flows.
+const MOST_ALLOWED: usize = 2000;
+
+/// A text of at most `most` characters, the rest replaced by `…`.
+fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        None => text.into(),
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+    }
+}
+
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.path.is_empty() { "scenario" } else { &self.path };
-        write!(f, "{path}: found {}; allowed: {}", self.found, self.allowed)?;
+        let [path, found, allowed] =
+            [(path, MOST_FOUND), (&self.found, MOST_FOUND), (&self.allowed, MOST_ALLOWED)]
+                .map(|(text, most)| cut(text, most));
+        write!(f, "{path}: found {found}; allowed: {allowed}")?;
         if let Some(sweep) = &self.sweep {
-            write!(f, " [in sweep: {sweep}]")?;
+            write!(f, " [in sweep: {}]", cut(sweep, MOST_FOUND))?;
         }
         match (self.line, self.column) {
             (Some(line), Some(column)) => write!(f, " (line {line}, column {column})"),

@@ -2,9 +2,9 @@
 //! meaning, from which come the reader, the error messages, the JSON Schema and the reference page.
 
 use super::error::{ScenarioError, suggestion};
+use super::files::Files;
 use crate::units::Rate;
 use serde_json::{Map, Value};
-use std::path::Path;
 
 /// Result of reading.
 pub(crate) type Read<T> = Result<T, ScenarioError>;
@@ -168,8 +168,8 @@ pub(crate) struct Node<'a> {
     pub value: &'a Value,
     /// Dotted path from the top of the document.
     pub path: String,
-    /// What file names are relative to.
-    pub base_dir: &'a Path,
+    /// The files that it names.
+    pub files: &'a Files,
 }
 
 impl<'a> Node<'a> {
@@ -192,7 +192,7 @@ impl<'a> Node<'a> {
     }
 
     pub fn child(&self, key: &str, value: &'a Value) -> Node<'a> {
-        Node { value, path: self.child_path(key), base_dir: self.base_dir }
+        Node { value, path: self.child_path(key), files: self.files }
     }
 
     pub fn text(&self, allowed: &str) -> Read<&'a str> {
@@ -243,10 +243,7 @@ impl<'a> Node<'a> {
                 });
             }
         };
-        T::read(
-            &Node { value, path: self.child_path(key.name), base_dir: self.base_dir },
-            key.limits,
-        )
+        T::read(&Node { value, path: self.child_path(key.name), files: self.files }, key.limits)
     }
 
     /// The variant that `kind` names, or that this word is, and no other keys than it has.
@@ -315,7 +312,7 @@ pub(crate) const BOUND_ALLOWED: &str =
 /// What is allowed as the value of a key.
 pub(crate) fn allowed(key: &Key) -> String {
     match &key.shape {
-        Shape::Text => "text that is not empty".to_owned(),
+        Shape::Text => super::quantity::TEXT_ALLOWED.to_owned(),
         Shape::Quantity { allowed, print, .. } => format!("{allowed}{}", key.limits.text(print)),
         Shape::Probability => super::quantity::PROBABILITY_ALLOWED.to_owned(),
         Shape::Mean => super::quantity::MEAN_ALLOWED.to_owned(),

@@ -5,6 +5,8 @@
 //! module is a leaf: it knows [`crate::units`] and [`crate::rng`] only.
 
 pub(crate) mod error;
+pub(crate) mod files;
+pub(crate) mod json;
 pub(crate) mod keys;
 pub(crate) mod numbers;
 pub(crate) mod quantity;

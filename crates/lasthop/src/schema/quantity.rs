@@ -14,7 +14,7 @@ pub(crate) const PAIR_ALLOWED: &str =
     "a list of two different host names such as [\"ap\", \"client\"]";
 pub(crate) const HOSTS_ALLOWED: &str =
     "a list of different host names, at least one, such as [\"mobile1\", \"mobile2\"]";
-const TEXT_ALLOWED: &str = "text that is not empty";
+pub(super) const TEXT_ALLOWED: &str = "text that is not empty, without control characters";
 const DURATION_ALLOWED: &str =
     "a duration such as \"50 ms\" (units ns, us, ms, s, min, h; whole nanoseconds)";
 const BYTES_ALLOWED: &str =
@@ -71,7 +71,12 @@ impl Field for String {
     const SHAPE: Shape = Shape::Text;
     fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
         let text = node.text(TEXT_ALLOWED)?;
-        if text.trim().is_empty() { Err(node.wrong(TEXT_ALLOWED)) } else { Ok(text.to_owned()) }
+        // A terminal would obey them: texts are shown wherever results are.
+        let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+        if text.trim().is_empty() || text.chars().any(is_control) {
+            return Err(node.wrong(TEXT_ALLOWED));
+        }
+        Ok(text.to_owned())
     }
     fn write(&self) -> Value {
         self.as_str().into()

@@ -7,6 +7,7 @@
 
 use super::super::config::{Config, RecoveryKind};
 use super::CongestionLaw;
+use crate::schema::files::Files;
 use crate::schema::keys::{Kind, Node, Table};
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -37,7 +38,7 @@ pub(crate) trait LawKeys: Table + Kind + Copy {
 /// Keys as they are where a scenario gives none.
 pub(super) fn defaults<K: LawKeys>() -> K {
     let nothing = Value::Object(Map::new());
-    let node = Node { value: &nothing, path: String::new(), base_dir: Path::new("") };
+    let node = Node { value: &nothing, path: String::new(), files: &Files::new(Path::new("")) };
     K::read(&node).expect("every key of a law has a default")
 }
 
