@@ -1,9 +1,11 @@
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import typing
 from pathlib import Path
 
 import polars as pl
@@ -12,6 +14,9 @@ import pytest
 from conftest import SMALL
 from lasthop import cli, words
 from lasthop.cli import campaigns
+from lasthop.cli.app import COMMANDS
+from lasthop.cli.output import shortened
+from lasthop.cli.values import as_folder, as_path, as_picture
 
 COMMAND = [sys.executable, "-m", "lasthop"]
 
@@ -548,3 +553,99 @@ def test_a_series_has_a_bounded_number_of_steps(tmp_path: Path) -> None:
     done = lasthop("steady", "small.toml", "--step", "1 ns", cwd=tmp_path)
     assert "step: found 1e-09 s; allowed: at least" in done.stderr
     assert "at most 1,000,000 steps" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run"], "FILE: found nothing; allowed: Scenario file"),
+        (["run", "FILE", "--seed"], "--seed: found no value; allowed: one"),
+        (["run", "FILE", "--replicatons", "3"], "nearest is --replications; allowed: --accept-"),
+        (["analyse", "arq", "--bad-to-good", "1"], "--good-to-bad: found nothing; allowed: Per"),
+        (["analyse", "arq", "--plot", "a.gif"], "--plot: found 'a.gif'; allowed: a name that end"),
+        (["diff", "FILE", "FILE", "--level", "x"], "--level: found 'x'; allowed: a number"),
+        (["run", "FILE", "--out", ""], "--out: found ''; allowed: the name of a file or folder"),
+        (["plot", "FILE", "--out", "absent/a.png"], "--out: found no folder absent"),
+    ],
+    ids=str,
+)
+def test_what_typer_refuses_is_told_as_all_else(
+    small: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert cli._main([str(small) if word == "FILE" else word for word in arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_every_option_that_names_a_file_takes_a_tilde() -> None:
+    """A shell replaces it in `~/a`, not in `--out=~/a`."""
+    functions = []
+    for module, name in {one.home for one in COMMANDS}:
+        own = getattr(importlib.import_module(f"lasthop.cli.{module}"), name)
+        functions += [one.callback for one in getattr(own, "registered_commands", ())] or [own]
+    found = 0
+    for function in functions:
+        for option, hint in typing.get_type_hints(function, include_extras=True).items():
+            if "Path" not in str(typing.get_args(hint)[:1]):
+                continue
+            found += 1
+            (about,) = typing.get_args(hint)[1:]
+            assert about.parser in (as_path, as_folder, as_picture), f"{function}: {option}"
+    assert found >= 25
+
+
+def test_results_are_written_to_the_home_folder(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path)
+    words = ["run", str(small), "--replications=2"]
+    assert cli._main([*words, "--out=~/results", "--store=~/kept"]) == 0
+    assert cli._main(["plot", "~/kept", "--out=~/a.png"]) == 0
+    assert cli._main(["report", "~/kept", "--out=~/a.html"]) == 0
+    assert cli._main(["trace", str(small), "--out=~/trace", "--link=wireless"]) == 0
+    assert cli._main(["new", "file", "--out=~/file.toml"]) == 0
+    there = {path.name for path in (tmp_path / "home").iterdir()}
+    assert there >= {"results", "kept", "a.png", "a.html", "trace", "file.toml"}
+    assert not (tmp_path / "~").exists()
+
+
+def test_a_terminal_gets_no_escape_codes_from_names(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "\x1b]0;title\x07\x9b2J"
+    assert cli._main(["check", f"{code}.toml"]) == 2
+    text = small.read_text().replace('name = "small"', 'name = "a\\u001b[2Jb"')
+    bad = tmp_path / "bad.toml"
+    bad.write_text(text)
+    assert cli._main(["check", str(bad)]) == 2
+    assert "name: found" in capsys.readouterr().err
+    file = tmp_path / f"{code}[bold].toml"
+    file.write_text(small.read_text())
+    assert cli._main(["check", str(file)]) == 0
+    losses = tmp_path / f"{code}[bold].txt"
+    losses.write_text("0\n1\n" * 200)
+    assert cli._main(["fit", str(losses)]) == 0
+    printed = capsys.readouterr()
+    assert not set("\x1b\x07\x9b") & set(printed.out + printed.err)
+    assert "\\u001b]0;title\\u0007\\u009b2J[bold].txt: 400 frames" in printed.out
+
+
+def test_long_values_are_cut_in_messages(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 5000
+    for options in (
+        ["--set", f"link.wireless.rate={long}"],
+        ["--set", f"link.{long}.rate=3"],
+        ["--set", long],
+        ["--format", long],
+        ["--metric", long],
+        ["--baseline", f"{long}=1"],
+    ):
+        assert cli._main(["run", str(small), *options]) == 2
+        error = capsys.readouterr().err
+        assert len(error) < 1000
+        assert "…" in error
+        assert "; allowed: " in error
+    assert len(shortened(f"a: found b; allowed: {long}")) < 2100

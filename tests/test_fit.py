@@ -107,6 +107,8 @@ def test_a_csv_may_say_when_and_at_what_rate(tmp_path: Path) -> None:
         ("lost,bytes\n1,x\n", "line 2: bytes: found 'x'; allowed: a number"),
         ("a,b\n1,2\n", "line 2: found no 'lost'; allowed: one of a, b"),
         ('{"lost": 1}\n{"lost"\n', "line 2: found broken JSON"),
+        ("lost,bytes,lost\n0,1,1\n", "line 1: found 2 columns 'lost'; allowed: one of a name"),
+        ('{"lost": 1, "lost": 0}\n', "line 1: found key 'lost' twice; allowed: once"),
         ("lost,time_s\n0,2\n1,1\n", "found frame 2 before the one that precedes it"),
     ],
 )

@@ -393,7 +393,7 @@ def test_command_line(tmp_path: Path, small: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--out", "figure.bmp"], "--out: found 'figure.bmp'; allowed: .pdf, .svg or .png"),
+        (["--out", "figure.bmp"], "--out: found 'figure.bmp'; allowed: a name that ends in .png"),
         (["--out", "no/figure.svg"], "--out: found no folder no"),
         (["--y", "speed", "--out", "figure.svg"], "--y: found 'speed'"),
         (["--where", "variant", "--out", "figure.svg"], "--where: found 'variant'"),
@@ -421,9 +421,11 @@ def test_command_line_refuses_what_is_no_table(
 ) -> None:
     (tmp_path / "a.parquet").write_bytes(b"no table")
     (tmp_path / "b.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "c.csv").write_text("point,value,point\n1,2,3\n")
     for name, message in (
         ("a.parquet", "found no table"),
         ("b.csv", "found no column 'point'"),
+        ("c.csv", "found 2 columns 'point'; allowed: one of a name"),
         ("missing.csv", "No such file"),
         (".", "found no results"),
     ):

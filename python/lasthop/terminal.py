@@ -71,10 +71,15 @@ OUTCOMES = {True: "holds", False: "fails", None: "open"}
 
 
 def console() -> Console:
-    """Standard output; in a pipe wide enough that no cell is cut."""
+    """Standard output; in a pipe wide enough that no cell is cut.
+
+    What is printed is plain text: names may hold what rich takes for its markup.
+    """
     if sys.stdout.isatty():
-        return Console(highlight=False)
-    return Console(file=sys.stdout, width=200, highlight=False, color_system=None)
+        return Console(highlight=False, markup=False, emoji=False)
+    return Console(
+        file=sys.stdout, width=200, highlight=False, color_system=None, markup=False, emoji=False
+    )
 
 
 @contextlib.contextmanager
@@ -93,7 +98,7 @@ def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
     )
 
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("replications"),

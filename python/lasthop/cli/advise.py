@@ -7,7 +7,6 @@ import math
 import shlex
 import tempfile
 from contextlib import ExitStack
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +17,6 @@ from lasthop import _lasthop, terminal
 from lasthop.cli.codes import DONE
 from lasthop.cli.common import (
     AcceptVersion,
-    BadInput,
     Changes,
     ClusterOption,
     File,
@@ -34,18 +32,12 @@ from lasthop.cli.common import (
     print_line,
     running,
 )
+from lasthop.cli.values import BadInput, Plot, TableOrJson, quantity, save_picture
 
 if TYPE_CHECKING:
     from lasthop.advise import Advice, Standing
 
 __all__ = ["advise"]
-
-
-class Format(StrEnum):
-    """How advice is printed."""
-
-    table = "table"
-    json = "json"
 
 
 def advise(
@@ -101,25 +93,18 @@ def advise(
     changes: Changes = None,
     store: Folder = None,
     accept_version: AcceptVersion = False,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw it (.png, .pdf or .svg).")
-    ] = None,
+    plot: Plot = None,
     output: Annotated[
-        Format, typer.Option("--format", help="How the advice is printed.")
-    ] = Format.table,
+        TableOrJson, typer.Option("--format", help="How the advice is printed.")
+    ] = TableOrJson.table,
 ) -> int:
     """Say which link protocol, with which parameters, serves a link and its traffic best."""
     from lasthop import advise as advising
     from lasthop.campaign import Campaign
-    from lasthop.figures import style
 
-    suffix = "" if plot is None else plot.suffix.lower().removeprefix(".")
-    if plot is not None and suffix not in style.FORMATS:
-        raise BadInput(
-            f"--plot: found {str(plot)!r}; allowed: a name that ends in .png, .pdf, .svg"
-        )
     scenario = load(file, changes)
     replications, budget_s = _budget(budget)
+    share = quantity("--tolerance", "probability", tolerance)
     with ExitStack() as stack:
         stack.enter_context(options())
         if traffic is not None:
@@ -140,7 +125,7 @@ def advise(
                 transports=tuple(transport or ()),
                 trials=trials,
                 most=most,
-                tolerance=_share(tolerance),
+                tolerance=share,
                 budget=replications,
                 budget_s=budget_s,
                 seed=seed,
@@ -155,7 +140,7 @@ def advise(
         settings += [f"{key}={value}" for key, value in found.choice.candidate.changes.items()]
         words = ["lasthop", "run", str(file), *(w for one in settings for w in ("--set", one))]
         command = shlex.join(words)
-    if output is Format.json:
+    if output is TableOrJson.json:
         told = {**found.to_dict(), "command": command, "traffic": traffic}
         print_line(json.dumps(told, indent=2, ensure_ascii=False))
     else:
@@ -163,8 +148,7 @@ def advise(
     if plot is not None:
         from lasthop.figures.advice import draw_advice
 
-        style.save(draw_advice(found), plot.with_suffix(""), suffix)
-        note(f"written to {plot}")
+        save_picture(draw_advice(found), plot)
     return DONE
 
 
@@ -177,13 +161,6 @@ def _budget(text: str | None) -> tuple[int | None, float | None]:
         return None, _lasthop.seconds(text)
     except ValueError as error:
         raise BadInput(f"--budget: {error}; or a number of replications") from None
-
-
-def _share(text: str) -> float:
-    try:
-        return _lasthop.quantity("probability", text)
-    except ValueError as error:
-        raise BadInput(f"--tolerance: {error}") from None
 
 
 def _print(found: Advice, command: str | None, traffic: str | None) -> None:

@@ -6,15 +6,15 @@ import json
 import math
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import polars as pl
 import typer
 from rich.table import Table
 
 from lasthop import _lasthop, analysis
-from lasthop.cli.common import BadInput, Format, options
+from lasthop.cli.common import Format, options
+from lasthop.cli.values import Plot, save_picture
 
 __all__ = ["app"]
 
@@ -22,7 +22,6 @@ app = typer.Typer(
     help="Say what theory says: closed forms and Markov models, without a simulation.",
     no_args_is_help=True,
 )
-FORMATS = (".png", ".pdf")
 
 
 def _quantity(kind: str) -> Callable[[str | float], float]:
@@ -43,9 +42,6 @@ def _quantity(kind: str) -> Callable[[str | float], float]:
 PROBABILITY, DURATION, RATE, SIZE = map(_quantity, ("probability", "duration", "rate", "size"))
 
 Output = Annotated[Format, typer.Option("--format", help="How the table is printed.")]
-Plot = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Also draw it, as FILE (.png or .pdf).")
-]
 
 
 @app.command()
@@ -103,7 +99,6 @@ def arq(
     output: Output = Format.table,
 ) -> int:
     """Residual loss and delay of a limited selective repeat on a two-state channel."""
-    _check_plot(plot)
     with options():
         channel = analysis.Channel(good_to_bad, bad_to_good, loss_in_good, loss_in_bad)
         size = {"pdus": pdus, "spacing": spacing}
@@ -134,7 +129,7 @@ def arq(
             from lasthop.figures.analysis import draw_arq
 
             figure = draw_arq(channel, max(limits), target=target, frame_s=frame, **size)
-            _save(figure, plot)
+            save_picture(figure, plot)
     return 0
 
 
@@ -196,7 +191,6 @@ def tcp(
     output: Output = Format.table,
 ) -> int:
     """Throughput of a TCP at a loss and a round trip, by formula and by the window chain."""
-    _check_plot(plot)
     wait = timeout if timeout is not None else max(0.2, 2.0 * rtt)
     with options(round_trip="rtt", max_window="window"):
         if segment <= 0.0:
@@ -221,7 +215,7 @@ def tcp(
             last = math.log10(max(0.5, *loss))
             sweep = [10.0 ** (first + (last - first) * step / 60) for step in range(61)]
             figure = draw_tcp(table(sweep), table(loss), rtt)
-            _save(figure, plot)
+            save_picture(figure, plot)
     return 0
 
 
@@ -262,23 +256,6 @@ def _tcp_table(
         ),
         pl.Series("window_chain_bps", chain, dtype=pl.Float64),
     )
-
-
-def _check_plot(plot: Path | None) -> None:
-    """Before anything is computed and printed."""
-    if plot is None:
-        return
-    if plot.suffix not in FORMATS:
-        raise BadInput(f"--plot: found {str(plot)!r}; allowed: {', '.join(FORMATS)}")
-    if not plot.parent.is_dir():
-        raise BadInput(f"--plot: found no folder {plot.parent}; allowed: one that exists")
-
-
-def _save(figure: Any, plot: Path) -> None:
-    from lasthop.figures.style import save
-
-    save(figure, plot.with_suffix(""), plot.suffix.removeprefix("."))
-    sys.stderr.write(f"written to {plot}\n")
 
 
 def _show(table: pl.DataFrame, facts: dict[str, float | None], output: Format) -> None:

@@ -18,13 +18,21 @@ import typer
 # typer 0.29 bundles click, without a public name.
 from typer._click import Command as ClickCommand
 from typer._click import Context
-from typer._click.exceptions import BadParameter, ClickException, MissingParameter
+from typer._click.exceptions import (
+    BadOptionUsage,
+    BadParameter,
+    ClickException,
+    MissingParameter,
+    NoSuchOption,
+)
 from typer.core import TyperGroup
 
 from lasthop import _lasthop
 from lasthop.arguments import Refused
 from lasthop.cli import interrupts
 from lasthop.cli.codes import BAD_INPUT, DONE, FAILURE, INTERRUPTED
+from lasthop.cli.output import printable, shortened
+from lasthop.cli.values import nearest
 
 __all__ = ["COMMANDS", "run_command"]
 
@@ -237,9 +245,21 @@ def _is_of_polars(error: Exception) -> bool:
 
 def _refusal(error: ClickException) -> str:
     """What typer refuses, as all other messages say it: which option, found what, allowed what."""
-    if not isinstance(error, BadParameter) or isinstance(error, MissingParameter):
-        return error.format_message()
-    if error.param is None:
+    if isinstance(error, NoSuchOption):
+        known = error.ctx.command.params if error.ctx else []
+        names = ["--help", *(name for one in known for name in one.opts if name[:2] == "--")]
+        near = nearest(error.option_name, names)
+        allowed = ", ".join(sorted(names))
+        return f"{error.option_name}: found an option that there is not{near}; allowed: {allowed}"
+    if isinstance(error, BadOptionUsage):
+        return f"{error.option_name}: found no value; allowed: one"
+    if isinstance(error, MissingParameter) and error.param is not None:
+        one = error.param
+        is_option = one.param_type_name == "option"
+        name = one.opts[0] if is_option else getattr(one, "metavar", None) or str(one.name).upper()
+        about = getattr(one, "help", None) or "a value"
+        return f"{name}: found nothing; allowed: {about.rstrip('.')}"
+    if not isinstance(error, BadParameter) or error.param is None:
         return error.format_message()
     # typer checks options by pydantic.
     from pydantic import ValidationError
@@ -267,7 +287,7 @@ def _refusal(error: ClickException) -> str:
 def _fail(message: str, code: int) -> int:
     if message:  # without one, typer has printed the help instead
         with contextlib.suppress(OSError):
-            sys.stderr.write(f"lasthop: {' '.join(message.split())}\n")
+            sys.stderr.write(f"lasthop: {printable(shortened(' '.join(message.split())))}\n")
     return code
 
 

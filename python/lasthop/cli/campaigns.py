@@ -15,14 +15,17 @@ from lasthop import report as pages
 from lasthop import terminal
 from lasthop.campaign import Campaign, CampaignError
 from lasthop.campaign.store import LEDGER, LOCK, PARTS
-from lasthop.cli.common import BadInput, Format, baseline_of, not_input, options
+from lasthop.cli.common import Format, baseline_of, not_input, options, print_line
+from lasthop.cli.values import BadInput, as_folder, as_path
 from lasthop.comparison import LEVEL, Comparison, diff
 from lasthop.results import Results
 from lasthop.studies import studies
 
 __all__ = ["compare", "report"]
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a campaign.")]
+Folder = Annotated[
+    Path, typer.Argument(parser=as_folder, metavar="DIR", help="The folder of a campaign.")
+]
 
 
 def report(
@@ -34,7 +37,9 @@ def report(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where to write; by default DIR/report.html."),
+        typer.Option(
+            parser=as_path, metavar="FILE", help="Where to write; by default DIR/report.html."
+        ),
     ] = None,
     baseline: Annotated[
         str | None,
@@ -60,13 +65,18 @@ def report(
         target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise CampaignError(f"--out: {target}: {error.strerror or error}") from None
-    sys.stdout.write(f"{target}\n")
+    print_line(str(target))
     return 0
 
 
 def compare(
-    a: Annotated[Path, typer.Argument(metavar="A", help="The campaign compared with.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="The campaign that may have moved.")],
+    a: Annotated[
+        Path, typer.Argument(parser=as_folder, metavar="A", help="The campaign compared with.")
+    ],
+    b: Annotated[
+        Path,
+        typer.Argument(parser=as_folder, metavar="B", help="The campaign that may have moved."),
+    ],
     *,
     everything: Annotated[
         bool, typer.Option("--all", help="Show what has not moved, too.")

@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lasthop import _lasthop
-from lasthop.arguments import ArgumentError, Refused
+from lasthop.arguments import ArgumentError
 from lasthop.cli import interrupts
 from lasthop.cli.codes import DONE, INTERRUPTED
+from lasthop.cli.output import printable
+from lasthop.cli.values import BadInput, as_folder, as_path, nearest
 from lasthop.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -30,10 +32,6 @@ if TYPE_CHECKING:
 
     from lasthop.campaign import Campaign, Plan
     from lasthop.cluster import Cluster
-
-
-class BadInput(Refused):
-    """Something the user gave is not right; the message says what."""
 
 
 class Format(StrEnum):
@@ -44,7 +42,9 @@ class Format(StrEnum):
     json = "json"
 
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML or JSON).")]
+File = Annotated[
+    Path, typer.Argument(parser=as_path, metavar="FILE", help="Scenario file (TOML or JSON).")
+]
 Changes = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a dotted key. Repeatable."),
@@ -56,22 +56,11 @@ Seed = Annotated[int | None, typer.Option(min=0, help="Master seed; by default t
 Jobs = Annotated[int, typer.Option(min=0, help="Threads; 0 for all cores.")]
 
 
-def _folder(text: str) -> Path:
-    """Reads the name of a folder; refuses before anything is run what cannot be one."""
-    if not text.strip():
-        raise typer.BadParameter(f"found {text!r}; allowed: the name of a folder")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise typer.BadParameter(f"found {text!r}; allowed: a name in UTF-8") from None
-    return Path(text).expanduser()
-
-
 Folder = Annotated[
     Path | None,
     typer.Option(
         "--store",
-        parser=_folder,
+        parser=as_folder,
         metavar="DIR",
         help="Keep results in this folder, and run only what is not there yet.",
     ),
@@ -154,7 +143,7 @@ def running(label: str) -> Iterator[Callable[[int, int], None]]:
     """While replications run: progress on a terminal, and Ctrl-C keeps what is finished."""
     from lasthop import terminal
 
-    with terminal.progress(label) as show, interrupts.keep_finished() as begin:
+    with terminal.progress(printable(label)) as show, interrupts.keep_finished() as begin:
 
         def progress(done: int, total: int) -> None:
             begin()
@@ -202,11 +191,7 @@ def key_and_value(change: str) -> tuple[str, str]:
 
 
 def writable(path: Path) -> Path:
-    """Makes a folder before anything is run, so that a bad name costs no time.
-
-    A leading `~` is the home folder, also where no shell has replaced it: `--out=~/results`.
-    """
-    path = path.expanduser()
+    """Makes a folder before anything is run, so that a bad name costs no time."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -273,12 +258,12 @@ def nothing_lost() -> Iterator[Callable[[Callable[[], object]], None]]:
 
 def print_line(text: str) -> None:
     """Writes a line of results."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(printable(text) + "\n")
 
 
 def note(text: str) -> None:
     """Writes a line beside the results."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(printable(text) + "\n")
 
 
 def ended(*, complete: bool, finished: int, campaign: Campaign | None = None) -> int:
@@ -288,24 +273,6 @@ def ended(*, complete: bool, finished: int, campaign: Campaign | None = None) ->
     rest = "" if campaign is None else f" and are in {campaign.folder}; the same command goes on"
     note(f"lasthop: interrupted; {finished} replications were finished{rest}")
     return INTERRUPTED
-
-
-def seconds(option: str, text: str | None) -> float | None:
-    """Reads the time that an option says, such as `1.5 s`."""
-    try:
-        return None if text is None else _lasthop.seconds(text)
-    except ValueError as error:
-        raise BadInput(f"{option}: {error}") from None
-
-
-def nearest(text: str, known: Iterable[str]) -> str:
-    """`, nearest is …` where a name is like one that there is; else nothing."""
-    import difflib
-
-    ends = {name.rpartition(".")[2]: name for name in known}
-    names = {name: name for name in known}
-    found = difflib.get_close_matches(text, [*names, *ends], n=1, cutoff=0.5)
-    return f", nearest is {names.get(found[0]) or ends[found[0]]}" if found else ""
 
 
 def baseline_of(points: Iterable[Mapping[str, Any]], text: str) -> tuple[str, Any]:

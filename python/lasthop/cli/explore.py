@@ -13,7 +13,8 @@ import typer
 
 from lasthop import _lasthop
 from lasthop.cli.codes import DONE
-from lasthop.cli.common import BadInput, Jobs, load, note, print_line
+from lasthop.cli.common import Jobs, load, note, print_line
+from lasthop.cli.values import BadInput, as_path
 
 __all__ = ["explore"]
 
@@ -80,7 +81,7 @@ def _begin(source: str | None) -> tuple[Path, dict[str, Any], str]:
         if not fragment:
             raise BadInput(f"ADDRESS: found {json.dumps(source)}; allowed: one with #…")
         return here, {**starting_point(), "view": "play"}, f"#{fragment}"
-    path = Path(source)
+    path = as_path(source)
     if path.is_dir():
         if not (path / "ledger.sqlite").is_file():
             raise BadInput(f"{path}: found no campaign; allowed: a folder that run --store wrote")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from lasthop import _lasthop, terminal
+from lasthop import terminal
 from lasthop.cli.codes import DONE
-from lasthop.cli.common import BadInput, note, print_line
+from lasthop.cli.common import note, print_line
+from lasthop.cli.output import printable
+from lasthop.cli.values import BadInput, Plot, TableOrJson, as_path, quantity, save_picture
 
 if TYPE_CHECKING:
     from lasthop.fit import Estimate, Fit
@@ -21,17 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["fit"]
 
 
-class Format(StrEnum):
-    """How the result is printed."""
-
-    table = "table"
-    json = "json"
-
-
 def fit(
     logs: Annotated[
         list[Path],
         typer.Argument(
+            parser=as_path,
             metavar="LOG...",
             help="Losses frame by frame: text, CSV, JSON lines, frames.csv of a trace, or a "
             "capture of 802.11 with radiotap headers; with --rates a mahimahi trace.",
@@ -65,22 +60,12 @@ def fit(
     rates: Annotated[
         bool, typer.Option("--rates", help="The log is a mahimahi trace of rates over time.")
     ] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also draw it, as FILE (.png, .pdf or .svg)."),
-    ] = None,
+    plot: Plot = None,
     output: Annotated[
-        Format, typer.Option("--format", help="How the result is printed.")
-    ] = Format.table,
+        TableOrJson, typer.Option("--format", help="How the result is printed.")
+    ] = TableOrJson.table,
 ) -> int:
     """Fit error processes to measured losses, and write the line of a scenario."""
-    from lasthop.figures import style
-
-    suffix = "" if plot is None else plot.suffix.lower().removeprefix(".")
-    if plot is not None and suffix not in style.FORMATS:
-        raise BadInput(
-            f"--plot: found {str(plot)!r}; allowed: a name that ends in .png, .pdf, .svg"
-        )
     if plot is not None and len(logs) > 1:
         raise BadInput(f"--plot: found {len(logs)} logs; allowed: with one")
     reading = {"column": column, "entity": entity, "transmitter": transmitter}
@@ -89,19 +74,12 @@ def fit(
     told = []
     for log in logs:
         if rates:
-            told.append(_rates(log, plot, suffix, output))
+            told.append(_rates(log, plot, output))
         else:
-            told.append(_losses(log, reading, frame, rate, model, plot, suffix, output))
-    if output is Format.json:
+            told.append(_losses(log, reading, frame, rate, model, plot, output))
+    if output is TableOrJson.json:
         print_line(json.dumps(told[0] if len(told) == 1 else told, indent=2, ensure_ascii=False))
     return DONE
-
-
-def _quantity(option: str, kind: str, text: str | None) -> float | None:
-    try:
-        return None if text is None else _lasthop.quantity(kind, text)
-    except ValueError as error:
-        raise BadInput(f"{option}: {error}") from None
 
 
 def _losses(
@@ -111,18 +89,17 @@ def _losses(
     rate: str | None,
     models: list[str] | None,
     plot: Path | None,
-    suffix: str,
-    output: Format,
+    output: TableOrJson,
 ) -> dict[str, object]:
     from lasthop import fit as fits
 
-    size = _quantity("--frame", "size", frame)
+    size = quantity("--frame", "size", frame)
     try:
         found = fits.fit(
             log,
             models=models,
             frame_bits=None if size is None else 8.0 * size,
-            rate_bps=_quantity("--rate", "rate", rate),
+            rate_bps=quantity("--rate", "rate", rate),
             **reading,
         )
     except fits.FitError as error:
@@ -131,14 +108,12 @@ def _losses(
         raise BadInput(f"--{error}" if is_option else str(error)) from None
     except OSError as error:
         raise BadInput(f"{log}: {error.strerror or error}") from None
-    if output is Format.table:
+    if output is TableOrJson.table:
         _print(found)
     if plot is not None:
-        from lasthop.figures import style
         from lasthop.figures.fit import draw_fit
 
-        style.save(draw_fit(found), plot.with_suffix(""), suffix)
-        note(f"written to {plot}")
+        save_picture(draw_fit(found), plot)
     return found.to_dict()
 
 
@@ -146,7 +121,7 @@ def _print(found: Fit) -> None:
     console = terminal.console()
     record = found.record
     console.print(
-        f"{record.source}: {record.lost.size} frames, {int(record.lost.sum())} lost "
+        f"{printable(record.source)}: {record.lost.size} frames, {int(record.lost.sum())} lost "
         f"({100 * record.loss:.3g} %) in {record.bursts.size} bursts of {record.mean_burst:.3g}",
         highlight=False,
     )
@@ -195,7 +170,7 @@ def _number(value: float, unit: str) -> str:
     return text if unit == "probability" else f"{text} {unit}"
 
 
-def _rates(log: Path, plot: Path | None, suffix: str, output: Format) -> dict[str, object]:
+def _rates(log: Path, plot: Path | None, output: TableOrJson) -> dict[str, object]:
     from lasthop import fit as fits
 
     try:
@@ -205,10 +180,10 @@ def _rates(log: Path, plot: Path | None, suffix: str, output: Format) -> dict[st
     except OSError as error:
         raise BadInput(f"{log}: {error.strerror or error}") from None
     low, middle, high = (value / 1e6 for value in found.deciles_bps)
-    if output is Format.table:
+    if output is TableOrJson.table:
         console = terminal.console()
         console.print(
-            f"{log}: {found.duration_s:.4g} s, mean {found.mean_bps / 1e6:.4g} ± "
+            f"{printable(str(log))}: {found.duration_s:.4g} s, mean {found.mean_bps / 1e6:.4g} ± "
             f"{found.ci95_bps / 1e6:.2g} Mbps; in tenths of a second 10 % below {low:.4g}, median "
             f"{middle:.4g}, 10 % above {high:.4g} Mbps",
             highlight=False,
@@ -217,11 +192,9 @@ def _rates(log: Path, plot: Path | None, suffix: str, output: Format) -> dict[st
             note(f"lasthop: {told}")
         print_line(found.rate)
     if plot is not None:
-        from lasthop.figures import style
         from lasthop.figures.fit import draw_rates
 
-        style.save(draw_rates(found), plot.with_suffix(""), suffix)
-        note(f"written to {plot}")
+        save_picture(draw_rates(found), plot)
     return {
         "source": str(log),
         "duration_s": found.duration_s,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
-import sys
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +14,8 @@ import typer
 from lasthop import figures
 from lasthop.arguments import ArgumentError
 from lasthop.cli.codes import DONE, INTERRUPTED
-from lasthop.cli.common import Changes, Jobs, load, running, seconds
+from lasthop.cli.common import Changes, Jobs, load, print_line, running
+from lasthop.cli.values import as_path, as_picture, seconds
 from lasthop.figures import KINDS, OF_TRACES, PlotError
 from lasthop.running import run
 from lasthop.tracing import trace
@@ -40,6 +39,7 @@ def plot(
     source: Annotated[
         Path,
         typer.Argument(
+            parser=as_path,
             metavar="SOURCE",
             help="Scenario file (is run), Parquet or CSV file, or folder that run --out, "
             "a campaign or trace wrote.",
@@ -84,7 +84,10 @@ def plot(
         str | None, typer.Option("--to", metavar="TIME", help="Of a trace: until when.")
     ] = None,
     out: Annotated[
-        Path, typer.Option(metavar="PICTURE", help="What to write: .pdf, .svg or .png.")
+        Path,
+        typer.Option(
+            parser=as_picture, metavar="PICTURE", help="What to write: .png, .pdf or .svg."
+        ),
     ] = Path("plot.pdf"),
     replications: Annotated[
         int | None, typer.Option(min=1, help="Of a scenario: replications per point.")
@@ -98,11 +101,6 @@ def plot(
     """Draw results over a parameter, their distribution, or the course of one replication."""
     from lasthop.figures import style
 
-    suffix = out.suffix.lower().removeprefix(".")
-    if suffix not in style.FORMATS:
-        raise PlotError(f"--out: found {str(out)!r}; allowed: .pdf, .svg or .png")
-    if not (out.parent.is_dir() and os.access(out.parent, os.W_OK)):
-        raise PlotError(f"--out: found no folder {out.parent} to write to; allowed: one that is")
     times = [seconds("--from", start), seconds("--to", end)]
     data: Any = source
     complete = True
@@ -141,8 +139,8 @@ def plot(
             start=times[0],
             end=times[1],
         )
-    for path in style.save(figure, out.with_suffix(""), suffix):
-        sys.stdout.write(f"{path}\n")
+    for path in style.save(figure, out.with_suffix(""), out.suffix.lower().lstrip(".")):
+        print_line(str(path))
     return DONE if complete else INTERRUPTED
 
 

@@ -13,7 +13,6 @@ from lasthop import markdown, terminal
 from lasthop.campaign import Campaign
 from lasthop.cli.common import (
     AcceptVersion,
-    BadInput,
     ClusterOption,
     DryRun,
     Folder,
@@ -34,6 +33,7 @@ from lasthop.cli.common import (
     write,
     write_bytes,
 )
+from lasthop.cli.values import BadInput, as_path
 from lasthop.studies import Report, Study, sensitivity, studies
 from lasthop.studies.changes import with_changes
 
@@ -84,6 +84,7 @@ def reproduce(
     out: Annotated[
         Path | None,
         typer.Option(
+            parser=as_path,
             metavar="DIR",
             help="Write figures (PNG and PDF), report.json and replications.parquet here; "
             "if figures are asked for, by default results/STUDY.",

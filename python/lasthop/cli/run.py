@@ -14,7 +14,6 @@ import typer
 
 from lasthop.cli.common import (
     AcceptVersion,
-    BadInput,
     Changes,
     ClusterOption,
     DryRun,
@@ -28,7 +27,6 @@ from lasthop.cli.common import (
     cluster_of,
     ended,
     load,
-    nearest,
     note,
     note_campaign,
     nothing_lost,
@@ -43,6 +41,7 @@ from lasthop.cli.common import (
     write,
     write_bytes,
 )
+from lasthop.cli.values import BadInput, as_path, nearest
 from lasthop.precision import expected_counts
 from lasthop.running import run as run_replications
 from lasthop.scenario import Scenario
@@ -107,7 +106,9 @@ def run(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Also write replications.parquet, summary.csv and results.json."
+            parser=as_path,
+            metavar="DIR",
+            help="Also write replications.parquet, summary.csv and results.json.",
         ),
     ] = None,
     output: Annotated[

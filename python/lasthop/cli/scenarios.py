@@ -13,15 +13,8 @@ import typer
 from lasthop import catalogue, starter
 from lasthop import scenario as scenarios
 from lasthop.cli.codes import DONE
-from lasthop.cli.common import (
-    BadInput,
-    Changes,
-    File,
-    load,
-    options,
-    print_line,
-    write,
-)
+from lasthop.cli.common import Changes, File, load, options, print_line, write
+from lasthop.cli.values import BadInput, as_path
 
 __all__ = ["check", "explain_", "list_", "new", "schema"]
 
@@ -51,7 +44,8 @@ def new(
     *,
     template: Annotated[str, typer.Option(help="|".join(starter.TEMPLATES))] = "file",
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write; by default NAME.toml.")
+        Path | None,
+        typer.Option(parser=as_path, metavar="FILE", help="Where to write; by default NAME.toml."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
 ) -> int:

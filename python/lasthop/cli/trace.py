@@ -12,7 +12,6 @@ import typer
 from lasthop import terminal, tracing
 from lasthop.cli.codes import DONE
 from lasthop.cli.common import (
-    BadInput,
     Changes,
     File,
     Format,
@@ -21,9 +20,9 @@ from lasthop.cli.common import (
     not_input,
     options,
     print_line,
-    seconds,
     writable,
 )
+from lasthop.cli.values import BadInput, as_path, seconds
 from lasthop.steady import steady_state
 
 __all__ = ["steady", "trace"]
@@ -57,6 +56,7 @@ def trace(
     out: Annotated[
         Path,
         typer.Option(
+            parser=as_path,
             metavar="DIR|PICTURE",
             help="Where to write; with --link also a picture to write alone (.png, .svg or .pdf).",
         ),
@@ -64,6 +64,7 @@ def trace(
     pcap: Annotated[
         Path | None,
         typer.Option(
+            parser=as_path,
             metavar="FILE",
             help="Instead write the packets to this pcapng file, for Wireshark; each direction of "
             "a link is an interface, comments say what was lost.",

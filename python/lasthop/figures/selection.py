@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -185,9 +186,21 @@ def read_table(path: Path) -> pl.DataFrame:
         try:
             if path.suffix.lower() == ".parquet":
                 return pl.read_parquet(file)
+            _refuse_columns_twice(path, file.readline())
+            file.seek(0)
             return pl.read_csv(file, infer_schema_length=None)
         except pl.exceptions.PolarsError as error:
             raise PlotError(f"{path}: found no table ({error}); allowed: Parquet or CSV") from None
+
+
+def _refuse_columns_twice(path: Path, header: bytes) -> None:
+    """Polars would give the second one another name, so that the first one alone is drawn."""
+    names = next(csv.reader([header.decode("utf-8-sig", "replace")]), [])
+    twice = next((one for one in names if names.count(one) > 1), None)
+    if twice is not None:
+        raise PlotError(
+            f"{path}: found {names.count(twice)} columns {twice!r}; allowed: one of a name"
+        )
 
 
 def _read_campaign(path: Path) -> pl.DataFrame:

@@ -113,10 +113,34 @@ def _is_lost(cell: object, where: str) -> bool:
     return found
 
 
-def _csv(text: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _rows(text: str, name: str) -> csv.DictReader[str]:
+    """Lines of CSV as tables; refuses a column that stands twice, of which only one would count."""
     reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
+    names = list(reader.fieldnames or ())
+    twice = next((one for one in names if names.count(one) > 1), None)
+    if twice is not None:
+        raise FitError(
+            f"{name}: line 1: found {names.count(twice)} columns {twice!r}; allowed: one of a name"
+        )
+    return reader
+
+
+def _csv(text: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    reader = _rows(text, name)
     for row in reader:
         yield f"{name}: line {reader.line_num}", row
+
+
+class _Twice(ValueError):
+    """A key that stands twice in a table."""
+
+
+def _table_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Twice(repr(next(name for name in names if names.count(name) > 1)[:40]))
+    return table
 
 
 def _json_lines(text: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -125,9 +149,11 @@ def _json_lines(text: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]
             continue
         where = f"{name}: line {number}"
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=_table_of)
         except json.JSONDecodeError as error:
             raise FitError(f"{where}: found broken JSON: {error}; allowed: an object") from None
+        except _Twice as error:
+            raise FitError(f"{where}: found key {error} twice; allowed: once") from None
         if not isinstance(row, dict):
             raise FitError(f"{where}: found {line[:40]!r}; allowed: an object")
         yield where, row
@@ -165,7 +191,7 @@ def _number(cell: object, where: str) -> float:
 
 
 def _frames(text: str, name: str, entity: str | None) -> Record:
-    rows = list(csv.DictReader(io.StringIO(text)))
+    rows = list(_rows(text, name))
     known = list(dict.fromkeys(row["entity"] for row in rows))
     if not known:
         raise FitError(
