@@ -68,6 +68,15 @@ const CELLS: [Cell; 12] = [
 /// One with an error process that came later, so that the rows above stay where they are.
 const CHAIN_CELL: [Cell; 1] = [("sack-sr-markov-chain-rfc", SR, CHAIN, "sack", RFC, false, false)];
 
+/// The other link protocols, each with its defaults.
+const LINK_CELLS: [Cell; 5] = [
+    ("sack-stop-and-wait", r#"{ kind = "stop-and-wait" }"#, UNIFORM, "sack", NS2, false, false),
+    ("reno-ideal-sr", r#"{ kind = "ideal-sr" }"#, TWO_STATE, "reno", NS2, false, true),
+    ("newreno-xor-fec", r#"{ kind = "xor-fec" }"#, UNIFORM, "newreno", RFC, false, true),
+    ("sack-karn-rlp", r#"{ kind = "karn-rlp" }"#, TWO_STATE, "sack", NS2, false, false),
+    ("reno-oos-rlp-web", r#"{ kind = "oos-rlp" }"#, GILBERT, "reno", NS2, true, false),
+];
+
 /// A TCP named after each congestion law, beside congestion.
 const LAW_CELLS: [Cell; 2] = [
     ("westwood-plus", RAW, UNIFORM, "westwood-plus", RFC, false, true),
@@ -230,6 +239,7 @@ fn cells() -> impl Iterator<Item = (&'static str, String)> {
         .chain([services, rlc])
         .chain(tcps(&CHAIN_CELL))
         .chain(tcps(&LAW_CELLS))
+        .chain(tcps(&LINK_CELLS))
 }
 
 /// All cells as one run.
