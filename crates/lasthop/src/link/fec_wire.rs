@@ -18,6 +18,9 @@ use super::{Frame, FrameKind};
 /// Numbers that the first byte can tell apart.
 pub const MOST_NUMBERS: u64 = 128;
 
+/// Bytes of count and lengths, which a parity frame has beyond the header of a data frame.
+pub const PARITY_FIELDS: u32 = 3;
+
 /// The bit that makes a frame a parity frame.
 const PARITY: u8 = 0x80;
 

@@ -42,7 +42,7 @@
 //! Not modelled: interleaved blocks, more than one parity frame a block, blocks that adapt to the
 //! losses, reordering by the channel.
 
-use super::fec_wire::MOST_NUMBERS;
+use super::fec_wire::{MOST_NUMBERS, PARITY_FIELDS};
 use super::protocol::{NUMBER_HEADER, ProtocolKeys, Site};
 use super::timing::{LinkTiming, deadline};
 use super::{ByteFormat, BytesError, fec_wire};
@@ -318,7 +318,8 @@ impl<P: Payload + Clone> Endpoint<P> for XorFec<P> {
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
         if self.parity_due {
             let parity = self.parity.take();
-            let bytes = self.header + parity.as_ref().map_or(0, Payload::wire_bytes);
+            let packet = parity.as_ref().map_or(0, Payload::wire_bytes);
+            let bytes = self.header + PARITY_FIELDS + packet;
             let (first, lengths) = (self.first, self.lengths);
             // At most 64.
             let count = (self.next - first) as u16;

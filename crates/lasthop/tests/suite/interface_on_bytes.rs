@@ -3,11 +3,11 @@
 
 use crate::common::*;
 use lasthop::interface::{Interface, Transmission};
-use lasthop::link::LinkEndpoint;
+use lasthop::link::{AtLimit, LinkEndpoint, Release, RlcParameters, RlpParameters};
 use lasthop::queue::{Limit, Red, RedParameters};
 use lasthop::rng::{Stream, Streams};
 use lasthop::units::{Bytes, Duration, Instant, Rate};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const STREAMS: Streams = Streams { seed: 12, replication: 0 };
 const RATE: Rate = Rate::from_bps(2_000_000);
@@ -93,7 +93,8 @@ impl Pipe {
     }
 }
 
-fn transfer(protocol: &Protocol, loss: f64) -> Pipe {
+/// Sends packets both ways and returns the pipe with what was offered.
+fn carry(protocol: &Protocol, loss: f64) -> (Pipe, [VecDeque<Vec<u8>>; 2]) {
     let interface = |endpoint| Interface::new(endpoint, RATE, Limit::Packets(20), Bytes::default());
     let mut pipe = Pipe {
         ends: protocol.ends().map(interface),
@@ -106,6 +107,12 @@ fn transfer(protocol: &Protocol, loss: f64) -> Pipe {
     let mut sizes = STREAMS.stream("pipe", "sizes");
     let offers = [packets(600, &mut sizes), packets(400, &mut sizes)];
     pipe.run(offers.clone(), Instant::from_nanos(600_000_000_000));
+    (pipe, offers)
+}
+
+/// All packets arrive, in order.
+fn transfer(protocol: &Protocol, loss: f64) -> Pipe {
+    let (pipe, offers) = carry(protocol, loss);
     for (side, offers) in offers.iter().enumerate() {
         let up = &pipe.up[1 - side];
         assert!(up.iter().eq(offers), "{} of {} packets: {protocol:?}", up.len(), offers.len());
@@ -118,6 +125,52 @@ fn packets_cross_every_reliable_link_in_order() {
     for window in [1, 7, 100] {
         for protocol in every_reliable_protocol(window, Duration::from_millis(70)) {
             transfer(&protocol, 0.1);
+        }
+    }
+}
+
+/// Protocols that give up after some attempts lose packets, but neither change nor invent nor repeat
+/// any; those that release at once may change the order.
+#[test]
+fn packets_cross_links_that_give_up_unharmed_or_not_at_all() {
+    let ms = Duration::from_millis;
+    let rlp = karn_rlp(2, ms(70), Duration::from_nanos(1_220_000));
+    let rlp = RlpParameters { keepalive: Some(ms(30)), keepalives: Some(20), ..rlp };
+    let rlc = RlcParameters { max_transmissions: Some(2), ..rlc(80, RATE, DELAY) };
+    let in_order = [
+        Protocol::Raw,
+        Protocol::Rlp(rlp),
+        Protocol::Rlc(RlcParameters { at_limit: AtLimit::Discard, ..rlc }),
+        Protocol::Rlc(RlcParameters { at_limit: AtLimit::Reset, ..rlc }),
+        Protocol::StopAndWait(stop_and_wait(Some(1), ms(70))),
+    ];
+    let out_of_order = [
+        Protocol::Rlp(RlpParameters { release: Release::Immediate, ..rlp }),
+        Protocol::XorFec(xor_fec(8, ms(20))),
+    ];
+    // The shares that may be lost; a reset discards all that is outstanding.
+    for (protocol, most) in in_order.iter().zip([0.2, 0.1, 0.2, 0.9, 0.1]) {
+        let (pipe, offers) = carry(protocol, 0.1);
+        for (side, offers) in offers.iter().enumerate() {
+            let up = &pipe.up[1 - side];
+            let mut sent = offers.iter();
+            assert!(up.iter().all(|packet| sent.any(|other| other == packet)), "{protocol:?}");
+            assert!(
+                up.len() as f64 > offers.len() as f64 * (1.0 - most),
+                "{}: {protocol:?}",
+                up.len()
+            );
+        }
+    }
+    for protocol in &out_of_order {
+        let (pipe, offers) = carry(protocol, 0.1);
+        for (side, offers) in offers.iter().enumerate() {
+            let up = &pipe.up[1 - side];
+            let unique: BTreeSet<_> = up.iter().collect();
+            assert_eq!(unique.len(), up.len(), "{protocol:?}");
+            let offered: BTreeSet<_> = offers.iter().collect();
+            assert!(unique.is_subset(&offered), "{protocol:?}");
+            assert!(up.len() as f64 > offers.len() as f64 * 0.9, "{}: {protocol:?}", up.len());
         }
     }
 }
