@@ -10,7 +10,16 @@ from lasthop.scenario import schema
 
 __all__ = ["CATEGORIES", "catalogue", "keys"]
 
-CATEGORIES = ("links", "presets", "agents", "errors", "transports", "applications", "studies")
+CATEGORIES = (
+    "links",
+    "presets",
+    "queues",
+    "agents",
+    "errors",
+    "transports",
+    "applications",
+    "studies",
+)
 
 
 def catalogue(category: str) -> list[tuple[str, str]]:
@@ -30,6 +39,8 @@ def catalogue(category: str) -> list[tuple[str, str]]:
             return _kinds(link["protocol"])
         case "presets":
             return _words(link["preset"])
+        case "queues":
+            return _kinds(next(form for form in link["queue"]["anyOf"] if variants(form)))
         case "agents":
             return _kinds(link["agent"])
         case "errors":

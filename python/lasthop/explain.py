@@ -97,6 +97,8 @@ def _share(probability: float) -> str:
 
 
 def _queue(queue: Table) -> str:
+    if "kind" in queue:
+        return _with(queue)
     return f"{queue['packets']} packets" if "packets" in queue else _size(queue["bytes"])
 
 

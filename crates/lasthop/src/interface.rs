@@ -21,20 +21,14 @@
 //!   poll_deliver <----------- endpoint <------------------ receive
 //! ```
 //!
-//! The queue is drop-tail: its limit counts the packets that the endpoint has not taken yet, and the
-//! frame on the air; a byte limit counts each packet with its link header. Before it may stand random
-//! early detection ([`Interface::with_red`]), which marks or drops packets of a queue that grows.
+//! What waits, what is dropped and what is marked is up to the [`Queue`] and its discipline; limits
+//! count the frame on the air as queued, and sizes count each packet with its link header.
 
 use crate::channel::Airtime;
 use crate::link::{Endpoint, Frame, LinkEvent};
 use crate::packet::Payload;
-use crate::queue::{Limit, Red, RedVerdict, Transmitter};
-use crate::units::Duration;
-use crate::units::{Bytes, ExactTime, Instant, Rate};
-use std::collections::VecDeque;
-
-/// Packets that a queue has room for at first; it grows.
-const QUEUE: usize = 64;
+use crate::queue::{Queue, Transmitter};
+use crate::units::{Instant, Rate};
 
 /// A frame that an interface sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,110 +42,37 @@ pub struct Transmission<P> {
 
 /// Queue, endpoint and transmitter at one end of a link.
 #[derive(Clone, Debug)]
-pub struct Interface<E, P> {
+pub struct Interface<E, P: Payload> {
     /// The link protocol.
     pub endpoint: E,
-    queue: VecDeque<P>,
-    /// Of the packets in the queue, link headers included.
-    queued_bytes: u64,
-    limit: Limit,
-    header: u64,
+    queue: Queue<P>,
     transmitter: Transmitter,
-    /// Length of the frame on the air.
-    on_air_bytes: u64,
-    drops: u64,
-    red: Option<Box<Red>>,
 }
 
 impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
-    /// An empty queue of `limit` before `endpoint`, whose frames have `header` and leave at `rate`.
-    pub fn new(endpoint: E, rate: Rate, limit: Limit, header: Bytes) -> Self {
-        Interface {
-            endpoint,
-            queue: VecDeque::with_capacity(QUEUE),
-            queued_bytes: 0,
-            limit,
-            header: header.get(),
-            transmitter: Transmitter::new(rate),
-            on_air_bytes: 0,
-            drops: 0,
-            red: None,
-        }
+    /// `queue` before `endpoint`, whose frames leave at `rate`.
+    pub fn new(endpoint: E, queue: Queue<P>, rate: Rate) -> Self {
+        Interface { endpoint, queue, transmitter: Transmitter::new(rate) }
     }
 
-    /// The same with random early detection before the limit.
-    pub fn with_red(self, red: Red) -> Self {
-        Interface { red: Some(Box::new(red)), ..self }
-    }
-
-    /// Random early detection, if there is any.
-    pub fn red(&self) -> Option<&Red> {
-        self.red.as_deref()
-    }
-
-    /// Does random early detection let a packet join, perhaps with a mark?
-    fn detect(&mut self, now: Instant, packet: &mut P) -> bool {
-        let Some(red) = &mut self.red else { return true };
-        let busy = self.transmitter.is_busy(now);
-        let queued = if red.parameters().byte_mode {
-            self.queued_bytes + if busy { self.on_air_bytes } else { 0 }
-        } else {
-            self.queue.len() as u64 + u64::from(busy)
-        };
-        let idle = now.saturating_since(self.transmitter.free_at().instant());
-        let mean = red.parameters().mean_packet.bits();
-        let service = ExactTime::default().after(mean, self.transmitter.rate());
-        let service = Duration::from_nanos(service.nanos);
-        match red.on_arrival(queued as f64, packet.wire_bytes(), idle, service) {
-            RedVerdict::Admit => true,
-            RedVerdict::Mark => packet.mark_congestion(),
-            RedVerdict::Drop => false,
-        }
-    }
-
-    /// A packet joins the queue; false: it is full, or detection wants fewer, and it is dropped.
+    /// A packet joins the queue; false: it is full, or its discipline wants fewer, and the packet is
+    /// dropped.
     #[inline]
-    pub fn enqueue(&mut self, now: Instant, mut packet: P) -> bool {
-        let bytes = u64::from(packet.wire_bytes()) + self.header;
-        let is_wanted = self.red.is_none() || self.detect(now, &mut packet);
-        if !is_wanted || !self.has_room(now, bytes, 1) {
-            self.drops += 1;
-            return false;
-        }
-        self.queue.push_back(packet);
-        self.queued_bytes += bytes;
-        true
-    }
-
-    /// Is there room for `count` packets that take `bytes` each, headers included?
-    #[inline]
-    fn has_room(&self, now: Instant, bytes: u64, count: u64) -> bool {
-        let busy = self.transmitter.is_busy(now);
-        match self.limit {
-            Limit::Packets(limit) => self.queue.len() as u64 + u64::from(busy) + count <= limit,
-            Limit::Bytes(limit) => {
-                let on_air = if busy { self.on_air_bytes } else { 0 };
-                self.queued_bytes + on_air + count * bytes <= limit.get()
-            }
-        }
+    pub fn enqueue(&mut self, now: Instant, packet: P) -> bool {
+        self.queue.enqueue(now, packet, &self.transmitter)
     }
 
     /// Would a packet of `bytes` that comes now leave room for another one like it?
     pub fn has_spare_room(&self, now: Instant, bytes: u32) -> bool {
-        self.has_room(now, u64::from(bytes) + self.header, 2)
+        self.queue.has_room(now, bytes, 2, &self.transmitter)
     }
 
     /// The endpoint's next frame, whoever puts it on the air; the endpoint is offered the head of the
     /// queue.
     #[inline(always)]
     pub(crate) fn next_frame(&mut self, now: Instant) -> Option<Frame<P>> {
-        let Interface { endpoint, queue, queued_bytes, header, .. } = self;
-        let head = || {
-            let packet = queue.pop_front()?;
-            *queued_bytes -= u64::from(packet.wire_bytes()) + *header;
-            Some(packet)
-        };
-        endpoint.poll_frame(now, head)
+        let Interface { endpoint, queue, .. } = self;
+        endpoint.poll_frame(now, || queue.dequeue(now))
     }
 
     /// The next frame to send; `None` if there is none, or while one is on the air.
@@ -161,10 +82,8 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
             return None;
         }
         let frame = self.next_frame(now)?;
-        let airtime = (frame.bytes > 0).then(|| {
-            self.on_air_bytes = u64::from(frame.bytes);
-            self.transmitter.send(now, u64::from(frame.bytes) * 8)
-        });
+        let airtime =
+            (frame.bytes > 0).then(|| self.transmitter.send(now, u64::from(frame.bytes) * 8));
         Some(Transmission { frame, airtime })
     }
 
@@ -218,8 +137,8 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
         self.queue.len()
     }
 
-    /// Packets that found the queue full.
-    pub fn drops(&self) -> u64 {
-        self.drops
+    /// The queue: its counters, and what its discipline dropped.
+    pub fn queue(&self) -> &Queue<P> {
+        &self.queue
     }
 }

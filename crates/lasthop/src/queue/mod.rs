@@ -1,17 +1,183 @@
-//! Queues: drop-tail, computed rather than simulated, with background traffic replayed lazily; random
-//! early detection; and fair sharing of a transmitter.
+//! Queues: what waits before a transmitter, what is dropped, what is marked and what goes next; and
+//! fair sharing of a transmitter.
+//!
+//! # Contract of a discipline
+//!
+//! All calls carry `now`, which never decreases. Its driver, an [`Interface`](crate::interface::Interface),
+//! owns the transmitter:
+//!
+//! - each packet for the link goes into [`QueueDiscipline::enqueue`], which says whether it joins;
+//! - when the link takes its next packet, it comes from [`QueueDiscipline::dequeue`]. A discipline that
+//!   drops at the head may go through several packets there, but does not leave with nothing while it
+//!   holds packets;
+//! - after either call [`QueueDiscipline::dropped`] shows what else it dropped.
+//!
+//! A discipline has no timer: what a specification does regularly, it does in the next call, for the
+//! state of the queue does not change between calls.
+//!
+//! A drop-tail queue before a link without protocol is not driven at all but computed
+//! ([`ComputedFifo`]); any other discipline makes the link a driven one.
 
 mod ahead;
-mod drop_tail;
+mod computed;
 mod earliest;
 mod fair;
-mod red;
+mod family;
+mod fifo;
 mod ring;
 mod transmitter;
 
 pub(crate) use ahead::{Ahead, Newest};
-pub use drop_tail::{DropTail, Fate, Limit, QueueCounters};
+pub use computed::{ComputedFifo, Fate, QueueCounters};
+pub use drop_tail::{DropTail, DropTailKeys};
 pub use fair::FairQueue;
-pub use red::{Red, RedParameters, RedVerdict};
+pub use family::QueueSite;
+pub use fifo::{Fifo, Limit};
+pub use red::{Red, RedDetector, RedKeys, RedParameters, RedVerdict};
 pub(crate) use ring::Ring;
 pub use transmitter::Transmitter;
+
+use crate::packet::Payload;
+use crate::schema::keys::{Read, kinds};
+use crate::schema::quantity::QueueLimit;
+use crate::schema::shorthand::Shorthand;
+use crate::units::{Bytes, Instant};
+use family::{DisciplineKeys, queue_disciplines};
+
+/// Always-on counters of what a discipline did to packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DisciplineCounters {
+    /// Packets dropped because the queue was full.
+    pub tail_drops: u64,
+    /// Packets dropped because the discipline wants a shorter queue.
+    pub early_drops: u64,
+    /// Packets that got a congestion mark.
+    pub marks: u64,
+}
+
+impl DisciplineCounters {
+    /// Packets dropped, whatever for.
+    pub fn drops(&self) -> u64 {
+        self.tail_drops + self.early_drops
+    }
+}
+
+/// What waits before a transmitter; the contract is the top comment of this module.
+pub trait QueueDiscipline<P: Payload> {
+    /// Does it drop or mark packets of a queue that is not full?
+    const DETECTS_EARLY: bool = true;
+
+    /// A packet arrives; false: it is dropped. The transmitter's frame on the air counts as queued.
+    fn enqueue(&mut self, now: Instant, packet: P, transmitter: &Transmitter) -> bool;
+
+    /// The packet that goes next.
+    fn dequeue(&mut self, now: Instant) -> Option<P>;
+
+    /// Packets that wait.
+    fn len(&self) -> usize;
+
+    /// Is there none?
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Is there room for `count` packets of `bytes` each?
+    fn has_room(&self, now: Instant, bytes: u32, count: u64, transmitter: &Transmitter) -> bool;
+
+    /// What it did so far.
+    fn counters(&self) -> DisciplineCounters;
+
+    /// Packets that the last call dropped, that of [`Self::enqueue`] itself apart.
+    fn dropped(&self) -> &[P] {
+        &[]
+    }
+}
+
+// The list of queue disciplines: the file of each, its machine, and the keys and so the `kind` that it
+// has in scenarios.
+queue_disciplines! {
+    drop_tail: DropTail(DropTailKeys);
+    red: Red(RedKeys);
+}
+
+impl From<QueueLimit> for Discipline {
+    fn from(limit: QueueLimit) -> Self {
+        Discipline::DropTail(DropTailKeys { limit })
+    }
+}
+
+/// A limit alone is a drop-tail queue.
+impl Shorthand for Discipline {
+    type Short = QueueLimit;
+
+    fn from_short(limit: QueueLimit) -> Self {
+        limit.into()
+    }
+
+    fn to_short(&self) -> Option<QueueLimit> {
+        match self {
+            Discipline::DropTail(DropTailKeys { limit }) => Some(*limit),
+            _ => None,
+        }
+    }
+}
+
+impl<P: Payload> Queue<P> {
+    /// An empty drop-tail queue of `limit`, which counts each packet with its link header.
+    pub fn drop_tail(limit: Limit, header: Bytes) -> Self {
+        Queue::DropTail(DropTail::new(limit, header))
+    }
+
+    /// Does its discipline drop or mark packets of a queue that is not full?
+    pub fn detects_early(&self) -> bool {
+        fn of<P: Payload, Q: QueueDiscipline<P>>(_: &Q) -> bool {
+            Q::DETECTS_EARLY
+        }
+        dispatch!(self, queue => of(queue))
+    }
+
+    /// A packet arrives; false: it is dropped.
+    #[inline]
+    pub fn enqueue(&mut self, now: Instant, packet: P, transmitter: &Transmitter) -> bool {
+        dispatch!(self, queue => queue.enqueue(now, packet, transmitter))
+    }
+
+    /// The packet that goes next.
+    #[inline(always)]
+    pub fn dequeue(&mut self, now: Instant) -> Option<P> {
+        dispatch!(self, queue => queue.dequeue(now))
+    }
+
+    /// Packets that wait.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        dispatch!(self, queue => queue.len())
+    }
+
+    /// Is there none?
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        dispatch!(self, queue => queue.is_empty())
+    }
+
+    /// Is there room for `count` packets of `bytes` each?
+    pub fn has_room(
+        &self,
+        now: Instant,
+        bytes: u32,
+        count: u64,
+        transmitter: &Transmitter,
+    ) -> bool {
+        dispatch!(self, queue => queue.has_room(now, bytes, count, transmitter))
+    }
+
+    /// What its discipline did so far.
+    pub fn counters(&self) -> DisciplineCounters {
+        dispatch!(self, queue => queue.counters())
+    }
+
+    /// Packets that the last call dropped, that of [`Self::enqueue`] itself apart.
+    pub fn dropped(&self) -> &[P] {
+        dispatch!(self, queue => queue.dropped())
+    }
+}

@@ -16,10 +16,181 @@
 //! packet over the mean length. A packet whose transport knows ECN (RFC 3168) is marked instead of
 //! dropped as long as avg < max (or 2 max if gentle); beyond that it is dropped (RFC 3168, section 7).
 //!
-//! Not modelled: adaptive max_p, classes (WRED), the limit of the queue itself, which comes after.
+//! Packets that are to join still need room: the limit of the queue comes after. The packet in
+//! transmission counts as queued. Random numbers come from the stream `early detection`, one for each
+//! packet whose probability is above 0 and below 1.
+//!
+//! States: the packets that wait; the average; packets since the last that was marked or dropped.
+//!
+//! Not modelled: adaptive max_p, classes (WRED).
 
+use super::family::{DisciplineKeys, QueueSite};
+use super::{DisciplineCounters, Fifo, QueueDiscipline, Transmitter};
+use crate::packet::Payload;
 use crate::rng::Stream;
-use crate::units::{Bytes, Duration};
+use crate::schema::ScenarioError;
+use crate::schema::keys::{Limits, Read, table};
+use crate::schema::quantity::QueueLimit;
+use crate::units::{Bytes, Duration, ExactTime, Instant, Probability};
+
+table! {
+    /// Random early detection (Floyd and Jacobson): a packet that finds a long average queue is
+    /// dropped, or marked if its transport knows ECN, with a probability that grows with the average.
+    pub struct RedKeys as "red" {
+        /// What the queue holds, the packet in transmission included; a size counts packets with the
+        /// frame header.
+        limit: QueueLimit = "50 packets";
+        /// Average queue from which packets are marked or dropped. A size makes RED count in bytes,
+        /// so that a packet is marked with a probability that grows with its length.
+        min: QueueLimit = "5 packets";
+        /// Average queue at which the probability is max_p, in the same unit as min; by default three
+        /// times min.
+        max: Option<QueueLimit>;
+        /// Probability at max, above 0.
+        max_p: Probability = "10 %";
+        /// Weight of the newest queue in the average, above 0.
+        weight: Probability = "0.2 %";
+        /// Whether the probability rises from max_p to 1 between max and twice max, rather than at
+        /// once.
+        gentle: bool = "true";
+        /// Whether packets of a transport that knows ECN are marked instead of dropped.
+        ecn: bool = "true";
+        /// Mean length of a packet, frame header included: how fast the average of an idle queue
+        /// falls, and the length that RED in bytes compares with.
+        mean_packet: Bytes = "500 B", Limits::PACKET;
+    }
+}
+
+impl RedKeys {
+    fn parameters(&self) -> RedParameters {
+        let number = |limit| match limit {
+            QueueLimit::Packets(packets) => f64::from(packets),
+            QueueLimit::Bytes(bytes) => bytes.get() as f64,
+        };
+        RedParameters {
+            min_threshold: number(self.min),
+            max_threshold: self.max.map_or(3.0 * number(self.min), number),
+            max_p: self.max_p.get(),
+            weight: self.weight.get(),
+            gentle: self.gentle,
+            byte_mode: matches!(self.min, QueueLimit::Bytes(_)),
+            mean_packet: self.mean_packet,
+        }
+    }
+}
+
+/// The machine.
+pub type Machine<P> = Box<Red<P>>;
+
+impl DisciplineKeys for RedKeys {
+    type Machine<P: Payload> = Machine<P>;
+
+    fn build<P: Payload>(&self, site: &QueueSite<'_>) -> Machine<P> {
+        let stream = site.streams.stream(site.component, "early detection");
+        let detector = RedDetector::new(self.parameters(), stream);
+        Box::new(Red::new(Fifo::new(self.limit.into(), site.header), detector, self.ecn))
+    }
+
+    fn check(&self, path: &str) -> Read<()> {
+        let refuse = |key: &str, found: String, allowed: &str| {
+            Err(ScenarioError::new(format!("{path}.{key}"), found, allowed))
+        };
+        for (key, probability) in [("max_p", self.max_p), ("weight", self.weight)] {
+            if probability.get() == 0.0 {
+                return refuse(key, "0".to_owned(), "a probability above 0, up to 1");
+            }
+        }
+        let Some(max) = self.max else { return Ok(()) };
+        match (self.min, max) {
+            (QueueLimit::Packets(min), QueueLimit::Packets(most)) if most > min => Ok(()),
+            (QueueLimit::Bytes(min), QueueLimit::Bytes(most)) if most > min => Ok(()),
+            (min, most) => {
+                let found = format!("{:?} with min {:?}", most.to_string(), min.to_string());
+                refuse("max", found, "more than min, and as it in packets or as a size")
+            }
+        }
+    }
+}
+
+/// A queue before which random early detection stands.
+#[derive(Clone, Debug)]
+pub struct Red<P> {
+    fifo: Fifo<P>,
+    detector: RedDetector,
+    marks_ect: bool,
+    /// When the last packet left the queue; the transmitter may have been busy longer.
+    empty_since: Instant,
+    counters: DisciplineCounters,
+}
+
+impl<P: Payload> Red<P> {
+    /// Puts `detector` before an empty queue. `marks_ect`: are packets of a transport that knows ECN
+    /// marked instead of dropped?
+    pub fn new(fifo: Fifo<P>, detector: RedDetector, marks_ect: bool) -> Self {
+        let counters = DisciplineCounters::default();
+        Red { fifo, detector, marks_ect, empty_since: Instant::ZERO, counters }
+    }
+
+    /// The decision and its average.
+    pub fn detector(&self) -> &RedDetector {
+        &self.detector
+    }
+
+    fn verdict(&mut self, now: Instant, packet: &P, transmitter: &Transmitter) -> RedVerdict {
+        let parameters = self.detector.parameters();
+        let queued = if parameters.byte_mode {
+            self.fifo.bytes() + transmitter.on_air_bytes(now)
+        } else {
+            self.fifo.len() as u64 + u64::from(transmitter.is_busy(now))
+        };
+        let idle_since = self.empty_since.max(transmitter.free_at().instant());
+        let service = ExactTime::default().after(parameters.mean_packet.bits(), transmitter.rate());
+        let service = Duration::from_nanos(service.nanos);
+        let bytes = self.fifo.frame_bytes(packet);
+        self.detector.on_arrival(queued as f64, bytes, now.saturating_since(idle_since), service)
+    }
+}
+
+impl<P: Payload> QueueDiscipline<P> for Box<Red<P>> {
+    fn enqueue(&mut self, now: Instant, mut packet: P, transmitter: &Transmitter) -> bool {
+        let is_marked = match self.verdict(now, &packet, transmitter) {
+            RedVerdict::Admit => false,
+            RedVerdict::Mark if self.marks_ect && packet.mark_congestion() => true,
+            RedVerdict::Mark | RedVerdict::Drop => {
+                self.counters.early_drops += 1;
+                return false;
+            }
+        };
+        let has_room = self.fifo.has_room(now, packet.wire_bytes(), 1, transmitter);
+        if has_room {
+            self.counters.marks += u64::from(is_marked);
+            self.fifo.push(packet);
+        } else {
+            self.counters.tail_drops += 1;
+        }
+        has_room
+    }
+
+    fn dequeue(&mut self, now: Instant) -> Option<P> {
+        let packet = self.fifo.pop()?;
+        if self.fifo.is_empty() {
+            self.empty_since = now;
+        }
+        Some(packet)
+    }
+
+    fn len(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn has_room(&self, now: Instant, bytes: u32, count: u64, transmitter: &Transmitter) -> bool {
+        self.fifo.has_room(now, bytes, count, transmitter)
+    }
+
+    fn counters(&self) -> DisciplineCounters {
+        self.counters
+    }
+}
 
 /// Parameters of random early detection.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,9 +255,9 @@ pub enum RedVerdict {
     Drop,
 }
 
-/// Random early detection of one queue.
+/// Decides on each packet that arrives, and keeps the average queue for it.
 #[derive(Clone, Debug)]
-pub struct Red {
+pub struct RedDetector {
     parameters: RedParameters,
     average: f64,
     /// Packets since the last one that was marked or dropped; `None` below the lower threshold.
@@ -94,10 +265,10 @@ pub struct Red {
     stream: Stream,
 }
 
-impl Red {
+impl RedDetector {
     /// An empty queue; one number is drawn for each packet whose probability is above 0 and below 1.
     pub fn new(parameters: RedParameters, stream: Stream) -> Self {
-        Red { parameters, average: 0.0, count: None, stream }
+        RedDetector { parameters, average: 0.0, count: None, stream }
     }
 
     /// The average queue as of the last arrival, in packets or bytes.
@@ -115,7 +286,7 @@ impl Red {
     pub fn on_arrival(
         &mut self,
         queued: f64,
-        bytes: u32,
+        bytes: u64,
         idle: Duration,
         service: Duration,
     ) -> RedVerdict {
@@ -130,7 +301,7 @@ impl Red {
             self.count = None;
             return RedVerdict::Admit;
         }
-        let length = if byte_mode { f64::from(bytes) / mean_packet.get() as f64 } else { 1.0 };
+        let length = if byte_mode { bytes as f64 / mean_packet.get() as f64 } else { 1.0 };
         let probability = self.parameters.probability(self.average);
         if probability >= 1.0 {
             self.count = Some(0);
@@ -158,8 +329,11 @@ mod tests {
 
     const SERVICE: Duration = Duration::from_millis(1);
 
-    fn red(parameters: RedParameters) -> Red {
-        Red::new(parameters, Streams { seed: 5, replication: 0 }.stream("queue", "early detection"))
+    fn red(parameters: RedParameters) -> RedDetector {
+        RedDetector::new(
+            parameters,
+            Streams { seed: 5, replication: 0 }.stream("queue", "early detection"),
+        )
     }
 
     fn parameters() -> RedParameters {

@@ -11,6 +11,8 @@ pub struct Transmitter {
     /// Exact air time of frames of `known_bits`: most frames have the length of the one before.
     known_bits: u64,
     known_time: ExactTime,
+    /// Length of the frame that was sent last.
+    last_bits: u64,
 }
 
 impl Transmitter {
@@ -21,6 +23,7 @@ impl Transmitter {
             free_at: ExactTime::default(),
             known_bits: 0,
             known_time: ExactTime::default(),
+            last_bits: 0,
         }
     }
 
@@ -47,6 +50,12 @@ impl Transmitter {
         self.free_at.instant() > now
     }
 
+    /// Length of the frame on the air in bytes; 0 if there is none.
+    #[inline]
+    pub fn on_air_bytes(&self, now: Instant) -> u64 {
+        if self.is_busy(now) { self.last_bits / 8 } else { 0 }
+    }
+
     /// Sends a frame of `bits` as soon as the air is free, not before `now`. Only back-to-back
     /// frames inherit a fraction of a nanosecond.
     #[inline]
@@ -57,6 +66,7 @@ impl Transmitter {
             self.known_time = ExactTime::default().after(bits, self.rate);
         }
         self.free_at = start.plus(self.known_time, self.rate);
+        self.last_bits = bits;
         Airtime { start: start.instant(), end: self.free_at.instant(), bits }
     }
 

@@ -1,12 +1,13 @@
 //! From a scenario to a world.
 
 use super::RunError;
-use super::links::{limit, services};
+use super::links::services;
 use super::plan::{Hop, Plan};
 use crate::app::{OnOffParameters, WebParameters};
 use crate::link::Protocol;
+use crate::queue::QueueSite;
 use crate::rng::Streams;
-use crate::scenario::{self, App, Direction, Flow, LinkProtocol, Scenario, Transport};
+use crate::scenario::{self, App, Direction, Discipline, Flow, LinkProtocol, Scenario, Transport};
 use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
 use crate::sim::radio::RadioParameters;
@@ -35,14 +36,24 @@ pub(super) fn build(
             Ok(DirectionParameters {
                 rate: direction.rate,
                 delay: direction.delay,
-                limit: limit(direction.queue),
+                queue: direction.queue.build(&QueueSite {
+                    streams: &streams,
+                    component: &component,
+                    header: link.header,
+                    packet: plan.largest_packet(index),
+                }),
                 header: link.header,
                 channel: direction.errors.build(&streams, &component).map_err(refused)?,
             })
         };
         let forward = side(&link.forward, "forward")?;
         let reverse = side(&link.reverse, "reverse")?;
-        if link.radio.is_none() && matches!(link.protocol, LinkProtocol::One(Protocol::Raw(_))) {
+        let is_drop_tail = [&link.forward, &link.reverse]
+            .map(|side| matches!(side.queue, Discipline::DropTail(_)));
+        if link.radio.is_none()
+            && matches!(link.protocol, LinkProtocol::One(Protocol::Raw(_)))
+            && is_drop_tail == [true, true]
+        {
             builder.raw_link(forward, reverse);
             continue;
         }

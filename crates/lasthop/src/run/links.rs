@@ -4,21 +4,13 @@ use crate::link::{
     LinkEndpoint, LinkError, ServiceParameters, Services, ServicesParameters, Site, airtime,
 };
 use crate::packet::Packet;
-use crate::queue::Limit;
+use crate::queue::{Discipline, DropTailKeys};
 use crate::scenario;
 use crate::units::{Bytes, Duration};
 use std::num::NonZeroU32;
 
 /// A service with a tiny weight on a slow link may wait for ever; timers stop here: 11 days in ns.
 const LONGEST_TURN: u128 = 1_000_000_000_000_000;
-
-/// What a queue holds.
-pub(super) fn limit(queue: scenario::QueueLimit) -> Limit {
-    match queue {
-        scenario::QueueLimit::Packets(packets) => Limit::Packets(packets.into()),
-        scenario::QueueLimit::Bytes(bytes) => Limit::Bytes(bytes),
-    }
-}
 
 /// The endpoint of several services that transmits on `own`; `sites` say what crosses the link for
 /// each: packets of no length where nothing asks for the service.
@@ -33,6 +25,9 @@ pub(super) fn services(
     };
     let used = || (0..set.services.len()).filter(|&index| sites[index].packet > Bytes::default());
     let weights: u64 = used().map(|index| u64::from(set.services[index].weight)).sum();
+    let Discipline::DropTail(DropTailKeys { limit: queue }) = own.queue else {
+        unreachable!("services have drop-tail queues: see scenario/resolve.rs")
+    };
     let service = |(index, service): (usize, &scenario::Service)| {
         // Fair queueing lets a frame wait until its own service's turn comes, which is one frame
         // at the service's share of the rate, and for one frame of each other service.
@@ -52,7 +47,7 @@ pub(super) fn services(
         Ok(ServiceParameters {
             endpoint: service.protocol.build(&site)?,
             weight: NonZeroU32::new(service.weight).unwrap_or(NonZeroU32::MIN),
-            limit: limit(service.queue.unwrap_or(own.queue)),
+            limit: service.queue.unwrap_or(queue).into(),
             header: Bytes::new(header.get() + identifier.get()),
         })
     };

@@ -6,9 +6,10 @@ use super::plan::{Hop, Plan};
 use crate::link::{Endpoint, Protocol};
 use crate::packet::Packet;
 use crate::scenario::{
-    Direction, Errors, Flow, Link, LinkProtocol, QueueLimit, Scenario, Transport,
+    Direction, Discipline, Errors, Flow, Link, LinkProtocol, QueueLimit, Scenario, Transport,
 };
 use crate::schema::numbers::{numbers, seconds};
+use crate::schema::shorthand::Shorthand;
 use crate::tcp::Config;
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 /// - `links`, by name: `between`; `header`; `control`, the size of control
 ///   frames (null where the protocol has none of their own, and with services); `protocol`, as in a scenario file, sizes of control frames that
 ///   follow from other keys filled in; `agents`, their kinds;
-///   `forward` and `reverse`, each with `rate`, `delay`, `queue` (`packets` or `bytes`),
+///   `forward` and `reverse`, each with `rate`, `delay`, `queue` (`packets` or `bytes` of drop-tail, else its `kind` and keys),
 ///   `errors`, `recorded_frames` of a recorded trace or null, `largest_packet` of all flows that
 ///   cross the link, `timeout` of the sender (null where the protocol has none or there are services), `window` of the sender in frames and `round_trip`,
 ///   from the start of a largest frame to the end of its acknowledgment (null where the protocol has no
@@ -72,10 +73,7 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
         Ok::<_, RunError>(json!({
             "rate": own.rate.as_bps(),
             "delay": seconds(own.delay),
-            "queue": match own.queue {
-                QueueLimit::Packets(packets) => json!({"packets": packets}),
-                QueueLimit::Bytes(bytes) => json!({"bytes": bytes.get()}),
-            },
+            "queue": queue(&own.queue),
             "errors": numbers(&own.errors),
             "recorded_frames": match &own.errors {
                 Errors::Trace(trace) => Some(trace.record.frames()),
@@ -108,6 +106,15 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
         "forward": side(&link.forward, true)?,
         "reverse": side(&link.reverse, false)?,
     }))
+}
+
+/// A queue in numbers: `packets` or `bytes` of a drop-tail queue, of others their keys.
+fn queue(discipline: &Discipline) -> Value {
+    match discipline.to_short() {
+        Some(QueueLimit::Packets(packets)) => json!({"packets": packets}),
+        Some(QueueLimit::Bytes(bytes)) => json!({"bytes": bytes.get()}),
+        None => numbers(discipline),
+    }
 }
 
 /// The protocol of a link in numbers, with the sizes of control frames that follow from other keys.

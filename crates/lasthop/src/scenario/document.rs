@@ -431,7 +431,7 @@ fn substitute(document: &mut Value, dotted_key: &str, value: Value) -> Read<()> 
             ));
         }
         if let Value::String(word) = here
-            && is_union(&path)
+            && is_kind(&path, word)
         {
             *here = Map::from_iter([("kind".to_owned(), word.as_str().into())]).into();
         }
@@ -452,10 +452,14 @@ fn substitute(document: &mut Value, dotted_key: &str, value: Value) -> Read<()> 
     Ok(())
 }
 
-/// Is there a table told apart by its `kind`, which a word may stand for?
-fn is_union(dotted_key: &str) -> bool {
+/// Is there a table told apart by its `kind`, which this word may stand for?
+fn is_kind(dotted_key: &str, word: &str) -> bool {
     let path: Vec<_> = dotted_key.split('.').collect();
-    matches!(shape_at(ScenarioKeys::KEYS, &path), Some(Shape::Union(_) | Shape::Unions(_)))
+    match shape_at(ScenarioKeys::KEYS, &path) {
+        Some(Shape::Union(_) | Shape::Unions(_)) => true,
+        Some(Shape::UnionOr(variants, _)) => variants.iter().any(|variant| variant.kind == word),
+        _ => false,
+    }
 }
 
 /// A text as the TOML value of the key at `path`; `None` if it is not one.

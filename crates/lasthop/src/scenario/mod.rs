@@ -20,6 +20,7 @@ mod transport;
 pub use crate::agent::AgentKind as Agent;
 pub use crate::channel::Errors;
 pub use crate::link::Protocol;
+pub use crate::queue::Discipline;
 pub use crate::rng::DurationLaw;
 pub use crate::schema::{
     BitInterval, DelayedAck, Every, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout,

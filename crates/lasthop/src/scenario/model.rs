@@ -8,9 +8,11 @@ use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use crate::channel::Errors;
 use crate::link::{Air, Protocol};
+use crate::queue::Discipline;
 use crate::rng::DurationLaw;
 use crate::schema::keys::{Limits, choice, table, table_field, union};
-use crate::schema::quantity::{DelayedAck, Hosts, LinkRate, QueueLimit, Window};
+use crate::schema::quantity::{DelayedAck, Hosts, LinkRate, Window};
+use crate::schema::shorthand::OrShort;
 use crate::tcp::law::LawKind;
 use crate::units::{Bytes, Duration, Rate};
 
@@ -76,8 +78,8 @@ pub struct Direction {
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Duration,
-    /// What the queue at its head holds, the packet in transmission included.
-    pub queue: QueueLimit,
+    /// What waits at its head.
+    pub queue: Discipline,
     /// What destroys frames.
     pub errors: Errors,
 }
@@ -121,9 +123,10 @@ table! {
         rate: Option<LinkRate>;
         /// Propagation delay, one way; required without preset.
         delay: Option<Duration>;
-        /// What the drop-tail queue at the head of each direction holds, the packet in
-        /// transmission included; a size counts packets with the frame header.
-        queue: QueueLimit = "50 packets";
+        /// The queue at the head of each direction: what a drop-tail queue holds, the packet in
+        /// transmission included, a size counting packets with the frame header; or a table with its
+        /// discipline.
+        queue: OrShort<Discipline> = "50 packets";
         /// Frame header added to each packet; by default 0 B without link-layer protocol, 1 B where
         /// frames carry a number (RLP, xor-fec) and 2 B where they carry an acknowledgment too and
         /// in each PDU of rlc-am; not with services, which have their own.
@@ -171,9 +174,9 @@ table! {
         slot: Bytes = "42 B", PACKET;
         /// Time from the end of a frame to the arrival of what was sent in it.
         delay: Duration = "0 s";
-        /// What the drop-tail queue of each station holds in each direction; a size counts packets
-        /// with the frame header.
-        queue: QueueLimit = "50 packets";
+        /// The queue of each station in each direction: what a drop-tail queue holds, a size counting
+        /// packets with the frame header; or a table with its discipline.
+        queue: OrShort<Discipline> = "50 packets";
         /// Frame header of the link protocol, by default as of links.
         header: Option<Bytes>, HEADER;
         /// The link-layer protocol of each station, the same at both ends.
@@ -220,8 +223,8 @@ table! {
         rate: Option<LinkRate>;
         /// Propagation delay, one way.
         delay: Option<Duration>;
-        /// What the queue holds, the packet in transmission included.
-        queue: Option<QueueLimit>;
+        /// What the queue holds, or a table with its discipline.
+        queue: Option<OrShort<Discipline>>;
         /// What destroys frames.
         errors: Option<Errors>;
     }

@@ -37,6 +37,7 @@ impl Table for Radio {
         if let Some(errors) = &mut keys.downlink_errors {
             errors.resolve(&node.child_path("downlink_errors"), Some(keys.frame))?;
         }
+        keys.queue.0.check(&node.child_path("queue"))?;
         keys.downlink_errors.take_if(|errors| *errors == keys.errors);
         let radio = Radio { name: node.name().to_owned(), keys };
         radio.check(node)?;
@@ -105,7 +106,7 @@ impl Radio {
         let direction = |slots, errors: &Errors| Direction {
             rate: self.rate(slots),
             delay: self.keys.delay,
-            queue: self.keys.queue,
+            queue: self.keys.queue.0.clone(),
             errors: errors.clone(),
         };
         let RadioKeys { uplink, downlink, errors, downlink_errors, .. } = &self.keys;

@@ -6,11 +6,13 @@ use super::model::{
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use crate::link::Protocol;
+use crate::queue::Discipline;
 use crate::schema::error::ScenarioError;
 use crate::schema::keys::{
     Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, allowed, is_name,
 };
 use crate::schema::quantity::LinkRate;
+use crate::schema::shorthand::OrShort;
 use crate::units::{Bytes, Duration};
 use serde_json::{Map, Value};
 
@@ -87,7 +89,7 @@ impl Table for Link {
         let forward = Direction {
             rate: rate.ok_or_else(|| missing("rate"))?,
             delay: delay.ok_or_else(|| missing("delay"))?,
-            queue: keys.queue,
+            queue: keys.queue.0,
             errors: keys.errors,
         };
         let reverse = match keys.reverse {
@@ -95,10 +97,11 @@ impl Table for Link {
             Some(different) => Direction {
                 rate: different.rate.map_or(forward.rate, |rate| rate.0),
                 delay: different.delay.unwrap_or(forward.delay),
-                queue: different.queue.unwrap_or(forward.queue),
+                queue: different.queue.map_or_else(|| forward.queue.clone(), |queue| queue.0),
                 errors: different.errors.unwrap_or_else(|| forward.errors.clone()),
             },
         };
+        check_queues(node, &keys.protocol, [&forward, &reverse])?;
         check_unlimited(node, &keys.protocol, [&forward, &reverse])?;
         let path = node.child_path("protocol");
         let airs = [forward.air(), reverse.air()];
@@ -130,7 +133,8 @@ impl Table for Link {
         let different = Reverse {
             rate: (self.reverse.rate != self.forward.rate).then_some(LinkRate(self.reverse.rate)),
             delay: (self.reverse.delay != self.forward.delay).then_some(self.reverse.delay),
-            queue: (self.reverse.queue != self.forward.queue).then_some(self.reverse.queue),
+            queue: (self.reverse.queue != self.forward.queue)
+                .then(|| OrShort(self.reverse.queue.clone())),
             errors: (self.reverse.errors != self.forward.errors)
                 .then(|| self.reverse.errors.clone()),
         };
@@ -139,7 +143,7 @@ impl Table for Link {
             preset: None,
             rate: Some(LinkRate(self.forward.rate)),
             delay: Some(self.forward.delay),
-            queue: self.forward.queue,
+            queue: OrShort(self.forward.queue.clone()),
             header: matches!(self.protocol, LinkProtocol::One(_)).then_some(self.header),
             max_payload: self.max_payload,
             protocol: self.protocol.clone(),
@@ -149,6 +153,28 @@ impl Table for Link {
         };
         keys.write()
     }
+}
+
+/// Each discipline's own checks; services have drop-tail queues of their own.
+fn check_queues(
+    node: &Node<'_>,
+    protocol: &LinkProtocol,
+    [forward, reverse]: [&Direction; 2],
+) -> Read<()> {
+    for (direction, at) in [(forward, ""), (reverse, ".reverse")] {
+        if !at.is_empty() && reverse.queue == forward.queue {
+            continue;
+        }
+        let path = format!("{}{at}.queue", node.path);
+        direction.queue.check(&path)?;
+        let is_drop_tail = matches!(direction.queue, Discipline::DropTail(_));
+        if matches!(protocol, LinkProtocol::Services(_)) && !is_drop_tail {
+            let found = format!("{:?} with protocol kind \"services\"", direction.queue.kind());
+            let allowed = "a limit such as \"50 packets\": services have drop-tail queues";
+            return Err(ScenarioError::new(path, found, allowed));
+        }
+    }
+    Ok(())
 }
 
 /// Where frames take no time, protocols have nothing to derive their timers from, and only a delay

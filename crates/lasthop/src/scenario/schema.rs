@@ -78,7 +78,28 @@ fn list_schema(limits: Limits, items: Value) -> Value {
 }
 
 fn key_schema(key: &Key) -> Value {
-    let mut schema = match &key.shape {
+    let mut schema = shape_schema(&key.shape, key);
+    let about = key.about.trim();
+    schema["description"] = match &key.shape {
+        Shape::Quantity { .. } | Shape::Probability | Shape::Mean => {
+            format!("{about} Allowed: {}.", allowed(key)).into()
+        }
+        Shape::Choice(words) => {
+            let list =
+                words.iter().map(|(word, meaning)| format!("\"{word}\": {}", meaning.trim()));
+            format!("{about} {}", list.collect::<Vec<_>>().join(" ")).into()
+        }
+        _ => about.into(),
+    };
+    if let Some(text) = key.default {
+        schema["default"] = default_value(&key.shape, text);
+    }
+    schema
+}
+
+/// What may stand as a value of this shape, within the limits of a key.
+fn shape_schema(shape: &Shape, key: &Key) -> Value {
+    match shape {
         Shape::Text => json!({ "type": "string", "pattern": "\\S" }),
         Shape::Quantity { pattern, .. } => json!({ "type": "string", "pattern": pattern }),
         Shape::Probability => probability_schema(),
@@ -114,6 +135,9 @@ fn key_schema(key: &Key) -> Value {
         }
         Shape::Table(keys) => table_schema(keys, None),
         Shape::Union(variants) => union_schema(variants),
+        Shape::UnionOr(variants, short) => {
+            json!({ "anyOf": [shape_schema(short, key), union_schema(variants)] })
+        }
         Shape::Unions(variants) => {
             let mut one = union_schema(variants);
             let list = json!({ "type": "array", "minItems": 1, "items": one.clone() });
@@ -130,23 +154,7 @@ fn key_schema(key: &Key) -> Value {
         }),
         Shape::Bound => json!({ "type": ["number", "string"] }),
         Shape::Sweep => sweep_schema(),
-    };
-    let about = key.about.trim();
-    schema["description"] = match &key.shape {
-        Shape::Quantity { .. } | Shape::Probability | Shape::Mean => {
-            format!("{about} Allowed: {}.", allowed(key)).into()
-        }
-        Shape::Choice(words) => {
-            let list =
-                words.iter().map(|(word, meaning)| format!("\"{word}\": {}", meaning.trim()));
-            format!("{about} {}", list.collect::<Vec<_>>().join(" ")).into()
-        }
-        _ => about.into(),
-    };
-    if let Some(text) = key.default {
-        schema["default"] = default_value(&key.shape, text);
     }
-    schema
 }
 
 fn union_schema(variants: &[Variant]) -> Value {
@@ -285,7 +293,9 @@ impl Page {
                     let path = format!("{path}.NAME");
                     self.section(&format!("`[{path}]`"), &path, keys);
                 }
-                Shape::Union(variants) | Shape::Unions(variants) => self.union(&path, variants),
+                Shape::Union(variants) | Shape::UnionOr(variants, _) | Shape::Unions(variants) => {
+                    self.union(&path, variants)
+                }
                 Shape::Sweep => {
                     self.line(format_args!("{SWEEP_REFERENCE}"));
                     self.table(Range::KEYS);
@@ -367,7 +377,11 @@ differs from the scenario, and may be empty. Results call its points by `case`.
 
 /// The type of a key for the reference, with its limits.
 fn kind(key: &Key) -> String {
-    match &key.shape {
+    kind_of(&key.shape, key)
+}
+
+fn kind_of(shape: &Shape, key: &Key) -> String {
+    match shape {
         Shape::Text => "text".to_owned(),
         Shape::Quantity { what, print, .. } => format!("{what}{}", key.limits.text(print)),
         Shape::Probability => "probability".to_owned(),
@@ -387,6 +401,7 @@ fn kind(key: &Key) -> String {
         Shape::Choice(_) => "word".to_owned(),
         Shape::Table(_) => "table".to_owned(),
         Shape::Union(_) => "table, or its kind".to_owned(),
+        Shape::UnionOr(_, short) => format!("{}, or a table", kind_of(short, key)),
         Shape::Unions(_) => "table, or a list of tables".to_owned(),
         Shape::Map(_) => "named tables, at least one".to_owned(),
         Shape::Bound => "number or quantity".to_owned(),

@@ -104,7 +104,9 @@ pub(crate) enum Shape {
     Table(&'static [Key]),
     /// A table whose key `kind` decides which other keys it has; without these, the kind alone.
     Union(&'static [Variant]),
-    /// The same, or a list of at least one such table.
+    /// The same, or a value of the other shape, which stands for one of the kinds.
+    UnionOr(&'static [Variant], &'static Shape),
+    /// A union, or a list of at least one such table.
     Unions(&'static [Variant]),
     /// Names to tables, in file order.
     Map(&'static [Key]),
@@ -277,7 +279,7 @@ pub(crate) fn shape_at(keys: &'static [Key], path: &[&str]) -> Option<&'static S
         (_, []) => Some(shape),
         (Shape::Table(keys), _) => shape_at(keys, below),
         (Shape::Map(keys), [_name, below @ ..]) => shape_at(keys, below),
-        (Shape::Union(variants) | Shape::Unions(variants), _) => {
+        (Shape::Union(variants) | Shape::UnionOr(variants, _) | Shape::Unions(variants), _) => {
             variants.iter().find_map(|variant| shape_at(variant.keys, below))
         }
         _ => None,
@@ -311,7 +313,12 @@ pub(crate) const BOUND_ALLOWED: &str =
 
 /// What is allowed as the value of a key.
 pub(crate) fn allowed(key: &Key) -> String {
-    match &key.shape {
+    allowed_shape(&key.shape, key)
+}
+
+/// What is allowed as a value of this shape, with the limits and the name of a key.
+fn allowed_shape(shape: &Shape, key: &Key) -> String {
+    match shape {
         Shape::Text => super::quantity::TEXT_ALLOWED.to_owned(),
         Shape::Quantity { allowed, print, .. } => format!("{allowed}{}", key.limits.text(print)),
         Shape::Probability => super::quantity::PROBABILITY_ALLOWED.to_owned(),
@@ -333,6 +340,11 @@ pub(crate) fn allowed(key: &Key) -> String {
         Shape::Union(variants) => {
             format!("a table with the key kind, {}", one_of(variants.iter().map(|v| v.kind)))
         }
+        Shape::UnionOr(variants, short) => format!(
+            "{}; or a table with the key kind, {}",
+            allowed_shape(short, key),
+            one_of(variants.iter().map(|v| v.kind))
+        ),
         Shape::Unions(variants) => format!(
             "a table with the key kind, {}, or a list of such tables",
             one_of(variants.iter().map(|v| v.kind))

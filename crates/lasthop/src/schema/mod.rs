@@ -10,6 +10,7 @@ pub(crate) mod json;
 pub(crate) mod keys;
 pub(crate) mod numbers;
 pub(crate) mod quantity;
+pub(crate) mod shorthand;
 
 pub use error::ScenarioError;
 pub use quantity::{

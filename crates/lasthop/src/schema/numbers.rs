@@ -21,6 +21,10 @@ fn convert(shape: &Shape, value: Value) -> Value {
             let keys = variants.iter().find(|variant| Some(variant.kind) == kind);
             table(keys.map_or(&[], |variant| variant.keys), map).into()
         }
+        (Shape::UnionOr(variants, _), map @ Value::Object(_)) => {
+            convert(&Shape::Union(variants), map)
+        }
+        (Shape::UnionOr(_, short), value) => convert(short, value),
         (Shape::Unions(variants), Value::Array(items)) => {
             items.into_iter().map(|item| convert(&Shape::Union(variants), item)).collect()
         }

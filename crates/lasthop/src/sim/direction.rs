@@ -9,7 +9,7 @@ use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::interface::{Interface, Transmission};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
 use crate::packet::Packet;
-use crate::queue::{Ahead, DropTail, Limit, QueueCounters, Ring};
+use crate::queue::{Ahead, ComputedFifo, Queue, QueueCounters, Ring};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 /// Something on its way: when it arrives, its insertion ticket, and what it is.
@@ -27,10 +27,9 @@ pub struct DirectionParameters {
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Duration,
-    /// What the interface queue holds.
-    pub limit: Limit,
-    /// Link header of each frame, which byte limits count. Endpoints of ARQ links add it
-    /// themselves.
+    /// The interface queue; drop-tail where the direction is computed.
+    pub queue: Queue<Packet>,
+    /// Link header of each frame. Endpoints of ARQ links add it themselves.
     pub header: Bytes,
     /// What destroys frames.
     pub channel: Channel,
@@ -39,7 +38,7 @@ pub struct DirectionParameters {
 /// A direction without link protocol.
 #[derive(Clone, Debug)]
 pub(super) struct Raw {
-    pub queue: DropTail,
+    pub queue: ComputedFifo,
     /// Packets that have been computed and not yet handled, in order of arrival.
     pub ring: Ring<InFlight<Packet>>,
 }
@@ -106,12 +105,7 @@ impl Arq {
         Arq {
             services,
             wants_damaged: endpoint.wants_damaged(),
-            interface: Interface::new(
-                endpoint,
-                parameters.rate,
-                parameters.limit,
-                parameters.header,
-            ),
+            interface: Interface::new(endpoint, parameters.queue, parameters.rate),
             channel: parameters.channel,
             ring: Ring::with_capacity(64),
             counters: QueueCounters::default(),
@@ -140,9 +134,7 @@ impl Arq {
         if !self.services.counters.is_empty() {
             return self.offer_to_service(now, usize::from(service), packet);
         }
-        let admitted = self.interface.enqueue(now, *packet);
-        self.counters.drops += u64::from(!admitted);
-        admitted
+        self.interface.enqueue(now, *packet)
     }
 
     /// A packet joins the queue of its service, which the endpoint holds; false: dropped.
@@ -298,8 +290,11 @@ pub(super) struct Direction {
 
 impl Direction {
     pub fn raw(parameters: DirectionParameters) -> Self {
-        let DirectionParameters { rate, delay, limit, header, channel } = parameters;
-        let queue = DropTail::new(rate, limit, header, channel);
+        let DirectionParameters { rate, delay, queue, header, channel } = parameters;
+        let Queue::DropTail(queue) = queue else {
+            unreachable!("only drop-tail is computed: see QueueDiscipline")
+        };
+        let queue = ComputedFifo::new(rate, queue.limit(), header, channel);
         let ring = Ring::with_capacity(64);
         Self::new(Kind::Raw(Raw { queue, ring }), delay)
     }
@@ -354,10 +349,14 @@ impl Direction {
     pub fn counters(&self, now: Instant) -> QueueCounters {
         match &self.kind {
             Kind::Raw(raw) => raw.queue.counters(now),
-            Kind::Arq(arq) => match &arq.slots {
-                Some(slots) => arq.counters - slots.after(now),
-                None => arq.counters,
-            },
+            Kind::Arq(arq) => {
+                let drops = arq.counters.drops + arq.interface.queue().counters().drops();
+                let counters = QueueCounters { drops, ..arq.counters };
+                match &arq.slots {
+                    Some(slots) => counters - slots.after(now),
+                    None => counters,
+                }
+            }
         }
     }
 

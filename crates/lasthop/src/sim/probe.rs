@@ -144,7 +144,7 @@ pub enum Event {
         /// Packets.
         packets: u64,
     },
-    /// A packet was refused by a full queue.
+    /// A packet was dropped: by a full queue, or by a discipline that wants a shorter one.
     Dropped {
         /// Direction index.
         direction: u32,

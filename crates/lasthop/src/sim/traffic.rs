@@ -6,7 +6,7 @@ use super::world::{World, boot_offset};
 use crate::app::{MediaReport, MediaStatistics, OnOff, Web};
 use crate::link::{Endpoint, LinkCounters};
 use crate::packet::Packet;
-use crate::queue::{Newest, QueueCounters};
+use crate::queue::{DisciplineCounters, Newest, QueueCounters};
 use crate::units::{Bytes, Instant};
 
 /// What a flow does.
@@ -257,6 +257,10 @@ impl<P: Probe> World<P> {
             let utilization = |sent: f64| (sent / capacity).min(1.0);
             report(&entity, "utilization", utilization(sent));
             if let Kind::Arq(arq) = &direction.kind {
+                let queue = arq.interface.queue();
+                if queue.detects_early() {
+                    discipline_metrics(&entity, &queue.counters(), report);
+                }
                 sender_metrics(&entity, &arq.link_counters(), report);
                 if arq.interface.endpoint.counts_packets() {
                     packet_metrics(&entity, &arq.link_counters(), report);
@@ -379,6 +383,17 @@ fn queue_metrics(
     report(entity, "frames_lost", frames_lost as f64);
     let loss = if frames_sent == 0 { f64::NAN } else { frames_lost as f64 / frames_sent as f64 };
     report(entity, "frame_loss", loss);
+}
+
+/// What a discipline did that does not only drop at a full queue.
+fn discipline_metrics(
+    entity: &str,
+    counters: &DisciplineCounters,
+    report: &mut dyn FnMut(&str, &'static str, f64),
+) {
+    report(entity, "queue_tail_drops", counters.tail_drops as f64);
+    report(entity, "queue_early_drops", counters.early_drops as f64);
+    report(entity, "queue_marks", counters.marks as f64);
 }
 
 /// What the endpoint knows that sends over a direction.

@@ -9,7 +9,7 @@ use super::radio::{NO_RADIO, Radio};
 use super::traffic::{App, Flow};
 use crate::link::Endpoint;
 use crate::packet::{Packet, TcpHeader};
-use crate::queue::Fate;
+use crate::queue::{Fate, Queue};
 use crate::rng::Stream;
 use crate::tcp::{Config, Connection};
 use crate::units::{Duration, Instant};
@@ -278,6 +278,7 @@ impl<P: Probe> World<P> {
                     if P::ACTIVE {
                         let packets = arq.length(at);
                         self.probe.record(at, Event::Queue { direction, packets, packet });
+                        record_dropped(&mut self.probe, direction, at, arq.interface.queue());
                         if !admitted {
                             let dropped = Event::Dropped { direction, packet, turn: None };
                             self.probe.record(at, dropped);
@@ -522,6 +523,7 @@ impl<P: Probe> World<P> {
                 self.probe.record(sent.end, event);
                 let packets = arq.length(now);
                 self.probe.record(now, Event::QueueServed { direction, packets });
+                record_dropped(&mut self.probe, direction, now, arq.interface.queue());
             }
             if arq.arrives(&sent) {
                 let ticket = self.deadlines.ticket();
@@ -620,6 +622,13 @@ impl<P: Probe> World<P> {
             self.probe.record(at, Event::DatagramReceived { flow, number, delay });
         }
         self.flows[flow as usize].receive_datagram(self.now, at, packet);
+    }
+}
+
+/// Tells which waiting packets a discipline has just dropped.
+fn record_dropped<P: Probe>(probe: &mut P, direction: u32, now: Instant, queue: &Queue<Packet>) {
+    for &packet in queue.dropped() {
+        probe.record(now, Event::Dropped { direction, packet, turn: None });
     }
 }
 

@@ -186,6 +186,36 @@ const RLC_CELL: (&str, &str) = (
     "#,
 );
 
+/// name, queue: a file and bursts that meet before a slow link
+const QUEUE_CELLS: [[&str; 2]; 1] =
+    [["queue-red", r#"{ kind = "red", limit = "30 packets", min = "4 packets" }"#]];
+
+fn queue_cell([name, queue]: &[&str; 2]) -> String {
+    format!(
+        r#"
+        name = "{name}"
+        [link.narrow]
+        between = ["server", "client"]
+        rate = "1 Mbps"
+        delay = "20 ms"
+        queue = {queue}
+        errors = {{ kind = "uniform", loss = "0.5 %" }}
+        [flow.transfer]
+        from = "server"
+        to = "client"
+        transport = {{ kind = "tcp", variant = "sack", segment = "1000 B" }}
+        app = {{ kind = "file", size = "1 MB" }}
+        [flow.bursts]
+        from = "server"
+        to = "client"
+        transport = {{ kind = "udp" }}
+        app = {{ kind = "on-off", rate = "1.2 Mbps", on = "exp 300 ms", off = "exp 1 s", packet = "500 B" }}
+        [run]
+        max_time = "1000 s"
+        "#
+    )
+}
+
 fn cell(cell: &Cell) -> String {
     let (name, protocol, errors, variant, profile, is_web, is_congested) = cell;
     let (app, end) = if *is_web {
@@ -233,10 +263,12 @@ fn cells() -> impl Iterator<Item = (&'static str, String)> {
     let media = MEDIA_CELLS.iter().map(|known| (known[0], media_cell(known)));
     let services = (SERVICES_CELL.0, SERVICES_CELL.1.to_owned());
     let rlc = (RLC_CELL.0, RLC_CELL.1.to_owned());
+    let queues = QUEUE_CELLS.iter().map(|known| (known[0], queue_cell(known)));
     let tcps = |cells: &'static [Cell]| cells.iter().map(|known| (known.0, cell(known)));
     tcps(&CELLS)
         .chain(media)
         .chain([services, rlc])
+        .chain(queues)
         .chain(tcps(&CHAIN_CELL))
         .chain(tcps(&LAW_CELLS))
         .chain(tcps(&LINK_CELLS))

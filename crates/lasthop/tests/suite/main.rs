@@ -24,6 +24,7 @@ mod media;
 mod media_statistics;
 mod ns2_traces;
 mod persistence;
+mod queue_disciplines;
 mod radio;
 mod radio_properties;
 mod rlc_properties;

@@ -3,7 +3,7 @@
 use lasthop::app::{OnOff, OnOffParameters};
 use lasthop::channel::{Channel, Uniform};
 use lasthop::link::{LinkEndpoint, Raw};
-use lasthop::queue::Limit;
+use lasthop::queue::{Limit, Queue};
 use lasthop::rng::{DurationLaw, Streams};
 use lasthop::run::{self, Options};
 use lasthop::scenario::Scenario;
@@ -156,7 +156,7 @@ fn two_links(driven: [bool; 2], stop: Instant) -> Metrics {
         let [forward, reverse] = ["forward", "reverse"].map(|side| DirectionParameters {
             rate: Rate::from_bps(if link == 0 { 120_000 } else { 43_200 }),
             delay: Duration::from_millis(700),
-            limit: Limit::Packets(3),
+            queue: Queue::drop_tail(Limit::Packets(3), Bytes::new(0)),
             header: Bytes::new(0),
             channel: Channel::Uniform(Uniform::new(
                 Probability::new(0.1).unwrap(),

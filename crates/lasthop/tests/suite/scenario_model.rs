@@ -43,7 +43,7 @@ fn the_example_is_read_as_written() {
     assert_eq!(wireless.forward, wireless.reverse);
     assert_eq!(wireless.forward.rate, Rate::from_bps(64_000));
     assert_eq!(wireless.forward.delay, Duration::from_millis(50));
-    assert_eq!(wireless.forward.queue, QueueLimit::Packets(50));
+    assert_eq!(wireless.forward.queue, QueueLimit::Packets(50).into());
     assert_eq!(
         wireless.protocol,
         LinkProtocol::One(Protocol::SelectiveRepeat(SelectiveRepeatKeys {
@@ -112,8 +112,8 @@ fn a_radio_becomes_a_link_for_each_station() {
     assert_eq!([&link.forward, &link.reverse].map(|side| side.rate.as_bps()), [1_680_000, 840_000]);
     assert_eq!((link.header, link.max_payload), (Bytes::new(2), None));
     assert_eq!(
-        (link.forward.queue, link.reverse.errors.clone()),
-        (QueueLimit::Packets(9), Errors::Clean(CleanKeys {}))
+        (link.forward.queue.clone(), link.reverse.errors.clone()),
+        (QueueLimit::Packets(9).into(), Errors::Clean(CleanKeys {}))
     );
     let Errors::SlottedGilbertElliott(chain) = &link.forward.errors else { panic!("{link:?}") };
     assert_eq!((chain.slot, chain.loss_bad.get()), (Some(Duration::from_millis(10)), 1.0));
@@ -153,7 +153,7 @@ fn the_reverse_direction_overrides_what_it_names() {
     .links
     .remove(0);
     assert_eq!(link.reverse.rate, Rate::from_bps(64_000));
-    assert_eq!(link.reverse.queue, QueueLimit::Bytes(Bytes::new(2_000)));
+    assert_eq!(link.reverse.queue, QueueLimit::Bytes(Bytes::new(2_000)).into());
     assert_eq!(link.reverse.delay, link.forward.delay);
     assert_eq!(link.reverse.errors, link.forward.errors);
     assert_eq!(link.header, Bytes::new(0));

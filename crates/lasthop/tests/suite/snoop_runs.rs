@@ -272,7 +272,7 @@ fn congestion_before_the_link_stays_visible() {
     // The queue of the wireless link holds less than the window: what it drops is not repaired.
     let mut scenario = scenario(WLAN, RAW, NS2, FILE, DOWN, "0 %");
     scenario.links[0].forward.rate = lasthop::units::Rate::from_bps(10_000_000);
-    scenario.links[1].forward.queue = lasthop::scenario::QueueLimit::Packets(8);
+    scenario.links[1].forward.queue = lasthop::scenario::QueueLimit::Packets(8).into();
     let [_, plain, ns2] = forms(&scenario);
     for (form, is_ns2) in [(&plain, false), (&ns2, true)] {
         let (_, metrics) = trace(form, 0);

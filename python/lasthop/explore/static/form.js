@@ -11,6 +11,9 @@ const STEPS = 1000;
 export const variants = (schema) => (schema.oneOf || []).filter((one) => one.properties);
 
 const isUnion = (schema) => variants(schema).length > 0;
+/** The union that a value is one of; where a single value may stand for a table, only of a table. */
+const unionOf = (schema, value) =>
+  isUnion(schema) ? schema : typeof value === "object" && (schema.anyOf || []).find(isUnion);
 const kindOf = (form) => form.properties.kind.const;
 const title = (key) => key.replaceAll("_", " ");
 const about = (schema) => (schema.description || "").replace(/\s+/g, " ");
@@ -53,8 +56,9 @@ class Field extends Component {
     const marks = error ? { "aria-invalid": "true", "aria-errormessage": `${id}-error` } : {};
     const shown = value ?? schema.default;
     let control;
-    if (isUnion(schema)) {
-      return html`<${Union} ...${{ name, schema, value, path, onChange, errors, id, marks, error, own, required }} />`;
+    const union = unionOf(schema, value);
+    if (union) {
+      return html`<${Union} ...${{ name, schema: union, value, path, onChange, errors, id, marks, error, own, required }} />`;
     }
     if (schema.enum) {
       control = html`<select id=${id} aria-describedby="${id}-about" ...${marks}

@@ -1,0 +1,110 @@
+//! Packets in order of arrival, and how many of them there may be.
+
+use super::Transmitter;
+use crate::packet::Payload;
+use crate::schema::quantity::QueueLimit;
+use crate::units::{Bytes, Instant};
+use std::collections::VecDeque;
+
+/// Packets that there is room for at first; it grows.
+const CAPACITY: usize = 64;
+
+/// What a queue holds, the packet in transmission included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// So many packets.
+    Packets(u64),
+    /// So many bytes.
+    Bytes(Bytes),
+}
+
+impl From<QueueLimit> for Limit {
+    fn from(limit: QueueLimit) -> Self {
+        match limit {
+            QueueLimit::Packets(packets) => Limit::Packets(packets.into()),
+            QueueLimit::Bytes(bytes) => Limit::Bytes(bytes),
+        }
+    }
+}
+
+/// A queue in order of arrival, with its limit: what disciplines are made of.
+#[derive(Clone, Debug)]
+pub struct Fifo<P> {
+    packets: VecDeque<P>,
+    /// Of the packets, link headers included.
+    bytes: u64,
+    limit: Limit,
+    header: u64,
+}
+
+impl<P: Payload> Fifo<P> {
+    /// An empty queue of `limit`, which counts each packet with its link header.
+    pub fn new(limit: Limit, header: Bytes) -> Self {
+        let packets = VecDeque::with_capacity(CAPACITY);
+        Fifo { packets, bytes: 0, limit, header: header.get() }
+    }
+
+    /// What it holds at most.
+    pub fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    /// Length of a packet with its link header.
+    #[inline]
+    pub fn frame_bytes(&self, packet: &P) -> u64 {
+        u64::from(packet.wire_bytes()) + self.header
+    }
+
+    /// Is there room for `count` packets of `bytes` each beside the frame on the air?
+    #[inline]
+    pub fn has_room(
+        &self,
+        now: Instant,
+        bytes: u32,
+        count: u64,
+        transmitter: &Transmitter,
+    ) -> bool {
+        match self.limit {
+            Limit::Packets(limit) => {
+                self.packets.len() as u64 + u64::from(transmitter.is_busy(now)) + count <= limit
+            }
+            Limit::Bytes(limit) => {
+                let bytes = u64::from(bytes) + self.header;
+                self.bytes + transmitter.on_air_bytes(now) + count * bytes <= limit.get()
+            }
+        }
+    }
+
+    /// A packet joins at the end.
+    #[inline]
+    pub fn push(&mut self, packet: P) {
+        self.bytes += self.frame_bytes(&packet);
+        self.packets.push_back(packet);
+    }
+
+    /// The packet at the head leaves.
+    #[inline]
+    pub fn pop(&mut self) -> Option<P> {
+        let packet = self.packets.pop_front()?;
+        self.bytes -= self.frame_bytes(&packet);
+        Some(packet)
+    }
+
+    /// Packets that wait.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Is there none?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Bytes of the packets that wait, link headers included.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}

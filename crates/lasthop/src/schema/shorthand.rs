@@ -1,0 +1,51 @@
+//! Unions in whose place a single value may stand: `queue = "50 packets"` for
+//! `queue = { kind = "drop-tail", limit = "50 packets" }`.
+
+use super::keys::{Field, Limits, Node, Read, Shape, Variant, one_of};
+use serde_json::Value;
+
+/// A union one kind of which a single value says as well.
+pub(crate) trait Shorthand: Field {
+    /// The value.
+    type Short: Field;
+
+    /// What the value stands for.
+    fn from_short(short: Self::Short) -> Self;
+
+    /// The value that says the same, if there is one.
+    fn to_short(&self) -> Option<Self::Short>;
+}
+
+/// The kinds of a union.
+const fn variants(shape: &Shape) -> &'static [Variant] {
+    match shape {
+        Shape::Union(variants) => variants,
+        _ => panic!("a union"),
+    }
+}
+
+/// A union, or the value that stands for one of its kinds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OrShort<T>(pub T);
+
+impl<T: Shorthand> Field for OrShort<T> {
+    const SHAPE: Shape = Shape::UnionOr(variants(&T::SHAPE), &<T::Short as Field>::SHAPE);
+
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        let kinds = || variants(&T::SHAPE).iter().map(|variant| variant.kind);
+        let is_kind = |text: &str| kinds().any(|kind| kind == text);
+        if node.value.is_object() || node.value.as_str().is_some_and(is_kind) {
+            return T::read(node, limits).map(OrShort);
+        }
+        let short = T::Short::read(node, limits).map_err(|mut error| {
+            error.allowed =
+                format!("{}; or a table with the key kind, {}", error.allowed, one_of(kinds()));
+            error
+        })?;
+        Ok(OrShort(T::from_short(short)))
+    }
+
+    fn write(&self) -> Value {
+        self.0.to_short().map_or_else(|| self.0.write(), |short| short.write())
+    }
+}

@@ -1,0 +1,132 @@
+//! Queue disciplines in scenarios: what a driven queue has in common with a computed one, where RED
+//! settles, what is counted.
+
+use lasthop::run::{self, Options};
+use lasthop::scenario::Scenario;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+fn scenario(text: &str) -> Scenario {
+    Scenario::from_toml(text, Path::new("."))
+        .and_then(|document| document.points())
+        .unwrap_or_else(|error| panic!("{error}\n{text}"))
+        .remove(0)
+        .scenario
+}
+
+fn metrics(text: &str, replications: u64) -> Vec<HashMap<String, f64>> {
+    let options = Options { replications, first_replication: 0, seed: 3, jobs: 1 };
+    let results = run::run(&[scenario(text)], &options, &mut |_| true).unwrap();
+    let row = |row: &run::Row| results.metrics.iter().cloned().zip(row.values.clone()).collect();
+    results.rows.iter().map(row).collect()
+}
+
+/// A file and on-off traffic through a bottleneck of 1 Mbps with this queue.
+fn bottleneck(queue: &str, protocol: &str, replay: &str) -> String {
+    format!(
+        r#"
+        name = "bottleneck"
+        [link.access]
+        between = ["s", "r"]
+        rate = "10 Mbps"
+        delay = "1 ms"
+        [link.narrow]
+        between = ["r", "c"]
+        rate = "1 Mbps"
+        delay = "20.3 ms"
+        queue = {queue}
+        protocol = "{protocol}"
+        errors = {{ kind = "uniform", loss = "1 %" }}
+        [flow.file]
+        from = "s"
+        to = "c"
+        transport = {{ kind = "tcp", variant = "sack", segment = "1000 B" }}
+        app = {{ kind = "file", size = "1 MB" }}
+        [flow.noise]
+        from = "r"
+        to = "c"
+        transport = {{ kind = "udp" }}
+        app = {{ kind = "on-off", rate = "1.503 Mbps", on = "exp 300 ms", off = "exp 1 s", packet = "500 B", replay = "{replay}" }}
+        [run]
+        max_time = "1000 s"
+        "#
+    )
+}
+
+/// RED that never acts is drop-tail: a driven queue and a computed one, with background traffic that
+/// is replayed or not, give the same bits.
+#[test]
+fn a_discipline_that_never_acts_is_drop_tail() {
+    for (limit, min) in [("20 packets", "30 packets"), ("12 kB", "20 kB")] {
+        let red = format!(r#"{{ kind = "red", limit = "{limit}", min = "{min}" }}"#);
+        for protocol in ["raw", "selective-repeat"] {
+            for replay in ["lazy", "per-packet"] {
+                let plain = metrics(&bottleneck(&format!("\"{limit}\""), protocol, replay), 3);
+                let driven = metrics(&bottleneck(&red, protocol, replay), 3);
+                for (plain, driven) in plain.iter().zip(&driven) {
+                    assert!(plain["link.narrow.forward.queue_drops"] > 0.0);
+                    // A computed queue knows of packets that wait at the end that they will arrive.
+                    for (name, value) in plain.iter().filter(|(name, _)| *name != "flow.noise.loss")
+                    {
+                        let bits = [*value, driven[name]].map(f64::to_bits);
+                        assert_eq!(bits[0], bits[1], "{name}: {value}, {}", driven[name]);
+                    }
+                    let drops = driven["link.narrow.forward.queue_drops"];
+                    assert_eq!(driven["link.narrow.forward.queue_tail_drops"], drops);
+                    assert_eq!(driven["link.narrow.forward.queue_early_drops"], 0.0);
+                    assert_eq!(driven["link.narrow.forward.queue_marks"], 0.0);
+                }
+            }
+        }
+    }
+}
+
+/// Offered 5 % more than it carries, a queue loses f = 1/21 of its packets. RED spaces drops evenly
+/// between 1 and 1/p_b - 1 packets, so that f = 2 p_b, and the queue that arrivals find is on average
+/// min + f / (2 max_p) (max - min). Over time it is longer by half a packet: of 21 intervals between
+/// arrivals 20 have an admitted packet and as many a departure, and the departures, evenly spaced and
+/// at the latest at the end, leave on average 0.475 of the interval behind: 20/21 (1 - 0.475) = 1/2.
+///
+/// 40 batches of 30 s, long against the memory of the average (500 packets, 2 s): the mean is within
+/// 4.5 of their standard errors (39 degrees of freedom, false alarm below 1e-4) and these are below
+/// 0.1 packets.
+#[test]
+fn red_settles_where_its_curve_gives_the_loss_that_is_needed() {
+    let text = r#"
+        name = "overload"
+        [link.narrow]
+        between = ["a", "b"]
+        rate = "1 Mbps"
+        delay = "1 ms"
+        queue = { kind = "red", limit = "200 packets", min = "5 packets", max = "15 packets" }
+        [flow.noise]
+        from = "a"
+        to = "b"
+        transport = { kind = "udp" }
+        app = { kind = "on-off", rate = "1.05 Mbps", on = "2000 s", off = "0 s", packet = "500 B" }
+        [run]
+        duration = "1230 s"
+        "#;
+    let trace = run::trace(&scenario(text), 1, 0, &AtomicBool::new(false)).unwrap();
+    let lengths = trace.events.iter().filter(|event| event.event == "queue");
+    let (mut batches, mut last) = ([0.0; 40], (0, 0.0));
+    for event in lengths {
+        // The first 30 s let the average rise.
+        let batch = (event.time_ns / 30_000_000_000).checked_sub(1);
+        if let Some(sum) = batch.and_then(|batch| batches.get_mut(batch as usize)) {
+            *sum += last.1 * (event.time_ns - last.0) as f64 / 30e9;
+        }
+        last = (event.time_ns, event.value);
+    }
+    let means = batches.map(|length| length - 0.5);
+    let mean = means.iter().sum::<f64>() / 40.0;
+    let variance = means.iter().map(|batch| (batch - mean).powi(2)).sum::<f64>() / 39.0;
+    let error = (variance / 40.0).sqrt();
+    let expected = 5.0 + 10.0 / 21.0 / (2.0 * 0.1);
+    assert!(error < 0.1 && (mean - expected).abs() < 4.5 * error, "{mean} ± {error}: {expected}");
+    let row: HashMap<_, _> = trace.metrics.into_iter().collect();
+    let of = |name: &str| row[&format!("link.narrow.forward.{name}")];
+    assert_eq!((of("queue_tail_drops"), of("queue_marks")), (0.0, 0.0));
+    assert_eq!(of("queue_early_drops"), of("queue_drops"));
+}
