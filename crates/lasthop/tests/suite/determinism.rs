@@ -78,9 +78,15 @@ const LINK_CELLS: [Cell; 5] = [
 ];
 
 /// A TCP named after each congestion law, beside congestion.
-const LAW_CELLS: [Cell; 2] = [
+const LAW_CELLS: [Cell; 8] = [
     ("westwood-plus", RAW, UNIFORM, "westwood-plus", RFC, false, true),
     ("westwood", RAW, UNIFORM, "westwood", RFC, false, true),
+    ("veno", RAW, UNIFORM, "veno", RFC, false, true),
+    ("vegas", RAW, UNIFORM, "vegas", RFC, false, true),
+    ("hybla", RAW, UNIFORM, "hybla", RFC, false, true),
+    ("bic", RAW, UNIFORM, "bic", RFC, false, true),
+    ("htcp", RAW, UNIFORM, "htcp", RFC, false, true),
+    ("illinois", RAW, UNIFORM, "illinois", RFC, false, true),
 ];
 
 /// name, protocol and errors of both wireless links, talk and silence

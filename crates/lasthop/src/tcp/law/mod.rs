@@ -14,13 +14,22 @@ mod bandwidth;
 mod family;
 mod hystart;
 pub mod reno;
+mod rounds;
 mod sample;
+#[cfg(test)]
+mod testing;
 mod window;
 
 // The list of laws beside Reno's: the file of each, and its keys and so the word that it has in scenarios.
 laws! {
     cubic: Cubic(CubicKeys);
     westwood: WestwoodPlus(WestwoodPlusKeys), Westwood(WestwoodKeys);
+    veno: Veno(VenoKeys);
+    vegas: Vegas(VegasKeys);
+    hybla: Hybla(HyblaKeys);
+    bic: Bic(BicKeys);
+    htcp: Htcp(HtcpKeys);
+    illinois: Illinois(IllinoisKeys);
 }
 
 use super::config::{Config, Conventions, RecoveryKind};
