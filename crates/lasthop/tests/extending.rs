@@ -50,7 +50,8 @@ fn main() {
 "#;
 
 /// The examples that are a new file and one line elsewhere.
-const PATCHES: [&str; 4] = ["alternating_bit", "every_nth", "scalable", "window_clamp"];
+const PATCHES: [&str; 5] =
+    ["alternating_bit", "every_nth", "drop_head", "scalable", "window_clamp"];
 
 /// Files that a patch makes, and the lines that it adds to and takes from each other file.
 fn changes(patch: &str) -> (Vec<String>, HashMap<String, [u32; 2]>) {
@@ -145,6 +146,7 @@ fn the_recipes_apply_build_and_run() {
     assert!(metric("link.wireless.forward.retransmissions") >= 1.0, "{out}");
     assert_eq!(metric("link.wireless.forward.nacks"), 0.0);
     assert!(metric("agent.wireless.2.clamped") >= 1.0, "{out}");
+    assert!(metric("link.wireless.forward.queue_drops") >= 1.0, "{out}");
     // Of the data on the wired link every 100th is lost.
     let sent = metric("link.wired.forward.frames_sent");
     assert!((metric("link.wired.forward.frames_lost") - sent / 100.0).abs() < 1.0, "{out}");

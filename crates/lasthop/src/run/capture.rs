@@ -135,8 +135,7 @@ struct Sighting {
 /// What is known of one direction while its events are gone through.
 #[derive(Clone, Debug, Default)]
 struct Course {
-    /// Packets that its queue has taken, and those that have left for the first time.
-    admitted: u64,
+    /// Packets that have left for the first time.
     left: u64,
     /// Refused packets that wait for their place: how many leave before, when it happened, which.
     refused: VecDeque<(u64, Instant, Packet)>,
@@ -178,8 +177,11 @@ impl Course {
 
     /// A packet leaves, or its first piece. Is it the agent's own?
     fn leave(&mut self, packet: &Packet) -> bool {
-        let bytes = packet.bytes;
-        let is_it = |&(waiting, _): &(Packet, bool)| Packet { bytes, ..waiting } == *packet;
+        // A piece has its own length, and the queue may have marked it.
+        let is_it = |&(mut waiting, _): &(Packet, bool)| {
+            (waiting.bytes, waiting.tcp.ecn) = (packet.bytes, packet.tcp.ecn);
+            waiting == *packet
+        };
         let place = self.waiting.iter().position(is_it);
         place.and_then(|place| self.waiting.remove(place)).is_some_and(|(_, is_own)| is_own)
     }
@@ -220,7 +222,6 @@ fn sightings(events: &[(Instant, Event)], directions: usize, at_host: bool) -> V
         match event {
             Event::Queue { direction, packet, .. } => {
                 let course = &mut courses[direction as usize];
-                course.admitted += 1;
                 // An agent tells first; nobody else's packet comes in between.
                 let is_own = course.agents_due > 0;
                 course.agents_due -= u32::from(is_own);
@@ -231,13 +232,20 @@ fn sightings(events: &[(Instant, Event)], directions: usize, at_host: bool) -> V
             }
             Event::Dropped { direction, packet, turn } => {
                 let course = &mut courses[direction as usize];
-                course.admitted -= 1;
-                course.waiting.pop_back();
+                // The one that has just come, unless the discipline drops others.
+                let waiting = &mut course.waiting;
+                let place = waiting.iter().rposition(|&(waiting, _)| waiting == packet);
+                let place = place.unwrap_or(waiting.len());
+                waiting.remove(place);
                 match turn {
                     Some(turn) => {
                         seen.push(Sighting { at: turn, direction, packet, comment: refusal(at) })
                     }
-                    None => course.refused.push_back((course.admitted, at, packet)),
+                    None => {
+                        let after = course.left + place as u64;
+                        let index = course.refused.partition_point(|&(known, ..)| known <= after);
+                        course.refused.insert(index, (after, at, packet));
+                    }
                 }
             }
             Event::FrameSent {

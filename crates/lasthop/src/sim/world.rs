@@ -519,11 +519,11 @@ impl<P: Probe> World<P> {
         if let Some(sent) = arq.poll(now) {
             let at = sent.end + *delay;
             if P::ACTIVE {
+                record_dropped(&mut self.probe, direction, now, arq.interface.queue());
                 let event = Event::frame_sent(direction, &sent.frame, now, sent.is_lost, at);
                 self.probe.record(sent.end, event);
                 let packets = arq.length(now);
                 self.probe.record(now, Event::QueueServed { direction, packets });
-                record_dropped(&mut self.probe, direction, now, arq.interface.queue());
             }
             if arq.arrives(&sent) {
                 let ticket = self.deadlines.ticket();
