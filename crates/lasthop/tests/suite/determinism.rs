@@ -78,7 +78,7 @@ const LINK_CELLS: [Cell; 5] = [
 ];
 
 /// A TCP named after each congestion law, beside congestion.
-const LAW_CELLS: [Cell; 8] = [
+const LAW_CELLS: [Cell; 9] = [
     ("westwood-plus", RAW, UNIFORM, "westwood-plus", RFC, false, true),
     ("westwood", RAW, UNIFORM, "westwood", RFC, false, true),
     ("veno", RAW, UNIFORM, "veno", RFC, false, true),
@@ -87,6 +87,7 @@ const LAW_CELLS: [Cell; 8] = [
     ("bic", RAW, UNIFORM, "bic", RFC, false, true),
     ("htcp", RAW, UNIFORM, "htcp", RFC, false, true),
     ("illinois", RAW, UNIFORM, "illinois", RFC, false, true),
+    ("bbr", RAW, UNIFORM, "bbr", RFC, false, true),
 ];
 
 /// name, protocol and errors of both wireless links, talk and silence

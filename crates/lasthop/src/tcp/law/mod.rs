@@ -30,6 +30,7 @@ laws! {
     bic: Bic(BicKeys);
     htcp: Htcp(HtcpKeys);
     illinois: Illinois(IllinoisKeys);
+    bbr: Bbr(BbrKeys);
 }
 
 use super::config::{Config, Conventions, RecoveryKind};
