@@ -1,10 +1,12 @@
 """Advice: which link protocol, with which parameters, serves a link and its traffic best.
 
-`wants` reads what is wanted, `space` says what may be tried, `race` has the intervals, `search`
-looks between the values of the race, `advising` puts this together, `traffic` has common mixes.
+`wants` reads what is wanted, `space` says what may be tried, `race` runs it by the `intervals`,
+`search` looks between the values of the race, `reasons` says in words what comes of it, `traffic`
+has common mixes.
 """
 
-from lasthop.advise.advising import Advice, Options, Standing, advise
+from lasthop.advise.advice import Advice, Options, Standing
+from lasthop.advise.advising import advise
 from lasthop.advise.traffic import with_traffic
 from lasthop.advise.wants import Constraint, Objective, Wants
 

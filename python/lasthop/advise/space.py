@@ -14,7 +14,7 @@ from typing import Any
 from lasthop import _lasthop
 from lasthop.scenario import Scenario
 
-__all__ = ["PROTOCOLS", "Candidate", "Range", "candidates", "ranges"]
+__all__ = ["PROTOCOLS", "Candidate", "Range", "candidate", "candidates", "kind_of", "ranges"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +155,8 @@ def ranges(kind: str, round_trip_s: float) -> list[Range]:
         else:
             found.append(one)
     return found
+
+
+def kind_of(table: Any) -> str:
+    """The `kind` of a table of a scenario, or what stands for it; `none` if there is none."""
+    return str(table.get("kind", "none") if isinstance(table, Mapping) else table or "none")

@@ -84,7 +84,9 @@ def advise(
     budget: Annotated[
         str | None,
         typer.Option(
-            metavar="N|TIME", help="Stop after so many replications, or so long: '10 min'."
+            metavar="N|TIME",
+            help="Stop after so many replications, or so long: '10 min'; by default a fifth of the "
+            "most of all candidates.",
         ),
     ] = None,
     seed: Seed = None,
