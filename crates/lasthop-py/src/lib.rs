@@ -5,6 +5,7 @@
 
 mod analysis;
 mod fit;
+mod script;
 mod stream;
 
 use lasthop::run::{CaptureError, Options, Progress, Results};
@@ -425,6 +426,8 @@ fn _lasthop(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace, module)?)?;
     module.add_function(wrap_pyfunction!(capture, module)?)?;
     module.add_class::<RawTransmissions>()?;
+    module.add_function(wrap_pyfunction!(script::play_script, module)?)?;
+    module.add_function(wrap_pyfunction!(script::script_profiles, module)?)?;
     module.add_function(wrap_pyfunction!(seconds, module)?)?;
     module.add_function(wrap_pyfunction!(cores, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;

@@ -208,6 +208,8 @@ pub mod flags {
     pub const FIN: u8 = 0x01;
     /// Synchronize sequence numbers.
     pub const SYN: u8 = 0x02;
+    /// Reset the connection.
+    pub const RST: u8 = 0x04;
     /// The acknowledgment field is significant.
     pub const ACK: u8 = 0x10;
     /// Echo of congestion experienced (RFC 3168, section 6.1).

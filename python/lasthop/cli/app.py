@@ -145,6 +145,12 @@ COMMANDS = (
         "Say which metrics moved beyond noise between the last runs of two campaigns.",
     ),
     Command(
+        "tcp-script",
+        ("tcp_script", "tcp_script"),
+        THEORY,
+        "Play conformance scripts in packetdrill's language against one end of a connection.",
+    ),
+    Command(
         "analyse",
         ("analyse", "app"),
         THEORY,

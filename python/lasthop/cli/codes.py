@@ -1,3 +1,3 @@
 """Exit codes of the command `lasthop`."""
 
-DONE, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILURE, BAD_INPUT, NOT_MODELLED, INTERRUPTED = 0, 1, 2, 3, 130

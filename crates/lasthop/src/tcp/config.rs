@@ -79,6 +79,14 @@ pub struct Config {
     pub fin: bool,
     /// Is the last segment of an application write padded to full size?
     pub pad_segments: bool,
+    /// Do writes that wait join into full segments, with the FIN on the last of them? Otherwise each
+    /// write ends a segment, and the FIN has one of its own.
+    pub join_writes: bool,
+    /// Does a short segment wait while another short one is unacknowledged? That is Nagle's algorithm
+    /// (RFC 9293, section 3.7.4) with Minshall's change; only where writes join.
+    pub nagle: bool,
+    /// Are the first segments acknowledged at once, as Linux does, before ACKs are delayed?
+    pub quick_acks: bool,
     /// Initial window, in segments; at least one.
     pub initial_window: f64,
     /// Duplicate ACKs that trigger fast retransmit.

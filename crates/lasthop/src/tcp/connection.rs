@@ -33,12 +33,12 @@ pub enum Role {
 /// One end of a connection.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    config: Config,
+    pub(super) config: Config,
     role: Role,
-    sender: Sender,
-    receiver: Receiver,
-    /// In bytes; the application reads at once.
-    advertised_window: u32,
+    pub(super) sender: Sender,
+    pub(super) receiver: Receiver,
+    /// In bytes; the application reads at once, unless a socket says otherwise.
+    pub(super) advertised_window: u32,
 }
 
 impl Connection {
@@ -209,6 +209,7 @@ impl Connection {
             if self.receiver.rcv_nxt > 0 && !self.config.one_way {
                 self.acknowledge(header);
             }
+            self.receiver.data_sent(&self.config, now);
         } else if self.receiver.is_ack_due() {
             header.seq = self.sender.flight.snd_nxt as u32;
             header.payload = 0;
@@ -284,6 +285,11 @@ impl Connection {
     /// Segments received that brought nothing new.
     pub fn duplicates_received(&self) -> u64 {
         self.receiver.duplicates
+    }
+
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Counters over all incarnations.

@@ -29,6 +29,14 @@ pub struct Flight {
     pub(super) write_end: u64,
     /// Where the FIN stands, once the application has closed.
     pub(super) fin_at: u64,
+    /// The same if it rides on the last data.
+    joined_fin: u64,
+    /// End of the latest segment that was shorter than a full one (Nagle).
+    pub(super) short_end: u64,
+    /// The application holds short segments back.
+    pub(super) is_corked: bool,
+    /// No later write joins the last one.
+    pub(super) is_record_closed: bool,
     /// Ends of application writes not yet acknowledged; segments do not cross them.
     message_ends: VecDeque<u64>,
     /// The first of them, or 0.
@@ -69,6 +77,8 @@ pub struct Flight {
     limited_bytes: u64,
     /// `snd_una` at the latest timeout.
     timed_out_at: u64,
+    /// One past the highest byte sent by then.
+    pub(super) timed_out_to: u64,
     /// One past the highest byte declared lost; 0 before any.
     declared_to: u64,
     pub(super) counters: SenderCounters,
@@ -142,6 +152,10 @@ impl Flight {
             snd_max: first,
             write_end: first,
             fin_at: u64::MAX,
+            joined_fin: u64::MAX,
+            short_end: 0,
+            is_corked: false,
+            is_record_closed: false,
             message_ends: taken.message_ends,
             first_message_end: 0,
             peer_window: (config.receive_window * config.segment.get() as f64) as u64,
@@ -165,6 +179,7 @@ impl Flight {
             limited_transmit_due: false,
             limited_bytes: 0,
             timed_out_at: u64::MAX,
+            timed_out_to: 0,
             declared_to: 0,
             counters: SenderCounters::default(),
         }
@@ -173,11 +188,13 @@ impl Flight {
     /// End of the segment that starts at `seq`: a full segment or the end of a write.
     #[inline]
     pub(super) fn segment_end(&self, seq: u64) -> u64 {
-        if seq < self.first_message_end {
+        let end = if seq < self.first_message_end {
             self.first_message_end.min(seq + self.mss)
         } else {
             self.segment_end_beyond(seq)
-        }
+        };
+        // A FIN takes no room in the segment.
+        if end == self.joined_fin { end + 1 } else { end }
     }
 
     /// The same beyond the first write.
@@ -212,7 +229,30 @@ impl Flight {
         } else {
             self.snd_una + window.min(self.peer_window)
         };
+        if self.config.join_writes {
+            self.limit_joined(window);
+        }
         self.set_plain(is_plain);
+    }
+
+    /// Where writes join: a FIN rides on data beyond the congestion window, and a short segment may
+    /// have to wait.
+    #[cold]
+    fn limit_joined(&mut self, window: u64) {
+        if self.fin_at != u64::MAX {
+            self.allowed = self.snd_una + (window + 1).min(self.peer_window);
+            return;
+        }
+        let waits = self.is_corked || self.config.nagle && self.short_end > self.snd_una;
+        if waits && self.write_end > self.snd_max {
+            // Only the last record may be cut short by what is not written yet.
+            let records = self.message_ends.iter().rev();
+            let start = records.copied().nth(1).unwrap_or(0).max(self.snd_max);
+            let short = (self.write_end - start) % self.mss;
+            if short > 0 && !self.is_record_closed {
+                self.allowed = self.allowed.min(self.write_end - short);
+            }
+        }
     }
 
     #[inline]
@@ -347,7 +387,48 @@ impl Flight {
             // No timer runs that would open the window.
             self.law.set_cwnd(1.0);
         }
-        self.extend(length);
+        if self.config.join_writes {
+            self.extend_joined(length);
+        } else {
+            self.extend(length);
+        }
+    }
+
+    /// The same, together with what has been written before and not been sent. Says whether there was any.
+    #[cold]
+    fn extend_joined(&mut self, length: u64) -> bool {
+        let is_open = self.write_end > self.snd_max && !self.is_record_closed;
+        self.is_record_closed = false;
+        let last = self.message_ends.back_mut().filter(|_| is_open);
+        let is_joined = last.is_some();
+        if let Some(end) = last {
+            self.write_end += length;
+            *end = self.write_end;
+            self.first_message_end = self.message_ends[0];
+        } else {
+            self.extend(length);
+        }
+        is_joined
+    }
+
+    /// The application has nothing more to send.
+    pub(super) fn extend_by_fin(&mut self) {
+        self.fin_at = self.write_end;
+        if !self.config.join_writes {
+            self.extend(1);
+        } else if self.extend_joined(1) {
+            self.joined_fin = self.fin_at;
+        }
+    }
+
+    /// What is left of the receiver's window below a full segment becomes a segment by itself.
+    pub(super) fn cut_to_window(&mut self) {
+        let end = self.snd_una + self.peer_window;
+        let place = self.message_ends.partition_point(|&message| message < end);
+        if self.message_ends.get(place) != Some(&end) {
+            self.message_ends.insert(place, end);
+            self.first_message_end = self.message_ends[0];
+        }
     }
 
     /// A partial ACK may cover the timed segment: back-off ends, but the sample is worthless.
@@ -456,6 +537,7 @@ impl Flight {
             self.cut_after_timeout(now);
         }
         self.timed_out_at = self.snd_una;
+        self.timed_out_to = self.snd_max;
         self.rtt.back_off();
         self.timed = None;
         self.snd_nxt = self.snd_una;
@@ -479,6 +561,7 @@ impl Flight {
     pub(super) fn take_back(&mut self) {
         self.counters.spurious_reductions += 1;
         self.law.on_spurious();
+        self.timed_out_to = 0;
         self.rtt.end_back_off();
         self.snd_nxt = self.snd_max;
     }

@@ -14,12 +14,15 @@
 //! Sequence numbers are unwrapped 64-bit byte counts inside a machine (the SYN is byte 0, data
 //! start at 1) and 32 bits wide on the wire.
 //!
-//! *Not modelled*: urgent data, window scaling negotiation, zero-window probes, Nagle's algorithm
-//! (every application write ends a segment), TIME-WAIT, simultaneous open, path MTU discovery.
+//! A simulation sets both ends of a [`Connection`] up alike. What a host has besides, for a foreign peer
+//! (negotiated options, resets, all states, zero-window probes), is a [`socket::Socket`] around it.
+//!
+//! *Not modelled*: urgent data, path MTU discovery.
 
 pub mod config;
 pub mod connection;
 mod flight;
+pub mod info;
 pub mod law;
 mod loss;
 mod pacer;
@@ -30,10 +33,12 @@ pub mod recovery;
 pub mod rtt;
 mod sender;
 mod sent;
+pub mod socket;
 mod timers;
 mod undo;
 
 pub use config::{Config, Conventions};
 pub use connection::{Connection, Role};
+pub use info::{Outstanding, PendingTimer, RecoveryState, TcpInfo};
 pub use presets::{Overrides, Profile, Variant};
 pub use sender::SenderCounters;

@@ -3,7 +3,7 @@
 use super::config::Config;
 use super::ranges::Ranges;
 use super::timers::{Timer, Timers};
-use crate::units::Instant;
+use crate::units::{Duration, Instant};
 
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
@@ -21,7 +21,26 @@ pub(super) struct Receiver {
     pub ts_recent: u32,
     /// Segments that brought nothing new.
     pub duplicates: u64,
+    quick: QuickAcks,
 }
+
+/// Linux's ACKs at the start of a connection: the first are not delayed, unless the application
+/// answers what it gets. Only under [`Config::quick_acks`].
+#[derive(Clone, Copy, Debug, Default)]
+struct QuickAcks {
+    /// ACKs that will not be delayed.
+    left: u32,
+    /// Data flow both ways (Linux: pingpong): an ACK is likely to ride on an answer.
+    is_interactive: bool,
+    /// When data arrived last, once any did.
+    data_at: Option<Instant>,
+}
+
+/// Linux's `TCP_MAX_QUICKACKS`.
+const QUICK_ACKS: u32 = 16;
+
+/// Linux's `TCP_ATO_MIN`: an answer within this time makes a connection interactive.
+const ANSWER_TIME: Duration = Duration::from_millis(40);
 
 impl Receiver {
     pub fn new(config: &Config) -> Self {
@@ -34,6 +53,7 @@ impl Receiver {
             last_ack_sent: u64::from(!config.handshake),
             ts_recent: 0,
             duplicates: 0,
+            quick: QuickAcks::default(),
         }
     }
 
@@ -78,11 +98,51 @@ impl Receiver {
                 self.duplicates += 1;
             }
         }
-        self.unacked += 1;
+        // A segment of more than one full size was several on the way.
+        self.unacked += 1 + u32::from(end - seq > config.segment.get());
+        if config.quick_acks {
+            immediate &= !is_syn_or_fin;
+            immediate |=
+                self.is_quick(now, in_order, is_syn_or_fin && end - seq == 1, is_syn_or_fin);
+        }
         if immediate || self.unacked >= 2 {
             self.ack_due = true;
         } else if let Some(delay) = config.delayed_ack {
             timers.set(Timer::DelayedAck, now + delay);
+        }
+    }
+
+    /// Is a segment that has arrived acknowledged at once under [`Config::quick_acks`]?
+    #[cold]
+    fn is_quick(&mut self, now: Instant, in_order: bool, is_bare_fin: bool, is_fin: bool) -> bool {
+        let quick = &mut self.quick;
+        if !in_order {
+            quick.left = QUICK_ACKS;
+            quick.is_interactive = false;
+            return true;
+        }
+        if !is_bare_fin && quick.data_at.replace(now).is_none() {
+            quick.left = QUICK_ACKS;
+        }
+        quick.is_interactive |= is_fin;
+        // Without data there is no delay known to wait for.
+        quick.data_at.is_none() || quick.left > 0 && !quick.is_interactive
+    }
+
+    /// Data leave.
+    #[inline]
+    pub fn data_sent(&mut self, config: &Config, now: Instant) {
+        if config.quick_acks {
+            let is_answer = |data_at| now < data_at + ANSWER_TIME;
+            self.quick.is_interactive |= self.quick.data_at.is_some_and(is_answer);
+        }
+    }
+
+    /// The application wants ACKs at once, or not (Linux's `TCP_QUICKACK`).
+    pub fn set_quick(&mut self, is_quick: bool) {
+        self.quick.is_interactive = !is_quick;
+        if is_quick {
+            self.ack_due |= self.unacked > 0;
         }
     }
 
@@ -102,6 +162,11 @@ impl Receiver {
         }
     }
 
+    /// What the newest acknowledgment said.
+    pub fn last_ack_sent(&self) -> u64 {
+        self.last_ack_sent
+    }
+
     #[inline]
     pub fn is_ack_due(&self) -> bool {
         self.ack_due
@@ -113,6 +178,7 @@ impl Receiver {
         self.last_ack_sent = self.rcv_nxt;
         self.ack_due = false;
         self.unacked = 0;
+        self.quick.left = self.quick.left.saturating_sub(1);
         timers.stop(Timer::DelayedAck);
     }
 

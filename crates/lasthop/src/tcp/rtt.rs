@@ -165,6 +165,25 @@ impl RttEstimator {
         self.smoothed
     }
 
+    /// How long to wait for the next ACK, bounds included but no back-off.
+    pub fn rto_without_back_off(&self) -> Duration {
+        Duration::from_nanos(self.base_rto.max(self.min_rto).min(self.max_rto).max(self.floor))
+    }
+
+    /// How often the RTO has been doubled.
+    pub fn back_offs(&self) -> u32 {
+        self.backoff.trailing_zeros()
+    }
+
+    /// Mean deviation of the round-trip time (RTTVAR).
+    pub fn variation(&self) -> Duration {
+        let quarters = self.rttvar as u64 / 4;
+        Duration::from_nanos(match self.conventions {
+            Conventions::Ns2 => quarters * self.tick,
+            Conventions::Rfc => quarters,
+        })
+    }
+
     /// The newest sample, unrounded.
     pub fn last_sample(&self) -> Duration {
         self.last_sample

@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use super::flight::Flight;
+use super::info::{Outstanding, RecoveryState};
 use super::law::CongestionLaw;
 use super::recovery::Recovery;
 use super::timers::Timer;
@@ -55,7 +56,7 @@ impl Sender {
 
     /// Windows may have changed.
     #[inline]
-    fn refresh(&mut self) {
+    pub(super) fn refresh(&mut self) {
         let is_plain = self.recovery.is_plain(&self.flight);
         self.flight.refresh(self.recovery.inflation(), is_plain);
     }
@@ -93,8 +94,7 @@ impl Sender {
     pub(super) fn close(&mut self) {
         let flight = &mut self.flight;
         if flight.config.fin && flight.fin_at == u64::MAX {
-            flight.fin_at = flight.write_end;
-            flight.extend(1);
+            flight.extend_by_fin();
             self.refresh();
         }
     }
@@ -179,8 +179,11 @@ impl Sender {
     pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
         let (seq, end) = self.flight.poll(now, &mut self.recovery)?;
         let syn = self.flight.config.handshake && seq == 0;
-        let fin = seq == self.flight.fin_at;
-        let payload = if syn || fin { 0 } else { (end - seq) as u32 };
+        let fin = end > self.flight.fin_at;
+        let payload = (end - seq) as u32 - u32::from(syn) - u32::from(fin);
+        if u64::from(payload) < self.flight.mss {
+            self.flight.short_end = end;
+        }
         Some(Outgoing { seq, payload, syn, fin })
     }
 
@@ -193,6 +196,11 @@ impl Sender {
             self.flight.on_timeout(now);
             self.refresh();
         }
+    }
+
+    /// The phase of loss recovery, and what it knows of the segments outstanding.
+    pub(super) fn outstanding(&self) -> (RecoveryState, Outstanding) {
+        self.recovery.outstanding(&self.flight)
     }
 
     /// Congestion window in segments, inflation apart.

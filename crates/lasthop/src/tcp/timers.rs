@@ -35,6 +35,11 @@ impl Timers {
         self.0[timer as usize] = Instant::NEVER;
     }
 
+    /// When it is due, or [`Instant::NEVER`].
+    pub fn deadline(&self, timer: Timer) -> Instant {
+        self.0[timer as usize]
+    }
+
     /// Does it run?
     #[inline]
     pub fn is_running(&self, timer: Timer) -> bool {

@@ -13,18 +13,59 @@
 //! ```
 //!
 //! Sequence numbers are relative to the initial ones, as everywhere in the language. A `>` may stand for several
-//! full segments in a row. A segment may be early or late by [`Setup::tolerance`].
+//! full segments in a row, and for a shorter last one. Options are compared by what they say, not by their
+//! order or padding; PSH is not compared, nor a timestamp's value unless `--tcp_ts_tick_usecs` gives its clock.
 //!
-//! *Not modelled*: resets, urgent data, several connections in one script, ICMP, the maximum segment
-//! size and the window scale that the connection under test announces (not compared). A script that
-//! needs them gets [`ScriptError::NotModelled`].
+//! The connection under test is a [`Socket`](crate::tcp::socket::Socket) with the parameters of a
+//! [`Profile`]. Shell commands that set `net.ipv4.*` change them; other commands are noted and passed over.
+//!
+//! *Not modelled*: urgent data, several connections in one script, ICMP, Fast Open, MD5, MPTCP, accurate ECN, the
+//! memory accounting of buffers, `epoll`, `splice`, time stamps of packets, zero copy. A script that needs them gets
+//! [`ScriptError::NotModelled`].
 
+mod calls;
+mod constants;
+mod environment;
 mod expression;
 mod parser;
 mod player;
+mod show;
+mod state;
 
 pub use parser::Script;
-pub use player::{Negotiated, Setup, play};
+
+use crate::tcp::Profile;
+use crate::units::Duration;
+
+/// Something of a script that was passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Line of the script, from 1.
+    pub line: u32,
+    /// What it is.
+    pub text: String,
+}
+
+/// What came of a script that was played.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Played {
+    /// Does it hold? If not, the first reason.
+    pub outcome: Result<(), ScriptError>,
+    /// What was passed over on the way.
+    pub notes: Vec<Note>,
+}
+
+/// How much earlier or later than a script says a segment may leave, unless it says so itself.
+pub const DEFAULT_TOLERANCE: Duration = Duration::from_millis(4);
+
+/// Plays a script against a connection of `profile`; `tolerance` counts where the script has no
+/// `--tolerance_usecs`.
+pub fn play(text: &str, profile: Profile, tolerance: Duration) -> Played {
+    match Script::parse(text) {
+        Ok(script) => player::play(&script, profile, tolerance),
+        Err(error) => Played { outcome: Err(error), notes: Vec::new() },
+    }
+}
 
 /// Why a script does not hold, or cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,11 +2,14 @@
 
 use super::ScriptError;
 use crate::packet::flags;
+use std::collections::BTreeMap;
 
 /// A script, read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
     pub(super) events: Vec<Event>,
+    /// What the lines `--NAME=VALUE` at the beginning say.
+    pub(super) options: BTreeMap<String, String>,
 }
 
 /// One event of a script.
@@ -14,6 +17,10 @@ pub struct Script {
 pub(super) struct Event {
     pub line: u32,
     pub time: Time,
+    /// How much later it may happen, nanoseconds: `0.1~0.2`.
+    pub span: u64,
+    /// How long a system call blocks, nanoseconds: `0.1...0.2`.
+    pub blocks: Option<u64>,
     pub what: What,
 }
 
@@ -52,6 +59,10 @@ pub(super) struct Segment {
     pub ack: Option<u32>,
     pub window: Option<u32>,
     pub options: Options,
+    /// `<...>`: whatever they are.
+    pub any_options: bool,
+    /// The ECN field of the IP header, if it is named: 0 to 3.
+    pub ecn: Option<u8>,
 }
 
 /// The options of a segment.
@@ -74,23 +85,37 @@ impl Script {
         let text = blank_comments(text);
         let mut reader = Reader { rest: &text, line: 1 };
         let mut events = Vec::new();
+        let mut options = BTreeMap::new();
         loop {
             reader.skip_space();
             if reader.rest.is_empty() {
-                return Ok(Script { events });
+                return Ok(Script { events, options });
             }
             let line = reader.line;
+            if let Some(option) = reader.rest.strip_prefix("--")
+                && events.is_empty()
+            {
+                let end = option.find(char::is_whitespace).unwrap_or(option.len());
+                let (name, value) = option[..end].split_once('=').unwrap_or((&option[..end], ""));
+                options.insert(name.to_owned(), value.to_owned());
+                reader.take(2 + end);
+                continue;
+            }
             // A shell command or statements may stand without a time: at once.
-            let time =
-                if reader.rest.starts_with(['`', '%']) { Time::After(0) } else { reader.time()? };
+            let (time, span, blocks) = if reader.rest.starts_with(['`', '%']) {
+                (Time::After(0), 0, None)
+            } else {
+                reader.time()?
+            };
             reader.skip_space();
             let what = reader.event()?;
-            events.push(Event { line, time, what });
+            events.push(Event { line, time, span, blocks, what });
         }
     }
 }
 
-/// Comments become spaces, so that lines keep their numbers. Quoted and shell text has none.
+/// Comments become spaces, so that lines keep their numbers. Quoted text, statements and shell text
+/// have none.
 fn blank_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -101,6 +126,8 @@ fn blank_comments(text: &str) -> String {
             rest.find("*/").map_or(rest.len(), |end| end + 2)
         } else {
             let length = match first {
+                // Statements have comments and divisions of their own.
+                '%' if rest.starts_with("%{") => rest.find("}%").map_or(rest.len(), |end| end + 2),
                 '`' | '"' => rest[1..].find(first).map_or(rest.len(), |end| end + 2),
                 _ => first.len_utf8(),
             };
@@ -114,6 +141,12 @@ fn blank_comments(text: &str) -> String {
     }
     out
 }
+
+/// Echo of a congestion mark (RFC 3168).
+pub(super) const ECE: u8 = 0x40;
+
+/// The window was reduced for it.
+pub(super) const CWR: u8 = 0x80;
 
 /// A position in the text.
 struct Reader<'a> {
@@ -154,26 +187,30 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    fn time(&mut self) -> Result<Time, ScriptError> {
-        const EXPECTED: &str = "a time such as 0.5, +.1 or *";
-        let end = self.rest.find(char::is_whitespace).unwrap_or(self.rest.len());
-        let word = self.rest[..end].to_owned();
-        // Of a span only the beginning counts.
-        let text = word.split('~').next().unwrap_or_default();
-        let time = match text.strip_prefix('+') {
-            _ if text == "*" => Some(Time::Any),
-            Some(after) => nanos(after).map(Time::After),
-            None => nanos(text).map(Time::At),
+    /// A time, how much later is as well, and how long a call blocks.
+    fn time(&mut self) -> Result<(Time, u64, Option<u64>), ScriptError> {
+        const EXPECTED: &str = "a time such as 0.5, +.1, +.1~+.2, 0.1...0.2 or *";
+        let line = self.line;
+        let end = self.rest.find(|c: char| c.is_whitespace() || c == '`' || c == '%');
+        let word = self.rest[..end.unwrap_or(self.rest.len())].to_owned();
+        let wrong = || syntax(line, &word, EXPECTED);
+        let (text, later, is_call) = match (word.split_once("..."), word.split_once('~')) {
+            (Some((start, end)), _) => (start, Some(end), true),
+            (None, Some((start, end))) => (start, Some(end), false),
+            (None, None) => (word.as_str(), None, false),
         };
-        let Some(time) = time else { return Err(self.error(EXPECTED)) };
-        if let Some(length) = word.find("...") {
-            return Err(ScriptError::NotModelled {
-                line: self.line,
-                what: format!("a system call that blocks ({})", &word[..length]),
-            });
-        }
-        self.take(end);
-        Ok(time)
+        let number = |text: &str| nanos(text.strip_prefix('+').unwrap_or(text)).ok_or_else(wrong);
+        let time = match text.starts_with('+') {
+            _ if text == "*" => Time::Any,
+            true => Time::After(number(text)?),
+            false => Time::At(number(text)?),
+        };
+        let more = match later {
+            None => 0,
+            Some(later) => number(later)?.checked_sub(number(text)?).ok_or_else(wrong)?,
+        };
+        self.take(word.len());
+        Ok(if is_call { (time, 0, Some(more)) } else { (time, more, None) })
     }
 
     fn event(&mut self) -> Result<What, ScriptError> {
@@ -239,6 +276,9 @@ fn syntax(line: u32, found: &str, expected: &'static str) -> ScriptError {
     ScriptError::Syntax { line, found, expected }
 }
 
+/// No time of a script lies further ahead: 31 years, in nanoseconds.
+pub(super) const LONGEST: u64 = 1_000_000_000_000_000_000;
+
 /// Seconds with up to nine decimal places, as nanoseconds.
 fn nanos(text: &str) -> Option<u64> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -251,7 +291,8 @@ fn nanos(text: &str) -> Option<u64> {
     }
     let seconds: u64 = if seconds.is_empty() { 0 } else { seconds.parse().ok()? };
     let fraction: u64 = format!("{fraction:0<9}").parse().ok()?;
-    seconds.checked_mul(1_000_000_000)?.checked_add(fraction)
+    let nanos = seconds.checked_mul(1_000_000_000)?.checked_add(fraction)?;
+    (nanos <= LONGEST).then_some(nanos)
 }
 
 /// `FLAGS SEQ:END(LENGTH) [ack N] [win N] [<OPTIONS>]`.
@@ -263,19 +304,43 @@ fn segment(line: u32, text: &str) -> Result<Segment, ScriptError> {
         }
         None => (text, ""),
     };
-    let mut segment = Segment { options: self::options(line, options)?, ..Segment::default() };
+    let mut segment = Segment { any_options: options.trim() == "...", ..Segment::default() };
+    if !segment.any_options {
+        segment.options = self::options(line, options)?;
+    }
+    let missing = |what: String| Err(ScriptError::NotModelled { line, what });
+    let mut text = text.trim();
+    if let Some((field, rest)) = text.strip_prefix('[').and_then(|text| text.split_once(']')) {
+        segment.ecn = Some(match field.trim() {
+            "noecn" => 0,
+            "ect1" => 1,
+            "ect0" => 2,
+            "ce" => 3,
+            other => return missing(format!("the IP field [{other}]")),
+        });
+        text = rest.trim();
+    }
     let mut words = text.split_whitespace();
-    for flag in words.next().unwrap_or_default().chars() {
+    let first = words.next().unwrap_or_default();
+    match first {
+        "icmp" => return missing("ICMP".to_owned()),
+        "udp" => return missing("a datagram".to_owned()),
+        "ipv4" | "ipv6" | "gre" | "mpls" => return missing("a tunnel".to_owned()),
+        _ => {}
+    }
+    for flag in first.chars() {
         segment.flags |= match flag {
             'S' => flags::SYN,
             'F' => flags::FIN,
+            'R' => flags::RST,
             '.' => flags::ACK,
+            'E' => ECE,
+            'W' => CWR,
             // PSH says nothing to a model without a receive call that waits for it.
             'P' | '-' => 0,
-            'R' | 'U' | 'E' | 'W' | 'A' => {
-                return Err(ScriptError::NotModelled { line, what: format!("the flag {flag}") });
-            }
-            _ => return Err(syntax(line, text.trim(), "flags such as S. or F. or -")),
+            'U' => return missing("urgent data".to_owned()),
+            'A' | '0'..='9' => return missing("accurate ECN".to_owned()),
+            _ => return Err(syntax(line, text, "flags such as S. or F. or -")),
         };
     }
     const RANGE: &str = "sequence numbers such as 1:1001(1000)";
@@ -327,8 +392,8 @@ fn options(line: u32, text: &str) -> Result<Options, ScriptError> {
                     options.sack.push(ends.ok_or_else(wrong)?);
                 }
             }
-            "nop" | "eol" => {}
-            "FO" | "FOEXP" | "md5" | "unknown" => {
+            "nop" | "eol" | "unknown" => {}
+            "FO" | "FOEXP" | "md5" | "ECN" | "AO" | "mpcapable" | "mpjoin" | "dss" => {
                 return Err(ScriptError::NotModelled {
                     line,
                     what: format!("option {}", words[0]),
@@ -349,8 +414,10 @@ mod tests {
         let script = "/* two\nlines */ 0 socket(..., SOCK_STREAM) = 3 // trailing\n# whole\n\
             %{ assert a == 1\n assert b == 2 }%\n+.1~+.2 < S. 5:6(1) ack 7 win 8\n";
         let events = Script::parse(script).unwrap().events;
-        let lines: Vec<_> = events.iter().map(|event| (event.line, event.time)).collect();
-        assert_eq!(lines, [(2, Time::At(0)), (4, Time::After(0)), (6, Time::After(100_000_000))]);
+        let lines: Vec<_> =
+            events.iter().map(|event| (event.line, event.time, event.span)).collect();
+        let later = Time::After(100_000_000);
+        assert_eq!(lines, [(2, Time::At(0), 0), (4, Time::After(0), 0), (6, later, 100_000_000)]);
     }
 
     #[test]
@@ -373,7 +440,23 @@ mod tests {
                 other => panic!("{text}: {other:?}"),
             }
         }
-        let reset = Script::parse("0 < R. 1:1(0) ack 1");
-        assert!(matches!(reset, Err(ScriptError::NotModelled { line: 1, .. })));
+        for text in ["0 < U. 1:1(0) ack 1", "0 < icmp unreachable", "0 < S 0:0(0) <FO>"] {
+            let script = Script::parse(text);
+            assert!(matches!(script, Err(ScriptError::NotModelled { line: 1, .. })), "{text}");
+        }
+    }
+
+    #[test]
+    fn options_and_times_of_calls() {
+        let text = "--tolerance_usecs=9000\n--verbose\n0.5...0.7 read(3, ..., 10) = 10\n\
+            +0 > [ect0] EW. 1:1(0) ack 1 <...>";
+        let script = Script::parse(text).unwrap();
+        assert_eq!(script.options["tolerance_usecs"], "9000");
+        assert!(script.options.contains_key("verbose"));
+        assert_eq!(script.events[0].time, Time::At(500_000_000));
+        assert_eq!(script.events[0].blocks, Some(200_000_000));
+        let What::Outgoing(segment) = &script.events[1].what else { panic!("a segment") };
+        assert!(segment.any_options && segment.ecn == Some(2));
+        assert_eq!(segment.flags, flags::ACK | ECE | CWR);
     }
 }

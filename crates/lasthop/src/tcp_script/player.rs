@@ -1,96 +1,94 @@
-//! Plays the events of a script against one end of a connection.
+//! Plays the events of a script: turns the clock, hands segments over, compares what leaves.
 
-use super::ScriptError;
-use super::expression::{Trouble, evaluate};
-use super::parser::{Event, Script, Segment, Time, What};
-use crate::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
-use crate::tcp::{Config, Connection, Role};
+use super::calls::{Blocked, Descriptor};
+use super::environment::{Environment, INITIAL_SEQUENCE, PEER_SEQUENCE, span};
+use super::parser::{CWR, ECE, Event, Options, Script, Segment, Time, What};
+use super::show::{Found, show};
+use super::{Note, Played, ScriptError};
+use crate::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS, TcpHeader, flags};
+use crate::tcp::Profile;
+use crate::tcp::socket::{self, Socket, SynOptions};
 use crate::units::{Duration, Instant};
-use std::collections::VecDeque;
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, VecDeque};
 
-/// What the two SYN of a script agree on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Negotiated {
-    /// The smaller of the two maximum segment sizes, bytes.
-    pub segment: u32,
-    /// Both permit selective acknowledgments (RFC 2018).
-    pub sack: bool,
-    /// Both offer timestamps (RFC 7323).
-    pub timestamps: bool,
+/// Period of the timestamp clock of all profiles, microseconds.
+const TIMESTAMP_TICK_MICROS: u64 = 1000;
+
+/// Plays `script` against a connection of `profile`.
+pub(super) fn play(script: &Script, profile: Profile, tolerance: Duration) -> Played {
+    let mut player = match Player::new(script, profile, tolerance) {
+        Ok(player) => player,
+        Err(error) => return Played { outcome: Err(error), notes: Vec::new() },
+    };
+    let mut outcome = script.events.iter().try_for_each(|event| player.event(event));
+    if outcome.is_ok() {
+        outcome = player.finish();
+    }
+    Played { outcome, notes: player.environment.notes }
 }
 
-/// How to play a script.
-pub struct Setup<'a> {
-    /// The connection under test, from what its SYN and the peer's say.
-    pub config: &'a dyn Fn(Negotiated) -> Config,
-    /// How much earlier or later than the script says a segment may leave.
-    pub tolerance: Duration,
-}
-
-/// Maximum segment size of a SYN that names none (RFC 9293, section 3.7.1).
-const DEFAULT_SEGMENT: u32 = 536;
-
-/// `tcpi_snd_ssthresh` before the first reduction (Linux's `TCP_INFINITE_SSTHRESH`).
-const INFINITE_SSTHRESH: f64 = 2_147_483_647.0;
-
-/// Plays `script`.
-///
-/// # Errors
-/// The first line at which the connection behaves otherwise, or that needs what is not modelled.
-pub fn play(script: &Script, setup: &Setup<'_>) -> Result<(), ScriptError> {
-    let mut player = Player::new(script, setup);
-    script.events.iter().try_for_each(|event| player.event(event))
-}
-
-struct Player {
-    end: Connection,
-    now: Instant,
+pub(super) struct Player {
+    pub environment: Environment,
+    pub socket: Option<Socket>,
+    /// The open files of the application.
+    pub descriptors: BTreeMap<i64, Descriptor>,
+    /// Socket options that were set, by name.
+    pub socket_options: BTreeMap<String, i64>,
+    /// A system call that has not returned.
+    pub blocked: Option<Blocked>,
+    pub variables: BTreeMap<String, f64>,
+    pub now: Instant,
     /// When the event before was to happen.
     last: Instant,
-    tolerance: Duration,
+    pub tolerance: Duration,
+    /// Period of the script's timestamp clock in microseconds, if its values are compared.
+    tick: Option<u64>,
     /// What was sent and no line of the script has asked for yet.
-    sent: VecDeque<(Instant, TcpHeader)>,
-    /// Bytes that the application has read.
-    read: u64,
-    /// How far the peer's windows are shifted (RFC 7323), once both SYN said so.
-    peer_window_shift: u32,
-    /// The script's timestamps less the connection's.
-    clock_offset: Option<u32>,
+    sent: VecDeque<(Instant, socket::Segment)>,
+    /// Timestamps of the script and those of the connection that they stand for.
+    stamps: Vec<(u32, u32)>,
 }
 
 impl Player {
-    fn new(script: &Script, setup: &Setup<'_>) -> Self {
-        let is_opener = script
-            .events
-            .iter()
-            .any(|event| matches!(&event.what, What::Call { name, .. } if name == "connect"));
-        let syn = |of: fn(&What) -> Option<&Segment>| {
-            let mut segments = script.events.iter().filter_map(|event| of(&event.what));
-            segments.find(|segment| segment.flags & flags::SYN != 0).cloned().unwrap_or_default()
+    fn new(script: &Script, profile: Profile, tolerance: Duration) -> Result<Self, ScriptError> {
+        let number = |name: &str, expected| {
+            let Some(value) = script.options.get(name) else { return Ok(None) };
+            let found = || format!("\"--{name}={value}\"");
+            value.parse::<u64>().map(Some).map_err(|_| ScriptError::Syntax {
+                line: 1,
+                found: found(),
+                expected,
+            })
         };
-        let ours =
-            syn(|what| if let What::Outgoing(segment) = what { Some(segment) } else { None });
-        let theirs =
-            syn(|what| if let What::Incoming(segment) = what { Some(segment) } else { None });
-        let (ours, theirs) = (ours.options, theirs.options);
-        let size = |mss: Option<u32>| mss.unwrap_or(DEFAULT_SEGMENT);
-        let config = (setup.config)(Negotiated {
-            segment: size(theirs.mss).min(ours.mss.unwrap_or(u32::MAX)),
-            sack: ours.sack_permitted && theirs.sack_permitted,
-            timestamps: ours.timestamps.is_some() && theirs.timestamps.is_some(),
+        let tolerance_micros = number("tolerance_usecs", "--tolerance_usecs=MICROSECONDS")?;
+        let outgoing = script.events.iter().filter_map(|event| match &event.what {
+            What::Outgoing(segment) => Some(segment),
+            _ => None,
         });
-        let role = if is_opener { Role::Opener } else { Role::Acceptor };
-        Player {
-            end: Connection::new(&config, role, Duration::ZERO),
+        let mut syns = outgoing.filter(|segment| segment.flags & flags::SYN != 0);
+        let offer = syns.next().filter(|syn| !syn.any_options).map(|syn| syn.options.clone());
+        let mut environment = Environment::new(profile, offer);
+        const KNOWN: &[&str] =
+            &["tolerance_usecs", "tcp_ts_tick_usecs", "mss", "mtu", "ip_version", "timeout"];
+        for name in script.options.keys().filter(|name| !KNOWN.contains(&name.as_str())) {
+            let text = format!("the option --{name} is passed over");
+            environment.notes.push(Note { line: 1, text });
+        }
+        Ok(Player {
+            environment,
+            socket: None,
+            descriptors: BTreeMap::new(),
+            socket_options: BTreeMap::new(),
+            blocked: None,
+            variables: BTreeMap::new(),
             now: Instant::ZERO,
             last: Instant::ZERO,
-            tolerance: setup.tolerance,
+            tolerance: tolerance_micros.map_or(tolerance, |micros| span(micros, 1_000)),
+            tick: number("tcp_ts_tick_usecs", "--tcp_ts_tick_usecs=MICROSECONDS")?
+                .filter(|&tick| tick > 0),
             sent: VecDeque::new(),
-            read: 0,
-            peer_window_shift: ours.window_scale.and(theirs.window_scale).unwrap_or(0),
-            clock_offset: None,
-        }
+            stamps: Vec::new(),
+        })
     }
 
     fn event(&mut self, event: &Event) -> Result<(), ScriptError> {
@@ -99,46 +97,69 @@ impl Player {
             Time::After(nanos) => Some(self.last + Duration::from_nanos(nanos)),
             Time::Any => None,
         };
+        let span = Duration::from_nanos(event.span);
         if let What::Outgoing(segment) = &event.what {
-            self.last = self.expect(event.line, at, segment)?;
+            self.last = self.expect(event.line, at, span, segment)?;
             return Ok(());
         }
         let at = at.unwrap_or(self.now);
         self.last = at;
-        self.run_until(at);
+        self.run_until(at)?;
         match &event.what {
             What::Incoming(segment) => {
-                let header = self.header(segment);
-                self.end.receive(self.now, &header);
+                let segment = self.incoming(event.line, segment)?;
+                if let Some(socket) = &mut self.socket {
+                    socket.receive(self.now, &segment);
+                }
             }
             What::Call { name, arguments, result } => {
-                self.call(event.line, name, arguments, result)?;
+                let blocks = event.blocks.map(Duration::from_nanos);
+                self.call(event.line, name, arguments, result, blocks)?;
             }
-            What::Code(text) => self.assert(event.line, text)?,
-            // What they set is the caller's to read.
-            What::Shell(_) => {}
+            What::Code(text) => self.run_code(event.line, text)?,
+            What::Shell(text) => self.environment.shell(event.line, text),
             What::Outgoing(_) => unreachable!("handled above"),
         }
-        self.pump();
+        self.pump()
+    }
+
+    /// The last event is over: a call that blocks has its time to return.
+    fn finish(&mut self) -> Result<(), ScriptError> {
+        if let Some(latest) = self.blocked.as_ref().map(|blocked| blocked.end + self.tolerance) {
+            self.run_until(latest)?;
+            self.check_blocked(true)?;
+        }
         Ok(())
     }
 
-    /// Takes from the connection all that it wants to send now.
-    fn pump(&mut self) {
-        let mut header = TcpHeader::default();
-        while self.end.poll_transmit(self.now, &mut header).is_some() {
-            self.sent.push_back((self.now, header));
+    /// Takes from the connection all that it wants to send now, and lets a blocked call return.
+    pub fn pump(&mut self) -> Result<(), ScriptError> {
+        if let Some(socket) = &mut self.socket {
+            while let Some(segment) = socket.poll_transmit(self.now) {
+                self.sent.push_back((self.now, segment));
+            }
         }
+        if self.blocked.is_some() {
+            self.check_blocked(false)?;
+        }
+        Ok(())
+    }
+
+    fn next_timeout(&self) -> Instant {
+        self.socket.as_ref().map_or(Instant::NEVER, |socket| socket.next_timeout())
     }
 
     /// Turns the clock to `at`, with all deadlines on the way.
-    fn run_until(&mut self, at: Instant) {
-        while self.end.next_timeout() <= at {
-            self.now = self.now.max(self.end.next_timeout());
-            self.end.handle_timeout(self.now);
-            self.pump();
+    fn run_until(&mut self, at: Instant) -> Result<(), ScriptError> {
+        while self.next_timeout() <= at {
+            self.now = self.now.max(self.next_timeout());
+            if let Some(socket) = &mut self.socket {
+                socket.handle_timeout(self.now);
+            }
+            self.pump()?;
         }
         self.now = self.now.max(at);
+        Ok(())
     }
 
     /// The connection sends `expected`, as one segment or several in a row. Returns the time that the
@@ -147,271 +168,159 @@ impl Player {
         &mut self,
         line: u32,
         at: Option<Instant>,
+        span: Duration,
         expected: &Segment,
     ) -> Result<Instant, ScriptError> {
-        let latest = at.map_or(Instant::NEVER, |at| at + self.tolerance);
+        let latest = at.map_or(Instant::NEVER, |at| at + span + self.tolerance);
+        let differs =
+            |found: Found| ScriptError::Differs { line, expected: show(expected), found: found.0 };
         let mut seq = expected.seq;
         let mut left = expected.payload;
         let mut found = Found::default();
         loop {
-            while self.sent.is_empty() && self.end.next_timeout() <= latest {
-                let next = self.end.next_timeout();
+            while self.sent.is_empty() && self.next_timeout() <= latest {
+                let next = self.next_timeout();
                 if next == Instant::NEVER {
                     break;
                 }
-                self.run_until(next);
+                self.run_until(next)?;
             }
-            let Some((sent, header)) = self.sent.pop_front() else {
+            let Some((sent, segment)) = self.sent.pop_front() else {
                 found.nothing_more(latest);
-                return Err(found.differs(line, expected));
+                return Err(differs(found));
             };
-            let is_last = header.payload >= left;
-            found.add(sent, &header);
+            let segment = self.outgoing(&segment);
+            let is_last = segment.payload >= left;
+            found.add(sent, &segment);
             let in_time = at.is_none_or(|at| sent + self.tolerance >= at && sent <= latest);
-            let fits = header.seq == seq && header.payload <= left;
-            if !in_time || !fits || !self.has_fields(&header, expected, is_last) {
+            let fits = segment.seq == seq && segment.payload <= left;
+            if !in_time || !fits || !self.has_fields(&segment, expected, is_last) {
                 found.wanted(at);
-                return Err(found.differs(line, expected));
+                return Err(differs(found));
             }
             if is_last {
                 // An event of its own time sets the clock of those that follow.
                 return Ok(at.unwrap_or(sent));
             }
-            seq = seq.wrapping_add(header.payload);
-            left -= header.payload;
+            seq = seq.wrapping_add(segment.payload);
+            left -= segment.payload;
         }
     }
 
-    /// Do flags, acknowledgment and options agree? A FIN stands on the last of several segments.
-    fn has_fields(&mut self, header: &TcpHeader, expected: &Segment, is_last: bool) -> bool {
+    /// Do flags, acknowledgment, window and options agree? A FIN stands on the last of several
+    /// segments.
+    fn has_fields(&mut self, found: &Segment, expected: &Segment, is_last: bool) -> bool {
         let flags = if is_last { expected.flags } else { expected.flags & !flags::FIN };
-        let blocks = header.sack_blocks();
-        let blocks = &blocks[..usize::from(header.sack_blocks)];
-        let echo = match expected.options.timestamps {
-            None => !header.has_timestamps,
-            Some((value, echo)) => {
-                let offset =
-                    *self.clock_offset.get_or_insert(value.wrapping_sub(header.timestamps.0));
-                header.has_timestamps
-                    && header.timestamps.0.wrapping_add(offset) == value
-                    && header.timestamps.1 == echo
-            }
+        let options = &expected.options;
+        let has_options = expected.any_options
+            || found.options.mss == options.mss
+                && found.options.sack_permitted == options.sack_permitted
+                && found.options.window_scale == options.window_scale
+                && found.options.sack == options.sack
+                && self.has_stamps(found.options.timestamps, options.timestamps);
+        found.flags == flags
+            && expected.ack.is_none_or(|ack| found.ack == Some(ack))
+            && expected.window.is_none_or(|window| found.window == Some(window))
+            && expected.ecn.is_none_or(|ecn| found.ecn.unwrap_or(0) == ecn)
+            && has_options
+    }
+
+    /// Do timestamps agree? What the value of the script stands for is remembered.
+    fn has_stamps(&mut self, found: Option<(u32, u32)>, expected: Option<(u32, u32)>) -> bool {
+        let (Some((found, found_echo)), Some((value, echo))) = (found, expected) else {
+            return found == expected;
         };
-        header.flags == flags
-            && expected.ack.is_none_or(|ack| header.flags & flags::ACK != 0 && header.ack == ack)
-            && blocks == expected.options.sack
-            && echo
+        let first = self.stamps.first().copied();
+        self.stamps.push((value, found));
+        let is_near = match (self.tick, first) {
+            (Some(tick), Some((first, first_found))) => {
+                let micros = |ticks: u32, tick: u64| i64::from(ticks as i32) * tick as i64;
+                let script = micros(value.wrapping_sub(first), tick);
+                let live = micros(found.wrapping_sub(first_found), TIMESTAMP_TICK_MICROS);
+                script.abs_diff(live) <= self.tolerance.as_nanos() / 1000
+            }
+            _ => true,
+        };
+        is_near && found_echo == echo
+    }
+
+    /// The timestamp of the connection that one of the script stands for.
+    fn live_stamp(&self, echo: u32) -> u32 {
+        let known = self.stamps.iter().rev().find(|(script, _)| *script == echo);
+        match (known, self.stamps.first()) {
+            (Some(&(_, live)), _) => live,
+            (None, Some(&(script, live))) if echo != 0 => {
+                live.wrapping_add(echo.wrapping_sub(script))
+            }
+            _ => echo,
+        }
+    }
+
+    /// A segment of the connection as scripts write it.
+    fn outgoing(&self, segment: &socket::Segment) -> Segment {
+        let header = &segment.header;
+        let has_ack = header.flags & flags::ACK != 0;
+        let is_syn = header.flags & flags::SYN != 0;
+        let shift = match &self.socket {
+            Some(socket) if !is_syn => socket.window_scales().1,
+            _ => 0,
+        };
+        let relative = |number: u32| number.wrapping_sub(PEER_SEQUENCE);
+        let blocks = &header.sack_blocks()[..usize::from(header.sack_blocks)];
+        let is_bare_reset = header.flags == flags::RST | flags::ACK && header.seq == 0;
+        let base = if is_bare_reset { 0 } else { INITIAL_SEQUENCE };
+        Segment {
+            flags: header.flags,
+            seq: header.seq.wrapping_sub(base),
+            payload: header.payload,
+            ack: has_ack.then(|| relative(header.ack)),
+            window: has_ack.then_some(header.window >> shift),
+            options: Options {
+                mss: segment.options.mss,
+                sack_permitted: segment.options.sack_permitted,
+                window_scale: segment.options.window_scale.map(u32::from),
+                timestamps: header.has_timestamps.then_some(header.timestamps),
+                sack: blocks.iter().map(|block| (relative(block.0), relative(block.1))).collect(),
+            },
+            any_options: false,
+            ecn: None,
+        }
     }
 
     /// An incoming segment as the connection sees it.
-    fn header(&self, segment: &Segment) -> TcpHeader {
-        let shift = if segment.flags & flags::SYN != 0 { 0 } else { self.peer_window_shift };
+    fn incoming(&self, line: u32, segment: &Segment) -> Result<socket::Segment, ScriptError> {
+        let has_mark = segment.flags & (ECE | CWR) != 0 && segment.flags & flags::SYN == 0;
+        if has_mark || segment.ecn == Some(3) {
+            let what = "explicit congestion notification".to_owned();
+            return Err(ScriptError::NotModelled { line, what });
+        }
+        let has_ack = segment.flags & flags::ACK != 0;
         let mut header = TcpHeader {
-            seq: segment.seq,
-            ack: segment.ack.unwrap_or(0),
+            seq: segment.seq.wrapping_add(PEER_SEQUENCE),
+            ack: if has_ack { segment.ack.unwrap_or(0).wrapping_add(INITIAL_SEQUENCE) } else { 0 },
             payload: segment.payload,
-            window: segment.window.unwrap_or(0) << shift,
-            flags: segment.flags,
+            window: segment.window.unwrap_or(0),
+            flags: segment.flags & !(ECE | CWR),
             ..TcpHeader::default()
         };
-        if let Some((value, echo)) = segment.options.timestamps {
+        let options = &segment.options;
+        if let Some((value, echo)) = options.timestamps {
             header.has_timestamps = true;
-            header.timestamps = (value, echo.wrapping_sub(self.clock_offset.unwrap_or(0)));
+            header.timestamps = (value, self.live_stamp(echo));
         }
-        let blocks = &segment.options.sack;
-        header.set_sack_blocks(&blocks[..blocks.len().min(MAX_SACK_BLOCKS)]);
-        header
-    }
-
-    fn call(
-        &mut self,
-        line: u32,
-        name: &str,
-        arguments: &[String],
-        result: &str,
-    ) -> Result<(), ScriptError> {
-        let differs =
-            |expected: String, found: String| Err(ScriptError::Differs { line, expected, found });
-        let returned = result.split_whitespace().next().unwrap_or_default();
-        let number = |text: &str| text.trim_matches(['[', ']']).parse::<u64>().ok();
-        let missing = |what: &str| ScriptError::NotModelled { line, what: what.to_owned() };
-        match name {
-            "socket" | "bind" | "listen" | "setsockopt" | "fcntl" | "accept" => {}
-            "connect" => self.end.open(),
-            "write" | "send" | "sendto" => {
-                let bytes = arguments.get(2).and_then(|bytes| number(bytes));
-                let Some(bytes) = bytes else { return Err(missing("a write of unknown length")) };
-                if number(returned) != Some(bytes) {
-                    return Err(missing("a write that is not taken whole"));
-                }
-                self.end.write(bytes);
-            }
-            "read" | "recv" | "recvfrom" => {
-                let waiting = self.end.delivered_bytes() - self.read;
-                let wanted = arguments.get(2).and_then(|bytes| number(bytes)).unwrap_or(u64::MAX);
-                let Some(bytes) = number(returned) else {
-                    return Err(missing("a read that fails"));
-                };
-                if bytes != waiting.min(wanted) {
-                    return differs(format!("{bytes} bytes to read"), waiting.to_string());
-                }
-                self.read += bytes;
-            }
-            "close" | "shutdown" => self.end.close(),
-            "ioctl" if arguments.get(1).is_some_and(|request| request == "SIOCINQ") => {
-                let waiting = self.end.delivered_bytes() - self.read;
-                let bytes = arguments.get(2).and_then(|bytes| number(bytes));
-                if bytes != Some(waiting) {
-                    let expected = arguments.get(2).cloned().unwrap_or_default();
-                    return differs(format!("{expected} bytes to read"), waiting.to_string());
-                }
-            }
-            _ => return Err(missing(&format!("the system call {name}"))),
-        }
-        Ok(())
-    }
-
-    /// `assert CONDITION[, MESSAGE]`, one a line.
-    fn assert(&self, line: u32, text: &str) -> Result<(), ScriptError> {
-        for (below, statement) in text.lines().enumerate() {
-            let line = line + below as u32;
-            for statement in statement.split(';').map(str::trim).filter(|text| !text.is_empty()) {
-                let Some(condition) = statement.strip_prefix("assert ") else {
-                    let what = format!("the statement \"{statement}\"");
-                    return Err(ScriptError::NotModelled { line, what });
-                };
-                // The message behind the comma is for people.
-                let condition = condition.split(',').next().unwrap_or_default().trim();
-                match evaluate(condition, &|name| self.state(name)) {
-                    Ok(value) if value != 0.0 => {}
-                    Ok(_) => {
-                        return Err(ScriptError::Differs {
-                            line,
-                            expected: condition.to_owned(),
-                            found: self.describe(condition),
-                        });
-                    }
-                    Err(Trouble::UnknownName(name)) => {
-                        return Err(ScriptError::NotModelled { line, what: name });
-                    }
-                    Err(Trouble::Syntax(found)) => {
-                        let found = format!("\"{found}\"");
-                        let expected = "a condition on tcpi_* names and numbers";
-                        return Err(ScriptError::Syntax { line, found, expected });
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The state under the name that Linux's `tcp_info` gives it.
-    fn state(&self, name: &str) -> Option<f64> {
-        let sender = self.end.sender();
-        let counters = self.end.counters();
-        let micros = |duration: Duration| (duration.as_nanos() / 1_000) as f64;
-        Some(match name {
-            "tcpi_snd_cwnd" => sender.congestion_window().floor(),
-            "tcpi_snd_ssthresh" => sender.slow_start_threshold().floor().min(INFINITE_SSTHRESH),
-            "tcpi_unacked" => sender.outstanding_segments() as f64,
-            "tcpi_rtt" => micros(self.end.srtt()),
-            "tcpi_rto" => micros(sender.rto()),
-            "tcpi_total_retrans" => counters.retransmissions as f64,
-            "tcpi_segs_out" => counters.segments_sent as f64,
-            "tcpi_bytes_acked" => self.end.acked_bytes() as f64,
-            "tcpi_bytes_received" => self.end.delivered_bytes() as f64,
-            _ => return None,
-        })
-    }
-
-    /// The values of the names in a condition.
-    fn describe(&self, condition: &str) -> String {
-        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let mut text = String::new();
-        for word in condition.split(|c| !is_word(c)) {
-            if let Some(value) = self.state(word) {
-                let _ = write!(text, "{}{word} = {value}", if text.is_empty() { "" } else { ", " });
-            }
-        }
-        text
-    }
-}
-
-/// What was seen instead of what a line expects.
-#[derive(Default)]
-struct Found(String);
-
-impl Found {
-    fn add(&mut self, at: Instant, header: &TcpHeader) {
-        if !self.0.is_empty() {
-            self.0.push_str(", ");
-        }
-        let _ = write!(
-            self.0,
-            "{}",
-            show(&Segment {
-                flags: header.flags,
-                seq: header.seq,
-                payload: header.payload,
-                ack: (header.flags & flags::ACK != 0).then_some(header.ack),
-                window: None,
-                options: super::parser::Options {
-                    sack: header.sack_blocks()[..usize::from(header.sack_blocks)].to_vec(),
-                    timestamps: header.has_timestamps.then_some(header.timestamps),
-                    ..Default::default()
-                },
-            })
-        );
-        let _ = write!(self.0, " at {} s", seconds(at));
-    }
-
-    fn wanted(&mut self, at: Option<Instant>) {
-        if let Some(at) = at {
-            let _ = write!(self.0, " (asked for at {} s)", seconds(at));
-        }
-    }
-
-    fn nothing_more(&mut self, latest: Instant) {
-        let more = if self.0.is_empty() { "nothing" } else { ", then nothing" };
-        self.0.push_str(more);
-        if latest != Instant::NEVER {
-            let _ = write!(self.0, " until {} s", seconds(latest));
-        }
-    }
-
-    fn differs(self, line: u32, expected: &Segment) -> ScriptError {
-        ScriptError::Differs { line, expected: show(expected), found: self.0 }
-    }
-}
-
-fn seconds(at: Instant) -> f64 {
-    at.as_nanos() as f64 / 1e9
-}
-
-/// A segment in the language of scripts.
-fn show(segment: &Segment) -> String {
-    let mut text = String::from("> ");
-    let letters = [(flags::FIN, 'F'), (flags::SYN, 'S'), (flags::ACK, '.')];
-    text.extend(letters.iter().filter(|(bit, _)| segment.flags & bit != 0).map(|(_, c)| c));
-    if segment.flags == 0 {
-        text.push('-');
-    }
-    let end = segment.seq.wrapping_add(segment.payload);
-    let _ = write!(text, " {}:{end}({})", segment.seq, segment.payload);
-    if let Some(ack) = segment.ack {
-        let _ = write!(text, " ack {ack}");
-    }
-    let mut options = Vec::new();
-    if let Some((value, echo)) = segment.options.timestamps {
-        options.push(format!("TS val {value} ecr {echo}"));
-    }
-    if !segment.options.sack.is_empty() {
+        let most = match header.has_timestamps {
+            true => MAX_SACK_BLOCKS_WITH_TIMESTAMPS,
+            false => MAX_SACK_BLOCKS,
+        };
+        let ours = |number: u32| number.wrapping_add(INITIAL_SEQUENCE);
         let blocks: Vec<_> =
-            segment.options.sack.iter().map(|(left, right)| format!("{left}:{right}")).collect();
-        options.push(format!("sack {}", blocks.join(" ")));
+            options.sack.iter().take(most).map(|block| (ours(block.0), ours(block.1))).collect();
+        header.set_sack_blocks(&blocks);
+        let options = SynOptions {
+            mss: options.mss,
+            window_scale: options.window_scale.map(|scale| scale.min(255) as u8),
+            sack_permitted: options.sack_permitted,
+        };
+        Ok(socket::Segment { header, options })
     }
-    if !options.is_empty() {
-        let _ = write!(text, " <{}>", options.join(","));
-    }
-    text
 }

@@ -57,15 +57,17 @@ impl Scoreboard {
     pub fn pipe(&self, una: u64, max: u64, high_rxt: u64) -> u64 {
         let edge = self.lost_edge().max(una);
         let high_rxt = high_rxt.max(una);
-        let unsacked = |from: u64, to: u64| {
-            let sacked: u64 = self
-                .sacked
-                .iter()
-                .map(|range| range.end.min(to).saturating_sub(range.start.max(from)))
-                .sum();
-            to.saturating_sub(from) - sacked
-        };
-        unsacked(edge, max.max(edge)) + unsacked(una, high_rxt)
+        self.unsacked(edge, max.max(edge)) + self.unsacked(una, high_rxt)
+    }
+
+    /// Bytes from `from` to `to` that are not SACKed.
+    pub fn unsacked(&self, from: u64, to: u64) -> u64 {
+        let sacked: u64 = self
+            .sacked
+            .iter()
+            .map(|range| range.end.min(to).saturating_sub(range.start.max(from)))
+            .sum();
+        to.saturating_sub(from) - sacked
     }
 
     /// The lowest hole at or above `from`, below some SACKed byte.

@@ -11,6 +11,7 @@ mod sack_rfc6675;
 
 use super::config::{Config, Conventions, RecoveryKind};
 use super::flight::Flight;
+use super::info::{Outstanding, RecoveryState};
 use crate::units::Instant;
 
 /// A recovery scheme, chosen per connection.
@@ -97,6 +98,36 @@ impl Recovery {
             Recovery::NewReno(newreno) => newreno.is_plain(),
             Recovery::SackNs2(sack) => sack.is_plain(),
             Recovery::Sack6675(sack) => sack.is_plain(flight),
+        }
+    }
+
+    /// The phase, and what is known of the segments outstanding.
+    pub fn outstanding(&self, flight: &Flight) -> (RecoveryState, Outstanding) {
+        let phase = |in_recovery: bool, is_disordered: bool| match () {
+            () if flight.snd_una < flight.timed_out_to => RecoveryState::Loss,
+            () if in_recovery => RecoveryState::Recovery,
+            () if is_disordered => RecoveryState::Disorder,
+            () => RecoveryState::Open,
+        };
+        let duplicates = u64::from(flight.duplicates.count());
+        match self {
+            Recovery::Sack6675(sack) => {
+                let known = sack.outstanding(flight);
+                (phase(sack.in_recovery(), known.sacked > 0), known)
+            }
+            _ => {
+                let in_recovery = match self {
+                    Recovery::Reno(reno) => reno.in_recovery(),
+                    Recovery::NewReno(newreno) => newreno.in_recovery(),
+                    Recovery::SackNs2(sack) => sack.in_recovery(),
+                    Recovery::Sack6675(sack) => sack.in_recovery(),
+                };
+                // Each duplicate stands for a segment that has arrived.
+                let repaired = u64::from(in_recovery);
+                let known =
+                    Outstanding { sacked: duplicates, lost: repaired, retransmitted: repaired };
+                (phase(in_recovery, duplicates > 0), known)
+            }
         }
     }
 

@@ -70,6 +70,10 @@ impl Reno {
         }
     }
 
+    pub fn in_recovery(&self) -> bool {
+        self.in_recovery
+    }
+
     pub fn on_timeout(&mut self, flight: &mut Flight) {
         self.guard.cut_at(flight.snd_max);
         self.in_recovery = false;

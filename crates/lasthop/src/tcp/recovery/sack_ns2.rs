@@ -113,6 +113,10 @@ impl Sack1 {
         }
     }
 
+    pub fn in_recovery(&self) -> bool {
+        self.in_recovery
+    }
+
     pub fn on_timeout(&mut self, flight: &mut Flight) {
         self.reset();
         self.after_timeout = true;

@@ -15,6 +15,7 @@
 
 use super::super::config::Config;
 use super::super::flight::Flight;
+use super::super::info::Outstanding;
 use super::super::law::CongestionLaw;
 use super::super::loss::duplicates::Duplicate;
 use super::super::loss::sack_rfc6675::Scoreboard;
@@ -96,6 +97,28 @@ impl Sack {
             self.rescue_rxt = 0;
             flight.fast_retransmit(now, 0);
             self.retransmit = Some(una);
+        }
+    }
+
+    pub fn in_recovery(&self) -> bool {
+        self.in_recovery
+    }
+
+    /// What is outstanding, in segments.
+    pub fn outstanding(&self, flight: &Flight) -> Outstanding {
+        let (una, max) = (flight.snd_una, flight.snd_max);
+        // After a timeout everything sent by then is lost, and what lies below SND.NXT went again.
+        let (edge, repaired) = if una < flight.timed_out_to {
+            (flight.timed_out_to, flight.snd_nxt.min(flight.timed_out_to))
+        } else {
+            let repaired = if self.in_recovery { self.high_rxt } else { una };
+            (self.scoreboard.lost_edge().max(repaired), repaired)
+        };
+        let segments = |bytes: u64| bytes.div_ceil(flight.mss);
+        Outstanding {
+            sacked: segments((max - una) - self.scoreboard.unsacked(una, max)),
+            lost: segments(self.scoreboard.unsacked(una, edge.max(una))),
+            retransmitted: segments(self.scoreboard.unsacked(una, repaired.max(una))),
         }
     }
 

@@ -1,0 +1,50 @@
+//! Conformance scripts: text in, what came of it out.
+
+use lasthop::tcp::Profile;
+use lasthop::tcp_script::{Note, ScriptError, play};
+use lasthop::units::Duration;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// What came of a script: `holds`, `differs`, `not modelled` or `syntax`, the reason, and the lines that
+/// were passed over.
+pub type Verdict = (&'static str, String, Vec<(u32, String)>);
+
+/// Names of the profiles that scripts are played against, the default first.
+#[pyfunction]
+pub fn script_profiles() -> Vec<&'static str> {
+    PROFILES.iter().map(|&(name, _)| name).collect()
+}
+
+const PROFILES: &[(&str, Profile)] = &[("rfc", Profile::Rfc)];
+
+/// Plays a script against one end of a connection.
+#[pyfunction]
+pub fn play_script(
+    py: Python<'_>,
+    text: &str,
+    profile: &str,
+    tolerance_us: u64,
+) -> PyResult<Verdict> {
+    let known = PROFILES.iter().find(|(name, _)| *name == profile);
+    let Some(&(_, profile)) = known else {
+        let allowed = script_profiles().join(", ");
+        let message = format!("profile: found {profile:?}; allowed: {allowed}");
+        return Err(PyValueError::new_err(message));
+    };
+    let tolerance = Duration::from_nanos(tolerance_us.saturating_mul(1000));
+    let played = py.detach(|| play(text, profile, tolerance));
+    let (verdict, reason) = match played.outcome {
+        Ok(()) => ("holds", String::new()),
+        Err(error) => {
+            let verdict = match error {
+                ScriptError::Syntax { .. } => "syntax",
+                ScriptError::NotModelled { .. } => "not modelled",
+                ScriptError::Differs { .. } => "differs",
+            };
+            (verdict, error.to_string())
+        }
+    };
+    let notes = played.notes.into_iter().map(|Note { line, text }| (line, text)).collect();
+    Ok((verdict, reason, notes))
+}

@@ -1,0 +1,118 @@
+//! The state of a connection for who only looks: what Linux's `tcp_info` tells, in plain units.
+
+use super::connection::Connection;
+use super::law::CongestionLaw;
+use super::timers::Timer;
+use crate::units::{Duration, Instant};
+
+/// What the sender is doing about losses (Linux's `TCP_CA_*`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecoveryState {
+    /// Nothing is wrong.
+    #[default]
+    Open,
+    /// Duplicate ACKs or SACK blocks, too few to mean a loss.
+    Disorder,
+    /// The window is reduced for a mark, nothing was lost.
+    CongestionWindowReduced,
+    /// Fast recovery.
+    Recovery,
+    /// After a retransmission timeout, until what was outstanding then is acknowledged.
+    Loss,
+}
+
+/// The timer that a connection waits for beside the delayed ACK.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PendingTimer {
+    /// None runs.
+    #[default]
+    None,
+    /// The retransmission timer.
+    Retransmission,
+    /// The probe of a closed window.
+    Persist,
+    /// The end of TIME-WAIT or FIN-WAIT-2, or a keep-alive.
+    KeepAlive,
+}
+
+/// What is outstanding, by the eyes of loss detection, in segments of SMSS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outstanding {
+    /// Reported by SACK.
+    pub sacked: u64,
+    /// Held lost, retransmitted or not.
+    pub lost: u64,
+    /// Retransmitted, and neither acknowledged nor reported since.
+    pub retransmitted: u64,
+}
+
+/// A snapshot of one end of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TcpInfo {
+    /// Phase of loss recovery.
+    pub recovery: RecoveryState,
+    /// Congestion window, segments.
+    pub congestion_window: f64,
+    /// Slow-start threshold, segments; infinite before the first reduction.
+    pub slow_start_threshold: f64,
+    /// Sent and not acknowledged, segments.
+    pub unacked: u64,
+    /// What of it loss detection knows.
+    pub outstanding: Outstanding,
+    /// Segments that are believed to be in the network (RFC 6675: pipe).
+    pub pipe: u64,
+    /// Retransmission timeout, without back-off.
+    pub rto: Duration,
+    /// Expiries of the timer in a row.
+    pub back_off: u32,
+    /// Smoothed round-trip time; zero before the first sample.
+    pub rtt: Duration,
+    /// Its mean deviation.
+    pub rtt_variation: Duration,
+    /// The window that the peer advertises, bytes.
+    pub peer_window: u64,
+    /// The window that this end advertises, bytes.
+    pub receive_window: u64,
+    /// Payload bytes of a full segment.
+    pub segment: u64,
+    /// Which timer runs, and its deadline.
+    pub pending: (PendingTimer, Option<Instant>),
+    /// Deadline of a delayed ACK, if one waits.
+    pub delayed_ack: Option<Instant>,
+    /// Probes of a closed window that nobody has answered.
+    pub probes: u32,
+}
+
+impl Connection {
+    /// A snapshot for who looks on.
+    pub fn info(&self) -> TcpInfo {
+        let flight = &self.sender.flight;
+        let (recovery, outstanding) = self.sender.outstanding();
+        let unacked = flight.outstanding_segments();
+        let running = |timer| {
+            let deadline = flight.timers.deadline(timer);
+            (deadline != Instant::NEVER).then_some(deadline)
+        };
+        let timer = running(Timer::Retransmission);
+        let kind = timer.map_or(PendingTimer::None, |_| PendingTimer::Retransmission);
+        TcpInfo {
+            recovery,
+            congestion_window: flight.law.cwnd(),
+            slow_start_threshold: flight.law.ssthresh(),
+            unacked,
+            outstanding,
+            pipe: (unacked + outstanding.retransmitted)
+                .saturating_sub(outstanding.sacked + outstanding.lost),
+            rto: flight.rtt.rto_without_back_off(),
+            back_off: flight.rtt.back_offs(),
+            rtt: flight.rtt.srtt(),
+            rtt_variation: flight.rtt.variation(),
+            peer_window: flight.peer_window,
+            receive_window: self.advertised_window.into(),
+            segment: flight.mss,
+            pending: (kind, timer),
+            delayed_ack: running(Timer::DelayedAck),
+            probes: 0,
+        }
+    }
+}

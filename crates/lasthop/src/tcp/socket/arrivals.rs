@@ -1,0 +1,337 @@
+//! What an arrival has to pass: RFC 9293, section 3.10.7, with the stricter checks of RFC 5961 and those of
+//! RFC 7323, section 5.
+
+use super::states::{State, TIMESTAMP_TICK};
+use super::{Segment, Socket, SocketError};
+use crate::packet::{TcpHeader, flags};
+use crate::tcp::connection::Connection;
+use crate::units::{Duration, Instant};
+
+/// A timestamp is older than another (RFC 7323, section 4).
+fn is_older(stamp: u32, than: u32) -> bool {
+    (stamp.wrapping_sub(than) as i32) < 0
+}
+
+impl TcpHeader {
+    fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Length in sequence numbers.
+    fn length(&self) -> u32 {
+        self.payload + u32::from(self.has(flags::SYN)) + u32::from(self.has(flags::FIN))
+    }
+}
+
+impl Socket {
+    /// A segment arrived.
+    pub fn receive(&mut self, now: Instant, segment: &Segment) {
+        match self.state {
+            State::Closed => self.refuse(&segment.header),
+            State::Listen => self.receive_in_listen(now, segment),
+            State::SynSent => self.receive_in_syn_sent(now, segment),
+            State::SynReceived => self.receive_in_syn_received(now, segment),
+            _ if self.connection.is_none() => self.receive_in_syn_received(now, segment),
+            _ => self.receive_synchronized(now, segment),
+        }
+    }
+
+    /// Answers a segment that belongs to no connection with a reset (3.10.7.1).
+    fn refuse(&mut self, header: &TcpHeader) {
+        if header.has(flags::RST) {
+            return;
+        }
+        let header = if header.has(flags::ACK) {
+            TcpHeader { flags: flags::RST, seq: header.ack, ..TcpHeader::default() }
+        } else {
+            TcpHeader {
+                flags: flags::RST | flags::ACK,
+                ack: header.seq.wrapping_add(header.length()),
+                ..TcpHeader::default()
+            }
+        };
+        self.replies.push_back(Segment { header, options: super::SynOptions::default() });
+    }
+
+    /// What the peer's SYN says.
+    fn take_syn(&mut self, segment: &Segment) {
+        self.peer_sequence = segment.header.seq;
+        self.peer_options = segment.options;
+        self.peer_has_timestamps = segment.header.has_timestamps;
+        self.peer_syn = (segment.header.window, segment.header.timestamps.0);
+        if !segment.header.has_timestamps {
+            self.peer_syn.1 = 0;
+        }
+    }
+
+    /// 3.10.7.2.
+    fn receive_in_listen(&mut self, now: Instant, segment: &Segment) {
+        let header = &segment.header;
+        if header.has(flags::RST) {
+            return;
+        }
+        if header.has(flags::ACK) {
+            return self.refuse(header);
+        }
+        if header.has(flags::SYN) {
+            self.take_syn(segment);
+            self.state = State::SynReceived;
+            self.send_syn(now);
+        }
+    }
+
+    /// 3.10.7.3.
+    fn receive_in_syn_sent(&mut self, now: Instant, segment: &Segment) {
+        let header = &segment.header;
+        let acks_syn = header.ack == self.settings.initial_sequence.wrapping_add(1);
+        if header.has(flags::ACK) && !acks_syn {
+            return self.refuse(header);
+        }
+        if header.has(flags::RST) {
+            if header.has(flags::ACK) {
+                self.end(Some(SocketError::Refused));
+            }
+            return;
+        }
+        if !header.has(flags::SYN) {
+            return;
+        }
+        self.take_syn(segment);
+        if header.has(flags::ACK) {
+            let echo = self.echo(now, header);
+            self.establish(now, echo);
+            self.take_first_window(0, header);
+            self.acknowledge_now();
+        } else {
+            // Both have sent a SYN.
+            self.state = State::SynReceived;
+            self.send_syn(now);
+        }
+    }
+
+    /// When the segment left that this one echoes.
+    fn echo(&self, now: Instant, header: &TcpHeader) -> Option<Instant> {
+        (header.has_timestamps && self.settings.timestamps)
+            .then(|| Connection::sent_at(now, header.timestamps.1, TIMESTAMP_TICK))
+    }
+
+    /// SYN-RECEIVED of 3.10.7.4, and FIN-WAIT-1 before the SYN is acknowledged.
+    fn receive_in_syn_received(&mut self, now: Instant, segment: &Segment) {
+        let header = &segment.header;
+        let next = self.peer_sequence.wrapping_add(1);
+        let window = self.settings.receive_buffer.min(u16::MAX.into());
+        let offset = header.seq.wrapping_sub(next);
+        if header.has(flags::SYN) && header.seq == self.peer_sequence && !header.has(flags::RST) {
+            if self.settings.repeats_syn_ack && !header.has(flags::ACK) {
+                self.send_syn_again(now);
+                return;
+            }
+            if !header.has(flags::ACK) {
+                return self.acknowledge_syn();
+            }
+            // Simultaneous open: the peer's SYN and ACK repeat its SYN.
+        } else if offset >= window {
+            if !header.has(flags::RST) {
+                self.acknowledge_syn();
+            }
+            return;
+        } else if header.has(flags::RST) {
+            if offset == 0 {
+                if self.is_passive {
+                    self.forget_peer();
+                } else {
+                    self.end(Some(SocketError::Refused));
+                }
+            } else {
+                self.acknowledge_syn();
+            }
+            return;
+        } else if header.has(flags::SYN) {
+            return self.acknowledge_syn();
+        }
+        if !header.has(flags::ACK) {
+            return;
+        }
+        if header.ack != self.settings.initial_sequence.wrapping_add(1) {
+            return self.refuse(header);
+        }
+        let echo = self.echo(now, header);
+        self.establish(now, echo);
+        let mut rest = *segment;
+        if header.has(flags::SYN) {
+            rest.header.flags &= !flags::SYN;
+            rest.header.seq = next;
+            self.take_first_window(0, &rest.header);
+            return;
+        }
+        self.take_first_window(self.shifts.0, header);
+        self.receive_synchronized(now, &rest);
+    }
+
+    /// The window of the segment that opens the connection. That of a SYN is not scaled (RFC 7323,
+    /// section 2.2).
+    fn take_first_window(&mut self, shift: u8, header: &TcpHeader) {
+        if let Some(connection) = &mut self.connection {
+            connection.sender.flight.peer_window = u64::from(header.window) << shift;
+            connection.sender.refresh();
+        }
+    }
+
+    fn send_syn_again(&mut self, now: Instant) {
+        let (deadline, count) = (self.deadlines.handshake, self.syns_sent);
+        self.send_syn(now);
+        self.deadlines.handshake = deadline;
+        self.syns_sent = count;
+    }
+
+    /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK> before there is a connection.
+    fn acknowledge_syn(&mut self) {
+        self.reply(TcpHeader {
+            flags: flags::ACK,
+            seq: 1,
+            ack: 1,
+            window: self.settings.receive_buffer.min(u16::MAX.into()),
+            ..TcpHeader::default()
+        });
+    }
+
+    fn acknowledge_now(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            connection.receiver.challenge();
+        }
+    }
+
+    /// 3.10.7.4, from ESTABLISHED on.
+    fn receive_synchronized(&mut self, now: Instant, segment: &Segment) {
+        let wire = segment.header;
+        let mut header = self.from_wire(wire);
+        header.window <<= self.shifts.0;
+        let Some(connection) = &self.connection else { return };
+        let (receiver, flight) = (&connection.receiver, &connection.sender.flight);
+        let rcv_nxt = receiver.rcv_nxt;
+        let seq = receiver.unwrap(header.seq);
+        let end = seq + u64::from(header.length());
+        let window = self.window.allowed(rcv_nxt);
+        // RFC 7323, section 5.3, R1: an old timestamp. A reset is exempt.
+        let is_old = header.has_timestamps
+            && connection.config.timestamps
+            && receiver.ts_recent != 0
+            && is_older(header.timestamps.0, receiver.ts_recent);
+        // What lies left of the last ACK is old, what lies right of the window was never allowed. The
+        // first byte beyond the window passes without data, as probes do.
+        let is_outside = end < receiver.last_ack_sent() || seq > rcv_nxt + window;
+        if header.has(flags::RST) {
+            return self.receive_reset(seq, rcv_nxt, window, is_outside);
+        }
+        if is_old || is_outside || window == 0 && header.payload > 0 && end > rcv_nxt {
+            let is_pure_ack = header.length() == 0;
+            if header.has(flags::SYN) || !is_old || !is_pure_ack || seq != rcv_nxt {
+                self.on_unacceptable(now, &header, end <= rcv_nxt && !is_old);
+            }
+            return;
+        }
+        if header.has(flags::SYN) || !header.has(flags::ACK) {
+            if header.has(flags::SYN) {
+                self.acknowledge_now();
+            }
+            return;
+        }
+        let ack = connection.sender.unwrap(header.ack);
+        if ack > flight.snd_max || ack + self.largest_window() < flight.snd_una {
+            return self.acknowledge_now();
+        }
+        // Data beyond the window are cut off.
+        let allowed = (rcv_nxt + window).saturating_sub(seq);
+        if u64::from(header.payload) > allowed {
+            header.payload = allowed as u32;
+            header.flags &= !flags::FIN;
+        }
+        let data_end = seq + u64::from(header.payload);
+        // Nobody will read what comes after the application has let go.
+        if self.is_read_shut
+            && matches!(self.state, State::FinWait1 | State::FinWait2)
+            && header.payload > 0
+            && data_end > rcv_nxt
+        {
+            self.refuse(&wire);
+            return self.end(None);
+        }
+        if header.has(flags::FIN) {
+            self.peer_fin.get_or_insert(data_end);
+        } else if self.peer_fin.is_some_and(|fin| data_end > fin) {
+            // Nothing follows a FIN.
+            header.payload = (self.peer_fin.unwrap_or(seq)).saturating_sub(seq) as u32;
+        }
+        self.pass_on(now, &header, ack);
+    }
+
+    /// To the connection, and what follows from it.
+    fn pass_on(&mut self, now: Instant, header: &TcpHeader, ack: u64) {
+        let had_peer_closed = self.has_peer_closed();
+        let Some(connection) = &mut self.connection else { return };
+        let una = connection.sender.flight.snd_una;
+        connection.receive(now, header);
+        self.heard_at = now;
+        self.probes_unanswered = 0;
+        self.keep_alives_unanswered = 0;
+        if ack > una {
+            self.retransmission_back_off = 0;
+        }
+        let flight = &connection.sender.flight;
+        if self.deadlines.persist != Instant::NEVER {
+            // RFC 9293, section 3.8.6.1: the interval between probes grows; an answer starts it anew.
+            let is_open = flight.snd_una < flight.write_end && flight.fits_receiver();
+            self.deadlines.persist = Instant::NEVER;
+            if is_open {
+                self.probe_back_off = 0;
+            }
+        }
+        self.watch_data(now);
+        self.follow(now, had_peer_closed);
+    }
+
+    /// RFC 5961, section 3.2.
+    fn receive_reset(&mut self, seq: u64, rcv_nxt: u64, window: u64, is_outside: bool) {
+        if seq == rcv_nxt {
+            let error = match self.state {
+                State::CloseWait => SocketError::BrokenPipe,
+                _ => SocketError::Reset,
+            };
+            self.end((self.state != State::TimeWait).then_some(error));
+        } else if !is_outside && seq >= rcv_nxt && seq < rcv_nxt + window.max(1) {
+            self.acknowledge_now();
+        }
+    }
+
+    /// "If an incoming segment is not acceptable, an acknowledgment should be sent in reply".
+    fn on_unacceptable(&mut self, now: Instant, header: &TcpHeader, is_duplicate: bool) {
+        if is_duplicate && header.payload > 0 && header.has(flags::ACK) && !header.has(flags::SYN) {
+            // The receiver counts and reports duplicates.
+            if let Some(connection) = &mut self.connection {
+                connection.receive(now, header);
+            }
+        }
+        if self.state == State::TimeWait && header.has(flags::FIN) {
+            self.deadlines.linger = now + self.settings.time_wait;
+        }
+        self.acknowledge_now();
+    }
+
+    /// MAX.SND.WND of RFC 5961, section 5.2: here the largest window that the scale allows.
+    fn largest_window(&self) -> u64 {
+        u64::from(u16::MAX) << self.shifts.0
+    }
+}
+
+impl Connection {
+    /// Ticks of a timestamp clock.
+    pub(in crate::tcp) fn tick(now: Instant, period: Duration) -> u32 {
+        (now.as_nanos() / period.as_nanos() + 1) as u32
+    }
+
+    /// When a segment left that is echoed by `echo`.
+    fn sent_at(now: Instant, echo: u32, period: Duration) -> Instant {
+        let ago = u64::from(Connection::tick(now, period).wrapping_sub(echo));
+        Instant::from_nanos(now.as_nanos().saturating_sub(ago * period.as_nanos()))
+    }
+}

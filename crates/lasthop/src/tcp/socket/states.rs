@@ -1,0 +1,342 @@
+//! The states of RFC 9293, section 3.3.2, how they change, and the timers that belong to them.
+
+use super::{Deadlines, Segment, Socket, SocketError, SynOptions};
+use crate::packet::{TcpHeader, flags};
+use crate::tcp::connection::{Connection, Role};
+use crate::tcp::flight::Flight;
+use crate::tcp::timers::Timer;
+use crate::units::{Duration, Instant};
+
+/// Where a socket stands (RFC 9293, section 3.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum State {
+    Closed,
+    Listen,
+    SynSent,
+    SynReceived,
+    Established,
+    FinWait1,
+    FinWait2,
+    CloseWait,
+    Closing,
+    LastAck,
+    TimeWait,
+}
+
+impl State {
+    /// Have both SYN been acknowledged? All states from ESTABLISHED on.
+    pub fn is_synchronized(self) -> bool {
+        !matches!(self, State::Closed | State::Listen | State::SynSent | State::SynReceived)
+    }
+
+    /// May the application write?
+    pub fn may_write(self) -> bool {
+        matches!(self, State::SynSent | State::SynReceived | State::Established | State::CloseWait)
+    }
+}
+
+impl Socket {
+    /// Sends the SYN, or the SYN and ACK, again or for the first time.
+    pub(super) fn send_syn(&mut self, now: Instant) {
+        if self.syns_sent == 0 {
+            self.syn_sent_at = now;
+        }
+        let is_answer = self.state == State::SynReceived;
+        // What the peer did not offer is not repeated.
+        let settings = &self.settings;
+        let offers = |ours: bool, theirs: bool| ours && (theirs || !is_answer);
+        let window_scale = settings
+            .window_scale
+            .filter(|_| !is_answer || self.peer_options.window_scale.is_some());
+        let has_timestamps = offers(settings.timestamps, self.peer_has_timestamps);
+        let options = SynOptions {
+            mss: Some(settings.mss),
+            window_scale,
+            sack_permitted: offers(settings.sack, self.peer_options.sack_permitted),
+        };
+        let mut header = TcpHeader {
+            seq: settings.initial_sequence,
+            flags: flags::SYN,
+            window: settings.receive_buffer.min(u16::MAX.into()),
+            has_timestamps,
+            ..TcpHeader::default()
+        };
+        if is_answer {
+            header.flags |= flags::ACK;
+            header.ack = self.peer_sequence.wrapping_add(1);
+        }
+        if has_timestamps {
+            header.timestamps = (Connection::tick(now, TIMESTAMP_TICK), self.peer_syn.1);
+        }
+        self.replies.push_back(Segment { header, options });
+        let [initial, longest] = self.settings.rto;
+        let rto = initial * (1 << self.syns_sent.min(20));
+        self.deadlines.handshake = now + rto.min(longest);
+        self.syns_sent += 1;
+    }
+
+    /// Both SYN are acknowledged. `echo`: when the segment left that the last one answers, by its
+    /// timestamp.
+    pub(super) fn establish(&mut self, now: Instant, echo: Option<Instant>) {
+        let ours = &self.settings;
+        let theirs = &self.peer_options;
+        let timestamps = ours.timestamps && self.peer_has_timestamps;
+        let options = if timestamps { super::TIMESTAMPS_BYTES } else { 0 };
+        let mss = theirs.mss.unwrap_or(super::DEFAULT_MSS).min(ours.mss);
+        let segment = mss.saturating_sub(options).max(1);
+        let negotiated = super::Negotiated {
+            segment,
+            sack: ours.sack && theirs.sack_permitted,
+            timestamps,
+            has_lost_syns: self.syns_sent > 2,
+        };
+        self.shifts = match (theirs.window_scale, ours.window_scale) {
+            // RFC 7323, section 2.3: no more than 14.
+            (Some(theirs), Some(ours)) => (theirs.min(14), ours.min(14)),
+            _ => (0, 0),
+        };
+        let config = (self.configure)(negotiated);
+        let mut connection = Connection::new(&config, Role::Opener, Duration::ZERO);
+        connection.sender.flight.begin_established(self.peer_syn.0.into(), !self.nodelay);
+        connection.receiver.ts_recent = self.peer_syn.1;
+        let is_clear = self.syns_sent == 1;
+        if let Some(sent) = echo.or(is_clear.then_some(self.syn_sent_at)) {
+            connection.sender.flight.rtt.sample(sent, now);
+        } else {
+            connection.sender.flight.rtt.after_lost_syn();
+        }
+        connection.sender.refresh();
+        let syn_window = self.settings.receive_buffer.min(u16::MAX.into());
+        self.window.open(segment, syn_window);
+        self.deadlines.handshake = Instant::NEVER;
+        let closes = self.state == State::FinWait1;
+        if !closes {
+            self.state = State::Established;
+        }
+        self.connection = Some(Box::new(connection));
+        self.heard_at = now;
+        for (bytes, options) in std::mem::take(&mut self.early) {
+            // The state allows it, and there is no error yet.
+            let _ = self.write(now, bytes, options);
+        }
+        if closes && let Some(connection) = &mut self.connection {
+            connection.close();
+        }
+        self.watch_data(now);
+    }
+
+    /// The connection is over; `error` is what the application will hear.
+    pub(super) fn end(&mut self, error: Option<SocketError>) {
+        self.state = State::Closed;
+        self.error = error.or(self.error);
+        self.deadlines = Deadlines::NONE;
+        if let Some(connection) = &mut self.connection {
+            for timer in [Timer::Retransmission, Timer::Pacing, Timer::DelayedAck] {
+                connection.sender.flight.timers.stop(timer);
+            }
+        }
+    }
+
+    /// Bytes that have arrived in order, without the FIN.
+    pub fn received(&self) -> u64 {
+        let Some(connection) = &self.connection else { return 0 };
+        connection.receiver.rcv_nxt.min(self.peer_fin.unwrap_or(u64::MAX)) - 1
+    }
+
+    /// Has the peer's FIN arrived, with all before it?
+    pub(super) fn has_peer_closed(&self) -> bool {
+        let rcv_nxt = self.connection.as_ref().map_or(0, |data| data.receiver.rcv_nxt);
+        self.peer_fin.is_some_and(|fin| rcv_nxt > fin)
+    }
+
+    /// An arrival may have brought a FIN, or the ACK of ours.
+    pub(super) fn follow(&mut self, now: Instant, had_peer_closed: bool) {
+        let Some(connection) = &self.connection else { return };
+        let is_fin_acked = connection.sender.flight.snd_una > connection.sender.flight.fin_at;
+        let has_new_fin = !had_peer_closed && self.has_peer_closed();
+        self.state = match self.state {
+            State::Established if has_new_fin => State::CloseWait,
+            State::FinWait1 if is_fin_acked && self.has_peer_closed() => State::TimeWait,
+            State::FinWait1 if is_fin_acked => {
+                if self.is_orphan {
+                    self.deadlines.linger = now + self.settings.fin_wait;
+                }
+                State::FinWait2
+            }
+            State::FinWait1 if has_new_fin => State::Closing,
+            State::FinWait2 if has_new_fin => State::TimeWait,
+            State::Closing if is_fin_acked => State::TimeWait,
+            State::LastAck if is_fin_acked => return self.end(None),
+            same => same,
+        };
+        if self.state == State::TimeWait && self.deadlines.linger == Instant::NEVER
+            || has_new_fin && self.state == State::TimeWait
+        {
+            self.deadlines.linger = now + self.settings.time_wait;
+            self.deadlines.keep_alive = Instant::NEVER;
+        }
+        // A FIN that answers ours is acknowledged at once.
+        if has_new_fin
+            && self.state != State::CloseWait
+            && let Some(connection) = &mut self.connection
+        {
+            connection.receiver.challenge();
+        }
+    }
+
+    /// A read may have opened the window far enough to tell.
+    pub(super) fn update_window(&mut self, _now: Instant) {
+        let Some(connection) = &mut self.connection else { return };
+        if self.window.has_opened(connection.receiver.rcv_nxt, self.read) && !self.is_read_shut {
+            connection.receiver.challenge();
+        }
+    }
+
+    /// Something is written, or heard: the timers that wait for an answer start anew.
+    pub(super) fn watch_data(&mut self, now: Instant) {
+        let Some(connection) = &self.connection else { return };
+        let has_data = !connection.is_all_acked();
+        self.deadlines.give_up = match self.settings.user_timeout {
+            Some(limit) if has_data => self.heard_at.max(now) + limit,
+            _ => Instant::NEVER,
+        };
+        self.deadlines.keep_alive = match self.settings.keep_alive {
+            Some(keep_alive) if self.state.is_synchronized() && self.state != State::TimeWait => {
+                now + keep_alive.idle
+            }
+            _ => Instant::NEVER,
+        };
+    }
+
+    /// Data wait for a window: probe it (RFC 9293, section 3.8.6.1). Corked data wait as long.
+    pub(super) fn arm_persist(&mut self, now: Instant) {
+        let Some(connection) = &self.connection else { return };
+        let flight = &connection.sender.flight;
+        let waits = flight.snd_una == flight.snd_max && flight.snd_una < flight.write_end;
+        if !waits {
+            self.deadlines.persist = Instant::NEVER;
+            self.probe_back_off = 0;
+        } else if self.deadlines.persist == Instant::NEVER {
+            self.set_persist(now);
+        }
+    }
+
+    pub(super) fn set_persist(&mut self, now: Instant) {
+        let Some(connection) = &self.connection else { return };
+        let wait = connection.sender.flight.rtt.rto() * (1 << self.probe_back_off.min(20));
+        self.deadlines.persist = now + wait.min(self.settings.rto[1]);
+    }
+
+    /// An ACK with a number that the peer has seen: it must answer.
+    fn probe(&mut self) {
+        let Some(connection) = &mut self.connection else { return };
+        let header = TcpHeader {
+            flags: flags::ACK,
+            seq: (connection.sender.flight.snd_una - 1) as u32,
+            ack: connection.receiver.rcv_nxt as u32,
+            window: connection.advertised_window,
+            has_timestamps: connection.config.timestamps,
+            ..TcpHeader::default()
+        };
+        self.reply(header);
+    }
+
+    /// A deadline has come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let due = self.deadlines;
+        if now >= due.linger {
+            return self.end(None);
+        }
+        if now >= due.handshake {
+            self.on_handshake_timeout(now);
+        }
+        if now >= due.give_up {
+            return self.abort(Some(SocketError::TimedOut));
+        }
+        if now >= due.persist {
+            self.on_persist(now);
+        }
+        if now >= due.keep_alive {
+            self.on_keep_alive(now);
+        }
+        if let Some(connection) = &mut self.connection {
+            connection.handle_timeout(now);
+            let timeouts = connection.counters().timeouts;
+            if timeouts > self.timeouts_seen {
+                self.timeouts_seen = timeouts;
+                self.retransmission_back_off += 1;
+                if self.retransmission_back_off > self.settings.retries {
+                    self.abort(Some(SocketError::TimedOut));
+                }
+            }
+        }
+    }
+
+    fn on_handshake_timeout(&mut self, now: Instant) {
+        let is_answer = self.state == State::SynReceived;
+        if self.syns_sent <= self.settings.syn_retries[usize::from(is_answer)] {
+            self.send_syn(now);
+        } else if self.is_passive {
+            self.forget_peer();
+        } else {
+            self.end(Some(SocketError::TimedOut));
+        }
+    }
+
+    /// Back to LISTEN.
+    pub(super) fn forget_peer(&mut self) {
+        self.state = State::Listen;
+        self.syns_sent = 0;
+        self.deadlines = Deadlines::NONE;
+    }
+
+    fn on_persist(&mut self, now: Instant) {
+        self.deadlines.persist = Instant::NEVER;
+        let Some(connection) = &mut self.connection else { return };
+        let flight = &mut connection.sender.flight;
+        if flight.is_corked && flight.peer_window > 0 {
+            // Corked data go out after all.
+            self.has_more = false;
+            return self.release(false);
+        }
+        if flight.peer_window > 0 {
+            flight.cut_to_window();
+            connection.sender.refresh();
+            return;
+        }
+        if self.probes_unanswered >= self.settings.retries {
+            return self.abort(Some(SocketError::TimedOut));
+        }
+        self.probe();
+        self.probe_back_off += 1;
+        self.probes_unanswered += 1;
+        self.set_persist(now);
+    }
+
+    fn on_keep_alive(&mut self, now: Instant) {
+        let Some(KeepAlive { interval, probes, .. }) = self.settings.keep_alive else { return };
+        let is_idle = self.connection.as_ref().is_some_and(|data| data.is_all_acked());
+        if is_idle {
+            if self.keep_alives_unanswered >= probes {
+                return self.abort(Some(SocketError::TimedOut));
+            }
+            self.keep_alives_unanswered += 1;
+            self.probe();
+        }
+        self.deadlines.keep_alive = now + interval;
+    }
+}
+
+use super::KeepAlive;
+
+/// Period of the timestamp clock in a SYN: that of all profiles.
+pub(super) const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
+
+impl Flight {
+    /// The handshake is over: the peer's window is known, and whether short segments wait.
+    fn begin_established(&mut self, peer_window: u64, nagle: bool) {
+        self.peer_window = peer_window;
+        self.config.nagle &= nagle;
+    }
+}

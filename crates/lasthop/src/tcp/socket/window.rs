@@ -1,0 +1,88 @@
+//! The receive window: what is not read closes it, its right edge never moves back, and it does not
+//! open by little (RFC 9293, section 3.8.6.2.2).
+
+/// The window that a socket advertises.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReceiveWindow {
+    /// Bytes of the buffer.
+    buffer: u64,
+    /// Bytes of a full segment.
+    segment: u64,
+    /// One past the last byte that was allowed to the peer.
+    right: u64,
+}
+
+impl ReceiveWindow {
+    pub fn new(buffer: u32) -> Self {
+        ReceiveWindow { buffer: buffer.into(), segment: 1, right: 0 }
+    }
+
+    /// The buffer changes its size.
+    pub fn resize(&mut self, buffer: u32) {
+        self.buffer = buffer.into();
+    }
+
+    /// The connection is open; `syn_window` bytes were advertised with the SYN.
+    pub fn open(&mut self, segment: u32, syn_window: u32) {
+        self.segment = segment.into();
+        self.right = 1 + u64::from(syn_window);
+    }
+
+    /// Bytes that the peer may send from `rcv_nxt` on, by what it was told.
+    pub fn allowed(&self, rcv_nxt: u64) -> u64 {
+        self.right.saturating_sub(rcv_nxt)
+    }
+
+    /// The right edge that could be advertised, with `read` bytes read.
+    fn edge(&self, rcv_nxt: u64, read: u64) -> u64 {
+        let unread = (rcv_nxt - 1).saturating_sub(read);
+        let free = self.buffer.saturating_sub(unread);
+        // No silly window: nothing, until a segment or half of the buffer is free.
+        if free < self.segment.min(self.buffer / 2) { rcv_nxt } else { rcv_nxt + free }
+    }
+
+    /// The window to advertise now, which the peer learns in units of `1 << shift` bytes.
+    pub fn advertise(&mut self, rcv_nxt: u64, read: u64, shift: u8) -> u32 {
+        let edge = self.edge(rcv_nxt, read);
+        let largest = u64::from(u16::MAX) << shift;
+        let window = edge.saturating_sub(rcv_nxt).min(largest) >> shift << shift;
+        self.right = self.right.max(rcv_nxt + window);
+        // What was allowed stays so (RFC 9293, section 3.8.6): rounded up where the scale rounds.
+        let kept = self.allowed(rcv_nxt).div_ceil(1 << shift) << shift;
+        kept.min(largest) as u32
+    }
+
+    /// Has reading opened the window so far that the peer should hear of it? Linux's rule: it has
+    /// doubled, and it was at most half of the buffer.
+    pub fn has_opened(&self, rcv_nxt: u64, read: u64) -> bool {
+        let now = self.allowed(rcv_nxt);
+        let new = self.edge(rcv_nxt, read).saturating_sub(rcv_nxt);
+        2 * now <= self.buffer && new > 0 && new >= 2 * now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_move_the_right_edge_and_nothing_moves_it_back() {
+        let mut window = ReceiveWindow::new(4000);
+        window.open(1000, 4000);
+        // Arrived and read so far; what is advertised; is an update due before that?
+        for (rcv_nxt, read, update, advertised) in [
+            (1, 0, false, 4000),
+            (1001, 0, false, 3000),
+            (4001, 0, false, 0),
+            (4001, 500, false, 0),
+            (4001, 1000, true, 1000),
+            (4001, 4000, true, 4000),
+            (5001, 4000, false, 3000),
+        ] {
+            assert_eq!(window.has_opened(rcv_nxt, read), update, "{rcv_nxt} {read}");
+            assert_eq!(window.advertise(rcv_nxt, read, 0), advertised, "{rcv_nxt} {read}");
+        }
+        window.resize(100);
+        assert_eq!(window.advertise(5001, 5000, 0), 3000, "never shrinks");
+    }
+}

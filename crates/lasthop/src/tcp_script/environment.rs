@@ -1,0 +1,338 @@
+//! What a script's host is configured to: a profile, `net.ipv4.*`, and what becomes of them.
+
+use super::Note;
+use super::parser::{LONGEST, Options};
+use crate::tcp::config::RecoveryKind;
+use crate::tcp::presets;
+use crate::tcp::socket::{Configure, KeepAlive, Negotiated, Settings};
+use crate::tcp::{Config, Overrides, Profile, Variant};
+use crate::units::{Bytes, Duration};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// MSS that is announced: an MTU of 1500 bytes less 40 of headers.
+const ANNOUNCED_MSS: u32 = 1460;
+
+/// Initial sequence number: the numbers of a script wrap around 32 bits in the first window.
+pub(super) const INITIAL_SEQUENCE: u32 = u32::MAX - 1500;
+
+/// That of the peer.
+pub(super) const PEER_SEQUENCE: u32 = 0x7fff_ff00;
+
+/// Of `net.ipv4`, with the values of the scripts' usual `defaults.sh`.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("tcp_rmem", "4096 540000 15728640"),
+    ("tcp_wmem", "4096 262144 4194304"),
+    ("tcp_timestamps", "1"),
+    ("tcp_sack", "1"),
+    ("tcp_window_scaling", "1"),
+    ("tcp_syn_retries", "5"),
+    ("tcp_synack_retries", "5"),
+    ("tcp_retries2", "15"),
+    ("tcp_fin_timeout", "60"),
+    ("tcp_keepalive_time", "7200"),
+    ("tcp_keepalive_intvl", "75"),
+    ("tcp_keepalive_probes", "9"),
+    ("tcp_congestion_control", ""),
+    ("tcp_rto_min_us", "200000"),
+    ("tcp_rto_max_ms", "60000"),
+    ("tcp_reordering", "3"),
+];
+
+/// Known, and of no consequence here.
+const WITHOUT_EFFECT: &[&str] = &[
+    "tcp_fack",
+    "tcp_tso_win_divisor",
+    "tcp_min_tso_segs",
+    "tcp_notsent_lowat",
+    "tcp_fastopen",
+    "tcp_fastopen_key",
+    "tcp_syncookies",
+    "tcp_no_metrics_save",
+    "tcp_moderate_rcvbuf",
+    "tcp_limit_output_bytes",
+    "tcp_invalid_ratelimit",
+    "tcp_pacing_ss_ratio",
+    "tcp_pacing_ca_ratio",
+];
+
+/// How the host is set up.
+#[derive(Clone, Debug)]
+pub(super) struct Environment {
+    profile: Profile,
+    values: BTreeMap<&'static str, String>,
+    /// `initcwnd` of the route, segments.
+    initial_window: Option<f64>,
+    /// Has the script configured its host?
+    is_configured: bool,
+    /// What the script's own SYN offers, which counts as long as nothing else configures the host.
+    offer: Option<Options>,
+    pub notes: Vec<Note>,
+}
+
+impl Environment {
+    /// A host before any shell command; `offer` is what the script's own SYN offers.
+    pub fn new(profile: Profile, offer: Option<Options>) -> Self {
+        let values = DEFAULTS.iter().map(|&(name, value)| (name, value.to_owned())).collect();
+        let (is_configured, initial_window) = (false, None);
+        Environment { profile, values, initial_window, is_configured, offer, notes: Vec::new() }
+    }
+
+    /// Takes what a shell command sets; the rest is noted.
+    pub fn shell(&mut self, line: u32, command: &str) {
+        let command = command.replace("\\\n", " ");
+        for (below, one) in command.lines().enumerate() {
+            let line = line + below as u32;
+            for one in one.split(';').map(str::trim) {
+                if one.ends_with("defaults.sh") {
+                    self.is_configured = true;
+                } else if !one.is_empty() && !one.starts_with('#') {
+                    self.shell_line(line, one);
+                }
+            }
+        }
+    }
+
+    fn shell_line(&mut self, line: u32, command: &str) {
+        let mut is_known = false;
+        let words = shell_words(command);
+        for (at, word) in words.iter().enumerate() {
+            let assigned = word.split_once('=').map(|(name, value)| (name, value.to_owned()));
+            // `echo VALUE > /proc/sys/net/ipv4/NAME` has them the other way round.
+            let written = (words[0] == "echo" && at > 1 && word.starts_with("/proc/sys/"))
+                .then(|| (word.as_str(), words[1].clone()));
+            let name = assigned.or(written);
+            let Some((name, value)) = name else {
+                if word == "initcwnd" && words[0] == "ip" {
+                    self.initial_window = words.get(at + 1).and_then(|value| value.parse().ok());
+                    is_known = self.initial_window.is_some();
+                }
+                continue;
+            };
+            let path = name.trim_start_matches("/proc/sys/").replace('/', ".");
+            let Some(name) = path.strip_prefix("net.ipv4.") else { continue };
+            is_known = true;
+            self.is_configured = true;
+            if let Some(known) = self.values.keys().copied().find(|known| *known == name) {
+                self.values.insert(known, value);
+            } else if !WITHOUT_EFFECT.contains(&name) {
+                self.note(line, format!("net.ipv4.{name} is not modelled"));
+            }
+        }
+        if !is_known {
+            self.note(line, format!("the shell command \"{command}\" is passed over"));
+        }
+    }
+
+    fn note(&mut self, line: u32, text: String) {
+        self.notes.push(Note { line, text });
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.values.get(name).map_or("", |value| value.as_str())
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        let default = || DEFAULTS.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        let parse = |text: &str| text.trim().parse().ok();
+        parse(self.text(name)).or_else(|| default().and_then(parse)).unwrap_or(0)
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        self.number(name) != 0
+    }
+
+    /// The three sizes of a buffer: least, default, most.
+    fn sizes(&self, name: &str) -> [u64; 3] {
+        let mut sizes = [0; 3];
+        for (size, word) in sizes.iter_mut().zip(self.text(name).split_whitespace()) {
+            *size = arithmetic(word);
+        }
+        sizes
+    }
+
+    /// What a socket offers, with `receive_buffer` as `SO_RCVBUF` says, if it was set, and the largest
+    /// segment as `TCP_MAXSEG` does.
+    pub fn settings(&self, receive_buffer: Option<u64>, largest: Option<u64>) -> Settings {
+        let [_, default, most] = self.sizes("tcp_rmem");
+        // Linux: half of the buffer's memory is for data. A size that is set is doubled before.
+        let buffer = receive_buffer.unwrap_or(default / 2);
+        let scaled = receive_buffer.unwrap_or(most.max(buffer));
+        let scale = scaled.max(1).ilog2().saturating_sub(15).min(14) as u8;
+        let mss = largest.map_or(ANNOUNCED_MSS, |mss| ANNOUNCED_MSS.min(mss as u32));
+        let offer = self.offer.as_ref().filter(|_| !self.is_configured);
+        if let Some(offer) = offer {
+            return Settings {
+                mss: offer.mss.unwrap_or(mss),
+                window_scale: offer.window_scale.map(|scale| scale.min(14) as u8),
+                sack: offer.sack_permitted,
+                timestamps: offer.timestamps.is_some(),
+                ..self.configured(mss, scale, buffer)
+            };
+        }
+        self.configured(mss, scale, buffer)
+    }
+
+    fn configured(&self, mss: u32, scale: u8, buffer: u64) -> Settings {
+        Settings {
+            mss,
+            window_scale: self.is_on("tcp_window_scaling").then_some(scale),
+            sack: self.is_on("tcp_sack"),
+            timestamps: self.is_on("tcp_timestamps"),
+            initial_sequence: INITIAL_SEQUENCE,
+            receive_buffer: (buffer / u64::from(mss) * u64::from(mss)).max(buffer.min(1)) as u32,
+            syn_retries: ["tcp_syn_retries", "tcp_synack_retries"]
+                .map(|name| self.number(name) as u32),
+            retries: self.number("tcp_retries2") as u32,
+            rto: [Duration::from_secs(1), self.longest_rto()],
+            time_wait: Duration::from_secs(60),
+            fin_wait: seconds(self.number("tcp_fin_timeout")),
+            ack_delay: Duration::from_millis(200),
+            user_timeout: None,
+            keep_alive: None,
+            repeats_syn_ack: false,
+        }
+    }
+
+    fn longest_rto(&self) -> Duration {
+        span(self.number("tcp_rto_max_ms"), 1_000_000)
+    }
+
+    /// How an idle peer is probed, once an application asks for it.
+    pub fn keep_alive(&self) -> KeepAlive {
+        KeepAlive {
+            idle: seconds(self.number("tcp_keepalive_time")),
+            interval: seconds(self.number("tcp_keepalive_intvl")),
+            probes: self.number("tcp_keepalive_probes") as u32,
+        }
+    }
+
+    /// Is this a law that connections here have? The empty name is the profile's own.
+    pub fn has_law(name: &str) -> bool {
+        matches!(name, "" | "reno" | "cubic")
+    }
+
+    /// The law of connections from now on.
+    pub fn set_law(&mut self, name: &str) {
+        self.values.insert("tcp_congestion_control", name.to_owned());
+    }
+
+    /// The name of the congestion law.
+    pub fn law(&self) -> &str {
+        self.text("tcp_congestion_control").trim()
+    }
+
+    /// The parameters of a connection, from what its SYN agree on; `law` names its congestion law.
+    pub fn configure(&self, law: &str) -> Configure {
+        let (environment, law) = (self.clone(), law.to_owned());
+        Arc::new(move |negotiated| environment.config(&law, negotiated))
+    }
+
+    fn config(&self, law: &str, negotiated: Negotiated) -> Config {
+        let set = Overrides {
+            segment: Some(Bytes::new(negotiated.segment.into())),
+            timestamps: Some(negotiated.timestamps),
+            min_rto: Some(span(self.number("tcp_rto_min_us"), 1_000)),
+            max_rto: Some(self.longest_rto()),
+            delayed_ack: Some(None),
+            handshake: Some(false),
+            initial_window: negotiated.has_lost_syns.then_some(1.0).or(self.initial_window),
+            dupack_threshold: Some(self.number("tcp_reordering") as u32),
+            ..Overrides::default()
+        };
+        let variant = match (law, negotiated.sack) {
+            ("cubic", _) => Variant::Cubic,
+            (_, true) => Variant::Sack,
+            (_, false) => Variant::NewReno,
+        };
+        let mut config = presets::config(variant, self.profile, &set);
+        if !negotiated.sack && config.sack {
+            (config.sack, config.recovery) = (false, RecoveryKind::NewReno);
+        }
+        config.join_writes = true;
+        config.nagle = true;
+        config
+    }
+}
+
+/// `count` times `unit` nanoseconds, at most what a script can wait for.
+pub(super) fn span(count: u64, unit: u64) -> Duration {
+    Duration::from_nanos(count.saturating_mul(unit).min(LONGEST))
+}
+
+/// The same of seconds.
+pub(super) fn seconds(count: u64) -> Duration {
+    span(count, 1_000_000_000)
+}
+
+/// The words of a command; quotes hold some together.
+fn shell_words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    let mut depth = 0;
+    for character in command.chars() {
+        depth += i32::from(character == '(') - i32::from(character == ')');
+        match quote {
+            Some(open) if character == open => quote = None,
+            None if character == '"' || character == '\'' => quote = Some(character),
+            None if character.is_whitespace() && depth == 0 => words.push(String::new()),
+            _ => words.last_mut().expect("one word at least").push(character),
+        }
+    }
+    words.retain(|word| !word.is_empty() && word != ">");
+    if words.is_empty() {
+        words.push(String::new());
+    }
+    words
+}
+
+/// A number, or a product in shell arithmetic: `$((15*1024*1024))`.
+fn arithmetic(word: &str) -> u64 {
+    let inside = word.trim_start_matches("$((").trim_end_matches("))");
+    inside.split('*').map(|factor| factor.trim().parse::<u64>().unwrap_or(0)).product()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shell_commands_set_values() {
+        let mut environment = Environment::new(Profile::Rfc, None);
+        environment.shell(
+            3,
+            "../common/defaults.sh\nsysctl -q net.ipv4.tcp_sack=0 net.ipv4.tcp_timestamps=0\n\
+             ./set_sysctls.py /proc/sys/net/ipv4/tcp_window_scaling=0 \\\n \
+             /proc/sys/net/ipv4/tcp_min_tso_segs=10\n\
+             sysctl -q net.ipv4.tcp_rmem=\"4096 1000 $((32*1024*1024))\"\n\
+             echo 7 > /proc/sys/net/ipv4/tcp_syn_retries\n\
+             ip route replace default dev tun0 initcwnd 4\nnstat -n\nsysctl -q net.ipv4.tcp_mtu_probing=1",
+        );
+        let settings = environment.settings(None, None);
+        assert_eq!(
+            (settings.sack, settings.timestamps, settings.window_scale),
+            (false, false, None)
+        );
+        assert_eq!((settings.syn_retries, settings.receive_buffer), ([7, 5], 1));
+        assert_eq!(environment.initial_window, Some(4.0));
+        assert_eq!(environment.sizes("tcp_rmem"), [4096, 1000, 33_554_432]);
+        let notes: Vec<_> = environment.notes.iter().map(|note| (note.line, &*note.text)).collect();
+        let expected = [
+            (9, "the shell command \"nstat -n\" is passed over"),
+            (10, "net.ipv4.tcp_mtu_probing is not modelled"),
+        ];
+        // A continued line counts as one.
+        assert_eq!(notes, expected.map(|(line, text)| (line - 1, text)));
+    }
+
+    #[test]
+    fn the_window_scale_follows_the_buffer() {
+        let mut environment = Environment::new(Profile::Rfc, None);
+        assert_eq!(environment.settings(None, None).window_scale, Some(8));
+        assert_eq!(environment.settings(Some(20_000), None).window_scale, Some(0));
+        assert_eq!(environment.settings(Some(20_000), None).receive_buffer, 18_980);
+        environment.shell(1, "sysctl -q net.ipv4.tcp_rmem='4096 131072 33554432'");
+        assert_eq!(environment.settings(None, Some(1000)).window_scale, Some(10));
+        assert_eq!(environment.settings(None, Some(1000)).mss, 1000);
+    }
+}

@@ -1,0 +1,162 @@
+//! The state of the connection under the names of Linux's `tcp_info`, and the statements that look at it.
+
+use super::ScriptError;
+use super::constants;
+use super::expression::{Trouble, evaluate, evaluate_first, statements};
+use super::player::Player;
+use crate::tcp::socket::State;
+use crate::tcp::{RecoveryState, TcpInfo};
+use crate::units::Duration;
+use std::fmt::Write as _;
+
+/// `tcpi_snd_ssthresh` before the first reduction (Linux's `TCP_INFINITE_SSTHRESH`).
+const INFINITE_SSTHRESH: f64 = 2_147_483_647.0;
+
+impl Player {
+    /// `assert CONDITION[, MESSAGE]` and `NAME = EXPRESSION`.
+    pub(super) fn run_code(&mut self, line: u32, text: &str) -> Result<(), ScriptError> {
+        for statement in statements(text) {
+            let line = line + statement.lines_before;
+            let text = statement.text.as_str();
+            let is_ignored = ["print", "import ", "pass"].iter().any(|word| text.starts_with(word));
+            if let Some(condition) =
+                text.strip_prefix("assert").filter(|rest| rest.starts_with([' ', '(', '\n']))
+            {
+                self.assert(line, condition.trim())?;
+            } else if let Some((name, value)) = assignment(text) {
+                let value = evaluate(value, &|name| self.name(name));
+                let value = value.map_err(|trouble| self.trouble(line, trouble))?;
+                self.variables.insert(name.to_owned(), value);
+            } else if !is_ignored {
+                let what = format!("the statement \"{text}\"");
+                return Err(ScriptError::NotModelled { line, what });
+            }
+        }
+        Ok(())
+    }
+
+    fn assert(&self, line: u32, condition: &str) -> Result<(), ScriptError> {
+        // The message behind the comma is for people.
+        let look_up = |name: &str| self.name(name);
+        let (value, message) =
+            evaluate_first(condition, &look_up).map_err(|trouble| self.trouble(line, trouble))?;
+        if value != 0.0 {
+            return Ok(());
+        }
+        let condition = condition.strip_suffix(message).unwrap_or(condition).trim();
+        let found = self.describe(condition);
+        Err(ScriptError::Differs { line, expected: condition.to_owned(), found })
+    }
+
+    fn trouble(&self, line: u32, trouble: Trouble) -> ScriptError {
+        match trouble {
+            Trouble::UnknownName(what) => ScriptError::NotModelled { line, what },
+            Trouble::Syntax(found) => {
+                let found = format!("\"{found}\"");
+                let expected = "a condition on tcpi_* names and numbers";
+                ScriptError::Syntax { line, found, expected }
+            }
+        }
+    }
+
+    fn name(&self, name: &str) -> Option<f64> {
+        self.variables
+            .get(name)
+            .copied()
+            .or_else(|| constants::number(name).map(|value| value as f64))
+            .or_else(|| self.state(name))
+    }
+
+    /// The state under the name that Linux's `tcp_info` gives it.
+    fn state(&self, name: &str) -> Option<f64> {
+        let socket = self.socket.as_ref()?;
+        let info: TcpInfo = socket.info();
+        let connection = socket.connection();
+        let counters = connection.map(|data| data.counters()).unwrap_or_default();
+        let micros = |duration: Duration| (duration.as_nanos() / 1_000) as f64;
+        Some(match name {
+            "tcpi_state" => f64::from(number(socket.state())),
+            "tcpi_ca_state" => match info.recovery {
+                RecoveryState::Open => 0.0,
+                RecoveryState::Disorder => 1.0,
+                RecoveryState::CongestionWindowReduced => 2.0,
+                RecoveryState::Recovery => 3.0,
+                RecoveryState::Loss => 4.0,
+            },
+            "tcpi_snd_cwnd" => info.congestion_window.floor(),
+            "tcpi_snd_ssthresh" => info.slow_start_threshold.floor().min(INFINITE_SSTHRESH),
+            "tcpi_unacked" => info.unacked as f64,
+            "tcpi_sacked" => info.outstanding.sacked as f64,
+            "tcpi_lost" => info.outstanding.lost as f64,
+            "tcpi_retrans" => info.outstanding.retransmitted as f64,
+            "tcpi_fackets" => 0.0,
+            "tcpi_rtt" => micros(info.rtt),
+            "tcpi_rttvar" => micros(info.rtt_variation),
+            "tcpi_rto" => micros(connection.map_or(info.rto, |data| data.sender().rto())),
+            "tcpi_backoff" | "tcpi_retransmits" => f64::from(info.back_off),
+            "tcpi_probes" => f64::from(info.probes),
+            "tcpi_snd_mss" | "tcpi_advmss" => info.segment as f64,
+            "tcpi_snd_wnd" => info.peer_window as f64,
+            "tcpi_rcv_wnd" => info.receive_window as f64,
+            "tcpi_total_retrans" => {
+                (counters.retransmissions + socket.syn_retransmissions()) as f64
+            }
+            "tcpi_bytes_acked" => connection?.acked_bytes() as f64,
+            "tcpi_bytes_received" => socket.received() as f64,
+            "tcpi_notsent_bytes" => socket.unacknowledged().1 as f64,
+            "tcpi_snd_wscale" => f64::from(socket.window_scales().0),
+            "tcpi_rcv_wscale" => f64::from(socket.window_scales().1),
+            "tcpi_options" => f64::from(self.options()),
+            _ => return None,
+        })
+    }
+
+    /// `TCPI_OPT_*` of what was negotiated.
+    fn options(&self) -> u8 {
+        let Some(socket) = &self.socket else { return 0 };
+        let config = socket.connection().map(|data| data.config());
+        let has = |option: fn(&crate::tcp::Config) -> bool| config.is_some_and(option);
+        let has_scale = socket.window_scales() != (0, 0);
+        u8::from(has(|config| config.timestamps))
+            | u8::from(has(|config| config.sack)) << 1
+            | u8::from(has_scale) << 2
+    }
+
+    /// The values of the names in a condition.
+    fn describe(&self, condition: &str) -> String {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut text = String::new();
+        for word in condition.split(|c| !is_word(c)) {
+            let value = self.variables.get(word).copied().or_else(|| self.state(word));
+            if let Some(value) = value {
+                let _ = write!(text, "{}{word} = {value}", if text.is_empty() { "" } else { ", " });
+            }
+        }
+        if text.is_empty() { "it false".to_owned() } else { text }
+    }
+}
+
+/// The name and the expression of an assignment.
+fn assignment(text: &str) -> Option<(&str, &str)> {
+    let (name, value) = text.split_once('=')?;
+    let name = name.trim();
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    (is_name && !value.starts_with('=')).then_some((name, value.trim()))
+}
+
+/// Linux's numbers of the states.
+fn number(state: State) -> u8 {
+    match state {
+        State::Established => 1,
+        State::SynSent => 2,
+        State::SynReceived => 3,
+        State::FinWait1 => 4,
+        State::FinWait2 => 5,
+        State::TimeWait => 6,
+        State::Closed => 7,
+        State::CloseWait => 8,
+        State::LastAck => 9,
+        State::Listen => 10,
+        State::Closing => 11,
+    }
+}
