@@ -12,7 +12,8 @@ def page() -> str:
     parts = [
         "# All commands\n",
         "What `lasthop COMMAND --help` prints, on one page; [](cli.md) says what commands do.\n",
-        "Exit codes: 0 done, 1 failure, 2 bad input, 130 interrupted.\n",
+        "Exit codes: 0 done, 1 failure, 2 bad input, 3 not modelled (of `tcp-script`), 130 "
+        "interrupted.\n",
     ]
     for one in COMMANDS:
         command: Any = _command(one.name)

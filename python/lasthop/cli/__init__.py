@@ -1,7 +1,8 @@
 """The command `lasthop`.
 
-Exit codes: 0 done, 1 failure, 2 bad input, 130 interrupted (what is finished is still printed and
-written). Results go to standard output; progress and errors to standard error.
+Exit codes: 0 done, 1 failure, 2 bad input, 3 not modelled (`tcp-script`), 130 interrupted (what is
+finished is still printed and written). Results go to standard output; progress and errors to
+standard error.
 
 This module imports nothing that takes time, so that Ctrl-C ends the process quietly from its first
 moments on; `app` has the commands.

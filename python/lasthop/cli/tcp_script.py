@@ -9,7 +9,8 @@ import typer
 
 from lasthop import _lasthop
 from lasthop.cli.codes import BAD_INPUT, DONE, FAILURE, NOT_MODELLED
-from lasthop.cli.common import BadInput, print_line
+from lasthop.cli.common import print_line
+from lasthop.cli.values import BadInput
 
 __all__ = ["tcp_script"]
 

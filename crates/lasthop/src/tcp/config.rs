@@ -67,6 +67,8 @@ pub struct Config {
     pub delayed_ack: Option<Duration>,
     /// Do ACKs carry SACK blocks?
     pub sack: bool,
+    /// ACKs that leave at once at the beginning of a connection, whatever `delayed_ack` says.
+    pub quick_acks: u32,
     /// Timestamps option (RFC 7323).
     pub timestamps: bool,
     /// Limited transmit (RFC 3042).
@@ -85,8 +87,6 @@ pub struct Config {
     /// Does a short segment wait while another short one is unacknowledged? That is Nagle's algorithm
     /// (RFC 9293, section 3.7.4) with Minshall's change; only where writes join.
     pub nagle: bool,
-    /// Are the first segments acknowledged at once, as Linux does, before ACKs are delayed?
-    pub quick_acks: bool,
     /// Initial window, in segments; at least one.
     pub initial_window: f64,
     /// Duplicate ACKs that trigger fast retransmit.

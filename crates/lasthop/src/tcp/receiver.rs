@@ -36,9 +36,6 @@ struct QuickAcks {
     data_at: Option<Instant>,
 }
 
-/// Linux's `TCP_MAX_QUICKACKS`.
-const QUICK_ACKS: u32 = 16;
-
 /// Linux's `TCP_ATO_MIN`: an answer within this time makes a connection interactive.
 const ANSWER_TIME: Duration = Duration::from_millis(40);
 
@@ -100,10 +97,10 @@ impl Receiver {
         }
         // A segment of more than one full size was several on the way.
         self.unacked += 1 + u32::from(end - seq > config.segment.get());
-        if config.quick_acks {
+        if config.quick_acks > 0 {
             immediate &= !is_syn_or_fin;
-            immediate |=
-                self.is_quick(now, in_order, is_syn_or_fin && end - seq == 1, is_syn_or_fin);
+            let has_data = end - seq > u64::from(is_syn_or_fin);
+            immediate |= self.is_quick(config, now, in_order, has_data, is_syn_or_fin);
         }
         if immediate || self.unacked >= 2 {
             self.ack_due = true;
@@ -114,15 +111,22 @@ impl Receiver {
 
     /// Is a segment that has arrived acknowledged at once under [`Config::quick_acks`]?
     #[cold]
-    fn is_quick(&mut self, now: Instant, in_order: bool, is_bare_fin: bool, is_fin: bool) -> bool {
+    fn is_quick(
+        &mut self,
+        config: &Config,
+        now: Instant,
+        in_order: bool,
+        has_data: bool,
+        is_fin: bool,
+    ) -> bool {
         let quick = &mut self.quick;
         if !in_order {
-            quick.left = QUICK_ACKS;
+            quick.left = config.quick_acks;
             quick.is_interactive = false;
             return true;
         }
-        if !is_bare_fin && quick.data_at.replace(now).is_none() {
-            quick.left = QUICK_ACKS;
+        if has_data && quick.data_at.replace(now).is_none() {
+            quick.left = config.quick_acks;
         }
         quick.is_interactive |= is_fin;
         // Without data there is no delay known to wait for.
@@ -132,7 +136,7 @@ impl Receiver {
     /// Data leave.
     #[inline]
     pub fn data_sent(&mut self, config: &Config, now: Instant) {
-        if config.quick_acks {
+        if config.quick_acks > 0 {
             let is_answer = |data_at| now < data_at + ANSWER_TIME;
             self.quick.is_interactive |= self.quick.data_at.is_some_and(is_answer);
         }

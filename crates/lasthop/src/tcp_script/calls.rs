@@ -247,7 +247,6 @@ impl Player {
 
     /// What the call would return now.
     fn attempt(&mut self, line: u32, call: Call, expected: &str) -> Result<Returned, ScriptError> {
-        let now = self.now;
         let Some(socket) = &mut self.socket else { return Ok(Returned::Error("ENOTCONN")) };
         let failed = |error: SocketError| Returned::Error(errno(error).0);
         Ok(match call {
@@ -270,7 +269,7 @@ impl Player {
                 _ => Returned::Value(0),
             },
             Call::Read(bytes) => {
-                let taken = socket.read(now, bytes);
+                let taken = socket.read(bytes);
                 if taken > 0 || bytes == 0 || socket.is_at_end() {
                     Returned::Value(taken as i64)
                 } else if let Some(error) = socket.take_error() {

@@ -80,14 +80,19 @@ impl Environment {
 
     /// Takes what a shell command sets; the rest is noted.
     pub fn shell(&mut self, line: u32, command: &str) {
-        let command = command.replace("\\\n", " ");
+        // A backslash continues a line.
+        let mut whole = String::new();
         for (below, one) in command.lines().enumerate() {
-            let line = line + below as u32;
-            for one in one.split(';').map(str::trim) {
+            if let Some(begun) = one.strip_suffix('\\') {
+                whole.push_str(begun);
+                continue;
+            }
+            whole.push_str(one);
+            for one in std::mem::take(&mut whole).split(';').map(str::trim) {
                 if one.ends_with("defaults.sh") {
                     self.is_configured = true;
                 } else if !one.is_empty() && !one.starts_with('#') {
-                    self.shell_line(line, one);
+                    self.shell_line(line + below as u32, one);
                 }
             }
         }
@@ -318,11 +323,10 @@ mod tests {
         assert_eq!(environment.sizes("tcp_rmem"), [4096, 1000, 33_554_432]);
         let notes: Vec<_> = environment.notes.iter().map(|note| (note.line, &*note.text)).collect();
         let expected = [
-            (9, "the shell command \"nstat -n\" is passed over"),
-            (10, "net.ipv4.tcp_mtu_probing is not modelled"),
+            (10, "the shell command \"nstat -n\" is passed over"),
+            (11, "net.ipv4.tcp_mtu_probing is not modelled"),
         ];
-        // A continued line counts as one.
-        assert_eq!(notes, expected.map(|(line, text)| (line - 1, text)));
+        assert_eq!(notes, expected);
     }
 
     #[test]

@@ -424,7 +424,7 @@ mod tests {
     fn what_is_wrong_is_named_with_its_line() {
         for (text, line, found) in [
             ("0 < S 0:1(2)", 1, "0:1(2)"),
-            ("\n+x > . 1:1(0)", 2, "+x > . 1:1(0)"),
+            ("\n+x > . 1:1(0)", 2, "+x"),
             ("0 > . 1:1(0) ack", 1, "ack"),
             ("0 > . 1:1(0) <sack 1>", 1, "sack 1"),
             ("0 > . 1:1(0) <sack 1:2", 1, "sack 1:2"),

@@ -274,7 +274,7 @@ impl Player {
             seq: header.seq.wrapping_sub(base),
             payload: header.payload,
             ack: has_ack.then(|| relative(header.ack)),
-            window: has_ack.then_some(header.window >> shift),
+            window: (header.flags & flags::RST == 0).then_some(header.window >> shift),
             options: Options {
                 mss: segment.options.mss,
                 sack_permitted: segment.options.sack_permitted,

@@ -59,7 +59,10 @@ fn what_differs_is_told_with_its_line() {
         ("+0...0.2 read(3, ..., 9) = 9\n+.1 < . 1:10(9) ack 1 win 9", "a return at 0.3 s"),
         ("+0 getsockopt(3, SOL_TCP, TCP_MAXSEG, [999], [4]) = 0", "found [1000]"),
         ("+0 poll([{fd=3, events=POLLIN, revents=POLLIN}], 1, 0) = 1", "found 0x0"),
-        ("+0 close(3) = 0\n+0 > . 1:2001(2000) ack 1", "found > . 1:1001"),
+        (
+            "+0 close(3) = 0\n+0 > . 1:2001(2000) ack 1\n+0 > . 2001:2001(0) ack 1",
+            "found > F. 2001",
+        ),
     ] {
         match run(&format!("{OPEN}{more}")).outcome {
             Err(error @ ScriptError::Differs { .. }) => {

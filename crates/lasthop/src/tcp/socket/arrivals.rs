@@ -204,7 +204,7 @@ impl Socket {
     /// 3.10.7.4, from ESTABLISHED on.
     fn receive_synchronized(&mut self, now: Instant, segment: &Segment) {
         let wire = segment.header;
-        let mut header = self.from_wire(wire);
+        let mut header = self.own_numbers(wire);
         header.window <<= self.shifts.0;
         let Some(connection) = &self.connection else { return };
         let (receiver, flight) = (&connection.receiver, &connection.sender.flight);

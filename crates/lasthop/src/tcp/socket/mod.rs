@@ -402,10 +402,12 @@ impl Socket {
     }
 
     /// The application reads up to `bytes`; how many there were.
-    pub fn read(&mut self, now: Instant, bytes: u64) -> u64 {
+    pub fn read(&mut self, bytes: u64) -> u64 {
         let taken = bytes.min(self.unread());
         self.read += taken;
-        self.update_window(now);
+        if taken > 0 {
+            self.update_window();
+        }
         taken
     }
 
@@ -439,7 +441,7 @@ impl Socket {
     /// Are ACKs sent at once (Linux's `TCP_QUICKACK`)?
     pub fn set_quick_acks(&mut self, is_quick: bool) {
         if let Some(connection) = &mut self.connection {
-            if !connection.config.quick_acks {
+            if connection.config.quick_acks == 0 {
                 connection.config.delayed_ack = (!is_quick).then_some(self.settings.ack_delay);
             }
             connection.receiver.set_quick(is_quick);
@@ -525,7 +527,7 @@ impl Socket {
             header.seq = connection.sender.flight.snd_max as u32;
         }
         self.deadlines.persist = Instant::NEVER;
-        Some(Segment { header: self.to_wire(header), options: SynOptions::default() })
+        Some(Segment { header: self.wire_numbers(header), options: SynOptions::default() })
     }
 
     /// The earliest deadline.
@@ -552,7 +554,7 @@ impl Socket {
     }
 
     /// From the numbers of the connection to those on the wire.
-    fn to_wire(&self, mut header: TcpHeader) -> TcpHeader {
+    fn wire_numbers(&self, mut header: TcpHeader) -> TcpHeader {
         header.seq = header.seq.wrapping_add(self.settings.initial_sequence);
         if header.flags & flags::ACK != 0 {
             header.ack = header.ack.wrapping_add(self.peer_sequence);
@@ -568,7 +570,7 @@ impl Socket {
     }
 
     /// And back.
-    fn from_wire(&self, mut header: TcpHeader) -> TcpHeader {
+    fn own_numbers(&self, mut header: TcpHeader) -> TcpHeader {
         header.seq = header.seq.wrapping_sub(self.peer_sequence);
         header.ack = header.ack.wrapping_sub(self.settings.initial_sequence);
         let count = usize::from(header.sack_blocks);
@@ -583,7 +585,7 @@ impl Socket {
 
     /// Queues a segment that is no part of the data, with numbers of the connection.
     fn reply(&mut self, header: TcpHeader) {
-        let header = self.to_wire(header);
+        let header = self.wire_numbers(header);
         self.replies.push_back(Segment { header, options: SynOptions::default() });
     }
 }

@@ -1,6 +1,6 @@
 //! The states of RFC 9293, section 3.3.2, how they change, and the timers that belong to them.
 
-use super::{Deadlines, Segment, Socket, SocketError, SynOptions};
+use super::{Deadlines, KeepAlive, Segment, Socket, SocketError, SynOptions};
 use crate::packet::{TcpHeader, flags};
 use crate::tcp::connection::{Connection, Role};
 use crate::tcp::flight::Flight;
@@ -108,7 +108,7 @@ impl Socket {
         }
         connection.sender.refresh();
         let syn_window = self.settings.receive_buffer.min(u16::MAX.into());
-        self.window.open(segment, syn_window);
+        self.window.open(segment, syn_window, self.shifts.1);
         self.deadlines.handshake = Instant::NEVER;
         let closes = self.state == State::FinWait1;
         if !closes {
@@ -170,9 +170,8 @@ impl Socket {
             State::LastAck if is_fin_acked => return self.end(None),
             same => same,
         };
-        if self.state == State::TimeWait && self.deadlines.linger == Instant::NEVER
-            || has_new_fin && self.state == State::TimeWait
-        {
+        let is_new = has_new_fin || self.deadlines.linger == Instant::NEVER;
+        if self.state == State::TimeWait && is_new {
             self.deadlines.linger = now + self.settings.time_wait;
             self.deadlines.keep_alive = Instant::NEVER;
         }
@@ -186,7 +185,7 @@ impl Socket {
     }
 
     /// A read may have opened the window far enough to tell.
-    pub(super) fn update_window(&mut self, _now: Instant) {
+    pub(super) fn update_window(&mut self) {
         let Some(connection) = &mut self.connection else { return };
         if self.window.has_opened(connection.receiver.rcv_nxt, self.read) && !self.is_read_shut {
             connection.receiver.challenge();
@@ -327,8 +326,6 @@ impl Socket {
         self.deadlines.keep_alive = now + interval;
     }
 }
-
-use super::KeepAlive;
 
 /// Period of the timestamp clock in a SYN: that of all profiles.
 pub(super) const TIMESTAMP_TICK: Duration = Duration::from_millis(1);

@@ -6,6 +6,8 @@
 pub(super) struct ReceiveWindow {
     /// Bytes of the buffer.
     buffer: u64,
+    /// The largest window that the header can say.
+    largest: u64,
     /// Bytes of a full segment.
     segment: u64,
     /// One past the last byte that was allowed to the peer.
@@ -14,7 +16,7 @@ pub(super) struct ReceiveWindow {
 
 impl ReceiveWindow {
     pub fn new(buffer: u32) -> Self {
-        ReceiveWindow { buffer: buffer.into(), segment: 1, right: 0 }
+        ReceiveWindow { buffer: buffer.into(), largest: u16::MAX.into(), segment: 1, right: 0 }
     }
 
     /// The buffer changes its size.
@@ -22,9 +24,11 @@ impl ReceiveWindow {
         self.buffer = buffer.into();
     }
 
-    /// The connection is open; `syn_window` bytes were advertised with the SYN.
-    pub fn open(&mut self, segment: u32, syn_window: u32) {
+    /// The connection is open; `syn_window` bytes were advertised with the SYN, later windows are shifted
+    /// by `shift`.
+    pub fn open(&mut self, segment: u32, syn_window: u32, shift: u8) {
         self.segment = segment.into();
+        self.largest = u64::from(u16::MAX) << shift;
         self.right = 1 + u64::from(syn_window);
     }
 
@@ -36,7 +40,7 @@ impl ReceiveWindow {
     /// The right edge that could be advertised, with `read` bytes read.
     fn edge(&self, rcv_nxt: u64, read: u64) -> u64 {
         let unread = (rcv_nxt - 1).saturating_sub(read);
-        let free = self.buffer.saturating_sub(unread);
+        let free = self.buffer.saturating_sub(unread).min(self.largest);
         // No silly window: nothing, until a segment or half of the buffer is free.
         if free < self.segment.min(self.buffer / 2) { rcv_nxt } else { rcv_nxt + free }
     }
@@ -44,12 +48,11 @@ impl ReceiveWindow {
     /// The window to advertise now, which the peer learns in units of `1 << shift` bytes.
     pub fn advertise(&mut self, rcv_nxt: u64, read: u64, shift: u8) -> u32 {
         let edge = self.edge(rcv_nxt, read);
-        let largest = u64::from(u16::MAX) << shift;
-        let window = edge.saturating_sub(rcv_nxt).min(largest) >> shift << shift;
+        let window = edge.saturating_sub(rcv_nxt) >> shift << shift;
         self.right = self.right.max(rcv_nxt + window);
         // What was allowed stays so (RFC 9293, section 3.8.6): rounded up where the scale rounds.
         let kept = self.allowed(rcv_nxt).div_ceil(1 << shift) << shift;
-        kept.min(largest) as u32
+        kept.min(self.largest) as u32
     }
 
     /// Has reading opened the window so far that the peer should hear of it? Linux's rule: it has
@@ -57,7 +60,7 @@ impl ReceiveWindow {
     pub fn has_opened(&self, rcv_nxt: u64, read: u64) -> bool {
         let now = self.allowed(rcv_nxt);
         let new = self.edge(rcv_nxt, read).saturating_sub(rcv_nxt);
-        2 * now <= self.buffer && new > 0 && new >= 2 * now
+        2 * now <= self.buffer.min(self.largest) && new > 0 && new >= 2 * now
     }
 }
 
@@ -68,7 +71,7 @@ mod tests {
     #[test]
     fn reads_move_the_right_edge_and_nothing_moves_it_back() {
         let mut window = ReceiveWindow::new(4000);
-        window.open(1000, 4000);
+        window.open(1000, 4000, 0);
         // Arrived and read so far; what is advertised; is an update due before that?
         for (rcv_nxt, read, update, advertised) in [
             (1, 0, false, 4000),

@@ -1,0 +1,132 @@
+"""Conformance scripts by the command: all of our own hold, and none can hold by accident."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lasthop import _lasthop
+from lasthop.cli.app import run_command
+
+SCRIPTS = Path(__file__).parent / "tcp-scripts"
+OPEN = """`sysctl -q net.ipv4.tcp_sack=0 net.ipv4.tcp_timestamps=0 net.ipv4.tcp_window_scaling=0`
+    0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
+   +0 connect(3, ..., ...) = -1 EINPROGRESS (Operation now in progress)
+   +0 > S 0:0(0) <mss 1460>
+  +.1 < S. 0:0(0) ack 1 win 20000 <mss 1000>
+   +0 > . 1:1(0) ack 1
+"""
+
+
+def profiles() -> list[str]:
+    return [name for name in _lasthop.script_profiles() if (SCRIPTS / name).is_dir()]
+
+
+@pytest.mark.parametrize("profile", profiles())
+def test_all_our_scripts_hold(profile: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run_command(["tcp-script", "--quiet", "--profile", profile, str(SCRIPTS / profile)])
+    output = capsys.readouterr().out
+    assert code == 0, output
+    count = len(list((SCRIPTS / profile).glob("*.pkt")))
+    assert output == f"{count} scripts: {count} holds\n"
+
+
+def test_there_are_a_hundred_scripts_and_each_says_what_it_holds() -> None:
+    scripts = list(SCRIPTS.rglob("*.pkt"))
+    assert len(scripts) >= 100
+    for script in scripts:
+        comment = re.match(r"(//.*\n)+", script.read_text())
+        assert comment, script
+        assert re.search(r"RFC \d{4}|Linux", comment[0]), script
+
+
+def mutations(text: str) -> list[str]:
+    """The script with one expectation changed: a segment that must leave, or a condition."""
+    changed = []
+    for match in re.finditer(r"(?m)^(.*> [SFR.]+ +)(\d+):(\d+)(\(.*)$", text):
+        head, start, end, rest = match.groups()
+        line = f"{head}{int(start) + 3}:{int(end) + 3}{rest}"
+        changed.append(text[: match.start()] + line + text[match.end() :])
+    for match in re.finditer(r"(?m)^(.*> .*ack )(\d+)(.*)$", text):
+        line = f"{match[1]}{int(match[2]) + 3}{match[3]}"
+        changed.append(text[: match.start()] + line + text[match.end() :])
+    changed += [
+        f"{text[: match.start()]}assert not ({match[1]}){text[match.end() :]}"
+        for match in re.finditer(r"assert ([^,}\n]+)", text)
+    ]
+    return changed
+
+
+@pytest.mark.parametrize("profile", profiles())
+def test_every_expectation_can_fail(profile: str) -> None:
+    survivors = []
+    count = 0
+    for script in sorted((SCRIPTS / profile).glob("*.pkt")):
+        for changed in mutations(script.read_text()):
+            count += 1
+            verdict, _, _ = _lasthop.play_script(changed, profile, 4000)
+            if verdict != "differs":
+                survivors.append((script.name, verdict, changed))
+    assert count > 500
+    assert not survivors, survivors[0]
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "said"),
+    [
+        ("+0 %{ assert tcpi_snd_cwnd == 10 }%\n", 0, "1 script: 1 holds"),
+        ("+0 %{ assert tcpi_snd_cwnd == 9 }%\n", 1, "differs: line 7: expected tcpi_snd_cwnd == 9"),
+        ("+0 > . 1:2(1) ack 1\n", 1, "differs: line 7: expected > . 1:2(1) ack 1, found nothing"),
+        ("+0 < . 1:2(1\n", 2, 'syntax: line 7: found "1:2(1"'),
+        ("+x close(3) = 0\n", 2, 'syntax: line 7: found "+x"'),
+        ("+0 epoll_create(1) = 5\n", 3, "not modelled: line 7: the system call epoll_create"),
+        ("+0 < . 1:1(0) ack 1 win 9 <FO a1>\n", 3, "not modelled: line 7: option FO"),
+        ("+0 `tc qdisc del dev tun0 root`\n", 0, 'line 7: the shell command "tc qdisc'),
+    ],
+)
+def test_what_comes_of_a_script(
+    more: str, code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "one.pkt"
+    script.write_text(OPEN + more)
+    assert run_command(["tcp-script", "--profile", "rfc", str(script)]) == code
+    assert said in capsys.readouterr().out
+
+
+def test_the_worst_of_several_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, more in [
+        ("good", ""),
+        ("missing", "+0 epoll_create(1) = 5\n"),
+        ("bad", "+0 > . 1:2(1) ack 1\n"),
+    ]:
+        (tmp_path / f"{name}.pkt").write_text(OPEN + more)
+    assert run_command(["tcp-script", "--profile", "rfc", str(tmp_path)]) == 1
+    assert "3 scripts: 1 differs, 1 not modelled, 1 holds" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["--profile", "bsd"], "--profile: found 'bsd'; allowed: "),
+        (["--tolerance-usecs", "-1"], "--tolerance-usecs: found -1; allowed: 0 to 1000000000"),
+        ([], "nowhere.pkt"),
+    ],
+)
+def test_bad_arguments(
+    arguments: list[str], found: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["tcp-script", "nowhere.pkt", *arguments]) == 2
+    assert found in capsys.readouterr().err
+
+
+def test_an_empty_folder_and_bytes_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["tcp-script", str(tmp_path)]) == 2
+    assert "without scripts" in capsys.readouterr().err
+    script = tmp_path / "one.pkt"
+    script.write_bytes(b"\xff\xfe")
+    assert run_command(["tcp-script", str(script)]) == 2
+    assert "allowed: a script in UTF-8" in capsys.readouterr().err
