@@ -162,6 +162,23 @@ def test_directions_that_differ_are_told_apart() -> None:
     assert "the window is smaller: it limits the rate, to 916.1 kbps" in text
 
 
+def test_the_frames_that_are_lost_are_listed() -> None:
+    scenario = lasthop.load(ROOT / "examples/first.toml")
+    few = scenario.with_({"link.wireless.errors": {"kind": "listed", "lose": [25, 27]}})
+    lines = explain(few).splitlines()
+    assert lines[6].strip() == "loses 25, 27"
+    assert lines[11].endswith("queue 50 packets; errors listed: lose 25, 27")
+    many = few.with_({"link.wireless.errors.lose": list(range(1, 101))})
+    assert "errors listed: lose 1, 2, 3, 4, 5, 6, 7, 8, …, 100 (100 values)" in explain(many)
+
+
+def test_of_a_long_sweep_the_first_values_and_the_last_are_told() -> None:
+    rates = [f"{index} kbps" for index in range(1, 1001)]
+    text = explain(lasthop.load(ROOT / "examples/first.toml").sweep({"link.wireless.rate": rates}))
+    assert "link.wireless.rate: 1 kbps*, 2 kbps" in text
+    assert "8 kbps, …, 1000 kbps (1000 values)" in text
+
+
 def test_hosts_that_make_no_row_are_drawn_link_by_link() -> None:
     tables = lasthop.load(ROOT / "examples/first.toml").to_dict()
     for name, host in (("second", "other"), ("third", "fourth")):

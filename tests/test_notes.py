@@ -129,6 +129,13 @@ def test_a_recording_shorter_than_a_run_is_told(tmp_path: Path) -> None:
     # Replications start at frames of their own, the same for both protocols.
     goodput = found.samples("flow.transfer.goodput_bps", 0)
     assert np.ptp(goodput) > 0.0
+    # Results that a store keeps say the same, also without the recording.
+    campaign = lasthop.Campaign(tmp_path / "store")
+    assert campaign.run(file).notes == found.notes
+    (tmp_path / "losses").unlink()
+    again = lasthop.Campaign(tmp_path / "store").results()
+    assert again.recorded == [dict(one) for one in found.recorded]
+    assert again.notes == found.notes
     (tmp_path / "losses").write_text("0\n" * 100_000)
     assert lasthop.run(file).notes == ()
 

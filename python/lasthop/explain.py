@@ -23,6 +23,9 @@ Table = Mapping[str, Any]
 
 STANDARD = "  "
 
+MOST_LISTED = 8
+"""Values of a list that are shown; of more the first ones and the last."""
+
 
 def explain(scenario: Scenario, *, point: int = 0) -> str:
     """The text that `lasthop explain` prints.
@@ -150,18 +153,34 @@ def _with(table: Table) -> str:
     """A kind and its parameters."""
     told = []
     for key, value in table.items():
-        if key == "kind" or isinstance(value, dict | list):
+        if key == "kind":
             continue
-        shown = str(value).lower() if isinstance(value, bool) else str(value)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            if key in TIMES:
-                shown = _time(value)
-            elif key in SIZES:
-                shown = _size(value)
-            elif key in SHARES:
-                shown = _share(value)
+        if isinstance(value, dict):
+            if "kind" not in value:
+                continue
+            shown = f"({_with(value)})"
+        elif isinstance(value, list):
+            if any(isinstance(one, dict | list) for one in value):
+                continue
+            shown = _some([_value(key, one) for one in value])
+        else:
+            shown = _value(key, value)
         told.append(f"{key.replace('_', ' ')} {shown}")
     return f"{table['kind']}{': ' if told else ''}{', '.join(told)}"
+
+
+def _value(key: str, value: object) -> str:
+    """A value in the unit that its key says."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        if key in TIMES:
+            return _time(value)
+        if key in SIZES:
+            return _size(value)
+        if key in SHARES:
+            return _share(value)
+    return str(value)
 
 
 def _without(table: Table, key: str) -> Table:
@@ -396,8 +415,22 @@ def _facts(link: Table, side: str) -> list[str]:
         both([_rate(way["rate"]) for way in ways]),
         both([_time(way["delay"]) for way in ways]),
         protocol + "".join(f", {agent}" for agent in link["agents"]),
-        both([f"errors {way['errors']['kind']}" for way in ways]),
+        both([_errors(way["errors"]) for way in ways]),
     ]
+
+
+def _errors(errors: Table) -> str:
+    """An error process below a link; of listed losses, which frames."""
+    if errors["kind"] != "listed":
+        return f"errors {errors['kind']}"
+    return f"loses {_some(list(map(str, errors['lose'])))}"
+
+
+def _some(texts: Sequence[str]) -> str:
+    """A list; of a long one its first values, its last one and how many there are."""
+    if len(texts) <= MOST_LISTED + 2:
+        return ", ".join(texts)
+    return f"{', '.join(texts[:MOST_LISTED])}, …, {texts[-1]} ({len(texts)} values)"
 
 
 def _hop_width(hop: Hop) -> int:
@@ -449,7 +482,7 @@ def _sweep(labels: Sequence[Table], here: Table) -> list[str]:
     lines = [f"Sweep: {grid}{len(labels)} points; above is the one marked *"]
     for key, values in axes.items():
         shown = [value_text(value) + ("*" if value == here.get(key) else "") for value in values]
-        lines.append(f"  {key}: {', '.join(shown)}")
+        lines.append(f"  {key}: {_some(shown)}")
     return lines
 
 

@@ -98,6 +98,16 @@ WHEN EXISTS (
 BEGIN SELECT RAISE(ABORT, 'two parts with the same replications'); END
 """
 
+# Not a part of the format: there where a scenario plays recorded losses.
+RECORDINGS = """
+CREATE TABLE IF NOT EXISTS recording (
+    point INTEGER NOT NULL REFERENCES point,
+    direction TEXT NOT NULL,        -- link.NAME.forward
+    frames INTEGER NOT NULL,        -- that the recording of its losses has
+    PRIMARY KEY (point, direction)
+) WITHOUT ROWID
+"""
+
 
 class CampaignError(Refused):
     """A campaign's folder is refused: what was found and what is allowed."""

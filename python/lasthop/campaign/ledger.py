@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from lasthop.campaign.database import RECORDINGS
 from lasthop.campaign.planning import Request
 from lasthop.campaign.store import Store, parts_of
 from lasthop.engine import Engine, distinct, engine
+from lasthop.notes import recorded_frames
 from lasthop.results import Point, Results, _plain
 
 __all__ = [
@@ -103,7 +105,36 @@ def enter_points(ledger: sqlite3.Connection, request: Request) -> dict[str, int]
             ledger.execute(
                 "UPDATE point SET metrics = ? WHERE id = ?", (json.dumps(union), places[name])
             )
+    _enter_recordings(ledger, request, places)
     return places
+
+
+def _enter_recordings(
+    ledger: sqlite3.Connection, request: Request, places: Mapping[str, int]
+) -> None:
+    """Notes how long recorded losses are, which their files may not say when results are read."""
+    recorded = recorded_frames(request.scenario, request.points)
+    if any(recorded):
+        ledger.execute(RECORDINGS)
+        ledger.executemany(
+            "INSERT OR IGNORE INTO recording (point, direction, frames) VALUES (?, ?, ?)",
+            [
+                (places[name], direction, frames)
+                for name, own in zip(request.hashes, recorded, strict=True)
+                for direction, frames in own.items()
+            ],
+        )
+
+
+def _recordings(ledger: sqlite3.Connection) -> dict[int, dict[str, int]]:
+    """Frames of recorded losses by direction, by number of the point."""
+    table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'recording'"
+    if ledger.execute(table).fetchone() is None:
+        return {}
+    found: dict[int, dict[str, int]] = {}
+    for number, direction, frames in ledger.execute("SELECT point, direction, frames FROM recording"):
+        found.setdefault(number, {})[direction] = frames
+    return found
 
 
 def enter_run(ledger: sqlite3.Connection, request: Request, places: Mapping[str, int]) -> int:
@@ -233,6 +264,7 @@ def results_of(
             for number, name, metrics in ledger.execute("SELECT id, hash, metrics FROM point")
         }
         engines = _engines(ledger)
+        recordings = _recordings(ledger)
         own = [known[point.scenario_hash] for point in points if point.scenario_hash in known]
         metrics = list(dict.fromkeys(name for _, names in own for name in names))
         wanted = pl.DataFrame(
@@ -245,13 +277,13 @@ def results_of(
             .sort("point", "replication")
             .collect()
         )
+    numbered = [known.get(point.scenario_hash, (0, ()))[0] for point in points]
     stored = frame["point"].to_numpy()
     numbers = frame["replication"].to_numpy()
     rows: list[np.ndarray[Any, np.dtype[np.intp]]] = []
     places: list[np.ndarray[Any, np.dtype[np.uint32]]] = []
     complete = True
-    for place, point in enumerate(points):
-        number = known.get(point.scenario_hash, (0, ()))[0]
+    for place, number in enumerate(numbered):
         start, end = np.searchsorted(stored, [number, number + 1])
         most = None if replications is None else replications[place]
         if most is not None:
@@ -274,6 +306,7 @@ def results_of(
         seed=seed,
         complete=complete,
         engines=tuple(engines[number] for number in used) or (engine(),),
+        recorded=[recordings.get(number, {}) for number in numbered] if recordings else (),
     )
 
 
