@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 import lasthop
 from conftest import ROOT
+from lasthop import cli
 from lasthop.figures import ladder
 
 PICTURES = ROOT / "docs" / "links" / "scenarios"
@@ -138,12 +139,82 @@ def test_a_link_without_protocol_shows_segments_and_its_agent() -> None:
     assert shown.count("4") == 2
     assert "delivered 4" in shown
     # 5 to 9 bring five duplicates: the first passes, the others do not.
-    assert shown.count("ACK 4") == 6
+    assert shown.count("ACK 4") == 1
+    assert sum(text.startswith("dup ACK 4") for text in shown) == 5
     assert shown.count("suppressed ACK 4") == 4
     assert shown.count("sends 4 again") == 1
     # The window that is chosen reaches from the loss to the repair.
     bottom, top = trace.plot_link("radio").axes[0].get_ylim()
     assert top < 1e3 * lost["start_s"] < 1e3 * again["arrival_s"] < bottom
+
+
+LESSON = """
+name = "two losses"
+[link.radio]
+between = ["server", "client"]
+rate = "64 kbps"
+delay = "50 ms"
+errors = { kind = "listed", lose = [12, 14] }
+reverse = { errors = { kind = "none" } }
+[flow.transfer]
+from = "server"
+to = "client"
+transport = { kind = "tcp", variant = "reno", segment = "250 B", delayed_ack = "off" }
+app = { kind = "file", size = "10 kB" }
+[sweep]
+"flow.transfer.transport.variant" = ["reno", "sack"]
+"""
+
+
+def test_duplicate_acks_and_sack_blocks_stand_on_their_arrows() -> None:
+    """By hand: frame 1 is the SYN, so that segments 11 and 13 are lost; 12 and 14 on arrive."""
+    scenario = lasthop.Scenario.from_toml(LESSON)
+    reno, sack = (lasthop.trace(scenario, point=point) for point in (0, 1))
+    blocks = sack.transmissions.drop_nulls("sack")
+    assert blocks["sack"].head(2).to_list() == ["2751-3001", "3251-3501 2751-3001"]
+    assert reno.transmissions["sack"].null_count() == reno.transmissions.height
+    shown = texts(sack.plot_link("radio", start=0.4, end=1.0))
+    told = [text for text in shown if text.startswith("dup ACK")]
+    assert {"dup ACK 11, SACK 12", "dup ACK 11, SACK 14, 12"} <= set(told)
+    assert "dup ACK 11, SACK 14–17, 12" in told
+    plain = texts(reno.plot_link("radio", start=0.4, end=1.0))
+    assert [text for text in plain if text.startswith("dup ACK")] == ["dup ACK 11"] * len(told)
+    assert "ACK 11" in shown
+    assert not any(text.startswith("delivered 11") for text in shown), "an ACK is no delivery"
+
+
+def test_two_points_stand_on_one_time_axis(tmp_path: Path) -> None:
+    scenario = lasthop.Scenario.from_toml(LESSON)
+    both = [lasthop.trace(scenario, point=point) for point in (0, 1)]
+    drawn = lasthop.plot(both, kind="ladder", link="radio", start=0.4, end=1.0)
+    sequence = lasthop.plot(both, kind="sequence")
+    for figure in (drawn, sequence):
+        left, right = figure.axes
+        assert [axes.get_title() for axes in figure.axes] == ["TCP Reno", "TCP SACK"]
+        assert left.get_ylim() == right.get_ylim()
+    assert sequence.axes[0].get_xlim() == sequence.axes[1].get_xlim()
+    file = tmp_path / "lesson.toml"
+    file.write_text(LESSON)
+    words = ["plot", str(file), "--kind", "sequence", "--point", "0", "--point", "1"]
+    assert cli._main([*words, "--out", str(tmp_path / "a.png")]) == 0
+    with pytest.raises(lasthop.PlotError, match="point: found 2 replications of kind series"):
+        lasthop.plot(both, kind="series")
+    with pytest.raises(lasthop.PlotError, match="data: found a list of other things"):
+        lasthop.plot([1, 2])  # type: ignore[list-item]
+
+
+def test_long_labels_begin_behind_the_line_of_their_host() -> None:
+    trace = lasthop.trace(lasthop.Scenario.from_toml(LESSON), point=1)
+    for size in ("column", "full", None):
+        figure = trace.plot_link("radio", start=0.4, end=1.0, size=size)
+        figure.draw_without_rendering()
+        (axes,) = figure.axes
+        edge = figure.get_window_extent().x1
+        for text in axes.texts:
+            box = text.get_window_extent()
+            if text.get_text().startswith("dup ACK"):
+                assert box.x1 <= axes.transData.transform((1.02, 0.0))[0], text.get_text()
+            assert box.x1 <= edge + 1.0, text.get_text()
 
 
 def test_segments_of_several_connections_are_not_mixed_up() -> None:

@@ -83,6 +83,7 @@ class RawTransmissions:
     incarnation: bytes
     segment: bytes
     segment_ack: bytes
+    sack: list[str]
     size: bytes
     start_ns: bytes
     end_ns: bytes

@@ -42,9 +42,9 @@ FRAMES = pl.Schema(
         "kind": pl.String,
         **dict.fromkeys(("sequence", "count", "ack"), pl.UInt64),
         "repeated": pl.Boolean,
-        **dict.fromkeys(
-            ("connection", "incarnation", "segment", "segment_ack", "bytes"), pl.UInt64
-        ),
+        **dict.fromkeys(("connection", "incarnation", "segment", "segment_ack"), pl.UInt64),
+        "sack": pl.String,
+        "bytes": pl.UInt64,
         **dict.fromkeys(("start_s", "end_s", "arrival_s"), pl.Float64),
     }
 )
@@ -68,7 +68,9 @@ class Trace:
             acknowledgment that it carries, or null); `repeated` (was its number sent before?);
             on a link without protocol, of the TCP segment in it, `connection` and `incarnation`,
             `segment` (its first byte, the SYN being byte 0; null if it only acknowledges) and
-            `segment_ack` (its cumulative acknowledgment), otherwise null;
+            `segment_ack` (its cumulative acknowledgment) and `sack` (its SACK blocks as
+            `first-end`, of bytes, `end` the one after the last, with spaces between them; null if
+            it has none), otherwise null;
             `bytes` on the air; `start_s` and `end_s` of the transmission; `arrival_s` of the last
             bit, null if the frame was lost. Without link protocol, packets are numbered as they
             are sent.
@@ -196,7 +198,7 @@ class Trace:
         """
         from lasthop.figures.ladder import draw_link
 
-        return draw_link(self, link, start, end, title=title, size=size)
+        return draw_link([self], link, start, end, title=title, size=size)
 
 
 def _host(agents: Any) -> str | None:
@@ -252,6 +254,7 @@ def trace(
             "incarnation": _numbers(air.incarnation),
             "segment": _numbers(air.segment),
             "segment_ack": _numbers(air.segment_ack),
+            "sack": pl.Series(air.sack, dtype=pl.String).replace("", None),
             "bytes": _numbers(air.size),
             "start_s": _times(air.start_ns),
             "end_s": _times(air.end_ns),

@@ -170,6 +170,7 @@ struct RawTransmissions {
     incarnation: Py<PyBytes>,
     segment: Py<PyBytes>,
     segment_ack: Py<PyBytes>,
+    sack: Vec<String>,
     size: Py<PyBytes>,
     start_ns: Py<PyBytes>,
     end_ns: Py<PyBytes>,
@@ -360,6 +361,7 @@ fn raw_transmissions(
         segment_ack: numbers(|sent| {
             sent.segment.and_then(|it| it.ack).map_or(u64::MAX, u64::from)
         })?,
+        sack: transmissions.iter().map(sack_text).collect(),
         size: numbers(|sent| sent.bytes.into())?,
         start_ns: numbers(|sent| sent.start_ns)?,
         end_ns: numbers(|sent| sent.end_ns)?,
@@ -367,6 +369,12 @@ fn raw_transmissions(
         entities,
         kinds,
     })
+}
+
+/// The SACK blocks of a segment, `first-end` each, with spaces between them.
+fn sack_text(sent: &lasthop::run::Transmission) -> String {
+    let blocks = sent.segment.iter().flat_map(|segment| segment.sack.iter().flatten());
+    blocks.map(|(first, end)| format!("{first}-{end}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Seconds of a duration such as "50 ms", as scenarios write it.

@@ -132,7 +132,9 @@ def _recordings(ledger: sqlite3.Connection) -> dict[int, dict[str, int]]:
     if ledger.execute(table).fetchone() is None:
         return {}
     found: dict[int, dict[str, int]] = {}
-    for number, direction, frames in ledger.execute("SELECT point, direction, frames FROM recording"):
+    for number, direction, frames in ledger.execute(
+        "SELECT point, direction, frames FROM recording"
+    ):
         found.setdefault(number, {})[direction] = frames
     return found
 

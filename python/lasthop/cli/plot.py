@@ -95,7 +95,14 @@ def plot(
     seed: Annotated[int | None, typer.Option(min=0, help="Of a scenario: master seed.")] = None,
     jobs: Jobs = 0,
     replication: Annotated[int, typer.Option(min=0, help="Of a trace: which one.")] = 0,
-    point: Annotated[int, typer.Option(min=0, help="Of a trace: which point.")] = 0,
+    point: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=0,
+            help="Of a trace: which point, by default 0; of sequence and ladder repeatable: on one "
+            "time axis.",
+        ),
+    ] = None,
     changes: Changes = None,
 ) -> int:
     """Draw results over a parameter, their distribution, or the course of one replication."""
@@ -108,7 +115,11 @@ def plot(
         if source.suffix.lower() in (".toml", ".json") and not source.is_dir():
             scenario = load(source, changes)
             if kind is not None and kind.value in OF_TRACES:
-                data = trace(scenario, seed=seed, replication=replication, point=point)
+                data = [
+                    trace(scenario, seed=seed, replication=replication, point=one)
+                    for one in point or [0]
+                ]
+                complete = all(one.complete for one in data)
             else:
                 with running(scenario.name or source.name) as progress:
                     data = run(
@@ -118,7 +129,7 @@ def plot(
                         jobs=jobs,
                         progress=progress,
                     )
-            complete = data.complete
+                complete = data.complete
         else:
             for name, value in (("set", changes), ("replications", replications), ("seed", seed)):
                 if value is not None:

@@ -26,6 +26,8 @@ MOST_FRAMES = 120
 """Frames that a picture may hold; more cannot be told apart on a page."""
 
 WIDTH = 6.2
+WIDE = 5.4
+"""Inches of each of several ladders side by side."""
 GREY = "#8A8A8A"
 INK = "#303030"
 FONT = 7.5
@@ -55,6 +57,7 @@ LOOKS = {
     "copy": Look("data, sent again", "{}", ORANGE, (), 1),
     "nack": Look("NACK", "NACK {}", RED, (4, 1.5), 0),
     "ack": Look("ACK", "ACK {}", GREY, (), 4),
+    "duplicate": Look("duplicate ACK", "dup ACK {}", PURPLE, (), 1),
     "keepalive": Look("keep-alive", "keep-alive {}", GREEN, (4, 1.5), 3),
     "parity": Look("parity", "parity {}", PURPLE, (), 1),
     "segment copy": Look("segment, sent again", "{}", ORANGE, (), 1),
@@ -67,6 +70,9 @@ LOOKS = {
 DATA = ("data", "copy", "segment", "segment copy")
 """Looks of frames with packets, or pieces of them, in them."""
 
+ACKS = ("ack", "duplicate")
+"""Looks of segments that only acknowledge."""
+
 COPIES = {"data": "copy", "segment": "segment copy"}
 """How a kind of frame looks when it is sent again."""
 
@@ -77,6 +83,7 @@ TEXT = {
     "copy": "#A36C00",
     "segment copy": "#A36C00",
     "parity": "#A0507C",
+    "duplicate": "#A0507C",
 }
 """Colours of labels that would be too pale on white."""
 
@@ -98,12 +105,15 @@ class Arrow:
     end: float
     arrival: float
     lost: bool
+    sacked: str = ""
+    """The segments in its SACK blocks, newest block first."""
 
     @property
     def text(self) -> str:
         """What its label says."""
         label = LOOKS[self.look].label.format(numbers(range(self.sequence, self._last() + 1)))
-        return f"{self.service} {label}".lstrip()
+        sacked = f", SACK {self.sacked}" if self.sacked else ""
+        return f"{self.service} {label}{sacked}".lstrip()
 
     def _last(self) -> int:
         return self.sequence + self.count - 1
@@ -131,7 +141,7 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def draw_link(
-    trace: Trace,
+    traces: Sequence[Trace],
     link: str,
     start: float | None = None,
     end: float | None = None,
@@ -139,7 +149,58 @@ def draw_link(
     title: str | None = None,
     size: str | None = None,
 ) -> Figure:
-    """Draws the frames of `link` from `start` to `end`; see `Trace.plot_link`."""
+    """Draws the frames of `link` from `start` to `end`; see `Trace.plot_link`.
+
+    Several traces stand side by side on one time axis, which is by default that of the first one.
+    """
+    known = [_frames_of(trace, link) for trace in traces]
+    first, last = window(traces[0], link, known[0])
+    if start is None:
+        start = first if end is None else max(end - (last - first), 0.0)
+    end = start + (last - first) if end is None else end
+    if not 0.0 <= start < end:
+        raise ArgumentError(f"from: found {start:g} s; allowed: from 0 s to before {end:g} s")
+    shown = [[one for one in own if one.start <= end and one.arrival >= start] for own in known]
+    if not any(shown):
+        used = f"{known[0][0].start:g} s to {known[0][-1].arrival:g} s"
+        raise ArgumentError(
+            f"from: found no frame from {start:g} s to {end:g} s; allowed: {link!r} sends from "
+            f"{used}"
+        )
+    most = max(map(len, shown))
+    if most > MOST_FRAMES:
+        raise ArgumentError(
+            f"from: found {most} frames from {start:g} s to {end:g} s; allowed: at most "
+            f"{MOST_FRAMES}: choose a shorter time with --from and --to"
+        )
+    height = min(max(1.6 + 0.2 * most, 3.4), 9.0)
+    width = WIDTH if size is None else SIZES[size][0]
+    # Side by side they need more than the width of a page.
+    width = width if len(traces) == 1 else WIDE * len(traces)
+    figure = Picture(figsize=(width, height), layout="constrained")
+    panels = figure.subplots(1, len(traces), squeeze=False)[0]
+    # Seconds that a line of text takes.
+    line = 1.15 * FONT / 72.0 * (end - start) / (height - 1.0)
+    for axes, trace, own, arrows in zip(panels, traces, known, shown, strict=True):
+        _Ladder(axes, trace, link, own, arrows, start, end, line, width / len(traces))
+    _legend(figure, [arrow for arrows in shown for arrow in arrows])
+    name = traces[0].name
+    points = [trace.point for trace in traces]
+    if len(traces) > 1:
+        for axes, point in zip(panels, points, strict=True):
+            axes.set_title(point, fontsize=8.5, color=INK)
+        for axes in panels[1:]:
+            axes.set_ylabel("")
+    if title is None:
+        title = f"{name}: {link}" if name != link else link
+        # Of a sweep the picture says which point it shows.
+        title += f"\n{points[0]}" if len(traces) == 1 and points[0] else ""
+    figure.suptitle(title, fontsize=9, color=INK)
+    return figure
+
+
+def _frames_of(trace: Trace, link: str) -> list[Arrow]:
+    """All frames of a link; refuses a link that is not there, or carries none."""
     if link not in trace.hosts:
         allowed = ", ".join(trace.hosts)
         raise ArgumentError(f"link: found {link!r}; allowed: one of {allowed}")
@@ -149,25 +210,7 @@ def draw_link(
             f"link: found no frame on {link!r} in this replication; allowed: a link in use (an "
             'on-off source on a link without protocol needs replay = "per-packet")'
         )
-    first, last = window(trace, link, arrows)
-    if start is None:
-        start = first if end is None else max(end - (last - first), 0.0)
-    end = start + (last - first) if end is None else end
-    if not 0.0 <= start < end:
-        raise ArgumentError(f"from: found {start:g} s; allowed: from 0 s to before {end:g} s")
-    shown = [arrow for arrow in arrows if arrow.start <= end and arrow.arrival >= start]
-    if not shown:
-        used = f"{arrows[0].start:g} s to {arrows[-1].arrival:g} s"
-        raise ArgumentError(
-            f"from: found no frame from {start:g} s to {end:g} s; allowed: {link!r} sends from "
-            f"{used}"
-        )
-    if len(shown) > MOST_FRAMES:
-        raise ArgumentError(
-            f"from: found {len(shown)} frames from {start:g} s to {end:g} s; allowed: at most "
-            f"{MOST_FRAMES}: choose a shorter time with --from and --to"
-        )
-    return _Ladder(trace, link, arrows, shown, start, end, title, size).figure
+    return arrows
 
 
 def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
@@ -181,11 +224,13 @@ def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
     known = max((value for value in delays.values() if value is not None), default=0.0)
     segments = _Segments.of(sent)
     seen: set[tuple[str, int]] = set()
+    newest: dict[str, int] = {}
+    """The highest acknowledgment sent in a direction."""
     for row in sent.iter_rows(named=True):
         arrival = row["arrival_s"]
         own = delays[row["side"]]
         would = row["end_s"] + (known if own is None else own)
-        look, number = row["kind"], row["sequence"]
+        look, number, sacked = row["kind"], row["sequence"], ""
         if row["repeated"]:
             look = COPIES[look]
         if segments and row["segment"] is not None:
@@ -193,8 +238,12 @@ def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
             look = "copy" if (row["side"], number) in seen else "data"
             seen.add((row["side"], number))
         elif segments and row["segment_ack"] is not None:
-            number = segments.number(other_side(row["side"]), row["segment_ack"])
-            look = "ack"
+            there = other_side(row["side"])
+            number = segments.number(there, row["segment_ack"])
+            # RFC 5681, section 2: no data, and nothing new acknowledged.
+            look = "duplicate" if newest.get(row["side"]) == row["segment_ack"] else "ack"
+            newest[row["side"]] = max(newest.get(row["side"], 0), row["segment_ack"])
+            sacked = segments.blocks(there, row["sack"])
         yield Arrow(
             forward=row["side"] == SIDES[0],
             service=row["service"] or "",
@@ -206,6 +255,7 @@ def _arrows(trace: Trace, link: str) -> Iterable[Arrow]:
             end=row["end_s"],
             arrival=would if arrival is None else arrival,
             lost=arrival is None,
+            sacked=sacked,
         )
 
 
@@ -244,6 +294,14 @@ class _Segments:
     def number(self, side: str, byte: int) -> int:
         """How many segments begin before this byte."""
         return bisect_left(self.firsts.get(side, ()), byte)
+
+    def blocks(self, side: str, text: str | None) -> str:
+        """The segments in SACK blocks, such as `7–9, 5`."""
+        blocks = [block.split("-") for block in (text or "").split()]
+        return ", ".join(
+            numbers(range(self.number(side, int(first)), self.number(side, int(end))))
+            for first, end in blocks
+        )
 
 
 def _is_of(link: str, *sides: str) -> pl.Expr:
@@ -301,41 +359,35 @@ class _Ladder:
 
     def __init__(
         self,
+        axes: Axes,
         trace: Trace,
         link: str,
         known: Sequence[Arrow],
         arrows: Sequence[Arrow],
         start: float,
         end: float,
-        title: str | None,
-        size: str | None,
+        line: float,
+        width: float,
     ) -> None:
         self.start, self.end = start, end
         self.segments = _Segments.of(_sent(trace, link))
         # What is in a frame that is told by its number.
         self.content = {(arrow.forward, arrow.frame): arrow for arrow in known}
         self.scale, self.unit = (1e3, "ms") if end < 100.0 and end - start < 10.0 else (1.0, "s")
-        height = min(max(1.6 + 0.2 * len(arrows), 3.4), 9.0)
-        self.figure = Picture(
-            figsize=(WIDTH if size is None else SIZES[size][0], height), layout="constrained"
-        )
-        self.axes: Axes = self.figure.subplots()
-        # Seconds that a line of text takes.
-        self.line = 1.15 * FONT / 72.0 * (end - start) / (height - 1.0)
+        self.axes = axes
+        self.line = line
         self._frame_axes(trace.hosts[link])
         for arrow in arrows:
             self._draw(arrow)
-        self._label(arrows)
         services = sorted({arrow.service for arrow in arrows})
         spoken = [self._mark_events(trace, link, host, services) for host in (0, 1)]
-        left, right = (0.07 + 0.0165 * letters for letters in spoken)
+        # The way from host to host is 1 wide; the axis of time takes half an inch of the panel.
+        letter = 0.58 * FONT / 72.0 / (width - 0.5)
+        whole = 1.14 / (1.0 - min(letter * sum(spoken), 0.7))
+        self.letter = letter * whole
+        left, right = (0.07 + self.letter * letters for letters in spoken)
         self.axes.set_xlim(-left, 1.0 + right)
-        self._legend(arrows)
-        if title is None:
-            title = f"{trace.name}: {link}" if trace.name != link else link
-            # Of a sweep the picture says which point it shows.
-            title += f"\n{trace.point}" if trace.point else ""
-        self.figure.suptitle(title, fontsize=9, color=INK)
+        self._label(arrows)
 
     def y(self, time: float) -> float:
         """A time in the unit of the axis."""
@@ -400,17 +452,21 @@ class _Ladder:
 
     def _label(self, arrows: Sequence[Arrow]) -> None:
         """Writes on each arrow what it is, near its start, where there is room."""
-        place = 0.14
+
+        def place(arrow: Arrow) -> float:
+            """Where its middle is: a long one begins behind the line of its host."""
+            return max(0.14, 0.03 + 0.5 * self.letter * len(arrow.text))
+
         for forward in (True, False):
             own = [arrow for arrow in arrows if arrow.forward == forward]
-            own = [arrow for arrow in own if self.has_room(arrow.at(place))]
+            own = [arrow for arrow in own if self.has_room(arrow.at(place(arrow)))]
             own.sort(key=lambda arrow: (LOOKS[arrow.look].priority - 9 * arrow.lost, arrow.start))
-            for arrow in self._with_room(own, lambda arrow: arrow.at(place)):
+            for arrow in self._with_room(own, lambda arrow: arrow.at(place(arrow))):
                 rise = self.y(arrow.arrival - arrow.start)
                 angle = math.degrees(math.atan2(rise if forward else -rise, 1.0))
                 self.axes.text(
-                    arrow.x(place),
-                    self.y(arrow.at(place)),
+                    arrow.x(place(arrow)),
+                    self.y(arrow.at(place(arrow))),
                     arrow.text,
                     rotation=angle,
                     rotation_mode="anchor",
@@ -453,7 +509,7 @@ class _Ladder:
                 if self.segments:
                     carried = [self.content[host == 1, up] for up in ups]
                     # An acknowledgment says on its arrow what it is.
-                    ups = [arrow.sequence for arrow in carried if arrow.look != "ack"]
+                    ups = [arrow.sequence for arrow in carried if arrow.look not in ACKS]
                     if not ups:
                         continue
                 is_recovered = bool(ups) and set(ups) <= set(recovered.get(time, []))
@@ -509,24 +565,25 @@ class _Ladder:
                 zorder=5,
             )
 
-    def _legend(self, arrows: Sequence[Arrow]) -> None:
-        used = {arrow.look for arrow in arrows}
-        handles = [
-            Line2D([], [], color=look.colour, dashes=look.dashes or (1, 0), lw=1.5, label=look.name)
-            for name, look in LOOKS.items()
-            if name in used
-        ]
-        if any(arrow.lost for arrow in arrows):
-            handles.append(Line2D([], [], color=INK, marker="x", linestyle="none", label="lost"))
-        self.figure.legend(
-            handles=handles,
-            loc="outside lower center",
-            ncols=len(handles),
-            frameon=False,
-            fontsize=7.5,
-            handlelength=1.8,
-            columnspacing=1.4,
-        )
+
+def _legend(figure: Figure, arrows: Sequence[Arrow]) -> None:
+    used = {arrow.look for arrow in arrows}
+    handles = [
+        Line2D([], [], color=look.colour, dashes=look.dashes or (1, 0), lw=1.5, label=look.name)
+        for name, look in LOOKS.items()
+        if name in used
+    ]
+    if any(arrow.lost for arrow in arrows):
+        handles.append(Line2D([], [], color=INK, marker="x", linestyle="none", label="lost"))
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=len(handles),
+        frameon=False,
+        fontsize=7.5,
+        handlelength=1.8,
+        columnspacing=1.4,
+    )
 
 
 def _by_time(events: pl.DataFrame) -> dict[float, list[int]]:

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from lasthop.figures import style
-from lasthop.figures.selection import Curve, Parameter, PlotError
+from lasthop.figures.selection import Curve, Parameter
+from lasthop.figures.sources import PlotError
 from lasthop.figures.style import Unit
 from lasthop.statistics import Confidence, Floats
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from lasthop import statistics
-from lasthop.arguments import Refused
+from lasthop.figures.sources import KINDS, OF_TRACES, HasFrame, PlotError, read
 from lasthop.results import Point, quantity_of, value_text
 from lasthop.running import run
 from lasthop.scenario import Scenario
@@ -26,26 +25,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["KINDS", "Curve", "HasFrame", "Parameter", "PlotError", "Table", "plot", "read_table"]
-
-KINDS = ("line", "cdf", "series", "sequence", "ladder")
-OF_TRACES = KINDS[2:]
-
-
-class PlotError(Refused):
-    """A figure that cannot be drawn; the message says what was found and what is allowed."""
-
-
-class HasFrame(Protocol):
-    """Results, or whatever else has their tidy table."""
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """One row per (point, replication, flow or link); see `lasthop.Results.frame`."""
+__all__ = ["Curve", "Parameter", "Table", "plot"]
 
 
 def plot(
-    data: HasFrame | pl.DataFrame | Trace | Scenario | str | Path,
+    data: HasFrame | pl.DataFrame | Trace | list[Trace] | Scenario | str | Path,
     *,
     x: str | None = None,
     y: str | Sequence[str] | None = None,
@@ -67,7 +51,7 @@ def plot(
     Args:
         data: Results (or their tidy table, or the file or folder where `lasthop run --out` wrote
             it), a trace (or the folder of `lasthop trace`), or a scenario (or its file), which is
-            run.
+            run. Several traces of one scenario stand on one time axis, by `sequence` or `ladder`.
         x: A swept key, or the end of one; the one with numbers if there is just one.
         y: A metric by its full name, the end of one (`goodput_bps`), or a pattern with `*`; of a
             trace `cwnd`, `queue`, or the name of a flow (`sequence`). The first metric if None.
@@ -103,8 +87,11 @@ def plot(
     if log not in ("", "x", "y", "xy", "none"):
         raise PlotError(f"log: found {log!r}; allowed: x, y, xy, none")
     if isinstance(data, (str, Path)):
-        data = _read(Path(data), kind)
-    if kind in OF_TRACES or isinstance(data, Trace):
+        data = read(Path(data), kind)
+    several = list(data) if isinstance(data, (list, tuple)) else []
+    if not all(isinstance(one, Trace) for one in several):
+        raise PlotError("data: found a list of other things; allowed: traces of one scenario")
+    if kind in OF_TRACES or several or isinstance(data, Trace):
         if ax is not None:
             raise PlotError("ax: found axes; allowed: of kind line and cdf")
         others: dict[str, Any] = {
@@ -125,12 +112,20 @@ def plot(
             raise PlotError(f"{name}: found {value!r}; allowed: of kind {of[name]}")
     if isinstance(data, Scenario):
         data = trace(data) if kind in OF_TRACES else run(data)
-    if isinstance(data, Trace):
+    if isinstance(data, (Trace, list, tuple)):
         kind = kind or "series"
         if kind not in OF_TRACES:
             raise PlotError(f"kind: found {kind} of a trace; allowed: {', '.join(OF_TRACES)}")
         return traces.draw(
-            data, kind, y=y, log=log, size=size, title=title, link=link, start=start, end=end
+            [data] if isinstance(data, Trace) else several,
+            kind,
+            y=y,
+            log=log,
+            size=size,
+            title=title,
+            link=link,
+            start=start,
+            end=end,
         )
     kind = kind or "line"
     if kind in OF_TRACES:
@@ -144,78 +139,6 @@ def plot(
     return draw(
         across, curves, log=log, size=size, xlabel=xlabel, ylabel=ylabel, title=title, ax=ax
     )
-
-
-def _read(path: Path, kind: str | None) -> pl.DataFrame | Trace | Scenario | HasFrame:
-    """A table, a trace or a scenario from a file or folder."""
-    if path.is_dir():
-        is_trace = (path / "cwnd.csv").is_file()
-        if kind in OF_TRACES and not is_trace:
-            raise PlotError(
-                f"kind: found {kind} of {path}; allowed: of a scenario file, or of a folder that "
-                "lasthop trace wrote"
-            )
-        if is_trace and kind not in KINDS[:2]:
-            try:
-                return Trace.read(path)
-            except ValueError as error:
-                raise PlotError(str(error)) from None
-        return read_table(path)
-    if path.suffix.lower() in (".parquet", ".csv"):
-        return read_table(path)
-    return Scenario.from_file(path)
-
-
-def read_table(path: Path) -> pl.DataFrame:
-    """The tidy table that `lasthop run --out` or `--format csv|parquet` wrote.
-
-    Args:
-        path: The file, or the folder with `replications.parquet`.
-
-    Raises:
-        PlotError: If there is none.
-        OSError: If it cannot be read.
-    """
-    if path.is_dir():
-        stored = path / "replications.parquet"
-        if not stored.is_file():
-            return _read_campaign(path)
-        path = stored
-    # Opened here, so that a missing file is told like any other one.
-    with path.open("rb") as file:
-        try:
-            if path.suffix.lower() == ".parquet":
-                return pl.read_parquet(file)
-            _refuse_columns_twice(path, file.readline())
-            file.seek(0)
-            return pl.read_csv(file, infer_schema_length=None)
-        except pl.exceptions.PolarsError as error:
-            raise PlotError(f"{path}: found no table ({error}); allowed: Parquet or CSV") from None
-
-
-def _refuse_columns_twice(path: Path, header: bytes) -> None:
-    """Polars would give the second one another name, so that the first one alone is drawn."""
-    names = next(csv.reader([header.decode("utf-8-sig", "replace")]), [])
-    twice = next((one for one in names if names.count(one) > 1), None)
-    if twice is not None:
-        raise PlotError(
-            f"{path}: found {names.count(twice)} columns {twice!r}; allowed: one of a name"
-        )
-
-
-def _read_campaign(path: Path) -> pl.DataFrame:
-    """The last run of a campaign in this folder."""
-    from lasthop.campaign import Campaign
-
-    try:
-        return Campaign(path).results().frame
-    except ValueError as error:
-        if (path / "ledger.sqlite").exists():
-            # A campaign, but a damaged one.
-            raise PlotError(str(error)) from None
-        raise PlotError(
-            f"{path}: found no results; allowed: a folder that lasthop run wrote"
-        ) from error
 
 
 @dataclass(frozen=True)

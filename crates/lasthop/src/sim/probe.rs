@@ -6,7 +6,7 @@
 
 use crate::agent::AgentEvent;
 use crate::link::{Frame, FrameKind, LinkEvent};
-use crate::packet::{Packet, flags};
+use crate::packet::{MAX_SACK_BLOCKS, Packet, flags};
 use crate::units::{Duration, Instant};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -38,18 +38,26 @@ pub struct SegmentLabel {
     pub sequence: Option<u32>,
     /// Cumulative acknowledgment; `None` if it has none.
     pub ack: Option<u32>,
+    /// SACK blocks, the first byte of each and the one after its last.
+    pub sack: [Option<(u32, u32)>; MAX_SACK_BLOCKS],
 }
 
 impl SegmentLabel {
     /// What `packet` of `connection` carries.
     pub(super) fn new(connection: u32, packet: &Packet) -> Self {
         let Packet { incarnation, tcp, .. } = *packet;
+        let mut sack = [None; MAX_SACK_BLOCKS];
+        let blocks = tcp.sack_blocks().into_iter().take(tcp.sack_blocks.into());
+        for (place, block) in sack.iter_mut().zip(blocks) {
+            *place = Some(block);
+        }
         let has_data = tcp.payload > 0 || tcp.flags & (flags::SYN | flags::FIN) != 0;
         SegmentLabel {
             connection,
             incarnation,
             sequence: has_data.then_some(tcp.seq),
             ack: (tcp.flags & flags::ACK != 0).then_some(tcp.ack),
+            sack,
         }
     }
 }
