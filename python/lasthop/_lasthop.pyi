@@ -197,4 +197,15 @@ def ideal_selective_repeat(
     gap: int | None,
     seed: int,
 ) -> tuple[list[int], list[int]]: ...
+def dcf_saturation(
+    stations: int,
+    standard: str,
+    short_preamble: bool,
+    rates: tuple[int, int],
+    sizes: tuple[int, int],
+    rts: bool,
+    windows: tuple[int | None, int | None],
+    limit: int | None,
+    freezes: bool,
+) -> tuple[list[float], list[float]]: ...
 def quantity(kind: str, text: str) -> float: ...

@@ -50,6 +50,8 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
     parts.append(_picture(resolved))
     for name, radio in resolved["radios"].items():
         parts.append(_radio(name, radio))
+    for name, wlan in resolved["wlans"].items():
+        parts.append(_wlan(name, wlan))
     for name, link in resolved["links"].items():
         parts.append(_link(name, link))
     for name, flow in resolved["flows"].items():
@@ -135,6 +137,32 @@ def _share_slots(links: dict[str, Any], name: str, radio: Table) -> None:
             "forward": radio["uplink"],
             "reverse": radio["downlink"],
         }
+
+
+def _wlan(name: str, wlan: Table) -> list[str]:
+    """The stations, their access point, and what its MAC does."""
+    stations = wlan["stations"]
+    shown = [*stations[:8], *(["..."] if len(stations) > 8 else [])]
+    point = wlan["access_point"]
+    width = max(map(len, shown))
+    middle = (len(shown) - 1) // 2
+    picture = [
+        f"  {station.ljust(width)} --+{f'-- {point}' if number == middle else ''}"
+        for number, station in enumerate(shown)
+    ]
+    threshold = wlan.get("rts_threshold")
+    rts = "no RTS" if threshold is None else f"RTS before frames above {_size(threshold)}"
+    difs, eifs = _time(wlan["difs"]), _time(wlan["eifs"])
+    return [
+        f"WLAN {name}: {wlan['standard']} on channel {wlan['channel']}, {point} and "
+        f"{_count(len(stations), 'station')}",
+        *picture,
+        f"  data at {_rate(wlan['rate'])}, control frames at {_rate(wlan['control_rate'])}",
+        f"  slots of {_time(wlan['slot'])}, SIFS {_time(wlan['sifs'])}, DIFS {difs}, EIFS {eifs}, "
+        f"contention windows {wlan['cw_min']} to {wlan['cw_max']}",
+        f"  at most {_count(wlan['short_retry_limit'], 'attempt')} of a short frame, "
+        f"{wlan['long_retry_limit']} of a long one; {rts}",
+    ]
 
 
 TIMES = {
@@ -318,7 +346,10 @@ def _path_time(route: Iterable[list[str]], packet: int, links: Table) -> float:
         link = links[name]
         direction = link[side]
         pieces, _ = _frames(link, packet)
-        if radio := link.get("radio"):
+        if link["wlan"]:
+            # Back-off, preamble and acknowledgment are not counted.
+            total += (packet + _header(link)) * 8 / direction["rate"]
+        elif radio := link.get("radio"):
             # What is sent in a frame of slots arrives at its end.
             total += -(-pieces // radio[side]) * radio["frame"]
         else:

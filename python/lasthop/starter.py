@@ -204,7 +204,66 @@ replications = 10
 seed = 1
 """
 
-TEMPLATES: Mapping[str, str] = {"file": FILE, "web": WEB, "speech": SPEECH, "radio": RADIO}
+WLAN = """
+# Downloads over an access point of IEEE 802.11: what do collisions, noise and retry limits cost?
+
+name = "NAME"
+
+[link.wire]
+between = ["server", "ap"]
+rate = "100 Mbps"
+delay = "10 ms"
+
+[wlan.cell]
+access_point = "ap"
+stations = ["laptop", "phone"]
+standard = "802.11b"
+rate = "11 Mbps"
+short_retry_limit = 7
+
+[wlan.cell.errors]
+kind = "bit"
+ber = 1e-5
+
+[flow.laptop]
+from = "server"
+to = "laptop"
+
+[flow.laptop.transport]
+kind = "tcp"
+variant = "sack"
+
+[flow.laptop.app]
+kind = "file"
+size = "2 MB"
+
+[flow.phone]
+from = "server"
+to = "phone"
+
+[flow.phone.transport]
+kind = "tcp"
+variant = "sack"
+
+[flow.phone.app]
+kind = "file"
+size = "2 MB"
+
+[sweep]
+"wlan.cell.short_retry_limit" = [1, 2, 4, 7]
+
+[run]
+replications = 10
+seed = 1
+"""
+
+TEMPLATES: Mapping[str, str] = {
+    "file": FILE,
+    "web": WEB,
+    "speech": SPEECH,
+    "radio": RADIO,
+    "wlan": WLAN,
+}
 """The starters by name, without the comments on their keys."""
 
 
@@ -273,8 +332,9 @@ def _node(scenario: Mapping[str, Any], path: list[str]) -> Mapping[str, Any]:
 
 
 def _section(scenario: Mapping[str, Any], path: list[str]) -> str:
-    if len(path) == 2 and path[0] in ("link", "flow"):
-        return f"{path[0].capitalize()}s by name; this one is called {path[1]}."
+    if len(path) == 2 and path[0] in ("link", "flow", "wlan"):
+        thing = "WLAN" if path[0] == "wlan" else path[0].capitalize()
+        return f"{thing}s by name; this one is called {path[1]}."
     node = _node(scenario, path)
     return str(node.get("about") or node["description"])
 

@@ -269,6 +269,11 @@ def trace(
             hosts[f"{name}.{station}"] = (station, radio["base"])
             if at := _host(radio.get("agent")):
                 agents[f"{name}.{station}"] = at
+    for name, wlan in scenario.to_dict().get("wlan", {}).items():
+        for station in wlan["stations"]:
+            hosts[f"{name}.{station}"] = (station, wlan["access_point"])
+            if at := _host(wlan.get("agent")):
+                agents[f"{name}.{station}"] = at
     return Trace(
         frame,
         transmissions,

@@ -136,7 +136,7 @@ def value_name(value: str) -> str:
 def key_words(key: str) -> tuple[str, str]:
     """A dotted key in words, and the name of the link or flow that it is of (or nothing)."""
     parts = key.split(".")
-    if parts[0] not in ("link", "flow", "radio") or len(parts) < 3:
+    if parts[0] not in ("link", "flow", "radio", "wlan") or len(parts) < 3:
         text = " ".join(parts).replace("_", " ")
         return text[:1].upper() + text[1:], ""
     name, rest = parts[1], parts[2:]

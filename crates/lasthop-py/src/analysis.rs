@@ -2,6 +2,7 @@
 
 use lasthop::analysis::arq_efficiency::{ArqLink, rlp_residual_loss};
 use lasthop::analysis::block_codes::{self, BlockLoss};
+use lasthop::analysis::dcf_saturation::{Counting, Saturation, Times};
 use lasthop::analysis::frame_loss::{self, TwoStateLoss};
 use lasthop::analysis::gilbert_elliott::GilbertElliottLaw;
 use lasthop::analysis::ideal_sr;
@@ -9,6 +10,7 @@ use lasthop::analysis::tcp_chain::{self, TcpChain};
 use lasthop::analysis::tcp_formulas::{LossSpacing, TcpPath};
 use lasthop::analysis::{self, Restart};
 use lasthop::channel::MarkovChainParameters;
+use lasthop::medium::dcf::{Phy, Preamble, Standard};
 use lasthop::rng::Streams;
 use lasthop::units::{Bytes, Duration, Probability, Rate};
 use pyo3::create_exception;
@@ -325,6 +327,53 @@ fn ideal_selective_repeat(
     Ok((numbers, counts.delays))
 }
 
+/// Saturated stations of 802.11: throughput, probabilities of a collision (of all attempts, and of those
+/// after back-off), of a transmission and of a drop, delay, shares of time.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "as many as the model has")]
+fn dcf_saturation(
+    stations: u32,
+    standard: &str,
+    short_preamble: bool,
+    rates: [u64; 2],
+    sizes: [u64; 2],
+    rts: bool,
+    windows: [Option<u32>; 2],
+    limit: Option<u32>,
+    freezes: bool,
+) -> PyResult<([f64; 6], [f64; 3])> {
+    let known = [Standard::B, Standard::A, Standard::G];
+    let standard = known.into_iter().find(|known| known.word() == standard).ok_or_else(|| {
+        let words = known.map(Standard::word).join(", ");
+        AnalysisError::new_err(format!("standard: found {standard:?}; allowed: {words}"))
+    })?;
+    let rate = |name: &str, bps: u64, default: Rate| {
+        let rate = if bps == 0 { default } else { Rate::from_bps(bps) };
+        if standard.rates().any(|known| known == rate) {
+            return Ok(rate);
+        }
+        let words: Vec<_> = standard.rates().map(|known| known.to_string()).collect();
+        let allowed = words.join(", ");
+        Err(AnalysisError::new_err(format!("{name}: found {rate}; allowed: {allowed}")))
+    };
+    let data = rate("rate", rates[0], standard.rates().last().unwrap_or_default())?;
+    let control = rate("control_rate", rates[1], standard.control_rate(data))?;
+    let preamble = if short_preamble { Preamble::Short } else { Preamble::Long };
+    let phy = Phy { standard, preamble };
+    let timing = phy.timing();
+    let windows = [windows[0].unwrap_or(timing.cw_min), windows[1].unwrap_or(timing.cw_max)];
+    let counting = if freezes { Counting::Idle } else { Counting::Always };
+    let model = Saturation::new(stations, windows, limit, counting);
+    let found = model.and_then(|model| model.solve()).map_err(refused)?;
+    let times = Times::of(phy, &timing, [data, control], sizes.map(Bytes::new), rts);
+    let throughput = found.throughput(&times).map_err(refused)?;
+    let delay = found.delay(&times).map_err(refused)?;
+    let shares = found.shares(&times).map_err(refused)?;
+    let told =
+        [throughput, found.collision, found.contention, found.transmission, found.drop, delay];
+    Ok((told, shares))
+}
+
 /// Text of a quantity, as scenarios have them, in SI units.
 #[pyfunction]
 fn quantity(kind: &str, text: &str) -> PyResult<f64> {
@@ -363,5 +412,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(two_state_loss, module)?)?;
     module.add_function(wrap_pyfunction!(markov_chain_loss, module)?)?;
     module.add_function(wrap_pyfunction!(ideal_selective_repeat, module)?)?;
+    module.add_function(wrap_pyfunction!(dcf_saturation, module)?)?;
     module.add_function(wrap_pyfunction!(quantity, module)?)
 }

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Annotated
 
 import polars as pl
@@ -22,6 +23,13 @@ app = typer.Typer(
     help="Say what theory says: closed forms and Markov models, without a simulation.",
     no_args_is_help=True,
 )
+
+
+class Counting(StrEnum):
+    """Which slots a back-off counts."""
+
+    idle = "idle"
+    always = "always"
 
 
 def _quantity(kind: str) -> Callable[[str | float], float]:
@@ -256,6 +264,76 @@ def _tcp_table(
         ),
         pl.Series("window_chain_bps", chain, dtype=pl.Float64),
     )
+
+
+@app.command()
+def dcf(
+    *,
+    stations: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Stations that always send. Repeatable; by default a ladder."),
+    ] = None,
+    standard: Annotated[str, typer.Option(help="802.11b, 802.11a or 802.11g.")] = "802.11b",
+    rate: Annotated[
+        float,
+        typer.Option(
+            parser=RATE, metavar="RATE", help="Rate of data; by default the standard's highest."
+        ),
+    ] = 0.0,
+    control_rate: Annotated[
+        float,
+        typer.Option(
+            parser=RATE,
+            metavar="RATE",
+            help="Rate of MAC acknowledgments, RTS and CTS; by default the highest basic rate.",
+        ),
+    ] = 0.0,
+    packet: Annotated[
+        float, typer.Option(parser=SIZE, metavar="SIZE", help="Size of a packet.")
+    ] = 1000.0,
+    header: Annotated[
+        float, typer.Option(parser=SIZE, metavar="SIZE", help="What a data frame adds to it.")
+    ] = 36.0,
+    rts: Annotated[bool, typer.Option("--rts", help="RTS and CTS come first.")] = False,
+    short_preamble: Annotated[
+        bool, typer.Option("--short-preamble", help="The short preamble of 802.11b.")
+    ] = False,
+    cw_min: Annotated[
+        int | None, typer.Option(min=1, help="First contention window in slots.")
+    ] = None,
+    cw_max: Annotated[
+        int | None, typer.Option(min=1, help="Largest contention window in slots.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Attempts of a frame; 0: no limit.")] = 7,
+    counting: Annotated[
+        Counting,
+        typer.Option(help="Back-offs count idle slots, or all slots as in Bianchi's first chain."),
+    ] = Counting.idle,
+    output: Output = Format.table,
+) -> int:
+    """Throughput, collisions and delay of saturated stations of 802.11: Bianchi's model."""
+    with options(rate_bps="rate", control_rate_bps="control-rate"):
+        table = analysis.dcf_saturation(
+            stations or (1, 2, 5, 10, 20, 50),
+            standard=standard,
+            short_preamble=short_preamble,
+            rate_bps=rate,
+            control_rate_bps=control_rate,
+            packet=round(packet),
+            header=round(header),
+            rts=rts,
+            cw_min=cw_min,
+            cw_max=cw_max,
+            limit=limit or None,
+            counting=counting.value,
+        )
+        facts: dict[str, float | None] = {
+            "packet (bytes)": packet,
+            "frame header (bytes)": header,
+            "attempts of a frame": limit or None,
+        }
+        _show(table, facts, output)
+    return 0
 
 
 def _show(table: pl.DataFrame, facts: dict[str, float | None], output: Format) -> None:

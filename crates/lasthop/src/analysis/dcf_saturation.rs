@@ -38,6 +38,8 @@
 //! collide and both draw 0, dependence between the stations' counters.
 
 use super::{AnalysisError, Result, count, positive};
+use crate::medium::dcf::{Phy, Timing, frames};
+use crate::units::{Bytes, Duration, Rate};
 
 /// When the counter of a back-off goes down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,6 +262,33 @@ impl Saturated {
 }
 
 impl Times {
+    /// Of packets of `packet` bytes with `header` more in a frame at `rate`, and control frames at
+    /// `control_rate`; `rts`: after RTS and CTS. A collision is followed by EIFS.
+    pub fn of(
+        phy: Phy,
+        timing: &Timing,
+        [rate, control_rate]: [Rate; 2],
+        [packet, header]: [Bytes; 2],
+        rts: bool,
+    ) -> Times {
+        let control = |length| phy.airtime(Bytes::new(length), control_rate);
+        let data = phy.airtime(Bytes::new(packet.get() + header.get()), rate);
+        let sifs = timing.sifs;
+        let (before, first) = if rts {
+            let asked = control(frames::RTS) + sifs + control(frames::CTS) + sifs;
+            (asked, control(frames::RTS))
+        } else {
+            (Duration::ZERO, data)
+        };
+        let success = before + data + sifs + control(frames::ACK) + timing.difs();
+        Times {
+            slot: timing.slot.as_secs_f64(),
+            success: success.as_secs_f64(),
+            collision: (first + timing.eifs()).as_secs_f64(),
+            payload: packet.bits() as f64,
+        }
+    }
+
     fn check(&self) -> Result<()> {
         positive("slot", self.slot, "seconds")?;
         positive("success", self.success, "seconds")?;

@@ -5,13 +5,15 @@ use super::links::services;
 use super::plan::{Hop, Plan};
 use crate::app::{OnOffParameters, WebParameters};
 use crate::link::Protocol;
+use crate::medium::dcf::{MacParameters, Medium, StationId};
 use crate::queue::QueueSite;
 use crate::rng::Streams;
 use crate::scenario::{self, App, Direction, Discipline, Flow, LinkProtocol, Scenario, Transport};
 use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
 use crate::sim::radio::RadioParameters;
-use crate::units::Instant;
+use crate::units::{Bytes, Duration, Instant};
+use std::collections::HashMap;
 
 /// Builds the world of one replication.
 pub(super) fn build(
@@ -29,6 +31,7 @@ pub(super) fn build(
             delay: keys.delay,
         });
     }
+    let cells = airs(&mut builder, scenario);
     for (index, link) in scenario.links.iter().enumerate() {
         let side = |direction: &Direction, name: &str| {
             let component = format!("link.{}.{name}", link.name);
@@ -48,6 +51,15 @@ pub(super) fn build(
         };
         let forward = side(&link.forward, "forward")?;
         let reverse = side(&link.reverse, "reverse")?;
+        if let Some(wlan) = link.wlan {
+            let cell = &cells[wlan];
+            let control = scenario.wlans[wlan].control_rate(forward.rate);
+            let station = cell.stations[&link.between[0]];
+            let ends = [station, cell.access_point];
+            let is_shared = scenario.wlans[wlan].keys.shared_errors;
+            builder.wlan_link(cell.place, ends, control, [forward, reverse], is_shared);
+            continue;
+        }
         let is_drop_tail = [&link.forward, &link.reverse]
             .map(|side| matches!(side.queue, Discipline::DropTail(_)));
         if link.radio.is_none()
@@ -99,6 +111,48 @@ pub(super) fn build(
         }
     }
     Ok(builder)
+}
+
+/// A WLAN that is being built: its air and its number there, and its stations.
+struct Cell<'a> {
+    place: [u32; 2],
+    access_point: StationId,
+    stations: HashMap<&'a String, StationId>,
+}
+
+/// The airs of all WLANs, with their stations.
+fn airs<'a>(builder: &mut Builder, scenario: &'a Scenario) -> Vec<Cell<'a>> {
+    // Of each channel the number of its air and how many WLANs it has.
+    let mut known: HashMap<&str, [u32; 2]> = HashMap::new();
+    let cell = |wlan: &'a scenario::Wlan| {
+        let keys = &wlan.keys;
+        let place = known.entry(wlan.channel()).or_insert_with(|| {
+            let medium = Medium::new(wlan.phy(), wlan.timing(), keys.control_errors);
+            [builder.air(medium), 0]
+        });
+        let [air, index] = *place;
+        place[1] += 1;
+        builder.wlan(air, &wlan.name);
+        let timing = wlan.timing();
+        let parameters = MacParameters {
+            header: keys.header,
+            rts_threshold: keys.rts_threshold.unwrap_or(Bytes::new(u64::MAX)),
+            short_retry_limit: keys.short_retry_limit,
+            long_retry_limit: keys.long_retry_limit,
+            cw_min: timing.cw_min,
+            cw_max: timing.cw_max,
+            retry_delay: keys.retry_delay,
+            queue: keys.queue.into(),
+        };
+        let mut station = |host: &String, away: Option<[Duration; 2]>| {
+            let away = away.map(|times| times.map(|time| Instant::ZERO + time));
+            builder.wlan_station(air, [&wlan.name, host], parameters, away)
+        };
+        let access_point = station(&keys.access_point, None);
+        let stations = keys.stations.0.iter().map(|host| (host, station(host, wlan.away(host))));
+        Cell { place: [air, index], access_point, stations: stations.collect() }
+    };
+    scenario.wlans.iter().map(cell).collect()
 }
 
 /// For each flow the number of its pair of hosts, in either order.

@@ -4,9 +4,10 @@
 use super::RunError;
 use super::plan::{Hop, Plan};
 use crate::link::{Endpoint, Protocol};
+use crate::medium::dcf::Timing;
 use crate::packet::Packet;
 use crate::scenario::{
-    Direction, Discipline, Errors, Flow, Link, LinkProtocol, QueueLimit, Scenario, Transport,
+    Direction, Discipline, Errors, Flow, Link, LinkProtocol, QueueLimit, Scenario, Transport, Wlan,
 };
 use crate::schema::numbers::{numbers, seconds};
 use crate::schema::shorthand::Shorthand;
@@ -17,6 +18,8 @@ use serde_json::{Value, json};
 ///
 /// - `run`: as in a scenario file
 /// - `radios`, by name: as in a scenario file
+/// - `wlans`, by name: as in a scenario file, with what its standard says where its keys do not, `difs`
+///   and `eifs`
 /// - `links`, by name: `between`; `header`; `control`, the size of control
 ///   frames (null where the protocol has none of their own, and with services); `protocol`, as in a scenario file, sizes of control frames that
 ///   follow from other keys filled in; `agents`, their kinds;
@@ -25,7 +28,7 @@ use serde_json::{Value, json};
 ///   cross the link, `timeout` of the sender (null where the protocol has none or there are services), `window` of the sender in frames and `round_trip`,
 ///   from the start of a largest frame to the end of its acknowledgment (null where the protocol has no
 ///   window, on radios and with services); `radio` (null for a line), the `frame`, `uplink`,
-///   `downlink` and `delay` of the radio whose slots it shares
+///   `downlink` and `delay` of the radio whose slots it shares; `wlan`, the name of its WLAN or null
 /// - `flows`, by name: `from`, `to`, `start`, `service`; `app`; `tcp` (null for UDP); `packets`, the
 ///   largest from `from` to `to` and back; `route` and `back`, lists of link, direction and the
 ///   service that the flow gets there, or null
@@ -50,9 +53,33 @@ pub fn resolved(scenario: &Scenario) -> Result<Value, RunError> {
         "name": scenario.name,
         "run": numbers(&scenario.run),
         "radios": numbers(&scenario.radios),
+        "wlans": scenario.wlans.iter().map(wlan).collect::<serde_json::Map<_, _>>(),
         "links": links,
         "flows": flows,
     }))
+}
+
+/// A WLAN in numbers, with what its standard says where its keys do not.
+fn wlan(wlan: &Wlan) -> (String, Value) {
+    let Timing { slot, sifs, cw_min, cw_max, response_timeout, .. } = wlan.timing();
+    let (difs, eifs) = (wlan.timing().difs(), wlan.timing().eifs());
+    let mut value = numbers(&vec![wlan.clone()])[&wlan.name].take();
+    let rate = wlan.rate(None);
+    value["rate"] = rate.as_bps().into();
+    value["control_rate"] = wlan.control_rate(rate).as_bps().into();
+    value["channel"] = wlan.channel().into();
+    (value["cw_min"], value["cw_max"]) = (cw_min.into(), cw_max.into());
+    let times = [
+        ("slot", slot),
+        ("sifs", sifs),
+        ("difs", difs),
+        ("eifs", eifs),
+        ("response_timeout", response_timeout),
+    ];
+    for (key, time) in times {
+        value[key] = seconds(time).into();
+    }
+    (wlan.name.clone(), value)
 }
 
 fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<Value, RunError> {
@@ -92,7 +119,11 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
             LinkProtocol::One(protocol) => protocol.control().map(|size| size.get()),
             LinkProtocol::Services(_) => None,
         },
-        "protocol": protocol_numbers(&link.protocol),
+        "protocol": match link.wlan {
+            // What its MAC does is not that of any link protocol.
+            Some(_) => json!({"kind": "dcf"}),
+            None => protocol_numbers(&link.protocol),
+        },
         "radio": link.radio.map(|radio| {
             let keys = &scenario.radios[radio].keys;
             json!({
@@ -102,6 +133,7 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
                 "delay": seconds(keys.delay),
             })
         }),
+        "wlan": link.wlan.map(|wlan| scenario.wlans[wlan].name.as_str()),
         "agents": link.agents.0.iter().map(crate::scenario::Agent::kind).collect::<Vec<_>>(),
         "forward": side(&link.forward, true)?,
         "reverse": side(&link.reverse, false)?,

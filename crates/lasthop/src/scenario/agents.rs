@@ -76,9 +76,10 @@ impl Scenario {
     /// Each agent of link `index` sits at an end of it, goes with it, and hears what it needs.
     pub(super) fn check_agents(&self, routes: &Routes<'_>, index: usize) -> Read<()> {
         let link = &self.links[index];
-        let place = match link.radio {
-            None => format!("link.{}.agent", link.name),
-            Some(radio) => format!("radio.{}.agent", self.radios[radio].name),
+        let place = match (link.radio, link.wlan) {
+            (None, None) => format!("link.{}.agent", link.name),
+            (None, Some(wlan)) => format!("wlan.{}.agent", self.wlans[wlan].name),
+            (Some(radio), _) => format!("radio.{}.agent", self.radios[radio].name),
         };
         for (number, agent) in link.agents.0.iter().enumerate() {
             self.check_agent(routes, index, agent).map_err(|refusal| {

@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 32;
 const MAX_DEPTH_ALLOWED: &str = "at most 32 tables within each other";
 
 /// What may stand at the top of a dotted key that is swept.
-const SWEEP_TOPS: [&str; 4] = ["link", "radio", "flow", "run"];
+const SWEEP_TOPS: [&str; 5] = ["link", "radio", "wlan", "flow", "run"];
 
 /// A scenario as its author gave it: a tree of values, checked, and where it came from.
 #[derive(Clone, Debug, PartialEq)]
@@ -244,7 +244,7 @@ impl Document {
             Err(ScenarioError::new(setting.path.clone(), found, allowed))
         };
         let parts: Vec<_> = key.split('.').collect();
-        let place = "a dotted key of a link, a radio, a flow or the run";
+        let place = "a dotted key of a link, a radio, a WLAN, a flow or the run";
         if parts.len() < 2 || !parts.iter().all(|part| is_name(part)) {
             return error(
                 format!("the key {key:?}"),
@@ -276,12 +276,12 @@ impl Document {
         Ok(())
     }
 
-    /// The link, radio or flow that a dotted key speaks of and the document does not have: what it is,
+    /// The link, radio, WLAN or flow that a dotted key speaks of and the document does not have: what it is,
     /// its name, and the names there are.
     fn unknown_item<'a>(&self, key: &'a str) -> Option<(&'a str, &'a str, Vec<String>)> {
         let mut parts = key.split('.');
         let (top, name) = (parts.next()?, parts.next()?);
-        if !matches!(top, "link" | "radio" | "flow") {
+        if !matches!(top, "link" | "radio" | "wlan" | "flow") {
             return None;
         }
         let items = self.value.get(top)?.as_object()?;

@@ -16,6 +16,7 @@ mod schema;
 mod services;
 mod sweep;
 mod transport;
+mod wlan;
 
 pub use crate::agent::AgentKind as Agent;
 pub use crate::channel::Errors;
@@ -32,3 +33,4 @@ pub use model::*;
 pub use routes::Routes;
 pub use schema::{reference_markdown, schema};
 pub use services::{LinkProtocol, Service, Services, Shares};
+pub use wlan::{Wlan, WlanKeys, WlanStation, WlanStationKeys};

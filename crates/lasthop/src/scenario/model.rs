@@ -6,6 +6,7 @@
 use super::agents::Agents;
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
+use super::wlan::Wlan;
 use crate::channel::Errors;
 use crate::link::{Air, Protocol};
 use crate::queue::Discipline;
@@ -36,11 +37,13 @@ pub struct Scenario {
     pub name: String,
     /// What it is about.
     pub description: Option<String>,
-    /// The links in file order, then those of the radios, one for each station; routes with equally
+    /// The links in file order, then those of the radios and the WLANs, one for each station; routes with equally
     /// many hops take the earliest.
     pub links: Vec<Link>,
     /// The radios in file order.
     pub radios: Vec<Radio>,
+    /// The WLANs in file order.
+    pub wlans: Vec<Wlan>,
     /// The flows in file order.
     pub flows: Vec<Flow>,
     /// Replications, seed and end.
@@ -50,10 +53,12 @@ pub struct Scenario {
 /// A point-to-point link between two hosts, each direction with its own queue and errors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// Its name: `NAME` of `[link.NAME]`, or `RADIO.STATION`.
+    /// Its name: `NAME` of `[link.NAME]`, or `RADIO.STATION` or `WLAN.STATION`.
     pub name: String,
     /// The radio whose slots it shares: an index into [`Scenario::radios`].
     pub radio: Option<usize>,
+    /// The WLAN that it is a part of: an index into [`Scenario::wlans`].
+    pub wlan: Option<usize>,
     /// The two hosts; `forward` is from the first to the second.
     pub between: [String; 2],
     /// From the first host to the second.
@@ -98,10 +103,12 @@ table! {
         name: String;
         /// What it is about.
         description: Option<String>;
-        /// Links by name, in this order. A scenario has at least one link or radio.
+        /// Links by name, in this order. A scenario has at least one link, radio or WLAN.
         link: Option<Vec<Link>>;
         /// Radios by name, in this order.
         radio: Option<Vec<Radio>>;
+        /// Wireless LANs of IEEE 802.11 by name, in this order.
+        wlan: Option<Vec<Wlan>>;
         /// Flows by name, in this order.
         flow: Vec<Flow>;
         /// What takes several values in turn; every combination is run.

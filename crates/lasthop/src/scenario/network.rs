@@ -131,9 +131,10 @@ impl Scenario {
             if let Some(most) = link.max_payload
                 && packet > most
             {
-                let limit = match link.radio {
-                    None => format!("link.{}.max_payload, {most}", link.name),
-                    Some(radio) => {
+                let limit = match (link.radio, link.wlan) {
+                    (None, None) => format!("link.{}.max_payload, {most}", link.name),
+                    (None, Some(_)) => format!("{most}, what a frame of 802.11 takes"),
+                    (Some(radio), _) => {
                         let name = &self.radios[radio].name;
                         format!("{most}, what radio.{name}.slot takes beside the frame header")
                     }

@@ -133,6 +133,7 @@ impl Radio {
         keys.stations.0.iter().map(move |station| Link {
             name: format!("{}.{station}", self.name),
             radio: Some(index),
+            wlan: None,
             between: [station.clone(), keys.base.clone()],
             forward: forward.clone(),
             reverse: reverse.clone(),

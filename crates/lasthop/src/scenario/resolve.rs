@@ -5,6 +5,7 @@ use super::model::{
 };
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
+use super::wlan::check_channels;
 use crate::link::Protocol;
 use crate::queue::Discipline;
 use crate::schema::error::ScenarioError;
@@ -119,6 +120,7 @@ impl Table for Link {
         Ok(Link {
             name: node.name().to_owned(),
             radio: None,
+            wlan: None,
             between: keys.between,
             forward,
             reverse,
@@ -228,12 +230,14 @@ impl Table for Scenario {
 
     fn read(node: &Node<'_>) -> Read<Self> {
         let is_missing = |key: &str| node.value.get(key).is_none();
-        if !is_missing("name") && is_missing("link") && is_missing("radio") {
-            let allowed = "at least one table [link.NAME] or [radio.NAME]";
+        let has_none = ["link", "radio", "wlan"].into_iter().all(is_missing);
+        if !is_missing("name") && has_none {
+            let allowed = "at least one table [link.NAME], [radio.NAME] or [wlan.NAME]";
             return Err(node.key_error("link", "nothing (the key is missing)", allowed));
         }
-        let ScenarioKeys { name, description, link, radio, flow: flows, sweep: _, run } =
+        let ScenarioKeys { name, description, link, radio, wlan, flow: flows, sweep: _, run } =
             ScenarioKeys::read(node)?;
+        let wlans = wlan.unwrap_or_default();
         let (mut links, radios) = (link.unwrap_or_default(), radio.unwrap_or_default());
         for radio in &radios {
             if links.iter().any(|link| link.name == radio.name) {
@@ -243,16 +247,30 @@ impl Table for Scenario {
             }
         }
         links.extend(radios.iter().enumerate().flat_map(|(index, radio)| radio.links(index)));
-        Ok(Scenario { name, description, links, radios, flows, run })
+        for wlan in &wlans {
+            let is_link = links.iter().any(|link| link.name == wlan.name);
+            let is_radio = radios.iter().any(|radio| radio.name == wlan.name);
+            if is_link || is_radio {
+                let path = node.child("wlan", node.value).child_path(&wlan.name);
+                let has_it = if is_link { "a link" } else { "a radio" };
+                let found = format!("the name {:?}, which {has_it} has too", wlan.name);
+                return Err(ScenarioError::new(path, found, "a name that nothing else has"));
+            }
+        }
+        check_channels(&node.child_path("wlan"), &wlans)?;
+        links.extend(wlans.iter().enumerate().flat_map(|(index, wlan)| wlan.links(index)));
+        Ok(Scenario { name, description, links, radios, wlans, flows, run })
     }
 
     fn write(&self) -> Map<String, Value> {
-        let Scenario { name, description, mut links, radios, flows: flow, run } = self.clone();
-        links.retain(|link| link.radio.is_none());
+        let Scenario { name, description, mut links, radios, wlans, flows: flow, run } =
+            self.clone();
+        links.retain(|link| link.radio.is_none() && link.wlan.is_none());
         let link = (!links.is_empty()).then_some(links);
         let radio = (!radios.is_empty()).then_some(radios);
+        let wlan = (!wlans.is_empty()).then_some(wlans);
         let sweep = Sweep::default();
-        let keys = ScenarioKeys { name, description, link, radio, flow, sweep, run };
+        let keys = ScenarioKeys { name, description, link, radio, wlan, flow, sweep, run };
         let mut map = keys.write();
         map.shift_remove("sweep");
         map

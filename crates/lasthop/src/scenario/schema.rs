@@ -32,7 +32,8 @@ pub fn schema() -> Value {
     // What is required depends on another key, which no single key can say.
     schema["properties"]["link"]["additionalProperties"]["anyOf"] =
         json!([{ "required": ["preset"] }, { "required": ["rate", "delay"] }]);
-    schema["anyOf"] = json!([{ "required": ["link"] }, { "required": ["radio"] }]);
+    schema["anyOf"] =
+        json!([{ "required": ["link"] }, { "required": ["radio"] }, { "required": ["wlan"] }]);
     schema
 }
 
@@ -171,7 +172,7 @@ fn union_schema(variants: &[Variant]) -> Value {
 }
 
 fn sweep_schema() -> Value {
-    let dotted = json!({ "pattern": "^(link|radio|flow|run)(\\.[A-Za-z0-9_-]+)+$" });
+    let dotted = json!({ "pattern": "^(link|radio|wlan|flow|run)(\\.[A-Za-z0-9_-]+)+$" });
     let range = table_schema(Range::KEYS, None);
     json!({
         "type": "object",
@@ -334,7 +335,7 @@ impl Page {
 const SWEEP_REFERENCE: &str = "
 ## `[sweep]`
 
-Each key is a dotted key of a link, a radio, a flow or the run, in quotes; its value is the list of
+Each key is a dotted key of a link, a radio, a WLAN, a flow or the run, in quotes; its value is the list of
 values that the key takes in turn, or a range. Every combination is run, the last key varying fastest. A
 value may be a table. `run.replications` and `run.seed` cannot be swept.
 

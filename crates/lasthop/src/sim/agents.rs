@@ -8,6 +8,7 @@
 use super::direction::Kind;
 use super::hops::Hop;
 use super::probe::{Event, Probe};
+use super::wlan::Shared;
 use super::world::World;
 use crate::agent::{Agent, AgentMachine, Batch, Crossing, Verdict};
 use crate::link::{Endpoint, LinkCounters};
@@ -41,7 +42,13 @@ impl<P: Probe> World<P> {
         let now = self.now;
         let Hop { direction, service, path, .. } = self.hops[packet.hop as usize];
         let mut packet = *packet;
-        let has_room = self.directions[direction as usize].has_spare_room(now, service, &packet);
+        let this = &mut self.directions[direction as usize];
+        let has_room = match this.kind {
+            Kind::Shared(Shared { air, pair, .. }) => {
+                self.airs[air as usize].medium.has_spare_room(now, pair, &packet)
+            }
+            _ => this.has_spare_room(now, service, &packet),
+        };
         let Seat { agent, connections, .. } = &mut self.agents[seat as usize];
         let connection = connections[path as usize].map(|connection| connection as usize);
         if connection.is_none() && !agent.watches_all() {

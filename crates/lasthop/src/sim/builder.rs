@@ -7,15 +7,17 @@ use super::hops::{Hop, Listener, Then};
 use super::probe::Probe;
 use super::radio::{NO_RADIO, Radio, RadioParameters};
 use super::traffic::{App, Browser, Flow, Media, Stage};
+use super::wlan::{Air, Shared};
 use super::world::{Machine, Pair, World, boot_offset, replay_slice};
 use crate::agent::{Agent, AgentMachine, Governed};
 use crate::app::{MediaStatistics, OnOff, OnOffParameters, Web, WebParameters};
 use crate::link::{Endpoint, LinkEndpoint};
+use crate::medium::dcf::{MacParameters, Medium, StationId};
 use crate::packet::Packet;
 use crate::queue::Newest;
 use crate::rng::{Stream, Streams};
 use crate::tcp::{Config, Connection, Role};
-use crate::units::{Bytes, Duration, Instant};
+use crate::units::{Bytes, Duration, Instant, Rate};
 
 /// A way through the network, fixed for the run: the range of its hops among all, at least one.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +68,7 @@ pub struct Builder {
     flows: Vec<Flow>,
     agents: Vec<Seat>,
     radios: Vec<Radio>,
+    airs: Vec<Air>,
     unfinished: u32,
 }
 
@@ -82,6 +85,7 @@ impl Builder {
             flows: Vec::new(),
             agents: Vec::new(),
             radios: Vec::new(),
+            airs: Vec::new(),
             unfinished: 0,
         }
     }
@@ -123,6 +127,59 @@ impl Builder {
             if let Kind::Arq(arq) = &mut direction.kind {
                 arq.take_slots();
             }
+        }
+    }
+
+    /// An air without stations; returns its number.
+    pub fn air(&mut self, medium: Medium<Packet>) -> u32 {
+        self.airs.push(Air { medium, machine: 0, directions: Vec::new(), wlans: Vec::new() });
+        self.airs.len() as u32 - 1
+    }
+
+    /// A WLAN on an air: names it for what is reported of the links that are added next.
+    pub fn wlan(&mut self, air: u32, name: &str) {
+        self.airs[air as usize].wlans.push((name.to_owned(), Vec::new()));
+    }
+
+    /// A station at `host` of the WLAN `wlan` on an air.
+    pub fn wlan_station(
+        &mut self,
+        air: u32,
+        [wlan, host]: [&str; 2],
+        parameters: MacParameters,
+        away: Option<[Instant; 2]>,
+    ) -> StationId {
+        let backoff = self.streams.stream(&format!("wlan.{wlan}.{host}"), "back-off");
+        let medium = &mut self.airs[air as usize].medium;
+        let station = medium.add_station(parameters, backoff);
+        medium.set_away(station, away.as_slice());
+        station
+    }
+
+    /// The link of a station of a WLAN, which is number `wlan` on its air: `ends` are the station and the
+    /// access point, forward leads to the latter. `control`: rate of control frames; `is_shared`: the
+    /// error process of the forward direction serves both.
+    pub fn wlan_link(
+        &mut self,
+        [air, wlan]: [u32; 2],
+        ends: [StationId; 2],
+        control: Rate,
+        [forward, reverse]: [DirectionParameters; 2],
+        is_shared: bool,
+    ) {
+        let this = &mut self.airs[air as usize];
+        let [up, down] = [forward.rate, reverse.rate];
+        let there = this.medium.add_pair(ends, [up, control], forward.channel);
+        let back = if is_shared {
+            this.medium.add_back_pair(there, [down, control])
+        } else {
+            this.medium.add_pair([ends[1], ends[0]], [down, control], reverse.channel)
+        };
+        for (pair, rate) in [(there, up), (back, down)] {
+            debug_assert_eq!(pair.index(), this.directions.len(), "a direction a pair");
+            this.directions.push(self.directions.len() as u32);
+            this.wlans[wlan as usize].1.push(pair);
+            self.directions.push(Direction::shared(Shared { air, pair, rate }));
         }
     }
 
@@ -312,7 +369,7 @@ impl Builder {
         let Direction { kind, delay, .. } = &mut self.directions[direction as usize];
         match kind {
             Kind::Raw(raw) => Some(raw.queue.add_background(source.clone(), *delay)),
-            Kind::Arq(_) => None,
+            Kind::Arq(_) | Kind::Shared(_) => None,
         }
     }
 
@@ -548,7 +605,7 @@ impl Builder {
             direction.machine = machines.len();
             match direction.kind {
                 Kind::Raw(_) if surfaces[index] => machines.push(Machine::Arrival(index as u32)),
-                Kind::Raw(_) => direction.machine = Deadlines::NOBODY,
+                Kind::Raw(_) | Kind::Shared(_) => direction.machine = Deadlines::NOBODY,
                 // Only a timer: the radio does the rest.
                 Kind::Arq(_) if direction.radio != NO_RADIO => {
                     machines.push(Machine::Station(index as u32));
@@ -586,6 +643,13 @@ impl Builder {
             radio.machine = machines.len();
             machines.push(Machine::Radio(index as u32));
         }
+        for (index, air) in self.airs.iter_mut().enumerate() {
+            air.machine = machines.len();
+            machines.push(Machine::Air(index as u32));
+            if P::ACTIVE {
+                air.medium.report_events();
+            }
+        }
         // The last one, so that the table can forget it when every flow has started.
         machines.push(Machine::Start);
         let mut starts: Vec<u32> = (0..self.flows.len() as u32).collect();
@@ -594,7 +658,8 @@ impl Builder {
         if let Some(&first) = starts.last() {
             deadlines.set(machines.len() - 1, self.flows[first as usize].start);
         }
-        let steps: f64 = self.directions.iter().map(Direction::replay_rate).sum();
+        let steps: f64 = self.directions.iter().map(Direction::replay_rate).sum::<f64>()
+            + self.airs.iter().map(|air| air.medium.replay_rate()).sum::<f64>();
         World {
             now: Instant::ZERO,
             caught_up: Instant::ZERO,
@@ -607,6 +672,7 @@ impl Builder {
             flows: self.flows,
             agents: self.agents,
             radios: self.radios,
+            airs: self.airs,
             starts,
             unfinished: self.unfinished,
             probe,

@@ -5,6 +5,7 @@
 //! driven: its endpoint chooses the next frame when the transmitter falls idle.
 
 use super::radio::NO_RADIO;
+use super::wlan::Shared;
 use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::interface::{Interface, Transmission};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
@@ -268,6 +269,8 @@ impl Arq {
 pub(super) enum Kind {
     Raw(Raw),
     Arq(Box<Arq>),
+    /// Of a station of a WLAN: the air does all.
+    Shared(Shared),
 }
 
 /// One direction of a link.
@@ -305,6 +308,11 @@ impl Direction {
         Direction { kind, delay, machine: 0, is_chained: false, near_agent, far_agent, radio }
     }
 
+    /// A direction of a WLAN.
+    pub fn shared(shared: Shared) -> Self {
+        Self::new(Kind::Shared(shared), Duration::ZERO)
+    }
+
     pub fn arq(parameters: DirectionParameters, endpoint: LinkEndpoint<Packet>) -> Self {
         let delay = parameters.delay;
         let arq = Box::new(Arq::new(parameters, endpoint));
@@ -316,6 +324,7 @@ impl Direction {
         match &mut self.kind {
             Kind::Raw(raw) => raw.queue.has_spare_room(now, packet.bytes),
             Kind::Arq(arq) => arq.has_spare_room(now, service, packet),
+            Kind::Shared(_) => unreachable!("the air knows"),
         }
     }
 
@@ -325,6 +334,7 @@ impl Direction {
         match &mut self.kind {
             Kind::Raw(raw) => raw.queue.catch_up_with_channel(until),
             Kind::Arq(arq) => arq.channel.catch_up(until),
+            Kind::Shared(_) => {}
         }
     }
 
@@ -333,6 +343,7 @@ impl Direction {
         match &self.kind {
             Kind::Raw(raw) => raw.queue.replay_rate(),
             Kind::Arq(arq) => arq.channel.replay_rate(),
+            Kind::Shared(_) => 0.0,
         }
     }
 
@@ -341,6 +352,7 @@ impl Direction {
         match &self.kind {
             Kind::Raw(raw) => raw.queue.rate(),
             Kind::Arq(arq) => arq.interface.transmitter().rate(),
+            Kind::Shared(shared) => shared.rate,
         }
     }
 
@@ -357,6 +369,7 @@ impl Direction {
                     None => counters,
                 }
             }
+            Kind::Shared(_) => unreachable!("the air counts"),
         }
     }
 
@@ -368,6 +381,7 @@ impl Direction {
                 Some(slots) => slots.unsent_bits(now),
                 None => arq.interface.transmitter().unsent_bits(now),
             },
+            Kind::Shared(_) => 0.0,
         }
     }
 }

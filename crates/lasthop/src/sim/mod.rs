@@ -8,6 +8,7 @@
 //! - [`radio`]: frames of slots that a base and its stations share.
 //! - `agents`: what looks into packets where a direction begins.
 //! - [`senders`]: whose packets are on which path.
+//! - `wlan`: the air that stations of 802.11 share.
 //! - [`probe`]: observation that costs nothing when absent.
 
 mod agents;
@@ -19,4 +20,5 @@ pub mod probe;
 pub mod radio;
 pub mod senders;
 mod traffic;
+mod wlan;
 pub mod world;

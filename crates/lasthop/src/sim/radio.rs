@@ -109,7 +109,7 @@ impl Radio {
 fn arq(directions: &mut [Direction], index: u32) -> Option<&mut Arq> {
     match &mut directions[index as usize].kind {
         Kind::Arq(arq) => Some(arq),
-        Kind::Raw(_) => None,
+        Kind::Raw(_) | Kind::Shared(_) => None,
     }
 }
 
@@ -154,7 +154,7 @@ impl<P: Probe> World<P> {
         let directions = &self.directions;
         let has_something = |direction: u32| match &directions[direction as usize].kind {
             Kind::Arq(arq) => arq.has_something(),
-            Kind::Raw(_) => false,
+            Kind::Raw(_) | Kind::Shared(_) => false,
         };
         let is_wanted = stations.iter().any(|&up| has_something(up) || has_something(up + 1));
         let radio = &mut self.radios[index as usize];

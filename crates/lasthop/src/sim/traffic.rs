@@ -245,7 +245,10 @@ impl<P: Probe> World<P> {
         for (index, direction) in self.directions.iter().enumerate() {
             let side = if index % 2 == 0 { "forward" } else { "reverse" };
             let entity = format!("link.{}.{side}", link_names[index / 2]);
-            let counters = direction.counters(self.now());
+            let counters = match &direction.kind {
+                Kind::Shared(shared) => self.shared_counters(shared),
+                _ => direction.counters(self.now()),
+            };
             let rate = direction.rate();
             let rate = if rate.is_unlimited() { f64::INFINITY } else { rate.as_bps() as f64 };
             let capacity = rate * elapsed;
@@ -256,6 +259,9 @@ impl<P: Probe> World<P> {
             // The rate of a radio is rounded down to whole bits per second, and so are times.
             let utilization = |sent: f64| (sent / capacity).min(1.0);
             report(&entity, "utilization", utilization(sent));
+            if let Kind::Shared(shared) = &direction.kind {
+                self.shared_metrics(&entity, shared, report);
+            }
             if let Kind::Arq(arq) = &direction.kind {
                 let queue = arq.interface.queue();
                 if queue.detects_early() {
@@ -282,6 +288,7 @@ impl<P: Probe> World<P> {
                 receiver_metrics(&entity, &receiver.service_link_counters(service), report);
             }
         }
+        self.air_metrics(report);
         self.agent_metrics(report);
     }
 

@@ -7,6 +7,7 @@ use super::hops::{Hop, Listener, Then};
 use super::probe::{Event, FrameLabel, Probe, SegmentLabel};
 use super::radio::{NO_RADIO, Radio};
 use super::traffic::{App, Flow};
+use super::wlan::Air;
 use crate::link::Endpoint;
 use crate::packet::{Packet, TcpHeader};
 use crate::queue::{Fate, Queue};
@@ -34,6 +35,8 @@ pub(super) enum Machine {
     Station(u32),
     /// A radio's next frame, or what has come of an earlier one.
     Radio(u32),
+    /// The air of a WLAN.
+    Air(u32),
     /// A TCP end.
     Tcp { connection: u32, opener: bool },
     /// The next flow starts.
@@ -86,6 +89,7 @@ pub struct World<P: Probe> {
     pub(super) flows: Vec<Flow>,
     pub(super) agents: Vec<Seat>,
     pub(super) radios: Vec<Radio>,
+    pub(super) airs: Vec<Air>,
     /// Flows that have not started, latest first.
     pub(super) starts: Vec<u32>,
     /// Flows whose completion ends the run.
@@ -146,6 +150,7 @@ impl<P: Probe> World<P> {
                 Machine::Transmit(direction) => self.on_transmit(direction),
                 Machine::Station(direction) => self.on_station_timer(direction),
                 Machine::Radio(radio) => self.on_radio(radio),
+                Machine::Air(air) => self.on_air(air),
                 Machine::Tcp { connection, opener } => self.on_tcp_timer(connection, opener),
                 Machine::Start => self.on_start(),
                 Machine::Datagrams(flow) => self.on_datagram(flow),
@@ -203,6 +208,9 @@ impl<P: Probe> World<P> {
             let to = Instant::from_nanos(to).min(until);
             for direction in &mut self.directions {
                 direction.catch_up(to);
+            }
+            for air in &mut self.airs {
+                air.medium.catch_up(to);
             }
             self.caught_up = to;
             if to == until {
@@ -272,6 +280,9 @@ impl<P: Probe> World<P> {
             }
             let raw = match &mut this.kind {
                 Kind::Raw(raw) => raw,
+                Kind::Shared(_) => {
+                    return self.enter_air(direction, at, &Packet { hop, ..*packet });
+                }
                 Kind::Arq(arq) => {
                     let packet = Packet { hop, ..*packet };
                     let admitted = arq.offer(at, service, &packet);
@@ -384,6 +395,7 @@ impl<P: Probe> World<P> {
                 self.take_in(direction, &arrived.item);
                 self.on_transmit(direction ^ 1);
             }
+            Kind::Shared(_) => unreachable!("a direction of a WLAN has no arrivals"),
         }
     }
 
@@ -465,7 +477,7 @@ impl<P: Probe> World<P> {
         }
         match &self.directions[direction as usize].kind {
             Kind::Arq(arq) => arq.interface.endpoint.next_timeout(),
-            Kind::Raw(_) => Instant::NEVER,
+            Kind::Raw(_) | Kind::Shared(_) => Instant::NEVER,
         }
     }
 
@@ -474,7 +486,7 @@ impl<P: Probe> World<P> {
     pub(super) fn poll_deliver(&mut self, direction: u32) -> Option<Packet> {
         match &mut self.directions[direction as usize].kind {
             Kind::Arq(arq) => arq.interface.endpoint.poll_deliver(),
-            Kind::Raw(_) => None,
+            Kind::Raw(_) | Kind::Shared(_) => None,
         }
     }
 
@@ -632,6 +644,16 @@ fn record_dropped<P: Probe>(probe: &mut P, direction: u32, now: Instant, queue: 
     }
 }
 
+/// The TCP segment that a packet is.
+pub(super) fn segment_label(listener: Listener, packet: &Packet) -> Option<SegmentLabel> {
+    match listener {
+        Listener::Tcp { connection, .. } | Listener::Sink { connection } => {
+            Some(SegmentLabel::new(connection, packet))
+        }
+        Listener::Datagrams { .. } => None,
+    }
+}
+
 /// Tells what becomes of a packet that has entered a computed direction. `times`: of its arrival,
 /// and when its transmission starts.
 #[expect(clippy::too_many_arguments, reason = "what a computed direction knows")]
@@ -649,12 +671,7 @@ fn record_fate<P: Probe>(
     let packets = raw.queue.length(at);
     probe.record(at, Event::Queue { direction, packets, packet });
     let (label, bytes) = (None, packet.bytes + raw.queue.header());
-    let segment = match listener {
-        Listener::Tcp { connection, .. } | Listener::Sink { connection } => {
-            Some(SegmentLabel::new(connection, &packet))
-        }
-        Listener::Datagrams { .. } => None,
-    };
+    let segment = segment_label(listener, &packet);
     let sent = |arrival| {
         let packet = Some(packet);
         Event::FrameSent { direction, label, segment, packet, bytes, start, arrival }

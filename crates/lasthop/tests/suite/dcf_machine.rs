@@ -127,7 +127,7 @@ impl Built {
         }
         while let Some(event) = self.machine.poll_event() {
             match event {
-                MediumEvent::Frame { pair, kind, start, end, fate } => {
+                MediumEvent::Frame { pair, kind, start, end, fate, .. } => {
                     let [start, end] = [start, end].map(Instant::as_nanos);
                     log.frames.push((pair.index(), kind, start, end, fate));
                 }

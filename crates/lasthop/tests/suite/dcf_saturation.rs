@@ -2,8 +2,7 @@
 
 use crate::dcf_machine::Cell;
 use lasthop::analysis::dcf_saturation::{Counting, Saturation, Times};
-use lasthop::medium::dcf::Phy;
-use lasthop::units::{Bytes, Duration, Instant};
+use lasthop::units::{Bytes, Instant};
 
 /// A saturated cell of `stations` that send to one more, which sends nothing; returns throughput in
 /// bits per second, the share of attempts that collide, and frames acknowledged.
@@ -46,22 +45,11 @@ fn machine(cell: Cell, stations: usize, packet: usize, frames: u64) -> (f64, f64
 }
 
 fn times(cell: &Cell, packet: u64) -> Times {
-    let Cell { timing, parameters, .. } = *cell;
-    let phy: Phy = cell.phy;
-    let air = |bytes, rate| phy.airtime(Bytes::new(bytes), rate);
-    let length = packet + parameters.header.get();
-    let (data, ack) = (air(length, cell.rates[0]), air(14, cell.rates[1]));
-    let rts = air(20, cell.rates[1]);
-    let is_long = Bytes::new(length) > parameters.rts_threshold;
-    let sifs = timing.sifs;
-    let (before, first) =
-        if is_long { (rts + sifs + ack + sifs, rts) } else { (Duration::ZERO, data) };
-    Times {
-        slot: timing.slot.as_secs_f64(),
-        success: (before + data + sifs + ack + timing.difs()).as_secs_f64(),
-        collision: (first + timing.eifs()).as_secs_f64(),
-        payload: packet as f64 * 8.0,
-    }
+    let Cell { phy, timing, parameters, rates, .. } = cell;
+    let packet = Bytes::new(packet);
+    let length = Bytes::new(packet.get() + parameters.header.get());
+    let rts = length > parameters.rts_threshold;
+    Times::of(*phy, timing, *rates, [packet, parameters.header], rts)
 }
 
 /// Throughput, basic access and RTS/CTS, several windows: within 1.5 % of the model of counters that freeze;

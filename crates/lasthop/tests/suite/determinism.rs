@@ -166,6 +166,37 @@ const SERVICES_CELL: (&str, &str) = (
     "#,
 );
 
+/// Two stations of 802.11 that collide, noise, RTS before long frames, a station that is away for a while.
+const WLAN_CELL: (&str, &str) = (
+    "wlan-collisions-noise",
+    r#"
+    name = "wlan-collisions-noise"
+    [link.wire]
+    between = ["server", "ap"]
+    rate = "10 Mbps"
+    delay = "5 ms"
+    [wlan.cell]
+    access_point = "ap"
+    stations = ["laptop", "phone"]
+    rts_threshold = "1300 B"
+    short_retry_limit = 3
+    errors = { kind = "bit", ber = 2e-5 }
+    station.phone = { rate = "2 Mbps", leaves = "2 s", returns = "3 s" }
+    [flow.download]
+    from = "server"
+    to = "laptop"
+    transport = { kind = "tcp", variant = "sack", segment = "1000 B" }
+    app = { kind = "file", size = "2 MB" }
+    [flow.upload]
+    from = "phone"
+    to = "server"
+    transport = { kind = "tcp", variant = "newreno", segment = "1400 B" }
+    app = { kind = "file", size = "500 kB" }
+    [run]
+    max_time = "1000 s"
+    "#,
+);
+
 /// A file over acknowledged mode in its richest form: bursts of losses both ways, a limit, timers.
 const RLC_CELL: (&str, &str) = (
     "rlc-am-bursts",
@@ -270,6 +301,7 @@ fn cells() -> impl Iterator<Item = (&'static str, String)> {
     let media = MEDIA_CELLS.iter().map(|known| (known[0], media_cell(known)));
     let services = (SERVICES_CELL.0, SERVICES_CELL.1.to_owned());
     let rlc = (RLC_CELL.0, RLC_CELL.1.to_owned());
+    let wlan = (WLAN_CELL.0, WLAN_CELL.1.to_owned());
     let queues = QUEUE_CELLS.iter().map(|known| (known[0], queue_cell(known)));
     let tcps = |cells: &'static [Cell]| cells.iter().map(|known| (known.0, cell(known)));
     tcps(&CELLS)
@@ -279,6 +311,7 @@ fn cells() -> impl Iterator<Item = (&'static str, String)> {
         .chain(tcps(&CHAIN_CELL))
         .chain(tcps(&LAW_CELLS))
         .chain(tcps(&LINK_CELLS))
+        .chain([wlan])
 }
 
 /// All cells as one run.

@@ -42,3 +42,4 @@ mod tcp_scripts;
 mod tcp_traces;
 mod theory;
 mod wired_loss;
+mod wlan;

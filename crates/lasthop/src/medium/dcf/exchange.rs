@@ -38,10 +38,28 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Notes a frame on the air for an observer.
     fn show(&mut self, pair: u32, kind: AirFrame, [start, end]: [Instant; 2], fate: AirFate) {
-        if self.reports {
-            let pair = PairId(pair);
-            self.events.push_back(MediumEvent::Frame { pair, kind, start, end, fate });
+        if !self.reports {
+            return;
         }
+        let (packet, length) = match kind {
+            AirFrame::Data { .. } => {
+                let from = &self.stations[usize::from(self.pairs[pair as usize].from)];
+                let Some(frame) = &from.current else { unreachable!("a contender has a frame") };
+                (Some(frame.packet.clone()), from.frame_length(&frame.packet).get())
+            }
+            AirFrame::Rts => (None, frames::RTS),
+            AirFrame::Cts => (None, frames::CTS),
+            AirFrame::Ack => (None, frames::ACK),
+        };
+        let (pair, bytes) = (PairId(pair), length as u32);
+        self.events.push_back(MediumEvent::Frame { pair, kind, start, end, fate, packet, bytes });
+    }
+
+    /// A data frame goes on the air.
+    fn count_data(&mut self, pair: u32, length: Bytes) {
+        let counters = &mut self.pairs[pair as usize].counters;
+        counters.data_sent += 1;
+        counters.bits_sent += length.bits();
     }
 
     /// One station transmits from `start` on: computes what comes of it.
@@ -94,7 +112,7 @@ impl<P: Payload + Clone> Medium<P> {
         }
         let data_end = at + data_time;
         let is_lost = self.is_lost(pair, at, data_end, length.get()) || !is_there;
-        self.pairs[pair as usize].counters.data_sent += 1;
+        self.count_data(pair, length);
         self.show(pair, AirFrame::Data { sequence, is_retry }, [at, data_end], fate(is_lost));
         let answer = [data_end + sifs, data_end + sifs + ack];
         self.base = answer[1] + difs;
@@ -142,7 +160,9 @@ impl<P: Payload + Clone> Medium<P> {
             self.count_attempt(pair, has_failed);
             let counters = &mut self.pairs[pair as usize].counters;
             counters.collisions += 1;
-            counters.data_sent += u64::from(!is_long);
+            if !is_long {
+                self.count_data(pair, length);
+            }
             let kind = match is_long {
                 true => AirFrame::Rts,
                 false => AirFrame::Data { sequence, is_retry },

@@ -50,7 +50,7 @@ use super::frames;
 use super::phy::{Phy, Timing};
 use super::report::{Delivery, MediumCounters, MediumEvent, PairCounters, PairId, StationId};
 use super::station::{Attempt, MacParameters, Station, StationCounters};
-use crate::channel::Channel;
+use crate::channel::{Channel, ErrorProcess};
 use crate::packet::Payload;
 use crate::rng::Stream;
 use crate::units::{Bytes, Duration, Instant, Rate};
@@ -261,6 +261,7 @@ impl<P: Payload + Clone> Medium<P> {
         let from = self.pairs[pair.index()].from;
         let station = &mut self.stations[usize::from(from)];
         if !station.enqueue(now, pair.0, packet) {
+            self.pairs[pair.index()].counters.drops += 1;
             return false;
         }
         if station.current.is_none() {
@@ -446,6 +447,16 @@ impl<P: Payload + Clone> Medium<P> {
         };
         *total = Duration::from_nanos(total.as_nanos() - left);
         counters
+    }
+
+    /// Error processes go on to `now`, before which no frame starts any more.
+    pub fn catch_up(&mut self, now: Instant) {
+        self.channels.iter_mut().for_each(|channel| channel.catch_up(now));
+    }
+
+    /// Changes of state of the error processes in a second of simulated time.
+    pub fn replay_rate(&self) -> f64 {
+        self.channels.iter().map(ErrorProcess::replay_rate).sum()
     }
 
     /// Counters of a pair.

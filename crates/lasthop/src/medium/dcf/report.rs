@@ -36,6 +36,8 @@ pub struct Delivery<P> {
 /// Always-on counters of a transmitter and a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairCounters {
+    /// Packets refused because the queue was full.
+    pub drops: u64,
     /// Attempts: an RTS, or data without one.
     pub attempts: u64,
     /// Attempts that were not the first of their frame.
@@ -48,6 +50,8 @@ pub struct PairCounters {
     pub data_sent: u64,
     /// See `data_sent`.
     pub data_received: u64,
+    /// Bits of data frames on the air, preambles not counted.
+    pub bits_sent: u64,
     /// Frames acknowledged.
     pub acknowledged: u64,
     /// Frames given up at a retry limit.
@@ -88,6 +92,10 @@ pub enum MediumEvent<P> {
         end: Instant,
         /// What became of it.
         fate: AirFate,
+        /// What it carried; `None` of control frames.
+        packet: Option<P>,
+        /// Its length, MAC header and FCS included.
+        bytes: u32,
     },
     /// A station has drawn a back-off.
     Backoff {

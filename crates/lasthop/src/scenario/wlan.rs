@@ -1,0 +1,378 @@
+//! Wireless LANs of IEEE 802.11: reading and writing, and what they become: a link for each station.
+
+use super::agents::Agents;
+use super::model::{Direction, Link};
+use super::resolve::read_map;
+use super::services::LinkProtocol;
+use crate::channel::Errors;
+use crate::link::Protocol;
+use crate::medium::dcf::{Phy, Preamble, Standard, Timing, frames};
+use crate::schema::error::{ScenarioError, suggestion};
+use crate::schema::keys::{
+    Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name, one_of, table,
+};
+use crate::schema::quantity::{Hosts, QueueLimit};
+use crate::units::{Bytes, Duration, Rate};
+use serde_json::{Map, Value};
+
+/// Attempts of a frame.
+const ATTEMPTS: Limits = Limits::range(1, 255);
+/// Contention windows, in slots.
+const WINDOW: Limits = Limits::range(0, 65_535);
+/// Slots and spaces, from 1 ns to 10 ms.
+const SPACE: Limits = Limits::range(1, 10_000_000);
+
+/// The largest packet that a data frame takes: an MSDU of 2304 bytes (802.11-2012, 8.2.3) less the header
+/// of LLC and SNAP.
+const LARGEST_PACKET: Bytes = Bytes::new(2304 - frames::LLC);
+
+/// An access point and its stations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wlan {
+    /// Its name: `NAME` of `[wlan.NAME]`.
+    pub name: String,
+    /// Its keys.
+    pub keys: WlanKeys,
+}
+
+/// What is different at one station.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WlanStation {
+    /// Its host.
+    pub name: String,
+    /// Its keys.
+    pub keys: WlanStationKeys,
+}
+
+table! {
+    /// `[wlan.NAME]`.
+    pub struct WlanKeys {
+        /// The host that all stations are joined with; it has one queue for all of them.
+        access_point: String;
+        /// The other hosts; each has a link to the access point, called NAME.STATION, whose forward
+        /// direction leads to the access point.
+        stations: Hosts;
+        /// The physical layer: rates, preamble, slot, spaces and contention windows.
+        standard: Standard = "802.11b";
+        /// Rate of data frames, one of the standard's; by default its highest.
+        rate: Option<Rate>, Limits::RATE;
+        /// Rate of MAC acknowledgments, RTS and CTS; by default the highest basic rate (1 and 2 Mbps
+        /// of 802.11b; 6, 12 and 24 Mbps) that is not above that of the data.
+        control_rate: Option<Rate>, Limits::RATE;
+        /// The preamble of 802.11b.
+        preamble: Preamble = "long";
+        /// What the air is called that all stations share; those of all WLANs with the same name hear
+        /// each other. By default each WLAN has its own.
+        channel: Option<String>;
+        /// What a data frame adds to its packet: MAC header, LLC and SNAP, frame check sequence.
+        header: Bytes = "36 B", Limits::HEADER;
+        /// What the drop-tail queue of the access point holds, and that of each station, the frame that
+        /// is being sent included; a size counts packets with the header.
+        queue: QueueLimit = "50 packets";
+        /// Attempts of a frame up to rts_threshold, and of an RTS; 1 means no retransmission.
+        short_retry_limit: u32 = "7", ATTEMPTS;
+        /// Attempts of a longer frame.
+        long_retry_limit: u32 = "4", ATTEMPTS;
+        /// Data frames longer than this, header included, follow an RTS; without it none does.
+        rts_threshold: Option<Bytes>, Limits::range(0, 65_535);
+        /// Contention window of a first attempt in slots, CWmin; by default that of the standard.
+        cw_min: Option<u32>, WINDOW;
+        /// The largest contention window in slots, CWmax; by default 1023.
+        cw_max: Option<u32>, WINDOW;
+        /// A slot; by default that of the standard.
+        slot: Option<Duration>, SPACE;
+        /// The short inter-frame space; by default that of the standard.
+        sifs: Option<Duration>, SPACE;
+        /// From the end of a frame to the time at which its sender stops waiting for an answer to begin;
+        /// by default SIFS, a slot and the physical layer's delay in telling that a frame comes.
+        response_timeout: Option<Duration>, SPACE;
+        /// Time from a failed attempt to the back-off of the next attempt of the same frame.
+        retry_delay: Duration = "0 s";
+        /// What sits at the access point and looks into the packets that cross each station's link.
+        agent: Agents;
+        /// What destroys frames, on each station's link and in each direction independently.
+        errors: Errors = "none";
+        /// What is different from the access point to the stations; by default nothing is.
+        downlink_errors: Option<Errors>;
+        /// Whether one error process serves both directions of a station's link.
+        shared_errors: bool = "false";
+        /// Whether errors meet MAC acknowledgments, RTS and CTS too.
+        control_errors: bool = "true";
+        /// What is different at a station, by its host.
+        station: Option<Vec<WlanStation>>;
+    }
+}
+
+table! {
+    /// `[wlan.NAME.station.HOST]`.
+    pub struct WlanStationKeys {
+        /// Rate of data frames to and from the station.
+        rate: Option<Rate>, Limits::RATE;
+        /// What destroys frames on its link.
+        errors: Option<Errors>;
+        /// What is different from the access point to it.
+        downlink_errors: Option<Errors>;
+        /// When it goes out of reach: frames to it fail, its own packets wait.
+        leaves: Option<Duration>;
+        /// When it comes back; without it, never.
+        returns: Option<Duration>;
+    }
+}
+
+impl Field for Vec<WlanStation> {
+    const SHAPE: Shape = Shape::Map(WlanStationKeys::KEYS);
+    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+        read_map(node)
+    }
+    fn write(&self) -> Value {
+        Value::Object(self.iter().map(|one| (one.name.clone(), one.write().into())).collect())
+    }
+}
+
+impl Table for WlanStation {
+    const KEYS: &'static [Key] = WlanStationKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let mut keys = WlanStationKeys::read(node)?;
+        for (name, errors) in
+            [("errors", &mut keys.errors), ("downlink_errors", &mut keys.downlink_errors)]
+        {
+            if let Some(errors) = errors {
+                errors.resolve(&node.child_path(name), None)?;
+            }
+        }
+        match (keys.leaves, keys.returns) {
+            (None, Some(returns)) => {
+                let found = format!("\"{returns}\" without the key leaves");
+                Err(node.key_error("returns", found, "only with the key leaves"))
+            }
+            (Some(leaves), Some(returns)) if returns <= leaves => {
+                let allowed = format!("a time after the key leaves, \"{leaves}\"");
+                Err(node.key_error("returns", format!("\"{returns}\""), allowed))
+            }
+            _ => Ok(WlanStation { name: node.name().to_owned(), keys }),
+        }
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        self.keys.write()
+    }
+}
+
+impl Field for Vec<Wlan> {
+    const SHAPE: Shape = Shape::Map(WlanKeys::KEYS);
+    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
+        read_map(node)
+    }
+    fn write(&self) -> Value {
+        Value::Object(self.iter().map(|wlan| (wlan.name.clone(), wlan.write().into())).collect())
+    }
+}
+
+impl Table for Wlan {
+    const KEYS: &'static [Key] = WlanKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let mut keys = WlanKeys::read(node)?;
+        if !is_name(&keys.access_point) {
+            let found = format!("{:?}", keys.access_point);
+            return Err(node.key_error("access_point", found, NAME_ALLOWED));
+        }
+        if keys.stations.0.contains(&keys.access_point) {
+            let found = format!("{:?}, which is the access point", keys.access_point);
+            return Err(node.key_error("stations", found, "hosts other than the access point"));
+        }
+        keys.errors.resolve(&node.child_path("errors"), None)?;
+        if let Some(errors) = &mut keys.downlink_errors {
+            errors.resolve(&node.child_path("downlink_errors"), None)?;
+        }
+        keys.downlink_errors.take_if(|errors| *errors == keys.errors);
+        let wlan = Wlan { name: node.name().to_owned(), keys };
+        wlan.check(node)?;
+        Ok(wlan)
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        self.keys.write()
+    }
+}
+
+impl Wlan {
+    fn check(&self, node: &Node<'_>) -> Read<()> {
+        let keys = &self.keys;
+        let own = keys.station.iter().flatten();
+        let rates = own.clone().map(|one| (format!("station.{}.rate", one.name), one.keys.rate));
+        let all = [("rate".to_owned(), keys.rate), ("control_rate".to_owned(), keys.control_rate)];
+        for (key, rate) in all.into_iter().chain(rates) {
+            let mut known = keys.standard.rates();
+            if let Some(rate) = rate
+                && !known.clone().any(|known| known == rate)
+            {
+                let words: Vec<_> = known.by_ref().map(|rate| rate.to_string()).collect();
+                let path = format!("{}.{key}", node.path);
+                let allowed = format!(
+                    "a rate of {}: {}",
+                    keys.standard.word(),
+                    one_of(words.iter().map(String::as_str))
+                );
+                return Err(ScenarioError::new(path, format!("\"{rate}\""), allowed));
+            }
+        }
+        if let Some(rate) = keys.control_rate
+            && rate > self.rate(None)
+        {
+            let allowed = format!("a rate up to that of the data, {}", self.rate(None));
+            return Err(node.key_error("control_rate", format!("\"{rate}\""), allowed));
+        }
+        let Timing { cw_min, cw_max, .. } = self.timing();
+        if cw_min > cw_max {
+            let key = if keys.cw_max.is_some() { "cw_max" } else { "cw_min" };
+            let found = format!("a window from {cw_min} to {cw_max}");
+            return Err(node.key_error(key, found, "cw_min up to cw_max"));
+        }
+        for one in own {
+            if !keys.stations.0.contains(&one.name) {
+                let hosts = keys.stations.0.iter().map(String::as_str);
+                let near = suggestion(&one.name, hosts.clone());
+                let path = format!("{}.station", node.path);
+                let allowed = format!("one of the stations: {}", keys.stations.0.join(", "));
+                return Err(ScenarioError::new(path, format!("{:?}{near}", one.name), allowed));
+            }
+            if keys.shared_errors && one.keys.downlink_errors.is_some() {
+                let key = format!("station.{}.downlink_errors", one.name);
+                let path = format!("{}.{key}", node.path);
+                let allowed = "no such key where shared_errors is true";
+                return Err(ScenarioError::new(path, "errors of their own", allowed));
+            }
+        }
+        if keys.shared_errors && keys.downlink_errors.is_some() {
+            let allowed = "no such key where shared_errors is true";
+            return Err(node.key_error("downlink_errors", "errors of their own", allowed));
+        }
+        for (index, agent) in keys.agent.0.iter().enumerate() {
+            let station = keys.stations.0.first().map_or("", String::as_str);
+            agent.clone().place_on_radio(&keys.access_point, station).map_err(|refusal| {
+                let path = keys.agent.path(&node.child_path("agent"), index);
+                let path = format!("{path}.{}", refusal.key);
+                ScenarioError::new(path, refusal.found, refusal.allowed)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The physical layer.
+    pub fn phy(&self) -> Phy {
+        Phy { standard: self.keys.standard, preamble: self.keys.preamble }
+    }
+
+    /// Times and windows, with what the keys say otherwise.
+    pub fn timing(&self) -> Timing {
+        let keys = &self.keys;
+        let standard = self.phy().timing();
+        let slot = keys.slot.unwrap_or(standard.slot);
+        let sifs = keys.sifs.unwrap_or(standard.sifs);
+        let known = standard.slot + standard.sifs;
+        let rx_start = standard.response_timeout.as_nanos() - known.as_nanos();
+        let response_timeout = sifs + slot + Duration::from_nanos(rx_start);
+        Timing {
+            slot,
+            sifs,
+            cw_min: keys.cw_min.unwrap_or(standard.cw_min),
+            cw_max: keys.cw_max.unwrap_or(standard.cw_max),
+            response_timeout: keys.response_timeout.unwrap_or(response_timeout),
+            ..standard
+        }
+    }
+
+    /// The name of the air that its stations share.
+    pub fn channel(&self) -> &str {
+        self.keys.channel.as_deref().unwrap_or(&self.name)
+    }
+
+    fn own(&self, station: &str) -> Option<&WlanStationKeys> {
+        let mut own = self.keys.station.iter().flatten();
+        own.find(|one| one.name == station).map(|one| &one.keys)
+    }
+
+    /// Rate of data frames, of all or of a station.
+    pub fn rate(&self, station: Option<&str>) -> Rate {
+        let own = station.and_then(|station| self.own(station)?.rate);
+        let highest = self.keys.standard.rates().last().unwrap_or_default();
+        own.or(self.keys.rate).unwrap_or(highest)
+    }
+
+    /// Rate of the control frames that go with data at `rate`.
+    pub fn control_rate(&self, rate: Rate) -> Rate {
+        let known = self.keys.control_rate.map(|control| control.min(rate));
+        known.unwrap_or(self.keys.standard.control_rate(rate))
+    }
+
+    /// When a station is out of reach.
+    pub fn away(&self, station: &str) -> Option<[Duration; 2]> {
+        let keys = self.own(station)?;
+        let never = Duration::from_nanos(u64::MAX / 2);
+        Some([keys.leaves?, keys.returns.unwrap_or(never)])
+    }
+
+    /// The links of the stations, of which this is WLAN `index`.
+    pub(super) fn links(&self, index: usize) -> impl Iterator<Item = Link> {
+        let keys = &self.keys;
+        keys.stations.0.iter().map(move |station| {
+            let own = self.own(station);
+            let up = own.and_then(|own| own.errors.as_ref()).unwrap_or(&keys.errors);
+            let down = match own {
+                Some(WlanStationKeys { downlink_errors: Some(down), .. }) => down,
+                Some(WlanStationKeys { errors: Some(errors), .. }) => errors,
+                _ => keys.downlink_errors.as_ref().unwrap_or(&keys.errors),
+            };
+            let direction = |errors: &Errors| Direction {
+                rate: self.rate(Some(station)),
+                delay: Duration::ZERO,
+                queue: keys.queue.into(),
+                errors: errors.clone(),
+            };
+            let mut agents = keys.agent.clone();
+            for agent in &mut agents.0 {
+                // The reader has tried it.
+                let placed = agent.place_on_radio(&keys.access_point, station);
+                debug_assert!(placed.is_ok(), "an agent that goes with its WLAN");
+            }
+            Link {
+                name: format!("{}.{station}", self.name),
+                radio: None,
+                wlan: Some(index),
+                between: [station.clone(), keys.access_point.clone()],
+                forward: direction(up),
+                reverse: direction(down),
+                protocol: LinkProtocol::One(Protocol::Raw(crate::link::raw::RawKeys {})),
+                agents,
+                header: keys.header,
+                max_payload: Some(LARGEST_PACKET),
+            }
+        })
+    }
+}
+
+/// WLANs on one channel have the same physical layer and the same times.
+pub(super) fn check_channels(path: &str, wlans: &[Wlan]) -> Read<()> {
+    for (index, wlan) in wlans.iter().enumerate() {
+        let shares = |other: &&Wlan| other.channel() == wlan.channel();
+        let Some(first) = wlans[..index].iter().find(shares) else { continue };
+        let own = |wlan: &Wlan| {
+            let Timing { slot, sifs, response_timeout, lowest_ack, .. } = wlan.timing();
+            let times = [slot, sifs, response_timeout, lowest_ack];
+            (wlan.phy(), times, wlan.keys.control_errors)
+        };
+        if own(first) != own(wlan) {
+            let found = format!("{:?}, which {:?} has too", wlan.channel(), first.name);
+            let allowed = "one channel for WLANs of the same standard, preamble, slot, sifs, \
+                           response_timeout and control_errors";
+            return Err(ScenarioError::new(
+                format!("{path}.{}.channel", wlan.name),
+                found,
+                allowed,
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! 802.11 in the world: the air that stations share, and where their packets enter and leave it.
+//!
+//! Each direction of a station's link is a pair of transmitter and receiver of a [`Medium`], which has the
+//! one deadline of all of them; the directions have none. What comes over a pair leaves at the far end of
+//! its direction.
+
+use super::direction::Kind;
+use super::probe::{Event, Probe};
+use super::world::{World, segment_label};
+use crate::medium::dcf::{
+    AirFate, AirFrame, Medium, MediumCounters, MediumEvent, PairCounters, PairId,
+};
+use crate::packet::Packet;
+use crate::queue::QueueCounters;
+use crate::units::{Instant, Rate};
+
+/// The air of some stations.
+#[derive(Clone, Debug)]
+pub(super) struct Air {
+    pub medium: Medium<Packet>,
+    /// Its deadline.
+    pub machine: usize,
+    /// The direction of each pair.
+    pub directions: Vec<u32>,
+    /// The WLANs on it, and whose pairs are whose.
+    pub wlans: Vec<(String, Vec<PairId>)>,
+}
+
+/// A direction of a station's link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shared {
+    /// Which air.
+    pub air: u32,
+    pub pair: PairId,
+    pub rate: Rate,
+}
+
+/// What a direction's counters are called everywhere.
+fn queue_counters(pair: &PairCounters) -> QueueCounters {
+    QueueCounters {
+        drops: pair.drops,
+        frames_sent: pair.data_sent,
+        bits_sent: pair.bits_sent,
+        frames_lost: pair.data_sent - pair.data_received,
+    }
+}
+
+impl<P: Probe> World<P> {
+    /// A packet enters a direction of a WLAN.
+    pub(super) fn enter_air(&mut self, direction: u32, at: Instant, packet: &Packet) {
+        let Kind::Shared(Shared { air, pair, .. }) = self.directions[direction as usize].kind
+        else {
+            unreachable!("a direction of a WLAN")
+        };
+        let medium = &mut self.airs[air as usize].medium;
+        let admitted = medium.enqueue(at, pair, *packet);
+        if P::ACTIVE {
+            let (packets, packet) = (medium.queued(at, pair), *packet);
+            self.probe.record(at, Event::Queue { direction, packets, packet });
+            if !admitted {
+                self.probe.record(at, Event::Dropped { direction, packet, turn: None });
+            }
+        }
+        self.settle_air(air);
+    }
+
+    /// The deadline of an air has come.
+    pub(super) fn on_air(&mut self, air: u32) {
+        self.airs[air as usize].medium.handle_timeout(self.now);
+        loop {
+            let Air { medium, directions, .. } = &mut self.airs[air as usize];
+            let Some(delivery) = medium.poll_deliver() else { break };
+            if P::ACTIVE {
+                let direction = directions[delivery.pair.index()];
+                self.record_delivery(direction, &delivery.packet, false);
+            }
+            self.forward(&delivery.packet);
+        }
+        self.settle_air(air);
+    }
+
+    /// Notes the deadline of an air, and tells what has happened on it.
+    fn settle_air(&mut self, air: u32) {
+        let Air { medium, machine, directions, .. } = &mut self.airs[air as usize];
+        self.deadlines.set(*machine, medium.next_timeout());
+        if !P::ACTIVE {
+            return;
+        }
+        while let Some(event) = medium.poll_event() {
+            let MediumEvent::Frame { pair, kind, start, end, fate, packet: Some(packet), bytes } =
+                event
+            else {
+                continue;
+            };
+            if !matches!(kind, AirFrame::Data { .. }) {
+                continue;
+            }
+            let direction = directions[pair.index()];
+            let segment = segment_label(self.hops[packet.hop as usize].listener, &packet);
+            let arrival = (fate == AirFate::Received).then_some(end);
+            let (label, packet) = (None, Some(packet));
+            let sent =
+                Event::FrameSent { direction, label, segment, packet, bytes, start, arrival };
+            self.probe.record(end, sent);
+        }
+    }
+
+    /// Reports what is known of each WLAN: collisions on its air, and what that was used for.
+    pub(super) fn air_metrics(&self, report: &mut dyn FnMut(&str, &'static str, f64)) {
+        let elapsed = self.now.as_secs_f64();
+        for Air { medium, wlans, .. } in &self.airs {
+            let MediumCounters { collisions, success_time, collision_time, error_time } =
+                medium.counters(self.now);
+            let share = |time: f64| if elapsed > 0.0 { time / elapsed } else { f64::NAN };
+            let [success, collision, error] =
+                [success_time, collision_time, error_time].map(|time| share(time.as_secs_f64()));
+            for (name, pairs) in wlans {
+                let entity = format!("wlan.{name}");
+                let sum = |of: fn(&PairCounters) -> u64| {
+                    pairs.iter().map(|&pair| of(&medium.pair_counters(pair))).sum::<u64>() as f64
+                };
+                report(&entity, "attempts", sum(|pair| pair.attempts));
+                report(&entity, "retries", sum(|pair| pair.retries));
+                report(&entity, "abandoned", sum(|pair| pair.abandoned));
+                let collided = sum(|pair| pair.collisions) / sum(|pair| pair.attempts);
+                report(&entity, "collision_probability", collided);
+                report(&entity, "collisions", collisions as f64);
+                report(&entity, "airtime_success", success);
+                report(&entity, "airtime_collision", collision);
+                report(&entity, "airtime_error", error);
+                report(&entity, "airtime_idle", 1.0 - success - collision - error);
+            }
+        }
+    }
+
+    /// Reports what the MAC knows of a direction.
+    pub(super) fn shared_metrics(
+        &self,
+        entity: &str,
+        shared: &Shared,
+        report: &mut dyn FnMut(&str, &'static str, f64),
+    ) {
+        let medium = &self.airs[shared.air as usize].medium;
+        let pair = medium.pair_counters(shared.pair);
+        report(entity, "attempts", pair.attempts as f64);
+        report(entity, "retries", pair.retries as f64);
+        report(entity, "collisions", pair.collisions as f64);
+        report(entity, "errors", pair.errors as f64);
+        report(entity, "acknowledged", pair.acknowledged as f64);
+        report(entity, "abandoned", pair.abandoned as f64);
+        report(entity, "duplicates", pair.duplicates as f64);
+        let elapsed = self.now.as_secs_f64();
+        let airtime = pair.success_time.as_secs_f64() + pair.error_time.as_secs_f64();
+        report(entity, "airtime", (airtime / elapsed).min(1.0));
+    }
+
+    /// Counters of a direction of a WLAN.
+    pub(super) fn shared_counters(&self, shared: &Shared) -> QueueCounters {
+        let medium = &self.airs[shared.air as usize].medium;
+        queue_counters(&medium.pair_counters(shared.pair))
+    }
+}

@@ -1,0 +1,298 @@
+//! Wireless LANs in scenarios: what they carry, what they count, what they refuse.
+
+use lasthop::run::{self, Options};
+use lasthop::scenario::Scenario;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+fn scenario(text: &str) -> Scenario {
+    let document = Scenario::from_toml(text, Path::new(".")).expect("a scenario");
+    document.points().expect("points").remove(0).scenario
+}
+
+/// All metrics of replication 0.
+fn metrics(text: &str) -> HashMap<String, f64> {
+    let options = Options { replications: 1, first_replication: 0, seed: 5, jobs: 1 };
+    let mut results = run::run(&[scenario(text)], &options, &mut |_| true).expect("a run");
+    let values = results.rows.remove(0).values;
+    results.metrics.into_iter().zip(values).collect()
+}
+
+/// A cell as in the 802.11b of ns-2: 28 B of MAC header, all frames at 11 Mbps; `keys` of the WLAN,
+/// `flows` and the end of the run.
+fn cell(stations: &str, keys: &str, flows: &str, seconds: u64) -> String {
+    format!(
+        r#"
+        name = "cell"
+        [wlan.cell]
+        access_point = "ap"
+        stations = [{stations}]
+        header = "28 B"
+        rate = "11 Mbps"
+        control_rate = "11 Mbps"
+        {keys}
+        {flows}
+        [run]
+        duration = "{seconds} s"
+        "#
+    )
+}
+
+/// A flow of 1000 B datagrams faster than the air.
+fn saturating(name: &str, from: &str, to: &str) -> String {
+    format!(
+        r#"
+        [flow.{name}]
+        from = "{from}"
+        to = "{to}"
+        transport = {{ kind = "udp" }}
+        app = {{ kind = "on-off", rate = "8 Mbps", on = "1000000 s", off = "0 s", packet = "1000 B" }}
+        "#
+    )
+}
+
+/// A long download behind a wire of 10 Mbps, one ACK a segment.
+const DOWNLOAD: &str = r#"
+    [link.wire]
+    between = ["server", "ap"]
+    rate = "10 Mbps"
+    delay = "10 ms"
+    [flow.download]
+    from = "server"
+    to = "client"
+    transport = { kind = "tcp", variant = "sack", profile = "ns-2", segment = "1000 B" }
+    app = { kind = "file", size = "1 GB" }
+"#;
+
+fn airtimes(metrics: &HashMap<String, f64>, name: &str) -> f64 {
+    let shares = ["success", "collision", "error", "idle"];
+    shares.map(|share| metrics[&format!("wlan.{name}.airtime_{share}")]).iter().sum()
+}
+
+/// An isolated exchange of 1000 B: back-off 15.5 slots (310 us), 936.0 us of data (1028 B), SIFS,
+/// acknowledgment (202.2), DIFS: 1,512 us or so, so that one saturated station gets 5.29 Mbps.
+#[test]
+fn one_saturated_station_has_its_closed_form() {
+    let told = metrics(&cell("\"client\"", "", &saturating("down", "ap", "client"), 60));
+    let data = 192.0 + 8.0 * 1028.0 / 11.0;
+    let cycle = 20.0 * 15.5 + data + 10.0 + (192.0 + 8.0 * 14.0 / 11.0) + 50.0;
+    let expected = 8000.0 / cycle * 1e6;
+    let goodput = told["flow.down.goodput_bps"];
+    // 40,000 frames whose back-off has a standard deviation of 185 us: 0.06 % a standard error.
+    assert!((goodput / expected - 1.0).abs() < 0.004, "{goodput} {expected}");
+    assert!((airtimes(&told, "cell") - 1.0).abs() < 1e-12);
+    assert_eq!(told["wlan.cell.collisions"], 0.0);
+}
+
+/// With an ACK for each segment the air carries between 3.43 Mbps (back-offs in series) and 3.93 Mbps
+/// (fully overlapped).
+#[test]
+fn a_download_over_tcp_fills_the_air() {
+    let told = metrics(&cell("\"client\"", "", DOWNLOAD, 60));
+    let goodput = told["flow.download.goodput_bps"];
+    assert!((3.43e6..3.93e6).contains(&goodput), "{goodput}");
+    assert!(told["wlan.cell.collision_probability"] > 0.0);
+    assert!((airtimes(&told, "cell") - 1.0).abs() < 1e-12);
+    let abandoned = told["link.cell.client.forward.abandoned"];
+    assert_eq!(abandoned, 0.0);
+}
+
+#[test]
+fn stations_share_the_air_evenly_and_talk_through_the_access_point() {
+    let flows: String = ["a", "b", "c"].map(|name| saturating(name, name, "ap")).concat();
+    let told = metrics(&cell("\"a\", \"b\", \"c\"", "", &flows, 60));
+    let goodputs = ["a", "b", "c"].map(|name| told[&format!("flow.{name}.goodput_bps")]);
+    let mean = goodputs.iter().sum::<f64>() / 3.0;
+    // Frames go to three stations at random: 14,000 each with a standard deviation below 100.
+    assert!(goodputs.iter().all(|goodput| (goodput / mean - 1.0).abs() < 0.03), "{goodputs:?}");
+    let told = metrics(&cell("\"a\", \"b\"", "", &saturating("across", "a", "b"), 20));
+    assert!(told["flow.across.packets_delivered"] > 4_000.0);
+    let [up, down] =
+        ["a.forward", "b.reverse"].map(|side| told[&format!("link.cell.{side}.acknowledged")]);
+    assert!(up >= down && down >= told["flow.across.packets_delivered"]);
+}
+
+/// Two access points in one place get half the air each; on channels of their own both have all.
+#[test]
+fn access_points_on_one_channel_share_it() {
+    let both = |channel: &str| {
+        let wlan = |name: &str| {
+            format!(
+                r#"
+                [wlan.{name}]
+                access_point = "ap-{name}"
+                stations = ["sta-{name}"]
+                {channel}
+                "#
+            )
+        };
+        let flows = ["one", "two"]
+            .map(|name| saturating(name, &format!("ap-{name}"), &format!("sta-{name}")))
+            .concat();
+        let text = format!(
+            "name = \"two\"\n{}{}{flows}\n[run]\nduration = \"30 s\"\n",
+            wlan("one"),
+            wlan("two")
+        );
+        let told = metrics(&text);
+        assert!((airtimes(&told, "one") - 1.0).abs() < 1e-12);
+        ["one", "two"].map(|name| told[&format!("flow.{name}.goodput_bps")])
+    };
+    let alone = both("");
+    let shared = both("channel = \"6\"");
+    for (shared, alone) in shared.into_iter().zip(alone) {
+        let ratio = shared / alone;
+        assert!((0.47..0.56).contains(&ratio), "{ratio}");
+    }
+}
+
+#[test]
+fn errors_meet_long_frames_more_often_than_short_ones() {
+    let keys = "errors = { kind = \"bit\", ber = 1e-5 }";
+    let told = metrics(&cell("\"client\"", keys, DOWNLOAD, 60));
+    // 1068 B and 68 B at 1e-5: 8.19 % and 0.54 % of frames; 16,000 data frames and as many ACKs.
+    for (side, bytes) in [("reverse", 1068.0), ("forward", 68.0)] {
+        let lost = 1.0 - (1.0f64 - 1e-5).powf(8.0 * bytes);
+        let entity = format!("link.cell.client.{side}");
+        let sent = told[&format!("{entity}.frames_sent")];
+        let collided = told[&format!("{entity}.collisions")];
+        let damaged = told[&format!("{entity}.frames_lost")] - collided;
+        let expected = (sent - collided) * lost;
+        assert!((damaged - expected).abs() < 5.0 * expected.sqrt(), "{damaged} {expected}");
+    }
+}
+
+/// A chain that steps with every attempt and serves both directions: the share of frames that are given
+/// up after l attempts is p_gb p_bb^(l-1) / (1 - p_bb^l + p_gb p_bb^(l-1)).
+#[test]
+fn a_bursty_channel_steps_with_every_attempt() {
+    for limit in [1, 2, 3] {
+        let keys = format!(
+            "short_retry_limit = {limit}\ncontrol_errors = false\nshared_errors = true\nerrors = \
+             {{ kind = \"gilbert-elliott\", p_good_to_bad = 0.05, p_bad_to_good = 0.5 }}"
+        );
+        let told = metrics(&cell("\"client\"", &keys, &saturating("down", "ap", "client"), 200));
+        let entity = "link.cell.client.reverse";
+        let given_up = told[&format!("{entity}.abandoned")];
+        let frames = given_up + told[&format!("{entity}.acknowledged")];
+        let (p, b) = (0.05, 0.5f64);
+        let before = b.powi(limit - 1);
+        let expected = frames * p * before / (1.0 - b.powi(limit) + p * before);
+        // Losses come in bursts: the variance is less than (1 + b) / (1 - b) = 3 times that of a
+        // binomial; 5 standard errors.
+        let error = (3.0 * expected).sqrt();
+        assert!((given_up - expected).abs() < 5.0 * error, "{limit}: {given_up} {expected}");
+    }
+}
+
+#[test]
+fn a_station_that_leaves_gets_nothing_until_it_is_back() {
+    let keys = "[wlan.cell.station.client]\nleaves = \"10 s\"\nreturns = \"20 s\"";
+    let told = metrics(&cell("\"client\"", keys, &saturating("down", "ap", "client"), 30));
+    let always = metrics(&cell("\"client\"", "", &saturating("down", "ap", "client"), 20));
+    let [some, all] = [&told, &always].map(|told| told["flow.down.packets_delivered"]);
+    assert!((some / all - 1.0).abs() < 0.01, "{some} {all}");
+    assert!(told["link.cell.client.reverse.abandoned"] > 200.0);
+}
+
+#[test]
+fn a_slow_station_slows_everybody_down() {
+    let flows: String = ["near", "far"].map(|name| saturating(name, name, "ap")).concat();
+    let keys = "[wlan.cell.station.far]\nrate = \"1 Mbps\"";
+    let fast = metrics(&cell("\"near\", \"far\"", "", &flows, 30));
+    let slow = metrics(&cell("\"near\", \"far\"", keys, &flows, 30));
+    let [near, far] = ["near", "far"].map(|name| slow[&format!("flow.{name}.goodput_bps")]);
+    assert!((near / far - 1.0).abs() < 0.1, "as many frames each: {near} {far}");
+    assert!(near < 0.4 * fast["flow.near.goodput_bps"]);
+}
+
+#[test]
+fn every_application_runs_over_it() {
+    let flows = r#"
+        [flow.pages]
+        from = "server"
+        to = "client"
+        transport = { kind = "tcp", variant = "newreno" }
+        app = { kind = "web" }
+        [flow.call]
+        from = "client"
+        to = "server"
+        transport = { kind = "udp" }
+        app = { kind = "media", rate = "64 kbps", packet = "200 B" }
+        [link.wire]
+        between = ["server", "ap"]
+        rate = "10 Mbps"
+        delay = "1 ms"
+    "#;
+    let told = metrics(&cell(
+        "\"client\"",
+        "agent = { kind = \"snoop\", at = \"ap\" }\nrts_threshold = \"500 B\"",
+        flows,
+        120,
+    ));
+    assert!(told["flow.pages.pages"] > 1.0);
+    assert!(told["flow.call.packets_delivered"] > 100.0);
+    assert_eq!(told["flow.call.residual_loss"], 0.0);
+}
+
+#[test]
+fn what_a_scenario_says_is_written_back() {
+    let keys =
+        "channel = \"6\"\nrts_threshold = \"500 B\"\n[wlan.cell.station.client]\nrate = \"2 Mbps\"";
+    let known = scenario(&cell("\"client\", \"b\"", keys, DOWNLOAD, 10));
+    let again = Scenario::from_json(known.to_json(), Path::new(".")).expect("a scenario");
+    assert_eq!(again.points().expect("points").remove(0).scenario, known);
+}
+
+#[test]
+fn a_trace_shows_every_data_frame() {
+    let text = cell("\"client\"", "errors = { kind = \"uniform\", loss = 0.2 }", DOWNLOAD, 1);
+    let trace = run::trace(&scenario(&text), 5, 0, &AtomicBool::new(false)).expect("a trace");
+    let told = metrics(&text);
+    let sent =
+        told["link.cell.client.forward.frames_sent"] + told["link.cell.client.reverse.frames_sent"];
+    let shown = trace.transmissions.iter().filter(|sent| sent.entity.contains("cell")).count();
+    assert!((shown as f64 - sent).abs() <= 1.0, "{shown} {sent}");
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_its_key() {
+    let refused = |keys: &str, stations: &str| {
+        let text = cell(stations, keys, &saturating("down", "ap", "client"), 1);
+        let document = Scenario::from_toml(&text, Path::new("."));
+        let error = document.and_then(|document| document.points().map(|_| ()));
+        error.expect_err("refused").to_string()
+    };
+    let one = "\"client\"";
+    for (keys, stations, path, allowed) in [
+        ("standard = \"802.11a\"", one, "wlan.cell.rate", "6 Mbps"),
+        ("preamble = \"longer\"", one, "wlan.cell.preamble", "\"long\""),
+        ("cw_min = 100\ncw_max = 50", one, "wlan.cell.cw_max", "cw_min up to cw_max"),
+        ("short_retry_limit = 0", one, "wlan.cell.short_retry_limit", "1"),
+        ("[wlan.cell.station.cleint]\nrate = \"1 Mbps\"", one, "wlan.cell.station", "client"),
+        ("[wlan.cell.station.client]\nreturns = \"1 s\"", one, "station.client.returns", "leaves"),
+        (
+            "shared_errors = true\ndownlink_errors = { kind = \"bit\", ber = 1e-6 }",
+            one,
+            "wlan.cell.downlink_errors",
+            "shared_errors",
+        ),
+        ("", "\"client\", \"ap\"", "wlan.cell.stations", "other than the access point"),
+        (
+            "[link.cell]\nbetween = [\"x\", \"y\"]\nrate = \"1 Mbps\"\ndelay = \"1 ms\"",
+            one,
+            "wlan.cell",
+            "nothing else",
+        ),
+        (
+            "channel = \"1\"\n[wlan.other]\naccess_point = \"x\"\nstations = [\"y\"]\nstandard = \"802.11g\"\nchannel = \"1\"",
+            one,
+            "wlan.other.channel",
+            "same standard",
+        ),
+    ] {
+        let message = refused(keys, stations);
+        assert!(message.contains(path) && message.contains(allowed), "{keys}: {message}");
+    }
+}
