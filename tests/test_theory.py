@@ -648,6 +648,11 @@ def test_every_rule_is_tried_above() -> None:
         tables = scenario(flow[1], transport=flow[0], errors=errors, protocol=protocol)
         seen |= {rule for rule, _ in predictions(tables)}
     seen |= {rule for rule, _ in predictions(over_radio("unlimited", 0.01).to_dict())}
+    upload = {"from": "sta", "to": "ap", "transport": UDP, "app": FAST}
+    cell = {"access_point": "ap", "stations": ["sta"]}
+    run = {"duration": "10 s"}
+    wlan = {"name": "cell", "wlan": {"cell": cell}, "flow": {"f": upload}, "run": run}
+    seen |= {rule for rule, _ in predictions(wlan)}
     assert seen == {rule.name for rule in RULES}
 
 

@@ -22,6 +22,7 @@ from lasthop.theory.segments import (
     segments_throughput,
 )
 from lasthop.theory.tcp import tcp_formula, tcp_limit, tcp_over_radio
+from lasthop.theory.wlan import saturated_wlan
 
 __all__ = ["RULES", "Rule", "predict"]
 
@@ -99,7 +100,8 @@ def _pieces(hop: Hop, packet: int) -> set[int]:
 
 def _frame_loss(network: Network) -> Iterator[Prediction]:
     for hop in network.hops():
-        if hop.errors["kind"] == "none":
+        # On shared air frames are lost by collisions too.
+        if hop.errors["kind"] == "none" or hop.kind == "dcf":
             continue
         hypotheses = []
         size = 1
@@ -471,6 +473,12 @@ RULES: tuple[Rule, ...] = (
         "goodput of a UDP source that never pauses and is faster than a link, raw or with a "
         "protocol",
         _saturated,
+    ),
+    Rule(
+        "saturated WLAN",
+        "goodput and collisions of UDP sources at the stations of a WLAN that never pause and are "
+        "faster than the air: Bianchi",
+        saturated_wlan,
     ),
     Rule("TCP limit", "most that a file over TCP can reach: its window, the links", tcp_limit),
     Rule("Mathis", "a file over TCP on lossy raw links: square-root law", tcp_formula("mathis")),

@@ -22,7 +22,8 @@
 //! S = (P_1 + A) L / (σ + (P_1 + A) T_s + P_c T_c)
 //!
 //! Delay of a frame that gets through, from the time when it is the first of its queue to its
-//! acknowledgment: the slots that its attempts wait for, in mean slots (Chatzimisios et al.).
+//! acknowledgment: the slots that its attempts wait for, in mean slots (Chatzimisios et al.), but for its
+//! own attempts at once.
 //! Stations are alike and take turns at random, so that the mean of Jain's index over w frames is about
 //! w / (w + n - 1).
 //!
@@ -167,7 +168,7 @@ impl Saturation {
             let middle = 0.5 * (low + high);
             if meets(middle) > middle { low = middle } else { high = middle }
         }
-        let contention = 0.5 * (low + high);
+        let contention = if others == 0 { 0.0 } else { 0.5 * (low + high) };
         let [after, at_once, _, drop] = self.sums(contention);
         let transmission = transmission(contention);
         Ok(Saturated {
@@ -228,6 +229,8 @@ impl Saturated {
     pub fn delay(&self, times: &Times) -> Result<f64> {
         times.check()?;
         let [_, _, length] = self.slot(times);
+        // Its own attempts at once are counted apart.
+        let length = length - self.at_once * times.success / f64::from(self.model.stations);
         let (mut chance, mut waited, mut total, mut got_through) = (1.0, 0.0, 0.0, 0.0);
         for cw in self.model.windows() {
             let (slots, fails, zero) = match self.model.counting {

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 /// - `run`: as in a scenario file
 /// - `radios`, by name: as in a scenario file
 /// - `wlans`, by name: as in a scenario file, with what its standard says where its keys do not, `difs`
-///   and `eifs`
+///   and `eifs`, and whether slot and SIFS are those of the standard (`has_standard_times`)
 /// - `links`, by name: `between`; `header`; `control`, the size of control
 ///   frames (null where the protocol has none of their own, and with services); `protocol`, as in a scenario file, sizes of control frames that
 ///   follow from other keys filled in; `agents`, their kinds;
@@ -68,6 +68,8 @@ fn wlan(wlan: &Wlan) -> (String, Value) {
     value["rate"] = rate.as_bps().into();
     value["control_rate"] = wlan.control_rate(rate).as_bps().into();
     value["channel"] = wlan.channel().into();
+    let keys = &wlan.keys;
+    value["has_standard_times"] = (keys.slot.is_none() && keys.sifs.is_none()).into();
     (value["cw_min"], value["cw_max"]) = (cw_min.into(), cw_max.into());
     let times = [
         ("slot", slot),

@@ -98,6 +98,9 @@ fn ten_saturated_stations() {
         let theory = model.throughput(&times(&cell, 1000)).expect("a throughput");
         assert!((throughput / theory - 1.0).abs() < most, "{throughput} {theory}");
         assert!((collisions - model.collision).abs() < 0.015, "{collisions}");
+        // Hardly a frame is given up: a station's frames follow each other at the delay of one.
+        let delay = model.delay(&times(&cell, 1000)).expect("a delay");
+        assert!((delay / (10.0 * 8000.0 / theory) - 1.0).abs() < 0.01, "{delay}");
     }
 }
 
@@ -116,7 +119,10 @@ fn frames_are_given_up_as_often_as_the_model_says() {
 fn one_station_alone_and_an_infinite_limit() {
     let alone = Saturation::new(1, [31, 1023], None, Counting::Always).expect("a model");
     let alone = alone.solve().expect("a solution");
-    assert!(alone.contention < 1e-12);
+    assert_eq!(alone.contention, 0.0);
+    let delay = alone.delay(&times(&Cell::b(), 1000)).expect("a delay");
+    let throughput = alone.throughput(&times(&Cell::b(), 1000)).expect("a throughput");
+    assert!((delay * throughput / 8000.0 - 1.0).abs() < 1e-9, "{delay}");
     assert!((alone.transmission - 2.0 / 33.0).abs() < 1e-12);
     // Without a limit, Bianchi's equation (7): τ = 2 (1-2p) / ((1-2p)(W+1) + p W (1-(2p)^m)).
     for (stations, m) in [(5, 3), (10, 5), (50, 5)] {

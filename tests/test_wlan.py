@@ -1,0 +1,77 @@
+"""Wireless LANs from Python: the starter, its explanation, theory beside results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import lasthop
+from lasthop import analysis
+from lasthop.explain import explain
+from lasthop.starter import starter
+
+
+def saturated(stations: int, seconds: int = 20) -> lasthop.Scenario:
+    """Stations that send 1000 B datagrams to their access point faster than the air."""
+    names = [f"s{number}" for number in range(stations)]
+    app = {
+        "kind": "on-off",
+        "rate": "8 Mbps",
+        "on": "1000000 s",
+        "off": "0 s",
+        "packet": "1000 B",
+    }
+    return lasthop.Scenario(
+        {
+            "name": "saturated",
+            "wlan": {"cell": {"access_point": "ap", "stations": names}},
+            "flow": {
+                name: {"from": name, "to": "ap", "transport": {"kind": "udp"}, "app": app}
+                for name in names
+            },
+            "run": {"duration": f"{seconds} s", "replications": 2},
+        }
+    )
+
+
+def test_starter_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "cell.toml"
+    path.write_text(starter("wlan", "cell"))
+    scenario = lasthop.load(path)
+    told = explain(scenario)
+    assert "WLAN cell: 802.11b on channel cell, ap and 2 stations" in told
+    assert "slots of 20 us, SIFS 10 us, DIFS 50 us, EIFS 364 us" in told
+    assert "laptop --+-- ap" in told
+    resolved = json.loads(scenario.points()[0].resolved())
+    assert resolved["links"]["cell.phone"]["wlan"] == "cell"
+
+
+def test_saturation_by_the_model() -> None:
+    table = analysis.dcf_saturation([1, 10, 50], limit=None, counting="always")
+    # Bianchi's equation (7) with W = 32, m = 5, alone: 2 / (W + 1).
+    assert table["transmission_probability"][0] == pytest.approx(2 / 33)
+    assert table["collision_probability"].is_sorted()
+    for row in table.to_dicts():
+        assert row["success"] + row["collision"] + row["idle"] == pytest.approx(1.0)
+    with pytest.raises(analysis.AnalysisError, match="standard: found"):
+        analysis.dcf_saturation([2], standard="802.11x")
+    with pytest.raises(analysis.AnalysisError, match="rate: found 10 Mbps; allowed: 1 Mbps"):
+        analysis.dcf_saturation([2], rate_bps=10e6)
+
+
+def test_results_meet_the_model() -> None:
+    results = lasthop.run(saturated(5))
+    table = lasthop.compare_theory(results)
+    assert "wlan.cell.collision_probability" in table["metric"].to_list()
+    (row,) = analysis.dcf_saturation([5]).to_dicts()
+    flows = results.frame.filter(pl.col("kind") == "flow")
+    assert 5 * flows["goodput_bps"].to_numpy().mean() == pytest.approx(
+        row["throughput_bps"], rel=0.01
+    )
+    cells = results.frame.filter(pl.col("kind") == "wlan")
+    shares = cells.select("^airtime_(success|collision|error|idle)$")
+    assert shares.width == 4
+    assert shares.sum_horizontal().to_list() == pytest.approx([1.0, 1.0])
