@@ -78,7 +78,7 @@ const LINK_CELLS: [Cell; 5] = [
 ];
 
 /// A TCP named after each congestion law, beside congestion.
-const LAW_CELLS: [Cell; 9] = [
+const LAW_CELLS: [Cell; 12] = [
     ("westwood-plus", RAW, UNIFORM, "westwood-plus", RFC, false, true),
     ("westwood", RAW, UNIFORM, "westwood", RFC, false, true),
     ("veno", RAW, UNIFORM, "veno", RFC, false, true),
@@ -87,6 +87,9 @@ const LAW_CELLS: [Cell; 9] = [
     ("bic", RAW, UNIFORM, "bic", RFC, false, true),
     ("htcp", RAW, UNIFORM, "htcp", RFC, false, true),
     ("illinois", RAW, UNIFORM, "illinois", RFC, false, true),
+    ("tibet", RAW, UNIFORM, "tibet", RFC, false, true),
+    ("jersey", RAW, UNIFORM, "jersey", RFC, false, true),
+    ("newreno-ff", RAW, UNIFORM, "newreno-ff", RFC, false, true),
     ("bbr", RAW, UNIFORM, "bbr", RFC, false, true),
 ];
 

@@ -30,6 +30,9 @@ laws! {
     bic: Bic(BicKeys);
     htcp: Htcp(HtcpKeys);
     illinois: Illinois(IllinoisKeys);
+    tibet: Tibet(TibetKeys);
+    jersey: Jersey(JerseyKeys);
+    newreno_ff: NewRenoFf(NewRenoFfKeys);
     bbr: Bbr(BbrKeys);
 }
 

@@ -131,6 +131,11 @@ impl Window {
         }
     }
 
+    /// The threshold that leaves the window as it is: a loss that is no sign of congestion.
+    pub fn unchanged(&self) -> f64 {
+        self.ssthresh.max(self.cwnd)
+    }
+
     /// Did the sender use the window before this ACK? In slow start half of it is enough, as it doubles in a round
     /// trip.
     #[inline]
