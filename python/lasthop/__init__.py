@@ -17,6 +17,7 @@ TYPE_CHECKING = False  # that of `typing`, whose import takes a while
 if TYPE_CHECKING:
     from lasthop._lasthop import AnalysisError, RunError, ScenarioError, __version__
     from lasthop.campaign import Campaign, CampaignError
+    from lasthop.convergence import Convergence, convergence
     from lasthop.figures import PlotError, plot
     from lasthop.results import Results
     from lasthop.running import run, sweep
@@ -29,6 +30,7 @@ __all__ = [
     "AnalysisError",
     "Campaign",
     "CampaignError",
+    "Convergence",
     "PlotError",
     "Results",
     "RunError",
@@ -38,6 +40,7 @@ __all__ = [
     "__version__",
     "capture",
     "compare_theory",
+    "convergence",
     "load",
     "plot",
     "run",
@@ -50,6 +53,7 @@ __all__ = [
 _HOMES = {
     "_lasthop": ("AnalysisError", "RunError", "ScenarioError", "__version__"),
     "campaign": ("Campaign", "CampaignError"),
+    "convergence": ("Convergence", "convergence"),
     "figures": ("PlotError", "plot"),
     "results": ("Results",),
     "running": ("run", "sweep"),

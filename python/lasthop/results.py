@@ -464,6 +464,30 @@ class Results:
                 rows.append((index, "", found))
         return self._confidences(rows, {}).drop("metric")
 
+    def shares(self, metric: str = "flow.*.goodput_bps") -> pl.DataFrame:
+        """What each flow gets of the sum over all flows, one number per replication, its mean.
+
+        Args:
+            metric: The metrics that share, with `*` and `?`.
+
+        Returns:
+            As `intervals`, without `statistic`; `value` is between 0 and 1.
+
+        Raises:
+            KeyError: If no metric has such a name.
+        """
+        chosen = self._matching((metric,))
+        rows = []
+        for index in range(len(self.points)):
+            rates = np.stack([self.samples(name, index) for name in chosen])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                shares = rates / np.nansum(rates, axis=0)
+            for name, own in zip(chosen, shares, strict=True):
+                found = statistics.confidence(own)
+                if found.n > 0:
+                    rows.append((index, name, found))
+        return self._confidences(rows, {})
+
     def _matching(self, patterns: Sequence[str]) -> list[str]:
         found = []
         for pattern in patterns:

@@ -43,6 +43,7 @@ __all__ = [
     "interval_text",
     "number_text",
     "progress",
+    "show_fairness",
     "show_list",
     "show_plan",
     "show_report",
@@ -181,6 +182,33 @@ def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
             *(cell[index] for cell in words.values()),
             *("–" if one is None else measured_row(one, units[name]) for name, one in own),
             str(max((one["n"] for _, one in own if one is not None), default=0)),
+        )
+    return table
+
+
+def show_fairness(results: Results) -> Table | None:
+    """How flows share where several have a goodput: Jain's index and each flow's share."""
+    flows = [name for name in results.metrics if fnmatchcase(name, "flow.*.goodput_bps")]
+    if len(flows) < 2:
+        return None
+    index = {row["point"]: row for row in results.fairness().iter_rows(named=True)}
+    shares = {(row["point"], row["metric"]): row for row in results.shares().iter_rows(named=True)}
+    words = point_words(results.points)
+    table = Table(
+        title="Fairness",
+        title_justify="left",
+        caption="Jain's index and shares of the flows' goodput, means over replications",
+        caption_justify="left",
+    )
+    for heading in key_labels(list(words)):
+        table.add_column(heading.replace(" ", "\n"), overflow="fold")
+    for heading in ("Jain's\nindex", *(name.split(".")[1] for name in flows)):
+        table.add_column(heading, justify="right")
+    for point in range(len(results.points)):
+        own = [index.get(point), *(shares.get((point, name)) for name in flows)]
+        table.add_row(
+            *(cell[point] for cell in words.values()),
+            *("–" if row is None else number_text(float(f"{row['value']:.3g}")) for row in own),
         )
     return table
 
