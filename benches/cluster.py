@@ -2,6 +2,7 @@
 
     .venv/bin/python benches/cluster.py cost     # processor time of coordinator and scheduler
     .venv/bin/python benches/cluster.py share    # processor time of workers that the engine has
+    .venv/bin/python benches/cluster.py hours    # share of four hours, in simulated time
     .venv/bin/python benches/cluster.py kills    # 20 kill -9 of workers, 5 of coordinators
 
 Processor time is read from /proc, so that other work on the machine does not matter.
@@ -9,6 +10,7 @@ Processor time is read from /proc, so that other work on the machine does not ma
 
 from __future__ import annotations
 
+import heapq
 import os
 import random
 import signal
@@ -16,11 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import distributed
+import numpy as np
 
 import lasthop
 from lasthop import cluster as clusters
@@ -41,6 +44,8 @@ app = { kind = "file", size = "20 MB" }
 "link.radio.errors.loss" = ["1 %", "2 %", "5 %", "8 %"]
 """
 TICKS = os.sysconf("SC_CLK_TCK")
+# Of each of four points: 80 s of processor time at 10 ms.
+SHARE_REPLICATIONS = 2000
 
 
 def say(text: str) -> None:
@@ -72,6 +77,7 @@ def processes(workers: int, folder: Path) -> Iterator[tuple[clusters.Cluster, in
         subprocess.Popen(  # noqa: S603 - our own command
             [*python[:2], "distributed.cli.dask_worker", "--scheduler-file", str(file),
              "--nthreads", "1", "--no-dashboard"],
+            env=os.environ | clusters.worker_environment(),
             **quiet,
         )
         for _ in range(workers)
@@ -105,26 +111,159 @@ def cost(folder: Path) -> None:
 
 
 def share(folder: Path) -> None:
-    """Processor time in the engine over all processor time of the workers."""
-    scenario = lasthop.Scenario.from_toml(SCENARIO).with_({"flow.transfer.app.size": "100 MB"})
+    """Processor time in the engine over all processor time of the workers, replications of 10 ms.
+
+    What a worker takes before its first task (it loads Lasthop) is left out: it is paid once.
+    """
     with processes(2, folder) as (cluster, _):
         campaign = lasthop.Campaign(folder / "share", cluster=cluster)
-        campaign.record(scenario, replications=20)
+        size = 20.0
+        for _ in range(3):  # finds the file whose transfer costs 10 ms
+            scenario = lasthop.Scenario.from_toml(SCENARIO).with_(
+                {"flow.transfer.app.size": f"{size:.0f} MB"}
+            )
+            campaign.record(scenario, replications=20)
+            rows = campaign.frame("").collect().tail(80)
+            size *= 0.010 / float(rows["cost_s"].mean())  # type: ignore[arg-type]
         numbers = list(cluster.client.run(os.getpid).values())
         before = sum(processor_s(number) for number in numbers)
-        costs = float(campaign.frame("").collect()["cost_s"].sum())
-        began = time.monotonic()
-        count = 20
-        while time.monotonic() - began < 40.0:
-            count *= 2
-            campaign.record(scenario, replications=count)
+        done = campaign.frame("").collect()
+        costs, count = float(done["cost_s"].sum()), len(done)
+        campaign.record(scenario, replications=SHARE_REPLICATIONS)
         spent = sum(processor_s(number) for number in numbers) - before
         frame = campaign.frame("").collect()
         engine = float(frame["cost_s"].sum()) - costs
-        each = float(frame["cost_s"].mean())  # type: ignore[arg-type]
+        rows_done = len(frame) - count
         say(
-            f"{len(frame)} replications of {1e3 * each:.1f} ms: {engine:.1f} s in the engine of "
-            f"{spent:.1f} s of the workers' processor time, {100 * engine / spent:.1f} %"
+            f"{rows_done} replications of {1e3 * engine / rows_done:.1f} ms: {engine:.1f} s in the "
+            f"engine of {spent:.1f} s of the workers' processor time, {100 * engine / spent:.1f} %"
+        )
+
+
+class SimulatedClient:
+    """A Dask client whose scheduler and workers live in simulated time.
+
+    Scheduler and coordinator take one message after the other, at the processor times that `cost`
+    has measured; a worker has the times of `share`. Latencies are those of a busy local network.
+    """
+
+    COORDINATOR_S, ROW_S, SCHEDULER_S, LATENCY_S = 1.3e-3, 1.2e-6, 1.6e-3, 0.5e-3
+    REPLICATION_S, TASK_OVERHEAD_S, ROW_OVERHEAD_S = 0.010, 19e-3, 22e-6
+
+    def __init__(self, workers: int) -> None:
+        """All workers are idle at time 0."""
+        self.now_s = 0.0
+        self.engine_s = 0.0
+        self._scheduler_s = 0.0
+        self._free_s = [0.0] * workers
+        self._load = [0] * workers
+        self._events: list[tuple[float, int, str, SimulatedFuture, int]] = []
+        self._number = 0
+        self._random = np.random.default_rng(1)
+
+    def nthreads(self) -> dict[str, int]:
+        """One each."""
+        return {str(worker): 1 for worker in range(len(self._free_s))}
+
+    def submit(self, run: object, task: clusters.Task, *, key: str, **_: object) -> SimulatedFuture:
+        """A message to the scheduler."""
+        del run
+        future = SimulatedFuture(key, task)
+        self._push(self.now_s + self.LATENCY_S, "submitted", future, -1)
+        return future
+
+    def _push(self, at: float, kind: str, future: SimulatedFuture, worker: int) -> None:
+        self._number += 1
+        heapq.heappush(self._events, (at, self._number, kind, future, worker))
+
+    def advance(self) -> None:
+        """Goes on until the coordinator has taken the result of a task."""
+        while self._events:
+            at, _, kind, future, worker = heapq.heappop(self._events)
+            if kind == "returned":
+                rows = sum(count for _, _, count in future.task.work)
+                self.now_s = max(self.now_s, at) + self.COORDINATOR_S + rows * self.ROW_S
+                future.finish()
+                return
+            # A task is two messages to the scheduler.
+            self._scheduler_s = max(self._scheduler_s, at) + 0.5 * self.SCHEDULER_S
+            if kind == "submitted":
+                worker = min(range(len(self._load)), key=lambda w: (self._load[w], self._free_s[w]))
+                self._load[worker] += 1
+                self._run(future, worker)
+            else:
+                self._load[worker] -= 1
+                self._push(self._scheduler_s + self.LATENCY_S, "returned", future, worker)
+
+    def _run(self, future: SimulatedFuture, worker: int) -> None:
+        rows = sum(count for _, _, count in future.task.work)
+        costs = self._random.gamma(10.0, self.REPLICATION_S / 10.0, rows)
+        future.costs = costs
+        self.engine_s += float(costs.sum())
+        start = max(self._free_s[worker], self._scheduler_s + self.LATENCY_S)
+        took = float(costs.sum()) + self.TASK_OVERHEAD_S + rows * self.ROW_OVERHEAD_S
+        self._free_s[worker] = start + took
+        self._push(start + took + self.LATENCY_S, "finished", future, worker)
+
+
+class SimulatedFuture:
+    """A task under way in simulated time."""
+
+    def __init__(self, key: str, task: clusters.Task) -> None:
+        """Not done."""
+        self.key, self.task = key, task
+        self.costs = np.empty(0)
+        self._told: list[Callable[[SimulatedFuture], object]] = []
+
+    def add_done_callback(self, told: Callable[[SimulatedFuture], object]) -> None:
+        """Called when the result is there."""
+        self._told.append(told)
+
+    def finish(self) -> None:
+        """The result is there."""
+        for told in self._told:
+            told(self)
+
+    def release(self) -> None:
+        """Nothing is kept."""
+
+    def result(self) -> clusters.Done:
+        """Rows of zeros."""
+        point = np.repeat(
+            np.arange(len(self.task.work), dtype=np.uint32), [count for *_, count in self.task.work]
+        )
+        metrics = METRICS
+        return clusters.Done(
+            "simulated",
+            self.task.engine,
+            metrics,
+            np.array([place for place, *_ in self.task.work], dtype=np.uint32)[point].tobytes(),
+            np.zeros(point.size, dtype=np.uint64).tobytes(),
+            self.costs.tobytes(),
+            np.zeros((point.size, len(metrics))).tobytes(),
+        )
+
+
+METRICS = tuple(lasthop.Scenario.from_toml(SCENARIO).points()[0].metrics())
+
+
+def hours(folder: Path) -> None:
+    """The real coordinator hands out replications of 10 ms to workers in simulated time."""
+    del folder
+    points = lasthop.Scenario.from_toml(SCENARIO).points()
+    for workers, seconds in ((4, 4 * 3600), (32, 1800), (256, 225)):
+        client = SimulatedClient(workers)
+        count = int(workers * seconds / client.REPLICATION_S) // len(points)
+        work = [(place, 0, count, -1.0) for place in range(len(points))]
+        stream = clusters.ClusterStream(clusters.Cluster(client), points, work, seed=1)
+        rows = 0
+        while (batch := stream.next(0.0)) is not None:
+            rows += batch.rows
+            client.advance()
+        share_of = client.engine_s / (workers * client.now_s)
+        say(
+            f"{workers} workers, {client.now_s / 3600:.2f} h simulated, {rows} replications of "
+            f"10 ms: {100 * share_of:.2f} % of the workers' time in the engine"
         )
 
 
@@ -185,7 +324,7 @@ def kills(folder: Path) -> None:
 
 def main() -> None:
     """Runs what is named."""
-    known = {"cost": cost, "share": share, "kills": kills}
+    known = {"cost": cost, "share": share, "hours": hours, "kills": kills}
     if len(sys.argv) != 2 or sys.argv[1] not in known:
         say(__doc__ or "")
         sys.exit(2)

@@ -81,6 +81,36 @@ def test_results_are_the_same_bytes_as_here(
     assert rows(again) == rows(lasthop.run(scenario, replications=35))
 
 
+def test_workers_are_told_to_leave_their_time_to_the_engine(two: clusters.Cluster) -> None:
+    def told(keys: list[str]) -> list[object]:
+        import dask
+
+        return [dask.config.get(key) for key in keys]
+
+    keys = list(clusters.WORKER_CONFIG)
+    found = two.client.run(told, keys)
+    assert set(map(tuple, found.values())) == {tuple(clusters.WORKER_CONFIG.values())}
+    # The same by the environment, for workers that batch systems start.
+    program = (
+        "import dask, json, sys\nprint(json.dumps([dask.config.get(k) for k in sys.argv[1:]]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *keys],
+        env=os.environ | clusters.worker_environment(),
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == list(clusters.WORKER_CONFIG.values())
+
+
+@pytest.mark.parametrize("name", ["lasthop.sbatch", "lasthop.pbs"])
+def test_the_batch_files_are_shell_and_name_the_variables(name: str) -> None:
+    file = Path("docs/cluster") / name
+    assert subprocess.run(["bash", "-n", str(file)], check=False).returncode == 0
+    for variable, value in clusters.worker_environment().items():
+        assert f"{variable}={value}" in file.read_text()
+
+
 def test_until_runs_on_it_too(two: clusters.Cluster, scenario: lasthop.Scenario) -> None:
     wanted = {"until": "flow.transfer.goodput_bps=10%", "max_replications": 60}
     here = lasthop.run(scenario, **wanted)  # type: ignore[arg-type]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 from pathlib import Path
 
+import dpkt  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -152,6 +154,16 @@ def capture(packets: list[bytes], kind: int = 127) -> bytes:
     return out
 
 
+def test_a_capture_without_its_extra_says_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "dpkt", None)
+    path = tmp_path / "air.pcap"
+    path.write_bytes(capture([radiotap(1, retry=False)]))
+    with pytest.raises(fit.FitError, match=r"pip install 'lasthop\[pcap\]'"):
+        fit.read(path)
+
+
 def test_retry_bits_tell_which_copies_were_lost(tmp_path: Path) -> None:
     packets = [
         radiotap(1, retry=False),  # lost, as it comes again
@@ -172,6 +184,15 @@ def test_retry_bits_tell_which_copies_were_lost(tmp_path: Path) -> None:
     assert record.air_s[0] == pytest.approx(800.0 / 11e6)
     assert "1 first copies were not captured" in " ".join(record.notes)
     assert fit.read(path, transmitter="02:00:00:00:00:09").lost.tolist() == [False]
+    modern = tmp_path / "air.pcapng"
+    with modern.open("wb") as file:
+        interface = dpkt.pcapng.InterfaceDescriptionBlockLE(linktype=127)
+        writer = dpkt.pcapng.Writer(file, idb=interface)
+        for place, packet in enumerate(packets):
+            writer.writepkt(packet, ts=0.002 * place)
+    again = fit.read(modern)
+    assert again.lost.tolist() == record.lost.tolist()
+    assert again.start_s == pytest.approx(record.start_s)
     with pytest.raises(fit.FitError, match="transmitter: found 0; allowed: 02:00"):
         fit.read(path, transmitter="0")
     path.write_bytes(capture(packets, kind=1))

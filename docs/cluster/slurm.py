@@ -26,6 +26,9 @@ def main(scenario: str, folder: str) -> None:
             walltime="04:00:00",
             # The same installation on all nodes: the same engine.
             python="/shared/venv/bin/python",
+            job_script_prologue=[
+                f"export {name}={value}" for name, value in cluster.worker_environment().items()
+            ],
         ) as jobs,
         Client(jobs) as client,
     ):

@@ -95,8 +95,12 @@ def read_capture(data: bytes, name: str, transmitter: str | None) -> Record:
 
 def _data_frames(data: bytes, name: str) -> Iterator[_Sent]:
     """Unicast data frames with a right checksum, as far as the capture tells."""
-    import dpkt  # type: ignore[import-untyped]
-
+    try:
+        import dpkt  # type: ignore[import-untyped]
+    except ImportError:
+        raise FitError(
+            f"{name}: found a capture and no dpkt; allowed: pip install 'lasthop[pcap]'"
+        ) from None
     try:
         reader = (dpkt.pcapng if data[:4] == b"\n\r\r\n" else dpkt.pcap).Reader(io.BytesIO(data))
         kind = reader.datalink()
