@@ -9,7 +9,7 @@ PYTHON_SOURCES := python tests tools docs benches examples
 SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-rust test-python bench instructions compare-ns2 docs wheel wheel-check lint-package man clean
+.PHONY: help setup demo check test test-rust test-python bench instructions compare-ns2 compare-kernel docs wheel wheel-check lint-package man clean
 
 help:
 	@echo "make setup        build the package; the command is then $(BIN)/lasthop"
@@ -19,6 +19,7 @@ help:
 	@echo "make bench        speed, and where ns-2 is installed the ratio to it"
 	@echo "make instructions instructions of a replication, as JSON (needs valgrind)"
 	@echo "make compare-ns2  results against ns-2 (needs ns)"
+	@echo "make compare-kernel  profile linux against a kernel's table"
 	@echo "make docs         the documentation, in docs/_build/html"
 	@echo "make man          man pages, in docs/_build/man"
 	@echo "make wheel        a wheel for Linux and an sdist, in dist"
@@ -79,6 +80,9 @@ instructions:
 
 compare-ns2: setup
 	$(BIN)/python tools/compare_ns2.py
+
+compare-kernel: setup
+	$(BIN)/python tools/compare_kernel.py
 
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

@@ -317,6 +317,8 @@ table! {
         pacing: Option<bool>;
         /// Whether reductions that answered no loss are found out and taken back.
         undo: Option<Undo>;
+        /// Selective acknowledgments (RFC 2018); with profile "linux" only, elsewhere the variant says.
+        sack: Option<bool>;
         /// Timestamps option (RFC 7323).
         timestamps: Option<bool>;
         /// Limited Transmit (RFC 3042).
@@ -350,6 +352,8 @@ choice! {
         Rfc = "rfc",
         /// The simulator ns-2, as papers of its time used it.
         Ns2 = "ns-2",
+        /// A Linux 6 kernel with its default settings.
+        Linux = "linux",
     }
 }
 
@@ -360,6 +364,9 @@ choice! {
         Off = "off",
         /// By timestamps: Eifel (RFC 3522); needs `timestamps = true`.
         Eifel = "eifel",
+        /// By whatever tells first: reports of duplicates (DSACK, RFC 2883), the ACKs after a timeout
+        /// (F-RTO, RFC 5682), timestamps; with RACK-TLP only.
+        All = "all",
     }
 }
 
@@ -370,6 +377,8 @@ choice! {
         Ns2 = "ns-2",
         /// RFC 6675.
         Rfc6675 = "rfc6675",
+        /// RACK-TLP (RFC 8985) with proportional rate reduction (RFC 9937).
+        RackTlp = "rack-tlp",
     }
 }
 

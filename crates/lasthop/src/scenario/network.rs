@@ -1,11 +1,11 @@
 //! The checks that concern more than one key.
 
-use super::model::{App, Flow, PACKET, Scenario, Tcp, Transport};
+use super::model::{App, Flow, PACKET, Profile, Scenario, Tcp, Transport};
 use super::routes::Routes;
 use super::transport::TcpPackets;
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::schema::quantity::Window;
-use crate::tcp::config::UndoKind;
+use crate::tcp::config::{RecoveryKind, UndoKind};
 use crate::units::Bytes;
 
 impl Scenario {
@@ -154,7 +154,29 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
     let error = |key: &str, found: String, allowed: String| {
         Err(ScenarioError::new(format!("{path}.{key}"), found, allowed))
     };
+    let config = tcp.config();
+    if let Some(sack) = tcp.sack
+        && tcp.profile != Profile::Linux
+    {
+        return error(
+            "sack",
+            format!("{sack} with profile {:?}", tcp.profile.word()),
+            "only with profile \"linux\"; elsewhere variants \"sack\" and \"cubic\" have it"
+                .to_owned(),
+        );
+    }
     if let Some(recovery) = tcp.sack_recovery
+        && tcp.profile == Profile::Linux
+        && config.recovery != RecoveryKind::RackTlp
+    {
+        return error(
+            "sack_recovery",
+            format!("{:?} with profile \"linux\"", recovery.word()),
+            "\"rack-tlp\"".to_owned(),
+        );
+    }
+    if let Some(recovery) = tcp.sack_recovery
+        && tcp.profile != Profile::Linux
         && !tcp.variant.has_sack()
     {
         return error(
@@ -163,7 +185,13 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
             "a variant that uses selective acknowledgments, such as \"sack\"".to_owned(),
         );
     }
-    let config = tcp.config();
+    if config.undo == UndoKind::All && config.recovery != RecoveryKind::RackTlp {
+        return error(
+            "undo",
+            "\"all\" without RACK-TLP".to_owned(),
+            "\"off\", \"eifel\", or sack_recovery = \"rack-tlp\"".to_owned(),
+        );
+    }
     if config.undo == UndoKind::Eifel && !config.timestamps {
         return error(
             "undo",

@@ -14,10 +14,12 @@ impl Tcp {
         let profile = match self.profile {
             Profile::Rfc => tcp::Profile::Rfc,
             Profile::Ns2 => tcp::Profile::Ns2,
+            Profile::Linux => tcp::Profile::Linux,
         };
         let sack_recovery = self.sack_recovery.map(|recovery| match recovery {
             SackRecovery::Ns2 => RecoveryKind::SackNs2,
             SackRecovery::Rfc6675 => RecoveryKind::Sack6675,
+            SackRecovery::RackTlp => RecoveryKind::RackTlp,
         });
         let mut overrides = Overrides {
             sack_recovery,
@@ -27,6 +29,7 @@ impl Tcp {
             undo: self.undo.map(|undo| match undo {
                 Undo::Off => UndoKind::Off,
                 Undo::Eifel => UndoKind::Eifel,
+                Undo::All => UndoKind::All,
             }),
             segment: self.segment,
             header: self.header,
@@ -35,6 +38,7 @@ impl Tcp {
                 DelayedAck::Off => None,
                 DelayedAck::After(delay) => Some(delay),
             }),
+            sack: self.sack,
             timestamps: self.timestamps,
             limited_transmit: self.limited_transmit,
             handshake: self.handshake,

@@ -353,6 +353,7 @@ impl<P: Probe> World<P> {
     ) {
         let (mut sent, mut again, mut timeouts, mut fast, mut cuts, mut duplicates) =
             (0, 0, 0, 0, 0, 0);
+        let (mut probes, mut taken_back) = (0, 0);
         let mut add = |connection: u32| {
             for end in &self.connections[connection as usize].ends {
                 let counters = end.counters();
@@ -361,6 +362,8 @@ impl<P: Probe> World<P> {
                 timeouts += counters.timeouts;
                 fast += counters.fast_retransmits;
                 cuts += counters.window_cuts;
+                probes += counters.tail_probes;
+                taken_back += counters.spurious_reductions;
                 duplicates += end.duplicates_received();
             }
         };
@@ -376,6 +379,8 @@ impl<P: Probe> World<P> {
         report(entity, "fast_retransmits", fast as f64);
         report(entity, "window_cuts", cuts as f64);
         report(entity, "duplicates_received", duplicates as f64);
+        report(entity, "tail_probes", probes as f64);
+        report(entity, "reductions_taken_back", taken_back as f64);
     }
 }
 

@@ -12,6 +12,9 @@ pub enum Conventions {
     Ns2,
     /// RFC 5681, 6582, 6675: windows count bytes, half of the flight size.
     Rfc,
+    /// Linux 6: windows count whole segments and grow by what is delivered; half of the window; the
+    /// timeout is SRTT and a variation that is never below the minimum RTO.
+    Linux,
 }
 
 /// How a reduction that answered no loss is found out.
@@ -21,6 +24,9 @@ pub enum UndoKind {
     Off,
     /// By timestamps (Eifel, RFC 3522).
     Eifel,
+    /// By whatever tells first: duplicates that the receiver reports (DSACK, RFC 2883), the ACKs after
+    /// a timeout (F-RTO, RFC 5682), timestamps if there are any. Only with [`RecoveryKind::RackTlp`].
+    All,
 }
 
 /// How losses are found and repaired.
@@ -32,6 +38,9 @@ pub enum RecoveryKind {
     NewReno,
     /// ns-2's `Sack1`.
     SackNs2,
+    /// RACK-TLP (RFC 8985) with proportional rate reduction (RFC 9937); without SACK three duplicates and
+    /// partial ACKs find the losses.
+    RackTlp,
     /// Conservative SACK-based recovery (RFC 6675).
     Sack6675,
 }
@@ -67,6 +76,8 @@ pub struct Config {
     pub delayed_ack: Option<Duration>,
     /// Do ACKs carry SACK blocks?
     pub sack: bool,
+    /// Does the receiver report duplicates (DSACK, RFC 2883)?
+    pub dsack: bool,
     /// ACKs that leave at once at the beginning of a connection, whatever `delayed_ack` says.
     pub quick_acks: u32,
     /// Timestamps option (RFC 7323).
@@ -104,7 +115,7 @@ pub struct Config {
 impl Config {
     /// Does a sender keep records of what it sent? Whoever needs the round-trip time of each ACK does.
     pub(super) fn keeps_records(&self) -> bool {
-        self.hystart || self.law.measures()
+        self.hystart || self.law.measures() || self.recovery == RecoveryKind::RackTlp
     }
 
     /// SACK blocks that an ACK reports at most: as many as the option space holds (RFC 2018,
@@ -112,7 +123,7 @@ impl Config {
     pub fn max_sack_blocks(&self) -> usize {
         match (self.sack, self.conventions) {
             (false, _) => 0,
-            (true, Conventions::Rfc) if !self.timestamps => MAX_SACK_BLOCKS,
+            (true, Conventions::Rfc | Conventions::Linux) if !self.timestamps => MAX_SACK_BLOCKS,
             (true, _) => MAX_SACK_BLOCKS_WITH_TIMESTAMPS,
         }
     }

@@ -230,7 +230,7 @@ impl Connection {
         header.ack = self.receiver.rcv_nxt as u32;
         header.window = self.advertised_window;
         header.sack_blocks = 0;
-        if self.config.sack && self.receiver.has_holes() {
+        if self.config.sack && self.receiver.has_blocks() {
             let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
             let most = self.config.max_sack_blocks();
             let count = self.receiver.sack_blocks(&mut blocks[..most]);

@@ -68,7 +68,7 @@ pub struct Flight {
     /// The one segment being timed: its end and when it left (Karn's rule).
     pub(super) timed: Option<(u64, Instant)>,
     /// Window after the handshake; 1 once a SYN was lost (ns-2), or two (RFC 6928, section 2).
-    initial_window: f64,
+    pub(super) initial_window: f64,
     /// Expiries of the timer of the SYN.
     syn_timeouts: u32,
     /// A duplicate ACK allows one new segment (RFC 3042).
@@ -89,6 +89,8 @@ pub struct Flight {
 enum InUse {
     /// The congestion window with its inflation, at most the receive window in segments (ns-2).
     Window { receive_window: f64 },
+    /// The congestion window (Linux).
+    CongestionWindow,
     /// The flight size, without what limited transmit has sent (RFC 5681, section 3.2).
     Flight,
 }
@@ -115,7 +117,7 @@ impl Flight {
         let config = self.config;
         let initial_window = match config.conventions {
             Conventions::Ns2 => self.initial_window,
-            Conventions::Rfc => config.initial_window,
+            Conventions::Rfc | Conventions::Linux => config.initial_window,
         };
         let mut message_ends = std::mem::take(&mut self.message_ends);
         message_ends.clear();
@@ -143,6 +145,7 @@ impl Flight {
         let in_use = match config.conventions {
             Conventions::Ns2 => InUse::Window { receive_window: config.receive_window },
             Conventions::Rfc => InUse::Flight,
+            Conventions::Linux => InUse::CongestionWindow,
         };
         Flight {
             config: *config,
@@ -206,6 +209,24 @@ impl Flight {
             }
         }
         self.write_end
+    }
+
+    /// End of the segment that starts at `seq`: that of its first transmission if there is a record of it.
+    fn end_of(&self, seq: u64) -> u64 {
+        let known = self.sent.as_ref().filter(|_| seq < self.snd_max);
+        let record = known.and_then(|sent| sent.get(sent.index_of(seq)));
+        let is_record = record.filter(|record| record.start == seq);
+        is_record.map_or_else(|| self.segment_end(seq), |record| record.end)
+    }
+
+    /// The records of what is outstanding, of a connection that keeps them.
+    pub(super) fn records(&self) -> &SentSegments {
+        self.sent.as_ref().expect("this recovery keeps records")
+    }
+
+    /// The same to be marked.
+    pub(super) fn records_mut(&mut self) -> &mut SentSegments {
+        self.sent.as_mut().expect("this recovery keeps records")
     }
 
     /// Has everything written been acknowledged?
@@ -296,11 +317,12 @@ impl Flight {
     }
 
     /// What a reduction is computed from, in segments.
-    fn in_use(&self, inflation: u32) -> f64 {
+    pub(super) fn in_use(&self, inflation: u32) -> f64 {
         match self.in_use {
             InUse::Window { receive_window } => {
                 (self.law.cwnd() + f64::from(inflation)).min(receive_window)
             }
+            InUse::CongestionWindow => self.law.cwnd(),
             InUse::Flight => {
                 (self.snd_max - self.snd_una).saturating_sub(self.limited_bytes) as f64
                     / self.mss as f64
@@ -351,6 +373,16 @@ impl Flight {
         let Some(sent) = &mut self.sent else { return };
         let delivery = sent.on_ack(now, ack.max(self.snd_una), blocks);
         self.ack_rtt = delivery.rtt;
+        if self.config.law.measures() {
+            self.law.on_delivery(&delivery);
+        }
+    }
+
+    /// The records have taken in an ACK that moved the left edge by `acked` bytes and tells the round trip `rtt`: what a
+    /// law measures.
+    pub(super) fn tell_delivery(&mut self, now: Instant, acked: u64, rtt: Option<Duration>) {
+        let una = self.snd_una;
+        let delivery = self.records_mut().delivery(now, una, acked, rtt);
         if self.config.law.measures() {
             self.law.on_delivery(&delivery);
         }
@@ -445,6 +477,8 @@ impl Flight {
         self.law.on_ack(&AckSample {
             now,
             acked,
+            delivered_segments: acked.div_ceil(self.mss) as u32,
+            is_window_limited: true,
             prior_in_flight: self.snd_max - self.snd_una + acked,
             snd_una: self.snd_una,
             snd_max: self.snd_max,
@@ -531,7 +565,7 @@ impl Flight {
         self.duplicates.clear();
         self.limited_transmit_due = false;
         self.limited_bytes = 0;
-        if self.snd_una == 0 && self.config.conventions == Conventions::Rfc {
+        if self.snd_una == 0 && self.config.conventions != Conventions::Ns2 {
             self.on_syn_timeout();
         } else {
             self.cut_after_timeout(now);
@@ -550,7 +584,7 @@ impl Flight {
         }
         // RFC 5681, section 3.1: the threshold is reduced once for each lost segment.
         let is_again =
-            self.timed_out_at == self.snd_una && self.config.conventions == Conventions::Rfc;
+            self.timed_out_at == self.snd_una && self.config.conventions != Conventions::Ns2;
         let in_use = (!is_again).then(|| self.in_use(0));
         self.counters.window_cuts += 1;
         self.law.on_timeout(now, in_use);
@@ -590,15 +624,18 @@ impl Flight {
             self.set_plain(true);
             (seq, end)
         } else {
-            let mut seq = recovery.next_segment(self);
+            let mut seq = recovery.next_segment(self, now);
             // Pacing may have kept a retransmission back until its original was acknowledged.
             while seq.is_some_and(|seq| seq < self.snd_una) {
-                seq = recovery.next_segment(self);
+                seq = recovery.next_segment(self, now);
             }
             let is_plain = recovery.is_plain(self);
             self.set_plain(is_plain);
             let seq = seq?;
-            (seq, self.segment_end(seq))
+            let end = self.end_of(seq);
+            self.on_sent(now, seq, end);
+            recovery.on_sent(self, now, seq);
+            return Some((seq, end));
         };
         self.on_sent(now, seq, end);
         Some((seq, end))

@@ -21,6 +21,8 @@ pub enum Profile {
     Ns2,
     /// The RFCs of today: 5681, 6298, 6675, 6928, 3042.
     Rfc,
+    /// A Linux 6 kernel with its default settings.
+    Linux,
 }
 
 /// What a user sets; everything else comes from the profile.
@@ -46,6 +48,8 @@ pub struct Overrides {
     pub receive_window: Option<f64>,
     /// See [`Config::delayed_ack`].
     pub delayed_ack: Option<Option<Duration>>,
+    /// See [`Config::sack`]; only under [`Profile::Linux`].
+    pub sack: Option<bool>,
     /// See [`Config::timestamps`].
     pub timestamps: Option<bool>,
     /// See [`Config::limited_transmit`].
@@ -84,6 +88,7 @@ const NS2: Config = Config {
     receive_window: 20.0,
     delayed_ack: None,
     sack: false,
+    dsack: false,
     quick_acks: 0,
     timestamps: false,
     limited_transmit: true,
@@ -115,6 +120,7 @@ const RFC: Config = Config {
     receive_window: 64.0,
     delayed_ack: Some(Duration::from_millis(200)),
     sack: false,
+    dsack: false,
     quick_acks: 0,
     timestamps: false,
     limited_transmit: true,
@@ -132,38 +138,63 @@ const RFC: Config = Config {
     clock_granularity: Duration::from_millis(1),
 };
 
+/// `net/ipv4` of Linux 6 and its `sysctl` defaults.
+const LINUX: Config = Config {
+    conventions: Conventions::Linux,
+    recovery: RecoveryKind::RackTlp,
+    undo: UndoKind::All,
+    receive_window: 2048.0,
+    delayed_ack: Some(Duration::from_millis(40)),
+    sack: true,
+    dsack: true,
+    quick_acks: 16,
+    timestamps: true,
+    min_rto: Duration::from_millis(200),
+    max_rto: Duration::from_secs(120),
+    ..RFC
+};
+
 /// The parameters of `variant` under `profile`, with the user's overrides.
 pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
     let base = match profile {
         Profile::Ns2 => NS2,
         Profile::Rfc => RFC,
+        Profile::Linux => LINUX,
     };
     let Parts { recovery: [rfc, ns2], law } = variant.parts();
     let law = set.law.unwrap_or(law);
-    let sack = variant.has_sack();
-    let recovery = match profile {
-        Profile::Rfc => rfc,
-        Profile::Ns2 => ns2,
+    let (recovery, sack) = match profile {
+        Profile::Rfc => (rfc, variant.has_sack()),
+        Profile::Ns2 => (ns2, variant.has_sack()),
+        // There SACK is an option of the host, whatever law it has.
+        Profile::Linux => (base.recovery, set.sack.unwrap_or(base.sack)),
     };
+    let hystart = profile == Profile::Linux && matches!(law, LawKind::Cubic(_));
     let recovery = set.sack_recovery.filter(|_| sack).unwrap_or(recovery);
     let segment = set.segment.unwrap_or(base.segment);
     // RFC 6928: min(10 MSS, max(2 MSS, 14600 B)).
     let initial_window = match profile {
         Profile::Ns2 => base.initial_window,
+        Profile::Linux => base.initial_window,
         Profile::Rfc => (14_600.0 / segment.get() as f64).floor().clamp(2.0, base.initial_window),
     };
     Config {
         recovery,
         law,
-        hystart: set.hystart.unwrap_or(base.hystart),
+        hystart: set.hystart.unwrap_or(hystart),
         pacing: set.pacing.unwrap_or(base.pacing || law.paces()),
-        undo: set.undo.unwrap_or(base.undo),
+        undo: set.undo.unwrap_or(if recovery == RecoveryKind::RackTlp {
+            UndoKind::All
+        } else {
+            base.undo
+        }),
         segment,
         header: set.header.unwrap_or(base.header),
         ack_size: set.ack_size.unwrap_or(base.ack_size),
         receive_window: set.receive_window.unwrap_or(base.receive_window),
         delayed_ack: set.delayed_ack.unwrap_or(base.delayed_ack),
         sack,
+        dsack: base.dsack && sack,
         timestamps: set.timestamps.unwrap_or(base.timestamps),
         limited_transmit: set.limited_transmit.unwrap_or(base.limited_transmit),
         handshake: set.handshake.unwrap_or(base.handshake),

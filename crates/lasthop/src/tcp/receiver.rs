@@ -15,6 +15,8 @@ pub(super) struct Receiver {
     /// In-order segments not yet acknowledged.
     unacked: u32,
     ack_due: bool,
+    /// The repeated segment that the next acknowledgment reports (RFC 2883).
+    duplicate: Option<(u64, u64)>,
     /// What the newest acknowledgment said (RFC 7323: Last.ACK.sent).
     last_ack_sent: u64,
     /// Timestamp to echo (RFC 7323: TS.Recent).
@@ -47,6 +49,7 @@ impl Receiver {
             arrivals: 0,
             unacked: 0,
             ack_due: false,
+            duplicate: None,
             last_ack_sent: u64::from(!config.handshake),
             ts_recent: 0,
             duplicates: 0,
@@ -93,6 +96,9 @@ impl Receiver {
             self.arrivals += 1;
             if end <= self.rcv_nxt || !self.out_of_order.insert(seq, end, self.arrivals) {
                 self.duplicates += 1;
+                if config.dsack {
+                    self.duplicate = Some((seq, end));
+                }
             }
         }
         // A segment of more than one full size was several on the way.
@@ -181,6 +187,7 @@ impl Receiver {
     pub fn ack_sent(&mut self, timers: &mut Timers) {
         self.last_ack_sent = self.rcv_nxt;
         self.ack_due = false;
+        self.duplicate = None;
         self.unacked = 0;
         self.quick.left = self.quick.left.saturating_sub(1);
         timers.stop(Timer::DelayedAck);
@@ -192,10 +199,14 @@ impl Receiver {
         self.ack_due = true;
     }
 
-    /// Fills in SACK blocks, most recently received first (RFC 2018, section 4), and returns their
-    /// number.
+    /// Fills in SACK blocks and returns their number: a repeated segment (RFC 2883, section 4), then
+    /// what lies beyond holes, most recently received first (RFC 2018, section 4).
     pub fn sack_blocks(&self, blocks: &mut [(u32, u32)]) -> usize {
         let mut count = 0;
+        if let (Some((start, end)), Some(first)) = (self.duplicate, blocks.first_mut()) {
+            *first = (start as u32, end as u32);
+            count = 1;
+        }
         let mut below = u64::MAX;
         while count < blocks.len() {
             let newest = self
@@ -211,7 +222,8 @@ impl Receiver {
         count
     }
 
-    pub fn has_holes(&self) -> bool {
-        !self.out_of_order.is_empty()
+    /// Does an acknowledgment have anything to report in SACK blocks?
+    pub fn has_blocks(&self) -> bool {
+        !self.out_of_order.is_empty() || self.duplicate.is_some()
     }
 }

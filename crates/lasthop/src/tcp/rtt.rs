@@ -12,6 +12,10 @@ use crate::units::{Duration, Instant};
 /// Under [`Conventions::Ns2`]: everything in whole ticks of the clock, SRTT scaled by 8 and RTTVAR
 /// by 4; the minimum holds before the back-off factor; past a factor of 8 SRTT is folded into
 /// RTTVAR and forgotten.
+///
+/// Under [`Conventions::Linux`]: as RFC 6298 in nanoseconds, but RTTVAR is the greatest mean deviation of a round
+/// trip of data, never below `min_rto`, and falls by a quarter of the difference once a round trip; a sample
+/// below SRTT moves the deviation by an eighth only. `RTO = SRTT + RTTVAR`.
 #[derive(Clone, Copy, Debug)]
 pub struct RttEstimator {
     conventions: Conventions,
@@ -34,6 +38,11 @@ pub struct RttEstimator {
     /// Smoothed round-trip time as it was after the latest sample.
     smoothed: Duration,
     last_sample: Duration,
+    /// Linux only: mean deviation scaled by 4, and the greatest of this round trip of data.
+    deviation: i64,
+    greatest: i64,
+    /// Linux only: the round trip of data ends when this byte is acknowledged.
+    round_end: u64,
 }
 
 /// RTO of the first data after a lost SYN (RFC 6298, rule 5.7).
@@ -49,11 +58,11 @@ impl RttEstimator {
         let tick = config.clock_granularity.as_nanos();
         let rttvar = match config.conventions {
             Conventions::Ns2 => ((NS2_INITIAL_RTTVAR_SECS * 1_000_000_000 / tick) << 2) as i64,
-            Conventions::Rfc => 0,
+            Conventions::Rfc | Conventions::Linux => 0,
         };
         let floor = match config.conventions {
             Conventions::Ns2 => 2 * tick,
-            Conventions::Rfc => 0,
+            Conventions::Rfc | Conventions::Linux => 0,
         };
         let mut estimator = RttEstimator {
             conventions: config.conventions,
@@ -69,6 +78,9 @@ impl RttEstimator {
             rto: 0,
             smoothed: Duration::ZERO,
             last_sample: Duration::ZERO,
+            deviation: 0,
+            greatest: 0,
+            round_end: 0,
         };
         estimator.bound();
         estimator
@@ -102,7 +114,7 @@ impl RttEstimator {
                 self.base_rto = (((self.rttvar << 3) + self.srtt) >> 3) as u64 * self.tick;
                 self.smoothed = Duration::from_nanos((self.srtt >> 3) as u64 * self.tick);
             }
-            Conventions::Rfc => {
+            Conventions::Rfc | Conventions::Linux => {
                 // A sample is a whole number of ticks, at least one.
                 let sample = (elapsed.div_ceil(self.tick) * self.tick) as i64;
                 if self.srtt != 0 {
@@ -117,6 +129,40 @@ impl RttEstimator {
                 self.smoothed = Duration::from_nanos((self.srtt / 8) as u64);
             }
         }
+        self.bound();
+    }
+
+    /// A round trip by Linux's rules; `snd_una` and `snd_max` tell the round trips of data.
+    pub fn sample_linux(&mut self, rtt: Duration, snd_una: u64, snd_max: u64) {
+        self.last_sample = rtt;
+        let sample = (rtt.as_nanos() as i64).max(1);
+        let least = self.min_rto as i64;
+        if self.srtt == 0 {
+            self.srtt = sample * 8;
+            self.deviation = sample * 2;
+            self.rttvar = self.deviation.max(least);
+            self.greatest = self.rttvar;
+            self.round_end = snd_max;
+        } else {
+            let error = sample - self.srtt / 8;
+            self.srtt += error;
+            let mut change = error.abs() - self.deviation / 4;
+            if error < 0 && change > 0 {
+                // A falling round trip must not raise the timeout.
+                change /= 8;
+            }
+            self.deviation += change;
+            self.greatest = self.greatest.max(self.deviation);
+            self.rttvar = self.rttvar.max(self.greatest);
+            if snd_una > self.round_end {
+                self.rttvar -= (self.rttvar - self.greatest).max(0) / 4;
+                self.round_end = snd_max;
+                self.greatest = least;
+            }
+        }
+        self.base_rto = (self.srtt / 8 + self.rttvar) as u64;
+        self.smoothed = Duration::from_nanos((self.srtt / 8) as u64);
+        self.backoff = 1;
         self.bound();
     }
 
@@ -143,7 +189,7 @@ impl RttEstimator {
     /// under [`Conventions::Rfc`] it becomes 3 s.
     pub fn after_lost_syn(&mut self) {
         let more = RTO_AFTER_LOST_SYN.as_nanos();
-        if self.conventions == Conventions::Rfc && self.srtt == 0 && self.base_rto < more {
+        if self.conventions != Conventions::Ns2 && self.srtt == 0 && self.base_rto < more {
             self.base_rto = more;
             self.backoff = 1;
             self.bound();
@@ -177,10 +223,13 @@ impl RttEstimator {
 
     /// Mean deviation of the round-trip time (RTTVAR).
     pub fn variation(&self) -> Duration {
+        if self.conventions == Conventions::Linux {
+            return Duration::from_nanos(self.deviation as u64 / 4);
+        }
         let quarters = self.rttvar as u64 / 4;
         Duration::from_nanos(match self.conventions {
             Conventions::Ns2 => quarters * self.tick,
-            Conventions::Rfc => quarters,
+            Conventions::Rfc | Conventions::Linux => quarters,
         })
     }
 
@@ -217,6 +266,32 @@ mod tests {
         assert_eq!(rtt.rto(), Duration::from_millis(4900));
         rtt.end_back_off();
         assert_eq!(rtt.rto(), Duration::from_millis(2450));
+    }
+
+    /// Round trips in ms, whether each ends a round trip of data, and the RTO after it; the minimum is 200 ms.
+    #[test]
+    fn linux_by_hand() {
+        let mut rtt = estimator(Profile::Linux);
+        assert_eq!(rtt.rto(), Duration::from_secs(1));
+        for (sample, ends, micros) in [
+            // SRTT 80, deviation 2 * 80 / 4: RTTVAR is the minimum.
+            (80, false, 280_000),
+            // SRTT 90, deviation 160 + 80 - 40 = 200: not above the minimum.
+            (160, false, 290_000),
+            // SRTT 128.75, deviation 200 + 310 - 50 = 460.
+            (400, false, 588_750),
+            // SRTT 122.65625, error -48.75, below the deviation of 115: 460 + 48.75 - 115 = 393.75.
+            (80, true, 582_656),
+            // SRTT 117.32421875, error -42.65625: 393.75 - 55.78125. Nothing above the minimum was seen in
+            // this round: 460 - (460 - 337.96875) / 4 = 429.4921875.
+            (80, true, 546_816),
+        ] {
+            let una = u64::from(ends);
+            rtt.sample_linux(Duration::from_millis(sample), una, 0);
+            assert_eq!(rtt.rto().as_nanos() / 1000, micros, "{sample}");
+        }
+        rtt.back_off();
+        assert_eq!(rtt.rto().as_nanos() / 1000, 1_093_632);
     }
 
     #[test]

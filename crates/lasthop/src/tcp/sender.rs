@@ -4,7 +4,7 @@ use super::config::Config;
 use super::flight::Flight;
 use super::info::{Outstanding, RecoveryState};
 use super::law::CongestionLaw;
-use super::recovery::Recovery;
+use super::recovery::{Arrival, Recovery};
 use super::timers::Timer;
 use crate::units::{Duration, Instant};
 
@@ -27,6 +27,8 @@ pub struct SenderCounters {
     pub losses_declared: u64,
     /// Window reductions that were found spurious and taken back.
     pub spurious_reductions: u64,
+    /// Tail loss probes (RFC 8985, section 7).
+    pub tail_probes: u64,
 }
 
 /// A segment that the sender wants on the wire.
@@ -151,6 +153,13 @@ impl Sender {
         if ack > flight.snd_max {
             return;
         }
+        if let Recovery::RackTlp(rack) = &mut self.recovery {
+            let has_echo_of_mark = false;
+            let arrival = Arrival { now, ack, blocks, is_pure, echo: sent, has_echo_of_mark };
+            rack.on_segment(flight, &arrival);
+            self.refresh();
+            return;
+        }
         if ack > flight.snd_una
             && let Some(sent) = sent
         {
@@ -191,7 +200,10 @@ impl Sender {
         if self.flight.timers.is_due(Timer::Pacing, now) {
             self.flight.timers.stop(Timer::Pacing);
         }
-        if self.flight.timers.is_due(Timer::Retransmission, now) {
+        if let Recovery::RackTlp(rack) = &mut self.recovery {
+            rack.handle_timeout(&mut self.flight, now);
+            self.refresh();
+        } else if self.flight.timers.is_due(Timer::Retransmission, now) {
             self.recovery.on_timeout(&mut self.flight);
             self.flight.on_timeout(now);
             self.refresh();

@@ -4,6 +4,9 @@
 //! Records lie in the order of the sequence space, as segments are first sent in that order. A
 //! retransmission updates the records that it covers.
 //!
+//! A record also has the marks of loss detection on whole segments (RFC 8985, section 5.2): SACKed, lost, sent
+//! again. How many records have each mark is counted, so that the number in flight is a subtraction.
+//!
 //! Delivery rates are those of draft-ietf-ccwg-bbr, section 4.1 (draft-cheng-iccrg-delivery-rate-estimation):
 //! what was delivered since the newest segment of an ACK left, over the longer of the times that sending and
 //! acknowledging it took.
@@ -25,8 +28,30 @@ pub(super) struct SentSegment {
     pub copies: u32,
     /// Has the receiver reported it above a hole?
     pub is_sacked: bool,
+    /// Does it count as lost?
+    pub is_lost: bool,
+    /// Is a retransmission of it outstanding?
+    pub is_resent: bool,
     /// What was known when its latest copy left.
     pub before: Delivered,
+}
+
+impl SentSegment {
+    /// Was it ever sent again?
+    pub fn was_resent(&self) -> bool {
+        self.copies > 1
+    }
+}
+
+/// Numbers of records with a mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// SACKed.
+    pub sacked: u32,
+    /// Lost.
+    pub lost: u32,
+    /// With an outstanding retransmission.
+    pub resent: u32,
 }
 
 /// How much was delivered, as a segment that leaves remembers it.
@@ -46,7 +71,10 @@ pub(super) struct Delivered {
 #[derive(Clone, Debug)]
 pub(super) struct SentSegments {
     ring: VecDeque<SentSegment>,
+    marks: Marks,
     delivered: Delivered,
+    /// What the ACK in hand delivers.
+    news: News,
     /// Bytes of records that are SACKed.
     sacked: u64,
     /// Once so many bytes have been delivered, the application limits no more; C.app_limited.
@@ -59,6 +87,8 @@ impl SentSegments {
     pub fn new() -> Self {
         SentSegments {
             ring: VecDeque::new(),
+            marks: Marks::default(),
+            news: News::default(),
             delivered: Delivered {
                 bytes: 0,
                 at: Instant::ZERO,
@@ -78,6 +108,98 @@ impl SentSegments {
         *self = SentSegments { ring, ..SentSegments::new() };
     }
 
+    /// Outstanding segments.
+    pub fn len(&self) -> u32 {
+        self.ring.len() as u32
+    }
+
+    /// Numbers of marks.
+    pub fn marks(&self) -> Marks {
+        self.marks
+    }
+
+    /// The record at `index`, counted from the oldest.
+    pub fn get(&self, index: usize) -> Option<&SentSegment> {
+        self.ring.get(index)
+    }
+
+    /// The newest record.
+    pub fn last(&self) -> Option<&SentSegment> {
+        self.ring.back()
+    }
+
+    /// Index of the first record that ends above `seq`.
+    pub fn index_of(&self, seq: u64) -> usize {
+        self.ring.partition_point(|record| record.end <= seq)
+    }
+
+    /// The first lost record, in the order of the sequence space, that has not been sent again since.
+    pub fn first_to_resend(&self) -> Option<&SentSegment> {
+        let has_one = self.marks.lost > 0;
+        let mut records = self.ring.iter();
+        has_one.then(|| records.find(|record| record.is_lost && !record.is_resent)).flatten()
+    }
+
+    /// Removes the oldest record if it ends at or below `una`.
+    pub fn pop_below(&mut self, una: u64) -> Option<SentSegment> {
+        let first = *self.ring.front()?;
+        if first.end > una {
+            return None;
+        }
+        self.ring.pop_front();
+        self.marks.sacked -= u32::from(first.is_sacked);
+        self.marks.lost -= u32::from(first.is_lost);
+        self.marks.resent -= u32::from(first.is_resent);
+        let bytes = first.end - first.start;
+        if first.is_sacked {
+            self.sacked -= bytes;
+        } else {
+            self.news.add(&first, bytes);
+        }
+        Some(first)
+    }
+
+    /// A SACK block covers the record at `index`. What was lost and sent again is neither any more; a
+    /// retransmission of what never counted as lost stays outstanding.
+    pub fn mark_sacked(&mut self, index: usize) {
+        let record = &mut self.ring[index];
+        debug_assert!(!record.is_sacked, "a record is SACKed once");
+        record.is_sacked = true;
+        self.marks.sacked += 1;
+        let bytes = record.end - record.start;
+        self.sacked += bytes;
+        self.news.add(record, bytes);
+        if std::mem::take(&mut record.is_lost) {
+            self.marks.lost -= 1;
+            self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
+        }
+    }
+
+    /// The record at `index` is lost: its retransmission, if one is outstanding, otherwise its first
+    /// copy. Returns whether the first copy was not known to be lost.
+    pub fn mark_lost(&mut self, index: usize) -> bool {
+        let record = &mut self.ring[index];
+        debug_assert!(!record.is_sacked, "what arrived is not lost");
+        let is_new = !std::mem::replace(&mut record.is_lost, true);
+        self.marks.lost += u32::from(is_new);
+        self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
+        is_new
+    }
+
+    /// A retransmission of the record at `index` is known to have arrived beside its original.
+    pub fn unmark_resent(&mut self, index: usize) {
+        let record = &mut self.ring[index];
+        self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
+    }
+
+    /// Nothing counts as lost any more.
+    pub fn unmark_lost(&mut self) {
+        for record in &mut self.ring {
+            record.is_lost = false;
+        }
+        self.marks.lost = 0;
+    }
+
     /// The bytes from `start` to `end` leave.
     pub fn on_sent(&mut self, now: Instant, start: u64, end: u64) {
         if self.in_flight() == 0 {
@@ -93,13 +215,22 @@ impl SentSegments {
                 }
                 record.sent = now;
                 record.copies += 1;
+                self.marks.resent += u32::from(!std::mem::replace(&mut record.is_resent, true));
                 record.before = before;
             }
         }
         if end > known {
             let start = start.max(known);
-            let record = SentSegment { start, end, sent: now, copies: 1, is_sacked: false, before };
-            self.ring.push_back(record);
+            self.ring.push_back(SentSegment {
+                start,
+                end,
+                sent: now,
+                copies: 1,
+                is_sacked: false,
+                is_lost: false,
+                is_resent: false,
+                before,
+            });
         }
     }
 
@@ -122,43 +253,58 @@ impl SentSegments {
     /// Everything below `una` is acknowledged, and what lies in `blocks` has been received. The round-trip time is
     /// that of the latest segment below `una`, unless one that is acknowledged now was sent twice (Karn's rule).
     pub fn on_ack(&mut self, now: Instant, una: u64, blocks: &[(u64, u64)]) -> Delivery {
-        let mut news = News { bytes: 0, newest: None };
         let (mut rtt, mut is_ambiguous) = (None, false);
-        let (mut acked, mut snd_max) = (0, una);
-        while let Some(first) = self.ring.front_mut() {
-            snd_max = snd_max.max(first.end);
-            if first.start >= una {
-                break;
+        let outstanding = self.ring.front().map_or(una, |first| first.start);
+        while let Some(first) = self.pop_below(una) {
+            if !first.is_sacked {
+                is_ambiguous |= first.was_resent();
+                rtt = Some(now - first.sent);
             }
-            let bytes = first.end.min(una) - first.start;
-            acked += bytes;
+        }
+        if let Some(first) = self.ring.front().filter(|first| first.start < una)
+            && !first.is_sacked
+        {
+            is_ambiguous |= first.was_resent();
+            rtt = Some(now - first.sent);
+        }
+        self.trim(una);
+        for &(start, end) in blocks {
+            let mut index = self.ring.partition_point(|record| record.start < start);
+            while let Some(record) = self.ring.get(index).filter(|record| record.end <= end) {
+                if !record.is_sacked {
+                    self.mark_sacked(index);
+                }
+                index += 1;
+            }
+        }
+        let acked = una.saturating_sub(outstanding);
+        self.delivery(now, una, acked, rtt.filter(|_| !is_ambiguous))
+    }
+
+    /// The part of the oldest record below `una` is acknowledged.
+    pub fn trim(&mut self, una: u64) {
+        if let Some(first) = self.ring.front_mut()
+            && first.start < una
+        {
+            let bytes = una - first.start;
             if first.is_sacked {
                 self.sacked -= bytes;
             } else {
-                is_ambiguous |= first.copies > 1;
-                rtt = Some(now - first.sent);
-                news.add(first, bytes);
+                self.news.add(first, bytes);
             }
-            if first.end > una {
-                first.start = una;
-                break;
-            }
-            self.ring.pop_front();
+            first.start = una;
         }
-        for &(start, end) in blocks {
-            let first = self.ring.partition_point(|record| record.start < start);
-            for record in self.ring.range_mut(first..) {
-                if record.end > end {
-                    break;
-                }
-                if !record.is_sacked {
-                    record.is_sacked = true;
-                    self.sacked += record.end - record.start;
-                    news.add(record, record.end - record.start);
-                }
-            }
-        }
-        let rtt = rtt.filter(|_| !is_ambiguous);
+    }
+
+    /// What the ACK in hand delivered: it moved SND.UNA by `acked` bytes to `una`, and tells the round trip `rtt`.
+    pub fn delivery(
+        &mut self,
+        now: Instant,
+        una: u64,
+        acked: u64,
+        rtt: Option<Duration>,
+    ) -> Delivery {
+        let news = std::mem::take(&mut self.news);
         if let Some(rtt) = rtt {
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
         }
@@ -171,7 +317,7 @@ impl SentSegments {
             in_flight: self.in_flight(),
             rtt,
             snd_una: una,
-            snd_max: self.ring.back().map_or(snd_max, |last| last.end),
+            snd_max: self.ring.back().map_or(una, |last| last.end),
         }
     }
 
@@ -200,6 +346,7 @@ impl SentSegments {
 }
 
 /// What an ACK delivers.
+#[derive(Clone, Copy, Debug, Default)]
 struct News {
     bytes: u64,
     /// The segment of these that left last.

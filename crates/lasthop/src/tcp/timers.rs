@@ -11,16 +11,20 @@ pub(super) enum Timer {
     Pacing,
     /// The time at which an acknowledgment must leave.
     DelayedAck,
+    /// The time at which overtaken segments count as lost (RFC 8985, section 6.3).
+    Reordering,
+    /// The time of the tail loss probe (RFC 8985, section 7).
+    TailProbe,
 }
 
 /// Deadlines; a timer that does not run has none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Timers([Instant; 3]);
+pub(super) struct Timers([Instant; 5]);
 
 impl Timers {
     /// None runs.
     pub fn new() -> Self {
-        Timers([Instant::NEVER; 3])
+        Timers([Instant::NEVER; 5])
     }
 
     /// Starts a timer, or moves its deadline.
@@ -55,7 +59,7 @@ impl Timers {
     /// The earliest deadline, or [`Instant::NEVER`].
     #[inline]
     pub fn next(&self) -> Instant {
-        let [first, second, third] = self.0;
-        first.min(second).min(third)
+        let [first, second, third, fourth, fifth] = self.0;
+        first.min(second).min(third).min(fourth.min(fifth))
     }
 }

@@ -50,7 +50,10 @@ const RFC_TIMESTAMPS: &str = r#"profile = "rfc", segment = "536 B", timestamps =
 /// name, link protocol, errors, TCP variant, profile, web?, congestion?
 type Cell = (&'static str, &'static str, &'static str, &'static str, &'static str, bool, bool);
 
-const CELLS: [Cell; 12] = [
+const LINUX: &str = r#"profile = "linux", segment = "536 B""#;
+const LINUX_WITHOUT_SACK: &str = r#"profile = "linux", sack = false, segment = "536 B""#;
+
+const CELLS: [Cell; 15] = [
     ("reno-raw-uniform", RAW, UNIFORM, "reno", NS2, false, false),
     ("reno-raw-uniform-congested", RAW, UNIFORM, "reno", NS2, false, true),
     ("sack-sr-two-state-congested", SR, TWO_STATE, "sack", NS2, false, true),
@@ -63,6 +66,9 @@ const CELLS: [Cell; 12] = [
     ("reno-snoop-uniform-congested", SNOOP, UNIFORM, "reno", NS2, false, true),
     ("reno-snoop-ns2-two-state-web", SNOOP_NS2, TWO_STATE, "reno", NS2, true, false),
     ("newreno-snoop-sr-uniform-web-rfc", SNOOP_SR, UNIFORM, "newreno", RFC, true, false),
+    ("cubic-raw-uniform-linux", RAW, UNIFORM, "cubic", LINUX, false, true),
+    ("reno-raw-gilbert-linux-no-sack", RAW, GILBERT, "reno", LINUX_WITHOUT_SACK, false, false),
+    ("cubic-gbn-bits-web-linux", GBN, BITS, "cubic", LINUX, true, false),
 ];
 
 /// One with an error process that came later, so that the rows above stay where they are.

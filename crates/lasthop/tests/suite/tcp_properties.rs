@@ -30,19 +30,23 @@ struct Case {
 
 fn configs() -> impl Strategy<Value = Config> {
     let variant = prop::sample::select(Variant::ALL);
-    let profile = prop_oneof![Just(Profile::Ns2), Just(Profile::Rfc)];
+    let profile = prop_oneof![Just(Profile::Ns2), Just(Profile::Rfc), Just(Profile::Linux)];
     let recovery = prop_oneof![
         Just(None),
         Just(Some(RecoveryKind::SackNs2)),
-        Just(Some(RecoveryKind::Sack6675))
+        Just(Some(RecoveryKind::Sack6675)),
+        Just(Some(RecoveryKind::RackTlp))
     ];
     let options = (any::<[bool; 8]>(), 1u64..40, prop_oneof![Just(2u32), Just(3), Just(6)]);
     let sizes = (prop_oneof![Just(100u64), Just(252), 1u64..1460], 1u32..12);
     (variant, profile, recovery, options, sizes).prop_map(
         |(variant, profile, recovery, (flags, window, dupacks), (segment, initial))| {
             let [timestamps, limited, handshake, fin, delayed, hystart, pacing, undo] = flags;
+            let is_linux = profile == Profile::Linux;
             let set = Overrides {
-                sack_recovery: recovery.filter(|_| variant.has_sack()),
+                // Under `linux` RACK-TLP recovers, with and without SACK.
+                sack_recovery: recovery.filter(|_| variant.has_sack() && !is_linux),
+                sack: is_linux.then_some(limited),
                 hystart: Some(hystart),
                 pacing: Some(pacing),
                 undo: (undo && timestamps).then_some(UndoKind::Eifel),
@@ -53,7 +57,7 @@ fn configs() -> impl Strategy<Value = Config> {
                 timestamps: Some(timestamps),
                 limited_transmit: Some(limited),
                 handshake: Some(handshake),
-                fin: Some(fin && profile == Profile::Rfc),
+                fin: Some(fin && profile != Profile::Ns2),
                 initial_window: Some(initial.into()),
                 dupack_threshold: Some(dupacks),
                 initial_rto: Some(Duration::from_secs(1)),

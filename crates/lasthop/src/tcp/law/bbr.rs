@@ -375,6 +375,10 @@ impl CongestionLaw for Bbr {
         }
     }
 
+    fn keeps_window_in_recovery(&self) -> bool {
+        true
+    }
+
     fn window(&self) -> u64 {
         (self.cwnd() * self.segment) as u64
     }

@@ -254,6 +254,8 @@ mod tests {
             cubic.on_ack(&AckSample {
                 now: seconds(*now),
                 acked: SEGMENT,
+                delivered_segments: 1,
+                is_window_limited: true,
                 prior_in_flight: u64::MAX / 4,
                 snd_una: 0,
                 snd_max: 0,
@@ -380,6 +382,8 @@ mod tests {
         let mut sample = AckSample {
             now: seconds(now),
             acked: SEGMENT,
+            delivered_segments: 1,
+            is_window_limited: true,
             prior_in_flight: SEGMENT,
             snd_una: 0,
             snd_max: 0,

@@ -135,6 +135,10 @@ macro_rules! laws {
             RenoNs2(reno::Reno<reno::Ns2>),
             /// Reno by RFC 5681.
             Reno(reno::Reno<reno::Rfc5681>),
+            /// Reno as Linux counts.
+            RenoLinux(reno_linux::RenoLinux),
+            /// CUBIC as Linux computes it.
+            CubicLinux(Box<cubic_linux::CubicLinux>),
             $($(
                 #[doc = concat!("See [`", stringify!($module), "`].")]
                 $kind(Box<<$module::$keys as LawKeys>::Machine>),
@@ -147,6 +151,8 @@ macro_rules! laws {
                 match $law {
                     Law::RenoNs2($inner) => $does,
                     Law::Reno($inner) => $does,
+                    Law::RenoLinux($inner) => $does,
+                    Law::CubicLinux($inner) => $does,
                     $($(Law::$kind($inner) => $does,)+)*
                 }
             };
@@ -162,6 +168,12 @@ macro_rules! laws {
                     (LawKind::Reno(_), Conventions::Rfc) => {
                         Law::Reno(reno::Reno::new(config, cwnd))
                     }
+                    (LawKind::Reno(_), Conventions::Linux) => {
+                        Law::RenoLinux(reno_linux::RenoLinux::new(config, cwnd))
+                    }
+                    (LawKind::Cubic(_), Conventions::Linux) => {
+                        Law::CubicLinux(Box::new(cubic_linux::CubicLinux::new(config, cwnd)))
+                    }
                     $($((LawKind::$kind(keys), _) => {
                         Law::$kind(Box::new(keys.build(config, cwnd)))
                     })+)*
@@ -171,6 +183,9 @@ macro_rules! laws {
             /// Begins anew in place, without allocation.
             pub fn reset(&mut self, config: &Config, cwnd: f64) {
                 match (self, &config.law) {
+                    (Law::CubicLinux(law), _) => {
+                        **law = cubic_linux::CubicLinux::new(config, cwnd);
+                    }
                     $($((Law::$kind(law), LawKind::$kind(keys)) => {
                         **law = keys.build(config, cwnd);
                     })+)*
@@ -183,6 +198,8 @@ macro_rules! laws {
                 let left = match self {
                     Law::RenoNs2(reno) => Law::RenoNs2(*reno),
                     Law::Reno(reno) => Law::Reno(*reno),
+                    Law::RenoLinux(reno) => Law::RenoLinux(*reno),
+                    Law::CubicLinux(_) => Law::Reno(reno::Reno::idle()),
                     $($(Law::$kind(_) => Law::Reno(reno::Reno::idle()),)+)*
                 };
                 std::mem::replace(self, left)

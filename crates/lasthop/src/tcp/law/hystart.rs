@@ -134,6 +134,8 @@ mod tests {
                 let sample = AckSample {
                     now: Instant::ZERO,
                     acked: 1000,
+                    delivered_segments: 1,
+                    is_window_limited: true,
                     prior_in_flight: 8000,
                     snd_una: una,
                     // Byte `snd_max` of the first ACK is acknowledged by the ninth.
@@ -185,6 +187,8 @@ mod tests {
         let mut sample = AckSample {
             now: Instant::ZERO,
             acked: 20_000,
+            delivered_segments: 1,
+            is_window_limited: true,
             prior_in_flight: 20_000,
             snd_una: 1,
             snd_max: 100,

@@ -6,14 +6,19 @@
 //! business.
 //!
 //! A law is one file and one line of the list below; its source stands at the top of its file. Reno, with its two
-//! arithmetics, is what every other law starts from.
+//! arithmetics, is what every other law starts from. Linux's arithmetic of Reno and
+//! CUBIC, in whole segments, is that of the profile `linux` (`reno_linux.rs`, `cubic_linux.rs`).
 //!
-//! HyStart++ (RFC 9406, `hystart.rs`) ends the slow start of any law that has one.
+//! HyStart++ (RFC 9406, `hystart.rs`) ends the slow start of any law that has one; Linux's CUBIC has HyStart
+//! (`hystart_linux.rs`).
 
 mod bandwidth;
+mod cubic_linux;
 mod family;
 mod hystart;
+mod hystart_linux;
 pub mod reno;
+mod reno_linux;
 mod rounds;
 mod sample;
 #[cfg(test)]
@@ -109,6 +114,12 @@ pub trait CongestionLaw {
     /// `bytes` left at `now`.
     fn on_sent(&mut self, _now: Instant, _bytes: u64) {}
 
+    /// Does the law set its window itself while losses are repaired? Otherwise recovery does, and tells the law of
+    /// no ACK meanwhile.
+    fn keeps_window_in_recovery(&self) -> bool {
+        false
+    }
+
     /// Congestion window in bytes.
     fn window(&self) -> u64;
 
@@ -167,6 +178,10 @@ impl CongestionLaw for Law {
     #[inline]
     fn on_sent(&mut self, now: Instant, bytes: u64) {
         dispatch!(self, law => law.on_sent(now, bytes));
+    }
+
+    fn keeps_window_in_recovery(&self) -> bool {
+        dispatch!(self, law => law.keeps_window_in_recovery())
     }
 
     #[inline]

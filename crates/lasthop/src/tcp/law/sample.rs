@@ -14,6 +14,10 @@ pub struct AckSample {
     pub now: Instant,
     /// Bytes that it acknowledges for the first time.
     pub acked: u64,
+    /// Segments that it delivers: acknowledged or SACKed for the first time.
+    pub delivered_segments: u32,
+    /// Did the window limit the sender (RFC 7661)? Only recoveries that count segments tell.
+    pub is_window_limited: bool,
     /// Bytes that were outstanding before it arrived.
     pub prior_in_flight: u64,
     /// Oldest unacknowledged byte after it (SND.UNA).

@@ -59,6 +59,8 @@ impl Acks {
         law.on_ack(&AckSample {
             now: ms(self.now),
             acked: SEGMENT,
+            delivered_segments: 1,
+            is_window_limited: true,
             prior_in_flight: in_flight,
             snd_una: self.una,
             snd_max,

@@ -47,7 +47,7 @@ impl Window {
     pub fn new(config: &Config, cwnd: f64) -> Self {
         let ssthresh = match config.conventions {
             Conventions::Ns2 => config.receive_window.floor(),
-            Conventions::Rfc => f64::INFINITY,
+            Conventions::Rfc | Conventions::Linux => f64::INFINITY,
         };
         let mut window = Window {
             segment: config.segment.get(),
@@ -88,12 +88,14 @@ impl Window {
     }
 
     /// For how many segments an ACK counts when the window grows: one, or the part of one that it acknowledges
-    /// (RFC 5681, section 3.1).
+    /// (RFC 5681, section 3.1); under Linux as many as it delivers, if the window limited the sender.
     #[inline]
     pub fn count(&self, sample: &AckSample) -> f64 {
         match self.conventions {
             Conventions::Ns2 => 1.0,
             Conventions::Rfc => (sample.acked as f64 / self.segment as f64).min(1.0),
+            Conventions::Linux if sample.is_window_limited => sample.delivered_segments.into(),
+            Conventions::Linux => 0.0,
         }
     }
 

@@ -5,9 +5,13 @@
 //! [`Flight`](super::flight::Flight).
 
 mod newreno;
+mod prr;
+mod rack_tlp;
 mod reno;
 mod sack_ns2;
 mod sack_rfc6675;
+
+pub(super) use rack_tlp::Arrival;
 
 use super::config::{Config, Conventions, RecoveryKind};
 use super::flight::Flight;
@@ -20,6 +24,8 @@ pub(super) enum Recovery {
     Reno(reno::Reno),
     NewReno(newreno::NewReno),
     SackNs2(sack_ns2::Sack1),
+    /// Apart from the others in memory: it is several times their size.
+    RackTlp(Box<rack_tlp::RackTlp>),
     Sack6675(sack_rfc6675::Sack),
 }
 
@@ -30,6 +36,7 @@ impl Recovery {
             RecoveryKind::NewReno => Recovery::NewReno(newreno::NewReno::new(config)),
             RecoveryKind::SackNs2 => Recovery::SackNs2(sack_ns2::Sack1::new(config)),
             RecoveryKind::Sack6675 => Recovery::Sack6675(sack_rfc6675::Sack::new(config)),
+            RecoveryKind::RackTlp => Recovery::RackTlp(Box::new(rack_tlp::RackTlp::new(config))),
         }
     }
 
@@ -40,6 +47,7 @@ impl Recovery {
             Recovery::NewReno(newreno) => *newreno = newreno::NewReno::new(config),
             Recovery::SackNs2(sack) => sack.reset(),
             Recovery::Sack6675(sack) => sack.reset(),
+            Recovery::RackTlp(rack) => **rack = rack_tlp::RackTlp::new(config),
         }
     }
 
@@ -57,6 +65,7 @@ impl Recovery {
             Recovery::NewReno(newreno) => newreno.on_ack(flight, now, ack),
             Recovery::SackNs2(sack) => sack.on_ack(flight, now, ack, blocks),
             Recovery::Sack6675(sack) => sack.on_ack(flight, now, ack, blocks),
+            Recovery::RackTlp(_) => unreachable!("it hears of whole segments: `on_segment`"),
         }
     }
 
@@ -67,6 +76,7 @@ impl Recovery {
             Recovery::NewReno(newreno) => newreno.on_timeout(flight),
             Recovery::SackNs2(sack) => sack.on_timeout(flight),
             Recovery::Sack6675(sack) => sack.on_timeout(flight),
+            Recovery::RackTlp(_) => unreachable!("it has timers of its own: `handle_timeout`"),
         }
     }
 
@@ -77,6 +87,7 @@ impl Recovery {
             Recovery::NewReno(newreno) => newreno.on_spurious(),
             Recovery::SackNs2(sack) => sack.on_spurious(),
             Recovery::Sack6675(sack) => sack.on_spurious(),
+            Recovery::RackTlp(_) => unreachable!("it takes its reductions back by itself"),
         }
     }
 
@@ -98,6 +109,8 @@ impl Recovery {
             Recovery::NewReno(newreno) => newreno.is_plain(),
             Recovery::SackNs2(sack) => sack.is_plain(),
             Recovery::Sack6675(sack) => sack.is_plain(flight),
+            // It counts segments, not bytes.
+            Recovery::RackTlp(_) => false,
         }
     }
 
@@ -115,12 +128,14 @@ impl Recovery {
                 let known = sack.outstanding(flight);
                 (phase(sack.in_recovery(), known.sacked > 0), known)
             }
+            Recovery::RackTlp(rack) => rack.outstanding(flight),
             _ => {
                 let in_recovery = match self {
                     Recovery::Reno(reno) => reno.in_recovery(),
                     Recovery::NewReno(newreno) => newreno.in_recovery(),
                     Recovery::SackNs2(sack) => sack.in_recovery(),
                     Recovery::Sack6675(sack) => sack.in_recovery(),
+                    Recovery::RackTlp(_) => unreachable!("it counts segments: see above"),
                 };
                 // Each duplicate stands for a segment that has arrived.
                 let repaired = u64::from(in_recovery);
@@ -133,12 +148,21 @@ impl Recovery {
 
     /// First byte of the segment to send now, if any.
     #[inline]
-    pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
+    pub fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64> {
         match self {
             Recovery::Reno(reno) => reno.next_segment(flight),
             Recovery::NewReno(newreno) => newreno.next_segment(flight),
             Recovery::SackNs2(sack) => sack.next_segment(flight),
             Recovery::Sack6675(sack) => sack.next_segment(flight),
+            Recovery::RackTlp(rack) => rack.next_segment(flight, now),
+        }
+    }
+
+    /// The segment at `seq` that it named leaves.
+    #[inline]
+    pub fn on_sent(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+        if let Recovery::RackTlp(rack) = self {
+            rack.on_sent(flight, now, seq);
         }
     }
 }
@@ -158,7 +182,7 @@ impl CutGuard {
     fn new(config: &Config) -> Self {
         let unguarded = match config.conventions {
             Conventions::Ns2 => 2,
-            Conventions::Rfc => 0,
+            Conventions::Rfc | Conventions::Linux => 0,
         };
         CutGuard { recover: 0, unguarded }
     }

@@ -48,7 +48,7 @@ impl NewReno {
     pub fn new(config: &Config) -> Self {
         let (exit, recovery_burst) = match config.conventions {
             Conventions::Ns2 => (Exit::Grow, NS2_RECOVERY_BURST),
-            Conventions::Rfc => (Exit::Clamp, u32::MAX),
+            Conventions::Rfc | Conventions::Linux => (Exit::Clamp, u32::MAX),
         };
         NewReno {
             in_recovery: false,

@@ -6,8 +6,14 @@
 //! | detector | source | needs | file |
 //! |---|---|---|---|
 //! | Eifel | RFC 3522, RFC 4015 | timestamps | `eifel.rs` |
+//! | DSACK | RFC 2883, RFC 3708 | SACK, a receiver that reports duplicates | `dsack.rs` |
+//! | F-RTO | RFC 5682 | new data to send | `frto.rs` |
+//!
+//! The latter two are asked by RACK-TLP's recovery, which sees every segment's fate.
 
+pub(super) mod dsack;
 mod eifel;
+pub(super) mod frto;
 
 use super::config::{Config, UndoKind};
 use crate::units::Instant;
@@ -25,7 +31,8 @@ impl Undo {
     /// The detector that `config` names.
     pub fn new(config: &Config) -> Self {
         match config.undo {
-            UndoKind::Off => Undo::Off,
+            // RACK-TLP's recovery has all detectors itself.
+            UndoKind::Off | UndoKind::All => Undo::Off,
             UndoKind::Eifel => Undo::Eifel(eifel::Eifel::new(config.clock_granularity)),
         }
     }
