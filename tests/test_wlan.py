@@ -60,6 +60,8 @@ def test_saturation_by_the_model() -> None:
         analysis.dcf_saturation([2], standard="802.11x")
     with pytest.raises(analysis.AnalysisError, match="rate: found 10 Mbps; allowed: 1 Mbps"):
         analysis.dcf_saturation([2], rate_bps=10e6)
+    with pytest.raises(analysis.AnalysisError, match="rate: found 0 bps; allowed: 1 Mbps"):
+        analysis.dcf_saturation([2], rate_bps=0)
 
 
 def test_results_meet_the_model() -> None:

@@ -201,7 +201,7 @@ def dcf_saturation(
     stations: int,
     standard: str,
     short_preamble: bool,
-    rates: tuple[int, int],
+    rates: list[int | None],
     sizes: tuple[int, int],
     rts: bool,
     windows: tuple[int | None, int | None],

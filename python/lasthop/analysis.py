@@ -627,8 +627,8 @@ def dcf_saturation(
     *,
     standard: str = "802.11b",
     short_preamble: bool = False,
-    rate_bps: float = 0.0,
-    control_rate_bps: float = 0.0,
+    rate_bps: float | None = None,
+    control_rate_bps: float | None = None,
     packet: int = 1000,
     header: int = 36,
     rts: bool = False,
@@ -643,8 +643,9 @@ def dcf_saturation(
         stations: How many always have a frame to send.
         standard: "802.11b", "802.11a" or "802.11g".
         short_preamble: Whether 802.11b takes its short preamble.
-        rate_bps: Rate of data frames; 0 takes the standard's highest.
-        control_rate_bps: Rate of MAC acknowledgments, RTS and CTS; 0 takes the highest basic rate.
+        rate_bps: Rate of data frames; by default the standard's highest.
+        control_rate_bps: Rate of MAC acknowledgments, RTS and CTS; by default the highest
+            basic rate.
         packet: Bytes of a packet, which count for throughput.
         header: What a data frame adds to them.
         rts: Whether RTS and CTS come first.
@@ -661,13 +662,14 @@ def dcf_saturation(
         and timeouts belong to what they follow), `fair_frames` over which the mean of Jain's index
         reaches 0.95.
     """
+    rates = [None if rate is None else round(rate) for rate in (rate_bps, control_rate_bps)]
     rows = []
     for count in stations:
         told, (success, collision, idle) = _lasthop.dcf_saturation(
             _whole("stations", count),
             standard,
             short_preamble,
-            (round(rate_bps), round(control_rate_bps)),
+            rates,
             (_whole("packet", packet), _whole("header", header)),
             rts,
             (cw_min, cw_max),

@@ -335,7 +335,7 @@ fn dcf_saturation(
     stations: u32,
     standard: &str,
     short_preamble: bool,
-    rates: [u64; 2],
+    rates: [Option<u64>; 2],
     sizes: [u64; 2],
     rts: bool,
     windows: [Option<u32>; 2],
@@ -347,8 +347,8 @@ fn dcf_saturation(
         let words = known.map(Standard::word).join(", ");
         AnalysisError::new_err(format!("standard: found {standard:?}; allowed: {words}"))
     })?;
-    let rate = |name: &str, bps: u64, default: Rate| {
-        let rate = if bps == 0 { default } else { Rate::from_bps(bps) };
+    let rate = |name: &str, bps: Option<u64>, default: Rate| {
+        let rate = bps.map_or(default, Rate::from_bps);
         if standard.rates().any(|known| known == rate) {
             return Ok(rate);
         }

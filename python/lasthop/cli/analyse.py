@@ -275,24 +275,31 @@ def dcf(
     ] = None,
     standard: Annotated[str, typer.Option(help="802.11b, 802.11a or 802.11g.")] = "802.11b",
     rate: Annotated[
-        float,
+        float | None,
         typer.Option(
             parser=RATE, metavar="RATE", help="Rate of data; by default the standard's highest."
         ),
-    ] = 0.0,
+    ] = None,
     control_rate: Annotated[
-        float,
+        float | None,
         typer.Option(
             parser=RATE,
             metavar="RATE",
             help="Rate of MAC acknowledgments, RTS and CTS; by default the highest basic rate.",
         ),
-    ] = 0.0,
+    ] = None,
     packet: Annotated[
-        float, typer.Option(parser=SIZE, metavar="SIZE", help="Size of a packet.")
+        float,
+        typer.Option(parser=SIZE, metavar="SIZE", help="Size of a packet.", show_default="1000 B"),
     ] = 1000.0,
     header: Annotated[
-        float, typer.Option(parser=SIZE, metavar="SIZE", help="What a data frame adds to it.")
+        float,
+        typer.Option(
+            parser=SIZE,
+            metavar="SIZE",
+            help="What a data frame adds to it.",
+            show_default="36 B",
+        ),
     ] = 36.0,
     rts: Annotated[bool, typer.Option("--rts", help="RTS and CTS come first.")] = False,
     short_preamble: Annotated[
