@@ -43,6 +43,13 @@ for name in sorted(set(re.findall(r"_generated/links/([\w-]+)\.svg", pages))):
     picture = trace.plot_link("radio", start=max(start - 0.02 * (end - start), 0.0), end=end)
     save(picture, pictures / name, "svg")
 
+# What each TCP does differently on the same losses.
+law_pictures = importlib.import_module("law_pictures")
+pictures = HERE / "_generated" / "tcp"
+pictures.mkdir(parents=True, exist_ok=True)
+for name in re.findall(r"_generated/tcp/([\w-]+)\.svg", (HERE / "tcp.md").read_text("utf-8")):
+    save(law_pictures.picture(name), pictures / name, "svg")
+
 # The commands on the page about plotting are run as they stand there.
 figures = HERE / "_generated" / "plots"
 figures.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,44 @@
+"""Draws the pictures on the page about TCP: each window beside Reno's, over the same losses."""
+
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+from matplotlib.figure import Figure
+
+import lasthop
+from lasthop.words import value_name
+
+HERE = Path(__file__).parent
+GREY, BLUE = "#999999", "#0072B2"
+
+
+@cache
+def traced(variant: str) -> lasthop.Trace:
+    """The run of the scenario with this TCP."""
+    scenario = lasthop.load(HERE / "tcp" / "losses.toml")
+    return lasthop.trace(scenario.set("flow.transfer.transport.variant", variant))
+
+
+def picture(variant: str) -> Figure:
+    """The windows of this TCP and of Reno with SACK, and when frames are lost."""
+    figure = Figure(figsize=(7.0, 2.2), layout="constrained")
+    axes = figure.subplots()
+    for name, label, colour in (
+        ("sack", "Reno with SACK", GREY),
+        (variant, value_name(variant), BLUE),
+    ):
+        own = traced(name)
+        windows = own.frame.filter(event="cwnd", entity="flow.transfer")
+        axes.step(
+            windows["time_s"], windows["value"], where="post", color=colour, lw=1.0, label=label
+        )
+        lost = own.transmissions.filter(
+            pl.col("arrival_s").is_null(), entity="link.path.forward", kind="data"
+        )
+        for at in lost["start_s"]:
+            axes.plot([at], [0.0], marker="|", markersize=9.0, color=colour, clip_on=False)
+    axes.set(xlabel="Time (s)", ylabel="Congestion window (segments)", xlim=(0.0, 20.0))
+    axes.set_ylim(0.0, 280.0)
+    axes.legend(loc="upper right", frameon=False, ncols=2)
+    return figure
