@@ -21,6 +21,7 @@ from lasthop import cli, statistics
 from lasthop.figures import style
 from lasthop.results import Point, Results
 from lasthop.statistics import Floats
+from lasthop.words import bars_note
 
 DELAY = "link.radio.delay"
 VARIANT = "flow.transfer.transport.variant"
@@ -73,7 +74,7 @@ def test_line_has_units_means_and_intervals() -> None:
     results = made()
     figure = lasthop.plot(results, x=DELAY, y=GOODPUT, by=VARIANT)
     (axes,) = figure.axes
-    assert axes.get_xlabel() == "Link delay (ms)"
+    assert axes.get_xlabel().startswith("Link delay (ms)\nbars: 95 % intervals, Student t")
     assert axes.get_ylabel() == "Goodput (kbps)"
     assert legend_texts(figure) == ["Reno", "SACK"]
     reno = bars(axes)["Reno"]
@@ -89,9 +90,9 @@ def test_line_has_units_means_and_intervals() -> None:
 
 def test_names_may_be_ends_and_what_is_clear_need_not_be_said() -> None:
     said = lasthop.plot(made(), x="delay", y="goodput_bps", by="variant")
-    assert said.axes[0].get_xlabel() == "Link delay (ms)"
+    assert said.axes[0].get_xlabel().startswith("Link delay (ms)\nbars: ")
     left_out = lasthop.plot(made())
-    assert left_out.axes[0].get_xlabel() == "Link delay (ms)"
+    assert left_out.axes[0].get_xlabel().startswith("Link delay (ms)")
     assert legend_texts(left_out) == ["Reno", "SACK"]
 
 
@@ -179,7 +180,7 @@ def test_tables_are_told_apart_by_what_differs() -> None:
     links = [{"kind": "raw"}, {"kind": "selective-repeat", "window": 8}]
     figure = lasthop.plot(made(losses, links))
     (axes,) = figure.axes
-    assert axes.get_xlabel() == "Loss (%)"
+    assert axes.get_xlabel().startswith("Loss (%)\n")
     line = bars(axes)["Raw link"].lines[0]
     np.testing.assert_allclose(xs(line), [1.0, 5.0], atol=0.1)
     # The kind tells them apart; two of one kind differ in their windows.
@@ -596,3 +597,20 @@ def test_a_window_stands_beside_its_threshold(small: Path) -> None:
     shaded = [str(patch.get_label()) for patch in window.patches]
     assert shaded.count("fast recovery") == 1 or shaded.count("after a timeout") == 1, shaded
     assert set(shaded) <= {"fast recovery", "after a timeout", "_"}, shaded
+
+
+def test_every_picture_with_bars_says_what_they_are() -> None:
+    note = "bars: 95 % intervals, Student t"
+    for options in ({}, {"by": VARIANT, "x": DELAY}):
+        axes = lasthop.plot(made(), **options).axes[0]  # type: ignore[arg-type]
+        assert note in axes.get_xlabel().replace("\n", " ")
+        assert "over 12 replications" in axes.get_xlabel().replace("\n", " ")
+    assert (
+        "intervals"
+        not in lasthop.plot(made(), kind="cdf", where={DELAY: "10 ms"}).axes[0].get_xlabel()
+    )
+    assert bars_note([]) == bars_note([("", 1)]) == ""
+    assert bars_note([("t", 20), ("percentile-t bootstrap", 30)], "band") == (
+        "band: 95 % intervals, Student t (of skewed samples percentile-t bootstrap) over 20 to 30 "
+        "replications"
+    )

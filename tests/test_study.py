@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.container import ErrorbarContainer
 
 from lasthop import cli, markdown, terminal
 from lasthop.figures.studies import draw_figure
@@ -440,3 +441,18 @@ def test_titles_stay_inside_their_figures(key: str) -> None:
             figure.draw_without_rendering()
             title = figure.axes[0].title.get_window_extent()
             assert 0.0 <= title.x0 < title.x1 <= figure.bbox.x1, artefact.name
+
+
+def test_figures_name_their_bars_and_no_curve_hides_another(study: Study) -> None:
+    report = study.reproduce(["Figure 2"], replications=2)
+    (axes,) = draw_figure(report.artefacts[0], report.cells).axes
+    assert axes.get_xlabel().endswith("bars: 95 % intervals, Student t over 2 replications")
+    curves = {
+        str(one.get_label()): one.lines[0]
+        for one in axes.containers
+        if isinstance(one, ErrorbarContainer) and one.lines[0] is not None
+    }
+    lines = [curves[name] for name in ("Reno/SR", "SACK/SR")]
+    left, right = (np.asarray(one.get_xdata(), dtype=float) for one in lines)
+    assert (left < right).all(), "equal points stand beside each other"
+    assert lines[0].get_linewidth() > lines[1].get_linewidth(), "the lower line is wider"

@@ -15,6 +15,7 @@ from typing import Any
 
 __all__ = [
     "Unit",
+    "bars_note",
     "interval_note",
     "key_labels",
     "key_words",
@@ -253,17 +254,47 @@ def point_label(parameters: Mapping[str, Any]) -> str:
     return "; ".join(texts)
 
 
+SKEWED = {
+    "t, corrected for skewness": "t corrected for skewness",
+    "percentile-t bootstrap": "percentile-t bootstrap",
+}
+"""Methods of intervals of skewed samples, in words."""
+
+
 def interval_note(methods: Iterable[str | None]) -> str:
     """What stands beneath a table of means: which intervals these are, by how they were made."""
     found = set(methods)
     if not found - {None, ""}:
         return "one replication: means have no interval"
-    if found & {"percentile-t bootstrap", "t, corrected for skewness"}:
+    if found & set(SKEWED):
         return (
             "mean and its 95 % interval: ± by Student's t; of skewed samples − and +, by the "
             "percentile-t bootstrap or t corrected for skewness"
         )
     return "mean ± half-width of its 95 % interval (Student's t)"
+
+
+def bars_note(intervals: Iterable[tuple[str, int]], what: str = "bars") -> str:
+    """What a figure says of its error bars: `bars: 95 % intervals, Student t over 30 replications`.
+
+    Args:
+        intervals: The method of each, as `statistics.Confidence` has it, and its replications.
+        what: What shows them: bars or a band.
+
+    Returns:
+        Empty if no point has an interval.
+    """
+    known = [(method, n) for method, n in intervals if method]
+    if not known:
+        return ""
+    counts = {n for _, n in known}
+    least, most = min(counts), max(counts)
+    over = f"{least}" if least == most else f"{least} to {most}"
+    skewed = [name for name in SKEWED if name in {method for method, _ in known}]
+    by = "Student t"
+    if skewed:
+        by += f" (of skewed samples {' or '.join(SKEWED[name] for name in skewed)})"
+    return f"{what}: 95 % intervals, {by} over {over} replications"
 
 
 def measured_row(row: Mapping[str, Any], unit: Unit) -> str:

@@ -32,6 +32,10 @@ def draw_advice(advice: Advice) -> Figure:
             if isinstance(other, Constraint):
                 _limit(axes, other, name, advice)
             axes.set_ylabel(unit.label(style.metric_label(metric)))
+        figure.supxlabel(
+            "bars: intervals of 95 % that hold at all looks and for all candidates together",
+            fontsize=7.0,
+        )
         style.legend(figure, axes_of[0])
     return figure
 

@@ -16,6 +16,7 @@ from lasthop.figures.selection import Curve, Parameter
 from lasthop.figures.sources import PlotError
 from lasthop.figures.style import Unit
 from lasthop.statistics import Confidence, Floats
+from lasthop.words import bars_note
 
 __all__ = ["draw_cdf", "draw_line"]
 
@@ -26,6 +27,8 @@ MOST_TOGETHER = 6
 MOST_TICKS = 8
 MOST_BARS = 24
 """Points of a curve with an error bar each; of more the interval is a band along the curve."""
+LINE = 0.13
+"""Inches of a line under the axis."""
 
 MOST_SLANTED = 18
 """Letters of a word under the axis that may be slanted; longer ones are folded."""
@@ -83,13 +86,18 @@ def draw_line(
                 _scale_x(figure, axes, across, along, log)
             _scale_y(axes, means, log)
         xlabel = along.label(across.label) if xlabel is None else xlabel
-        xlabel = _with_notes(xlabel, curves)
+        longest = max(len(own) for panel in found for own in panel)
+        shown_as = "band" if across.words is None and longest > MOST_BARS else "bars"
+        intervals = [(one.method, one.n) for panel in found for own in panel for one in own]
+        xlabel = _with_notes(xlabel, curves, bars_note(intervals, shown_as))
         ylabel = unit.label(style.metric_label(metric)) if ylabel is None else ylabel
         if len(panels) == 1:
             _finish(figure, places[0], xlabel, ylabel, title, is_own=ax is None)
             return figure
         width, height = figure.get_size_inches()
-        figure.supxlabel(style.folded(xlabel, 0.9 * width), fontsize=8.0)
+        label = style.folded(xlabel, 0.9 * width)
+        figure.supxlabel(label, fontsize=8.0)
+        figure.set_figheight(height + LINE * label.count("\n"))
         figure.supylabel(style.folded(ylabel, 0.8 * height), fontsize=8.0)
         if title is not None:
             figure.suptitle(style.folded(title, 0.9 * width), fontsize=8.0)
@@ -259,10 +267,10 @@ def _places(size: str, panels: int, ax: Axes | None) -> tuple[Figure, list[Axes]
     return style.grid(size, rows, columns, panels)
 
 
-def _with_notes(xlabel: str, curves: Sequence[Curve]) -> str:
+def _with_notes(xlabel: str, curves: Sequence[Curve], bars: str = "") -> str:
     """A label under the axis, and under that what a reader has to know."""
     notes = dict.fromkeys(curve.note for curve in curves if curve.note)
-    return "\n".join(filter(None, [xlabel, *notes]))
+    return "\n".join(filter(None, [xlabel, *notes, bars]))
 
 
 def _check(curves: Sequence[Curve]) -> None:
@@ -297,7 +305,10 @@ def _finish(
             axes.legend(frameon=False)
         return
     width, height = figure.get_size_inches()
-    axes.set_xlabel(style.folded(xlabel, 0.9 * width))
+    label = style.folded(xlabel, 0.9 * width)
+    axes.set_xlabel(label)
+    # Notes under the axis are not at the cost of the picture.
+    figure.set_figheight(height + LINE * label.count("\n"))
     axes.set_ylabel(style.folded(ylabel, 0.8 * height))
     if title is not None:
         axes.set_title(style.folded(title, 0.9 * width))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from lasthop.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY, STYLES, Picture
+from lasthop.words import bars_note
 
 if TYPE_CHECKING:
     from lasthop.studies import Artefact, ReportCell
@@ -35,6 +37,9 @@ THEORY = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 
 LONG_NAME = 26
 """Letters of the longest name with which a legend has three columns."""
+
+HIDES = 0.03
+"""Of the range of all values: curves that are nowhere further apart hide each other."""
 
 MOST_TICKS = 9
 """Points of an x-axis that each have a tick."""
@@ -67,12 +72,17 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
     modelled = {one.beside for one in artefact.series}
     _draw_curves(axes, artefact, styles)
     theory = [one.name for one in artefact.series if one.is_model]
-    for column in columns:
-        if column in theory:
-            continue
+    drawn = {
+        name: [cell for cell in own if cell.column == name and not math.isnan(cell.value)]
+        for name in columns
+        if name not in theory
+    }
+    # Beside a model, points stay where the model says; hollow ones with a spread all show.
+    aside = {} if theory or modelled - {""} or spread else _aside(artefact, list(drawn))
+    for column, points in drawn.items():
         colour, marker, line = styles[column]
-        points = [cell for cell in own if cell.column == column and not math.isnan(cell.value)]
-        across = [float(cell.row) for cell in points]
+        move = aside.get(column, float)
+        across = [move(float(cell.row)) for cell in points]
         up = [cell.value for cell in points]
         ci95 = [0.0 if math.isnan(cell.ci95) else cell.ci95 for cell in points]
         sd = [0.0 if math.isnan(cell.sd) else cell.sd for cell in points]
@@ -86,15 +96,16 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
             linestyle="none" if column in modelled else line,
             markersize=5,
             markerfacecolor="none" if spread else "white",
-            linewidth=1.1 if spread else 1.3,
+            linewidth=1.1 if spread else 3.0 if _is_covered(column, drawn) else 1.3,
             elinewidth=0.7 if spread else None,
             capsize=2.5,
             clip_on=not spread,
         )
         if spread:
             axes.errorbar(across, up, yerr=ci95, fmt="none", ecolor=colour, elinewidth=2.6)
-        _draw_published(axes, points, colour)
-    axes.set_xlabel(_pretty(artefact.axis.label))
+        _draw_published(axes, points, colour, move)
+    axes.set_xlabel(_pretty(_noted(artefact, own)))
+    figure.set_figheight(figure.get_figheight() + 0.17)
     axes.set_ylabel(
         _pretty(" ".join(filter(None, (artefact.quantity.label, unit and f"({unit})"))))
     )
@@ -126,12 +137,48 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
     return figure
 
 
-def _draw_published(axes: Axes, points: Sequence[ReportCell], colour: str) -> None:
+def _noted(artefact: Artefact, cells: Sequence[ReportCell]) -> str:
+    """The label of the x-axis, and under it what the bars are."""
+    note = bars_note(("t", cell.n) for cell in cells if cell.n > 1 and math.isfinite(cell.ci95))
+    if artefact.spread and note:
+        note = "thin bars: ± one standard deviation; thick " + note
+    return "\n".join(filter(None, [artefact.axis.label, note]))
+
+
+def _aside(artefact: Artefact, columns: Sequence[str]) -> dict[str, Callable[[float], float]]:
+    """Moves each curve a little along the x-axis, so that equal points all show."""
+    is_log = artefact.axis.scale == "log"
+    rows = [math.log(row) if is_log else row for row in map(float, artefact.rows)]
+    gaps = [after - before for before, after in itertools.pairwise(sorted(rows))]
+    step = min(0.012 * (max(rows) - min(rows)), 0.12 * min(gaps)) if gaps else 0.0
+
+    def moved(number: int) -> Callable[[float], float]:
+        offset = step * (number - (len(columns) - 1) / 2)
+        return lambda x: x * math.exp(offset) if is_log else x + offset
+
+    return {name: moved(number) for number, name in enumerate(columns)}
+
+
+def _is_covered(column: str, drawn: Mapping[str, Sequence[ReportCell]]) -> bool:
+    """Does a curve that is drawn later run along this one? Then this one is drawn wider."""
+    names = list(drawn)
+    own = {cell.row: cell.value for cell in drawn[column]}
+    values = [cell.value for points in drawn.values() for cell in points]
+    for name in names[names.index(column) + 1 :]:
+        gaps = [abs(cell.value - own[cell.row]) for cell in drawn[name] if cell.row in own]
+        if len(gaps) > 1 and max(gaps) <= HIDES * (max(values) - min(values)):
+            return True
+    return False
+
+
+def _draw_published(
+    axes: Axes, points: Sequence[ReportCell], colour: str, move: Callable[[float], float]
+) -> None:
     """Draws what the paper prints of these points, and a ring where ours differ from it."""
     for cell in points:
         if cell.published is None:
             continue
-        place = float(cell.row), cell.published
+        place = move(float(cell.row)), cell.published
         axes.plot(*place, marker="x", color=colour, markersize=5.5, markeredgewidth=1.5, zorder=4)
         if cell.misses:
             (ring,) = axes.plot(*place, marker="o", color=BLACK, markersize=13, zorder=4)
