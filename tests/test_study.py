@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from matplotlib.container import ErrorbarContainer
 
-from lasthop import cli, markdown, terminal
+from lasthop import cli, markdown, statistics, terminal
 from lasthop.figures.studies import draw_figure
 from lasthop.statistics import Estimate
 from lasthop.studies import Study, StudyError, studies
 from lasthop.studies.changes import with_changes
 from lasthop.studies.claims import Cell, Claim, Grid, Missing, Rule, read_claims
+from lasthop.studies.paired import from_baseline
 from lasthop.studies.verdicts import judge, show, tally
 
 
@@ -456,3 +457,37 @@ def test_figures_name_their_bars_and_no_curve_hides_another(study: Study) -> Non
     left, right = (np.asarray(one.get_xdata(), dtype=float) for one in lines)
     assert (left < right).all(), "equal points stand beside each other"
     assert lines[0].get_linewidth() > lines[1].get_linewidth(), "the lower line is wider"
+
+
+def test_differences_from_a_column_are_paired(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = study.reproduce(["Table I"], replications=4)
+    cells = from_baseline(report, "Reno/Raw")
+    (table,) = report.artefacts
+    assert len(cells) == len(table.rows) * (len(table.columns) - 1)
+    point = {
+        tuple(sorted(one.parameters.items())): at for at, one in enumerate(report.results.points)
+    }
+    first = cells[0]
+    row = float(first.row)
+    left, right = (
+        report.results.samples(
+            f"flow.{study.flow(table.cell(row, name))}.goodput_bps",
+            point[tuple(sorted(dict(table.cell(row, name)).items()))],
+        )
+        for name in (first.column, "Reno/Raw")
+    )
+    known = statistics.difference(left / 1e3, right / 1e3)
+    assert (first.difference, first.ci95, first.n) == pytest.approx((known.mean, known.ci95, 4))
+    assert first.p_value == pytest.approx(known.p_value)
+    assert first.ratio == pytest.approx(known.ratio)
+    assert all(cell.p_holm >= cell.p_value for cell in cells)
+    words = ["reproduce", "multilayer", "Table I", "--replications", "2", "--out", str(tmp_path)]
+    assert cli._main([*words, "--baseline", "Reno/SR"]) == 0
+    printed = capsys.readouterr().out
+    assert "Difference from Reno/SR" in printed
+    told = json.loads((tmp_path / "report.json").read_text())["differences"]
+    assert {one["baseline"] for one in told} == {"Reno/SR"}
+    assert cli._main([*words, "--baseline", "Reno/Row"]) == 2
+    assert "--baseline: found 'Reno/Row', nearest is Reno/Raw; allowed: " in capsys.readouterr().err

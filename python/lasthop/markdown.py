@@ -8,10 +8,11 @@ from lasthop import terminal
 from lasthop.studies import Report, ReportCell
 from lasthop.studies.artefacts import Artefact
 from lasthop.studies.claims import Claim
+from lasthop.studies.paired import PairedCell
 from lasthop.studies.sensitivity import SensitivityReport
 from lasthop.studies.verdicts import Verdict, show
 
-__all__ = ["report", "sensitivity"]
+__all__ = ["differences", "report", "sensitivity"]
 
 
 def report(report: Report) -> str:
@@ -40,6 +41,14 @@ def report(report: Report) -> str:
         own = [cell for cell in report.cells if cell.artefact == artefact.name]
         parts += [f"## {artefact.title}", _numbers(artefact, own)]
     return "\n\n".join(parts)
+
+
+def differences(cells: Sequence[PairedCell]) -> str:
+    """Differences of a study's columns from one of them, as Markdown."""
+    headings = ("of", "at", "column", "difference", "unit", "ratio", "p (Holm)", "n")
+    rows = [terminal.paired_texts(cell) for cell in cells]
+    title = f"## Difference from {cells[0].baseline}"
+    return f"{title}\n\n{_table(headings, rows)}"
 
 
 def _claims(report: Report, decided: Sequence[Verdict]) -> list[str]:

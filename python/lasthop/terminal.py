@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lasthop.campaign import Plan
     from lasthop.studies import Report, ReportCell
     from lasthop.studies.artefacts import Artefact
+    from lasthop.studies.paired import PairedCell
     from lasthop.studies.sensitivity import SensitivityReport
     from lasthop.studies.verdicts import Verdict
     from lasthop.theory import Comparison
@@ -42,9 +43,11 @@ __all__ = [
     "console",
     "interval_text",
     "number_text",
+    "paired_texts",
     "progress",
     "show_fairness",
     "show_list",
+    "show_paired",
     "show_plan",
     "show_report",
     "show_results",
@@ -242,6 +245,33 @@ def show_differences(found: pl.DataFrame, key: str, baseline: object) -> Table:
             str(row["n"]),
         )
     return table
+
+
+def show_paired(cells: Sequence[PairedCell]) -> Table:
+    """Differences of a study's columns from one of them, a row for each cell."""
+    table = Table(
+        title=f"Difference from {cells[0].baseline}",
+        title_justify="left",
+        caption="paired by replication; mean ± half-width of its 95 % interval (Student's t); p by "
+        "Holm over each table or figure",
+        caption_justify="left",
+    )
+    for heading in ("of", "at", "column"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("difference", "", "ratio", "p\n(Holm)", "n"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for cell in cells:
+        table.add_row(*paired_texts(cell))
+    return table
+
+
+def paired_texts(cell: PairedCell) -> list[str]:
+    """A row of such a table."""
+    p = "–" if math.isnan(cell.p_holm) else f"{cell.p_holm:.2g}"
+    ratio = "–" if math.isnan(cell.ratio) else f"{cell.ratio:.3g}"
+    width = None if math.isnan(cell.ci95) else cell.ci95
+    difference = interval_text(cell.difference, width)
+    return [cell.artefact, cell.row, cell.column, difference, cell.unit, ratio, p, str(cell.n)]
 
 
 def _swept(cell: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -33,9 +34,10 @@ from lasthop.cli.common import (
     write,
     write_bytes,
 )
-from lasthop.cli.values import BadInput, as_path
+from lasthop.cli.values import BadInput, as_path, nearest
 from lasthop.studies import Report, Study, sensitivity, studies
 from lasthop.studies.changes import with_changes
+from lasthop.studies.paired import PairedCell, from_baseline
 
 __all__ = ["reproduce"]
 
@@ -68,6 +70,14 @@ def reproduce(
             metavar="KEY=VALUE",
             help="The same study, but with this key in all scenarios that have it; {flow} is the "
             "cell's own flow. Repeatable.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Also print differences from this column of each table and figure, replication "
+            "by replication.",
         ),
     ] = None,
     judge_at: Annotated[
@@ -118,12 +128,18 @@ def reproduce(
             raise BadInput("--judge-at: found --sensitivity; allowed: without it")
         if changes:
             raise BadInput("--set: found --sensitivity; allowed: without it")
+        if baseline:
+            raise BadInput("--baseline: found --sensitivity; allowed: without it")
         with cluster_of(cluster, jobs) as workers:
             campaign = campaign_of(store, accept_version=accept_version, cluster=workers)
             return _vary(chosen, replications, seed, jobs, out, output, campaign)
     if changes:
         chosen = _changed(chosen, changes)
     wanted = chosen.find(artefacts or [])
+    columns = list(dict.fromkeys(name for one in wanted for name in one.columns))
+    if baseline is not None and baseline not in columns:
+        near = nearest(baseline, columns)
+        raise BadInput(f"--baseline: found {baseline!r}{near}; allowed: {', '.join(columns)}")
     most = (chosen.replications if replications is None else replications) - 1
     for first in judge_at or []:
         if first > most:
@@ -153,9 +169,10 @@ def reproduce(
         )
     note_campaign(campaign)
     with nothing_lost() as step:
-        step(lambda: _print_report(report, output))
+        paired = [] if baseline is None else from_baseline(report, baseline)
+        step(lambda: _print_report(report, paired, output))
         if folder is not None:
-            step(lambda: _write_report(report, folder, say=output is ReportFormat.text))
+            step(lambda: _write_report(report, paired, folder, say=output is ReportFormat.text))
     finished = len(report.results.point)
     return ended(complete=report.complete, finished=finished, campaign=campaign)
 
@@ -211,27 +228,37 @@ def _print_sensitivity(report: sensitivity.SensitivityReport, output: ReportForm
                 console.print()
 
 
-def _report_json(report: Report | sensitivity.SensitivityReport) -> str:
-    return json.dumps(report.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
+def _report_json(
+    report: Report | sensitivity.SensitivityReport, paired: Sequence[PairedCell] = ()
+) -> str:
+    told = report.to_dict()
+    if paired:
+        told["differences"] = [cell.to_dict() for cell in paired]
+    return json.dumps(told, allow_nan=False, ensure_ascii=False, indent=2)
 
 
-def _print_report(report: Report, output: ReportFormat) -> None:
+def _print_report(report: Report, paired: Sequence[PairedCell], output: ReportFormat) -> None:
     match output:
         case ReportFormat.json:
-            print_line(_report_json(report))
+            print_line(_report_json(report, paired))
         case ReportFormat.markdown:
             print_line(markdown.report(report))
+            if paired:
+                print_line("\n" + markdown.differences(paired))
         case ReportFormat.text:
             console = terminal.console()
             for table in terminal.show_report(report):
                 console.print(table)
                 console.print()
+            if paired:
+                console.print(terminal.show_paired(paired))
+                console.print()
 
 
-def _write_report(report: Report, folder: Path, *, say: bool) -> None:
+def _write_report(report: Report, paired: Sequence[PairedCell], folder: Path, *, say: bool) -> None:
     """Writes numbers, and of a complete report its figures, which take seconds to draw."""
     written = [folder / "report.json", folder / "replications.parquet"]
-    write(written[0], _report_json(report) + "\n")
+    write(written[0], _report_json(report, paired) + "\n")
     write_bytes(written[1], parquet(report.results.frame))
     if report.complete:
         from lasthop.figures.studies import draw_figure
