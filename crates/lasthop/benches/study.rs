@@ -10,7 +10,7 @@
 use lasthop::app::{OnOffParameters, WebParameters};
 use lasthop::channel::{Channel, Clean, Uniform};
 use lasthop::link::{LinkEndpoint, LinkTiming, SelectiveRepeat, SelectiveRepeatParameters};
-use lasthop::queue::{Limit, Queue};
+use lasthop::queue::{Limit, Queue, Transmitter};
 use lasthop::rng::{DurationLaw, Streams};
 use lasthop::sim::builder::{Builder, RoundTrip};
 use lasthop::sim::direction::DirectionParameters;
@@ -66,7 +66,7 @@ impl Case {
 fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
     let streams = Streams { seed: 1, replication };
     let direction = |rate, delay, channel| DirectionParameters {
-        rate: Rate::from_bps(rate),
+        transmitter: Transmitter::new(Rate::from_bps(rate)),
         delay: Duration::from_millis(delay),
         queue: Queue::drop_tail(Limit::Packets(50), Bytes::new(0)),
         header: Bytes::new(0),

@@ -28,7 +28,7 @@ use crate::channel::Airtime;
 use crate::link::{Endpoint, Frame, LinkEvent};
 use crate::packet::Payload;
 use crate::queue::{Queue, Transmitter};
-use crate::units::{Instant, Rate};
+use crate::units::Instant;
 
 /// A frame that an interface sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +50,9 @@ pub struct Interface<E, P: Payload> {
 }
 
 impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
-    /// `queue` before `endpoint`, whose frames leave at `rate`.
-    pub fn new(endpoint: E, queue: Queue<P>, rate: Rate) -> Self {
-        Interface { endpoint, queue, transmitter: Transmitter::new(rate) }
+    /// `queue` before `endpoint`, whose frames leave by `transmitter`.
+    pub fn new(endpoint: E, queue: Queue<P>, transmitter: Transmitter) -> Self {
+        Interface { endpoint, queue, transmitter }
     }
 
     /// A packet joins the queue; false: it is full, or its discipline wants fewer, and the packet is

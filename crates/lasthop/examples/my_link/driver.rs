@@ -17,7 +17,7 @@ pub struct Air {
 impl Air {
     /// A line of this rate and one-way delay.
     pub fn new(rate: Rate, delay: Duration, channels: [Channel; 2]) -> Self {
-        Air { delay, transmitters: [Transmitter::new(rate); 2], channels }
+        Air { delay, transmitters: [(); 2].map(|()| Transmitter::new(rate)), channels }
     }
 }
 

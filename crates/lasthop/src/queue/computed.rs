@@ -137,10 +137,10 @@ pub struct ComputedFifo {
 }
 
 impl ComputedFifo {
-    /// An idle transmitter of `rate` behind an empty queue.
-    pub fn new(rate: Rate, limit: Limit, header: Bytes, channel: Channel) -> Self {
+    /// An idle `transmitter` behind an empty queue.
+    pub fn new(transmitter: Transmitter, limit: Limit, header: Bytes, channel: Channel) -> Self {
         ComputedFifo {
-            transmitter: Transmitter::new(rate),
+            transmitter,
             limit,
             channel,
             header: header.get() as u32,
@@ -170,6 +170,7 @@ impl ComputedFifo {
         let has_slack = source.interval_floor() >= service.nanos + 3;
         let in_blocks = has_slack
             && matches!(self.limit, Limit::Packets(_))
+            && self.transmitter.is_steady()
             && matches!(self.channel, Channel::Clean(_))
             && self.background.is_empty();
         for other in &mut self.background {
@@ -482,7 +483,9 @@ impl ComputedFifo {
         self.packets += count;
         let tail = &mut self.tail;
         let is_long = (tail.count + count) * bits >= LONGEST_RUN_BITS;
-        if tail.bits == bits && !tail.is_lost && !is_long {
+        // Where the rate changes, a run of several would not depart in equal steps.
+        let is_alike = tail.bits == bits && !tail.is_lost && self.transmitter.is_steady();
+        if is_alike && !is_long {
             tail.count += count;
         } else {
             self.older.push(self.tail);

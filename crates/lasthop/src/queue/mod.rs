@@ -24,6 +24,8 @@ mod earliest;
 mod fair;
 mod family;
 mod fifo;
+mod link_rate;
+mod rate_schedule;
 mod ring;
 mod transmitter;
 
@@ -33,6 +35,8 @@ pub use drop_tail::{DropTail, DropTailKeys};
 pub use fair::FairQueue;
 pub use family::QueueSite;
 pub use fifo::{Fifo, Limit};
+pub use link_rate::{ConstantRateKeys, RateFormat, RateKeys, RateStepsKeys, RateTraceKeys};
+pub use rate_schedule::{Opportunities, RateSchedule, RateSteps};
 pub use red::{Red, RedDetector, RedKeys, RedParameters, RedVerdict};
 pub(crate) use ring::Ring;
 pub use transmitter::Transmitter;

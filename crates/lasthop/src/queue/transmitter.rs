@@ -1,18 +1,22 @@
-//! The transmitter of one direction of a link: one frame at a time, at a constant rate.
+//! The transmitter of one direction of a link: one frame at a time, at a constant rate or one that
+//! changes with time.
 
+use super::RateSchedule;
 use crate::channel::Airtime;
 use crate::units::{ExactTime, Instant, Rate};
 
 /// When the air is free, and how long frames take.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Transmitter {
     rate: Rate,
     free_at: ExactTime,
-    /// Exact air time of frames of `known_bits`: most frames have the length of the one before.
+    /// Exact air time of frames of `known_bits`: most frames have the length of the one before. 0 where
+    /// the rate changes, so that every frame finds another length.
     known_bits: u64,
     known_time: ExactTime,
     /// Length of the frame that was sent last.
     last_bits: u64,
+    schedule: Option<Box<RateSchedule>>,
 }
 
 impl Transmitter {
@@ -24,6 +28,31 @@ impl Transmitter {
             known_bits: 0,
             known_time: ExactTime::default(),
             last_bits: 0,
+            schedule: None,
+        }
+    }
+
+    /// The same with a rate that changes; `rate` is what stands for it where one number is asked for.
+    pub fn scheduled(rate: Rate, schedule: RateSchedule) -> Self {
+        Transmitter { schedule: Some(Box::new(schedule)), ..Transmitter::new(rate) }
+    }
+
+    /// Is its rate always the same?
+    pub fn is_steady(&self) -> bool {
+        self.schedule.is_none()
+    }
+
+    /// The highest rate that it ever has.
+    pub fn fastest(&self) -> Rate {
+        self.schedule.as_ref().map_or(self.rate, |schedule| schedule.fastest())
+    }
+
+    /// Bits that it could have sent by then; infinite of an unlimited rate.
+    pub fn capacity(&self, until: Instant) -> f64 {
+        match &self.schedule {
+            Some(schedule) => schedule.capacity(until),
+            None if self.rate.is_unlimited() => f64::INFINITY * until.as_secs_f64(),
+            None => self.rate.as_bps() as f64 * until.as_secs_f64(),
         }
     }
 
@@ -40,6 +69,9 @@ impl Transmitter {
 
     /// Bits that have been accepted and are not out at `now`.
     pub fn unsent_bits(&self, now: Instant) -> f64 {
+        if let Some(schedule) = &self.schedule {
+            return schedule.unsent_bits(now, self.free_at.instant());
+        }
         let left = self.free_at.instant().saturating_since(now);
         left.as_secs_f64() * self.rate.as_bps() as f64
     }
@@ -62,12 +94,23 @@ impl Transmitter {
     pub fn send(&mut self, now: Instant, bits: u64) -> Airtime {
         let start = if self.free_at.instant() >= now { self.free_at } else { now.into() };
         if bits != self.known_bits {
+            if self.schedule.is_some() {
+                return self.send_scheduled(now, bits);
+            }
             self.known_bits = bits;
             self.known_time = ExactTime::default().after(bits, self.rate);
         }
         self.free_at = start.plus(self.known_time, self.rate);
         self.last_bits = bits;
         Airtime { start: start.instant(), end: self.free_at.instant(), bits }
+    }
+
+    #[cold]
+    fn send_scheduled(&mut self, now: Instant, bits: u64) -> Airtime {
+        let Some(schedule) = &mut self.schedule else { unreachable!("asked for before") };
+        let [start, end] = schedule.send(self.free_at, now, bits);
+        (self.free_at, self.last_bits) = (end, bits);
+        Airtime { start: start.instant(), end: end.instant(), bits }
     }
 
     /// Sends `count` frames of `bits` back to back behind what has been accepted.

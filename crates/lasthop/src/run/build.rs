@@ -37,7 +37,7 @@ pub(super) fn build(
             let component = format!("link.{}.{name}", link.name);
             let refused = |error| RunError::Channel { link: link.name.clone(), error };
             Ok(DirectionParameters {
-                rate: direction.rate,
+                transmitter: direction.transmitter(),
                 delay: direction.delay,
                 queue: direction.queue.build(&QueueSite {
                     streams: &streams,
@@ -53,7 +53,7 @@ pub(super) fn build(
         let reverse = side(&link.reverse, "reverse")?;
         if let Some(wlan) = link.wlan {
             let cell = &cells[wlan];
-            let control = scenario.wlans[wlan].control_rate(forward.rate);
+            let control = scenario.wlans[wlan].control_rate(forward.transmitter.rate());
             let station = cell.stations[&link.between[0]];
             let ends = [station, cell.access_point];
             let is_shared = scenario.wlans[wlan].keys.shared_errors;

@@ -73,7 +73,7 @@ impl Plan {
         let radio_frame = link.radio.map(|radio| scenario.radios[radio].keys.frame);
         // What is sent in a radio frame arrives when that is over.
         let air = |side: &Direction| Air {
-            rate: side.rate,
+            rate: side.air().rate,
             delay: side.delay + radio_frame.unwrap_or_default(),
         };
         let (forward, reverse) = (air(&link.forward), air(&link.reverse));

@@ -2,6 +2,7 @@
 
 use super::model::{Scenario, ScenarioKeys};
 use super::sweep::{Axis, CASE, MAX_POINTS, Setting, Sweep, ZIP};
+use crate::queue::RateKeys;
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::schema::files::Files;
 use crate::schema::json;
@@ -92,9 +93,11 @@ impl Scenario {
         hash.bytes(Value::Object(json).to_string().as_bytes());
         // The name of a recording does not say what is in it.
         for direction in self.links.iter().flat_map(|link| [&link.forward, &link.reverse]) {
-            let contents = direction.errors.contents();
-            if !contents.is_empty() {
-                hash.bytes(&contents);
+            let rates = direction.rate_changes.as_ref().map(RateKeys::contents);
+            for contents in [direction.errors.contents(), rates.unwrap_or_default()] {
+                if !contents.is_empty() {
+                    hash.bytes(&contents);
+                }
             }
         }
         hash.0

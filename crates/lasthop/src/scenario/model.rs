@@ -9,11 +9,11 @@ use super::sweep::Sweep;
 use super::wlan::Wlan;
 use crate::channel::Errors;
 use crate::link::{Air, Protocol};
-use crate::queue::Discipline;
+use crate::queue::{Discipline, RateKeys, Transmitter};
 use crate::rng::DurationLaw;
 use crate::schema::keys::{Limits, choice, table, table_field, union};
 use crate::schema::quantity::{DelayedAck, Hosts, LinkRate, Window};
-use crate::schema::shorthand::OrShort;
+use crate::schema::shorthand::{OrShort, Shorthand};
 use crate::tcp::law::LawKind;
 use crate::units::{Bytes, Duration, Rate};
 
@@ -79,8 +79,11 @@ pub struct Link {
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Direction {
-    /// Transmission rate, more than zero; [`Rate::UNLIMITED`] over a delay, without protocol only.
+    /// Transmission rate, more than zero, of one that changes its long-run mean; [`Rate::UNLIMITED`]
+    /// over a delay, without protocol only.
     pub rate: Rate,
+    /// How the rate changes; `None`: it does not.
+    pub rate_changes: Option<RateKeys>,
     /// Propagation delay.
     pub delay: Duration,
     /// What waits at its head.
@@ -90,9 +93,21 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// How long frames take.
+    /// How long frames take, at the lowest rate.
     pub fn air(&self) -> Air {
-        Air { rate: self.rate, delay: self.delay }
+        let rate = self.rate_changes.as_ref().map_or(self.rate, RateKeys::slowest);
+        Air { rate, delay: self.delay }
+    }
+
+    /// An idle transmitter of its rate.
+    pub fn transmitter(&self) -> Transmitter {
+        let changing = self.rate_changes.as_ref().map(RateKeys::transmitter);
+        changing.unwrap_or_else(|| Transmitter::new(self.rate))
+    }
+
+    /// The rate as a scenario file has it.
+    pub(super) fn rate_keys(&self) -> RateKeys {
+        self.rate_changes.clone().unwrap_or_else(|| RateKeys::from_short(LinkRate(self.rate)))
     }
 }
 
@@ -126,8 +141,9 @@ table! {
         /// Where rate, delay and max_payload come from if they are not given.
         preset: Option<LinkPreset>;
         /// Transmission rate; required without preset. "unlimited": packets take no time and never
-        /// queue, as on a path that only loses and delays them; needs protocol "raw" and a delay.
-        rate: Option<LinkRate>;
+        /// queue, as on a path that only loses and delays them; needs protocol "raw" and a delay. A
+        /// table makes it change with time.
+        rate: Option<OrShort<RateKeys>>;
         /// Propagation delay, one way; required without preset.
         delay: Option<Duration>;
         /// The queue at the head of each direction: what a drop-tail queue holds, the packet in
@@ -226,8 +242,8 @@ impl LinkPreset {
 table! {
     /// `[link.NAME.reverse]`: what is different from the second host to the first.
     pub(super) struct Reverse {
-        /// Transmission rate.
-        rate: Option<LinkRate>;
+        /// Transmission rate, or a table that makes it change with time.
+        rate: Option<OrShort<RateKeys>>;
         /// Propagation delay, one way.
         delay: Option<Duration>;
         /// What the queue holds, or a table with its discipline.

@@ -105,6 +105,7 @@ impl Radio {
     fn directions(&self) -> [Direction; 2] {
         let direction = |slots, errors: &Errors| Direction {
             rate: self.rate(slots),
+            rate_changes: None,
             delay: self.keys.delay,
             queue: self.keys.queue.0.clone(),
             errors: errors.clone(),

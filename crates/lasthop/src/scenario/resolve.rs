@@ -7,13 +7,13 @@ use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use super::wlan::check_channels;
 use crate::link::Protocol;
-use crate::queue::Discipline;
+use crate::queue::{Discipline, RateKeys};
 use crate::schema::error::ScenarioError;
 use crate::schema::keys::{
     Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, allowed, is_name,
 };
 use crate::schema::quantity::LinkRate;
-use crate::schema::shorthand::OrShort;
+use crate::schema::shorthand::{OrShort, Shorthand};
 use crate::units::{Bytes, Duration};
 use serde_json::{Map, Value};
 
@@ -85,22 +85,29 @@ impl Table for Link {
             let wanted = format!("{}; or the key preset, {}", may_be(key), may_be("preset"));
             node.key_error(key, "nothing (the key is missing)", wanted)
         };
-        let rate = keys.rate.map(|rate| rate.0).or(preset.map(|(rate, _, _)| rate));
+        let of_preset = preset.map(|(rate, _, _)| RateKeys::from_short(LinkRate(rate)));
+        let rate = keys.rate.map(|rate| rate.0).or(of_preset);
+        let rate = rate.ok_or_else(|| missing("rate"))?;
         let delay = keys.delay.or(preset.map(|(_, delay, _)| delay));
         let forward = Direction {
-            rate: rate.ok_or_else(|| missing("rate"))?,
+            rate: rate.mean(),
+            rate_changes: rate.to_short().is_none().then_some(rate),
             delay: delay.ok_or_else(|| missing("delay"))?,
             queue: keys.queue.0,
             errors: keys.errors,
         };
         let reverse = match keys.reverse {
             None => forward.clone(),
-            Some(different) => Direction {
-                rate: different.rate.map_or(forward.rate, |rate| rate.0),
-                delay: different.delay.unwrap_or(forward.delay),
-                queue: different.queue.map_or_else(|| forward.queue.clone(), |queue| queue.0),
-                errors: different.errors.unwrap_or_else(|| forward.errors.clone()),
-            },
+            Some(Reverse { rate, delay, queue, errors }) => {
+                let rate = rate.map_or_else(|| forward.rate_keys(), |rate| rate.0);
+                Direction {
+                    rate: rate.mean(),
+                    rate_changes: rate.to_short().is_none().then_some(rate),
+                    delay: delay.unwrap_or(forward.delay),
+                    queue: queue.map_or_else(|| forward.queue.clone(), |queue| queue.0),
+                    errors: errors.unwrap_or_else(|| forward.errors.clone()),
+                }
+            }
         };
         check_queues(node, &keys.protocol, [&forward, &reverse])?;
         check_unlimited(node, &keys.protocol, [&forward, &reverse])?;
@@ -133,7 +140,8 @@ impl Table for Link {
 
     fn write(&self) -> Map<String, Value> {
         let different = Reverse {
-            rate: (self.reverse.rate != self.forward.rate).then_some(LinkRate(self.reverse.rate)),
+            rate: (self.reverse.rate_keys() != self.forward.rate_keys())
+                .then(|| OrShort(self.reverse.rate_keys())),
             delay: (self.reverse.delay != self.forward.delay).then_some(self.reverse.delay),
             queue: (self.reverse.queue != self.forward.queue)
                 .then(|| OrShort(self.reverse.queue.clone())),
@@ -143,7 +151,7 @@ impl Table for Link {
         let keys = LinkKeys {
             between: self.between.clone(),
             preset: None,
-            rate: Some(LinkRate(self.forward.rate)),
+            rate: Some(OrShort(self.forward.rate_keys())),
             delay: Some(self.forward.delay),
             queue: OrShort(self.forward.queue.clone()),
             header: matches!(self.protocol, LinkProtocol::One(_)).then_some(self.header),

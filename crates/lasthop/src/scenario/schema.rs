@@ -3,7 +3,8 @@
 
 use super::model::ScenarioKeys;
 use super::sweep::{CASE, Range, ZIP};
-use crate::schema::keys::{Key, Limits, Shape, Table, Variant, allowed, default_value};
+use crate::schema::keys::{Field, Key, Limits, Shape, Table, Variant, allowed, default_value};
+use crate::units::Duration;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -139,6 +140,16 @@ fn shape_schema(shape: &Shape, key: &Key) -> Value {
         Shape::UnionOr(variants, short) => {
             json!({ "anyOf": [shape_schema(short, key), union_schema(variants)] })
         }
+        Shape::Steps(value) => json!({
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "array",
+                "prefixItems": [shape_schema(&Duration::SHAPE, key), shape_schema(value, key)],
+                "minItems": 2,
+                "maxItems": 2,
+            },
+        }),
         Shape::Unions(variants) => {
             let mut one = union_schema(variants);
             let list = json!({ "type": "array", "minItems": 1, "items": one.clone() });
@@ -403,6 +414,7 @@ fn kind_of(shape: &Shape, key: &Key) -> String {
         Shape::Table(_) => "table".to_owned(),
         Shape::Union(_) => "table, or its kind".to_owned(),
         Shape::UnionOr(_, short) => format!("{}, or a table", kind_of(short, key)),
+        Shape::Steps(value) => format!("list of pairs of a duration and a {}", kind_of(value, key)),
         Shape::Unions(_) => "table, or a list of tables".to_owned(),
         Shape::Map(_) => "named tables, at least one".to_owned(),
         Shape::Bound => "number or quantity".to_owned(),

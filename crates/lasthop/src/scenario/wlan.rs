@@ -327,6 +327,7 @@ impl Wlan {
             };
             let direction = |errors: &Errors| Direction {
                 rate: self.rate(Some(station)),
+                rate_changes: None,
                 delay: Duration::ZERO,
                 queue: keys.queue.into(),
                 errors: errors.clone(),

@@ -106,6 +106,8 @@ pub(crate) enum Shape {
     Union(&'static [Variant]),
     /// The same, or a value of the other shape, which stands for one of the kinds.
     UnionOr(&'static [Variant], &'static Shape),
+    /// Pairs of a time and a value of this shape.
+    Steps(&'static Shape),
     /// A union, or a list of at least one such table.
     Unions(&'static [Variant]),
     /// Names to tables, in file order.
@@ -345,6 +347,9 @@ fn allowed_shape(shape: &Shape, key: &Key) -> String {
             allowed_shape(short, key),
             one_of(variants.iter().map(|v| v.kind))
         ),
+        Shape::Steps(value) => {
+            format!("a list of pairs of a time and {}", allowed_shape(value, key))
+        }
         Shape::Unions(variants) => format!(
             "a table with the key kind, {}, or a list of such tables",
             one_of(variants.iter().map(|v| v.kind))

@@ -11,6 +11,7 @@ pub(crate) mod keys;
 pub(crate) mod numbers;
 pub(crate) mod quantity;
 pub(crate) mod shorthand;
+pub(crate) mod steps;
 
 pub use error::ScenarioError;
 pub use quantity::{

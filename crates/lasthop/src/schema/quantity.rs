@@ -180,7 +180,7 @@ macro_rules! worded {
 
 /// Transmission rate of a link. Written as a rate, or `"unlimited"`: frames take no time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct LinkRate(pub Rate);
+pub struct LinkRate(pub Rate);
 
 impl FromStr for LinkRate {
     type Err = ();

@@ -14,6 +14,11 @@ pub(crate) trait Shorthand: Field {
 
     /// The value that says the same, if there is one.
     fn to_short(&self) -> Option<Self::Short>;
+
+    /// Checks what concerns several keys of the table.
+    fn check(&self, _node: &Node<'_>) -> Read<()> {
+        Ok(())
+    }
 }
 
 /// The kinds of a union.
@@ -35,7 +40,9 @@ impl<T: Shorthand> Field for OrShort<T> {
         let kinds = || variants(&T::SHAPE).iter().map(|variant| variant.kind);
         let is_kind = |text: &str| kinds().any(|kind| kind == text);
         if node.value.is_object() || node.value.as_str().is_some_and(is_kind) {
-            return T::read(node, limits).map(OrShort);
+            let table = T::read(node, limits)?;
+            table.check(node)?;
+            return Ok(OrShort(table));
         }
         let short = T::Short::read(node, limits).map_err(|mut error| {
             error.allowed =

@@ -168,7 +168,7 @@ impl Builder {
         is_shared: bool,
     ) {
         let this = &mut self.airs[air as usize];
-        let [up, down] = [forward.rate, reverse.rate];
+        let [up, down] = [forward.transmitter.rate(), reverse.transmitter.rate()];
         let there = this.medium.add_pair(ends, [up, control], forward.channel);
         let back = if is_shared {
             this.medium.add_back_pair(there, [down, control])

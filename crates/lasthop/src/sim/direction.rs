@@ -10,7 +10,7 @@ use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::interface::{Interface, Transmission};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
 use crate::packet::Packet;
-use crate::queue::{Ahead, ComputedFifo, Queue, QueueCounters, Ring};
+use crate::queue::{Ahead, ComputedFifo, Queue, QueueCounters, Ring, Transmitter};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 /// Something on its way: when it arrives, its insertion ticket, and what it is.
@@ -24,8 +24,8 @@ pub(super) struct InFlight<T> {
 /// Parameters of one direction.
 #[derive(Clone, Debug)]
 pub struct DirectionParameters {
-    /// Transmission rate.
-    pub rate: Rate,
+    /// What sends its frames, at which rate.
+    pub transmitter: Transmitter,
     /// Propagation delay.
     pub delay: Duration,
     /// The interface queue; drop-tail where the direction is computed.
@@ -106,7 +106,7 @@ impl Arq {
         Arq {
             services,
             wants_damaged: endpoint.wants_damaged(),
-            interface: Interface::new(endpoint, parameters.queue, parameters.rate),
+            interface: Interface::new(endpoint, parameters.queue, parameters.transmitter),
             channel: parameters.channel,
             ring: Ring::with_capacity(64),
             counters: QueueCounters::default(),
@@ -293,11 +293,11 @@ pub(super) struct Direction {
 
 impl Direction {
     pub fn raw(parameters: DirectionParameters) -> Self {
-        let DirectionParameters { rate, delay, queue, header, channel } = parameters;
+        let DirectionParameters { transmitter, delay, queue, header, channel } = parameters;
         let Queue::DropTail(queue) = queue else {
             unreachable!("only drop-tail is computed: see QueueDiscipline")
         };
-        let queue = ComputedFifo::new(rate, queue.limit(), header, channel);
+        let queue = ComputedFifo::new(transmitter, queue.limit(), header, channel);
         let ring = Ring::with_capacity(64);
         Self::new(Kind::Raw(Raw { queue, ring }), delay)
     }
@@ -347,12 +347,21 @@ impl Direction {
         }
     }
 
-    /// Rate of the transmitter.
-    pub fn rate(&self) -> Rate {
+    /// The highest rate that it ever has.
+    pub fn fastest(&self) -> Rate {
         match &self.kind {
-            Kind::Raw(raw) => raw.queue.rate(),
-            Kind::Arq(arq) => arq.interface.transmitter().rate(),
+            Kind::Raw(raw) => raw.queue.transmitter().fastest(),
+            Kind::Arq(arq) => arq.interface.transmitter().fastest(),
             Kind::Shared(shared) => shared.rate,
+        }
+    }
+
+    /// Bits that it could have sent by then.
+    pub fn capacity(&self, until: Instant) -> f64 {
+        match &self.kind {
+            Kind::Raw(raw) => raw.queue.transmitter().capacity(until),
+            Kind::Arq(arq) => arq.interface.transmitter().capacity(until),
+            Kind::Shared(shared) => shared.rate.as_bps() as f64 * until.as_secs_f64(),
         }
     }
 

@@ -241,7 +241,6 @@ impl<P: Probe> World<P> {
         for flow in &self.flows {
             self.flow_metrics(flow, report);
         }
-        let elapsed = self.now().as_secs_f64();
         for (index, direction) in self.directions.iter().enumerate() {
             let side = if index % 2 == 0 { "forward" } else { "reverse" };
             let entity = format!("link.{}.{side}", link_names[index / 2]);
@@ -249,9 +248,7 @@ impl<P: Probe> World<P> {
                 Kind::Shared(shared) => self.shared_counters(shared),
                 _ => direction.counters(self.now()),
             };
-            let rate = direction.rate();
-            let rate = if rate.is_unlimited() { f64::INFINITY } else { rate.as_bps() as f64 };
-            let capacity = rate * elapsed;
+            let capacity = direction.capacity(self.now());
             // The frame on the air has been counted, but is not out.
             let unsent = direction.unsent_bits(self.now());
             let sent = (counters.bits_sent as f64 - unsent).max(0.0);

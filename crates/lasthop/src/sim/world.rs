@@ -170,10 +170,11 @@ impl<P: Probe> World<P> {
         let completion = |flow: &Flow| {
             let App::File { connection, size, .. } = flow.app else { return Instant::ZERO };
             let mut hop = self.connections[connection as usize].first_hops[0] as usize;
-            let mut slowest = self.directions[self.hops[hop].direction as usize].rate();
+            let fastest = |hop: usize| self.directions[self.hops[hop].direction as usize].fastest();
+            let mut slowest = fastest(hop);
             while !matches!(self.hops[hop].then, Then::Arrive) {
                 hop += 1;
-                slowest = slowest.min(self.directions[self.hops[hop].direction as usize].rate());
+                slowest = slowest.min(fastest(hop));
             }
             // The rate of a radio is rounded down.
             let rate = u128::from(slowest.as_bps()) + 1;

@@ -233,17 +233,23 @@ const RLC_CELL: (&str, &str) = (
     "#,
 );
 
-/// name, queue: a file and bursts that meet before a slow link
-const QUEUE_CELLS: [[&str; 2]; 1] =
-    [["queue-red", r#"{ kind = "red", limit = "30 packets", min = "4 packets" }"#]];
+/// name, queue, rate: a file and bursts that meet before a slow link
+const QUEUE_CELLS: [[&str; 3]; 2] = [
+    ["queue-red", r#"{ kind = "red", limit = "30 packets", min = "4 packets" }"#, "\"1 Mbps\""],
+    [
+        "rate-steps",
+        "\"30 packets\"",
+        r#"{ kind = "steps", at = [["0 s", "1 Mbps"], ["3 s", "200 kbps"], ["4 s", "0 bps"]], repeat = "4.3 s" }"#,
+    ],
+];
 
-fn queue_cell([name, queue]: &[&str; 2]) -> String {
+fn queue_cell([name, queue, rate]: &[&str; 3]) -> String {
     format!(
         r#"
         name = "{name}"
         [link.narrow]
         between = ["server", "client"]
-        rate = "1 Mbps"
+        rate = {rate}
         delay = "20 ms"
         queue = {queue}
         errors = {{ kind = "uniform", loss = "0.5 %" }}

@@ -4,7 +4,7 @@
 use crate::common::*;
 use lasthop::interface::{Interface, Transmission};
 use lasthop::link::{AtLimit, LinkEndpoint, Release, RlcParameters, RlpParameters};
-use lasthop::queue::{Fifo, Limit, Queue, Red, RedDetector, RedParameters};
+use lasthop::queue::{Fifo, Limit, Queue, Red, RedDetector, RedParameters, Transmitter};
 use lasthop::rng::{Stream, Streams};
 use lasthop::units::{Bytes, Duration, Instant, Rate};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -96,7 +96,7 @@ impl Pipe {
 /// Sends packets both ways and returns the pipe with what was offered.
 fn carry(protocol: &Protocol, loss: f64) -> (Pipe, [VecDeque<Vec<u8>>; 2]) {
     let queue = || Queue::drop_tail(Limit::Packets(20), Bytes::default());
-    let interface = |endpoint| Interface::new(endpoint, queue(), RATE);
+    let interface = |endpoint| Interface::new(endpoint, queue(), Transmitter::new(RATE));
     let mut pipe = Pipe {
         ends: protocol.ends().map(interface),
         on_air: BTreeMap::new(),
@@ -186,7 +186,7 @@ fn early_detection_keeps_a_queue_short() {
         let parameters = RedParameters { weight: 0.02, ..RedParameters::recommended(5.0) };
         let fifo = Fifo::new(Limit::Packets(1000), Bytes::default());
         let red = Red::new(fifo, RedDetector::new(parameters, stream), true);
-        let mut end = Interface::new(endpoint, Queue::Red(Box::new(red)), RATE);
+        let mut end = Interface::new(endpoint, Queue::Red(Box::new(red)), Transmitter::new(RATE));
         let mut packet = vec![0u8; 500];
         (packet[0], packet[1]) = (0x60, class << 4);
         let (mut marks, mut sent, mut longest, mut clock) = (0, 0, 0, Instant::ZERO);

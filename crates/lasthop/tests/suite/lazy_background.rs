@@ -6,7 +6,7 @@
 
 use lasthop::app::{OnOff, OnOffParameters};
 use lasthop::channel::{Airtime, Channel, Clean, TwoState, TwoStateParameters, Uniform};
-use lasthop::queue::{ComputedFifo, Fate, Limit, QueueCounters};
+use lasthop::queue::{ComputedFifo, Fate, Limit, QueueCounters, Transmitter};
 use lasthop::rng::{DurationLaw, Streams};
 use lasthop::run::{self, Options};
 use lasthop::scenario::{App, Replay, Scenario};
@@ -472,7 +472,7 @@ proptest! {
         let streams = Streams { seed: case.seed, replication: 0 };
         let rate = Rate::from_bps(case.rate);
         let header = Bytes::new(case.header);
-        let mut queue = ComputedFifo::new(rate, case.limit, header, channel(case.errors, &streams));
+        let mut queue = ComputedFifo::new(Transmitter::new(rate), case.limit, header, channel(case.errors, &streams));
         let mut naive = Naive {
             rate: case.rate.into(),
             limit: case.limit,

@@ -5,6 +5,7 @@ mod agent_stacks;
 mod air;
 mod analysis_models;
 mod analysis_tables;
+mod changing_rates;
 mod common;
 mod counted_by_time;
 mod dcf_machine;

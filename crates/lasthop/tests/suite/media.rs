@@ -3,7 +3,7 @@
 use lasthop::app::{OnOff, OnOffParameters};
 use lasthop::channel::{Channel, Uniform};
 use lasthop::link::{LinkEndpoint, Raw};
-use lasthop::queue::{Limit, Queue};
+use lasthop::queue::{Limit, Queue, Transmitter};
 use lasthop::rng::{DurationLaw, Streams};
 use lasthop::run::{self, Options};
 use lasthop::scenario::Scenario;
@@ -154,7 +154,7 @@ fn two_links(driven: [bool; 2], stop: Instant) -> Metrics {
     let mut builder = Builder::new(streams);
     for (link, driven) in driven.into_iter().enumerate() {
         let [forward, reverse] = ["forward", "reverse"].map(|side| DirectionParameters {
-            rate: Rate::from_bps(if link == 0 { 120_000 } else { 43_200 }),
+            transmitter: Transmitter::new(Rate::from_bps(if link == 0 { 120_000 } else { 43_200 })),
             delay: Duration::from_millis(700),
             queue: Queue::drop_tail(Limit::Packets(3), Bytes::new(0)),
             header: Bytes::new(0),

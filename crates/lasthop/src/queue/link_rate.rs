@@ -1,0 +1,328 @@
+//! The transmission rate of a link as a scenario has it: constant, from a list, or from a recording.
+
+use super::{Opportunities, RateSchedule, RateSteps, Transmitter};
+use crate::schema::ScenarioError;
+use crate::schema::keys::{Key, Kind, Limits, Node, Read, Table, choice, kinds, table};
+use crate::schema::quantity::LinkRate;
+use crate::schema::shorthand::Shorthand;
+use crate::schema::steps::Steps;
+use crate::units::{Bytes, Duration, Rate};
+use serde_json::{Map, Value};
+use std::path::Path;
+use std::sync::Arc;
+
+kinds! {
+    /// Transmission rate of a link.
+    pub enum RateKeys {
+        Constant(ConstantRateKeys),
+        Steps(RateStepsKeys),
+        Trace(RateTraceKeys),
+    }
+}
+
+table! {
+    /// Always the same rate. The rate alone says the same: rate = "64 kbps".
+    pub struct ConstantRateKeys as "constant" {
+        /// Transmission rate.
+        rate: LinkRate;
+    }
+}
+
+table! {
+    /// A rate that changes at given times; a frame on the air goes on at the new rate. At "0 bps" the
+    /// link is down, and holds the frame.
+    pub struct RateStepsKeys as "steps" {
+        /// Pairs of a time, the first "0 s", and the rate from then on.
+        at: Steps<Rate>;
+        /// Time after which the list begins again; without it the last rate stays.
+        repeat: Option<Duration>, Limits::POSITIVE;
+    }
+}
+
+choice! {
+    /// What a recorded rate is written as.
+    pub enum RateFormat {
+        /// A line each opportunity to deliver, in whole milliseconds from the start, as mahimahi's link
+        /// shell has it; several lines may name the same millisecond. Begins again after the last.
+        Mahimahi = "mahimahi",
+        /// Lines of a time in seconds and the rate from then on in bits per second, separated by a
+        /// comma; the first time is 0. A line of column names may come first.
+        Csv = "csv",
+    }
+}
+
+table! {
+    /// Keys of a recorded rate.
+    struct TraceKeys {
+        /// The recording, relative to the scenario file. Lines that begin with # are comments.
+        file: String;
+        /// What it is written as.
+        format: RateFormat;
+        /// Bytes that an opportunity of format "mahimahi" takes, frame headers included. mahimahi's own
+        /// link shell takes 1504 B, and counts each packet with 4 B.
+        opportunity: Bytes = "1500 B", Limits::PACKET;
+        /// Time after which a recording of format "csv" begins again; without it its last rate stays.
+        repeat: Option<Duration>, Limits::POSITIVE;
+    }
+}
+
+/// A recorded rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateTraceKeys {
+    /// The file as the scenario names it.
+    pub file: String,
+    /// What it is written as.
+    pub format: RateFormat,
+    /// What an opportunity takes.
+    pub opportunity: Bytes,
+    /// Time after which a recording of rates begins again.
+    pub repeat: Option<Duration>,
+    /// What the file says.
+    record: Record,
+}
+
+/// What a recording says, times in nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+enum Record {
+    /// Times of opportunities.
+    Opportunities(Arc<[u64]>),
+    /// Times and rates.
+    Steps(StepList),
+}
+
+/// Times in nanoseconds, and the rates from then on.
+type StepList = Arc<[(u64, Rate)]>;
+
+/// Line number, what was found there, what is allowed.
+type Refused = (usize, String, &'static str);
+
+const MILLISECOND_ALLOWED: &str =
+    "a whole number of milliseconds a line, not before that of the line before";
+const PAIR_ALLOWED: &str = "a time in seconds, a comma and a rate in whole bits per second, up to \
+     1000 Gbps; times from 0 on, each after the one before";
+
+/// The longest recording: a year.
+const LONGEST_SECONDS: f64 = 366.0 * 86_400.0;
+
+/// Lines with something in them, and their numbers.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+fn opportunities(text: &str) -> Result<Arc<[u64]>, Refused> {
+    let mut times: Vec<u64> = Vec::new();
+    for (number, line) in lines(text) {
+        let time = line.parse::<u64>().ok().filter(|&ms| ms as f64 <= LONGEST_SECONDS * 1e3);
+        let time = time.map(|ms| ms * 1_000_000).filter(|time| times.last() <= Some(time));
+        times.push(time.ok_or((number, format!("{line:?}"), MILLISECOND_ALLOWED))?);
+    }
+    match times.last() {
+        Some(&last) if last > 0 => Ok(times.into()),
+        _ => Err((0, "no opportunity after 0 ms".to_owned(), MILLISECOND_ALLOWED)),
+    }
+}
+
+fn rates(text: &str) -> Result<StepList, Refused> {
+    let mut steps: Vec<(u64, Rate)> = Vec::new();
+    for (index, (number, line)) in lines(text).enumerate() {
+        let pair = line.split_once(',').map(|(time, rate)| (time.trim(), rate.trim()));
+        if index == 0 && pair.is_some_and(|(time, _)| time.parse::<f64>().is_err()) {
+            continue;
+        }
+        let step = pair.and_then(|(time, rate)| {
+            let time = time.parse::<f64>().ok().filter(|s| (0.0..=LONGEST_SECONDS).contains(s))?;
+            let rate = rate.parse().ok().map(Rate::from_bps).filter(|&r| r <= Rate::FASTEST)?;
+            Some(((time * 1e9).round() as u64, rate))
+        });
+        let follows = |&(at, _): &(u64, Rate)| match steps.last() {
+            None => at == 0,
+            Some(&(last, _)) => at > last,
+        };
+        steps.push(step.filter(follows).ok_or((number, format!("{line:?}"), PAIR_ALLOWED))?);
+    }
+    if steps.is_empty() { Err((0, "no line".to_owned(), PAIR_ALLOWED)) } else { Ok(steps.into()) }
+}
+
+impl Kind for RateTraceKeys {
+    const KIND: &'static str = "trace";
+    const ABOUT: &'static str = "A recorded rate, or recorded opportunities to deliver.";
+}
+
+impl Table for RateTraceKeys {
+    const KEYS: &'static [Key] = TraceKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let TraceKeys { file, format, opportunity, repeat } = TraceKeys::read(node)?;
+        let read = |path: &Path| {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                let found = format!("{file:?}, which cannot be read ({error})");
+                let base = node.files.base_dir().display();
+                node.key_error("file", found, format!("a text file, relative to {base}"))
+            })?;
+            let record = match format {
+                RateFormat::Mahimahi => opportunities(&text).map(Record::Opportunities),
+                RateFormat::Csv => rates(&text).map(Record::Steps),
+            };
+            record.map_err(|(line, found, allowed)| {
+                let place = if line == 0 { String::new() } else { format!(" in line {line}") };
+                node.key_error("file", format!("{found}{place} of {file:?}"), allowed)
+            })
+        };
+        let record = node.files.read_once(&file, &format!("rate {}", format.word()), read)?;
+        match (&record, repeat) {
+            (Record::Opportunities(_), Some(repeat)) => {
+                let allowed = "no repeat: a recording of mahimahi begins again after its last line";
+                return Err(node.key_error("repeat", format!("\"{repeat}\""), allowed));
+            }
+            (Record::Opportunities(_), None) => {}
+            (Record::Steps(steps), repeat) => check(steps, repeat, node, "file")?,
+        }
+        Ok(RateTraceKeys { file, format, opportunity, repeat, record })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        let RateTraceKeys { file, format, opportunity, repeat, .. } = self.clone();
+        TraceKeys { file, format, opportunity, repeat }.write()
+    }
+}
+
+/// The list must begin again after its last step, and no frame may wait for ever.
+fn check(steps: &[(u64, Rate)], repeat: Option<Duration>, node: &Node<'_>, list: &str) -> Read<()> {
+    let (last, last_rate) = steps[steps.len() - 1];
+    if let Some(repeat) = repeat
+        && repeat.as_nanos() <= last
+    {
+        let allowed = format!("more than the last time, {}", Duration::from_nanos(last));
+        return Err(node.key_error("repeat", format!("\"{repeat}\""), allowed));
+    }
+    let lives = match repeat {
+        None => last_rate > Rate::default(),
+        Some(_) => steps.iter().any(|&(_, rate)| rate > Rate::default()),
+    };
+    if lives {
+        return Ok(());
+    }
+    let allowed = "a last rate above 0 bps, or repeat and some rate above 0 bps: a frame would wait \
+                   for ever";
+    Err(node.key_error(list, "a link that stays down", allowed))
+}
+
+/// The long-run mean of steps, in whole bits per second.
+fn mean(steps: &[(u64, Rate)], repeat: Option<Duration>) -> Rate {
+    let Some(period) = repeat.map(Duration::as_nanos) else { return steps[steps.len() - 1].1 };
+    let ends = steps.iter().skip(1).map(|&(begin, _)| begin).chain([period]);
+    let bits = steps.iter().zip(ends);
+    let bits =
+        bits.map(|(&(begin, rate), end)| u128::from(end - begin) * u128::from(rate.as_bps()));
+    Rate::from_bps(((bits.sum::<u128>() / u128::from(period)) as u64).max(1))
+}
+
+impl RateKeys {
+    /// The rate in one number: of one that changes, its long-run mean.
+    pub fn mean(&self) -> Rate {
+        match self.steps() {
+            Some((steps, repeat)) => mean(&steps, repeat),
+            None => match self {
+                RateKeys::Trace(RateTraceKeys {
+                    record: Record::Opportunities(times),
+                    opportunity,
+                    ..
+                }) => {
+                    let bits = u128::from(opportunity.bits()) * times.len() as u128;
+                    let period = u128::from(times[times.len() - 1]);
+                    Rate::from_bps(((bits * 1_000_000_000 / period) as u64).max(1))
+                }
+                RateKeys::Constant(keys) => keys.rate.0,
+                RateKeys::Steps(_) | RateKeys::Trace(_) => unreachable!("they have steps"),
+            },
+        }
+    }
+
+    /// The lowest rate above 0, for which timers are set; of opportunities the mean.
+    pub fn slowest(&self) -> Rate {
+        let steps = self.steps().into_iter().flat_map(|(steps, _)| steps.to_vec());
+        let rates = steps.map(|(_, rate)| rate).filter(|&rate| rate > Rate::default());
+        rates.min().unwrap_or_else(|| self.mean())
+    }
+
+    /// Times in nanoseconds with the rates from then on, and when they begin again.
+    fn steps(&self) -> Option<(StepList, Option<Duration>)> {
+        match self {
+            RateKeys::Steps(keys) => {
+                let steps = keys.at.0.iter().map(|&(at, rate)| (at.as_nanos(), rate));
+                Some((steps.collect(), keys.repeat))
+            }
+            RateKeys::Trace(RateTraceKeys { record: Record::Steps(steps), repeat, .. }) => {
+                Some((steps.clone(), *repeat))
+            }
+            RateKeys::Constant(_) | RateKeys::Trace(_) => None,
+        }
+    }
+
+    /// An idle transmitter of this rate. One whose steps are all the same is that of a constant rate.
+    pub fn transmitter(&self) -> Transmitter {
+        let rate = self.mean();
+        match (self, self.steps()) {
+            (_, Some((steps, _))) if steps.iter().all(|&(_, other)| other == steps[0].1) => {
+                Transmitter::new(steps[0].1)
+            }
+            (_, Some((steps, repeat))) => {
+                let steps = RateSteps::new(steps, repeat.map(Duration::as_nanos));
+                Transmitter::scheduled(rate, RateSchedule::Steps(steps))
+            }
+            (RateKeys::Trace(keys), None) => {
+                let Record::Opportunities(times) = &keys.record else {
+                    unreachable!("rates are steps")
+                };
+                let recorded = Opportunities::new(times.clone(), keys.opportunity);
+                Transmitter::scheduled(rate, RateSchedule::Opportunities(recorded))
+            }
+            (RateKeys::Constant(_) | RateKeys::Steps(_), None) => Transmitter::new(rate),
+        }
+    }
+
+    /// Checks what concerns several keys; `node` is theirs in the scenario.
+    pub(crate) fn check(&self, node: &Node<'_>) -> Read<()> {
+        match (self, self.steps()) {
+            (RateKeys::Steps(_), Some((steps, repeat))) => check(&steps, repeat, node, "at"),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the file holds that they name, for a scenario's hash.
+    pub(crate) fn contents(&self) -> Vec<u8> {
+        match self {
+            RateKeys::Trace(keys) => match &keys.record {
+                Record::Opportunities(times) => {
+                    times.iter().flat_map(|time| time.to_le_bytes()).collect()
+                }
+                Record::Steps(steps) => {
+                    let numbers = steps.iter().flat_map(|&(at, rate)| [at, rate.as_bps()]);
+                    numbers.flat_map(u64::to_le_bytes).collect()
+                }
+            },
+            RateKeys::Constant(_) | RateKeys::Steps(_) => Vec::new(),
+        }
+    }
+}
+
+/// A rate alone is a constant one.
+impl Shorthand for RateKeys {
+    type Short = LinkRate;
+
+    fn from_short(rate: LinkRate) -> Self {
+        RateKeys::Constant(ConstantRateKeys { rate })
+    }
+
+    fn to_short(&self) -> Option<LinkRate> {
+        match self {
+            RateKeys::Constant(keys) => Some(keys.rate),
+            _ => None,
+        }
+    }
+
+    fn check(&self, node: &Node<'_>) -> Result<(), ScenarioError> {
+        RateKeys::check(self, node)
+    }
+}
