@@ -103,7 +103,7 @@ impl WindowLaw for Bic {
 
     fn grow(&mut self, sample: &AckSample) {
         if !self.window.slow_start(sample) {
-            self.window.avoid(self.acks());
+            self.window.avoid(sample, self.acks());
         }
     }
 

@@ -165,7 +165,7 @@ impl WindowLaw for Htcp {
         }
         let since = *self.last_congestion.get_or_insert(sample.now);
         let alpha = self.alpha((sample.now - since).as_secs_f64());
-        self.window.avoid(self.window.cwnd() / alpha);
+        self.window.avoid(sample, self.window.cwnd() / alpha);
     }
 
     fn threshold(&mut self, now: Instant, cause: Cause, _in_use: f64) -> f64 {

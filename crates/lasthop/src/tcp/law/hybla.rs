@@ -76,7 +76,7 @@ impl WindowLaw for Hybla {
             let grown = cwnd + self.jump * self.window.count(sample);
             self.window.set(grown.min(self.window.ssthresh.max(cwnd)));
         } else {
-            self.window.avoid(cwnd / (self.rho * self.rho));
+            self.window.avoid(sample, cwnd / (self.rho * self.rho));
         }
     }
 

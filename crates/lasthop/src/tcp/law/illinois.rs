@@ -128,7 +128,7 @@ impl WindowLaw for Illinois {
             self.adjust(round.sum / f64::from(round.samples));
         }
         if !self.window.slow_start(sample) {
-            self.window.avoid(self.window.cwnd() / self.alpha);
+            self.window.avoid(sample, self.window.cwnd() / self.alpha);
         }
     }
 

@@ -17,6 +17,8 @@ mod cubic_linux;
 mod family;
 mod hystart;
 mod hystart_linux;
+#[cfg(test)]
+mod ns2;
 pub mod reno;
 mod reno_linux;
 mod rounds;

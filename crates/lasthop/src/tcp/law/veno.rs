@@ -100,7 +100,7 @@ impl WindowLaw for Veno {
                 return;
             }
         }
-        self.window.avoid(self.window.cwnd());
+        self.window.avoid(sample, self.window.cwnd());
     }
 
     fn threshold(&mut self, _now: Instant, cause: Cause, in_use: f64) -> f64 {

@@ -119,17 +119,22 @@ impl Window {
         true
     }
 
-    /// Grows by one segment in `acks` ACKs. They count as one each, whatever they acknowledge, as in Reno's avoidance.
+    /// Grows by one segment in `acks` ACKs. They count as one each, whatever they acknowledge, as in Reno's avoidance;
+    /// under Linux as many as they deliver.
     #[inline]
-    pub fn avoid(&mut self, acks: f64) {
-        self.set(self.cwnd + 1.0 / acks);
+    pub fn avoid(&mut self, sample: &AckSample, acks: f64) {
+        let count = match self.conventions {
+            Conventions::Linux => self.count(sample),
+            Conventions::Ns2 | Conventions::Rfc => 1.0,
+        };
+        self.set(self.cwnd + count / acks);
     }
 
     /// Reno's growth: slow start below the threshold, a segment a window from there on.
     #[inline]
     pub fn reno(&mut self, sample: &AckSample) {
         if !self.slow_start(sample) {
-            self.avoid(self.cwnd);
+            self.avoid(sample, self.cwnd);
         }
     }
 
@@ -142,9 +147,14 @@ impl Window {
     /// trip.
     #[inline]
     fn was_in_use(&self, sample: &AckSample) -> bool {
-        let share = if self.is_in_slow_start() { 2 } else { 1 };
-        self.conventions == Conventions::Ns2
-            || share * (sample.prior_in_flight + self.segment) > self.bytes
+        match self.conventions {
+            Conventions::Ns2 => true,
+            Conventions::Linux => sample.is_window_limited,
+            Conventions::Rfc => {
+                let share = if self.is_in_slow_start() { 2 } else { 1 };
+                share * (sample.prior_in_flight + self.segment) > self.bytes
+            }
+        }
     }
 }
 
