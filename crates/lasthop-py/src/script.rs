@@ -16,7 +16,7 @@ pub fn script_profiles() -> Vec<&'static str> {
     PROFILES.iter().map(|&(name, _)| name).collect()
 }
 
-const PROFILES: &[(&str, Profile)] = &[("rfc", Profile::Rfc)];
+const PROFILES: &[(&str, Profile)] = &[("linux", Profile::Linux), ("rfc", Profile::Rfc)];
 
 /// Plays a script against one end of a connection.
 #[pyfunction]

@@ -37,6 +37,8 @@ pub struct Flight {
     pub(super) is_corked: bool,
     /// No later write joins the last one.
     pub(super) is_record_closed: bool,
+    /// Where a short segment begins that has to wait.
+    held_from: u64,
     /// Ends of application writes not yet acknowledged; segments do not cross them.
     message_ends: VecDeque<u64>,
     /// The first of them, or 0.
@@ -159,6 +161,7 @@ impl Flight {
             short_end: 0,
             is_corked: false,
             is_record_closed: false,
+            held_from: u64::MAX,
             message_ends: taken.message_ends,
             first_message_end: 0,
             peer_window: (config.receive_window * config.segment.get() as f64) as u64,
@@ -260,6 +263,7 @@ impl Flight {
     /// have to wait.
     #[cold]
     fn limit_joined(&mut self, window: u64) {
+        self.held_from = u64::MAX;
         if self.fin_at != u64::MAX {
             self.allowed = self.snd_una + (window + 1).min(self.peer_window);
             return;
@@ -271,7 +275,8 @@ impl Flight {
             let start = records.copied().nth(1).unwrap_or(0).max(self.snd_max);
             let short = (self.write_end - start) % self.mss;
             if short > 0 && !self.is_record_closed {
-                self.allowed = self.allowed.min(self.write_end - short);
+                self.held_from = self.write_end - short;
+                self.allowed = self.allowed.min(self.held_from);
             }
         }
     }
@@ -313,7 +318,8 @@ impl Flight {
         if self.snd_una == 0 {
             return self.snd_nxt == 0;
         }
-        self.segment_end(self.snd_nxt) <= self.snd_una + self.peer_window
+        let end = self.segment_end(self.snd_nxt);
+        end <= self.snd_una + self.peer_window && end <= self.held_from
     }
 
     /// What a reduction is computed from, in segments.
@@ -450,6 +456,14 @@ impl Flight {
             self.extend(1);
         } else if self.extend_joined(1) {
             self.joined_fin = self.fin_at;
+        }
+    }
+
+    /// The handshake took from `sent` to `now`.
+    pub(super) fn sample_handshake(&mut self, sent: Instant, now: Instant) {
+        match self.config.conventions {
+            Conventions::Linux => self.rtt.sample_linux(now - sent, 1, 1),
+            _ => self.rtt.sample(sent, now),
         }
     }
 

@@ -29,6 +29,10 @@ pub enum PendingTimer {
     None,
     /// The retransmission timer.
     Retransmission,
+    /// The time at which overtaken segments count as lost (RFC 8985, section 6.3).
+    Reordering,
+    /// The tail loss probe (RFC 8985, section 7).
+    TailProbe,
     /// The probe of a closed window.
     Persist,
     /// The end of TIME-WAIT or FIN-WAIT-2, or a keep-alive.
@@ -55,6 +59,8 @@ pub struct TcpInfo {
     pub congestion_window: f64,
     /// Slow-start threshold, segments; infinite before the first reduction.
     pub slow_start_threshold: f64,
+    /// Duplicates that mean a loss.
+    pub reordering: u32,
     /// Sent and not acknowledged, segments.
     pub unacked: u64,
     /// What of it loss detection knows.
@@ -93,12 +99,19 @@ impl Connection {
             let deadline = flight.timers.deadline(timer);
             (deadline != Instant::NEVER).then_some(deadline)
         };
-        let timer = running(Timer::Retransmission);
-        let kind = timer.map_or(PendingTimer::None, |_| PendingTimer::Retransmission);
+        let timers = [
+            (PendingTimer::Retransmission, Timer::Retransmission),
+            (PendingTimer::Reordering, Timer::Reordering),
+            (PendingTimer::TailProbe, Timer::TailProbe),
+        ];
+        let timers = timers.map(|(kind, timer)| (kind, running(timer)));
+        let first = timers.into_iter().filter(|(_, deadline)| deadline.is_some());
+        let pending = first.min_by_key(|&(_, deadline)| deadline).unwrap_or_default();
         TcpInfo {
             recovery,
             congestion_window: flight.law.cwnd(),
             slow_start_threshold: flight.law.ssthresh(),
+            reordering: self.sender.reordering(),
             unacked,
             outstanding,
             pipe: (unacked + outstanding.retransmitted)
@@ -110,7 +123,7 @@ impl Connection {
             peer_window: flight.peer_window,
             receive_window: self.advertised_window.into(),
             segment: flight.mss,
-            pending: (kind, timer),
+            pending,
             delayed_ack: running(Timer::DelayedAck),
             probes: 0,
         }

@@ -1,7 +1,7 @@
 //! The receiving half of a connection: reassembly and when to acknowledge.
 
 use super::config::Config;
-use super::ranges::Ranges;
+use super::ranges::{Range, Ranges};
 use super::timers::{Timer, Timers};
 use crate::units::{Duration, Instant};
 
@@ -81,6 +81,9 @@ impl Receiver {
         is_syn_or_fin: bool,
     ) {
         let in_order = seq <= self.rcv_nxt && end > self.rcv_nxt;
+        if config.dsack && (seq != self.rcv_nxt || !self.out_of_order.is_empty()) {
+            self.duplicate = self.repeated(seq, end);
+        }
         let mut immediate = config.delayed_ack.is_none() || is_syn_or_fin;
         if in_order {
             self.rcv_nxt = end;
@@ -96,9 +99,6 @@ impl Receiver {
             self.arrivals += 1;
             if end <= self.rcv_nxt || !self.out_of_order.insert(seq, end, self.arrivals) {
                 self.duplicates += 1;
-                if config.dsack {
-                    self.duplicate = Some((seq, end));
-                }
             }
         }
         // A segment of more than one full size was several on the way.
@@ -113,6 +113,16 @@ impl Receiver {
         } else if let Some(delay) = config.delayed_ack {
             timers.set(Timer::DelayedAck, now + delay);
         }
+    }
+
+    /// The first part of a segment that had arrived before (RFC 2883).
+    fn repeated(&self, seq: u64, end: u64) -> Option<(u64, u64)> {
+        if seq < self.rcv_nxt {
+            return Some((seq, end.min(self.rcv_nxt)));
+        }
+        let overlaps = |range: &&Range| range.start < end && range.end > seq;
+        let range = self.out_of_order.iter().find(overlaps)?;
+        Some((range.start.max(seq), range.end.min(end)))
     }
 
     /// Is a segment that has arrived acknowledged at once under [`Config::quick_acks`]?
@@ -220,6 +230,11 @@ impl Receiver {
             count += 1;
         }
         count
+    }
+
+    /// Is anything beyond a hole?
+    pub fn has_holes(&self) -> bool {
+        !self.out_of_order.is_empty()
     }
 
     /// Does an acknowledgment have anything to report in SACK blocks?

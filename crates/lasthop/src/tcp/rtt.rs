@@ -223,13 +223,10 @@ impl RttEstimator {
 
     /// Mean deviation of the round-trip time (RTTVAR).
     pub fn variation(&self) -> Duration {
-        if self.conventions == Conventions::Linux {
-            return Duration::from_nanos(self.deviation as u64 / 4);
-        }
-        let quarters = self.rttvar as u64 / 4;
         Duration::from_nanos(match self.conventions {
-            Conventions::Ns2 => quarters * self.tick,
-            Conventions::Rfc | Conventions::Linux => quarters,
+            Conventions::Ns2 => self.rttvar as u64 / 4 * self.tick,
+            Conventions::Rfc => self.rttvar as u64 / 4,
+            Conventions::Linux => self.deviation as u64 / 4,
         })
     }
 

@@ -215,6 +215,14 @@ impl Sender {
         self.recovery.outstanding(&self.flight)
     }
 
+    /// Duplicates that mean a loss.
+    pub(super) fn reordering(&self) -> u32 {
+        match &self.recovery {
+            Recovery::RackTlp(rack) => rack.reordering(),
+            _ => self.flight.config.dupack_threshold,
+        }
+    }
+
     /// Congestion window in segments, inflation apart.
     pub fn congestion_window(&self) -> f64 {
         self.flight.law.cwnd()

@@ -79,7 +79,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "SO_MARK",
     "SO_RCVLOWAT",
     "SO_SNDBUF",
-    "SO_LINGER",
     "SO_RCVTIMEO",
     "SO_SNDTIMEO",
     "IP_TOS",
@@ -155,13 +154,17 @@ impl Player {
             }
             "close" => {
                 let gone = descriptor.and_then(|file| self.descriptors.remove(&file));
-                let now = self.now;
+                let (now, resets) = (self.now, self.resets_on_close);
                 let is_alone = !self.descriptors.values().any(|&kind| kind != Descriptor::Fresh);
                 if let Some(socket) = self.socket.as_mut()
                     && (gone == Some(Descriptor::Connection)
                         || gone == Some(Descriptor::Listener) && is_alone)
                 {
-                    socket.close(now);
+                    if resets && socket.state().is_synchronized() {
+                        socket.abort(now, None);
+                    } else {
+                        socket.close(now);
+                    }
                 }
                 Returned::Value(0)
             }
@@ -367,6 +370,11 @@ impl Player {
             if let Some(socket) = &mut self.socket {
                 socket.set_configure(configure);
             }
+            return Ok(Returned::Value(0));
+        }
+        if name == "SO_LINGER" {
+            let says = |field: &str| text.replace(' ', "").contains(field);
+            self.resets_on_close = says("onoff=1") && says("linger=0");
             return Ok(Returned::Value(0));
         }
         let Some(to) = value(text) else {

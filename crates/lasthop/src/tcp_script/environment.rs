@@ -10,14 +10,18 @@ use crate::units::{Bytes, Duration};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// MSS that is announced: an MTU of 1500 bytes less 40 of headers.
-const ANNOUNCED_MSS: u32 = 1460;
+/// Bytes of a packet on a path without a smaller limit.
+const ETHERNET_MTU: u32 = 1500;
 
 /// Initial sequence number: the numbers of a script wrap around 32 bits in the first window.
 pub(super) const INITIAL_SEQUENCE: u32 = u32::MAX - 1500;
 
 /// That of the peer.
 pub(super) const PEER_SEQUENCE: u32 = 0x7fff_ff00;
+
+/// Bytes of the headers of IPv4 and TCP, and of IPv6 and TCP.
+const IPV4_HEADERS: u32 = 40;
+const IPV6_HEADERS: u32 = 60;
 
 /// Of `net.ipv4`, with the values of the scripts' usual `defaults.sh`.
 const DEFAULTS: &[(&str, &str)] = &[
@@ -37,6 +41,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tcp_rto_min_us", "200000"),
     ("tcp_rto_max_ms", "60000"),
     ("tcp_reordering", "3"),
+    ("tcp_slow_start_after_idle", "0"),
 ];
 
 /// Known, and of no consequence here.
@@ -61,6 +66,8 @@ const WITHOUT_EFFECT: &[&str] = &[
 pub(super) struct Environment {
     profile: Profile,
     values: BTreeMap<&'static str, String>,
+    /// MSS that is announced: a packet less its headers.
+    mss: u32,
     /// `initcwnd` of the route, segments.
     initial_window: Option<f64>,
     /// Has the script configured its host?
@@ -75,7 +82,23 @@ impl Environment {
     pub fn new(profile: Profile, offer: Option<Options>) -> Self {
         let values = DEFAULTS.iter().map(|&(name, value)| (name, value.to_owned())).collect();
         let (is_configured, initial_window) = (false, None);
-        Environment { profile, values, initial_window, is_configured, offer, notes: Vec::new() }
+        let mss = ETHERNET_MTU - IPV4_HEADERS;
+        Environment {
+            profile,
+            values,
+            mss,
+            initial_window,
+            is_configured,
+            offer,
+            notes: Vec::new(),
+        }
+    }
+
+    /// The path carries packets of `mtu` bytes at most, of IPv6 or IPv4.
+    pub fn set_path(&mut self, mtu: Option<u64>, is_ipv6: bool) {
+        let headers = if is_ipv6 { IPV6_HEADERS } else { IPV4_HEADERS };
+        let mtu = mtu.map_or(ETHERNET_MTU, |mtu| mtu.min(65_535) as u32);
+        self.mss = mtu.saturating_sub(headers).max(1);
     }
 
     /// Takes what a shell command sets; the rest is noted.
@@ -164,7 +187,7 @@ impl Environment {
         let buffer = receive_buffer.unwrap_or(default / 2);
         let scaled = receive_buffer.unwrap_or(most.max(buffer));
         let scale = scaled.max(1).ilog2().saturating_sub(15).min(14) as u8;
-        let mss = largest.map_or(ANNOUNCED_MSS, |mss| ANNOUNCED_MSS.min(mss as u32));
+        let mss = largest.map_or(self.mss, |mss| self.mss.min(mss as u32));
         let offer = self.offer.as_ref().filter(|_| !self.is_configured);
         if let Some(offer) = offer {
             return Settings {
@@ -192,11 +215,17 @@ impl Environment {
             rto: [Duration::from_secs(1), self.longest_rto()],
             time_wait: Duration::from_secs(60),
             fin_wait: seconds(self.number("tcp_fin_timeout")),
-            ack_delay: Duration::from_millis(200),
+            ack_delay: Duration::from_millis(if self.is_linux() { 40 } else { 200 }),
+            restarts_after_idle: self.is_on("tcp_slow_start_after_idle"),
+            takes_oversize: self.is_linux(),
             user_timeout: None,
             keep_alive: None,
-            repeats_syn_ack: false,
+            repeats_syn_ack: self.is_linux(),
         }
+    }
+
+    fn is_linux(&self) -> bool {
+        self.profile == Profile::Linux
     }
 
     fn longest_rto(&self) -> Duration {
@@ -239,7 +268,8 @@ impl Environment {
             timestamps: Some(negotiated.timestamps),
             min_rto: Some(span(self.number("tcp_rto_min_us"), 1_000)),
             max_rto: Some(self.longest_rto()),
-            delayed_ack: Some(None),
+            delayed_ack: (!self.is_linux()).then_some(None),
+            sack: Some(negotiated.sack),
             handshake: Some(false),
             initial_window: negotiated.has_lost_syns.then_some(1.0).or(self.initial_window),
             dupack_threshold: Some(self.number("tcp_reordering") as u32),
@@ -247,11 +277,12 @@ impl Environment {
         };
         let variant = match (law, negotiated.sack) {
             ("cubic", _) => Variant::Cubic,
+            ("", _) if self.is_linux() => Variant::Cubic,
             (_, true) => Variant::Sack,
             (_, false) => Variant::NewReno,
         };
         let mut config = presets::config(variant, self.profile, &set);
-        if !negotiated.sack && config.sack {
+        if !negotiated.sack && config.sack && !self.is_linux() {
             (config.sack, config.recovery) = (false, RecoveryKind::NewReno);
         }
         config.join_writes = true;

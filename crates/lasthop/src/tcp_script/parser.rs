@@ -187,12 +187,26 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    /// Length of the word at `from`, which space, a shell command or a statement ends.
+    fn word_length(&self, from: usize) -> usize {
+        let text = &self.rest[from..];
+        text.find(|c: char| c.is_whitespace() || c == '`' || c == '%').unwrap_or(text.len())
+    }
+
     /// A time, how much later is as well, and how long a call blocks.
     fn time(&mut self) -> Result<(Time, u64, Option<u64>), ScriptError> {
         const EXPECTED: &str = "a time such as 0.5, +.1, +.1~+.2, 0.1...0.2 or *";
         let line = self.line;
-        let end = self.rest.find(|c: char| c.is_whitespace() || c == '`' || c == '%');
-        let word = self.rest[..end.unwrap_or(self.rest.len())].to_owned();
+        let mut end = self.word_length(0);
+        // There may be space around the dots: `+.1 ... 0.2`.
+        let dots = self.rest[end..].trim_start();
+        if let Some(after) = dots.strip_prefix("...").filter(|after| after.starts_with([' ', '\t']))
+        {
+            let start = self.rest.len() - after.trim_start().len();
+            end = start + self.word_length(start);
+        }
+        let written = self.rest[..end].to_owned();
+        let word: String = written.split_whitespace().collect();
         let wrong = || syntax(line, &word, EXPECTED);
         let (text, later, is_call) = match (word.split_once("..."), word.split_once('~')) {
             (Some((start, end)), _) => (start, Some(end), true),
@@ -209,7 +223,7 @@ impl<'a> Reader<'a> {
             None => 0,
             Some(later) => number(later)?.checked_sub(number(text)?).ok_or_else(wrong)?,
         };
-        self.take(word.len());
+        self.take(written.len());
         Ok(if is_call { (time, 0, Some(more)) } else { (time, more, None) })
     }
 
@@ -448,7 +462,7 @@ mod tests {
 
     #[test]
     fn options_and_times_of_calls() {
-        let text = "--tolerance_usecs=9000\n--verbose\n0.5...0.7 read(3, ..., 10) = 10\n\
+        let text = "--tolerance_usecs=9000\n--verbose\n0.5 ... 0.7 read(3, ..., 10) = 10\n\
             +0 > [ect0] EW. 1:1(0) ack 1 <...>";
         let script = Script::parse(text).unwrap();
         assert_eq!(script.options["tolerance_usecs"], "9000");

@@ -37,6 +37,8 @@ pub(super) struct Player {
     /// A system call that has not returned.
     pub blocked: Option<Blocked>,
     pub variables: BTreeMap<String, f64>,
+    /// `SO_LINGER` without time: a close resets.
+    pub resets_on_close: bool,
     pub now: Instant,
     /// When the event before was to happen.
     last: Instant,
@@ -74,6 +76,8 @@ impl Player {
             let text = format!("the option --{name} is passed over");
             environment.notes.push(Note { line: 1, text });
         }
+        let is_ipv6 = script.options.get("ip_version").is_some_and(|version| version == "ipv6");
+        environment.set_path(number("mtu", "--mtu=BYTES")?, is_ipv6);
         Ok(Player {
             environment,
             socket: None,
@@ -81,6 +85,7 @@ impl Player {
             socket_options: BTreeMap::new(),
             blocked: None,
             variables: BTreeMap::new(),
+            resets_on_close: false,
             now: Instant::ZERO,
             last: Instant::ZERO,
             tolerance: tolerance_micros.map_or(tolerance, |micros| span(micros, 1_000)),
@@ -171,6 +176,10 @@ impl Player {
         span: Duration,
         expected: &Segment,
     ) -> Result<Instant, ScriptError> {
+        if expected.flags & (ECE | CWR) != 0 || expected.ecn.is_some_and(|ecn| ecn > 0) {
+            let what = "explicit congestion notification".to_owned();
+            return Err(ScriptError::NotModelled { line, what });
+        }
         let latest = at.map_or(Instant::NEVER, |at| at + span + self.tolerance);
         let differs =
             |found: Found| ScriptError::Differs { line, expected: show(expected), found: found.0 };

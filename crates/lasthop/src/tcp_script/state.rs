@@ -6,14 +6,14 @@ use super::expression::{Trouble, evaluate, evaluate_first, statements};
 use super::player::Player;
 use crate::tcp::socket::State;
 use crate::tcp::{RecoveryState, TcpInfo};
-use crate::units::Duration;
+use crate::units::{Duration, Instant};
 use std::fmt::Write as _;
 
 /// `tcpi_snd_ssthresh` before the first reduction (Linux's `TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: f64 = 2_147_483_647.0;
 
 impl Player {
-    /// `assert CONDITION[, MESSAGE]` and `NAME = EXPRESSION`.
+    /// `assert CONDITION[, MESSAGE]`, `NAME = EXPRESSION` and `NAME += EXPRESSION`.
     pub(super) fn run_code(&mut self, line: u32, text: &str) -> Result<(), ScriptError> {
         for statement in statements(text) {
             let line = line + statement.lines_before;
@@ -23,7 +23,10 @@ impl Player {
                 text.strip_prefix("assert").filter(|rest| rest.starts_with([' ', '(', '\n']))
             {
                 self.assert(line, condition.trim())?;
-            } else if let Some((name, value)) = assignment(text) {
+            } else if let Some((name, operator, value)) = assignment(text) {
+                // `x += 1` is `x = x + (1)`.
+                let whole = operator.map(|operator| format!("{name} {operator} ({value})"));
+                let value = whole.as_deref().unwrap_or(value);
                 let value = evaluate(value, &|name| self.name(name));
                 let value = value.map_err(|trouble| self.trouble(line, trouble))?;
                 self.variables.insert(name.to_owned(), value);
@@ -73,6 +76,7 @@ impl Player {
         let info: TcpInfo = socket.info();
         let connection = socket.connection();
         let counters = connection.map(|data| data.counters()).unwrap_or_default();
+        let millis = |at: Instant| (self.now - at).as_nanos() as f64 / 1e6;
         let micros = |duration: Duration| (duration.as_nanos() / 1_000) as f64;
         Some(match name {
             "tcpi_state" => f64::from(number(socket.state())),
@@ -89,13 +93,22 @@ impl Player {
             "tcpi_sacked" => info.outstanding.sacked as f64,
             "tcpi_lost" => info.outstanding.lost as f64,
             "tcpi_retrans" => info.outstanding.retransmitted as f64,
+            "tcpi_reordering" => f64::from(info.reordering),
             "tcpi_fackets" => 0.0,
             "tcpi_rtt" => micros(info.rtt),
             "tcpi_rttvar" => micros(info.rtt_variation),
             "tcpi_rto" => micros(connection.map_or(info.rto, |data| data.sender().rto())),
             "tcpi_backoff" | "tcpi_retransmits" => f64::from(info.back_off),
+            "tcpi_busy_time" => micros(socket.busy_times(self.now).0),
+            "tcpi_rwnd_limited" => micros(socket.busy_times(self.now).1),
+            "tcpi_sndbuf_limited" => 0.0,
+            "tcpi_last_data_sent" => millis(socket.last_data_sent()),
+            "tcpi_last_data_recv" => millis(socket.last_data_received()),
+            "tcpi_last_ack_recv" => millis(socket.last_ack_received()),
+            "tcpi_pmtu" => 1500.0,
             "tcpi_probes" => f64::from(info.probes),
-            "tcpi_snd_mss" | "tcpi_advmss" => info.segment as f64,
+            "tcpi_snd_mss" => info.segment as f64,
+            "tcpi_advmss" => f64::from(socket.settings().mss),
             "tcpi_snd_wnd" => info.peer_window as f64,
             "tcpi_rcv_wnd" => info.receive_window as f64,
             "tcpi_total_retrans" => {
@@ -136,12 +149,13 @@ impl Player {
     }
 }
 
-/// The name and the expression of an assignment.
-fn assignment(text: &str) -> Option<(&str, &str)> {
+/// The name, the operator if it changes the name's value, and the expression of an assignment.
+fn assignment(text: &str) -> Option<(&str, Option<char>, &str)> {
     let (name, value) = text.split_once('=')?;
-    let name = name.trim();
+    let operator = name.chars().last().filter(|last| "+-*".contains(*last));
+    let name = name.trim_end_matches(['+', '-', '*']).trim();
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    (is_name && !value.starts_with('=')).then_some((name, value.trim()))
+    (is_name && !value.starts_with('=')).then_some((name, operator, value.trim()))
 }
 
 /// Linux's numbers of the states.

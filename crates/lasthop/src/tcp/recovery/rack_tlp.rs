@@ -1011,6 +1011,11 @@ impl RackTlp {
 
     // ---- Output ----
 
+    /// Duplicates that mean a loss: more once the network has been seen to change the order.
+    pub fn reordering(&self) -> u32 {
+        self.threshold
+    }
+
     /// First byte of the segment that may go out now.
     pub fn next_segment(&mut self, flight: &mut Flight, _now: Instant) -> Option<u64> {
         if flight.snd_una == 0 {

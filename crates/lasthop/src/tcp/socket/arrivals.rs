@@ -220,6 +220,10 @@ impl Socket {
         // What lies left of the last ACK is old, what lies right of the window was never allowed. The
         // first byte beyond the window passes without data, as probes do.
         let is_outside = end < receiver.last_ack_sent() || seq > rcv_nxt + window;
+        let takes_whole = self.settings.takes_oversize
+            && self.unread() == 0
+            && !receiver.has_holes()
+            && window > 0;
         if header.has(flags::RST) {
             return self.receive_reset(seq, rcv_nxt, window, is_outside);
         }
@@ -240,9 +244,12 @@ impl Socket {
         if ack > flight.snd_max || ack + self.largest_window() < flight.snd_una {
             return self.acknowledge_now();
         }
-        // Data beyond the window are cut off.
+        // Data beyond the window are cut off; Linux takes or leaves them whole.
         let allowed = (rcv_nxt + window).saturating_sub(seq);
-        if u64::from(header.payload) > allowed {
+        if self.settings.takes_oversize && !takes_whole && u64::from(header.payload) > allowed {
+            return self.on_unacceptable(now, &header, false);
+        }
+        if u64::from(header.payload) > allowed && !takes_whole {
             header.payload = allowed as u32;
             header.flags &= !flags::FIN;
         }
@@ -274,7 +281,11 @@ impl Socket {
         self.heard_at = now;
         self.probes_unanswered = 0;
         self.keep_alives_unanswered = 0;
+        if header.payload > 0 {
+            self.data_at = now;
+        }
         if ack > una {
+            self.waiting_since = now;
             self.retransmission_back_off = 0;
         }
         let flight = &connection.sender.flight;

@@ -30,6 +30,7 @@
 
 mod arrivals;
 mod states;
+mod usage;
 mod window;
 
 pub use states::State;
@@ -41,6 +42,7 @@ use crate::packet::{TcpHeader, flags};
 use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use usage::{Usage, connection_use};
 use window::ReceiveWindow;
 
 /// What a host offers and how long it waits: parameters of a [`Socket`] beside those of its
@@ -76,6 +78,11 @@ pub struct Settings {
     pub user_timeout: Option<Duration>,
     /// Probing of an idle peer (RFC 9293, section 3.8.4), if any.
     pub keep_alive: Option<KeepAlive>,
+    /// Does a pause longer than the RTO halve the window, once for each RTO (RFC 5681, section 4.1, as
+    /// Linux does it)?
+    pub restarts_after_idle: bool,
+    /// Is data beyond the window taken whole if nothing waits to be read, as in Linux?
+    pub takes_oversize: bool,
     /// Does a repeated SYN get the SYN and ACK again, as in Linux? RFC 9293 answers it with an ACK.
     pub repeats_syn_ack: bool,
 }
@@ -241,6 +248,12 @@ pub struct Socket {
     timeouts_seen: u64,
     retransmission_back_off: u32,
     heard_at: Instant,
+    /// Since when data wait for an acknowledgment.
+    waiting_since: Instant,
+    /// When data left and arrived last.
+    sent_at: Instant,
+    data_at: Instant,
+    usage: Usage,
 }
 
 impl Socket {
@@ -277,6 +290,10 @@ impl Socket {
             timeouts_seen: 0,
             retransmission_back_off: 0,
             heard_at: Instant::ZERO,
+            waiting_since: Instant::ZERO,
+            sent_at: Instant::ZERO,
+            data_at: Instant::ZERO,
+            usage: Usage::default(),
         }
     }
 
@@ -293,6 +310,11 @@ impl Socket {
     /// The connection under it, once both SYN are known.
     pub fn connection(&self) -> Option<&Connection> {
         self.connection.as_deref()
+    }
+
+    /// What it offers, and how long it waits.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Has an error ended the connection that nobody has taken?
@@ -370,7 +392,10 @@ impl Socket {
             return Ok(());
         };
         if connection.is_all_acked() {
-            self.heard_at = self.heard_at.max(now);
+            self.waiting_since = now;
+            if self.settings.restarts_after_idle {
+                connection.sender.flight.restart_after_idle(now - self.sent_at);
+            }
         }
         self.has_more = options.more;
         connection.sender.flight.is_corked = self.is_corked || self.has_more;
@@ -457,7 +482,7 @@ impl Socket {
         match self.state {
             State::Closed | State::TimeWait => {}
             State::Listen | State::SynSent => self.end(None),
-            _ if has_unread => self.abort(None),
+            _ if has_unread => self.abort(now, None),
             State::FinWait2 => self.deadlines.linger = now + self.settings.fin_wait,
             _ => self.shut_down_writes(now),
         }
@@ -486,19 +511,35 @@ impl Socket {
     }
 
     /// Ends the connection with a reset; `error` is what the application will hear.
-    pub fn abort(&mut self, error: Option<SocketError>) {
+    pub fn abort(&mut self, now: Instant, error: Option<SocketError>) {
         if let Some(connection) = &self.connection
             && self.state.is_synchronized()
         {
-            let header = TcpHeader {
-                flags: flags::RST | flags::ACK,
-                seq: connection.sender.flight.snd_max as u32,
-                ack: connection.receiver.rcv_nxt as u32,
-                ..TcpHeader::default()
-            };
+            let seq = connection.sender.flight.snd_max;
+            let header = connection.control(now, flags::RST | flags::ACK, seq);
             self.reply(header);
         }
         self.end(error);
+    }
+
+    /// When data left last; the time of the handshake before that.
+    pub fn last_data_sent(&self) -> Instant {
+        self.sent_at
+    }
+
+    /// When data arrived last; the time of the handshake before that.
+    pub fn last_data_received(&self) -> Instant {
+        self.data_at
+    }
+
+    /// When an acknowledgment arrived last.
+    pub fn last_ack_received(&self) -> Instant {
+        self.heard_at
+    }
+
+    /// How long data have been waiting for ACKs or to be sent, and how long of it for the peer's window.
+    pub fn busy_times(&self, now: Instant) -> (Duration, Duration) {
+        self.usage.times(now)
     }
 
     /// The next segment to send now.
@@ -521,12 +562,16 @@ impl Socket {
             || is_time_wait && header.payload > 0
         {
             self.arm_persist(now);
+            self.usage.look(now, &connection_use(self.connection.as_deref()));
             return None;
         }
         if header.payload == 0 && header.flags == flags::ACK {
             header.seq = connection.sender.flight.snd_max as u32;
         }
         self.deadlines.persist = Instant::NEVER;
+        if header.payload > 0 {
+            self.sent_at = now;
+        }
         Some(Segment { header: self.wire_numbers(header), options: SynOptions::default() })
     }
 

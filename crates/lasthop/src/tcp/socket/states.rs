@@ -4,7 +4,8 @@ use super::{Deadlines, KeepAlive, Segment, Socket, SocketError, SynOptions};
 use crate::packet::{TcpHeader, flags};
 use crate::tcp::connection::{Connection, Role};
 use crate::tcp::flight::Flight;
-use crate::tcp::timers::Timer;
+use crate::tcp::law::CongestionLaw;
+use crate::tcp::timers::Timers;
 use crate::units::{Duration, Instant};
 
 /// Where a socket stands (RFC 9293, section 3.3.2).
@@ -102,7 +103,7 @@ impl Socket {
         connection.receiver.ts_recent = self.peer_syn.1;
         let is_clear = self.syns_sent == 1;
         if let Some(sent) = echo.or(is_clear.then_some(self.syn_sent_at)) {
-            connection.sender.flight.rtt.sample(sent, now);
+            connection.sender.flight.sample_handshake(sent, now);
         } else {
             connection.sender.flight.rtt.after_lost_syn();
         }
@@ -115,7 +116,8 @@ impl Socket {
             self.state = State::Established;
         }
         self.connection = Some(Box::new(connection));
-        self.heard_at = now;
+        (self.heard_at, self.sent_at, self.data_at) = (now, now, now);
+        self.waiting_since = now;
         for (bytes, options) in std::mem::take(&mut self.early) {
             // The state allows it, and there is no error yet.
             let _ = self.write(now, bytes, options);
@@ -132,9 +134,7 @@ impl Socket {
         self.error = error.or(self.error);
         self.deadlines = Deadlines::NONE;
         if let Some(connection) = &mut self.connection {
-            for timer in [Timer::Retransmission, Timer::Pacing, Timer::DelayedAck] {
-                connection.sender.flight.timers.stop(timer);
-            }
+            connection.sender.flight.timers = Timers::new();
         }
     }
 
@@ -197,7 +197,7 @@ impl Socket {
         let Some(connection) = &self.connection else { return };
         let has_data = !connection.is_all_acked();
         self.deadlines.give_up = match self.settings.user_timeout {
-            Some(limit) if has_data => self.heard_at.max(now) + limit,
+            Some(limit) if has_data => self.waiting_since + limit,
             _ => Instant::NEVER,
         };
         self.deadlines.keep_alive = match self.settings.keep_alive {
@@ -228,16 +228,9 @@ impl Socket {
     }
 
     /// An ACK with a number that the peer has seen: it must answer.
-    fn probe(&mut self) {
+    fn probe(&mut self, now: Instant) {
         let Some(connection) = &mut self.connection else { return };
-        let header = TcpHeader {
-            flags: flags::ACK,
-            seq: (connection.sender.flight.snd_una - 1) as u32,
-            ack: connection.receiver.rcv_nxt as u32,
-            window: connection.advertised_window,
-            has_timestamps: connection.config.timestamps,
-            ..TcpHeader::default()
-        };
+        let header = connection.control(now, flags::ACK, connection.sender.flight.snd_una - 1);
         self.reply(header);
     }
 
@@ -251,7 +244,7 @@ impl Socket {
             self.on_handshake_timeout(now);
         }
         if now >= due.give_up {
-            return self.abort(Some(SocketError::TimedOut));
+            return self.abort(now, Some(SocketError::TimedOut));
         }
         if now >= due.persist {
             self.on_persist(now);
@@ -266,7 +259,7 @@ impl Socket {
                 self.timeouts_seen = timeouts;
                 self.retransmission_back_off += 1;
                 if self.retransmission_back_off > self.settings.retries {
-                    self.abort(Some(SocketError::TimedOut));
+                    self.abort(now, Some(SocketError::TimedOut));
                 }
             }
         }
@@ -305,9 +298,9 @@ impl Socket {
             return;
         }
         if self.probes_unanswered >= self.settings.retries {
-            return self.abort(Some(SocketError::TimedOut));
+            return self.abort(now, Some(SocketError::TimedOut));
         }
-        self.probe();
+        self.probe(now);
         self.probe_back_off += 1;
         self.probes_unanswered += 1;
         self.set_persist(now);
@@ -318,10 +311,10 @@ impl Socket {
         let is_idle = self.connection.as_ref().is_some_and(|data| data.is_all_acked());
         if is_idle {
             if self.keep_alives_unanswered >= probes {
-                return self.abort(Some(SocketError::TimedOut));
+                return self.abort(now, Some(SocketError::TimedOut));
             }
             self.keep_alives_unanswered += 1;
-            self.probe();
+            self.probe(now);
         }
         self.deadlines.keep_alive = now + interval;
     }
@@ -330,7 +323,39 @@ impl Socket {
 /// Period of the timestamp clock in a SYN: that of all profiles.
 pub(super) const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
 
+impl Connection {
+    /// A segment without data that is no part of the stream.
+    pub(super) fn control(&self, now: Instant, flags: u8, seq: u64) -> TcpHeader {
+        let has_timestamps = self.config.timestamps;
+        let stamps = (Connection::tick(now, TIMESTAMP_TICK), self.receiver.ts_recent);
+        TcpHeader {
+            flags,
+            seq: seq as u32,
+            ack: self.receiver.rcv_nxt as u32,
+            window: self.advertised_window,
+            has_timestamps,
+            timestamps: if has_timestamps { stamps } else { (0, 0) },
+            ..TcpHeader::default()
+        }
+    }
+}
+
 impl Flight {
+    /// Nothing was sent for `pause`: the window halves once for each RTO of it, down to the initial one.
+    pub(super) fn restart_after_idle(&mut self, pause: Duration) {
+        let initial = self.config.initial_window;
+        let mut cwnd = self.law.cwnd();
+        for _ in 0..pause.as_nanos() / self.rtt.rto().as_nanos().max(1) {
+            if cwnd <= initial {
+                break;
+            }
+            cwnd = (cwnd / 2.0).floor().max(initial);
+        }
+        if cwnd < self.law.cwnd() {
+            self.law.set_cwnd(cwnd);
+        }
+    }
+
     /// The handshake is over: the peer's window is known, and whether short segments wait.
     fn begin_established(&mut self, peer_window: u64, nagle: bool) {
         self.peer_window = peer_window;
