@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 import lasthop
-from lasthop.results import Point, Results, value_text
+from lasthop.cells import value_text
+from lasthop.results import Point, Results
 
 VARIANT = "flow.transfer.transport.variant"
 GOODPUT = "flow.transfer.goodput_bps"

@@ -26,7 +26,7 @@ import polars as pl
 
 from lasthop import statistics
 from lasthop.arguments import ArgumentError
-from lasthop.results import value_text
+from lasthop.cells import value_text
 
 if TYPE_CHECKING:
     from lasthop.results import Point, Results

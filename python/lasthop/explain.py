@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lasthop.arguments import check_point
-from lasthop.results import value_text
+from lasthop.cells import value_text
 from lasthop.scenario import Scenario
 from lasthop.theory.network import frame_loss
 

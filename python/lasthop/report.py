@@ -25,10 +25,10 @@ from matplotlib import rc_context
 
 from lasthop import terminal
 from lasthop._lasthop import ScenarioError
+from lasthop.cells import plain
 from lasthop.comparison import from_baseline
 from lasthop.explain import explain
 from lasthop.figures import PlotError, have_scale, plot, point_words, short_keys
-from lasthop.results import _plain
 from lasthop.scenario import Scenario
 from lasthop.studies.verdicts import tally
 from lasthop.words import interval_note, key_labels, measured_row, metric_unit, scaled
@@ -255,7 +255,7 @@ def _points(results: Results) -> list[dict[str, str]]:
 
 
 def _label(parameters: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} = {_plain(value)}" for key, value in parameters.items())
+    return ", ".join(f"{key} = {plain(value)}" for key, value in parameters.items())
 
 
 def _headline(results: Results) -> Iterable[_Table]:

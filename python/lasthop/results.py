@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
-import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -17,8 +15,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from lasthop import _lasthop, statistics
+from lasthop import statistics
 from lasthop.arguments import check_point
+from lasthop.cells import UNITS, number, plain, quantity_of
 from lasthop.engine import Engine, distinct, engine
 from lasthop.statistics import Floats
 
@@ -108,7 +107,12 @@ class Results:
     def _column(self) -> dict[str, int]:
         return {metric: index for index, metric in enumerate(self.metrics)}
 
-    def _index(self, metric: str) -> int:
+    def index_of(self, metric: str) -> int:
+        """The column of a metric in `values`.
+
+        Raises:
+            KeyError: If there is no such metric.
+        """
         if metric not in self._column:
             raise KeyError(f"{metric}: no such metric; there are {', '.join(sorted(self.metrics))}")
         return self._column[metric]
@@ -141,7 +145,7 @@ class Results:
             KeyError: If there is no such metric.
             ValueError: If there is no such point.
         """
-        column = self._index(metric)
+        column = self.index_of(metric)
         check_point(point, len(self.points))
         rows = self._rows_of_point[point]
         samples = np.full(self._replications.size, np.nan)
@@ -267,7 +271,7 @@ class Results:
         names = list(dict.fromkeys(name for point in self.points for name in point.parameters))
         columns = {}
         for name in names:
-            cells = [_plain(point.parameters.get(name)) for point in self.points]
+            cells = [plain(point.parameters.get(name)) for point in self.points]
             if len({type(cell) for cell in cells if cell is not None}) > 1:
                 cells = [None if cell is None else str(cell) for cell in cells]
             columns[name] = pl.Series(name, cells).gather(rows)
@@ -493,7 +497,7 @@ class Results:
         for pattern in patterns:
             names = [name for name in self.metrics if fnmatchcase(name, pattern)]
             if not names:
-                self._index(pattern)
+                self.index_of(pattern)
             found += names
         return list(dict.fromkeys(found))
 
@@ -536,58 +540,10 @@ class Results:
             KeyError: If there is no such metric or the scenario does not sweep `by`.
             ValueError: If `by` never takes the value `baseline`.
         """
-        self._index(metric)
-        swept = list(dict.fromkeys(name for point in self.points for name in point.parameters))
-        if by not in swept:
-            raise KeyError(f"{by}: not swept; swept are {', '.join(swept) or 'no keys'}")
-        others = [name for name in swept if name != by]
+        # The module needs this class.
+        from lasthop.paired import differences
 
-        def setting(point: Point) -> str:
-            return json.dumps([point.parameters.get(name) for name in others])
-
-        baselines = {
-            setting(point): index
-            for index, point in enumerate(self.points)
-            if point.parameters.get(by) == baseline
-        }
-        if not baselines:
-            values = ", ".join(dict.fromkeys(str(p.parameters.get(by)) for p in self.points))
-            raise ValueError(f"baseline: found {baseline!r}; allowed: a value of {by}: {values}")
-        compared, rows, ratios = [], [], []
-        for index, point in enumerate(self.points):
-            base = baselines.get(setting(point))
-            if base is None or base == index:
-                continue
-            compared.append(index)
-            samples, reference = self.samples(metric, index), self.samples(metric, base)
-            rows.append(statistics.difference(samples, reference))
-            ratios.append(statistics.ratio(samples, reference))
-        parameters = self.parameter_columns(np.asarray(compared, dtype=np.uint32))
-        numbers = {
-            name: pl.Series(name, [getattr(row, name) for row in rows], dtype=pl.Float64).fill_nan(
-                None
-            )
-            for name in ("mean", "ci95", "p_value", "ratio", "ratio_ci95")
-        }
-        counts = pl.Series("n", [row.n for row in rows], dtype=pl.UInt32)
-        corrected = statistics.holm([row.p_value for row in rows])
-        low, high = ([getattr(one, end) for one in ratios] for end in ("low", "high"))
-        return pl.DataFrame(
-            {
-                **{name: parameters[name] for name in others},
-                by: parameters[by],
-                "baseline": pl.Series("baseline", [str(_plain(baseline))] * len(rows)),
-                "mean": numbers["mean"],
-                "ci95": numbers["ci95"],
-                "n": counts,
-                "p_value": numbers["p_value"],
-                "p_holm": pl.Series("p_holm", corrected, dtype=pl.Float64).fill_nan(None),
-                "ratio": numbers["ratio"],
-                "ratio_ci95": numbers["ratio_ci95"],
-                "ratio_low": pl.Series("ratio_low", low, dtype=pl.Float64).fill_nan(None),
-                "ratio_high": pl.Series("ratio_high", high, dtype=pl.Float64).fill_nan(None),
-            }
-        )
+        return differences(self, metric, by=by, baseline=baseline)
 
     def to_dict(self) -> dict[str, Any]:
         """What `lasthop run --format json` prints.
@@ -653,38 +609,6 @@ class Results:
         return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
 
 
-QUANTITIES = {"duration": "s", "rate": "bps", "size": "bytes", "probability": "%"}
-"""Kinds of quantities that scenarios write with units, and the unit of their numbers."""
-
-
-def quantity_of(cell: Any) -> tuple[float, str] | None:
-    """A swept value as a number, and what its unit is."""
-    if isinstance(cell, bool) or cell is None:
-        return None
-    if isinstance(cell, (int, float)):
-        return float(cell), ""
-    text = str(cell).strip()
-    counted = re.fullmatch(r"([0-9.]+) (packets?|segments?|frames?)", text)
-    if counted:
-        return float(counted[1]), counted[2].rstrip("s") + "s"
-    if not re.match(r"[0-9.]", text):
-        return None
-    try:
-        return float(text), ""
-    except ValueError:
-        pass
-    for kind, unit in QUANTITIES.items():
-        try:
-            return _lasthop.quantity(kind, text), unit
-        except ValueError:
-            continue
-    return None
-
-
-UNITS = {"s": "_s", "bps": "_bps", "bytes": "_bytes", "%": "_share"}
-"""Ends of columns by the unit of a quantity; shares are of one."""
-
-
 def _need(*modules: str) -> None:
     for name in modules:
         if importlib.util.find_spec(name) is None:
@@ -692,26 +616,3 @@ def _need(*modules: str) -> None:
                 f"{name} is not installed; it comes with: pip install 'lasthop[pandas]'. "
                 "Without it, results.frame is a Polars frame that most libraries take as it is"
             )
-
-
-def number(value: float) -> float | None:
-    """A number for JSON: None for NaN and infinities, which JSON has not."""
-    return value if math.isfinite(value) else None
-
-
-def value_text(value: Any) -> str:
-    """A swept value for people; of a table its kind, then the rest: `karn-rlp (window 8)`."""
-    if value is None:
-        return "–"
-    if isinstance(value, dict):
-        rest = ", ".join(
-            f"{key} {value_text(part)}" for key, part in value.items() if key != "kind"
-        )
-        kind = value.get("kind")
-        return f"({rest})" if kind is None else f"{kind} ({rest})" if rest else str(kind)
-    return json.dumps(value) if isinstance(value, (bool, list)) else str(value)
-
-
-def _plain(value: Any) -> Any:
-    """A swept value as a table cell: tables and lists as compact text."""
-    return json.dumps(value) if isinstance(value, (dict, list)) else value

@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lasthop.cells import number, value_text
 from lasthop.figures import point_words
-from lasthop.results import Results, number, value_text
+from lasthop.results import Results
 from lasthop.words import (
     Unit,
     interval_note,
@@ -270,7 +271,7 @@ def paired_texts(cell: PairedCell) -> list[str]:
     p = "–" if math.isnan(cell.p_holm) else f"{cell.p_holm:.2g}"
     ratio = "–" if math.isnan(cell.ratio) else f"{cell.ratio:.3g}"
     width = None if math.isnan(cell.ci95) else cell.ci95
-    difference = interval_text(cell.difference, width)
+    difference = measured(cell.difference, width, Unit(cell.unit, 1.0))
     return [cell.artefact, cell.row, cell.column, difference, cell.unit, ratio, p, str(cell.n)]
 
 

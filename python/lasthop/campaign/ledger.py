@@ -16,9 +16,10 @@ import polars as pl
 from lasthop.campaign.database import RECORDINGS
 from lasthop.campaign.planning import Request
 from lasthop.campaign.store import Store, parts_of
+from lasthop.cells import plain
 from lasthop.engine import Engine, distinct, engine
 from lasthop.notes import recorded_frames
-from lasthop.results import Point, Results, _plain
+from lasthop.results import Point, Results
 
 __all__ = [
     "StoredRun",
@@ -367,7 +368,7 @@ def _columns(labels: Sequence[Mapping[str, Any]]) -> dict[str, pl.Series]:
     """Parameters as columns of a table with one row for each label."""
     columns = {}
     for name in dict.fromkeys(name for label in labels for name in label):
-        cells = [_plain(label.get(name)) for label in labels]
+        cells = [plain(label.get(name)) for label in labels]
         if len({type(cell) for cell in cells if cell is not None}) > 1:
             cells = [None if cell is None else str(cell) for cell in cells]
         columns[name] = pl.Series(name, cells)

@@ -277,7 +277,7 @@ def ended(*, complete: bool, finished: int, campaign: Campaign | None = None) ->
 
 def baseline_of(points: Iterable[Mapping[str, Any]], text: str) -> tuple[str, Any]:
     """The swept key of `--baseline` and its value, as the sweep has it."""
-    from lasthop.results import value_text
+    from lasthop.cells import value_text
 
     key, equals, wanted = (part.strip() for part in text.partition("="))
     if not equals or not key:

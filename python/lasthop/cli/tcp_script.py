@@ -10,7 +10,7 @@ import typer
 from lasthop import _lasthop
 from lasthop.cli.codes import BAD_INPUT, DONE, FAILURE, NOT_MODELLED
 from lasthop.cli.common import print_line
-from lasthop.cli.values import BadInput
+from lasthop.cli.values import BadInput, as_path
 
 __all__ = ["tcp_script"]
 
@@ -21,7 +21,9 @@ LONGEST_TOLERANCE_US = 1_000_000_000
 
 
 def tcp_script(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scripts, or folders.")],
+    files: Annotated[
+        list[Path], typer.Argument(parser=as_path, metavar="FILE...", help="Scripts, or folders.")
+    ],
     *,
     profile: Annotated[
         str, typer.Option(help="Whose conventions: " + "|".join(_lasthop.script_profiles()))

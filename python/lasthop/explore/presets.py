@@ -101,6 +101,6 @@ def split(scenario: Scenario) -> dict[str, Any]:
 
 
 def _words(values: dict[str, Any], keys: list[str]) -> str:
-    from lasthop.results import value_text
+    from lasthop.cells import value_text
 
     return ", ".join(value_text(values[key]) for key in keys if key in values)[:60] or "first"

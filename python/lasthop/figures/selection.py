@@ -13,8 +13,9 @@ import numpy as np
 import polars as pl
 
 from lasthop import statistics
+from lasthop.cells import quantity_of, value_text
 from lasthop.figures.sources import KINDS, OF_TRACES, HasFrame, PlotError, read
-from lasthop.results import Point, quantity_of, value_text
+from lasthop.results import Point
 from lasthop.running import run
 from lasthop.scenario import Scenario
 from lasthop.statistics import Confidence, Floats

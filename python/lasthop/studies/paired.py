@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lasthop.results import number
+from lasthop.cells import number
 from lasthop.statistics import holm
 from lasthop.studies.artefacts import Artefact
 from lasthop.studies.claims import Missing

@@ -11,7 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from lasthop.results import Results, number
+from lasthop.cells import number
+from lasthop.results import Results
 from lasthop.running import run
 from lasthop.scenario import Scenario, as_scenario
 from lasthop.statistics import Interval
