@@ -335,6 +335,11 @@ table! {
         undo: Option<Undo>;
         /// Selective acknowledgments (RFC 2018); with profile "linux" only, elsewhere the variant says.
         sack: Option<bool>;
+        /// Explicit congestion notification (RFC 3168): queues that mark need not drop; off by default, not with
+        /// profile "ns-2".
+        ecn: Option<bool>;
+        /// Reduce the window by less for a mark than for a loss (RFC 8511), with the laws "reno" and "cubic".
+        abe: Option<bool>;
         /// Timestamps option (RFC 7323).
         timestamps: Option<bool>;
         /// Limited Transmit (RFC 3042).

@@ -6,6 +6,7 @@ use super::transport::TcpPackets;
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::schema::quantity::Window;
 use crate::tcp::config::{RecoveryKind, UndoKind};
+use crate::tcp::law::LawKind;
 use crate::units::Bytes;
 
 impl Scenario {
@@ -183,6 +184,23 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
             "sack_recovery",
             format!("{:?} with variant {:?}", recovery.word(), tcp.variant.word()),
             "a variant that uses selective acknowledgments, such as \"sack\"".to_owned(),
+        );
+    }
+    if config.ecn && config.one_way {
+        return error(
+            "ecn",
+            format!("true with profile {:?}", tcp.profile.word()),
+            "false, or profile \"rfc\" or \"linux\"".to_owned(),
+        );
+    }
+    let knows_abe = matches!(config.law, LawKind::Reno(_) | LawKind::Cubic(_))
+        && tcp.profile == Profile::Rfc
+        && config.ecn;
+    if config.abe && !knows_abe {
+        return error(
+            "abe",
+            "true without what it changes".to_owned(),
+            "false, or ecn = true, profile \"rfc\" and the law \"reno\" or \"cubic\"".to_owned(),
         );
     }
     if config.undo == UndoKind::All && config.recovery != RecoveryKind::RackTlp {

@@ -39,6 +39,8 @@ impl Tcp {
                 DelayedAck::After(delay) => Some(delay),
             }),
             sack: self.sack,
+            ecn: self.ecn,
+            abe: self.abe,
             timestamps: self.timestamps,
             limited_transmit: self.limited_transmit,
             handshake: self.handshake,

@@ -78,6 +78,11 @@ pub struct Config {
     pub sack: bool,
     /// Does the receiver report duplicates (DSACK, RFC 2883)?
     pub dsack: bool,
+    /// Does it ask for explicit congestion notification (RFC 3168)?
+    pub ecn: bool,
+    /// Does a mark reduce the window by less than a loss does (RFC 8511)? Reno's law and CUBIC's of RFC 9438 know
+    /// how.
+    pub abe: bool,
     /// ACKs that leave at once at the beginning of a connection, whatever `delayed_ack` says.
     pub quick_acks: u32,
     /// Timestamps option (RFC 7323).

@@ -16,6 +16,7 @@
 //! [`Connection::handle_timeout`] changes nothing.
 
 use super::config::Config;
+use super::ecn::Ecn;
 use super::receiver::Receiver;
 use super::sender::{Sender, SenderCounters};
 use crate::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
@@ -39,6 +40,8 @@ pub struct Connection {
     pub(super) receiver: Receiver,
     /// In bytes; the application reads at once, unless a socket says otherwise.
     pub(super) advertised_window: u32,
+    /// Of an end that asks for it.
+    ecn: Option<Ecn>,
 }
 
 impl Connection {
@@ -50,6 +53,7 @@ impl Connection {
             sender: Sender::new(config, boot_offset),
             receiver: Receiver::new(config),
             advertised_window: (config.receive_window * config.segment.get() as f64) as u32,
+            ecn: config.ecn.then(Ecn::default),
         }
     }
 
@@ -57,6 +61,7 @@ impl Connection {
     pub fn reset(&mut self, boot_offset: Duration) {
         self.sender.reset(boot_offset);
         self.receiver.reset(&self.config);
+        self.ecn = self.config.ecn.then(Ecn::default);
     }
 
     /// Sends the SYN, if the profile has one. Writing opens too.
@@ -102,6 +107,11 @@ impl Connection {
     fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
         if !self.config.one_way && !self.is_acceptable(segment) {
             return;
+        }
+        if let Some(ecn) = &mut self.ecn
+            && ecn.on_segment(segment)
+        {
+            self.sender.on_echo_of_mark();
         }
         let control = segment.flags & (flags::SYN | flags::FIN) != 0;
         let length = u64::from(segment.payload) + u64::from(control);
@@ -199,6 +209,7 @@ impl Connection {
             return None;
         }
         header.has_timestamps = self.config.timestamps;
+        let sent_to = self.sender.flight.snd_max;
         if let Some(out) = self.sender.poll_transmit(now) {
             header.seq = out.seq as u32;
             header.payload = out.payload;
@@ -220,6 +231,10 @@ impl Connection {
         }
         if header.has_timestamps {
             header.timestamps = (self.timestamp(now), self.receiver.ts_recent);
+        }
+        if let Some(ecn) = &mut self.ecn {
+            let flight = &self.sender.flight;
+            ecn.stamp(header, flight.snd_max > sent_to, flight.counters.window_cuts);
         }
         Some(self.config.wire_bytes(header.payload, header.sack_blocks))
     }

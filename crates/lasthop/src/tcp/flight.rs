@@ -536,6 +536,13 @@ impl Flight {
         self.restart_timer(now);
     }
 
+    /// The network marked a segment: one reduction, and nothing else.
+    pub(super) fn reduce_for_mark(&mut self, now: Instant) {
+        let in_use = self.in_use(0);
+        self.law.on_congestion(now, Congestion::Ecn, in_use);
+        self.counters.window_cuts += 1;
+    }
+
     /// One of the first duplicates: RFC 3042 allows one new segment each.
     pub(super) fn limited_transmit(&mut self) {
         if self.config.limited_transmit {

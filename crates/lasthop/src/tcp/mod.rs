@@ -21,6 +21,7 @@
 
 pub mod config;
 pub mod connection;
+mod ecn;
 mod flight;
 pub mod info;
 pub mod law;

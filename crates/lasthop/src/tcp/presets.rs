@@ -50,6 +50,10 @@ pub struct Overrides {
     pub delayed_ack: Option<Option<Duration>>,
     /// See [`Config::sack`]; only under [`Profile::Linux`].
     pub sack: Option<bool>,
+    /// See [`Config::ecn`].
+    pub ecn: Option<bool>,
+    /// See [`Config::abe`].
+    pub abe: Option<bool>,
     /// See [`Config::timestamps`].
     pub timestamps: Option<bool>,
     /// See [`Config::limited_transmit`].
@@ -89,6 +93,8 @@ const NS2: Config = Config {
     delayed_ack: None,
     sack: false,
     dsack: false,
+    ecn: false,
+    abe: false,
     quick_acks: 0,
     timestamps: false,
     limited_transmit: true,
@@ -121,6 +127,8 @@ const RFC: Config = Config {
     delayed_ack: Some(Duration::from_millis(200)),
     sack: false,
     dsack: false,
+    ecn: false,
+    abe: false,
     quick_acks: 0,
     timestamps: false,
     limited_transmit: true,
@@ -195,6 +203,8 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         delayed_ack: set.delayed_ack.unwrap_or(base.delayed_ack),
         sack,
         dsack: base.dsack && sack,
+        ecn: set.ecn.unwrap_or(base.ecn),
+        abe: set.abe.unwrap_or(base.abe),
         timestamps: set.timestamps.unwrap_or(base.timestamps),
         limited_transmit: set.limited_transmit.unwrap_or(base.limited_transmit),
         handshake: set.handshake.unwrap_or(base.handshake),

@@ -46,12 +46,21 @@ pub(super) struct Outgoing {
 pub struct Sender {
     pub(super) flight: Flight,
     recovery: Recovery,
+    /// The ACK in hand echoes a mark of the network (ECE).
+    has_echo_of_mark: bool,
+    /// What had been sent at the latest reduction for a mark: one for each window of data.
+    marked_to: u64,
 }
 
 impl Sender {
     pub(super) fn new(config: &Config, boot_offset: Duration) -> Self {
         let flight = Flight::new(config, boot_offset);
-        let mut sender = Sender { flight, recovery: Recovery::new(config) };
+        let mut sender = Sender {
+            flight,
+            recovery: Recovery::new(config),
+            has_echo_of_mark: false,
+            marked_to: 0,
+        };
         sender.refresh();
         sender
     }
@@ -67,6 +76,7 @@ impl Sender {
     pub(super) fn reset(&mut self, boot_offset: Duration) {
         self.flight.reset(boot_offset);
         self.recovery.reset(&self.flight.config);
+        (self.has_echo_of_mark, self.marked_to) = (false, 0);
         self.refresh();
     }
 
@@ -154,7 +164,7 @@ impl Sender {
             return;
         }
         if let Recovery::RackTlp(rack) = &mut self.recovery {
-            let has_echo_of_mark = false;
+            let has_echo_of_mark = std::mem::take(&mut self.has_echo_of_mark);
             let arrival = Arrival { now, ack, blocks, is_pure, echo: sent, has_echo_of_mark };
             rack.on_segment(flight, &arrival);
             self.refresh();
@@ -180,7 +190,27 @@ impl Sender {
             self.recovery.on_spurious();
             self.flight.take_back();
         }
+        if std::mem::take(&mut self.has_echo_of_mark) {
+            self.reduce_for_mark(now);
+        }
         self.refresh();
+    }
+
+    /// The segment whose acknowledgment comes next echoes a mark.
+    pub(super) fn on_echo_of_mark(&mut self) {
+        self.has_echo_of_mark = true;
+    }
+
+    /// RFC 3168, section 6.1.2: as for a loss, but nothing is sent again, and not in a window of data in which the
+    /// window was reduced already.
+    #[cold]
+    fn reduce_for_mark(&mut self, now: Instant) {
+        let (state, _) = self.recovery.outstanding(&self.flight);
+        let is_reduced = matches!(state, RecoveryState::Recovery | RecoveryState::Loss);
+        if !is_reduced && self.flight.snd_una > self.marked_to {
+            self.marked_to = self.flight.snd_max;
+            self.flight.reduce_for_mark(now);
+        }
     }
 
     /// The next segment to send now.

@@ -36,6 +36,7 @@ mod scenario_model;
 mod services;
 mod snoop_machine;
 mod snoop_runs;
+mod tcp_ecn;
 mod tcp_edges;
 mod tcp_pipe;
 mod tcp_properties;

@@ -15,8 +15,7 @@
 //!
 //! Windows count segments, time is in seconds. Time in which the application or the receiver, not the
 //! window, limits the sender does not count (section 5.8).
-//!
-//! *Not modelled*: another response to ECN than to loss (section 4.6 allows 0.85).
+//! A mark of ECN is answered as a loss, or with a factor of 0.85 (`abe`, RFC 8511).
 
 use super::super::config::Config;
 use super::family::LawKeys;
@@ -46,6 +45,8 @@ impl LawKeys for CubicKeys {
 const C: f64 = 0.4;
 /// Multiplicative decrease (section 4.6).
 const BETA: f64 = 0.7;
+/// The same for a mark in place of a loss, if so asked (RFC 8511, section 3.1; RFC 9438, section 4.6).
+const ABE_BETA: f64 = 0.85;
 /// Additive increase that gives Reno's share of a link to a law with that decrease (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// The window grows at most by half of itself in a round trip (section 4.2).
@@ -93,6 +94,7 @@ pub struct Cubic {
     state: State,
     prior: State,
     hystart: Option<HyStart>,
+    abe: bool,
     last_ack: Instant,
     /// The window in bytes.
     window: u64,
@@ -108,6 +110,7 @@ impl Cubic {
             state,
             prior: state,
             hystart: config.hystart.then(|| HyStart::new(config.pacing)),
+            abe: config.abe,
             last_ack: Instant::ZERO,
             window: 0,
         };
@@ -189,8 +192,9 @@ impl CongestionLaw for Cubic {
         }
     }
 
-    fn on_congestion(&mut self, _now: Instant, _congestion: Congestion, in_use: f64) {
-        self.reduce(in_use);
+    fn on_congestion(&mut self, _now: Instant, congestion: Congestion, in_use: f64) {
+        let is_mild = self.abe && congestion == Congestion::Ecn;
+        self.reduce(if is_mild { in_use * ABE_BETA / BETA } else { in_use });
         self.set(self.state.ssthresh);
     }
 

@@ -26,6 +26,9 @@ table! {
 
 impl Copy for RenoKeys {}
 
+/// Share of the window that a mark leaves under RFC 8511, section 3.1.
+const ABE_SHARE: f64 = 0.8;
+
 /// How a window is counted.
 pub trait Arithmetic {
     /// What slow start adds for an ACK of `acked` bytes, in segments.
@@ -100,6 +103,8 @@ pub struct Reno<A> {
     hystart: Option<HyStart>,
     /// Window and threshold before the latest reduction.
     prior: (f64, f64),
+    /// Share of the window that a mark leaves: a half, or more (RFC 8511).
+    marked_share: f64,
     arithmetic: PhantomData<A>,
 }
 
@@ -115,6 +120,7 @@ impl<A: Arithmetic> Reno<A> {
             window: A::bytes(cwnd, segment),
             hystart: config.hystart.then(|| HyStart::new(config.pacing)),
             prior: (cwnd, ssthresh),
+            marked_share: if config.abe { ABE_SHARE } else { 0.5 },
             arithmetic: PhantomData,
         }
     }
@@ -128,6 +134,7 @@ impl<A: Arithmetic> Reno<A> {
             window: 0,
             hystart: None,
             prior: (0.0, 0.0),
+            marked_share: 0.5,
             arithmetic: PhantomData,
         }
     }
@@ -165,9 +172,10 @@ impl<A: Arithmetic> CongestionLaw for Reno<A> {
         self.set(self.cwnd + growth);
     }
 
-    fn on_congestion(&mut self, _now: Instant, _congestion: Congestion, in_use: f64) {
+    fn on_congestion(&mut self, _now: Instant, congestion: Congestion, in_use: f64) {
         self.prior = (self.cwnd, self.ssthresh);
-        let (ssthresh, cwnd) = A::halve(in_use);
+        let keeps = if congestion == Congestion::Ecn { self.marked_share } else { 0.5 };
+        let (ssthresh, cwnd) = A::halve(2.0 * keeps * in_use);
         self.ssthresh = ssthresh;
         self.set(cwnd);
     }

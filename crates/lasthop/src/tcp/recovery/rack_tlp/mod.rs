@@ -1,0 +1,441 @@
+//! Recovery with RACK-TLP (RFC 8985) and proportional rate reduction (RFC 9937), as Linux joins them.
+//!
+//! ```text
+//!            something SACKed                something lost
+//!   OPEN <--------------------> DISORDER -----------------------> RECOVERY: PRR lets out lost
+//!    ^  ^                           ^                            |    segments first, then new ones
+//!    |  |                           |                            |
+//!    |  +-- SND.UNA at the end -----+----------------------------+
+//!    |                                                           |  the timer fires (from anywhere)
+//!    |                                                           v
+//!    +------- SND.UNA at the end, or the timeout was none ----- LOSS: what RACK's time allows counts as
+//!                                                               lost, cwnd = in flight + 1, slow start
+//!   OPEN, DISORDER -- the network marked a segment --> REDUCED: PRR without losses, until the end
+//! ```
+//!
+//! The *end* is what had been sent when the state began. Segments are counted, as Linux does:
+//! in flight = outstanding - SACKed - lost + sent again.
+//!
+//! One of three timers runs: that of the retransmission, of RACK's reordering, of the tail loss probe. The
+//! probe's stands in for the retransmission timer while nothing is SACKed or lost.
+//!
+//! A reduction is taken back if all its retransmissions are reported as duplicates (`undo/dsack.rs`), if the ACK
+//! echoes a time before them, or if the ACKs after a timeout deliver what never went out again (`undo/frto.rs`).
+//!
+//! Without SACK duplicates are counted; more of them than can be missing raise the threshold.
+//!
+//! `acks.rs` has what an ACK tells, `phases.rs` what follows from it, `timers.rs` the timers.
+//!
+//! *Not modelled*: a receiver that takes back what it had SACKed (reneging).
+
+mod acks;
+mod phases;
+mod timers;
+
+use super::super::config::{Config, Conventions, UndoKind};
+use super::super::flight::Flight;
+use super::super::info::{Outstanding, RecoveryState};
+use super::super::law::{AckSample, CongestionLaw};
+use super::super::loss::rack::Rack;
+use super::super::loss::tail_probe::TailProbe;
+use super::super::timers::Timer;
+use super::super::undo::dsack::Duplicated;
+use super::super::undo::frto::ForwardRto;
+use super::prr::Prr;
+use crate::units::{Duration, Instant};
+
+/// Ticks by which Linux sets its short timers later than computed.
+const LINUX_SLACK: Duration = Duration::from_millis(2);
+/// A timer whose time has passed fires a tick later.
+const TICK: Duration = Duration::from_millis(1);
+/// Duplicates that mean a loss at most, however much reordering there is (Linux).
+const MAX_REORDERING: u32 = 300;
+
+/// A segment that acknowledges, as recovery sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    pub now: Instant,
+    /// Its acknowledgment number.
+    pub ack: u64,
+    /// SACK blocks, the newest first.
+    pub blocks: &'a [(u64, u64)],
+    /// Has it neither payload nor a new window?
+    pub is_pure: bool,
+    /// When the segment left that it answers, by its timestamp.
+    pub echo: Option<Instant>,
+    /// Does it say that the network marked a segment (ECE)?
+    pub has_echo_of_mark: bool,
+}
+
+/// Where the sender stands, in the order of how much it has done about losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Open,
+    Disorder,
+    Reduced,
+    Recovery,
+    Loss,
+}
+
+/// What may go out besides new data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Resend {
+    Nothing,
+    /// Segments that are lost.
+    Lost,
+    /// New data in place of them: F-RTO wants to see what they bring.
+    NewFirst,
+}
+
+/// A segment that goes out whatever the window says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Forced {
+    /// The oldest, after a timeout.
+    Oldest,
+    /// The next one, as a probe.
+    NewProbe,
+    /// The newest once more, as a probe.
+    OldProbe,
+}
+
+/// What an ACK told.
+#[derive(Clone, Copy, Debug, Default)]
+struct News {
+    una_advanced: bool,
+    /// Whole segments were acknowledged.
+    has_acked: bool,
+    has_sacked: bool,
+    has_dsack: bool,
+    /// The duplicate was the tail loss probe.
+    has_dsack_of_probe: bool,
+    /// Segments that were never sent again and left before the end were delivered.
+    has_original: bool,
+    /// Segments that had been sent again were acknowledged.
+    has_resent: bool,
+    /// Retransmissions were found lost.
+    has_lost_again: bool,
+    /// The timer is to start anew.
+    sets_timer: bool,
+    /// Segments delivered, and found lost.
+    delivered: u32,
+    lost: u32,
+    acked: u32,
+    duplicates: u32,
+    prior_fack: u64,
+    /// Sending times of the first and last segments that were acknowledged or SACKed and never sent again.
+    acked_sent: Option<(Instant, Instant)>,
+    sacked_sent: Option<(Instant, Instant)>,
+}
+
+/// How much of its window the sender uses (RFC 7661).
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    is_limited: bool,
+    /// Most segments outstanding in this window of data.
+    most: u32,
+    /// End of this window of data.
+    end: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct RackTlp {
+    conventions: Conventions,
+    undo: UndoKind,
+    has_sack: bool,
+    /// Tick of the timestamp clock, ns.
+    tick: u64,
+    phase: Phase,
+    /// What had been sent when the phase began (Linux: high_seq).
+    end: u64,
+    /// Without SACK: segments that duplicates say have arrived.
+    counted: u32,
+    /// Duplicates that mean a loss.
+    threshold: u32,
+    initial_threshold: u32,
+    rack: Rack,
+    probe: TailProbe,
+    prr: Prr,
+    duplicated: Duplicated,
+    frto: ForwardRto,
+    /// May the law take its latest reduction back?
+    can_restore: bool,
+    /// When the first retransmission of this phase left.
+    resent_at: Option<Instant>,
+    /// Timeouts in a row.
+    timeouts: u32,
+    /// Segments reported as duplicates.
+    dsacks: u64,
+    resend: Resend,
+    forced: Option<Forced>,
+    usage: Usage,
+}
+
+impl RackTlp {
+    pub fn new(config: &Config) -> Self {
+        RackTlp {
+            conventions: config.conventions,
+            undo: config.undo,
+            has_sack: config.sack,
+            tick: config.clock_granularity.as_nanos(),
+            phase: Phase::Open,
+            end: 0,
+            counted: 0,
+            threshold: config.dupack_threshold,
+            initial_threshold: config.dupack_threshold,
+            rack: Rack::new(),
+            probe: TailProbe::default(),
+            prr: Prr::default(),
+            duplicated: Duplicated::default(),
+            frto: ForwardRto::default(),
+            can_restore: false,
+            resent_at: None,
+            timeouts: 0,
+            dsacks: 0,
+            resend: Resend::Nothing,
+            forced: None,
+            usage: Usage::default(),
+        }
+    }
+
+    fn sacked(&self, flight: &Flight) -> u32 {
+        if self.has_sack { flight.records().marks().sacked } else { self.counted }
+    }
+
+    /// The phase, and what is known of the segments outstanding.
+    pub fn outstanding(&self, flight: &Flight) -> (RecoveryState, Outstanding) {
+        let marks = flight.records().marks();
+        let state = match self.phase {
+            Phase::Open => RecoveryState::Open,
+            Phase::Disorder => RecoveryState::Disorder,
+            Phase::Reduced => RecoveryState::CongestionWindowReduced,
+            Phase::Recovery => RecoveryState::Recovery,
+            Phase::Loss => RecoveryState::Loss,
+        };
+        let sacked = self.sacked(flight).into();
+        let [lost, retransmitted] = [marks.lost.into(), marks.resent.into()];
+        (state, Outstanding { sacked, lost, retransmitted })
+    }
+
+    /// Outstanding segments that are neither known to have arrived nor lost, and retransmissions.
+    fn in_flight(&self, flight: &Flight) -> u32 {
+        let records = flight.records();
+        let marks = records.marks();
+        // Without SACK the duplicates may exceed what is not lost for a moment.
+        (records.len() + marks.resent).saturating_sub(self.sacked(flight) + marks.lost)
+    }
+
+    fn cwnd(flight: &Flight) -> u32 {
+        flight.law.cwnd() as u32
+    }
+
+    /// Is anything sent again outstanding?
+    fn has_resent(flight: &Flight) -> bool {
+        let records = flight.records();
+        records.marks().resent > 0 || records.get(0).is_some_and(|oldest| oldest.was_resent())
+    }
+
+    fn is_reducing(&self) -> bool {
+        matches!(self.phase, Phase::Reduced | Phase::Recovery)
+    }
+
+    /// A segment that acknowledges arrived.
+    pub fn on_segment(&mut self, flight: &mut Flight, arrival: &Arrival) {
+        let una = flight.snd_una;
+        if arrival.ack < una && arrival.blocks.is_empty() {
+            return;
+        }
+        let had_outstanding = flight.records().len() > 0;
+        let mut news = News {
+            una_advanced: arrival.ack > una,
+            prior_fack: self.rack.fack().max(una),
+            ..News::default()
+        };
+        if self.has_sack && !arrival.blocks.is_empty() {
+            self.on_blocks(flight, arrival, &mut news);
+        }
+        if news.una_advanced {
+            self.timeouts = 0;
+            self.acknowledge(flight, arrival, &mut news);
+        }
+        let rtt = self.measure(flight, arrival, &mut news);
+        flight.tell_delivery(arrival.now, flight.snd_una - una, rtt);
+        if una == 0 && news.una_advanced {
+            self.on_established(flight);
+            return;
+        }
+        if !had_outstanding && !news.has_dsack {
+            return;
+        }
+        self.resend = Resend::Nothing;
+        self.on_probe_answer(flight, arrival, &news);
+        let is_dup = !news.una_advanced && arrival.is_pure && arrival.ack == una && !news.has_dsack;
+        news.duplicates = u32::from(is_dup && had_outstanding);
+        let is_dubious = arrival.is_pure && !news.has_acked
+            || news.has_sacked
+            || news.has_dsack
+            || arrival.has_echo_of_mark
+            || self.phase != Phase::Open;
+        if is_dubious {
+            self.alert(flight, arrival, &mut news);
+        }
+        if news.sets_timer {
+            self.set_timer(flight, arrival.now);
+        }
+        self.control(flight, arrival.now, &news, rtt);
+    }
+
+    /// The handshake is over.
+    fn on_established(&mut self, flight: &mut Flight) {
+        let initial_window = flight.initial_window;
+        flight.law.set_cwnd(initial_window);
+        self.phase = Phase::Open;
+        self.resent_at = None;
+        self.duplicated.end();
+        self.frto.end();
+        self.forced = None;
+        Self::stop_timers(flight);
+    }
+
+    /// A deadline has come.
+    pub fn handle_timeout(&mut self, flight: &mut Flight, now: Instant) {
+        if flight.timers.is_due(Timer::Reordering, now) {
+            self.on_reordering_timer(flight, now);
+        } else if flight.timers.is_due(Timer::TailProbe, now) {
+            self.on_probe_timer(flight, now);
+        } else if flight.timers.is_due(Timer::Retransmission, now) {
+            self.on_retransmission_timer(flight, now);
+        }
+    }
+
+    /// The window after an ACK: PRR while it shrinks, the law's growth otherwise.
+    fn control(&mut self, flight: &mut Flight, now: Instant, news: &News, rtt: Option<Duration>) {
+        let keeps = flight.law.keeps_window_in_recovery();
+        if self.is_reducing() && !keeps {
+            if news.delivered > 0 {
+                let is_safe = news.una_advanced && news.lost == 0;
+                self.proportion(flight, news.delivered, is_safe);
+            }
+            return;
+        }
+        let progress = news.has_acked
+            || self.threshold > self.initial_threshold && news.has_sacked
+            || keeps && news.delivered > 0;
+        if progress {
+            flight.law.on_ack(&AckSample {
+                now,
+                acked: u64::from(news.delivered) * flight.mss,
+                delivered_segments: news.delivered,
+                is_window_limited: self.is_window_limited(flight),
+                prior_in_flight: flight.snd_max - flight.snd_una
+                    + u64::from(news.acked) * flight.mss,
+                snd_una: flight.snd_una,
+                snd_max: flight.snd_max,
+                rtt,
+                srtt: flight.rtt.srtt(),
+            });
+        }
+    }
+
+    fn proportion(&mut self, flight: &mut Flight, delivered: u32, is_safe: bool) {
+        let pipe = self.in_flight(flight);
+        let count = self.prr.on_ack(delivered, pipe, is_safe);
+        flight.law.set_cwnd(f64::from(pipe + count));
+    }
+
+    /// Did the window limit the sender, so that it may grow? In slow start it may be twice what was used.
+    fn is_window_limited(&self, flight: &Flight) -> bool {
+        self.usage.is_limited
+            || flight.law.cwnd() < flight.law.ssthresh() && Self::cwnd(flight) < 2 * self.usage.most
+    }
+
+    /// New data have left, or could not for want of a window.
+    fn note_usage(&mut self, flight: &Flight) {
+        let outstanding = flight.records().len();
+        let is_limited = self.in_flight(flight) >= Self::cwnd(flight);
+        let usage = &mut self.usage;
+        let is_more = !usage.is_limited && outstanding > usage.most;
+        if flight.snd_una >= usage.end || is_limited || is_more {
+            *usage = Usage { is_limited, most: outstanding, end: flight.snd_max };
+        }
+    }
+
+    /// Duplicates that mean a loss: more once the network has been seen to change the order.
+    pub fn reordering(&self) -> u32 {
+        self.threshold
+    }
+
+    /// First byte of the segment that may go out now.
+    pub fn next_segment(&mut self, flight: &mut Flight, _now: Instant) -> Option<u64> {
+        if flight.snd_una == 0 {
+            return flight.next_allowed();
+        }
+        match self.forced {
+            Some(Forced::Oldest) => return flight.records().get(0).map(|oldest| oldest.start),
+            Some(Forced::OldProbe) => return flight.records().last().map(|newest| newest.start),
+            Some(Forced::NewProbe) if flight.fits_receiver() => return Some(flight.advance_next()),
+            _ => self.forced = None,
+        }
+        let has_room = self.in_flight(flight) < Self::cwnd(flight);
+        if self.resend == Resend::NewFirst && flight.snd_max == self.end {
+            if has_room && flight.fits_receiver() {
+                return Some(flight.advance_next());
+            }
+            self.frto.end();
+            self.resend = Resend::Lost;
+        }
+        if has_room
+            && self.resend == Resend::Lost
+            && let Some(lost) = flight.records().first_to_resend()
+        {
+            return Some(lost.start);
+        }
+        if !flight.fits_receiver() {
+            return None;
+        }
+        if !has_room {
+            self.note_usage(flight);
+            return None;
+        }
+        Some(flight.advance_next())
+    }
+
+    /// The segment at `seq` leaves.
+    pub fn on_sent(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+        let forced = self.forced.take();
+        let runs = |timer| flight.timers.is_running(timer);
+        let replaces_probe = runs(Timer::TailProbe);
+        let awaits_reordering = runs(Timer::Reordering);
+        if replaces_probe || awaits_reordering {
+            flight.timers.stop(Timer::Retransmission);
+        }
+        let index = flight.records().index_of(seq);
+        let is_again = flight.records().get(index).is_some_and(|record| record.was_resent());
+        if is_again {
+            self.duplicated.on_retransmission();
+            self.resent_at.get_or_insert(now);
+            if index == 0 && !awaits_reordering && forced != Some(Forced::Oldest) {
+                Self::restart_timer(flight, now, false);
+            }
+        } else if flight.snd_una > 0 {
+            if replaces_probe {
+                Self::restart_timer(flight, now, true);
+            }
+            self.note_usage(flight);
+        }
+        if self.is_reducing() && forced.is_none() {
+            self.prr.on_sent();
+        }
+        match forced {
+            Some(Forced::NewProbe | Forced::OldProbe) => {
+                flight.counters.tail_probes += 1;
+                self.probe.on_sent(flight.snd_max, is_again);
+                Self::restart_timer(flight, now, false);
+            }
+            Some(Forced::Oldest) => {}
+            None if !is_again => {
+                self.schedule_probe(flight, now, false);
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The three timers of which one runs.
+
+use super::super::super::config::UndoKind;
+use super::super::super::flight::Flight;
+use super::super::super::law::CongestionLaw;
+use super::super::super::loss::tail_probe;
+use super::super::super::timers::Timer;
+use super::{Forced, News, Phase, RackTlp, Resend, TICK};
+use crate::units::{Duration, Instant};
+
+impl RackTlp {
+    pub(super) fn arm(flight: &mut Flight, timer: Timer, deadline: Instant) {
+        Self::stop_timers(flight);
+        flight.timers.set(timer, deadline);
+    }
+
+    pub(super) fn stop_timers(flight: &mut Flight) {
+        for timer in [Timer::Retransmission, Timer::Reordering, Timer::TailProbe] {
+            flight.timers.stop(timer);
+        }
+    }
+
+    /// When the retransmission timer would fire had it started with the oldest segment.
+    pub(super) fn oldest_deadline(flight: &Flight, now: Instant) -> Instant {
+        let oldest = flight.records().get(0).map_or(now, |oldest| oldest.sent);
+        (oldest + flight.rtt.rto()).max(now + TICK)
+    }
+
+    /// Starts the retransmission timer; in place of another one it counts from the oldest segment.
+    pub(super) fn restart_timer(flight: &mut Flight, now: Instant, replaces: bool) {
+        if flight.records().len() == 0 {
+            Self::stop_timers(flight);
+            return;
+        }
+        let deadline =
+            if replaces { Self::oldest_deadline(flight, now) } else { now + flight.rtt.rto() };
+        Self::arm(flight, Timer::Retransmission, deadline);
+    }
+
+    pub(super) fn set_timer(&mut self, flight: &mut Flight, now: Instant) {
+        if !self.schedule_probe(flight, now, true) {
+            let replaces = flight.timers.is_running(Timer::Reordering)
+                || flight.timers.is_running(Timer::TailProbe);
+            Self::restart_timer(flight, now, replaces);
+        }
+    }
+
+    /// Starts the timer of the tail loss probe where one may be needed. `is_ack`: an ACK for new data does.
+    pub(super) fn schedule_probe(
+        &mut self,
+        flight: &mut Flight,
+        now: Instant,
+        is_ack: bool,
+    ) -> bool {
+        let outstanding = flight.records().len();
+        let is_calm = matches!(self.phase, Phase::Open | Phase::Reduced);
+        if !self.has_sack || outstanding == 0 || !is_calm || flight.snd_una == 0 {
+            return false;
+        }
+        let until_rto =
+            if is_ack { flight.rtt.rto() } else { Self::oldest_deadline(flight, now) - now };
+        let srtt = flight.rtt.srtt();
+        let timeout = tail_probe::timeout(srtt, outstanding, self.slack(), until_rto);
+        Self::arm(flight, Timer::TailProbe, now + timeout);
+        true
+    }
+
+    pub(super) fn on_reordering_timer(&mut self, flight: &mut Flight, now: Instant) {
+        let mut news = News::default();
+        let window = self.reordering_window(flight);
+        let found = self.rack.detect(now, flight.records_mut(), window);
+        self.take_in(flight, &found, &mut news);
+        if found.lost + found.lost_again > 0 {
+            if self.phase != Phase::Recovery {
+                self.enter_recovery(flight, now, false, &news);
+                if !flight.law.keeps_window_in_recovery() {
+                    self.proportion(flight, 1, false);
+                }
+            }
+            self.resend = Resend::Lost;
+        }
+        Self::restart_timer(flight, now, true);
+    }
+
+    pub(super) fn on_probe_timer(&mut self, flight: &mut Flight, now: Instant) {
+        Self::restart_timer(flight, now, true);
+        if self.probe.is_outstanding() || flight.records().len() == 0 {
+            return;
+        }
+        self.forced =
+            Some(if flight.fits_receiver() { Forced::NewProbe } else { Forced::OldProbe });
+    }
+
+    pub(super) fn on_retransmission_timer(&mut self, flight: &mut Flight, now: Instant) {
+        if flight.snd_una == 0 {
+            flight.on_timeout(now);
+            return;
+        }
+        if flight.records().len() == 0 {
+            Self::stop_timers(flight);
+            return;
+        }
+        flight.counters.timeouts += 1;
+        self.probe.end();
+        self.enter_loss(flight, now);
+        self.timeouts += 1;
+        self.forced = Some(Forced::Oldest);
+        self.resend = Resend::Nothing;
+        flight.timed = None;
+        flight.rtt.back_off();
+        Self::arm(flight, Timer::Retransmission, now + flight.rtt.rto());
+    }
+
+    pub(super) fn enter_loss(&mut self, flight: &mut Flight, now: Instant) {
+        let is_new = self.phase < Phase::Recovery;
+        self.counted = 0;
+        let mut index = 0;
+        while let Some(record) = flight.records().get(index) {
+            let is_recent = index > 0 && self.rack.remaining(now, record, Duration::ZERO).is_some();
+            if !record.is_sacked && !is_recent && flight.records_mut().mark_lost(index) {
+                flight.counters.losses_declared += 1;
+            }
+            index += 1;
+        }
+        let cuts = self.phase <= Phase::Disorder
+            || self.end <= flight.snd_una
+            || self.phase == Phase::Loss && self.timeouts == 0;
+        let in_use = cuts.then(|| flight.in_use(0));
+        flight.law.on_timeout(now, in_use);
+        if cuts {
+            flight.counters.window_cuts += 1;
+            self.can_restore = true;
+            self.duplicated.on_reduction(flight.snd_una, flight.records().marks().resent);
+        }
+        let window = self.in_flight(flight) + 1;
+        if !flight.law.keeps_window_in_recovery() {
+            flight.law.set_cwnd(f64::from(window));
+        }
+        if self.phase <= Phase::Disorder && self.sacked(flight) >= self.initial_threshold {
+            self.threshold = self.threshold.min(self.initial_threshold);
+        }
+        self.phase = Phase::Loss;
+        self.end = flight.snd_max;
+        let may_suspect = self.undo == UndoKind::All && (is_new || self.timeouts > 0);
+        self.frto.on_timeout(may_suspect);
+    }
+}
