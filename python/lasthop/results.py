@@ -24,8 +24,8 @@ from lasthop.statistics import Floats
 __all__ = ["Point", "Results", "Stopped"]
 
 
-SEQUENTIAL = "t, with the price of looking"
-"""How the interval of a metric was made that was waited for; see `statistics.sequential`."""
+SEQUENTIAL = "sequential t"
+"""Method of the interval of a metric that `until` names; see `statistics.sequential`."""
 
 
 @dataclass(frozen=True, slots=True)

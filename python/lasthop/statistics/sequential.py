@@ -50,7 +50,7 @@ class Look:
 
     Attributes:
         more: How many more replications to run; 0 if it is time to stop.
-        interval: Mean, half-width (with the price of looking) and number of samples.
+        interval: Mean, half-width (corrected for repeated tests) and number of samples.
         reached: Whether it is as narrow as asked for. False at a stop: the cap came first.
     """
 

@@ -6,7 +6,8 @@
 //!
 //! States: none.
 //!
-//! Not modelled: error detection fails never; a damaged frame is silently gone.
+//! Not modelled: undetected errors. Error detection is assumed perfect, and a damaged frame is
+//! dropped without notice.
 
 use super::protocol::{ProtocolKeys, Site};
 use super::{ByteFormat, BytesError, FrameKind, LinkError};

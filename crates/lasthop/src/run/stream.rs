@@ -255,7 +255,7 @@ struct Schedule {
     /// Work of unknown cost whose first replication is under way; no longer than the number of
     /// threads.
     tried: VecDeque<usize>,
-    /// Work of known cost, the dearest first, then in the order given.
+    /// Work of known cost, the most expensive first, then in the order given.
     known: BinaryHeap<(Duration, Reverse<usize>)>,
 }
 

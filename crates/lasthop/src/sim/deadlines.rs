@@ -85,7 +85,7 @@ impl Deadlines {
         }
         let (mut machine, mut first) = (0, u64::MAX);
         for (candidate, &time) in self.times.iter().enumerate() {
-            // Two conditional moves: which machine is next is anybody's guess.
+            // Two conditional moves: which machine is next cannot be predicted.
             let is_earlier = time < first;
             machine = if is_earlier { candidate } else { machine };
             first = if is_earlier { time } else { first };
