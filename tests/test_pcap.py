@@ -56,9 +56,11 @@ def hops(**keys: object) -> lasthop.Scenario:
     return lasthop.Scenario.from_toml(HOPS).with_(changes)
 
 
-def read(path: Path, *fields: str, only: str = "") -> list[dict[str, str]]:
+def read(
+    path: Path, *fields: str, only: str = "", options: tuple[str, ...] = ()
+) -> list[dict[str, str]]:
     """The fields of each packet that passes a display filter, as tshark sees them."""
-    command = ["tshark", "-r", str(path), *CHECKS, "-T", "fields", "-E", "header=y"]
+    command = ["tshark", "-r", str(path), *CHECKS, *options, "-T", "fields", "-E", "header=y"]
     command += ["-E", "separator=,", "-E", "quote=d", "-E", "occurrence=a"]
     command += [word for field in fields for word in ("-e", field)]
     command += ["-Y", only] if only else []
@@ -322,3 +324,76 @@ def test_what_an_agent_sends_again_is_told_from_other_connections(tmp_path: Path
             again += 1
         seen.add(packet)
     assert again == lasthop.trace(tables).metrics["agent.wireless.local_retransmissions"] > 5
+
+
+WLAN = """
+name = "cell"
+
+[wlan.cell]
+access_point = "ap"
+stations = ["laptop", "phone"]
+rts_threshold = "800 B"
+errors = { kind = "bit", ber = 3e-5 }
+
+[link.wire]
+between = ["server", "ap"]
+rate = "10 Mbps"
+delay = "2 ms"
+
+[flow.down]
+from = "server"
+to = "laptop"
+transport = { kind = "tcp", variant = "sack", segment = "1000 B" }
+app = { kind = "file", size = "300 kB" }
+
+[flow.up]
+from = "phone"
+to = "ap"
+transport = { kind = "udp" }
+app = { kind = "on-off", rate = "2 Mbps", on = "100 s", off = "0 s", packet = "500 B" }
+
+[run]
+replications = 1
+"""
+
+
+def test_the_air_of_a_wlan_is_802_11(tmp_path: Path) -> None:
+    scenario = lasthop.Scenario.from_toml(WLAN)
+    air = tmp_path / "air.pcapng"
+    lasthop.capture(scenario, air)
+    assert count(air, "_ws.malformed") == 0
+    fields = ("wlan.fc.type_subtype", "wlan.fc.retry", "wlan.fcs.status", "wlan.duration")
+    # Asked to check sequences, tshark looks no further into a frame whose own is wrong.
+    checked = ("-o", "wlan.check_checksum:TRUE")
+    found = pl.DataFrame(
+        read(air, *fields, "frame.interface_name", "frame.comment", options=checked)
+    )
+    of_cell = found.filter(pl.col("frame.interface_name").str.starts_with("cell"))
+    names = {"0x001b": "rts", "0x001c": "cts", "0x001d": "ack", "0x0020": "data"}
+    kinds = of_cell["wlan.fc.type_subtype"].replace_strict(names)
+    assert set(kinds) == {"rts", "cts", "ack", "data"}
+    # The check sequence is wrong where nobody could read the frame, and only there: 0 is bad.
+    is_bad = of_cell["wlan.fcs.status"] == "0"
+    is_lost = of_cell["frame.comment"].is_in(["damaged on the air", "collided"])
+    assert is_bad.any()
+    assert (is_bad == is_lost).all()
+    # An acknowledgment reserves nothing, data their acknowledgment: SIFS and 248 us.
+    assert set(of_cell.filter(kinds == "ack")["wlan.duration"]) == {"0"}
+    assert set(of_cell.filter(kinds == "data")["wlan.duration"]) == {"258"}
+    (result,) = (
+        lasthop.run(scenario, replications=1).frame.filter(pl.col("kind") == "wlan").to_dicts()
+    )
+    retried = of_cell.filter((kinds == "data") & of_cell["wlan.fc.retry"].is_in(["1", "True"]))
+    assert 0 < retried.height <= result["retries"]
+
+
+def test_the_host_of_a_wlan_sees_each_packet_once(tmp_path: Path) -> None:
+    scenario = lasthop.Scenario.from_toml(WLAN)
+    path = tmp_path / "host.pcapng"
+    lasthop.capture(scenario, path, link="cell.laptop", host="laptop")
+    segments = read(path, "tcp.seq", only="tcp.len > 0")
+    numbers = [int(segment["tcp.seq"]) for segment in segments]
+    assert len(numbers) >= 300
+    trace = lasthop.trace(scenario)
+    received = trace.metrics["flow.down.duplicates_received"]
+    assert len(numbers) == len(set(numbers)) + received

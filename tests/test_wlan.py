@@ -77,3 +77,17 @@ def test_results_meet_the_model() -> None:
     shares = cells.select("^airtime_(success|collision|error|idle)$")
     assert shares.width == 4
     assert shares.sum_horizontal().to_list() == pytest.approx([1.0, 1.0])
+
+
+def test_loss_notification_by_the_paper() -> None:
+    table = analysis.notification_load([0.2], [2])
+    (row,) = table.to_dicts()
+    loads = [100 * row[name] for name in ("ersn_printed", "ersn", "eln")]
+    assert loads == pytest.approx([3.261, 3.333, 0.667], abs=6e-4)
+    delays = analysis.notification_delay(20e-3, data_loss=0.05, ack_loss=0.05)
+    assert delays["scheme"].to_list() == ["balakrishnan", "hack", "lhp", "ll-elsn"]
+    assert delays["uplink_s"][3] == 0.0
+    assert delays["downlink_s"][0] == pytest.approx(20e-3 + 2.33e-3 / 0.95)
+    assert analysis.losses_in_a_row(0.2) == 2
+    with pytest.raises(analysis.AnalysisError, match="a probability below 1"):
+        analysis.notification_load([1.0], [2])

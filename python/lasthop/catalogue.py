@@ -12,6 +12,7 @@ __all__ = ["CATEGORIES", "catalogue", "keys"]
 
 CATEGORIES = (
     "links",
+    "wlans",
     "presets",
     "queues",
     "agents",
@@ -37,6 +38,8 @@ def catalogue(category: str) -> list[tuple[str, str]]:
     match category:
         case "links":
             return _kinds(link["protocol"])
+        case "wlans":
+            return _words(_items("wlan")["standard"])
         case "presets":
             return _words(link["preset"])
         case "queues":
@@ -86,7 +89,7 @@ def _words(choice: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = []
     for word in choice["enum"]:
         # The description ends in `"word": Meaning.` for each word.
-        meaning = re.search(rf'"{re.escape(word)}": (.*?)(?= "[\w-]+": |$)', choice["description"])
+        meaning = re.search(rf'"{re.escape(word)}": (.*?)(?= "[\w.-]+": |$)', choice["description"])
         found.append((word, meaning[1] if meaning else ""))
     return found
 

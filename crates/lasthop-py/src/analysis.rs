@@ -6,6 +6,7 @@ use lasthop::analysis::dcf_saturation::{Counting, Saturation, Times};
 use lasthop::analysis::frame_loss::{self, TwoStateLoss};
 use lasthop::analysis::gilbert_elliott::GilbertElliottLaw;
 use lasthop::analysis::ideal_sr;
+use lasthop::analysis::loss_notification::{self, Form, Scheme, Trip};
 use lasthop::analysis::tcp_chain::{self, TcpChain};
 use lasthop::analysis::tcp_formulas::{LossSpacing, TcpPath};
 use lasthop::analysis::{self, Restart};
@@ -374,6 +375,44 @@ fn dcf_saturation(
     Ok((told, shares))
 }
 
+/// Slots from one message to the next on a slotted link: ERSN as printed, ERSN, ELN.
+#[pyfunction]
+fn notification_intervals(p: f64, limit: u32) -> PyResult<[f64; 3]> {
+    let ersn = |form| loss_notification::ersn_interval(p, limit, form).map_err(refused);
+    let eln = loss_notification::eln_interval(p, limit).map_err(refused)?;
+    Ok([ersn(Form::Printed)?, ersn(Form::Exact)?, eln])
+}
+
+/// Delay of a notification in seconds, downlink and uplink, by scheme.
+#[pyfunction]
+fn notification_delays(
+    attempts: [f64; 2],
+    failures: [f64; 2],
+    wire: f64,
+) -> PyResult<Vec<(&'static str, f64, f64)>> {
+    let over = |place: usize| {
+        loss_notification::time_over_air(attempts[place], failures[place]).map_err(refused)
+    };
+    let trip = Trip { data: over(0)?, ack: over(1)?, wire };
+    let schemes = [
+        ("balakrishnan", Scheme::Balakrishnan),
+        ("hack", Scheme::Header),
+        ("lhp", Scheme::Fragment),
+        ("ll-elsn", Scheme::LinkLayer),
+    ];
+    let row = |(name, scheme)| {
+        let delay = |uplink| loss_notification::delay(scheme, &trip, uplink).map_err(refused);
+        Ok((name, delay(false)?, delay(true)?))
+    };
+    schemes.into_iter().map(row).collect()
+}
+
+/// The most packets in a row that noise is held to lose.
+#[pyfunction]
+fn losses_in_a_row(p: f64, limit: u32, level: f64) -> PyResult<u32> {
+    loss_notification::losses_in_a_row(p, limit, level).map_err(refused)
+}
+
 /// Text of a quantity, as scenarios have them, in SI units.
 #[pyfunction]
 fn quantity(kind: &str, text: &str) -> PyResult<f64> {
@@ -413,5 +452,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(markov_chain_loss, module)?)?;
     module.add_function(wrap_pyfunction!(ideal_selective_repeat, module)?)?;
     module.add_function(wrap_pyfunction!(dcf_saturation, module)?)?;
+    module.add_function(wrap_pyfunction!(notification_intervals, module)?)?;
+    module.add_function(wrap_pyfunction!(notification_delays, module)?)?;
+    module.add_function(wrap_pyfunction!(losses_in_a_row, module)?)?;
     module.add_function(wrap_pyfunction!(quantity, module)?)
 }

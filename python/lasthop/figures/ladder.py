@@ -58,6 +58,9 @@ LOOKS = {
     "nack": Look("NACK", "NACK {}", RED, (4, 1.5), 0),
     "ack": Look("ACK", "ACK {}", GREY, (), 4),
     "duplicate": Look("duplicate ACK", "dup ACK {}", PURPLE, (), 1),
+    "rts": Look("RTS", "RTS", GREEN, (4, 1.5), 3),
+    "cts": Look("CTS", "CTS", GREEN, (), 3),
+    "mac-ack": Look("MAC acknowledgment", "ACK", GREY, (), 5),
     "keepalive": Look("keep-alive", "keep-alive {}", GREEN, (4, 1.5), 3),
     "parity": Look("parity", "parity {}", PURPLE, (), 1),
     "segment copy": Look("segment, sent again", "{}", ORANGE, (), 1),
@@ -79,6 +82,7 @@ COPIES = {"data": "copy", "segment": "segment copy"}
 
 TEXT = {
     "ack": INK,
+    "mac-ack": INK,
     "status": INK,
     "copy": "#A36C00",
     "segment copy": "#A36C00",

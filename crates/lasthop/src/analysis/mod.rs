@@ -13,6 +13,7 @@ pub mod frame_loss;
 pub mod gilbert_elliott;
 pub mod ideal_sr;
 pub mod loss_likelihood;
+pub mod loss_notification;
 pub mod tcp_chain;
 pub mod tcp_formulas;
 

@@ -22,7 +22,7 @@ pub struct Transmission {
     /// `link.NAME.reverse.SERVICE`.
     pub entity: String,
     /// What it was: `data`, `ack`, `nack`, `keepalive` or `parity`; of rlc-am `segment`, `status`,
-    /// `skip`, `skip-ack`, `reset` or `reset-ack`.
+    /// `skip`, `skip-ack`, `reset` or `reset-ack`; of a WLAN `rts`, `cts` and `mac-ack` too.
     pub kind: &'static str,
     /// Its number: of `data` its own, of `ack` the next one expected, of `nack` the missing one, of
     /// `keepalive` the next new one, of `parity` the first of its block, of `status` the first that
@@ -44,6 +44,30 @@ pub struct Transmission {
     pub end_ns: u64,
     /// When its last bit arrives; `None` if it was lost.
     pub arrival_ns: Option<u64>,
+}
+
+impl Transmission {
+    /// A control frame of 802.11, which has no number and no delay.
+    pub(super) fn control(
+        entity: &str,
+        (kind, bytes): (&'static str, u64),
+        [start, end]: [Instant; 2],
+        is_received: bool,
+    ) -> Self {
+        Transmission {
+            entity: entity.to_owned(),
+            kind,
+            sequence: 0,
+            count: 1,
+            ack: None,
+            is_repeated: false,
+            segment: None,
+            bytes: bytes as u32,
+            start_ns: start.as_nanos(),
+            end_ns: end.as_nanos(),
+            arrival_ns: is_received.then_some(end.as_nanos()),
+        }
+    }
 }
 
 /// Follows one direction of a link, or one service in it.

@@ -9,14 +9,18 @@
 //! A packet that a queue refuses stands where it would have left, behind those that were waiting:
 //! there the order of packets is the one in which they were sent.
 //!
+//! On a WLAN the air shows every frame of 802.11, control frames too, behind a radiotap header.
+//!
 //! Not modelled: frames without a packet (acknowledgments of the link, parity); packets that a queue
 //! replays; on a link that cuts packets into pieces, other frames than the first of each packet.
 
 use super::headers::Writer;
 use super::plan::Plan;
+use super::radiotap::{self, OnAir};
 use super::{RunError, build, finish};
 use crate::agent::AgentEvent;
 use crate::link::FrameKind;
+use crate::medium::dcf::{AirFate, AirFrame};
 use crate::packet::Packet;
 use crate::rng::Streams;
 use crate::scenario::{Link, LinkProtocol, Scenario};
@@ -113,6 +117,7 @@ impl Probe for PacketRecorder {
                     }),
                     ..
                 }
+                | Event::OnAir { .. }
                 | Event::Dropped { .. }
                 | Event::Delivered { .. }
                 | Event::Queue { .. }
@@ -130,6 +135,8 @@ struct Sighting {
     direction: u32,
     packet: Packet,
     comment: String,
+    /// The frame of 802.11 that carried it, or a control frame.
+    on_air: Option<OnAir>,
 }
 
 /// What is known of one direction while its events are gone through.
@@ -186,6 +193,19 @@ impl Course {
         place.and_then(|place| self.waiting.remove(place)).is_some_and(|(_, is_own)| is_own)
     }
 
+    /// Shows refused packets whose place has come, as one has left at `start`.
+    fn show_refused(&mut self, direction: u32, start: Instant, seen: &mut Vec<Sighting>) {
+        self.left += 1;
+        while let Some(&(after, refused_at, packet)) = self.refused.front()
+            && after <= self.left
+        {
+            self.refused.pop_front();
+            let comment = refusal(refused_at);
+            let at = start.max(refused_at);
+            seen.push(Sighting { at, direction, packet, comment, on_air: None });
+        }
+    }
+
     fn role(&mut self, label: Option<FrameLabel>) -> Role {
         let Some(FrameLabel { kind, service, .. }) = label else { return Role::New };
         let next = self.next.entry(service).or_default();
@@ -215,9 +235,9 @@ fn refusal(at: Instant) -> String {
 }
 
 /// Puts sightings together from events in the order of their computation.
-fn sightings(events: &[(Instant, Event)], directions: usize, at_host: bool) -> Vec<Sighting> {
+fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Vec<Sighting> {
     let mut seen = Vec::new();
-    let mut courses = vec![Course::default(); directions];
+    let mut courses = vec![Course::default(); on_wlan.len()];
     for &(at, event) in events {
         match event {
             Event::Queue { direction, packet, .. } => {
@@ -239,13 +259,42 @@ fn sightings(events: &[(Instant, Event)], directions: usize, at_host: bool) -> V
                 waiting.remove(place);
                 match turn {
                     Some(turn) => {
-                        seen.push(Sighting { at: turn, direction, packet, comment: refusal(at) })
+                        let (at, comment, on_air) = (turn, refusal(at), None);
+                        seen.push(Sighting { at, direction, packet, comment, on_air });
                     }
                     None => {
                         let after = course.left + place as u64;
                         let index = course.refused.partition_point(|&(known, ..)| known <= after);
                         course.refused.insert(index, (after, at, packet));
                     }
+                }
+            }
+            // Its frames are told one by one.
+            Event::FrameSent { direction, .. } if on_wlan[direction as usize] => {}
+            Event::OnAir { direction, kind, fate, packet, reserves, .. } => {
+                let course = &mut courses[direction as usize];
+                let mut notes = Vec::new();
+                let is_new = matches!(kind, AirFrame::Data { is_retry: false, .. });
+                if let Some(packet) = packet
+                    && is_new
+                    && course.leave(&packet)
+                {
+                    notes.push("sent again by the agent");
+                }
+                match fate {
+                    AirFate::Received => {}
+                    AirFate::Damaged => notes.push("damaged on the air"),
+                    AirFate::Collided => notes.push("collided"),
+                }
+                if is_new || !at_host {
+                    let is_answer = matches!(kind, AirFrame::Cts | AirFrame::Ack);
+                    let direction = direction ^ u32::from(is_answer);
+                    let (packet, comment) = (packet.unwrap_or_default(), notes.join(", "));
+                    let on_air = (!at_host).then_some(OnAir { kind, fate, reserves });
+                    seen.push(Sighting { at, direction, packet, comment, on_air });
+                }
+                if is_new {
+                    courses[direction as usize].show_refused(direction, at, &mut seen);
                 }
             }
             Event::FrameSent {
@@ -280,26 +329,19 @@ fn sightings(events: &[(Instant, Event)], directions: usize, at_host: bool) -> V
                 };
                 if is_shown {
                     let comment = notes.join(", ");
-                    seen.push(Sighting { at: start, direction, packet, comment });
+                    let (at, on_air) = (start, None);
+                    seen.push(Sighting { at, direction, packet, comment, on_air });
                 }
                 if matches!(role, Role::New) {
-                    course.left += 1;
-                    while let Some(&(after, refused_at, packet)) = course.refused.front()
-                        && after <= course.left
-                    {
-                        course.refused.pop_front();
-                        let comment = refusal(refused_at);
-                        let at = start.max(refused_at);
-                        seen.push(Sighting { at, direction, packet, comment });
-                    }
+                    course.show_refused(direction, start, &mut seen);
                 }
             }
             Event::FrameSent { direction, label: Some(label), packet: None, .. } => {
                 courses[direction as usize].on_control(label);
             }
             Event::Delivered { direction, packet, .. } if at_host => {
-                let comment = String::new();
-                seen.push(Sighting { at, direction: direction | ARRIVING, packet, comment });
+                let (direction, comment, on_air) = (direction | ARRIVING, String::new(), None);
+                seen.push(Sighting { at, direction, packet, comment, on_air });
             }
             _ => {}
         }
@@ -310,6 +352,7 @@ fn sightings(events: &[(Instant, Event)], directions: usize, at_host: bool) -> V
             direction: direction as u32,
             packet,
             comment: refusal(at),
+            on_air: None,
         }));
     }
     seen
@@ -336,9 +379,12 @@ pub fn capture(
     let end = world.now();
     let mut writer = Writer::new(scenario, world.senders());
     let events = world.into_probe().events;
-    let mut seen = sightings(&events, 2 * scenario.links.len(), view.host.is_some());
+    let on_wlan: Vec<bool> =
+        scenario.links.iter().flat_map(|link| [link.wlan.is_some(); 2]).collect();
+    let mut seen = sightings(&events, &on_wlan, view.host.is_some());
     drop(events);
-    seen.iter().for_each(|sighting| writer.meet(&sighting.packet));
+    let carries = |sighting: &&Sighting| sighting.packet.bytes > 0;
+    seen.iter().filter(carries).for_each(|sighting| writer.meet(&sighting.packet));
     // Computed directions tell ahead of time, even of what the end of the run leaves undone.
     seen.retain(|sighting| sighting.at <= end);
     seen.sort_by_key(|sighting| sighting.at);
@@ -346,7 +392,7 @@ pub fn capture(
     let mut file = open(out, scenario, view, &interfaces, &writer)?;
     let snap = view.snap.map_or(usize::MAX, |bytes| bytes as usize);
     let mut packets = 0;
-    for Sighting { at, direction, packet, comment } in seen {
+    for Sighting { at, direction, packet, comment, on_air } in seen {
         let is_arriving = direction & ARRIVING != 0;
         let direction = direction & !ARRIVING;
         let Some(interface_id) = interfaces.iter().position(|&known| known == direction) else {
@@ -367,7 +413,20 @@ pub fn capture(
         if !comment.is_empty() {
             options.push(EnhancedPacketOption::Comment(comment.into()));
         }
-        let bytes = writer.write(&packet, snap);
+        // What the queue of a WLAN refuses is never on the air.
+        if link.wlan.is_some() && on_air.is_none() && view.host.is_none() {
+            continue;
+        }
+        let bytes = match (on_air, link.wlan) {
+            (Some(on_air), Some(wlan)) => {
+                let hosts = [&link.between[0], &link.between[1]].map(|host| writer.address(host));
+                let rate = link.forward.rate;
+                let inside = on_air.carries().then(|| writer.write(&packet, usize::MAX).data);
+                let way = direction % 2;
+                radiotap::write(&on_air, &scenario.wlans[wlan], rate, hosts, way, inside, snap)
+            }
+            _ => writer.write(&packet, snap),
+        };
         file.write_pcapng_block(EnhancedPacketBlock {
             interface_id: interface_id as u32,
             timestamp: Duration::from_nanos(at.as_nanos()),
@@ -444,6 +503,7 @@ fn open<W: Write>(
             _ => ("reverse", b, a, &link.reverse),
         };
         let protocol = match &link.protocol {
+            _ if link.wlan.is_some() => "dcf",
             LinkProtocol::One(protocol) => protocol.kind(),
             LinkProtocol::Services(_) => "services",
         };
@@ -454,7 +514,10 @@ fn open<W: Write>(
             direction.errors.kind()
         );
         file.write_pcapng_block(InterfaceDescriptionBlock {
-            linktype: DataLink::RAW,
+            linktype: match link.wlan {
+                Some(_) if view.host.is_none() => DataLink::IEEE802_11_RADIOTAP,
+                _ => DataLink::RAW,
+            },
             snaplen: view.snap.unwrap_or(0),
             options: vec![
                 InterfaceDescriptionOption::IfName(format!("{}.{side}", link.name).into()),

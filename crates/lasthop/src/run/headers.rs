@@ -73,6 +73,12 @@ impl<'a> Writer<'a> {
         self.hosts.iter().enumerate().map(|(index, host)| (*host, address(index)))
     }
 
+    /// The address of a host.
+    pub fn address(&self, host: &str) -> [u8; 4] {
+        let place = self.hosts.iter().position(|known| *known == host);
+        address(place.unwrap_or_default())
+    }
+
     /// A packet has been seen: its connection gets its number.
     pub fn meet(&mut self, packet: &Packet) {
         if let Some(tcp) = self.senders[packet.hop as usize].tcp {

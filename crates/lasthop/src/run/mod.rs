@@ -9,6 +9,7 @@ mod capture;
 mod headers;
 mod links;
 mod plan;
+mod radiotap;
 mod resolved;
 mod stream;
 mod trace;

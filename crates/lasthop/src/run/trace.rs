@@ -5,6 +5,7 @@ use super::plan::Plan;
 use super::{RunError, build, finish, link_names};
 use crate::agent::AgentEvent;
 use crate::link::LinkEvent;
+use crate::medium::dcf::{AirFate, AirFrame, frames};
 use crate::rng::Streams;
 use crate::scenario::Scenario;
 use crate::sim::probe::{Event, Recorder, Room};
@@ -62,6 +63,17 @@ pub fn trace(
     interrupt: &AtomicBool,
 ) -> Result<Trace, RunError> {
     trace_up_to(MOST_EVENTS, scenario, seed, replication, interrupt)
+}
+
+/// What a control frame of 802.11 is called, its length, and whether it goes against the direction of
+/// its exchange.
+fn control(kind: AirFrame) -> Option<((&'static str, u64), bool)> {
+    match kind {
+        AirFrame::Data { .. } => None,
+        AirFrame::Rts => Some((("rts", frames::RTS), false)),
+        AirFrame::Cts => Some((("cts", frames::CTS), true)),
+        AirFrame::Ack => Some((("mac-ack", frames::ACK), true)),
+    }
 }
 
 fn trace_up_to(
@@ -184,12 +196,23 @@ fn trace_up_to(
                 let sequence = if is_numbered { sent.sequence as f64 } else { f64::NAN };
                 push(entity, event, sequence, bytes.into());
                 transmissions.push(sent);
-                // It has left; a radio has no transmitter of its own that a frame could keep busy.
+                // It has left; on a radio or a WLAN no transmitter of its own was kept busy.
                 let known = &mut waiting[index as usize];
-                let on_radio = scenario.links[index as usize / 2].radio.is_some();
-                if start < at && *known > 0 && !on_radio {
+                let link = &scenario.links[index as usize / 2];
+                let is_shared = link.radio.is_some() || link.wlan.is_some();
+                if start < at && *known > 0 && !is_shared {
                     *known -= 1;
                     push(direction(index), "queue", f64::NAN, *known as f64);
+                }
+            }
+            Event::OnAir { direction: index, kind, fate, end, .. } => {
+                if fate == AirFate::Collided {
+                    push(direction(index), "collided", f64::NAN, f64::NAN);
+                }
+                if let Some((kind, is_answer)) = control(kind) {
+                    let entity = direction(index ^ u32::from(is_answer));
+                    let is_received = fate == AirFate::Received;
+                    transmissions.push(Transmission::control(entity, kind, [at, end], is_received));
                 }
             }
             Event::FrameReceived { direction: index, label } => {

@@ -6,6 +6,7 @@
 
 use crate::agent::AgentEvent;
 use crate::link::{Frame, FrameKind, LinkEvent};
+use crate::medium::dcf::{AirFate, AirFrame};
 use crate::packet::{MAX_SACK_BLOCKS, Packet, flags};
 use crate::units::{Duration, Instant};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,6 +179,21 @@ pub enum Event {
         start: Instant,
         /// When its last bit arrives; `None` if the channel destroyed it.
         arrival: Option<Instant>,
+    },
+    /// A frame of 802.11 was on the air, which began at the time of the event.
+    OnAir {
+        /// Index of the direction of the exchange: a CTS or an acknowledgment went against it.
+        direction: u32,
+        /// What it was.
+        kind: AirFrame,
+        /// What became of it.
+        fate: AirFate,
+        /// What it carried.
+        packet: Option<Packet>,
+        /// When it ended.
+        end: Instant,
+        /// How long it reserved the medium for what followed.
+        reserves: Duration,
     },
     /// A frame of a link protocol arrived; what it lets go up follows.
     FrameReceived {

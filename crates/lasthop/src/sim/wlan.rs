@@ -5,8 +5,9 @@
 //! its direction.
 
 use super::direction::Kind;
-use super::probe::{Event, Probe};
+use super::probe::{Event, FrameLabel, Probe};
 use super::world::{World, segment_label};
+use crate::link::FrameKind;
 use crate::medium::dcf::{
     AirFate, AirFrame, Medium, MediumCounters, MediumEvent, PairCounters, PairId,
 };
@@ -33,6 +34,11 @@ pub(super) struct Shared {
     pub air: u32,
     pub pair: PairId,
     pub rate: Rate,
+}
+
+/// A data frame as other links call it.
+fn data_label(sequence: u64) -> FrameLabel {
+    FrameLabel { kind: FrameKind::Data { sequence }, ack: None, service: 0 }
 }
 
 /// What a direction's counters are called everywhere.
@@ -72,6 +78,8 @@ impl<P: Probe> World<P> {
             let Some(delivery) = medium.poll_deliver() else { break };
             if P::ACTIVE {
                 let direction = directions[delivery.pair.index()];
+                let label = data_label(delivery.sequence);
+                self.probe.record(self.now, Event::FrameReceived { direction, label });
                 self.record_delivery(direction, &delivery.packet, false);
             }
             self.forward(&delivery.packet);
@@ -87,18 +95,18 @@ impl<P: Probe> World<P> {
             return;
         }
         while let Some(event) = medium.poll_event() {
-            let MediumEvent::Frame { pair, kind, start, end, fate, packet: Some(packet), bytes } =
+            let MediumEvent::Frame { pair, kind, start, end, fate, packet, bytes, reserves } =
                 event
             else {
                 continue;
             };
-            if !matches!(kind, AirFrame::Data { .. }) {
-                continue;
-            }
             let direction = directions[pair.index()];
-            let segment = segment_label(self.hops[packet.hop as usize].listener, &packet);
+            let on_air = Event::OnAir { direction, kind, fate, packet, end, reserves };
+            self.probe.record(start, on_air);
+            let (AirFrame::Data { sequence, .. }, Some(carried)) = (kind, packet) else { continue };
+            let segment = segment_label(self.hops[carried.hop as usize].listener, &carried);
             let arrival = (fate == AirFate::Received).then_some(end);
-            let (label, packet) = (None, Some(packet));
+            let label = Some(data_label(sequence));
             let sent =
                 Event::FrameSent { direction, label, segment, packet, bytes, start, arrival };
             self.probe.record(end, sent);

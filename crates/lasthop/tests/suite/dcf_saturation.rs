@@ -55,9 +55,10 @@ fn times(cell: &Cell, packet: u64) -> Times {
 /// Throughput, basic access and RTS/CTS, several windows: within 1.5 % of the model of counters that freeze;
 /// the share of attempts that collide within 1.5 percentage points. 400,000 frames: the standard error is
 /// about 0.1 %.
-fn compare(mut cell: Cell, name: &str) {
+fn compare(mut cell: Cell, name: &str, windows: &[u32]) {
+    let mut worst = [0f64; 2];
     for rts in [false, true] {
-        for cw_min in [15, 31, 63, 127] {
+        for &cw_min in windows {
             for stations in [2, 5, 10, 20, 50] {
                 cell.parameters.cw_min = cw_min;
                 cell.parameters.rts_threshold = Bytes::new(if rts { 0 } else { 65_535 });
@@ -71,19 +72,36 @@ fn compare(mut cell: Cell, name: &str) {
                 assert!(ratio.abs() < 0.015, "{what}: {throughput:.0}, theory {theory:.0}");
                 let error = collisions - model.collision;
                 assert!(error.abs() < 0.015, "{what}: {collisions:.4}, {:.4}", model.collision);
+                worst = [worst[0].max(ratio.abs()), worst[1].max(error.abs())];
             }
         }
     }
+    println!("{name}: throughput within {:.4}, collisions within {:.4}", worst[0], worst[1]);
+}
+
+/// Those who have collided wait as long as those who heard it, as the model has it.
+fn in_step(mut cell: Cell) -> Cell {
+    cell.timing.response_timeout = cell.timing.sifs + cell.timing.lowest_ack;
+    cell
 }
 
 #[test]
 fn saturation_properties_of_802_11b() {
-    compare(Cell::b(), "802.11b");
+    compare(in_step(Cell::b()), "802.11b", &[15, 31, 63, 127]);
 }
 
 #[test]
 fn saturation_properties_of_802_11a() {
-    compare(Cell::a(), "802.11a");
+    compare(in_step(Cell::a()), "802.11a", &[15, 31, 63, 127]);
+}
+
+/// With the timeout of the standard those who have collided go on before the others, by 92 us with
+/// 802.11b. With its own window and larger ones that changes little; with a CWmin of 15 fifty stations
+/// get 2.8 % more.
+#[test]
+fn saturation_properties_with_the_timeout_of_the_standard() {
+    compare(Cell::b(), "802.11b, own timeout", &[31, 63, 127]);
+    compare(Cell::a(), "802.11a, own timeout", &[15, 31, 63, 127]);
 }
 
 /// The same for one cell of ten, in time for `make check`; the chain of 2000, whose counters go down in

@@ -252,7 +252,10 @@ fn a_trace_shows_every_data_frame() {
     let told = metrics(&text);
     let sent =
         told["link.cell.client.forward.frames_sent"] + told["link.cell.client.reverse.frames_sent"];
-    let shown = trace.transmissions.iter().filter(|sent| sent.entity.contains("cell")).count();
+    let shown = trace.transmissions.iter().filter(|sent| sent.kind == "data");
+    let shown = shown.filter(|sent| sent.entity.contains("cell")).count();
+    assert!(trace.transmissions.iter().any(|sent| sent.kind == "mac-ack"));
+    assert!(trace.transmissions.iter().any(|sent| sent.kind == "data" && sent.is_repeated));
     assert!((shown as f64 - sent).abs() <= 1.0, "{shown} {sent}");
 }
 

@@ -5,7 +5,7 @@ use super::frames;
 use super::medium::{Apart, Ending, Medium, Pair, Phase, Use};
 use super::phy::Timing;
 use super::report::{AirFate, AirFrame, Delivery, MediumEvent, PairId};
-use super::station::{Attempt, Next};
+use super::station::{Attempt, Current, Next};
 use crate::channel::Airtime;
 use crate::packet::Payload;
 use crate::units::{Bytes, Duration, Instant};
@@ -37,7 +37,14 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// Notes a frame on the air for an observer.
-    fn show(&mut self, pair: u32, kind: AirFrame, [start, end]: [Instant; 2], fate: AirFate) {
+    fn show(
+        &mut self,
+        pair: u32,
+        kind: AirFrame,
+        [start, end]: [Instant; 2],
+        fate: AirFate,
+        reserves: Duration,
+    ) {
         if !self.reports {
             return;
         }
@@ -52,7 +59,16 @@ impl<P: Payload + Clone> Medium<P> {
             AirFrame::Ack => (None, frames::ACK),
         };
         let (pair, bytes) = (PairId(pair), length as u32);
-        self.events.push_back(MediumEvent::Frame { pair, kind, start, end, fate, packet, bytes });
+        self.events.push_back(MediumEvent::Frame {
+            pair,
+            kind,
+            start,
+            end,
+            fate,
+            packet,
+            bytes,
+            reserves,
+        });
     }
 
     /// A data frame goes on the air.
@@ -82,7 +98,8 @@ impl<P: Payload + Clone> Medium<P> {
         if is_long {
             let rts_end = at + rts;
             let is_lost = self.is_control_lost(pair, at, rts_end, frames::RTS) || !is_there;
-            self.show(pair, AirFrame::Rts, [at, rts_end], fate(is_lost));
+            let exchange = sifs + ack + sifs + data_time + sifs + ack;
+            self.show(pair, AirFrame::Rts, [at, rts_end], fate(is_lost), exchange);
             if is_lost {
                 let timeout = rts_end + response_timeout;
                 // Nobody answers: the NAV is reset, and the sender goes on after its timeout.
@@ -98,7 +115,8 @@ impl<P: Payload + Clone> Medium<P> {
             }
             let cts = [rts_end + sifs, rts_end + sifs + ack];
             let is_lost = self.is_control_lost(back, cts[0], cts[1], frames::CTS);
-            self.show(pair, AirFrame::Cts, cts, fate(is_lost));
+            let data_and_ack = sifs + data_time + sifs + ack;
+            self.show(pair, AirFrame::Cts, cts, fate(is_lost), data_and_ack);
             if is_lost {
                 self.base = cts[1] + sifs + data_time + sifs + ack + difs;
                 self.defer_sender(index, cts[1] + eifs);
@@ -113,7 +131,8 @@ impl<P: Payload + Clone> Medium<P> {
         let data_end = at + data_time;
         let is_lost = self.is_lost(pair, at, data_end, length.get()) || !is_there;
         self.count_data(pair, length);
-        self.show(pair, AirFrame::Data { sequence, is_retry }, [at, data_end], fate(is_lost));
+        let kind = AirFrame::Data { sequence, is_retry };
+        self.show(pair, kind, [at, data_end], fate(is_lost), sifs + ack);
         let answer = [data_end + sifs, data_end + sifs + ack];
         self.base = answer[1] + difs;
         if is_lost {
@@ -129,7 +148,7 @@ impl<P: Payload + Clone> Medium<P> {
         }
         self.pairs[pair as usize].counters.data_received += 1;
         let is_lost = self.is_control_lost(back, answer[0], answer[1], frames::ACK);
-        self.show(pair, AirFrame::Ack, answer, fate(is_lost));
+        self.show(pair, AirFrame::Ack, answer, fate(is_lost), Duration::ZERO);
         let ending = if is_lost {
             self.defer_sender(index, answer[1] + eifs);
             self.account(start, answer[1], Use::Error);
@@ -167,7 +186,12 @@ impl<P: Payload + Clone> Medium<P> {
                 true => AirFrame::Rts,
                 false => AirFrame::Data { sequence, is_retry },
             };
-            self.show(pair, kind, [start, end], AirFate::Collided);
+            let ack = self.timing.sifs + self.pairs[pair as usize].ack;
+            let reserves = match is_long {
+                true => ack + self.timing.sifs + data_time + ack,
+                false => ack,
+            };
+            self.show(pair, kind, [start, end], AirFate::Collided, reserves);
             busy = [busy[0].min(start), busy[1].max(end)];
             over = over.max(end + response_timeout);
         }
@@ -308,8 +332,9 @@ impl<P: Payload + Clone> Medium<P> {
             pair.counters.duplicates += 1;
         } else {
             pair.last_received = Some(frame.sequence);
-            let (pair, packet) = (PairId(frame.pair), frame.packet.clone());
-            self.up.push_back(Delivery { pair, packet });
+            let Current { pair, sequence, ref packet, .. } = *frame;
+            let (pair, packet) = (PairId(pair), packet.clone());
+            self.up.push_back(Delivery { pair, sequence, packet });
         }
         station.frame_length(&frame.packet) > station.parameters.rts_threshold
     }

@@ -74,7 +74,7 @@ pub(super) struct Pair {
     pub(super) known_length: Bytes,
     pub(super) known_time: Duration,
     /// Number of the data frame that came last.
-    pub(super) last_received: Option<u16>,
+    pub(super) last_received: Option<u64>,
     pub(super) counters: PairCounters,
 }
 

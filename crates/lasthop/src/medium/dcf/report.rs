@@ -29,6 +29,8 @@ impl PairId {
 pub struct Delivery<P> {
     /// From whom to whom.
     pub pair: PairId,
+    /// The number of its frame.
+    pub sequence: u64,
     /// The packet.
     pub packet: P,
 }
@@ -96,6 +98,9 @@ pub enum MediumEvent<P> {
         packet: Option<P>,
         /// Its length, MAC header and FCS included.
         bytes: u32,
+        /// How long it reserves the medium for what follows it: its duration field, the NAV of all
+        /// who read it.
+        reserves: Duration,
     },
     /// A station has drawn a back-off.
     Backoff {
@@ -129,8 +134,8 @@ pub enum MediumEvent<P> {
 pub enum AirFrame {
     /// A packet.
     Data {
-        /// Its number, below 4096.
-        sequence: u16,
+        /// Its number among the frames of its transmitter, unwrapped: the wire carries it modulo 4096.
+        sequence: u64,
         /// Has it been sent before?
         is_retry: bool,
     },

@@ -88,7 +88,7 @@ pub(super) struct Waiting<P> {
 pub(super) struct Current<P> {
     pub pair: u32,
     pub packet: P,
-    pub sequence: u16,
+    pub sequence: u64,
     /// Failures that count against the short and the long limit.
     short_failures: u32,
     long_failures: u32,
@@ -126,7 +126,7 @@ pub(super) struct Station<P> {
     /// SSRC and SLRC.
     short_retries: u32,
     long_retries: u32,
-    next_sequence: u16,
+    next_sequence: u64,
     /// The idle slot of the medium in which its back-off is over, whether it has a frame or not.
     pub backoff_until: u64,
     /// The medium counts as busy to it until then at least.
@@ -223,7 +223,7 @@ impl<P: Payload> Station<P> {
         let Some(Waiting { pair, packet }) = self.queue.pop_front() else { return false };
         self.queued_bytes -= self.frame_length(&packet).get();
         let sequence = self.next_sequence;
-        self.next_sequence = (sequence + 1) % super::frames::SEQUENCE_NUMBERS;
+        self.next_sequence += 1;
         self.current = Some(Current {
             pair,
             packet,
