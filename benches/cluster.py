@@ -297,7 +297,7 @@ def kills(folder: Path) -> None:
         distributed.Client(local) as client,
     ):
         worker_kills = coordinator_kills = 0
-        while coordinator_kills < 5:
+        while coordinator_kills < 5 or worker_kills < 20:
             arguments = [local.scheduler_address, str(store), str(folder / "bench.toml")]
             command = [sys.executable, "-c", program, *arguments, str(count)]
             process = subprocess.Popen(command)  # noqa: S603 - our own command
