@@ -30,12 +30,14 @@ mod ring;
 mod transmitter;
 
 pub(crate) use ahead::{Ahead, Newest};
+pub use codel::{Codel, CodelKeys};
 pub use computed::{ComputedFifo, Fate, QueueCounters};
 pub use drop_tail::{DropTail, DropTailKeys};
 pub use fair::FairQueue;
 pub use family::QueueSite;
 pub use fifo::{Fifo, Limit};
 pub use link_rate::{ConstantRateKeys, RateFormat, RateKeys, RateStepsKeys, RateTraceKeys};
+pub use pie::{Pie, PieKeys};
 pub use rate_schedule::{Opportunities, RateSchedule, RateSteps};
 pub use red::{Red, RedDetector, RedKeys, RedParameters, RedVerdict};
 pub(crate) use ring::Ring;
@@ -102,6 +104,8 @@ pub trait QueueDiscipline<P: Payload> {
 queue_disciplines! {
     drop_tail: DropTail(DropTailKeys);
     red: Red(RedKeys);
+    codel: Codel(CodelKeys);
+    pie: Pie(PieKeys);
 }
 
 impl From<QueueLimit> for Discipline {

@@ -234,7 +234,9 @@ const RLC_CELL: (&str, &str) = (
 );
 
 /// name, queue, rate: a file and bursts that meet before a slow link
-const QUEUE_CELLS: [[&str; 3]; 2] = [
+const QUEUE_CELLS: [[&str; 3]; 4] = [
+    ["queue-codel", r#"{ kind = "codel", limit = "100 packets" }"#, "\"1 Mbps\""],
+    ["queue-pie", r#"{ kind = "pie", limit = "100 packets" }"#, "\"1 Mbps\""],
     ["queue-red", r#"{ kind = "red", limit = "30 packets", min = "4 packets" }"#, "\"1 Mbps\""],
     [
         "rate-steps",
