@@ -69,7 +69,7 @@ def test_every_expectation_can_fail(profile: str) -> None:
             verdict, _, _ = _lasthop.play_script(changed, profile, 4000)
             if verdict != "differs":
                 survivors.append((script.name, verdict, changed))
-    assert count > 500
+    assert count > 4 * len(list((SCRIPTS / profile).glob("*.pkt")))
     assert not survivors, survivors[0]
 
 
