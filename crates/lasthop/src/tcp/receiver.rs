@@ -82,7 +82,9 @@ impl Receiver {
     ) {
         let in_order = seq <= self.rcv_nxt && end > self.rcv_nxt;
         if config.dsack && (seq != self.rcv_nxt || !self.out_of_order.is_empty()) {
-            self.duplicate = self.repeated(seq, end);
+            // A FIN in order ends it: there is nothing left to repeat.
+            let ends = in_order && is_syn_or_fin;
+            self.duplicate = self.repeated(seq, end).filter(|_| !ends);
         }
         let mut immediate = config.delayed_ack.is_none() || is_syn_or_fin;
         if in_order {

@@ -497,10 +497,11 @@ impl Player {
         if socket.has_error() {
             bits |= bit("POLLERR");
         }
-        if is_closed || socket.is_at_end() && !state.may_write() {
+        let is_over = socket.is_receiving_over();
+        if is_closed || is_over && !state.may_write() {
             bits |= bit("POLLHUP");
         }
-        if socket.is_at_end() || is_closed {
+        if is_over || is_closed {
             bits |= bit("POLLIN") | bit("POLLRDNORM") | bit("POLLRDHUP");
         }
         if socket.unread() > 0 {

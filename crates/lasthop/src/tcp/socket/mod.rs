@@ -423,7 +423,12 @@ impl Socket {
 
     /// Has everything that the peer will send been read?
     pub fn is_at_end(&self) -> bool {
-        self.unread() == 0 && (self.is_read_shut || self.has_peer_closed())
+        self.unread() == 0 && self.is_receiving_over()
+    }
+
+    /// Will nothing more arrive, as the peer has closed or the application does not read?
+    pub fn is_receiving_over(&self) -> bool {
+        self.is_read_shut || self.has_peer_closed()
     }
 
     /// The application reads up to `bytes`; how many there were.
