@@ -425,6 +425,10 @@ def test_rates_of_mahimahi(tmp_path: Path) -> None:
     assert rates.deciles_bps[1] == pytest.approx(12.032e6, rel=0.01)
     assert rates.outages_s.tolist() == [pytest.approx(2.001)]
     assert any("stood still 1 times" in told for told in rates.warnings)
+    # The mean alone would not do: the line replays the recording, and is one of a scenario.
+    _, _, table = rates.rate.partition("rate = ")
+    scenario = lasthop.load("examples/first.toml").with_({"link.wireless.rate": table})
+    assert "mahimahi" in scenario.points()[0].to_json()
     for text, told in [
         ("1\nx\n", "line 2: found 'x'"),
         ("5\n3\n", "line 2: found a time"),

@@ -1,14 +1,15 @@
 """Rates over time, as mahimahi records them: what a link could have sent, and how that varied.
 
 A trace has one line for each opportunity to send 1504 bytes, a time in whole milliseconds; several
-lines with one time are several packets in it. Scenarios have a constant rate: this says the mean
-with an interval, how far the rate strays from it, and how long the link stood still.
+lines with one time are several packets in it. This says the mean with an interval, how far the rate
+strays from it, and how long the link stood still. A scenario can have the mean, or the recording.
 
 Source: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", USENIX ATC 2015.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,7 @@ class Rates:
         deciles_bps: Rates that 10, 50 and 90 % of the tenths of a second stay below.
         outages_s: Lengths of pauses of at least half a second.
         duration_s: Of the trace.
+        source: The name of the file.
         warnings: What the mean alone does not say.
     """
 
@@ -46,12 +48,15 @@ class Rates:
     deciles_bps: tuple[float, float, float]
     outages_s: NDArray[np.float64]
     duration_s: float
+    source: str
     warnings: tuple[str, ...]
 
     @property
     def rate(self) -> str:
-        """The line of a scenario."""
-        return f'rate = "{self.mean_bps:.6g} bps"'
+        """The line of a scenario: the mean, or the recording where that alone does not do."""
+        if not self.warnings:
+            return f'rate = "{self.mean_bps:.6g} bps"'
+        return f'rate = {{ kind = "trace", file = {json.dumps(self.source)}, format = "mahimahi" }}'
 
 
 def read_rates(path: str | Path) -> Rates:
@@ -63,7 +68,7 @@ def read_rates(path: str | Path) -> Rates:
     """
     times = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
+        if not line.strip() or line.startswith("#"):
             continue
         if not line.strip().isdigit():
             raise FitError(
@@ -91,12 +96,12 @@ def read_rates(path: str | Path) -> Rates:
     if bins.std() > 0.3 * bins.mean():
         warnings.append(
             f"the rate varies by {100 * bins.std() / bins.mean():.0f} % of its mean between tenths "
-            "of a second; a scenario's rate is constant"
+            "of a second: the line replays the recording, named relative to the scenario's file"
         )
     if outages.size:
         warnings.append(
-            f"the link stood still {outages.size} times, {outages.max():.3g} s at most; a scenario "
-            "can only say so as losses in bad periods (errors of kind two-state)"
+            f"the link stood still {outages.size} times, {outages.max():.3g} s at most: the line "
+            "replays the recording"
         )
     return Rates(
         bins,
@@ -105,5 +110,6 @@ def read_rates(path: str | Path) -> Rates:
         (low, middle, high),
         outages,
         float(at[-1]),
+        str(path),
         tuple(warnings),
     )
