@@ -491,7 +491,8 @@ impl Flight {
         self.law.on_ack(&AckSample {
             now,
             acked,
-            delivered_segments: acked.div_ceil(self.mss) as u32,
+            // Mostly one, which needs no division.
+            delivered_segments: if acked <= self.mss { 1 } else { acked.div_ceil(self.mss) as u32 },
             is_window_limited: true,
             prior_in_flight: self.snd_max - self.snd_una + acked,
             snd_una: self.snd_una,
@@ -638,28 +639,34 @@ impl Flight {
         if self.is_quiet || self.is_held_back(now) {
             return None;
         }
-        let (seq, end) = if self.is_plain {
+        let was_plain = self.is_plain;
+        let (seq, end) = if was_plain {
             let seq = self.snd_nxt;
             let end = self.segment_end(seq);
             self.snd_nxt = end;
             self.set_plain(true);
             (seq, end)
         } else {
-            let mut seq = recovery.next_segment(self, now);
-            // Pacing may have kept a retransmission back until its original was acknowledged.
-            while seq.is_some_and(|seq| seq < self.snd_una) {
-                seq = recovery.next_segment(self, now);
-            }
-            let is_plain = recovery.is_plain(self);
-            self.set_plain(is_plain);
-            let seq = seq?;
-            let end = self.end_of(seq);
-            self.on_sent(now, seq, end);
-            recovery.on_sent(self, now, seq);
-            return Some((seq, end));
+            self.choose(now, recovery)?
         };
         self.on_sent(now, seq, end);
+        if !was_plain {
+            recovery.on_sent(self, now, seq);
+        }
         Some((seq, end))
+    }
+
+    /// The segment that recovery chooses.
+    fn choose(&mut self, now: Instant, recovery: &mut Recovery) -> Option<(u64, u64)> {
+        let mut seq = recovery.next_segment(self, now);
+        // Pacing may have kept a retransmission back until its original was acknowledged.
+        while seq.is_some_and(|seq| seq < self.snd_una) {
+            seq = recovery.next_segment(self, now);
+        }
+        let is_plain = recovery.is_plain(self);
+        self.set_plain(is_plain);
+        let seq = seq?;
+        Some((seq, self.end_of(seq)))
     }
 
     /// Does pacing keep the next segment back? Not where nothing is outstanding: there is nothing to
