@@ -14,6 +14,7 @@ use lasthop::queue::{Limit, Queue, Transmitter};
 use lasthop::rng::{DurationLaw, Streams};
 use lasthop::sim::builder::{Builder, RoundTrip};
 use lasthop::sim::direction::DirectionParameters;
+use lasthop::sim::ids::{DirectionId, Side};
 use lasthop::sim::probe::Silent;
 use lasthop::sim::world::End;
 use lasthop::tcp::{Overrides, Profile, Variant, presets};
@@ -98,7 +99,10 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
     }
     let set = Overrides { segment: Some(Bytes::new(packet)), ..Overrides::default() };
     let config = presets::config(Variant::Reno, Profile::Ns2, &set);
-    let path = RoundTrip { there: &[0, 2], back: &[3, 1] };
+    let path = RoundTrip {
+        there: &[0, 1].map(|link| DirectionId::of(link, Side::Forward)),
+        back: &[1, 0].map(|link| DirectionId::of(link, Side::Reverse)),
+    };
     if case.web {
         let parameters = WebParameters { connections: 4, page_counts_itself: false };
         builder.web("transfer", Instant::ZERO, &config, path, parameters);
@@ -114,7 +118,7 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
             packet: Bytes::new(250),
         };
         let lazy = case.congestion == Congestion::Lazy;
-        builder.on_off("congestion", Instant::ZERO, parameters, &[0], lazy);
+        builder.on_off("congestion", Instant::ZERO, parameters, &path.there[..1], lazy);
     }
     let mut world = builder.build(Silent);
     let stop = Instant::ZERO + Duration::from_secs(if case.web { 2_000 } else { 100_000 });

@@ -25,7 +25,7 @@
 //! count the frame on the air as queued, and sizes count each packet with its link header.
 
 use crate::channel::Airtime;
-use crate::link::{Endpoint, Frame, LinkEvent};
+use crate::link::{Endpoint, Frame, LinkEvent, Port};
 use crate::packet::Payload;
 use crate::queue::{Queue, Transmitter};
 use crate::units::Instant;
@@ -40,50 +40,113 @@ pub struct Transmission<P> {
     pub airtime: Option<Airtime>,
 }
 
+/// Takes the frames of an interface that a medium turns.
+pub(crate) trait Carrier<P> {
+    /// Does anybody listen to the endpoint's events? Otherwise they are dropped.
+    const LISTENS: bool;
+
+    /// A frame, which may be taken apart, is on the air as `airtime` says; `None` of one of no length.
+    fn carry(&mut self, now: Instant, frame: &mut Frame<P>, airtime: Option<Airtime>);
+}
+
+/// What an endpoint sees of its interface and of what takes its frames.
+struct Gate<'a, P: Payload, C> {
+    now: Instant,
+    outlet: &'a mut Outlet<P>,
+    carrier: &'a mut C,
+}
+
+impl<P: Payload, C: Carrier<P>> Port<P> for Gate<'_, P, C> {
+    const LISTENS: bool = C::LISTENS;
+
+    #[inline(always)]
+    fn free_at(&self) -> Instant {
+        self.outlet.transmitter.free_at().instant()
+    }
+
+    #[inline(always)]
+    fn has_packet(&self) -> bool {
+        !self.outlet.queue.is_empty()
+    }
+
+    #[inline(always)]
+    fn take_packet(&mut self) -> Option<P> {
+        self.outlet.queue.dequeue(self.now)
+    }
+
+    #[inline]
+    fn transmit(&mut self, now: Instant, frame: &mut Frame<P>) {
+        let airtime = self.outlet.expose(now, frame.bytes);
+        self.carrier.carry(now, frame, airtime);
+    }
+}
+
+/// The queue before an endpoint and the transmitter behind it.
+#[derive(Clone, Debug)]
+struct Outlet<P: Payload> {
+    queue: Queue<P>,
+    transmitter: Transmitter,
+}
+
+impl<P: Payload> Outlet<P> {
+    /// A frame of `bytes` goes on the air; one of no length takes no time.
+    #[inline(always)]
+    fn expose(&mut self, now: Instant, bytes: u32) -> Option<Airtime> {
+        (bytes > 0).then(|| self.transmitter.send(now, u64::from(bytes) * 8))
+    }
+}
+
 /// Queue, endpoint and transmitter at one end of a link.
 #[derive(Clone, Debug)]
 pub struct Interface<E, P: Payload> {
     /// The link protocol.
     pub endpoint: E,
-    queue: Queue<P>,
-    transmitter: Transmitter,
+    outlet: Outlet<P>,
 }
 
 impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
     /// `queue` before `endpoint`, whose frames leave by `transmitter`.
     pub fn new(endpoint: E, queue: Queue<P>, transmitter: Transmitter) -> Self {
-        Interface { endpoint, queue, transmitter }
+        Interface { endpoint, outlet: Outlet { queue, transmitter } }
     }
 
     /// A packet joins the queue; false: it is full, or its discipline wants fewer, and the packet is
     /// dropped.
     #[inline]
     pub fn enqueue(&mut self, now: Instant, packet: P) -> bool {
-        self.queue.enqueue(now, packet, &self.transmitter)
+        self.outlet.queue.enqueue(now, packet, &self.outlet.transmitter)
     }
 
     /// Would a packet of `bytes` that comes now leave room for another one like it?
     pub fn has_spare_room(&self, now: Instant, bytes: u32) -> bool {
-        self.queue.has_room(now, bytes, 2, &self.transmitter)
+        self.outlet.queue.has_room(now, bytes, 2, &self.outlet.transmitter)
+    }
+
+    /// What [`Self::poll_transmit`] and [`Self::next_timeout`] do, with one dispatch: hands the next
+    /// frame, if there is one, to `carrier`. Returns when the interface must be seen to again, or
+    /// `None` if the endpoint's timer is due, which must be handled first.
+    #[inline(always)]
+    pub(crate) fn turn(&mut self, now: Instant, carrier: &mut impl Carrier<P>) -> Option<Instant> {
+        let Interface { endpoint, outlet } = self;
+        endpoint.turn(now, &mut Gate { now, outlet, carrier })
     }
 
     /// The endpoint's next frame, whoever puts it on the air; the endpoint is offered the head of the
     /// queue.
     #[inline(always)]
     pub(crate) fn next_frame(&mut self, now: Instant) -> Option<Frame<P>> {
-        let Interface { endpoint, queue, .. } = self;
-        endpoint.poll_frame(now, || queue.dequeue(now))
+        let Interface { endpoint, outlet } = self;
+        endpoint.poll_frame(now, || outlet.queue.dequeue(now))
     }
 
     /// The next frame to send; `None` if there is none, or while one is on the air.
     #[inline(always)]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmission<P>> {
-        if self.transmitter.is_busy(now) {
+        if self.outlet.transmitter.is_busy(now) {
             return None;
         }
         let frame = self.next_frame(now)?;
-        let airtime =
-            (frame.bytes > 0).then(|| self.transmitter.send(now, u64::from(frame.bytes) * 8));
+        let airtime = self.outlet.expose(now, frame.bytes);
         Some(Transmission { frame, airtime })
     }
 
@@ -109,7 +172,14 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
     /// something waits.
     #[inline]
     pub fn next_timeout(&self) -> Instant {
-        self.endpoint.next_poll(self.free_at(), !self.queue.is_empty())
+        self.endpoint.next_poll(self.free_at(), !self.outlet.queue.is_empty())
+    }
+
+    /// The same while a frame is on the air; where nothing is known to wait, the end of that frame is
+    /// soon enough to ask.
+    #[inline]
+    pub(crate) fn next_timeout_while_busy(&self) -> Instant {
+        self.endpoint.next_poll_while_busy(self.free_at(), !self.outlet.queue.is_empty())
     }
 
     /// The endpoint's timer, if it is due, has run out; an early or repeated call changes nothing.
@@ -123,22 +193,22 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
     /// When the frame on the air has left.
     #[inline]
     pub fn free_at(&self) -> Instant {
-        self.transmitter.free_at().instant()
+        self.outlet.transmitter.free_at().instant()
     }
 
     /// The transmitter.
     pub fn transmitter(&self) -> &Transmitter {
-        &self.transmitter
+        &self.outlet.transmitter
     }
 
     /// Packets in the queue, without the frame on the air.
     #[inline]
     pub fn queued(&self) -> usize {
-        self.queue.len()
+        self.outlet.queue.len()
     }
 
     /// The queue: its counters, and what its discipline dropped.
     pub fn queue(&self) -> &Queue<P> {
-        &self.queue
+        &self.outlet.queue
     }
 }

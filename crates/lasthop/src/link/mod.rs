@@ -384,6 +384,21 @@ fn check_header(protocol: &'static str, header: Bytes) -> Result<u32, LinkError>
     }
 }
 
+/// What a driver has for an endpoint: the queue of packets before it and the transmitter behind it.
+pub trait Port<P> {
+    /// Does anybody listen to the endpoint's events? Otherwise they are dropped.
+    const LISTENS: bool;
+
+    /// When the frame on the air has left.
+    fn free_at(&self) -> Instant;
+    /// Does a packet wait?
+    fn has_packet(&self) -> bool;
+    /// The packet that waits first.
+    fn take_packet(&mut self) -> Option<P>;
+    /// A frame, which may be taken apart, goes on the air now.
+    fn transmit(&mut self, now: Instant, frame: &mut Frame<P>);
+}
+
 /// One end of a link-layer protocol that carries packets of type `P`.
 pub trait Endpoint<P: Payload> {
     /// Would the next transmission be a new packet, had the endpoint one?
@@ -448,6 +463,50 @@ pub trait Endpoint<P: Payload> {
         let has_frame = self.has_frame() || has_packets && self.wants_packet();
         let timeout = self.next_timeout();
         if has_frame { timeout.min(free_at) } else { timeout }
+    }
+
+    /// The same while a frame is on the air until `free_at`. By default the end of that frame is soon
+    /// enough to ask what comes next.
+    #[inline]
+    fn next_poll_while_busy(&self, free_at: Instant, _has_packets: bool) -> Instant {
+        self.next_timeout().min(free_at)
+    }
+
+    /// All that a driver does where the transmitter may be idle, in one dispatch: sends the next frame
+    /// if there is one. Returns when the endpoint must be seen to again, or `None` if its timer is
+    /// due, which must be handled first.
+    #[inline(always)]
+    fn turn<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) -> Option<Instant> {
+        let timeout = self.next_timeout();
+        if timeout <= now {
+            return None;
+        }
+        let free_at = port.free_at();
+        if free_at > now {
+            return Some(self.next_poll_while_busy(free_at, port.has_packet()));
+        }
+        if self.wants_packet()
+            && let Some(packet) = port.take_packet()
+        {
+            self.enqueue(now, packet);
+        }
+        if let Some(frame) = &mut self.poll_transmit(now) {
+            port.transmit(now, frame);
+        }
+        if !Q::LISTENS {
+            self.drop_events();
+        }
+        Some(self.next_poll(port.free_at(), port.has_packet()))
+    }
+
+    /// A frame came in undamaged, and perhaps lets a packet go up, which is returned; there may be
+    /// more. One dispatch instead of two. The packet is taken out of the frame.
+    #[inline]
+    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> Option<P> {
+        let Frame { kind, ack, bytes, service, .. } = *frame;
+        let payload = frame.payload.take();
+        self.receive(now, Frame { kind, ack, payload, bytes, service });
+        self.poll_deliver()
     }
 
     /// Does it cut packets up, so that it counts them beside its frames?
@@ -582,6 +641,20 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
     #[inline]
     fn next_poll(&self, free_at: Instant, has_packets: bool) -> Instant {
         dispatch!(self, endpoint => endpoint.next_poll(free_at, has_packets))
+    }
+
+    fn turn<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) -> Option<Instant> {
+        dispatch!(self, endpoint => endpoint.turn(now, port))
+    }
+
+    #[inline]
+    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> Option<P> {
+        dispatch!(self, endpoint => endpoint.accept(now, frame))
+    }
+
+    #[inline]
+    fn next_poll_while_busy(&self, free_at: Instant, has_packets: bool) -> Instant {
+        dispatch!(self, endpoint => endpoint.next_poll_while_busy(free_at, has_packets))
     }
 
     fn counts_packets(&self) -> bool {

@@ -546,6 +546,32 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         }
     }
 
+    /// The packet of the next frame in order passes through.
+    #[inline]
+    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> Option<P> {
+        if let FrameKind::Data { sequence } = frame.kind
+            && sequence == self.expected
+            && self.buffered.len() == 0
+            && self.nacks.len() == 0
+            && self.up.is_empty()
+        {
+            if let Some(ack) = frame.ack {
+                self.on_ack(now, ack);
+            }
+            self.ack_pending = true;
+            self.expected += 1;
+            self.seen = self.seen.max(self.expected);
+            if self.seen > self.expected {
+                self.renack(now, true);
+            }
+            return frame.payload.take();
+        }
+        let Frame { kind, ack, bytes, service, .. } = *frame;
+        let payload = frame.payload.take();
+        self.receive(now, Frame { kind, ack, payload, bytes, service });
+        self.poll_deliver()
+    }
+
     #[inline]
     fn poll_deliver(&mut self) -> Option<P> {
         self.up.pop_front()
@@ -565,6 +591,12 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
                 .map_or(Instant::NEVER, |slot| deadline(self.sent[slot], self.parameters.timeout)),
             TimerMode::BaseOnly => self.base_deadline,
         }
+    }
+
+    /// The end of a frame is nothing to wake for if nothing follows it.
+    #[inline]
+    fn next_poll_while_busy(&self, free_at: Instant, has_packets: bool) -> Instant {
+        self.next_poll(free_at, has_packets)
     }
 
     fn handle_timeout(&mut self, now: Instant) {

@@ -132,8 +132,10 @@ pub struct ComputedFifo {
     /// Whose turn it is, where there are several.
     earliest: Earliest,
     counters: QueueCounters,
-    /// Where packets are offered ahead of the clock, what became of the newest.
+    /// Where packets are offered ahead of the clock, what became of the newest, and the end of a
+    /// transmission from which on that is remembered.
     ahead: Option<Box<Ahead>>,
+    remembered_from: Instant,
 }
 
 impl ComputedFifo {
@@ -153,12 +155,14 @@ impl ComputedFifo {
             earliest: Earliest::default(),
             counters: QueueCounters::default(),
             ahead: None,
+            remembered_from: Instant::NEVER,
         }
     }
 
     /// Packets will be offered ahead of the clock.
     pub(crate) fn run_ahead(&mut self) {
         self.ahead = Some(Box::new(Ahead::new()));
+        self.remembered_from = Instant::ZERO;
     }
 
     /// Lets `source` share this queue; its packets arrive `delay` after they depart. Returns its
@@ -300,6 +304,7 @@ impl ComputedFifo {
     pub(crate) fn set_horizon(&mut self, horizon: Instant) {
         if let Some(ahead) = &mut self.ahead {
             ahead.set_horizon(horizon);
+            self.remembered_from = horizon;
         }
         for background in &mut self.background {
             background.under_way.set_horizon(horizon);
@@ -330,7 +335,9 @@ impl ComputedFifo {
         self.counters.frames_sent += 1;
         self.counters.bits_sent += bits;
         let is_lost = self.channel.is_lost(airtime);
-        if let Some(ahead) = &mut self.ahead {
+        if airtime.end > self.remembered_from
+            && let Some(ahead) = &mut self.ahead
+        {
             ahead.send(clock, airtime, is_lost);
         }
         if is_lost {

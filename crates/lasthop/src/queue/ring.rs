@@ -42,12 +42,18 @@ impl<T: Copy + Default> Ring<T> {
 
     #[inline]
     pub fn push(&mut self, item: T) {
+        *self.push_slot() = item;
+    }
+
+    /// Room for one more item, to be filled in place; it still holds an old one.
+    #[inline]
+    pub fn push_slot(&mut self) -> &mut T {
         if self.len() == self.slots.len() {
             self.grow();
         }
         let slot = self.slot(self.tail);
-        self.slots[slot] = item;
         self.tail = self.tail.wrapping_add(1);
+        &mut self.slots[slot]
     }
 
     #[inline]
@@ -68,6 +74,12 @@ impl<T: Copy + Default> Ring<T> {
     #[inline]
     pub fn front(&self) -> Option<&T> {
         (!self.is_empty()).then(|| &self.slots[self.slot(self.head)])
+    }
+
+    #[inline]
+    pub fn front_mut(&mut self) -> Option<&mut T> {
+        let slot = self.slot(self.head);
+        (self.head != self.tail).then(|| &mut self.slots[slot])
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &T> {

@@ -11,6 +11,7 @@ use crate::rng::Streams;
 use crate::scenario::{self, App, Direction, Discipline, Flow, LinkProtocol, Scenario, Transport};
 use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
+use crate::sim::ids::{AirId, DirectionId, RadioId, Side};
 use crate::sim::radio::RadioParameters;
 use crate::units::{Bytes, Duration, Instant};
 use std::collections::HashMap;
@@ -85,7 +86,7 @@ pub(super) fn build(
         match link.radio {
             None => builder.arq_link((forward, first), (reverse, second)),
             Some(radio) => {
-                builder.radio_link(radio as u32, (forward, first), (reverse, second));
+                builder.radio_link(RadioId::new(radio), (forward, first), (reverse, second));
             }
         }
         builder.name_services(&link.protocol.service_names().collect::<Vec<_>>());
@@ -102,12 +103,12 @@ pub(super) fn build(
             let machine = agent
                 .build(&site, count)
                 .map_err(|error| RunError::Agent { link: link.name.clone(), error })?;
-            let direction = 2 * index as u32 + u32::from(!agent.begins_forward(&site));
+            let side = if agent.begins_forward(&site) { Side::Forward } else { Side::Reverse };
             let name = match link.agents.0.len() {
                 1 => link.name.clone(),
                 _ => format!("{}.{}", link.name, number + 1),
             };
-            builder.agent(direction, name, machine, connections, agent.hears());
+            builder.agent(DirectionId::of(index, side), name, machine, connections, agent.hears());
         }
     }
     Ok(builder)
@@ -115,7 +116,8 @@ pub(super) fn build(
 
 /// A WLAN that is being built: its air and its number there, and its stations.
 struct Cell<'a> {
-    place: [u32; 2],
+    /// Its air, and its number there.
+    place: (AirId, usize),
     access_point: StationId,
     stations: HashMap<&'a String, StationId>,
 }
@@ -123,15 +125,15 @@ struct Cell<'a> {
 /// The airs of all WLANs, with their stations.
 fn airs<'a>(builder: &mut Builder, scenario: &'a Scenario) -> Vec<Cell<'a>> {
     // Of each channel the number of its air and how many WLANs it has.
-    let mut known: HashMap<&str, [u32; 2]> = HashMap::new();
+    let mut known: HashMap<&str, (AirId, usize)> = HashMap::new();
     let cell = |wlan: &'a scenario::Wlan| {
         let keys = &wlan.keys;
         let place = known.entry(wlan.channel()).or_insert_with(|| {
             let medium = Medium::new(wlan.phy(), wlan.timing(), keys.control_errors);
-            [builder.air(medium), 0]
+            (builder.air(medium), 0)
         });
-        let [air, index] = *place;
-        place[1] += 1;
+        let (air, index) = *place;
+        place.1 += 1;
         builder.wlan(air, &wlan.name);
         let timing = wlan.timing();
         let parameters = MacParameters {
@@ -150,7 +152,7 @@ fn airs<'a>(builder: &mut Builder, scenario: &'a Scenario) -> Vec<Cell<'a>> {
         };
         let access_point = station(&keys.access_point, None);
         let stations = keys.stations.0.iter().map(|host| (host, station(host, wlan.away(host))));
-        Cell { place: [air, index], access_point, stations: stations.collect() }
+        Cell { place: (air, index), access_point, stations: stations.collect() }
     };
     scenario.wlans.iter().map(cell).collect()
 }
@@ -168,8 +170,10 @@ fn host_pairs(scenario: &Scenario) -> Vec<u32> {
 
 fn add_flow(builder: &mut Builder, routes: &[Vec<Hop>; 2], flow: &Flow) {
     let [there, back] = routes.each_ref().map(|route| {
-        let hop = |&(link, forward): &Hop| 2 * link as u32 + u32::from(!forward);
-        route.iter().map(hop).collect::<Vec<u32>>()
+        let hop = |&(link, forward): &Hop| {
+            DirectionId::of(link, if forward { Side::Forward } else { Side::Reverse })
+        };
+        route.iter().map(hop).collect::<Vec<_>>()
     });
     let round_trip = RoundTrip { there: &there, back: &back };
     let start = Instant::ZERO + flow.start;

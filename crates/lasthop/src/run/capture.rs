@@ -24,6 +24,7 @@ use crate::medium::dcf::{AirFate, AirFrame};
 use crate::packet::Packet;
 use crate::rng::Streams;
 use crate::scenario::{Link, LinkProtocol, Scenario};
+use crate::sim::ids::{DirectionId, Side};
 use crate::sim::probe::{Event, FrameLabel, Probe};
 use crate::sim::world::End;
 use crate::units::Instant;
@@ -132,11 +133,20 @@ impl Probe for PacketRecorder {
 #[derive(Clone, Debug)]
 struct Sighting {
     at: Instant,
-    direction: u32,
+    direction: DirectionId,
+    /// Does it leave the direction at its far end?
+    is_arriving: bool,
     packet: Packet,
     comment: String,
     /// The frame of 802.11 that carried it, or a control frame.
     on_air: Option<OnAir>,
+}
+
+impl Sighting {
+    /// Where the direction begins.
+    fn entering(at: Instant, direction: DirectionId, packet: Packet, comment: String) -> Self {
+        Sighting { at, direction, is_arriving: false, packet, comment, on_air: None }
+    }
 }
 
 /// What is known of one direction while its events are gone through.
@@ -194,7 +204,7 @@ impl Course {
     }
 
     /// Shows refused packets whose place has come, as one has left at `start`.
-    fn show_refused(&mut self, direction: u32, start: Instant, seen: &mut Vec<Sighting>) {
+    fn show_refused(&mut self, direction: DirectionId, start: Instant, seen: &mut Vec<Sighting>) {
         self.left += 1;
         while let Some(&(after, refused_at, packet)) = self.refused.front()
             && after <= self.left
@@ -202,7 +212,7 @@ impl Course {
             self.refused.pop_front();
             let comment = refusal(refused_at);
             let at = start.max(refused_at);
-            seen.push(Sighting { at, direction, packet, comment, on_air: None });
+            seen.push(Sighting::entering(at, direction, packet, comment));
         }
     }
 
@@ -241,17 +251,17 @@ fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Ve
     for &(at, event) in events {
         match event {
             Event::Queue { direction, packet, .. } => {
-                let course = &mut courses[direction as usize];
+                let course = &mut courses[direction.index()];
                 // An agent tells first; nobody else's packet comes in between.
                 let is_own = course.agents_due > 0;
                 course.agents_due -= u32::from(is_own);
                 course.waiting.push_back((packet, is_own));
             }
             Event::Agent { direction, event: AgentEvent::LocalRetransmission { .. } } => {
-                courses[direction as usize].agents_due += 1;
+                courses[direction.index()].agents_due += 1;
             }
             Event::Dropped { direction, packet, turn } => {
-                let course = &mut courses[direction as usize];
+                let course = &mut courses[direction.index()];
                 // The one that has just come, unless the discipline drops others.
                 let waiting = &mut course.waiting;
                 let place = waiting.iter().rposition(|&(waiting, _)| waiting == packet);
@@ -259,8 +269,7 @@ fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Ve
                 waiting.remove(place);
                 match turn {
                     Some(turn) => {
-                        let (at, comment, on_air) = (turn, refusal(at), None);
-                        seen.push(Sighting { at, direction, packet, comment, on_air });
+                        seen.push(Sighting::entering(turn, direction, packet, refusal(at)));
                     }
                     None => {
                         let after = course.left + place as u64;
@@ -270,9 +279,9 @@ fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Ve
                 }
             }
             // Its frames are told one by one.
-            Event::FrameSent { direction, .. } if on_wlan[direction as usize] => {}
+            Event::FrameSent { direction, .. } if on_wlan[direction.index()] => {}
             Event::OnAir { direction, kind, fate, packet, reserves, .. } => {
-                let course = &mut courses[direction as usize];
+                let course = &mut courses[direction.index()];
                 let mut notes = Vec::new();
                 let is_new = matches!(kind, AirFrame::Data { is_retry: false, .. });
                 if let Some(packet) = packet
@@ -288,13 +297,14 @@ fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Ve
                 }
                 if is_new || !at_host {
                     let is_answer = matches!(kind, AirFrame::Cts | AirFrame::Ack);
-                    let direction = direction ^ u32::from(is_answer);
+                    let direction = if is_answer { direction.opposite() } else { direction };
                     let (packet, comment) = (packet.unwrap_or_default(), notes.join(", "));
                     let on_air = (!at_host).then_some(OnAir { kind, fate, reserves });
-                    seen.push(Sighting { at, direction, packet, comment, on_air });
+                    let is_arriving = false;
+                    seen.push(Sighting { at, direction, is_arriving, packet, comment, on_air });
                 }
                 if is_new {
-                    courses[direction as usize].show_refused(direction, at, &mut seen);
+                    courses[direction.index()].show_refused(direction, at, &mut seen);
                 }
             }
             Event::FrameSent {
@@ -306,7 +316,7 @@ fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Ve
                 arrival,
                 ..
             } => {
-                let course = &mut courses[direction as usize];
+                let course = &mut courses[direction.index()];
                 let role = course.role(label);
                 let mut notes = Vec::new();
                 if matches!(role, Role::New) && course.leave(&packet) {
@@ -329,19 +339,18 @@ fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Ve
                 };
                 if is_shown {
                     let comment = notes.join(", ");
-                    let (at, on_air) = (start, None);
-                    seen.push(Sighting { at, direction, packet, comment, on_air });
+                    seen.push(Sighting::entering(start, direction, packet, comment));
                 }
                 if matches!(role, Role::New) {
                     course.show_refused(direction, start, &mut seen);
                 }
             }
             Event::FrameSent { direction, label: Some(label), packet: None, .. } => {
-                courses[direction as usize].on_control(label);
+                courses[direction.index()].on_control(label);
             }
             Event::Delivered { direction, packet, .. } if at_host => {
-                let (direction, comment, on_air) = (direction | ARRIVING, String::new(), None);
-                seen.push(Sighting { at, direction, packet, comment, on_air });
+                let (is_arriving, comment, on_air) = (true, String::new(), None);
+                seen.push(Sighting { at, direction, is_arriving, packet, comment, on_air });
             }
             _ => {}
         }
@@ -349,7 +358,8 @@ fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Ve
     for (direction, course) in courses.into_iter().enumerate() {
         seen.extend(course.refused.into_iter().map(|(_, at, packet)| Sighting {
             at,
-            direction: direction as u32,
+            direction: DirectionId::new(direction),
+            is_arriving: false,
             packet,
             comment: refusal(at),
             on_air: None,
@@ -357,9 +367,6 @@ fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Ve
     }
     seen
 }
-
-/// Marks a packet that leaves a direction at its far end.
-const ARRIVING: u32 = 1 << 31;
 
 /// Runs one replication, to its end or until another thread sets `interrupt`, and writes its packets
 /// to the file `path`, which is made before.
@@ -392,14 +399,13 @@ pub fn capture(
     let mut file = open(out, scenario, view, &interfaces, &writer)?;
     let snap = view.snap.map_or(usize::MAX, |bytes| bytes as usize);
     let mut packets = 0;
-    for Sighting { at, direction, packet, comment, on_air } in seen {
-        let is_arriving = direction & ARRIVING != 0;
-        let direction = direction & !ARRIVING;
+    for Sighting { at, direction, is_arriving, packet, comment, on_air } in seen {
         let Some(interface_id) = interfaces.iter().position(|&known| known == direction) else {
             continue;
         };
-        let link = &scenario.links[direction as usize / 2];
-        let host = &link.between[(direction as usize % 2) ^ usize::from(is_arriving)];
+        let link = &scenario.links[direction.link()];
+        let side = if is_arriving { direction.side().other() } else { direction.side() };
+        let host = &link.between[side as usize];
         let mut options = Vec::new();
         match &view.host {
             Some(wanted) if wanted != host => continue,
@@ -422,7 +428,7 @@ pub fn capture(
                 let hosts = [&link.between[0], &link.between[1]].map(|host| writer.address(host));
                 let rate = link.forward.rate;
                 let inside = on_air.carries().then(|| writer.write(&packet, usize::MAX).data);
-                let way = direction % 2;
+                let way = direction.side() as u32;
                 radiotap::write(&on_air, &scenario.wlans[wlan], rate, hosts, way, inside, snap)
             }
             _ => writer.write(&packet, snap),
@@ -441,7 +447,7 @@ pub fn capture(
 }
 
 /// The directions that the view shows.
-fn interfaces(scenario: &Scenario, view: &View) -> Result<Vec<u32>, CaptureError> {
+fn interfaces(scenario: &Scenario, view: &View) -> Result<Vec<DirectionId>, CaptureError> {
     let wanted = |what, found: &String, all: Vec<&str>| {
         if all.contains(&found.as_str()) {
             return Ok(());
@@ -451,7 +457,7 @@ fn interfaces(scenario: &Scenario, view: &View) -> Result<Vec<u32>, CaptureError
     };
     let links = |shown: &dyn Fn(&Link) -> bool| {
         let links = scenario.links.iter().enumerate().filter(|(_, link)| shown(link));
-        links.map(|(index, link)| (index as u32, link)).collect::<Vec<_>>()
+        links.collect::<Vec<_>>()
     };
     if let Some(name) = &view.link {
         wanted("link", name, scenario.links.iter().map(|link| link.name.as_str()).collect())?;
@@ -469,7 +475,8 @@ fn interfaces(scenario: &Scenario, view: &View) -> Result<Vec<u32>, CaptureError
     let seen = |link: &Link| {
         named(link) && view.host.as_ref().is_none_or(|host| link.between.contains(host))
     };
-    Ok(links(&seen).into_iter().flat_map(|(index, _)| [2 * index, 2 * index + 1]).collect())
+    let directions = |index| Side::BOTH.map(|side| DirectionId::of(index, side));
+    Ok(links(&seen).into_iter().flat_map(|(index, _)| directions(index)).collect())
 }
 
 /// The file with everything that stands before the packets.
@@ -477,7 +484,7 @@ fn open<W: Write>(
     out: W,
     scenario: &Scenario,
     view: &View,
-    interfaces: &[u32],
+    interfaces: &[DirectionId],
     writer: &Writer<'_>,
 ) -> Result<PcapNgWriter<W>, CaptureError> {
     let place = match &view.host {
@@ -495,12 +502,12 @@ fn open<W: Write>(
         ..SectionHeaderBlock::default()
     };
     let mut file = PcapNgWriter::with_section_header(out, section)?;
-    for &index in interfaces {
-        let link = &scenario.links[index as usize / 2];
+    for &interface in interfaces {
+        let link = &scenario.links[interface.link()];
         let [a, b] = &link.between;
-        let (side, from, to, direction) = match index % 2 {
-            0 => ("forward", a, b, &link.forward),
-            _ => ("reverse", b, a, &link.reverse),
+        let (side, from, to, direction) = match interface.side() {
+            Side::Forward => ("forward", a, b, &link.forward),
+            Side::Reverse => ("reverse", b, a, &link.reverse),
         };
         let protocol = match &link.protocol {
             _ if link.wlan.is_some() => "dcf",

@@ -8,6 +8,7 @@ use crate::link::LinkEvent;
 use crate::medium::dcf::{AirFate, AirFrame, frames};
 use crate::rng::Streams;
 use crate::scenario::Scenario;
+use crate::sim::ids::DirectionId;
 use crate::sim::probe::{Event, Recorder, Room};
 use crate::sim::world::End;
 use crate::units::Instant;
@@ -141,8 +142,9 @@ fn trace_up_to(
             });
         };
         let end = |connection: u32, opener: bool| &ends[connection as usize][usize::from(!opener)];
-        let direction = |index: u32| &directions[index as usize];
-        let carrier = |index: u32, service: u8| &carriers[index as usize][usize::from(service)];
+        let direction = |index: DirectionId| &directions[index.index()];
+        let carrier =
+            |index: DirectionId, service: u8| &carriers[index.index()][usize::from(service)];
         match event {
             Event::SegmentSent { connection, opener, sequence, payload } => {
                 push(end(connection, opener), "segment_sent", sequence as f64, payload.into());
@@ -176,7 +178,7 @@ fn trace_up_to(
             }
             Event::Queue { direction: index, packets, .. }
             | Event::QueueServed { direction: index, packets } => {
-                let known = &mut waiting[index as usize];
+                let known = &mut waiting[index.index()];
                 if std::mem::replace(known, packets) != packets {
                     push(direction(index), "queue", f64::NAN, packets as f64);
                 }
@@ -189,7 +191,7 @@ fn trace_up_to(
             } => {
                 let service = label.map_or(0, |label| label.service);
                 let entity = carrier(index, service);
-                let follower = &mut followers[index as usize][usize::from(service)];
+                let follower = &mut followers[index.index()][usize::from(service)];
                 let sent = follower.on_sent(entity, label, segment, bytes, [start, at], arrival);
                 let event = if arrival.is_some() { "frame_sent" } else { "frame_lost" };
                 let is_numbered = matches!(sent.kind, "data" | "segment");
@@ -197,8 +199,8 @@ fn trace_up_to(
                 push(entity, event, sequence, bytes.into());
                 transmissions.push(sent);
                 // It has left; on a radio or a WLAN no transmitter of its own was kept busy.
-                let known = &mut waiting[index as usize];
-                let link = &scenario.links[index as usize / 2];
+                let known = &mut waiting[index.index()];
+                let link = &scenario.links[index.link()];
                 let is_shared = link.radio.is_some() || link.wlan.is_some();
                 if start < at && *known > 0 && !is_shared {
                     *known -= 1;
@@ -210,23 +212,23 @@ fn trace_up_to(
                     push(direction(index), "collided", f64::NAN, f64::NAN);
                 }
                 if let Some((kind, is_answer)) = control(kind) {
-                    let entity = direction(index ^ u32::from(is_answer));
+                    let entity = direction(if is_answer { index.opposite() } else { index });
                     let is_received = fate == AirFate::Received;
                     transmissions.push(Transmission::control(entity, kind, [at, end], is_received));
                 }
             }
             Event::FrameReceived { direction: index, label } => {
-                followers[index as usize][usize::from(label.service)].on_received(label);
+                followers[index.index()][usize::from(label.service)].on_received(label);
             }
             Event::Delivered { direction: index, service, by_timer, .. } => {
-                let follower = &mut followers[index as usize][usize::from(service)];
+                let follower = &mut followers[index.index()][usize::from(service)];
                 let number = follower.on_delivered(by_timer);
                 let sequence = number.map_or(f64::NAN, |number| number as f64);
                 push(carrier(index, service), "delivered", sequence, f64::NAN);
             }
             Event::Link { direction: index, service, event } => {
                 // What it receives came over the other direction.
-                followers[index as usize ^ 1][usize::from(service)].on_event(event);
+                followers[index.opposite().index()][usize::from(service)].on_event(event);
                 let (event, sequence) = match event {
                     LinkEvent::Retransmitted { sequence } => ("retransmitted", sequence),
                     LinkEvent::TimedOut { sequence } => ("timed_out", sequence),
@@ -237,7 +239,7 @@ fn trace_up_to(
                 push(carrier(index, service), event, sequence as f64, f64::NAN);
             }
             Event::Agent { direction: index, event } => {
-                let entity = format!("agent.{}", scenario.links[index as usize / 2].name);
+                let entity = format!("agent.{}", scenario.links[index.link()].name);
                 let (event, sequence) = match event {
                     AgentEvent::LocalRetransmission { sequence } => {
                         ("local_retransmission", sequence)

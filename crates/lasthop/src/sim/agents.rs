@@ -5,8 +5,10 @@
 //! Both must happen in the order of time, so that nothing is computed past an agent: see
 //! [`Builder::build`](super::builder::Builder).
 
-use super::direction::Kind;
+use super::deadlines::MachineId;
+use super::direction::Medium;
 use super::hops::Hop;
+use super::ids::{DirectionId, LineId, SeatId};
 use super::probe::{Event, Probe};
 use super::wlan::Shared;
 use super::world::World;
@@ -22,13 +24,13 @@ pub(super) struct Seat {
     /// What it is called in results.
     pub name: String,
     /// The direction that begins here.
-    pub direction: u32,
+    pub direction: DirectionId,
     /// Its deadline.
-    pub machine: usize,
+    pub machine: MachineId,
     /// The agent that packets meet next on their way into the direction.
-    pub below: Option<u32>,
+    pub below: Option<SeatId>,
     /// The agent that packets from the opposite direction meet next.
-    pub above: Option<u32>,
+    pub above: Option<SeatId>,
     /// The connection that each path belongs to, by the agent's numbers.
     pub connections: Vec<Option<u32>>,
     /// The TCP senders whose losses it hears of: connection and end.
@@ -38,19 +40,13 @@ pub(super) struct Seat {
 impl<P: Probe> World<P> {
     /// A packet meets agent `seat` on its way into the direction that begins there.
     #[cold]
-    pub(super) fn send_past(&mut self, seat: u32, packet: &Packet) {
+    pub(super) fn send_past(&mut self, seat: SeatId, packet: &Packet) {
         let now = self.now;
         let Hop { direction, service, path, .. } = self.hops[packet.hop as usize];
         let mut packet = *packet;
-        let this = &mut self.directions[direction as usize];
-        let has_room = match this.kind {
-            Kind::Shared(Shared { air, pair, .. }) => {
-                self.airs[air as usize].medium.has_spare_room(now, pair, &packet)
-            }
-            _ => this.has_spare_room(now, service, &packet),
-        };
-        let Seat { agent, connections, .. } = &mut self.agents[seat as usize];
-        let connection = connections[path as usize].map(|connection| connection as usize);
+        let has_room = self.has_spare_room(direction, service, &packet);
+        let Seat { agent, connections, .. } = &mut self.agents[seat.index()];
+        let connection = connections[path.index()].map(|connection| connection as usize);
         if connection.is_none() && !agent.watches_all() {
             return self.send_below(seat, &packet);
         }
@@ -62,8 +58,8 @@ impl<P: Probe> World<P> {
     }
 
     /// A packet that agent `seat` lets pass or sends itself goes on towards the link.
-    fn send_below(&mut self, seat: u32, packet: &Packet) {
-        match self.agents[seat as usize].below {
+    fn send_below(&mut self, seat: SeatId, packet: &Packet) {
+        match self.agents[seat.index()].below {
             Some(below) => self.send_past(below, packet),
             None => self.enter(packet.hop, self.now, packet, true),
         }
@@ -71,12 +67,12 @@ impl<P: Probe> World<P> {
 
     /// A packet that came over the direction that ends at agent `seat` meets it.
     #[cold]
-    pub(super) fn forward_past(&mut self, seat: u32, packet: &Packet) {
+    pub(super) fn forward_past(&mut self, seat: SeatId, packet: &Packet) {
         let now = self.now;
         let path = self.hops[packet.hop as usize].path;
         let mut packet = *packet;
-        let Seat { agent, connections, .. } = &mut self.agents[seat as usize];
-        let connection = connections[path as usize].map(|connection| connection as usize);
+        let Seat { agent, connections, .. } = &mut self.agents[seat.index()];
+        let connection = connections[path.index()].map(|connection| connection as usize);
         if connection.is_none() && !agent.watches_all() {
             return self.forward_above(seat, &packet);
         }
@@ -87,8 +83,8 @@ impl<P: Probe> World<P> {
     }
 
     /// A packet that agent `seat` lets pass or sends itself goes on from the link.
-    fn forward_above(&mut self, seat: u32, packet: &Packet) {
-        match self.agents[seat as usize].above {
+    fn forward_above(&mut self, seat: SeatId, packet: &Packet) {
+        match self.agents[seat.index()].above {
             Some(above) => self.forward_past(above, packet),
             None => self.pass_on(packet, true),
         }
@@ -96,20 +92,20 @@ impl<P: Probe> World<P> {
 
     /// An agent's deadline may have come.
     #[cold]
-    pub(super) fn on_agent_timer(&mut self, seat: u32) {
-        self.agents[seat as usize].agent.handle_timeout(self.now);
+    pub(super) fn on_agent_timer(&mut self, seat: SeatId) {
+        self.agents[seat.index()].agent.handle_timeout(self.now);
         self.settle(seat);
     }
 
     /// Does what an agent wants done.
-    fn settle(&mut self, seat: u32) {
+    fn settle(&mut self, seat: SeatId) {
         let now = self.now;
-        let has_changed_limit = self.agents[seat as usize].agent.wants_losses();
+        let has_changed_limit = self.agents[seat.index()].agent.wants_losses();
         if has_changed_limit {
             self.tell_losses(seat);
         }
         loop {
-            let Seat { agent, direction, machine, .. } = &mut self.agents[seat as usize];
+            let Seat { agent, direction, machine, .. } = &mut self.agents[seat.index()];
             let direction = *direction;
             while let Some(event) = agent.poll_event() {
                 if P::ACTIVE {
@@ -127,18 +123,42 @@ impl<P: Probe> World<P> {
         }
         if has_changed_limit {
             // The endpoint may have given something up, and may want to say so.
-            self.on_transmit(self.agents[seat as usize].direction);
+            let direction = self.agents[seat.index()].direction;
+            self.serve(self.line_of(direction), direction.side());
+        }
+    }
+
+    /// The line of an agent that asks for losses.
+    fn line_of(&self, direction: DirectionId) -> LineId {
+        match self.directions[direction.index()].medium {
+            Medium::Line(line) => line,
+            Medium::Fifo(_) | Medium::Shared(_) => {
+                unreachable!("it sits on a link with a protocol")
+            }
+        }
+    }
+
+    /// Would a packet that enters a direction now leave room for another one like it?
+    fn has_spare_room(&mut self, direction: DirectionId, service: u8, packet: &Packet) -> bool {
+        match &mut self.directions[direction.index()].medium {
+            Medium::Fifo(fifo) => fifo.queue.has_spare_room(self.now, packet.bytes),
+            Medium::Line(line) => {
+                let end = self.lines[line.index()].end(direction.side());
+                end.has_spare_room(self.now, service, packet)
+            }
+            Medium::Shared(Shared { air, pair, .. }) => {
+                self.airs[air.index()].medium.has_spare_room(self.now, *pair, packet)
+            }
         }
     }
 
     /// Tells an agent what TCP and the link have lost, and the link's endpoint its new limit.
-    fn tell_losses(&mut self, seat: u32) {
-        let Seat { agent, direction, senders, .. } = &mut self.agents[seat as usize];
-        let Kind::Arq(arq) = &mut self.directions[*direction as usize].kind else {
-            unreachable!("an agent that asks for losses sits on a link with a protocol");
-        };
-        let LinkCounters { packets, packets_abandoned: lost, .. } =
-            arq.interface.endpoint.counters();
+    fn tell_losses(&mut self, seat: SeatId) {
+        let direction = self.agents[seat.index()].direction;
+        let line = self.line_of(direction);
+        let end = self.lines[line.index()].end_mut(direction.side());
+        let LinkCounters { packets, packets_abandoned: lost, .. } = end.link_counters();
+        let Seat { agent, senders, .. } = &mut self.agents[seat.index()];
         let connections = &self.connections;
         let sum = |sum: Batch, &(connection, end): &(u32, usize)| {
             let SenderCounters { segments_sent, retransmissions, losses_declared, .. } =
@@ -150,7 +170,7 @@ impl<P: Probe> World<P> {
         };
         let end_to_end = senders.iter().fold(Batch::default(), sum);
         agent.on_losses(end_to_end, Batch { packets, lost });
-        arq.interface.endpoint.limit_transmissions(agent.transmission_limit());
+        end.interface.endpoint.limit_transmissions(agent.transmission_limit());
     }
 
     /// Reports every agent's counters.

@@ -1,18 +1,20 @@
 //! Assembling a [`World`]: first links, then flows, then [`Builder::build`].
 
 use super::agents::Seat;
-use super::deadlines::Deadlines;
-use super::direction::{Direction, DirectionParameters, Kind};
+use super::deadlines::{Deadlines, MachineId};
+use super::direction::{Direction, DirectionParameters, Fifo, Medium};
 use super::hops::{Hop, Listener, Then};
+use super::ids::{AirId, DirectionId, LineId, PathId, RadioId, SeatId, Side};
+use super::line::{Line, LineEnd};
 use super::probe::Probe;
-use super::radio::{NO_RADIO, Radio, RadioParameters};
+use super::radio::{Radio, RadioParameters};
 use super::traffic::{App, Browser, Flow, Media, Stage};
 use super::wlan::{Air, Shared};
 use super::world::{Machine, Pair, World, boot_offset, replay_slice};
 use crate::agent::{Agent, AgentMachine, Governed};
 use crate::app::{MediaStatistics, OnOff, OnOffParameters, Web, WebParameters};
 use crate::link::{Endpoint, LinkEndpoint};
-use crate::medium::dcf::{MacParameters, Medium, StationId};
+use crate::medium::dcf::{self, MacParameters, StationId};
 use crate::packet::Packet;
 use crate::queue::Newest;
 use crate::rng::{Stream, Streams};
@@ -31,7 +33,7 @@ struct Path {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Feeder {
     Nothing,
-    Direction(u32),
+    Direction(DirectionId),
     /// A host, background traffic, or several directions.
     Others,
 }
@@ -41,7 +43,7 @@ enum Feeder {
 enum Users {
     Nobody,
     /// Only acceptors that may be computed, whose data come over this one direction.
-    Acceptors(u32),
+    Acceptors(DirectionId),
     Others,
 }
 
@@ -49,22 +51,23 @@ enum Users {
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTrip<'a> {
     /// From the near end to the far end.
-    pub there: &'a [u32],
+    pub there: &'a [DirectionId],
     /// Back.
-    pub back: &'a [u32],
+    pub back: &'a [DirectionId],
 }
 
-/// A world in the making. Directions are numbered in the order of the links: link `n` has `2 n`
-/// (forward) and `2 n + 1` (reverse). Paths are lists of directions, in order.
+/// A world in the making. Links are numbered in the order in which they are added; paths are lists
+/// of their directions, in order.
 pub struct Builder {
     streams: Streams,
     directions: Vec<Direction>,
+    lines: Vec<Line>,
     pairs: Vec<Pair>,
     /// The directions of all paths, path by path.
-    hops: Vec<u32>,
+    hops: Vec<DirectionId>,
     paths: Vec<Path>,
     /// Paths of each connection's opener and acceptor.
-    pair_paths: Vec<[u32; 2]>,
+    pair_paths: Vec<[PathId; 2]>,
     flows: Vec<Flow>,
     agents: Vec<Seat>,
     radios: Vec<Radio>,
@@ -78,6 +81,7 @@ impl Builder {
         Builder {
             streams,
             directions: Vec::new(),
+            lines: Vec::new(),
             pairs: Vec::new(),
             hops: Vec::new(),
             paths: Vec::new(),
@@ -90,10 +94,11 @@ impl Builder {
         }
     }
 
-    /// A link without protocol; its directions are numbered `2 n` and `2 n + 1`.
+    /// A link without protocol.
     pub fn raw_link(&mut self, forward: DirectionParameters, reverse: DirectionParameters) {
-        self.directions.push(Direction::raw(forward));
-        self.directions.push(Direction::raw(reverse));
+        for parameters in [forward, reverse] {
+            self.directions.push(Direction::new(Medium::Fifo(Fifo::new(parameters))));
+        }
     }
 
     /// A link with an endpoint at each end; `forward` transmits on the forward direction.
@@ -102,55 +107,62 @@ impl Builder {
         forward: (DirectionParameters, LinkEndpoint<Packet>),
         reverse: (DirectionParameters, LinkEndpoint<Packet>),
     ) {
-        self.directions.push(Direction::arq(forward.0, forward.1));
-        self.directions.push(Direction::arq(reverse.0, reverse.1));
+        self.line(forward, reverse);
     }
 
-    /// A radio without stations; returns its number.
-    pub fn radio(&mut self, parameters: RadioParameters) -> u32 {
+    fn line(
+        &mut self,
+        forward: (DirectionParameters, LinkEndpoint<Packet>),
+        reverse: (DirectionParameters, LinkEndpoint<Packet>),
+    ) -> LineId {
+        let id = LineId::new(self.lines.len());
+        let link = self.directions.len() / 2;
+        self.directions.extend([(); 2].map(|()| Direction::new(Medium::Line(id))));
+        self.lines.push(Line::new(link, [forward, reverse]));
+        id
+    }
+
+    /// A radio without stations.
+    pub fn radio(&mut self, parameters: RadioParameters) -> RadioId {
         self.radios.push(Radio::new(parameters));
-        self.radios.len() as u32 - 1
+        RadioId::new(self.radios.len() - 1)
     }
 
     /// A station of a radio: a link, with an endpoint at each end, whose forward direction leads to
     /// the base. Its rates count for metrics only, its delays not at all.
     pub fn radio_link(
         &mut self,
-        radio: u32,
+        radio: RadioId,
         forward: (DirectionParameters, LinkEndpoint<Packet>),
         reverse: (DirectionParameters, LinkEndpoint<Packet>),
     ) {
-        self.radios[radio as usize].add_station(self.directions.len() as u32);
-        self.arq_link(forward, reverse);
-        for direction in self.directions.iter_mut().rev().take(2) {
-            direction.radio = radio;
-            if let Kind::Arq(arq) = &mut direction.kind {
-                arq.take_slots();
-            }
-        }
+        let line = self.line(forward, reverse);
+        self.lines[line.index()].join(radio);
+        self.radios[radio.index()].add_station(line);
     }
 
-    /// An air without stations; returns its number.
-    pub fn air(&mut self, medium: Medium<Packet>) -> u32 {
-        self.airs.push(Air { medium, machine: 0, directions: Vec::new(), wlans: Vec::new() });
-        self.airs.len() as u32 - 1
+    /// An air without stations.
+    pub fn air(&mut self, medium: dcf::Medium<Packet>) -> AirId {
+        let machine = MachineId::default();
+        self.airs.push(Air { medium, machine, directions: Vec::new(), wlans: Vec::new() });
+        AirId::new(self.airs.len() - 1)
     }
 
     /// A WLAN on an air: names it for what is reported of the links that are added next.
-    pub fn wlan(&mut self, air: u32, name: &str) {
-        self.airs[air as usize].wlans.push((name.to_owned(), Vec::new()));
+    pub fn wlan(&mut self, air: AirId, name: &str) {
+        self.airs[air.index()].wlans.push((name.to_owned(), Vec::new()));
     }
 
     /// A station at `host` of the WLAN `wlan` on an air.
     pub fn wlan_station(
         &mut self,
-        air: u32,
+        air: AirId,
         [wlan, host]: [&str; 2],
         parameters: MacParameters,
         away: Option<[Instant; 2]>,
     ) -> StationId {
         let backoff = self.streams.stream(&format!("wlan.{wlan}.{host}"), "back-off");
-        let medium = &mut self.airs[air as usize].medium;
+        let medium = &mut self.airs[air.index()].medium;
         let station = medium.add_station(parameters, backoff);
         medium.set_away(station, away.as_slice());
         station
@@ -161,13 +173,13 @@ impl Builder {
     /// error process of the forward direction serves both.
     pub fn wlan_link(
         &mut self,
-        [air, wlan]: [u32; 2],
+        (air, wlan): (AirId, usize),
         ends: [StationId; 2],
         control: Rate,
         [forward, reverse]: [DirectionParameters; 2],
         is_shared: bool,
     ) {
-        let this = &mut self.airs[air as usize];
+        let this = &mut self.airs[air.index()];
         let [up, down] = [forward.transmitter.rate(), reverse.transmitter.rate()];
         let there = this.medium.add_pair(ends, [up, control], forward.channel);
         let back = if is_shared {
@@ -177,19 +189,21 @@ impl Builder {
         };
         for (pair, rate) in [(there, up), (back, down)] {
             debug_assert_eq!(pair.index(), this.directions.len(), "a direction a pair");
-            this.directions.push(self.directions.len() as u32);
-            this.wlans[wlan as usize].1.push(pair);
-            self.directions.push(Direction::shared(Shared { air, pair, rate }));
+            this.directions.push(DirectionId::new(self.directions.len()));
+            this.wlans[wlan].1.push(pair);
+            self.directions.push(Direction::new(Medium::Shared(Shared { air, pair, rate })));
         }
     }
 
     /// Names the services of the link that was added last, in their order.
+    ///
+    /// # Panics
+    /// If that link has no protocol.
     pub fn name_services(&mut self, names: &[&str]) {
-        for direction in self.directions.iter_mut().rev().take(2) {
-            if let Kind::Arq(arq) = &mut direction.kind {
-                debug_assert_eq!(arq.services.names.len(), names.len(), "one name a service");
-                arq.services.names = names.iter().map(|&name| name.to_owned()).collect();
-            }
+        let line = self.lines.last_mut().expect("a link with a protocol has been added");
+        for end in line.ends_mut() {
+            debug_assert_eq!(end.air.services.names.len(), names.len(), "one name a service");
+            end.air.services.names = names.iter().map(|&name| name.to_owned()).collect();
         }
     }
 
@@ -207,8 +221,8 @@ impl Builder {
     fn connection(
         &mut self,
         config: &Config,
-        there: &[u32],
-        back: &[u32],
+        there: &[DirectionId],
+        back: &[DirectionId],
         slot: u32,
         mut boot: Stream,
     ) -> u32 {
@@ -216,39 +230,45 @@ impl Builder {
         let flow = self.flows.len() as u32;
         let ends = [Role::Opener, Role::Acceptor]
             .map(|role| Connection::new(config, role, boot_offset(&mut boot, config)));
-        let paths = [(there, false), (back, true)]
-            .map(|(path, opener)| self.path(path, Listener::Tcp { connection, opener }));
+        let paths = [(there, false), (back, true)].map(|(path, opener)| {
+            let only_acknowledges = !opener && config.only_acknowledges();
+            let listener = match only_acknowledges {
+                true => Listener::Acceptor { connection },
+                false => Listener::Tcp { connection, opener },
+            };
+            self.path(path, listener)
+        });
         self.pair_paths.push(paths);
         self.pairs.push(Pair {
             ends,
             config: *config,
-            first_hops: paths.map(|path| self.paths[path as usize].first),
+            first_hops: paths.map(|path| self.paths[path.index()].first),
             incarnation: 0,
             boot,
             flow,
             slot,
-            machines: [0; 2],
+            machines: [None; 2],
         });
         connection
     }
 
     /// First hop of a path for datagrams of the flow that is added next.
-    fn datagram_path(&mut self, directions: &[u32]) -> u32 {
+    fn datagram_path(&mut self, directions: &[DirectionId]) -> u32 {
         let flow = self.flows.len() as u32;
         let path = self.path(directions, Listener::Datagrams { flow });
-        self.paths[path as usize].first
+        self.paths[path.index()].first
     }
 
-    fn path(&mut self, directions: &[u32], listener: Listener) -> u32 {
+    fn path(&mut self, directions: &[DirectionId], listener: Listener) -> PathId {
         assert!(!directions.is_empty(), "a path has a hop");
         let first = self.hops.len() as u32;
         self.hops.extend_from_slice(directions);
         self.paths.push(Path { first, last: self.hops.len() as u32 - 1, listener });
-        self.paths.len() as u32 - 1
+        PathId::new(self.paths.len() - 1)
     }
 
     /// The directions of a path.
-    fn directions_of(&self, path: &Path) -> &[u32] {
+    fn directions_of(&self, path: &Path) -> &[DirectionId] {
         &self.hops[path.first as usize..=path.last as usize]
     }
 
@@ -289,7 +309,7 @@ impl Builder {
         let connections = slots.map(|slot| {
             let requests =
                 self.connection(config, path.back, path.there, slot, boot("request", slot));
-            let replies = if config.one_way {
+            let replies = if config.is_simplex() {
                 self.connection(config, path.there, path.back, slot, boot("reply", slot))
             } else {
                 requests
@@ -313,7 +333,7 @@ impl Builder {
         name: &str,
         start: Instant,
         parameters: OnOffParameters,
-        path: &[u32],
+        path: &[DirectionId],
         lazy: bool,
     ) {
         let stream = self.streams.stream(&format!("flow.{name}"), "on-off");
@@ -332,7 +352,7 @@ impl Builder {
                 let hop = self.datagram_path(path);
                 App::Datagrams {
                     source,
-                    machine: 0,
+                    machine: MachineId::default(),
                     hop,
                     sent: 0,
                     delivered: 0,
@@ -351,12 +371,12 @@ impl Builder {
         start: Instant,
         parameters: OnOffParameters,
         deadline: Duration,
-        path: &[u32],
+        path: &[DirectionId],
     ) {
         let stream = self.streams.stream(&format!("flow.{name}"), "talk and silence");
         let media = Media {
             source: OnOff::new(parameters, start, stream),
-            machine: 0,
+            machine: MachineId::default(),
             hop: self.datagram_path(path),
             statistics: MediaStatistics::new(deadline),
         };
@@ -365,11 +385,10 @@ impl Builder {
 
     /// Lets `source` be replayed in the queue of `direction`, unless that is driven by a protocol;
     /// returns the source's index there.
-    fn background(&mut self, direction: u32, source: &OnOff) -> Option<usize> {
-        let Direction { kind, delay, .. } = &mut self.directions[direction as usize];
-        match kind {
-            Kind::Raw(raw) => Some(raw.queue.add_background(source.clone(), *delay)),
-            Kind::Arq(_) | Kind::Shared(_) => None,
+    fn background(&mut self, direction: DirectionId, source: &OnOff) -> Option<usize> {
+        match &mut self.directions[direction.index()].medium {
+            Medium::Fifo(fifo) => Some(fifo.queue.add_background(source.clone(), fifo.delay)),
+            Medium::Line(_) | Medium::Shared(_) => None,
         }
     }
 
@@ -378,7 +397,9 @@ impl Builder {
     /// in ns-2); without it, each connection has its own.
     pub fn agent_connections(&self, groups: Option<&[u32]>) -> (Vec<Option<u32>>, usize) {
         let connection = |path: &Path| match path.listener {
-            Listener::Tcp { connection, .. } | Listener::Sink { connection } => {
+            Listener::Tcp { connection, .. }
+            | Listener::Acceptor { connection }
+            | Listener::Sink { connection } => {
                 let flow = self.pairs[connection as usize].flow as usize;
                 Some(groups.map_or(connection, |groups| groups[flow]))
             }
@@ -394,14 +415,14 @@ impl Builder {
     /// whose losses it is told, those whose data begin or end their way on that direction.
     pub fn agent(
         &mut self,
-        direction: u32,
+        direction: DirectionId,
         name: String,
         agent: AgentMachine<Packet>,
         connections: Vec<Option<u32>>,
         hears: Option<Governed>,
     ) {
-        let hears_of = |path: u32| {
-            let Path { first, last, .. } = self.paths[path as usize];
+        let hears_of = |path: PathId| {
+            let Path { first, last, .. } = self.paths[path.index()];
             let hop = match hears {
                 None => return false,
                 Some(Governed::Outgoing) => first,
@@ -417,27 +438,28 @@ impl Builder {
             .filter_map(|(connection, end, hears)| hears.then_some((connection, end)))
             .collect();
         if let Some(limit) = agent.transmission_limit()
-            && let Kind::Arq(arq) = &mut self.directions[direction as usize].kind
+            && let Medium::Line(line) = self.directions[direction.index()].medium
         {
-            arq.interface.endpoint.limit_transmissions(Some(limit));
+            let end = self.lines[line.index()].end_mut(direction.side());
+            end.interface.endpoint.limit_transmissions(Some(limit));
         }
-        let seat = self.agents.len() as u32;
-        let below = self.directions[direction as usize].near_agent.replace(seat);
+        let seat = SeatId::new(self.agents.len());
+        let below = self.directions[direction.index()].near_agent.replace(seat);
         if agent.watches_up() {
-            let far = &mut self.directions[direction as usize ^ 1].far_agent;
+            let far = &mut self.directions[direction.opposite().index()].far_agent;
             // On the way up the lowest of those that look that way comes first.
             match *far {
                 None => *far = Some(seat),
                 Some(lowest) => {
                     let mut last = lowest;
-                    while let Some(above) = self.agents[last as usize].above {
+                    while let Some(above) = self.agents[last.index()].above {
                         last = above;
                     }
-                    self.agents[last as usize].above = Some(seat);
+                    self.agents[last.index()].above = Some(seat);
                 }
             }
         }
-        let machine = 0;
+        let machine = MachineId::default();
         self.agents.push(Seat {
             agent,
             name,
@@ -450,22 +472,22 @@ impl Builder {
         });
     }
 
-    /// Turns acceptors of one-way file transfers into [`Listener::Sink`]s where every packet that
+    /// Turns acceptors of file transfers that only acknowledge into [`Listener::Sink`]s where every packet that
     /// enters their way back is such an acceptor's, and all they receive comes over one computed
     /// direction: then acknowledgments enter the way back in order. There may be no agent at the
     /// acceptor, who would have to see them in the order of time.
     fn find_sinks(&mut self) {
-        let direction = |index: u32| &self.directions[index as usize];
+        let fifo = |direction: DirectionId| self.directions[direction.index()].fifo();
+        let direction = |index: DirectionId| &self.directions[index.index()];
         let ends = |path: &Path| [path.first, path.last].map(|hop| self.hops[hop as usize]);
         // The directions over which the data of such an acceptor come and its answers leave.
-        let candidate = |(pair, paths): (&Pair, &[u32; 2])| {
-            let [[_, last], [first, _]] = paths.map(|path| ends(&self.paths[path as usize]));
+        let candidate = |(pair, paths): (&Pair, &[PathId; 2])| {
+            let [[_, last], [first, _]] = paths.map(|path| ends(&self.paths[path.index()]));
             let app = &self.flows[pair.flow as usize].app;
             let suits = matches!(app, App::File { .. })
-                && pair.config.one_way
-                && pair.config.delayed_ack.is_none()
-                && matches!(direction(last).kind, Kind::Raw(_))
-                && matches!(&direction(first).kind, Kind::Raw(raw) if !raw.queue.has_background())
+                && pair.config.only_acknowledges()
+                && fifo(last).is_some()
+                && fifo(first).is_some_and(|fifo| !fifo.queue.has_background())
                 && direction(last).far_agent.is_none()
                 && direction(first).near_agent.is_none();
             suits.then_some([last, first])
@@ -473,7 +495,7 @@ impl Builder {
         let candidates: Vec<_> = self.pairs.iter().zip(&self.pair_paths).map(candidate).collect();
         let mut data_come_over = vec![None; self.paths.len()];
         for (found, paths) in candidates.iter().zip(&self.pair_paths) {
-            data_come_over[paths[1] as usize] = found.map(|[last, _]| last);
+            data_come_over[paths[1].index()] = found.map(|[last, _]| last);
         }
         let mut users = vec![Users::Nobody; self.directions.len()];
         for (path, comes_over) in self.paths.iter().zip(data_come_over) {
@@ -482,17 +504,17 @@ impl Builder {
                     Some(last) if place == 0 => Users::Acceptors(last),
                     _ => Users::Others,
                 };
-                let known = &mut users[hop as usize];
+                let known = &mut users[hop.index()];
                 *known = if [Users::Nobody, here].contains(known) { here } else { Users::Others };
             }
         }
         for (connection, found) in candidates.into_iter().enumerate() {
             if let Some([last, first]) = found
-                && users[first as usize] == Users::Acceptors(last)
+                && users[first.index()] == Users::Acceptors(last)
             {
                 let path = self.pair_paths[connection][0];
                 let connection = connection as u32;
-                self.paths[path as usize].listener = Listener::Sink { connection };
+                self.paths[path.index()].listener = Listener::Sink { connection };
             }
         }
     }
@@ -500,32 +522,34 @@ impl Builder {
     /// Directions that are offered packets ahead of the clock remember what became of the newest:
     /// chained ones, and the first of the way back from a [`Listener::Sink`].
     fn find_ahead(&mut self) {
-        let mut is_ahead: Vec<bool> =
-            self.directions.iter().map(|known| known.is_chained).collect();
+        let is_chained =
+            |direction: &Direction| direction.fifo().is_some_and(|fifo| fifo.is_chained);
+        let mut is_ahead: Vec<bool> = self.directions.iter().map(is_chained).collect();
         for path in &self.paths {
             if let Listener::Sink { connection } = path.listener {
-                let back = &self.paths[self.pair_paths[connection as usize][1] as usize];
-                is_ahead[self.hops[back.first as usize] as usize] = true;
+                let back = &self.paths[self.pair_paths[connection as usize][1].index()];
+                is_ahead[self.hops[back.first as usize].index()] = true;
             }
         }
         for (direction, is_ahead) in self.directions.iter_mut().zip(is_ahead) {
-            if let (Kind::Raw(raw), true) = (&mut direction.kind, is_ahead) {
-                raw.queue.run_ahead();
+            if let (Medium::Fifo(fifo), true) = (&mut direction.medium, is_ahead) {
+                fifo.queue.run_ahead();
             }
         }
     }
 
     /// The service that packets of a flow take on each direction, by name.
-    fn service(&self, direction: u32, listener: Listener) -> u8 {
-        let Kind::Arq(arq) = &self.directions[direction as usize].kind else { return 0 };
+    fn service(&self, direction: DirectionId, listener: Listener) -> u8 {
+        let Medium::Line(line) = self.directions[direction.index()].medium else { return 0 };
+        let end = self.lines[line.index()].end(direction.side());
         let flow = match listener {
-            Listener::Tcp { connection, .. } | Listener::Sink { connection } => {
-                self.pairs[connection as usize].flow
-            }
+            Listener::Tcp { connection, .. }
+            | Listener::Acceptor { connection }
+            | Listener::Sink { connection } => self.pairs[connection as usize].flow,
             Listener::Datagrams { flow } => flow,
         };
         let wanted = self.flows[flow as usize].service.as_ref();
-        let mut names = arq.services.names.iter();
+        let mut names = end.air.services.names.iter();
         let place = wanted.and_then(|wanted| names.position(|known| known == wanted));
         place.unwrap_or(0) as u8
     }
@@ -534,14 +558,14 @@ impl Builder {
     fn find_chains(&mut self) {
         let mut feeders = vec![Feeder::Nothing; self.directions.len()];
         for (feeder, direction) in feeders.iter_mut().zip(&self.directions) {
-            if matches!(&direction.kind, Kind::Raw(raw) if raw.queue.has_background()) {
+            if direction.fifo().is_some_and(|fifo| fifo.queue.has_background()) {
                 *feeder = Feeder::Others;
             }
         }
         for path in &self.paths {
             let mut from = Feeder::Others;
             for &direction in self.directions_of(path) {
-                let known = &mut feeders[direction as usize];
+                let known = &mut feeders[direction.index()];
                 *known =
                     if [Feeder::Nothing, from].contains(known) { from } else { Feeder::Others };
                 from = Feeder::Direction(direction);
@@ -552,27 +576,33 @@ impl Builder {
             .zip(&self.directions)
             .map(|(feeder, direction)| {
                 let Feeder::Direction(from) = feeder else { return false };
-                let from = &self.directions[from as usize];
-                matches!((&direction.kind, &from.kind), (Kind::Raw(_), Kind::Raw(_)))
+                let from = &self.directions[from.index()];
+                direction.fifo().is_some()
+                    && from.fifo().is_some()
                     && direction.near_agent.is_none()
                     && from.far_agent.is_none()
             })
             .collect();
         for (direction, is_chained) in self.directions.iter_mut().zip(is_chained) {
-            direction.is_chained = is_chained;
+            if let Medium::Fifo(fifo) = &mut direction.medium {
+                fifo.is_chained = is_chained;
+            }
         }
     }
 
     /// One record a hop.
     fn compile_hops(&self) -> Vec<Hop> {
+        let is_chained = |direction: DirectionId| {
+            self.directions[direction.index()].fifo().is_some_and(|fifo| fifo.is_chained)
+        };
         let mut hops = Vec::with_capacity(self.hops.len());
         for (path, known) in self.paths.iter().enumerate() {
-            let (path, listener) = (path as u32, known.listener);
+            let (path, listener) = (PathId::new(path), known.listener);
             for hop in known.first..=known.last {
                 let direction = self.hops[hop as usize];
                 let then = if hop == known.last {
                     Then::Arrive
-                } else if self.directions[self.hops[hop as usize + 1] as usize].is_chained {
+                } else if is_chained(self.hops[hop as usize + 1]) {
                     Then::Chain
                 } else {
                     Then::Forward
@@ -593,7 +623,7 @@ impl Builder {
         // Directions over which something comes that must be handled in its time.
         let mut surfaces = vec![false; self.directions.len()];
         for hop in &hops {
-            surfaces[hop.direction as usize] |= match hop.then {
+            surfaces[hop.direction.index()] |= match hop.then {
                 Then::Arrive => !matches!(hop.listener, Listener::Sink { .. }),
                 Then::Forward => true,
                 Then::Chain => false,
@@ -601,30 +631,29 @@ impl Builder {
         }
         // Only who can ever have a deadline gets a place in the table.
         let mut machines = Vec::new();
+        let mut place = |machine| {
+            machines.push(machine);
+            MachineId::new(machines.len() - 1)
+        };
         for (index, direction) in self.directions.iter_mut().enumerate() {
-            direction.machine = machines.len();
-            match direction.kind {
-                Kind::Raw(_) if surfaces[index] => machines.push(Machine::Arrival(index as u32)),
-                Kind::Raw(_) | Kind::Shared(_) => direction.machine = Deadlines::NOBODY,
-                // Only a timer: the radio does the rest.
-                Kind::Arq(_) if direction.radio != NO_RADIO => {
-                    machines.push(Machine::Station(index as u32));
+            let direction_id = DirectionId::new(index);
+            match &mut direction.medium {
+                Medium::Fifo(fifo) if surfaces[index] => {
+                    fifo.machine = Some(place(Machine::Arrival(direction_id)));
                 }
-                Kind::Arq(_) => {
-                    machines
-                        .extend([Machine::Arrival(index as u32), Machine::Transmit(index as u32)]);
+                Medium::Fifo(_) => {}
+                Medium::Line(line) if direction_id.side() == Side::Forward => {
+                    self.lines[line.index()].machine = place(Machine::Line(*line));
                 }
+                Medium::Line(_) | Medium::Shared(_) => {}
             }
         }
         for (index, pair) in self.pairs.iter_mut().enumerate() {
             let connection = index as u32;
-            let quiet = pair.config.one_way && pair.config.delayed_ack.is_none();
-            pair.machines =
-                [machines.len(), if quiet { Deadlines::NOBODY } else { machines.len() + 1 }];
-            machines.push(Machine::Tcp { connection, opener: true });
-            if !quiet {
-                machines.push(Machine::Tcp { connection, opener: false });
-            }
+            let is_quiet = pair.config.only_acknowledges();
+            let opener = place(Machine::Tcp { connection, opener: true });
+            let acceptor = (!is_quiet).then(|| place(Machine::Tcp { connection, opener: false }));
+            pair.machines = [Some(opener), acceptor];
         }
         for (index, flow) in self.flows.iter_mut().enumerate() {
             let machine = match &mut flow.app {
@@ -632,33 +661,32 @@ impl Builder {
                 App::Media(media) => &mut media.machine,
                 App::File { .. } | App::Web(_) | App::Background { .. } => continue,
             };
-            *machine = machines.len();
-            machines.push(Machine::Datagrams(index as u32));
+            *machine = place(Machine::Datagrams(index as u32));
         }
         for (index, seat) in self.agents.iter_mut().enumerate() {
-            seat.machine = machines.len();
-            machines.push(Machine::Agent(index as u32));
+            seat.machine = place(Machine::Agent(SeatId::new(index)));
         }
         for (index, radio) in self.radios.iter_mut().enumerate() {
-            radio.machine = machines.len();
-            machines.push(Machine::Radio(index as u32));
+            radio.machine = place(Machine::Radio(RadioId::new(index)));
         }
         for (index, air) in self.airs.iter_mut().enumerate() {
-            air.machine = machines.len();
-            machines.push(Machine::Air(index as u32));
+            air.machine = place(Machine::Air(AirId::new(index)));
             if P::ACTIVE {
                 air.medium.report_events();
             }
         }
         // The last one, so that the table can forget it when every flow has started.
-        machines.push(Machine::Start);
+        let start = place(Machine::Start);
         let mut starts: Vec<u32> = (0..self.flows.len() as u32).collect();
         starts.sort_by_key(|&index| std::cmp::Reverse((self.flows[index as usize].start, index)));
         let mut deadlines = Deadlines::new(machines.len());
         if let Some(&first) = starts.last() {
-            deadlines.set(machines.len() - 1, self.flows[first as usize].start);
+            deadlines.set(start, self.flows[first as usize].start);
         }
-        let steps: f64 = self.directions.iter().map(Direction::replay_rate).sum::<f64>()
+        let fifos = self.directions.iter().filter_map(Direction::fifo);
+        let ends = self.lines.iter().flat_map(Line::ends);
+        let steps: f64 = fifos.map(|fifo| fifo.queue.replay_rate()).sum::<f64>()
+            + ends.map(LineEnd::replay_rate).sum::<f64>()
             + self.airs.iter().map(|air| air.medium.replay_rate()).sum::<f64>();
         World {
             now: Instant::ZERO,
@@ -667,6 +695,7 @@ impl Builder {
             deadlines,
             machines,
             directions: self.directions,
+            lines: self.lines,
             hops,
             connections: self.pairs,
             flows: self.flows,

@@ -5,16 +5,85 @@
 
 use crate::units::Instant;
 
+/// A machine that may have a deadline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MachineId(u32);
+
+impl MachineId {
+    /// The machine at this place of the table.
+    pub const fn new(index: usize) -> Self {
+        MachineId(index as u32)
+    }
+
+    /// Its place in the table.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// When something is due, and its ticket, by which ties go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    at: Instant,
+    ticket: u64,
+}
+
+impl Due {
+    /// Nothing is due.
+    pub const NEVER: Due = Due { at: Instant::NEVER, ticket: u64::MAX };
+
+    /// At `at`, after all of smaller tickets.
+    #[inline]
+    pub const fn new(at: Instant, ticket: u64) -> Self {
+        Due { at, ticket }
+    }
+
+    /// When.
+    #[inline]
+    pub const fn at(self) -> Instant {
+        self.at
+    }
+
+    /// One number to compare: one subtraction with borrow instead of two comparisons.
+    #[inline]
+    fn key(self) -> u128 {
+        u128::from(self.at.as_nanos()) << 64 | u128::from(self.ticket)
+    }
+}
+
+impl PartialOrd for Due {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+
+    #[inline]
+    fn lt(&self, other: &Self) -> bool {
+        self.key() < other.key()
+    }
+}
+
+impl Ord for Due {
+    #[inline]
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
 /// Machines up to which a linear scan beats a heap.
 pub const FLAT_LIMIT: usize = 48;
 
+/// Deadlines of the flat table that are compared in a knock-out round.
+const BLOCK: usize = 4;
+
 const ABSENT: u32 = u32::MAX;
+
 /// Deadlines by machine index.
 #[derive(Clone, Debug, Default)]
 pub struct Deadlines {
-    /// Nanoseconds; `u64::MAX` for none.
-    times: Vec<u64>,
-    tickets: Vec<u64>,
+    /// By machine; of the flat table a whole number of [`BLOCK`]s.
+    dues: Vec<Due>,
     inserted: u64,
     /// Heap of machine indices, and where each machine stands in it; used beyond the limit.
     heap: Vec<u32>,
@@ -22,16 +91,11 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// The index of every machine that can never have a deadline: setting it to
-    /// [`Instant::NEVER`] is allowed and does nothing.
-    pub const NOBODY: usize = usize::MAX;
-
     /// `machines` machines without deadlines.
     pub fn new(machines: usize) -> Self {
         let heaped = if machines > FLAT_LIMIT { machines } else { 0 };
         Deadlines {
-            times: vec![u64::MAX; machines],
-            tickets: vec![0; machines],
+            dues: vec![Due::NEVER; machines.next_multiple_of(BLOCK)],
             inserted: 0,
             heap: Vec::with_capacity(heaped),
             places: vec![ABSENT; heaped],
@@ -49,65 +113,59 @@ impl Deadlines {
     /// Sets a machine's deadline, inserted now; [`Instant::NEVER`] removes it. An unchanged
     /// deadline keeps its place.
     #[inline]
-    pub fn set(&mut self, machine: usize, at: Instant) {
-        let known = self.times.get(machine).copied().unwrap_or(u64::MAX);
-        if known != at.as_nanos() {
+    pub fn set(&mut self, machine: MachineId, at: Instant) {
+        if self.dues[machine.index()].at != at {
             let ticket = self.ticket();
-            self.set_with_ticket(machine, at, ticket);
+            self.put(machine, Due::new(at, ticket));
         }
     }
 
-    /// The last machine will never have a deadline again.
-    pub fn forget_last(&mut self) {
-        let last = self.times.len() - 1;
+    /// Machine `last`, the last one, will never have a deadline again.
+    pub fn forget(&mut self, last: MachineId) {
         self.set(last, Instant::NEVER);
-        self.times.truncate(last);
-        self.tickets.truncate(last);
+        if self.places.is_empty() {
+            self.dues.truncate(last.index().next_multiple_of(BLOCK));
+        }
     }
 
     /// Sets a machine's deadline with the sequence number of an earlier [`Self::ticket`].
     #[inline]
-    pub fn set_with_ticket(&mut self, machine: usize, at: Instant, ticket: u64) {
-        self.times[machine] = at.as_nanos();
-        self.tickets[machine] = ticket;
+    pub fn put(&mut self, machine: MachineId, due: Due) {
+        self.dues[machine.index()] = due;
         if !self.places.is_empty() {
-            self.reheap(machine as u32);
+            self.reheap(machine.0);
         }
     }
 
     /// The earliest deadline and its machine; [`Instant::NEVER`] if there is none.
     #[inline]
-    pub fn first(&self) -> (Instant, usize) {
+    pub fn first(&self) -> (Instant, MachineId) {
         if !self.places.is_empty() {
-            return self.heap.first().map_or((Instant::NEVER, 0), |&top| {
-                (Instant::from_nanos(self.times[top as usize]), top as usize)
+            return self.heap.first().map_or((Instant::NEVER, MachineId(0)), |&top| {
+                (self.dues[top as usize].at, MachineId(top))
             });
         }
-        let (mut machine, mut first) = (0, u64::MAX);
-        for (candidate, &time) in self.times.iter().enumerate() {
-            // Two conditional moves: which machine is next cannot be predicted.
-            let is_earlier = time < first;
-            machine = if is_earlier { candidate } else { machine };
-            first = if is_earlier { time } else { first };
+        // Conditional moves: which machine is next cannot be predicted.
+        let (mut first, mut machine) = (Due::NEVER, 0);
+        let (blocks, _) = self.dues.as_chunks::<BLOCK>();
+        for (number, block) in blocks.iter().enumerate() {
+            let low = usize::from(block[1] < block[0]);
+            let high = 2 + usize::from(block[3] < block[2]);
+            let place = if block[high] < block[low] { high } else { low };
+            let is_earlier = block[place] < first;
+            machine = if is_earlier { number * BLOCK + place } else { machine };
+            first = if is_earlier { block[place] } else { first };
         }
-        if first != u64::MAX {
-            for candidate in machine + 1..self.times.len() {
-                if self.times[candidate] == first && self.tickets[candidate] < self.tickets[machine]
-                {
-                    machine = candidate;
-                }
-            }
-        }
-        (Instant::from_nanos(first), machine)
+        (first.at, MachineId::new(machine))
     }
 
-    fn key(&self, machine: u32) -> (u64, u64, u32) {
-        (self.times[machine as usize], self.tickets[machine as usize], machine)
+    fn key(&self, machine: u32) -> (Due, u32) {
+        (self.dues[machine as usize], machine)
     }
 
     fn reheap(&mut self, machine: u32) {
         let place = self.places[machine as usize];
-        let absent = self.times[machine as usize] == u64::MAX;
+        let absent = self.dues[machine as usize].at == Instant::NEVER;
         let place = match (place, absent) {
             (ABSENT, true) => return,
             (ABSENT, false) => {
@@ -138,10 +196,10 @@ impl Deadlines {
             if self.key(self.heap[parent]) <= self.key(machine) {
                 break;
             }
-            self.put(place, self.heap[parent]);
+            self.seat(place, self.heap[parent]);
             place = parent;
         }
-        self.put(place, machine);
+        self.seat(place, machine);
         place
     }
 
@@ -155,13 +213,13 @@ impl Deadlines {
             if self.key(machine) <= self.key(self.heap[least]) {
                 break;
             }
-            self.put(place, self.heap[least]);
+            self.seat(place, self.heap[least]);
             place = least;
         }
-        self.put(place, machine);
+        self.seat(place, machine);
     }
 
-    fn put(&mut self, place: usize, machine: u32) {
+    fn seat(&mut self, place: usize, machine: u32) {
         self.heap[place] = machine;
         self.places[machine as usize] = place as u32;
     }
@@ -188,7 +246,7 @@ mod tests {
                     inserted += 1;
                     model[machine] = at.map(|at| (at, inserted));
                 }
-                deadlines.set(machine, at.map_or(Instant::NEVER, Instant::from_nanos));
+                deadlines.set(MachineId::new(machine), at.map_or(Instant::NEVER, Instant::from_nanos));
                 let first = model
                     .iter()
                     .enumerate()
@@ -196,7 +254,7 @@ mod tests {
                     .min();
                 match first {
                     Some((at, _, machine)) => {
-                        prop_assert_eq!(deadlines.first(), (Instant::from_nanos(at), machine));
+                        prop_assert_eq!(deadlines.first(), (Instant::from_nanos(at), MachineId::new(machine)));
                     }
                     None => prop_assert_eq!(deadlines.first().0, Instant::NEVER),
                 }

@@ -5,6 +5,8 @@
 //! that everything that depends on its path is one lookup: where it goes next, who waits for it,
 //! which service it takes.
 
+use super::ids::{DirectionId, PathId};
+
 /// What becomes of a packet that has crossed a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
@@ -22,8 +24,10 @@ pub(super) enum Then {
 pub(super) enum Listener {
     /// One end of a connection.
     Tcp { connection: u32, opener: bool },
-    /// An acceptor that does nothing but acknowledge at once, on a way back that only such
-    /// acceptors use: what it sends can be computed together with what it receives.
+    /// An acceptor that does nothing but acknowledge at once.
+    Acceptor { connection: u32 },
+    /// The same on a way back that only such acceptors use: what it sends can be computed together
+    /// with what it receives.
     Sink { connection: u32 },
     /// A flow that only counts.
     Datagrams { flow: u32 },
@@ -32,7 +36,7 @@ pub(super) enum Listener {
 /// One direction on one path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hop {
-    pub direction: u32,
+    pub direction: DirectionId,
     pub then: Then,
     /// The service that the path's packets take on this direction; 0 where there is only one
     /// protocol.
@@ -40,5 +44,5 @@ pub(super) struct Hop {
     /// Who waits at the end of the path.
     pub listener: Listener,
     /// The path.
-    pub path: u32,
+    pub path: PathId,
 }

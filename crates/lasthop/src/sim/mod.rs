@@ -2,7 +2,9 @@
 //!
 //! - [`builder`]: links and flows become a world.
 //! - [`deadlines`]: one deadline per machine, earliest first, ties by insertion.
-//! - [`direction`]: one direction of a link, computed (raw) or driven (ARQ).
+//! - [`direction`]: one direction of a link; those without protocol, which are computed.
+//! - `line`: links that a protocol drives, with an interface at each end.
+//! - [`ids`]: typed indices.
 //! - `hops`: where a packet goes next, compiled to one record a hop.
 //! - [`world`]: hosts, routes, connections, applications and the event loop.
 //! - [`radio`]: frames of slots that a base and its stations share.
@@ -16,6 +18,8 @@ pub mod builder;
 pub mod deadlines;
 pub mod direction;
 mod hops;
+pub mod ids;
+mod line;
 pub mod probe;
 pub mod radio;
 pub mod senders;

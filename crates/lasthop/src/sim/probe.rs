@@ -4,6 +4,7 @@
 //! A computed link knows a frame's fate before its time has come, so that events arrive in the
 //! order of their computation: sort by time before use.
 
+use super::ids::DirectionId;
 use crate::agent::AgentEvent;
 use crate::link::{Frame, FrameKind, LinkEvent};
 use crate::medium::dcf::{AirFate, AirFrame};
@@ -140,7 +141,7 @@ pub enum Event {
     /// Length of an interface queue just after an arrival, the packet in transmission included.
     Queue {
         /// Direction index.
-        direction: u32,
+        direction: DirectionId,
         /// Packets.
         packets: u64,
         /// The one that came.
@@ -149,14 +150,14 @@ pub enum Event {
     /// The same just after the endpoint chose what is sent next, for which it may take packets.
     QueueServed {
         /// Direction index.
-        direction: u32,
+        direction: DirectionId,
         /// Packets.
         packets: u64,
     },
     /// A packet was dropped: by a full queue, or by a discipline that wants a shorter one.
     Dropped {
         /// Direction index.
-        direction: u32,
+        direction: DirectionId,
         /// What was refused.
         packet: Packet,
         /// When it would have left, if that is known: where nothing chooses the next frame.
@@ -165,7 +166,7 @@ pub enum Event {
     /// A frame went on the air; the time is the end of its transmission.
     FrameSent {
         /// Direction index.
-        direction: u32,
+        direction: DirectionId,
         /// What it was; `None` where there is no link protocol.
         label: Option<FrameLabel>,
         /// The TCP segment that it carried; `None` of other packets, and where there is a link
@@ -183,7 +184,7 @@ pub enum Event {
     /// A frame of 802.11 was on the air, which began at the time of the event.
     OnAir {
         /// Index of the direction of the exchange: a CTS or an acknowledgment went against it.
-        direction: u32,
+        direction: DirectionId,
         /// What it was.
         kind: AirFrame,
         /// What became of it.
@@ -198,14 +199,14 @@ pub enum Event {
     /// A frame of a link protocol arrived; what it lets go up follows.
     FrameReceived {
         /// Direction index.
-        direction: u32,
+        direction: DirectionId,
         /// What it was.
         label: FrameLabel,
     },
     /// A packet that came over a link went up.
     Delivered {
         /// Index of the direction over which it came.
-        direction: u32,
+        direction: DirectionId,
         /// Service that it belongs to, on a link of several; else 0.
         service: u8,
         /// Was it a timer that let it go, rather than the frame that came last?
@@ -216,7 +217,7 @@ pub enum Event {
     /// A link endpoint reports.
     Link {
         /// Direction in which the endpoint transmits.
-        direction: u32,
+        direction: DirectionId,
         /// Service of the endpoint, on a link of several; else 0.
         service: u8,
         /// What happened.
@@ -225,7 +226,7 @@ pub enum Event {
     /// An agent reports.
     Agent {
         /// Direction that begins where the agent sits.
-        direction: u32,
+        direction: DirectionId,
         /// What happened.
         event: AgentEvent,
     },
@@ -234,7 +235,7 @@ pub enum Event {
 impl Event {
     /// A link protocol has sent a frame, which arrives at `at` unless it is lost.
     pub(super) fn frame_sent(
-        direction: u32,
+        direction: DirectionId,
         frame: &Frame<Packet>,
         start: Instant,
         is_lost: bool,

@@ -28,15 +28,15 @@
 //! Not modelled: requests for slots and their grant, random access, slots that move from one way
 //! to the other, priorities, adaptive modulation.
 
-use super::direction::{Arq, Crossing, Direction, InFlight, Kind};
+use super::deadlines::{Due, MachineId};
+use super::direction::InFlight;
+use super::ids::{LineId, RadioId, Side};
+use super::line::{Crossing, LineEnd};
 use super::probe::{Event, Probe};
 use super::world::World;
 use crate::link::Endpoint;
 use crate::queue::Ring;
 use crate::units::{Duration, Instant};
-
-/// No radio: a link of its own.
-pub(super) const NO_RADIO: u32 = u32::MAX;
 
 /// Parameters of a radio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +55,8 @@ pub struct RadioParameters {
 #[derive(Clone, Debug)]
 pub(super) struct Radio {
     parameters: RadioParameters,
-    /// Stations: the directions to the base; those from it are one higher.
-    stations: Vec<u32>,
+    /// Stations: their lines, on whose forward direction they transmit.
+    stations: Vec<LineId>,
     /// The station whose turn it is: uplink, downlink.
     turns: [usize; 2],
     /// End of the last frame that was filled.
@@ -68,7 +68,7 @@ pub(super) struct Radio {
     /// Stations that still want slots of the frame that is being filled.
     ready: Vec<u32>,
     /// Its deadline.
-    pub machine: usize,
+    pub machine: MachineId,
 }
 
 impl Radio {
@@ -82,13 +82,13 @@ impl Radio {
             due: Instant::NEVER,
             arrivals: Ring::with_capacity(4),
             ready: Vec::new(),
-            machine: 0,
+            machine: MachineId::default(),
         }
     }
 
-    /// Adds a station, whose direction to the base is `uplink`.
-    pub fn add_station(&mut self, uplink: u32) {
-        self.stations.push(uplink);
+    /// Adds a station, which transmits on the forward direction of `line`.
+    pub fn add_station(&mut self, line: LineId) {
+        self.stations.push(line);
         self.ready.reserve(self.stations.len());
     }
 
@@ -106,43 +106,26 @@ impl Radio {
     }
 }
 
-fn arq(directions: &mut [Direction], index: u32) -> Option<&mut Arq> {
-    match &mut directions[index as usize].kind {
-        Kind::Arq(arq) => Some(arq),
-        Kind::Raw(_) | Kind::Shared(_) => None,
-    }
-}
-
-/// A direction and the opposite one.
-fn pair(directions: &mut [Direction], index: u32) -> Option<[&mut Arq; 2]> {
-    let wanted = [index as usize, index as usize ^ 1];
-    match directions.get_disjoint_mut(wanted).ok()? {
-        [Direction { kind: Kind::Arq(near), .. }, Direction { kind: Kind::Arq(far), .. }] => {
-            Some([near, far])
-        }
-        _ => None,
-    }
-}
-
 impl<P: Probe> World<P> {
     /// A radio's deadline has come.
-    pub(super) fn on_radio(&mut self, index: u32) {
+    pub(super) fn on_radio(&mut self, id: RadioId) {
         let now = self.now;
-        let radio = &mut self.radios[index as usize];
+        let radio = &mut self.radios[id.index()];
         let stations = radio.stations.len();
         if radio.arrivals.front() == Some(&now) {
             radio.arrivals.pop();
             for station in 0..stations {
-                let uplink = self.radios[index as usize].stations[station];
-                self.take_in_frame(uplink);
-                self.take_in_frame(uplink + 1);
+                let line = self.radios[id.index()].stations[station];
+                for side in Side::BOTH {
+                    self.take_in_frame(line, side);
+                }
             }
         }
-        let radio = &self.radios[index as usize];
+        let radio = &self.radios[id.index()];
         let is_start = now.as_nanos().is_multiple_of(radio.parameters.frame.as_nanos());
         if is_start && radio.filled_until <= now {
-            let is_used = [0, 1].map(|way| self.fill(index, way));
-            let radio = &mut self.radios[index as usize];
+            let is_used = Side::BOTH.map(|way| self.fill(id, way));
+            let radio = &mut self.radios[id.index()];
             if is_used != [false; 2] {
                 radio.filled_until = now + radio.parameters.frame;
                 radio.arrivals.push(radio.filled_until + radio.parameters.delay);
@@ -150,122 +133,111 @@ impl<P: Probe> World<P> {
             // Who still has something needs the next frame.
             radio.due = Instant::NEVER;
         }
-        let Radio { stations, .. } = &self.radios[index as usize];
-        let directions = &self.directions;
-        let has_something = |direction: u32| match &directions[direction as usize].kind {
-            Kind::Arq(arq) => arq.has_something(),
-            Kind::Raw(_) | Kind::Shared(_) => false,
-        };
-        let is_wanted = stations.iter().any(|&up| has_something(up) || has_something(up + 1));
-        let radio = &mut self.radios[index as usize];
-        if is_wanted {
+        let radio = &mut self.radios[id.index()];
+        let has_something =
+            |line: &LineId| self.lines[line.index()].ends().iter().any(LineEnd::has_something);
+        if radio.stations.iter().any(has_something) {
             radio.wake(now);
         }
         self.deadlines.set(radio.machine, radio.next_deadline());
     }
 
-    /// All that has come over a direction of a radio with one frame.
-    fn take_in_frame(&mut self, direction: u32) {
+    /// All that the end `side` of a station's line has sent in one frame arrives at the other end.
+    fn take_in_frame(&mut self, line: LineId, side: Side) {
         let now = self.now;
+        let far = side.other();
         let mut is_used = false;
         if P::ACTIVE {
             // What goes up is told at once, but goes on when all has come, as without observation.
             let mut up = Vec::new();
-            while let Some(arq) = arq(&mut self.directions, direction)
-                && arq.ring.front().is_some_and(|first| first.at <= now)
-                && let Some(arrived) = arq.ring.pop()
-            {
-                self.receive_frame(direction, &arrived.item);
-                while let Some(packet) = self.poll_deliver(direction ^ 1) {
-                    self.record_delivery(direction, &packet, false);
+            while let Some(arrived) = self.lines[line.index()].end_mut(side).take_arrived(now) {
+                self.receive_frame(line, side, &arrived);
+                while let Some(packet) = self.poll_deliver(line, far) {
+                    self.record_line_delivery(line, far, &packet, false);
                     up.push(packet);
                 }
                 is_used = true;
             }
             up.iter().for_each(|packet| self.forward(packet));
-        } else if let Some([near, far]) = pair(&mut self.directions, direction) {
+        } else {
             // The same, without a look at what goes up after each frame.
-            while let Some(arrived) = near.ring.front().filter(|first| first.at <= now) {
-                match arrived.item.is_damaged {
-                    false => far.interface.endpoint.receive(now, arrived.item.frame),
-                    true => far.interface.endpoint.receive_damaged(now, arrived.item.frame),
-                }
-                near.ring.drop_front();
+            let [near, far_end] = self.lines[line.index()].both(side);
+            while let Some(arrived) = near.air.ring.front().filter(|first| first.due.at() <= now) {
+                far_end.receive(now, &arrived.item);
+                near.air.ring.drop_front();
                 is_used = true;
             }
-            if near.ring.is_empty() {
-                near.ring.clear();
+            if near.air.ring.is_empty() {
+                near.air.ring.clear();
             }
-            self.hand_up(direction);
+            self.hand_up(line, far);
         }
         if is_used {
-            self.exchange_free(direction);
-            self.settle_station(direction ^ 1);
+            self.exchange_free(line, side);
+            self.settle_station(line, far);
         }
     }
 
-    /// Hands the frames of no length of both ends of a link over, until there are none.
-    fn exchange_free(&mut self, direction: u32) {
+    /// Hands the frames of no length of both ends of a line over, until there are none; the end
+    /// other than `side` is asked first.
+    fn exchange_free(&mut self, line: LineId, side: Side) {
         let now = self.now;
-        let (mut way, mut idle) = (direction ^ 1, 0);
+        let (mut way, mut idle) = (side.other(), 0);
         while idle < 2 {
-            match arq(&mut self.directions, way)
-                .and_then(|arq| arq.interface.endpoint.poll_free(now))
-            {
+            match self.lines[line.index()].end_mut(way).interface.endpoint.poll_free(now) {
                 Some(frame) => {
                     idle = 0;
-                    self.hand_over(way, Crossing { frame, is_damaged: false });
+                    self.hand_over(line, way, Crossing { frame, is_damaged: false });
                 }
                 None => {
                     idle += 1;
-                    way ^= 1;
+                    way = way.other();
                 }
             }
         }
     }
 
     /// A frame of no length is sent and arrives.
-    fn hand_over(&mut self, direction: u32, free: Crossing) {
+    fn hand_over(&mut self, line: LineId, side: Side, free: Crossing) {
         if P::ACTIVE {
+            let direction = self.lines[line.index()].direction(side);
             let event = Event::frame_sent(direction, &free.frame, self.now, false, self.now);
             self.probe.record(self.now, event);
         }
-        self.take_in(direction, &free);
+        self.take_in(line, side, &free);
     }
 
     /// Notes the timer of an endpoint, and tells or drops its events.
-    fn settle_station(&mut self, direction: u32) {
+    fn settle_station(&mut self, id: LineId, side: Side) {
         if P::ACTIVE {
-            self.record_link_events(direction);
+            self.record_link_events(id, side);
         }
-        let Direction { kind: Kind::Arq(arq), machine, .. } =
-            &mut self.directions[direction as usize]
-        else {
-            return;
-        };
+        let line = &mut self.lines[id.index()];
+        let end = line.end_mut(side);
         if !P::ACTIVE {
-            arq.interface.endpoint.drop_events();
+            end.interface.endpoint.drop_events();
         }
-        self.deadlines.set(*machine, arq.interface.endpoint.next_timeout().max(self.now));
+        let timeout = end.interface.endpoint.next_timeout().max(self.now);
+        line.serve_at(side, timeout, &mut self.deadlines);
+        line.schedule(&mut self.deadlines);
     }
 
-    /// Gives the slots of one way of the frame that starts now to those who want them; false if
-    /// there is nobody.
-    fn fill(&mut self, index: u32, way: usize) -> bool {
+    /// Gives the slots of one way (that on which the stations' ends `way` transmit) of the frame
+    /// that starts now to those who want them; false if there is nobody.
+    fn fill(&mut self, id: RadioId, way: Side) -> bool {
         let now = self.now;
-        let radio = &mut self.radios[index as usize];
+        let radio = &mut self.radios[id.index()];
         let RadioParameters { frame, delay, uplink, downlink } = radio.parameters;
-        let slots = u64::from([uplink, downlink][way]);
+        let slots = u64::from([uplink, downlink][way as usize]);
         let at = now + frame + delay;
-        let turn = radio.turns[way];
+        let turn = radio.turns[way as usize];
         let count = radio.stations.len();
         let mut ready = std::mem::take(&mut radio.ready);
         ready.clear();
         for step in 0..count {
             let station = (turn + step) % count;
-            let direction = radio.stations[station] + way as u32;
-            let wants = arq(&mut self.directions, direction).is_some_and(|arq| arq.has_something());
-            if wants {
+            let line = &self.lines[radio.stations[station].index()];
+            if line.end(way).has_something() {
                 ready.push(station as u32);
             }
         }
@@ -277,67 +249,68 @@ impl<P: Probe> World<P> {
                 place = 0;
             }
             let station = ready[place] as usize;
-            let direction = self.radios[index as usize].stations[station] + way as u32;
+            let line = self.radios[id.index()].stations[station];
             let end = now + Duration::from_nanos(frame.as_nanos() * (slot + 1) / slots);
-            let Some(arq) = arq(&mut self.directions, direction) else { break };
-            let Some(sent) = arq.poll_slot(now, [start, end]) else {
+            let sender = self.lines[line.index()].end_mut(way);
+            let Some(sent) = sender.poll_slot(now, [start, end]) else {
                 ready.remove(place);
-                self.settle_station(direction);
+                self.settle_station(line, way);
                 continue;
             };
             if sent.is_free() {
-                self.hand_over(direction, Crossing { frame: sent.frame, is_damaged: false });
-                self.exchange_free(direction);
+                self.hand_over(line, way, Crossing { frame: sent.frame, is_damaged: false });
+                self.exchange_free(line, way);
                 continue;
             }
+            if sender.arrives(&sent) {
+                let item = Crossing { frame: sent.frame, is_damaged: sent.is_lost };
+                sender.air.ring.push(InFlight { due: Due::new(at, 0), item });
+            }
             if P::ACTIVE {
+                let packets = sender.length(now);
+                let direction = self.lines[line.index()].direction(way);
                 let event = Event::frame_sent(direction, &sent.frame, start, sent.is_lost, at);
                 self.probe.record(end, event);
-                let packets = arq.length(now);
                 self.probe.record(now, Event::QueueServed { direction, packets });
-            }
-            if arq.arrives(&sent) {
-                let item = Crossing { frame: sent.frame, is_damaged: sent.is_lost };
-                arq.ring.push(InFlight { at, ticket: 0, item });
             }
             last = Some(station);
             (slot, start) = (slot + 1, end);
             place += 1;
         }
         for &station in &ready {
-            let direction = self.radios[index as usize].stations[station as usize] + way as u32;
-            self.settle_station(direction);
+            let line = self.radios[id.index()].stations[station as usize];
+            self.settle_station(line, way);
         }
-        let radio = &mut self.radios[index as usize];
+        let radio = &mut self.radios[id.index()];
         radio.ready = ready;
         if let Some(last) = last {
-            radio.turns[way] = (last + 1) % count;
+            radio.turns[way as usize] = (last + 1) % count;
         }
         last.is_some()
     }
 
     /// The timer of an endpoint on a radio is due. It is handled here only: a packet that enters at
     /// the same instant, while others still go up, must not let more of them go up in between.
-    pub(super) fn on_station_timer(&mut self, direction: u32) {
-        let Some(arq) = arq(&mut self.directions, direction) else { return };
-        if arq.interface.endpoint.next_timeout() <= self.now {
-            self.on_link_timer(direction);
-            self.exchange_free(direction);
-            self.settle_station(direction);
+    pub(super) fn on_station_timer(&mut self, line: LineId, side: Side) {
+        if self.lines[line.index()].end(side).interface.endpoint.next_timeout() <= self.now {
+            self.on_link_timer(line, side);
+            self.exchange_free(line, side);
+            self.settle_station(line, side);
         }
-        self.wake_radio(direction);
-        self.wake_radio(direction ^ 1);
+        self.wake_radio(line, side);
+        self.wake_radio(line, side.other());
     }
 
-    /// If a direction of a radio has something to send, the next frame is due. Its endpoint may also
-    /// have a new timer, even one whose time is over, when somebody has set another limit.
-    pub(super) fn wake_radio(&mut self, direction: u32) {
-        let index = self.directions[direction as usize].radio as usize;
-        let machine = self.directions[direction as usize].machine;
-        let Some(arq) = arq(&mut self.directions, direction) else { return };
-        self.deadlines.set(machine, arq.interface.endpoint.next_timeout().max(self.now));
-        if arq.has_something() && self.radios[index].due == Instant::NEVER {
-            let radio = &mut self.radios[index];
+    /// If an end of a station's line has something to send, the next frame is due. Its endpoint may
+    /// also have a new timer, even one whose time is over, when somebody has set another limit.
+    pub(super) fn wake_radio(&mut self, id: LineId, side: Side) {
+        let line = &mut self.lines[id.index()];
+        let radio = line.radio.expect("a station has its radio");
+        let timeout = line.end(side).interface.endpoint.next_timeout().max(self.now);
+        line.serve_at(side, timeout, &mut self.deadlines);
+        line.schedule(&mut self.deadlines);
+        let radio = &mut self.radios[radio.index()];
+        if line.end(side).has_something() && radio.due == Instant::NEVER {
             radio.wake(self.now);
             self.deadlines.set(radio.machine, radio.next_deadline());
         }

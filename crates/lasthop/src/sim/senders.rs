@@ -37,11 +37,13 @@ impl<P: Probe> World<P> {
                 Listener::Datagrams { flow } => return Sender { flow, tcp: None },
                 // Who listens is the other end.
                 Listener::Tcp { connection, opener } => (connection, !opener),
-                Listener::Sink { connection } => (connection, true),
+                Listener::Acceptor { connection } | Listener::Sink { connection } => {
+                    (connection, true)
+                }
             };
             let pair = &self.connections[connection as usize];
             let source_opens = match &self.flows[pair.flow as usize].app {
-                // A browser opens, but for the connections on which one-way replies come.
+                // A browser opens, but for connections that carry replies only.
                 App::Web(browser) => browser
                     .connections
                     .iter()

@@ -1,6 +1,8 @@
 //! Flows: how applications drive connections, and what they report.
 
-use super::direction::Kind;
+use super::deadlines::{Due, MachineId};
+use super::direction::Medium;
+use super::ids::{DirectionId, Side};
 use super::probe::Probe;
 use super::world::{World, boot_offset};
 use crate::app::{MediaReport, MediaStatistics, OnOff, Web};
@@ -19,7 +21,7 @@ pub(super) enum App {
     /// Datagrams, an event each.
     Datagrams {
         source: OnOff,
-        machine: usize,
+        machine: MachineId,
         /// Its first hop.
         hop: u32,
         sent: u64,
@@ -30,14 +32,14 @@ pub(super) enum App {
     /// Datagrams, an event each, whose receiver is observed.
     Media(Box<Media>),
     /// Datagrams that the queue of one direction replays.
-    Background { direction: u32, index: usize, packet: Bytes },
+    Background { direction: DirectionId, index: usize, packet: Bytes },
 }
 
 /// A media stream and what its receiver experiences.
 #[derive(Clone, Debug)]
 pub(super) struct Media {
     pub source: OnOff,
-    pub machine: usize,
+    pub machine: MachineId,
     /// Its first hop.
     pub hop: u32,
     pub statistics: MediaStatistics,
@@ -107,10 +109,10 @@ impl<P: Probe> World<P> {
                     self.send_requests(index);
                 }
                 App::Datagrams { source, machine, .. } => {
-                    self.deadlines.set_with_ticket(*machine, source.next_at(), 0);
+                    self.deadlines.put(*machine, Due::new(source.next_at(), 0));
                 }
                 App::Media(media) => {
-                    self.deadlines.set_with_ticket(media.machine, media.source.next_at(), 0);
+                    self.deadlines.put(media.machine, Due::new(media.source.next_at(), 0));
                 }
                 App::Background { .. } => {}
             }
@@ -119,12 +121,10 @@ impl<P: Probe> World<P> {
     }
 
     fn schedule_start(&mut self) {
+        let machine = MachineId::new(self.machines.len() - 1);
         match self.starts.last() {
-            Some(&index) => {
-                let machine = self.machines.len() - 1;
-                self.deadlines.set(machine, self.flows[index as usize].start);
-            }
-            None => self.deadlines.forget_last(),
+            Some(&index) => self.deadlines.set(machine, self.flows[index as usize].start),
+            None => self.deadlines.forget(machine),
         }
     }
 
@@ -139,12 +139,14 @@ impl<P: Probe> World<P> {
                 let number = media.statistics.send(self.now);
                 (&mut media.source, media.machine, media.hop, number)
             }
-            App::File { .. } | App::Web(_) | App::Background { .. } => return,
+            App::File { .. } | App::Web(_) | App::Background { .. } => {
+                unreachable!("only sources of datagrams have this deadline")
+            }
         };
         let bytes = source.packet().get() as u32;
         source.advance(1);
         // Ticket 0: at a tie datagrams come first, as in the lazy replay.
-        self.deadlines.set_with_ticket(machine, source.next_at(), 0);
+        self.deadlines.put(machine, Due::new(source.next_at(), 0));
         self.send_datagram(index, &Packet::datagram(hop, bytes, number, self.now));
     }
 
@@ -170,22 +172,24 @@ impl<P: Probe> World<P> {
     fn on_web_progress(&mut self, index: u32, connection: u32, opener: bool) {
         let pair = &mut self.connections[connection as usize];
         let slot = pair.slot;
-        let App::Web(browser) = &mut self.flows[index as usize].app else { return };
+        let App::Web(browser) = &mut self.flows[index as usize].app else {
+            unreachable!("asked for browsers only")
+        };
         let [requests, replies] = browser.connections[slot as usize];
         let stage = &mut browser.stages[slot as usize];
-        let one_way = requests != replies;
+        let is_simplex = requests != replies;
         // One way, a transfer ends with the sender's last ACK (ns-2); full duplex, with the last
         // byte at the receiver.
-        let acked = one_way && opener && pair.ends[0].is_all_acked();
+        let acked = is_simplex && opener && pair.ends[0].is_all_acked();
         match *stage {
             Stage::Request { bytes }
                 if connection == requests
                     && (acked
-                        || !one_way && !opener && pair.ends[1].delivered_bytes() >= bytes) =>
+                        || !is_simplex && !opener && pair.ends[1].delivered_bytes() >= bytes) =>
             {
                 let bytes = browser.web.on_request();
                 *stage = Stage::Reply { bytes };
-                if one_way {
+                if is_simplex {
                     self.start_transfer(replies, bytes);
                 } else {
                     pair.ends[1].write(bytes);
@@ -195,14 +199,17 @@ impl<P: Probe> World<P> {
             }
             Stage::Reply { bytes }
                 if connection == replies
-                    && (acked || !one_way && opener && pair.ends[0].delivered_bytes() >= bytes) =>
+                    && (acked
+                        || !is_simplex && opener && pair.ends[0].delivered_bytes() >= bytes) =>
             {
                 *stage = Stage::Idle;
-                if !one_way {
+                if !is_simplex {
                     pair.ends[0].close();
                     self.pump(connection, true);
                 }
-                let App::Web(browser) = &mut self.flows[index as usize].app else { return };
+                let App::Web(browser) = &mut self.flows[index as usize].app else {
+                    unreachable!("asked for browsers only")
+                };
                 if browser.web.on_reply(slot) {
                     browser.last_page = Some(self.now);
                 }
@@ -241,52 +248,88 @@ impl<P: Probe> World<P> {
         for flow in &self.flows {
             self.flow_metrics(flow, report);
         }
-        for (index, direction) in self.directions.iter().enumerate() {
-            let side = if index % 2 == 0 { "forward" } else { "reverse" };
-            let entity = format!("link.{}.{side}", link_names[index / 2]);
-            let counters = match &direction.kind {
-                Kind::Shared(shared) => self.shared_counters(shared),
-                _ => direction.counters(self.now()),
+        for direction in (0..self.directions.len()).map(DirectionId::new) {
+            let side = match direction.side() {
+                Side::Forward => "forward",
+                Side::Reverse => "reverse",
             };
-            let capacity = direction.capacity(self.now());
+            let entity = format!("link.{}.{side}", link_names[direction.link()]);
+            let counters = self.direction_counters(direction);
+            let capacity = self.capacity(direction);
             // The frame on the air has been counted, but is not out.
-            let unsent = direction.unsent_bits(self.now());
+            let unsent = self.unsent_bits(direction);
             let sent = (counters.bits_sent as f64 - unsent).max(0.0);
             queue_metrics(&entity, &counters, report);
             // The rate of a radio is rounded down to whole bits per second, and so are times.
             let utilization = |sent: f64| (sent / capacity).min(1.0);
             report(&entity, "utilization", utilization(sent));
-            if let Kind::Shared(shared) = &direction.kind {
-                self.shared_metrics(&entity, shared, report);
-            }
-            if let Kind::Arq(arq) = &direction.kind {
-                let queue = arq.interface.queue();
-                if queue.detects_early() {
-                    discipline_metrics(&entity, &queue.counters(), report);
+            let line = match &self.directions[direction.index()].medium {
+                Medium::Fifo(_) => continue,
+                Medium::Line(line) => *line,
+                Medium::Shared(shared) => {
+                    self.shared_metrics(&entity, shared, report);
+                    continue;
                 }
-                sender_metrics(&entity, &arq.link_counters(), report);
-                if arq.interface.endpoint.counts_packets() {
-                    packet_metrics(&entity, &arq.link_counters(), report);
-                }
-            }
+            };
+            let ends = |side| self.lines[line.index()].end(side);
             // What came over this direction is known to the endpoint that transmits the other way.
-            let Kind::Arq(receiver) = &self.directions[index ^ 1].kind else { continue };
+            let (sender, receiver) = (ends(direction.side()), ends(direction.side().other()));
+            let queue = sender.interface.queue();
+            if queue.detects_early() {
+                discipline_metrics(&entity, &queue.counters(), report);
+            }
+            sender_metrics(&entity, &sender.link_counters(), report);
+            if sender.interface.endpoint.counts_packets() {
+                packet_metrics(&entity, &sender.link_counters(), report);
+            }
             receiver_metrics(&entity, &receiver.link_counters(), report);
-            let Kind::Arq(arq) = &direction.kind else { continue };
-            let services = arq.services.names.iter().zip(&arq.services.counters);
+            let services = sender.air.services.names.iter().zip(&sender.air.services.counters);
             for (service, (name, own)) in services.enumerate() {
                 let entity = format!("{entity}.{name}");
-                let unsent = if arq.is_last_of(service) { unsent } else { 0.0 };
+                let unsent = if sender.is_last_of(service) { unsent } else { 0.0 };
                 let own_sent = (own.bits_sent as f64 - unsent).max(0.0);
                 queue_metrics(&entity, own, report);
                 report(&entity, "utilization", utilization(own_sent));
                 report(&entity, "share", if sent > 0.0 { own_sent / sent } else { f64::NAN });
-                sender_metrics(&entity, &arq.service_link_counters(service), report);
+                sender_metrics(&entity, &sender.service_link_counters(service), report);
                 receiver_metrics(&entity, &receiver.service_link_counters(service), report);
             }
         }
         self.air_metrics(report);
         self.agent_metrics(report);
+    }
+
+    /// Bits that a direction could have sent by now.
+    fn capacity(&self, direction: DirectionId) -> f64 {
+        match &self.directions[direction.index()].medium {
+            Medium::Fifo(fifo) => fifo.queue.transmitter().capacity(self.now),
+            Medium::Line(line) => {
+                let end = self.lines[line.index()].end(direction.side());
+                end.interface.transmitter().capacity(self.now)
+            }
+            Medium::Shared(shared) => shared.rate.as_bps() as f64 * self.now.as_secs_f64(),
+        }
+    }
+
+    /// Counters of the queue and transmitter of a direction now, background traffic included: of
+    /// what was computed, frames that have started.
+    fn direction_counters(&self, direction: DirectionId) -> QueueCounters {
+        match &self.directions[direction.index()].medium {
+            Medium::Fifo(fifo) => fifo.queue.counters(self.now),
+            Medium::Line(line) => self.lines[line.index()].end(direction.side()).counters(self.now),
+            Medium::Shared(shared) => self.shared_counters(shared),
+        }
+    }
+
+    /// Bits of the frame on the air of a direction that are not out.
+    fn unsent_bits(&self, direction: DirectionId) -> f64 {
+        match &self.directions[direction.index()].medium {
+            Medium::Fifo(fifo) => fifo.queue.unsent_bits(self.now),
+            Medium::Line(line) => {
+                self.lines[line.index()].end(direction.side()).unsent_bits(self.now)
+            }
+            Medium::Shared(_) => 0.0,
+        }
     }
 
     fn flow_metrics(&self, flow: &Flow, report: &mut dyn FnMut(&str, &'static str, f64)) {
@@ -329,12 +372,13 @@ impl<P: Probe> World<P> {
                 media_metrics(&entity, &told, report);
             }
             App::Background { direction, index, packet } => {
-                let Kind::Raw(raw) = &self.directions[*direction as usize].kind else { return };
-                let counters = raw.queue.background_counters(*index);
+                let fifo = self.directions[direction.index()].fifo();
+                let fifo = fifo.expect("only a FIFO replays background traffic");
+                let counters = fifo.queue.background_counters(*index);
                 let told = Datagrams {
                     sent: counters.frames_sent + counters.drops,
                     survived: counters.frames_sent - counters.frames_lost,
-                    under_way: raw.queue.background_under_way(*index, self.now),
+                    under_way: fifo.queue.background_under_way(*index, self.now),
                 };
                 delivery(told.arrived() * packet.get(), end_or(None));
                 told.report(&entity, report);

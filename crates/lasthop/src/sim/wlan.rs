@@ -4,7 +4,8 @@
 //! one deadline of all of them; the directions have none. What comes over a pair leaves at the far end of
 //! its direction.
 
-use super::direction::Kind;
+use super::deadlines::MachineId;
+use super::ids::{AirId, DirectionId};
 use super::probe::{Event, FrameLabel, Probe};
 use super::world::{World, segment_label};
 use crate::link::FrameKind;
@@ -13,16 +14,16 @@ use crate::medium::dcf::{
 };
 use crate::packet::Packet;
 use crate::queue::QueueCounters;
-use crate::units::{Instant, Rate};
+use crate::units::Rate;
 
 /// The air of some stations.
 #[derive(Clone, Debug)]
 pub(super) struct Air {
     pub medium: Medium<Packet>,
     /// Its deadline.
-    pub machine: usize,
+    pub machine: MachineId,
     /// The direction of each pair.
-    pub directions: Vec<u32>,
+    pub directions: Vec<DirectionId>,
     /// The WLANs on it, and whose pairs are whose.
     pub wlans: Vec<(String, Vec<PairId>)>,
 }
@@ -31,7 +32,7 @@ pub(super) struct Air {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shared {
     /// Which air.
-    pub air: u32,
+    pub air: AirId,
     pub pair: PairId,
     pub rate: Rate,
 }
@@ -53,12 +54,9 @@ fn queue_counters(pair: &PairCounters) -> QueueCounters {
 
 impl<P: Probe> World<P> {
     /// A packet enters a direction of a WLAN.
-    pub(super) fn enter_air(&mut self, direction: u32, at: Instant, packet: &Packet) {
-        let Kind::Shared(Shared { air, pair, .. }) = self.directions[direction as usize].kind
-        else {
-            unreachable!("a direction of a WLAN")
-        };
-        let medium = &mut self.airs[air as usize].medium;
+    pub(super) fn enter_air(&mut self, shared: Shared, direction: DirectionId, packet: &Packet) {
+        let (at, Shared { air, pair, .. }) = (self.now, shared);
+        let medium = &mut self.airs[air.index()].medium;
         let admitted = medium.enqueue(at, pair, *packet);
         if P::ACTIVE {
             let (packets, packet) = (medium.queued(at, pair), *packet);
@@ -71,10 +69,10 @@ impl<P: Probe> World<P> {
     }
 
     /// The deadline of an air has come.
-    pub(super) fn on_air(&mut self, air: u32) {
-        self.airs[air as usize].medium.handle_timeout(self.now);
+    pub(super) fn on_air(&mut self, air: AirId) {
+        self.airs[air.index()].medium.handle_timeout(self.now);
         loop {
-            let Air { medium, directions, .. } = &mut self.airs[air as usize];
+            let Air { medium, directions, .. } = &mut self.airs[air.index()];
             let Some(delivery) = medium.poll_deliver() else { break };
             if P::ACTIVE {
                 let direction = directions[delivery.pair.index()];
@@ -88,8 +86,8 @@ impl<P: Probe> World<P> {
     }
 
     /// Notes the deadline of an air, and tells what has happened on it.
-    fn settle_air(&mut self, air: u32) {
-        let Air { medium, machine, directions, .. } = &mut self.airs[air as usize];
+    fn settle_air(&mut self, air: AirId) {
+        let Air { medium, machine, directions, .. } = &mut self.airs[air.index()];
         self.deadlines.set(*machine, medium.next_timeout());
         if !P::ACTIVE {
             return;
@@ -148,7 +146,7 @@ impl<P: Probe> World<P> {
         shared: &Shared,
         report: &mut dyn FnMut(&str, &'static str, f64),
     ) {
-        let medium = &self.airs[shared.air as usize].medium;
+        let medium = &self.airs[shared.air.index()].medium;
         let pair = medium.pair_counters(shared.pair);
         report(entity, "attempts", pair.attempts as f64);
         report(entity, "retries", pair.retries as f64);
@@ -164,7 +162,7 @@ impl<P: Probe> World<P> {
 
     /// Counters of a direction of a WLAN.
     pub(super) fn shared_counters(&self, shared: &Shared) -> QueueCounters {
-        let medium = &self.airs[shared.air as usize].medium;
+        let medium = &self.airs[shared.air.index()].medium;
         queue_counters(&medium.pair_counters(shared.pair))
     }
 }

@@ -1,19 +1,20 @@
 //! The world: hosts joined by links, connections between hosts, and the loop that runs them.
 
 use super::agents::Seat;
-use super::deadlines::Deadlines;
-use super::direction::{Crossing, Direction, InFlight, Kind, Raw};
+use super::deadlines::{Deadlines, Due, MachineId};
+use super::direction::{Direction, Fifo, Medium};
 use super::hops::{Hop, Listener, Then};
-use super::probe::{Event, FrameLabel, Probe, SegmentLabel};
-use super::radio::{NO_RADIO, Radio};
+use super::ids::{AirId, DirectionId, LineId, RadioId, SeatId};
+use super::line::Line;
+use super::probe::{Event, Probe, SegmentLabel};
+use super::radio::Radio;
 use super::traffic::{App, Flow};
 use super::wlan::Air;
-use crate::link::Endpoint;
 use crate::packet::{Packet, TcpHeader};
 use crate::queue::{Fate, Queue};
 use crate::rng::Stream;
 use crate::tcp::{Config, Connection};
-use crate::units::{Duration, Instant};
+use crate::units::{Duration, Instant, Rate};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Events between two looks at the interrupt flag: milliseconds at most, though the frame of a radio
@@ -24,19 +25,17 @@ const INTERRUPT_EVENTS: u64 = 1 << 10;
 /// and changes of channels: some 10 ms.
 const REPLAY_STEPS: f64 = 2e5;
 
-/// Who is woken at a deadline.
+/// The machine that a deadline belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Machine {
-    /// The head of a direction's ring arrives.
-    Arrival(u32),
-    /// An ARQ direction's transmitter or timer.
-    Transmit(u32),
-    /// The timer of an ARQ direction of a radio.
-    Station(u32),
+    /// The first packet on its way over a FIFO arrives.
+    Arrival(DirectionId),
+    /// A line, or the timers of a radio's station.
+    Line(LineId),
     /// A radio's next frame, or what has come of an earlier one.
-    Radio(u32),
+    Radio(RadioId),
     /// The air of a WLAN.
-    Air(u32),
+    Air(AirId),
     /// A TCP end.
     Tcp { connection: u32, opener: bool },
     /// The next flow starts.
@@ -44,7 +43,7 @@ pub(super) enum Machine {
     /// A source of datagrams.
     Datagrams(u32),
     /// An agent.
-    Agent(u32),
+    Agent(SeatId),
 }
 
 /// A connection and what belongs to it.
@@ -62,8 +61,8 @@ pub(super) struct Pair {
     /// The flow it belongs to, and which of its transfers.
     pub flow: u32,
     pub slot: u32,
-    /// Deadlines of opener and acceptor.
-    pub machines: [usize; 2],
+    /// Deadlines of opener and acceptor; none of an end that never waits for anything.
+    pub machines: [Option<MachineId>; 2],
 }
 
 /// How a run ended.
@@ -83,6 +82,7 @@ pub struct World<P: Probe> {
     pub(super) deadlines: Deadlines,
     pub(super) machines: Vec<Machine>,
     pub(super) directions: Vec<Direction>,
+    pub(super) lines: Vec<Line>,
     /// The hops of all paths, path by path.
     pub(super) hops: Vec<Hop>,
     pub(super) connections: Vec<Pair>,
@@ -125,30 +125,33 @@ impl<P: Probe> World<P> {
             let horizon = if until_complete { self.earliest_completion().min(stop) } else { stop };
             self.set_horizon(horizon);
         }
+        let least_unfinished = u32::from(until_complete);
+        // Later than this, something besides the event must be seen to.
+        let mut horizon = self.catch_up_due().min(stop);
         let end = loop {
-            if until_complete && self.unfinished == 0 {
+            if self.unfinished < least_unfinished {
                 break End::Complete;
             }
             let (at, machine) = self.deadlines.first();
-            if at > stop {
-                self.now = stop;
-                break End::Stopped;
-            }
             debug_assert!(at >= self.now, "time runs backwards");
-            if at.saturating_since(self.caught_up) > self.replay_slice
-                && !self.catch_up(at, interrupt)
-            {
-                break End::Interrupted;
+            if at > horizon {
+                if at > stop {
+                    self.now = stop;
+                    break End::Stopped;
+                }
+                if !self.catch_up(at, interrupt) {
+                    break End::Interrupted;
+                }
+                horizon = self.catch_up_due().min(stop);
             }
             self.now = at;
             self.events += 1;
             if self.events.is_multiple_of(INTERRUPT_EVENTS) && interrupt.load(Ordering::Relaxed) {
                 break End::Interrupted;
             }
-            match self.machines[machine] {
+            match self.machines[machine.index()] {
                 Machine::Arrival(direction) => self.on_arrival(direction),
-                Machine::Transmit(direction) => self.on_transmit(direction),
-                Machine::Station(direction) => self.on_station_timer(direction),
+                Machine::Line(line) => self.on_line(line),
                 Machine::Radio(radio) => self.on_radio(radio),
                 Machine::Air(air) => self.on_air(air),
                 Machine::Tcp { connection, opener } => self.on_tcp_timer(connection, opener),
@@ -170,11 +173,10 @@ impl<P: Probe> World<P> {
         let completion = |flow: &Flow| {
             let App::File { connection, size, .. } = flow.app else { return Instant::ZERO };
             let mut hop = self.connections[connection as usize].first_hops[0] as usize;
-            let fastest = |hop: usize| self.directions[self.hops[hop].direction as usize].fastest();
-            let mut slowest = fastest(hop);
+            let mut slowest = self.fastest(self.hops[hop].direction);
             while !matches!(self.hops[hop].then, Then::Arrive) {
                 hop += 1;
-                slowest = slowest.min(fastest(hop));
+                slowest = slowest.min(self.fastest(self.hops[hop].direction));
             }
             // The rate of a radio is rounded down.
             let rate = u128::from(slowest.as_bps()) + 1;
@@ -188,8 +190,8 @@ impl<P: Probe> World<P> {
     /// Counters will not be asked for what they were before `horizon`.
     fn set_horizon(&mut self, horizon: Instant) {
         for direction in &mut self.directions {
-            if let Kind::Raw(raw) = &mut direction.kind {
-                raw.queue.set_horizon(horizon);
+            if let Medium::Fifo(fifo) = &mut direction.medium {
+                fifo.queue.set_horizon(horizon);
             }
         }
         for flow in &mut self.flows {
@@ -199,16 +201,25 @@ impl<P: Probe> World<P> {
         }
     }
 
+    /// When background traffic and channels must be replayed at the latest.
+    fn catch_up_due(&self) -> Instant {
+        let slice = self.replay_slice.as_nanos();
+        Instant::from_nanos(self.caught_up.as_nanos().saturating_add(slice))
+    }
+
     /// Replays background traffic and changes of channels up to and including `until`, before which
     /// nothing enters a direction any more; false if it was interrupted.
     #[cold]
     fn catch_up(&mut self, until: Instant, interrupt: &AtomicBool) -> bool {
         loop {
-            let slice = self.replay_slice.as_nanos();
-            let to = self.caught_up.as_nanos().saturating_add(slice);
-            let to = Instant::from_nanos(to).min(until);
+            let to = self.catch_up_due().min(until);
             for direction in &mut self.directions {
-                direction.catch_up(to);
+                if let Medium::Fifo(fifo) = &mut direction.medium {
+                    fifo.queue.catch_up_with_channel(to);
+                }
+            }
+            for end in self.lines.iter_mut().flat_map(Line::ends_mut) {
+                end.catch_up(to);
             }
             for air in &mut self.airs {
                 air.medium.catch_up(to);
@@ -220,6 +231,17 @@ impl<P: Probe> World<P> {
             if interrupt.load(Ordering::Relaxed) {
                 return false;
             }
+        }
+    }
+
+    /// The highest rate that a direction ever has.
+    fn fastest(&self, direction: DirectionId) -> Rate {
+        match &self.directions[direction.index()].medium {
+            Medium::Fifo(fifo) => fifo.queue.transmitter().fastest(),
+            Medium::Line(line) => {
+                self.lines[line.index()].end(direction.side()).interface.transmitter().fastest()
+            }
+            Medium::Shared(shared) => shared.rate,
         }
     }
 
@@ -270,95 +292,86 @@ impl<P: Probe> World<P> {
         packet: &Packet,
         has_passed: bool,
     ) {
+        let mut packet = *packet;
         loop {
-            let Hop { direction, then, service, listener, .. } = self.hops[hop as usize];
-            let this = &mut self.directions[direction as usize];
-            if let Some(seat) = this.near_agent
+            packet.hop = hop;
+            let known = &self.hops[hop as usize];
+            let Direction { medium, near_agent, .. } =
+                &mut self.directions[known.direction.index()];
+            if let Some(seat) = *near_agent
                 && !has_passed
             {
                 debug_assert!(at == self.now, "nothing is computed past an agent");
-                return self.send_past(seat, &Packet { hop, ..*packet });
+                return self.send_past(seat, &packet);
             }
-            let raw = match &mut this.kind {
-                Kind::Raw(raw) => raw,
-                Kind::Shared(_) => {
-                    return self.enter_air(direction, at, &Packet { hop, ..*packet });
+            let fifo = match medium {
+                Medium::Fifo(fifo) => fifo,
+                Medium::Line(line) => {
+                    let (line, Hop { direction, service, .. }) = (*line, *known);
+                    return self.enter_line(line, direction, service, &packet);
                 }
-                Kind::Arq(arq) => {
-                    let packet = Packet { hop, ..*packet };
-                    let admitted = arq.offer(at, service, &packet);
-                    if P::ACTIVE {
-                        let packets = arq.length(at);
-                        self.probe.record(at, Event::Queue { direction, packets, packet });
-                        record_dropped(&mut self.probe, direction, at, arq.interface.queue());
-                        if !admitted {
-                            let dropped = Event::Dropped { direction, packet, turn: None };
-                            self.probe.record(at, dropped);
-                        }
-                    }
-                    // Behind others, it changes nothing until the head of the queue moves.
-                    if !arq.has_backlog() {
-                        self.on_transmit(direction);
-                    }
-                    return;
+                Medium::Shared(shared) => {
+                    let (shared, direction) = (*shared, known.direction);
+                    return self.enter_air(shared, direction, &packet);
                 }
             };
-            let start = if P::ACTIVE { raw.queue.next_start(at) } else { at };
-            let fate = raw.queue.offer_at(self.now, at, packet.bytes);
+            let start = if P::ACTIVE { fifo.queue.next_start(at) } else { at };
+            let fate = fifo.queue.offer_at(self.now, at, packet.bytes);
             if P::ACTIVE {
-                let packet = Packet { hop, ..*packet };
+                let Hop { direction, listener, .. } = *known;
                 let times = [at, start];
-                record_fate(
-                    &mut self.probe,
-                    direction,
-                    raw,
-                    this.delay,
-                    times,
-                    fate,
-                    &packet,
-                    listener,
-                );
+                record_fate(&mut self.probe, direction, fifo, times, fate, &packet, listener);
             }
             let Fate::Sent { end } = fate else { return };
-            at = end + this.delay;
-            match (then, listener) {
-                (Then::Chain, _) => {
+            at = end + fifo.delay;
+            match known.then {
+                Then::Chain => {
                     hop += 1;
                     continue;
                 }
-                // Nobody acts on its arrival: its fate is all there is to know.
-                (Then::Arrive, Listener::Datagrams { flow }) => {
-                    return self.receive_datagram(flow, at, packet);
-                }
-                (Then::Arrive, Listener::Sink { connection }) => {
-                    return self.acknowledge(connection, at, packet);
-                }
-                (Then::Forward, _) | (Then::Arrive, Listener::Tcp { .. }) => {}
+                Then::Forward => {}
+                Then::Arrive => match known.listener {
+                    // Nobody acts on its arrival: its fate is all there is to know.
+                    Listener::Datagrams { flow } => {
+                        return self.receive_datagram(flow, at, &packet);
+                    }
+                    Listener::Sink { connection } => {
+                        match self.answer(connection, at, &packet) {
+                            Some(ack) => (packet, hop) = (ack, ack.hop),
+                            None => return,
+                        }
+                        continue;
+                    }
+                    Listener::Tcp { .. } | Listener::Acceptor { .. } => {}
+                },
             }
-            let ticket = self.deadlines.ticket();
-            if raw.ring.is_empty() {
-                self.deadlines.set_with_ticket(this.machine, at, ticket);
+            let due = Due::new(at, self.deadlines.ticket());
+            if fifo.ring.is_empty() {
+                let machine = fifo.machine.expect("what arrives here must be handled");
+                self.deadlines.put(machine, due);
             }
-            raw.ring.push(InFlight { at, ticket, item: Packet { hop, ..*packet } });
+            let slot = fifo.ring.push_slot();
+            slot.due = due;
+            slot.item = packet;
             return;
         }
     }
 
-    /// A packet reaches a [`Listener::Sink`] at `at`, ahead of the clock.
-    fn acknowledge(&mut self, connection: u32, at: Instant, packet: &Packet) {
+    /// A packet reaches an acceptor that only acknowledges at `at`, which may lie ahead of the clock;
+    /// its answer.
+    #[inline]
+    fn answer(&mut self, connection: u32, at: Instant, packet: &Packet) -> Option<Packet> {
         let pair = &mut self.connections[connection as usize];
         let hop = pair.first_hops[1];
-        pair.ends[1].receive(at, &packet.tcp);
         let mut ack = Packet { hop, incarnation: packet.incarnation, ..Packet::default() };
-        let Some(bytes) = pair.ends[1].poll_transmit(at, &mut ack.tcp) else { return };
-        ack.bytes = bytes;
+        ack.bytes = pair.ends[1].answer(at, &packet.tcp, &mut ack.tcp)?;
         if P::ACTIVE {
             self.record_received(connection, false, at, &packet.tcp);
             let sequence = u64::from(ack.tcp.seq);
             let sent = Event::SegmentSent { connection, opener: false, sequence, payload: 0 };
             self.probe.record(at, sent);
         }
-        self.enter(hop, at, &ack, false);
+        Some(ack)
     }
 
     fn record_received(&mut self, connection: u32, opener: bool, at: Instant, tcp: &TcpHeader) {
@@ -372,70 +385,17 @@ impl<P: Probe> World<P> {
         }
     }
 
-    /// The head of a ring is due.
+    /// The first packet on its way over a FIFO arrives.
     #[inline]
-    fn on_arrival(&mut self, direction: u32) {
-        let Direction { kind, machine, .. } = &mut self.directions[direction as usize];
-        let machine = *machine;
-        match kind {
-            Kind::Raw(raw) => {
-                let Some(arrived) = raw.ring.pop() else { return };
-                match raw.ring.front() {
-                    Some(next) => self.deadlines.set_with_ticket(machine, next.at, next.ticket),
-                    None => self.deadlines.set(machine, Instant::NEVER),
-                }
-                self.forward(&arrived.item);
-            }
-            Kind::Arq(arq) => {
-                let Some(arrived) = arq.ring.pop() else { return };
-                match arq.ring.front() {
-                    Some(next) => self.deadlines.set_with_ticket(machine, next.at, next.ticket),
-                    None => self.deadlines.set(machine, Instant::NEVER),
-                }
-                // The receiving endpoint is the one that transmits the other way.
-                self.take_in(direction, &arrived.item);
-                self.on_transmit(direction ^ 1);
-            }
-            Kind::Shared(_) => unreachable!("a direction of a WLAN has no arrivals"),
-        }
-    }
-
-    /// A frame has come over an ARQ direction: the endpoint that transmits the other way gets it.
-    #[inline]
-    pub(super) fn take_in(&mut self, direction: u32, arrived: &Crossing) {
-        self.receive_frame(direction, arrived);
-        self.hand_up(direction);
-    }
-
-    /// The same, but what may go up does not yet.
-    #[inline]
-    pub(super) fn receive_frame(&mut self, direction: u32, arrived: &Crossing) {
-        let back = direction ^ 1;
-        let Crossing { frame, is_damaged } = arrived;
-        if P::ACTIVE && !is_damaged {
-            let label = FrameLabel::from(frame);
-            self.probe.record(self.now, Event::FrameReceived { direction, label });
-        }
-        if let Kind::Arq(peer) = &mut self.directions[back as usize].kind {
-            match is_damaged {
-                false => peer.interface.endpoint.receive(self.now, *frame),
-                true => peer.interface.endpoint.receive_damaged(self.now, *frame),
-            }
-        }
-        if P::ACTIVE {
-            self.record_link_events(back);
-        }
-    }
-
-    /// What has come over a direction and may go up does.
-    #[inline]
-    pub(super) fn hand_up(&mut self, direction: u32) {
-        while let Some(packet) = self.poll_deliver(direction ^ 1) {
-            if P::ACTIVE {
-                self.record_delivery(direction, &packet, false);
-            }
-            self.forward(&packet);
-        }
+    fn on_arrival(&mut self, direction: DirectionId) {
+        let Medium::Fifo(fifo) = &mut self.directions[direction.index()].medium else {
+            unreachable!("lines and airs see to their own arrivals")
+        };
+        let packet = fifo.ring.front().expect("a packet that is due is on its way").item;
+        fifo.ring.drop_front();
+        let next = fifo.ring.front().map_or(Due::NEVER, |next| next.due);
+        self.deadlines.put(fifo.machine.expect("its deadline has come"), next);
+        self.forward(&packet);
     }
 
     /// A packet has crossed the direction of its hop and leaves its far end for wherever it goes
@@ -448,7 +408,7 @@ impl<P: Probe> World<P> {
     /// The same; a packet that an agent has let pass goes by it.
     pub(super) fn pass_on(&mut self, packet: &Packet, has_passed: bool) {
         let Hop { direction, then, listener, .. } = self.hops[packet.hop as usize];
-        if let Some(seat) = self.directions[direction as usize].far_agent
+        if let Some(seat) = self.directions[direction.index()].far_agent
             && !has_passed
         {
             return self.forward_past(seat, packet);
@@ -459,108 +419,23 @@ impl<P: Probe> World<P> {
         }
     }
 
-    /// The timer of an ARQ direction's endpoint is due: what it lets go up has come over the other
-    /// direction. Returns the next deadline.
-    #[cold]
-    pub(super) fn on_link_timer(&mut self, direction: u32) -> Instant {
-        let now = self.now;
-        if let Kind::Arq(arq) = &mut self.directions[direction as usize].kind {
-            arq.interface.endpoint.handle_timeout(now);
-        }
-        if P::ACTIVE {
-            self.record_link_events(direction);
-        }
-        while let Some(packet) = self.poll_deliver(direction) {
-            if P::ACTIVE {
-                self.record_delivery(direction ^ 1, &packet, true);
-            }
-            self.forward(&packet);
-        }
-        match &self.directions[direction as usize].kind {
-            Kind::Arq(arq) => arq.interface.endpoint.next_timeout(),
-            Kind::Raw(_) | Kind::Shared(_) => Instant::NEVER,
-        }
-    }
-
-    /// The next packet that the endpoint that transmits on `direction` lets go up.
-    #[inline(always)]
-    pub(super) fn poll_deliver(&mut self, direction: u32) -> Option<Packet> {
-        match &mut self.directions[direction as usize].kind {
-            Kind::Arq(arq) => arq.interface.endpoint.poll_deliver(),
-            Kind::Raw(_) | Kind::Shared(_) => None,
-        }
-    }
-
-    /// Tells that a packet that has crossed `direction` goes up.
-    pub(super) fn record_delivery(&mut self, direction: u32, packet: &Packet, by_timer: bool) {
-        let service = self.hops[packet.hop as usize].service;
-        let delivered = Event::Delivered { direction, service, by_timer, packet: *packet };
-        self.probe.record(self.now, delivered);
-    }
-
-    /// Tells the events of the endpoint that transmits on `direction` as they happen: otherwise
-    /// they wait for its transmitter.
-    pub(super) fn record_link_events(&mut self, direction: u32) {
-        let Kind::Arq(arq) = &mut self.directions[direction as usize].kind else { return };
-        while let Some((service, event)) = arq.poll_event() {
-            self.probe.record(self.now, Event::Link { direction, service, event });
-        }
-    }
-
-    /// An ARQ direction may have something to send, or its timer is due.
-    pub(super) fn on_transmit(&mut self, direction: u32) {
-        let now = self.now;
-        if self.directions[direction as usize].radio != NO_RADIO {
-            return self.wake_radio(direction);
-        }
-        let Kind::Arq(arq) = &self.directions[direction as usize].kind else { return };
-        let mut timeout = arq.interface.endpoint.next_timeout();
-        if timeout <= now {
-            timeout = self.on_link_timer(direction);
-        }
-        let Direction { kind: Kind::Arq(arq), delay, machine, .. } =
-            &mut self.directions[direction as usize]
-        else {
-            return;
-        };
-        let free_at = arq.free_at();
-        if free_at > now {
-            // When the frame on the air has left is soon enough to ask what comes next.
-            self.deadlines.set(*machine + 1, timeout.min(free_at));
-            return;
-        }
-        if let Some(sent) = arq.poll(now) {
-            let at = sent.end + *delay;
-            if P::ACTIVE {
-                record_dropped(&mut self.probe, direction, now, arq.interface.queue());
-                let event = Event::frame_sent(direction, &sent.frame, now, sent.is_lost, at);
-                self.probe.record(sent.end, event);
-                let packets = arq.length(now);
-                self.probe.record(now, Event::QueueServed { direction, packets });
-            }
-            if arq.arrives(&sent) {
-                let ticket = self.deadlines.ticket();
-                if arq.ring.is_empty() {
-                    self.deadlines.set_with_ticket(*machine, at, ticket);
-                }
-                let item = Crossing { frame: sent.frame, is_damaged: sent.is_lost };
-                arq.ring.push(InFlight { at, ticket, item });
-            }
-        }
-        self.deadlines.set(*machine + 1, arq.next_poll());
-        if P::ACTIVE {
-            self.record_link_events(direction);
-        } else {
-            arq.interface.endpoint.drop_events();
-        }
-    }
-
     /// A packet is at its destination.
     #[inline]
     fn deliver(&mut self, listener: Listener, packet: &Packet) {
         let (connection, opener) = match listener {
             Listener::Tcp { connection, opener } => (connection, opener),
-            Listener::Sink { connection } => (connection, false),
+            Listener::Acceptor { connection } if !P::ACTIVE => {
+                let pair = &self.connections[connection as usize];
+                if packet.incarnation == pair.incarnation
+                    && let Some(ack) = self.answer(connection, self.now, packet)
+                {
+                    self.send(&ack);
+                }
+                return;
+            }
+            Listener::Acceptor { connection } | Listener::Sink { connection } => {
+                (connection, false)
+            }
             Listener::Datagrams { flow } => return self.receive_datagram(flow, self.now, packet),
         };
         if packet.incarnation != self.connections[connection as usize].incarnation {
@@ -614,7 +489,9 @@ impl<P: Probe> World<P> {
             let ssthresh = end.sender().slow_start_threshold();
             self.probe.record(self.now, Event::Window { connection, opener, cwnd, ssthresh });
         }
-        self.deadlines.set(machine, end.next_timeout());
+        if let Some(machine) = machine {
+            self.deadlines.set(machine, end.next_timeout());
+        }
     }
 
     /// Sends a datagram of a flow.
@@ -639,7 +516,12 @@ impl<P: Probe> World<P> {
 }
 
 /// Tells which waiting packets a discipline has just dropped.
-fn record_dropped<P: Probe>(probe: &mut P, direction: u32, now: Instant, queue: &Queue<Packet>) {
+pub(super) fn record_dropped<P: Probe>(
+    probe: &mut P,
+    direction: DirectionId,
+    now: Instant,
+    queue: &Queue<Packet>,
+) {
     for &packet in queue.dropped() {
         probe.record(now, Event::Dropped { direction, packet, turn: None });
     }
@@ -648,30 +530,28 @@ fn record_dropped<P: Probe>(probe: &mut P, direction: u32, now: Instant, queue: 
 /// The TCP segment that a packet is.
 pub(super) fn segment_label(listener: Listener, packet: &Packet) -> Option<SegmentLabel> {
     match listener {
-        Listener::Tcp { connection, .. } | Listener::Sink { connection } => {
-            Some(SegmentLabel::new(connection, packet))
-        }
+        Listener::Tcp { connection, .. }
+        | Listener::Acceptor { connection }
+        | Listener::Sink { connection } => Some(SegmentLabel::new(connection, packet)),
         Listener::Datagrams { .. } => None,
     }
 }
 
 /// Tells what becomes of a packet that has entered a computed direction. `times`: of its arrival,
 /// and when its transmission starts.
-#[expect(clippy::too_many_arguments, reason = "what a computed direction knows")]
 fn record_fate<P: Probe>(
     probe: &mut P,
-    direction: u32,
-    raw: &Raw,
-    delay: Duration,
+    direction: DirectionId,
+    fifo: &Fifo,
     [at, start]: [Instant; 2],
     fate: Fate,
     packet: &Packet,
     listener: Listener,
 ) {
     let packet = *packet;
-    let packets = raw.queue.length(at);
+    let packets = fifo.queue.length(at);
     probe.record(at, Event::Queue { direction, packets, packet });
-    let (label, bytes) = (None, packet.bytes + raw.queue.header());
+    let (label, bytes) = (None, packet.bytes + fifo.queue.header());
     let segment = segment_label(listener, &packet);
     let sent = |arrival| {
         let packet = Some(packet);
@@ -684,7 +564,7 @@ fn record_fate<P: Probe>(
         }
         Fate::Lost { end } => probe.record(end, sent(None)),
         Fate::Sent { end } => {
-            let at = end + delay;
+            let at = end + fifo.delay;
             probe.record(end, sent(Some(at)));
             let delivered = Event::Delivered { direction, service: 0, by_timer: false, packet };
             probe.record(at, delivered);

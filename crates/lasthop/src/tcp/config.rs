@@ -123,6 +123,18 @@ impl Config {
         self.hystart || self.law.measures() || self.recovery == RecoveryKind::RackTlp
     }
 
+    /// Do data go from the opener to the acceptor only? Then a dialogue takes a connection for each
+    /// direction.
+    pub fn is_simplex(&self) -> bool {
+        self.one_way
+    }
+
+    /// Does an acceptor do nothing but acknowledge, each segment at once? Then it never waits for
+    /// anything.
+    pub fn only_acknowledges(&self) -> bool {
+        self.one_way && self.delayed_ack.is_none() && self.quick_acks == 0
+    }
+
     /// SACK blocks that an ACK reports at most: as many as the option space holds (RFC 2018,
     /// section 4); ns-2's sink reports three.
     pub fn max_sack_blocks(&self) -> usize {

@@ -192,6 +192,31 @@ impl Connection {
         self.sender.on_ack(now, ack, &blocks[..count], is_pure, sent);
     }
 
+    /// A segment arrived at an end that [only acknowledges](Config::only_acknowledges): what
+    /// [`Self::receive`] and [`Self::poll_transmit`] do together. `header` is that of the ACK.
+    #[inline]
+    pub fn answer(
+        &mut self,
+        now: Instant,
+        segment: &TcpHeader,
+        header: &mut TcpHeader,
+    ) -> Option<u32> {
+        // The bulk: plain data in order.
+        if segment.flags == 0
+            && !segment.has_timestamps
+            && self.ecn.is_none()
+            && self.receiver.take_next(segment.seq, segment.payload)
+        {
+            header.seq = self.sender.flight.snd_nxt as u32;
+            header.ack = self.receiver.rcv_nxt as u32;
+            header.window = self.advertised_window;
+            header.flags = flags::ACK;
+            return Some(self.config.wire_bytes(0, 0));
+        }
+        self.receive(now, segment);
+        self.poll_transmit(now, header)
+    }
+
     /// The next segment to send now: fills in `header` and returns the length on the wire in
     /// bytes.
     #[inline]

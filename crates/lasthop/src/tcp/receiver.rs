@@ -69,6 +69,21 @@ impl Receiver {
         self.rcv_nxt.wrapping_add_signed(i64::from(wire.wrapping_sub(self.rcv_nxt as u32) as i32))
     }
 
+    /// Data arrived at a receiver that acknowledges every segment at once: if they are the next ones,
+    /// after a SYN, and none are missing, they are taken and count as acknowledged.
+    #[inline]
+    pub fn take_next(&mut self, seq: u32, payload: u32) -> bool {
+        let is_next = payload > 0
+            && seq == self.rcv_nxt as u32
+            && self.rcv_nxt > 0
+            && self.out_of_order.is_empty();
+        if is_next {
+            self.rcv_nxt += u64::from(payload);
+            self.last_ack_sent = self.rcv_nxt;
+        }
+        is_next
+    }
+
     /// Sequence space `[seq, end)` arrived.
     #[inline]
     pub fn receive(

@@ -9,6 +9,7 @@ use lasthop::run::{self, Options};
 use lasthop::scenario::Scenario;
 use lasthop::sim::builder::Builder;
 use lasthop::sim::direction::DirectionParameters;
+use lasthop::sim::ids::{DirectionId, Side};
 use lasthop::sim::probe::Silent;
 use lasthop::sim::world::End;
 use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
@@ -179,7 +180,8 @@ fn two_links(driven: [bool; 2], stop: Instant) -> Metrics {
         packet: Bytes::new(50),
     };
     let deadline = Duration::from_millis(1420);
-    builder.media("speech", Instant::ZERO, parameters, deadline, &[0, 2]);
+    let path = [0, 1].map(|link| DirectionId::of(link, Side::Forward));
+    builder.media("speech", Instant::ZERO, parameters, deadline, &path);
     let mut world = builder.build(Silent);
     assert_eq!(world.run(stop, false, &AtomicBool::new(false)), End::Stopped);
     let mut metrics = Metrics::new();

@@ -1,0 +1,103 @@
+//! Typed indices into the world's tables: a number of one table cannot be taken for one of another.
+
+/// Declares an index type.
+macro_rules! id {
+    ($(#[$doc:meta])* $visibility:vis $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        $visibility struct $name(u32);
+
+        impl $name {
+            /// The entry at `index` of its table.
+            #[inline]
+            pub const fn new(index: usize) -> Self {
+                $name(index as u32)
+            }
+
+            /// Where its entry stands in its table.
+            #[inline]
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+id! {
+    /// One direction of a link. Links are numbered from 0 in the order in which they were added.
+    pub DirectionId
+}
+
+id! {
+    /// A link that a protocol drives: both ends.
+    pub(super) LineId
+}
+
+id! {
+    /// A framed radio.
+    pub RadioId
+}
+
+id! {
+    /// The air that the stations of WLANs share.
+    pub AirId
+}
+
+id! {
+    /// An agent on its seat.
+    pub(super) SeatId
+}
+
+id! {
+    /// A way through the network.
+    pub(super) PathId
+}
+
+/// Which end of a link transmits: the one that does so on its forward direction, or the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Transmits on the forward direction.
+    Forward,
+    /// Transmits on the reverse direction.
+    Reverse,
+}
+
+impl Side {
+    /// Both ends.
+    pub const BOTH: [Side; 2] = [Side::Forward, Side::Reverse];
+
+    /// The other end.
+    #[inline]
+    pub const fn other(self) -> Side {
+        match self {
+            Side::Forward => Side::Reverse,
+            Side::Reverse => Side::Forward,
+        }
+    }
+}
+
+impl DirectionId {
+    /// The direction of link `link` on which the end `side` transmits.
+    #[inline]
+    pub const fn of(link: usize, side: Side) -> Self {
+        DirectionId::new(2 * link + side as usize)
+    }
+
+    /// The end of its link that transmits on it.
+    #[inline]
+    pub const fn side(self) -> Side {
+        if self.0.is_multiple_of(2) { Side::Forward } else { Side::Reverse }
+    }
+
+    /// Its link.
+    #[inline]
+    pub const fn link(self) -> usize {
+        self.index() / 2
+    }
+
+    /// The other direction of its link.
+    #[inline]
+    pub const fn opposite(self) -> Self {
+        DirectionId::of(self.link(), self.side().other())
+    }
+}

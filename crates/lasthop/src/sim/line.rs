@@ -1,0 +1,675 @@
+//! Lines: links that a protocol drives, with an interface at each end.
+//!
+//! ```text
+//!      forward end                                     reverse end
+//!   offer -> [interface] ==> channel ==> ring ==> receive [interface] -> deliver
+//!   deliver <- [interface] receive <== ring <== channel <== [interface] <- offer
+//! ```
+//!
+//! Both ends are one machine with one deadline, the earliest of four: the frame that arrives next at
+//! either end, and the moment at which either end is to be served: its transmitter falls idle while
+//! something waits, or its endpoint's timer is due. Ties go by ticket, as among machines.
+//!
+//! The station of a [radio](super::radio) and its base are a line too. Its frames take slots of the
+//! radio, which sees to their arrival; of the four deadlines only the endpoints' timers are used.
+
+use super::deadlines::{Deadlines, Due, MachineId};
+use super::direction::{DirectionParameters, InFlight};
+use super::ids::{DirectionId, LineId, RadioId, Side};
+use super::probe::{Event, FrameLabel, Probe};
+use super::world::{World, record_dropped};
+use crate::channel::{Airtime, Channel, ErrorProcess};
+use crate::interface::{Carrier, Interface};
+use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
+use crate::packet::Packet;
+use crate::queue::{Ahead, QueueCounters, Ring};
+use crate::units::{Duration, Instant};
+
+/// A frame of a link protocol on its way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Crossing {
+    pub frame: Frame<Packet>,
+    /// Arrives all the same, where an endpoint wants to be told.
+    pub is_damaged: bool,
+}
+
+/// One end of a line: its interface, and the air that its frames cross.
+#[derive(Clone, Debug)]
+pub(super) struct LineEnd {
+    pub interface: Interface<LinkEndpoint<Packet>, Packet>,
+    pub air: Air,
+}
+
+/// What becomes of the frames of one end.
+#[derive(Clone, Debug)]
+pub(super) struct Air {
+    channel: Channel,
+    delay: Duration,
+    /// Frames that arrive at the other end.
+    pub ring: Ring<InFlight<Crossing>>,
+    /// Does the endpoint at the other end want damaged frames too?
+    far_wants_damaged: bool,
+    counters: QueueCounters,
+    /// On a radio, the slots that were filled last.
+    slots: Option<Box<Ahead>>,
+    /// Empty where the endpoint is one protocol.
+    pub services: ServiceTable,
+}
+
+/// The air while an interface is turned.
+struct Transmission<'a, P> {
+    air: &'a mut Air,
+    direction: DirectionId,
+    /// When the first frame on the air arrives.
+    arrival: &'a mut Due,
+    deadlines: &'a mut Deadlines,
+    probe: &'a mut P,
+    has_sent: bool,
+}
+
+impl<P: Probe> Carrier<Packet> for Transmission<'_, P> {
+    const LISTENS: bool = P::ACTIVE;
+
+    #[inline]
+    fn carry(&mut self, now: Instant, frame: &mut Frame<Packet>, airtime: Option<Airtime>) {
+        let air = &mut *self.air;
+        let mut is_damaged = false;
+        let mut end = now;
+        if let Some(airtime) = airtime {
+            end = airtime.end;
+            is_damaged = air.expose(airtime);
+            if !air.services.counters.is_empty() {
+                air.services.count(frame.service, airtime, is_damaged);
+            }
+        }
+        let at = end + air.delay;
+        if P::ACTIVE {
+            let event = Event::frame_sent(self.direction, frame, now, is_damaged, at);
+            self.probe.record(end, event);
+            self.has_sent = true;
+        }
+        if !is_damaged || air.far_wants_damaged {
+            let due = Due::new(at, self.deadlines.ticket());
+            if air.ring.is_empty() {
+                *self.arrival = due;
+            }
+            let slot = air.ring.push_slot();
+            slot.due = due;
+            slot.item.frame = *frame;
+            slot.item.is_damaged = is_damaged;
+        }
+    }
+}
+
+/// What an end knows of the services that share it, by their index.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ServiceTable {
+    pub names: Vec<String>,
+    pub counters: Vec<QueueCounters>,
+    /// Whose frame is on the air.
+    on_air: u8,
+}
+
+/// What took a slot of a radio.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub frame: Frame<Packet>,
+    pub is_lost: bool,
+}
+
+impl Sent {
+    /// Does it take no time, so that it cannot be lost?
+    pub fn is_free(&self) -> bool {
+        self.frame.bytes == 0
+    }
+}
+
+impl ServiceTable {
+    /// A frame of `service` is on the air.
+    #[inline]
+    fn count(&mut self, service: u8, airtime: Airtime, is_lost: bool) {
+        let counters = &mut self.counters[usize::from(service)];
+        counters.frames_sent += 1;
+        counters.bits_sent += airtime.bits;
+        counters.frames_lost += u64::from(is_lost);
+        self.on_air = service;
+    }
+}
+
+impl Air {
+    /// A frame is on the air: is it lost?
+    #[inline(always)]
+    fn expose(&mut self, airtime: Airtime) -> bool {
+        let is_lost = self.channel.is_lost(airtime);
+        self.counters.frames_sent += 1;
+        self.counters.bits_sent += airtime.bits;
+        self.counters.frames_lost += u64::from(is_lost);
+        is_lost
+    }
+}
+
+impl LineEnd {
+    fn new(
+        parameters: DirectionParameters,
+        endpoint: LinkEndpoint<Packet>,
+        far_wants_damaged: bool,
+    ) -> Self {
+        let DirectionParameters { transmitter, delay, queue, channel, .. } = parameters;
+        let count = match &endpoint {
+            LinkEndpoint::Services(services) => services.count(),
+            _ => 0,
+        };
+        let services = ServiceTable {
+            names: (0..count).map(|index| index.to_string()).collect(),
+            counters: vec![QueueCounters::default(); count],
+            ..ServiceTable::default()
+        };
+        let air = Air {
+            channel,
+            delay,
+            ring: Ring::with_capacity(64),
+            far_wants_damaged,
+            counters: QueueCounters::default(),
+            slots: None,
+            services,
+        };
+        LineEnd { interface: Interface::new(endpoint, queue, transmitter), air }
+    }
+
+    /// Would a packet that arrives now leave room for another one like it?
+    pub fn has_spare_room(&self, now: Instant, service: u8, packet: &Packet) -> bool {
+        if let LinkEndpoint::Services(services) = &self.interface.endpoint {
+            let busy = self.interface.transmitter().is_busy(now);
+            return services.has_room(usize::from(service), packet.bytes, 2, busy);
+        }
+        self.interface.has_spare_room(now, packet.bytes)
+    }
+
+    /// A packet joins the interface queue; false: dropped. Frames held in the endpoint's window
+    /// have left the queue.
+    #[inline]
+    pub fn offer(&mut self, now: Instant, service: u8, packet: Packet) -> bool {
+        if !self.air.services.counters.is_empty() {
+            return self.offer_to_service(now, usize::from(service), packet);
+        }
+        self.interface.enqueue(now, packet)
+    }
+
+    /// A packet joins the queue of its service, which the endpoint holds; false: dropped.
+    #[inline(never)]
+    fn offer_to_service(&mut self, now: Instant, service: usize, packet: Packet) -> bool {
+        let busy = self.interface.transmitter().is_busy(now);
+        let LinkEndpoint::Services(services) = &mut self.interface.endpoint else {
+            unreachable!("only services have counters of their own")
+        };
+        let admitted = services.offer(now, service, packet, busy);
+        if !admitted {
+            self.air.counters.drops += 1;
+            self.air.services.counters[service].drops += 1;
+        }
+        admitted
+    }
+
+    /// Counters of the endpoint.
+    pub fn link_counters(&self) -> LinkCounters {
+        self.interface.endpoint.counters()
+    }
+
+    /// Packets in the queue, the frame in transmission included.
+    pub fn length(&self, now: Instant) -> u64 {
+        let queued = match &self.interface.endpoint {
+            LinkEndpoint::Services(services) => services.queued(),
+            _ => self.interface.queued() as u64,
+        };
+        queued + u64::from(self.interface.transmitter().is_busy(now))
+    }
+
+    /// The endpoint's next event and the service that it belongs to.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<(u8, LinkEvent)> {
+        match &mut self.interface.endpoint {
+            LinkEndpoint::Services(services) => services.poll_service_event(),
+            endpoint => endpoint.poll_event().map(|event| (0, event)),
+        }
+    }
+
+    /// Counters of the endpoint of `service`.
+    pub fn service_link_counters(&self, service: usize) -> LinkCounters {
+        match &self.interface.endpoint {
+            LinkEndpoint::Services(services) => services.endpoint(service).counters(),
+            endpoint => endpoint.counters(),
+        }
+    }
+
+    /// Is the frame on the air, if there is one, of `service`?
+    pub fn is_last_of(&self, service: usize) -> bool {
+        usize::from(self.air.services.on_air) == service
+    }
+
+    /// Does the packet that joined last stand behind others?
+    #[inline]
+    pub fn has_backlog(&self) -> bool {
+        self.interface.queued() > 1
+    }
+
+    /// The next frame takes a slot of a radio, from `start` to `end`; none is slower than that.
+    #[inline]
+    pub fn poll_slot(&mut self, now: Instant, [start, end]: [Instant; 2]) -> Option<Sent> {
+        let frame = self.interface.next_frame(now)?;
+        if frame.bytes == 0 {
+            return Some(Sent { frame, is_lost: false });
+        }
+        let airtime = Airtime { start, end, bits: u64::from(frame.bytes) * 8 };
+        let is_lost = self.air.expose(airtime);
+        if let Some(slots) = &mut self.air.slots {
+            slots.send(now, airtime, is_lost);
+        }
+        Some(Sent { frame, is_lost })
+    }
+
+    /// Is it on its way to somebody: arrives, or is awaited although it is damaged?
+    #[inline]
+    pub fn arrives(&self, sent: &Sent) -> bool {
+        !sent.is_lost || self.air.far_wants_damaged
+    }
+
+    /// Would the endpoint send something, had it a slot?
+    #[inline]
+    pub fn has_something(&self) -> bool {
+        let Interface { endpoint, .. } = &self.interface;
+        endpoint.has_frame() || self.interface.queued() > 0 && endpoint.wants_packet()
+    }
+
+    /// The first of its frames that has arrived at the other end by `now`.
+    pub fn take_arrived(&mut self, now: Instant) -> Option<Crossing> {
+        self.air.ring.front().filter(|first| first.due.at() <= now)?;
+        self.air.ring.pop().map(|arrived| arrived.item)
+    }
+
+    /// A frame of the other end has come.
+    #[inline]
+    pub fn receive(&mut self, now: Instant, arrived: &Crossing) {
+        match arrived.is_damaged {
+            false => self.interface.receive(now, arrived.frame),
+            true => self.interface.endpoint.receive_damaged(now, arrived.frame),
+        }
+    }
+
+    /// Replays the changes of the channel up to and including `until`.
+    pub fn catch_up(&mut self, until: Instant) {
+        self.air.channel.catch_up(until);
+    }
+
+    /// Steps that such a replay takes for a second of simulated time.
+    pub fn replay_rate(&self) -> f64 {
+        self.air.channel.replay_rate()
+    }
+
+    /// Counters of its transmissions: of slots filled ahead, those that have begun.
+    pub fn counters(&self, now: Instant) -> QueueCounters {
+        let drops = self.air.counters.drops + self.interface.queue().counters().drops();
+        let counters = QueueCounters { drops, ..self.air.counters };
+        match &self.air.slots {
+            Some(slots) => counters - slots.after(now),
+            None => counters,
+        }
+    }
+
+    /// Bits of the frame on the air at `now` that are not out.
+    pub fn unsent_bits(&self, now: Instant) -> f64 {
+        match &self.air.slots {
+            Some(slots) => slots.unsent_bits(now),
+            None => self.interface.transmitter().unsent_bits(now),
+        }
+    }
+}
+
+/// A link with an endpoint at each end.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    /// Its number among all links.
+    link: usize,
+    ends: [LineEnd; 2],
+    /// By [`Cause`]: when the first frame of each end's ring arrives, and when each end is to be
+    /// served.
+    dues: [Due; 4],
+    /// The earliest of these.
+    next: usize,
+    /// The radio whose slots it shares.
+    pub radio: Option<RadioId>,
+    pub machine: MachineId,
+}
+
+/// What a line's deadline is for, and at which end: the one that sent the frame, or is to be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Arrival(Side),
+    Service(Side),
+}
+
+impl Cause {
+    /// Where its deadline stands.
+    #[inline]
+    const fn place(self) -> usize {
+        match self {
+            Cause::Arrival(side) => 2 * side as usize,
+            Cause::Service(side) => 2 * side as usize + 1,
+        }
+    }
+
+    /// The cause whose deadline stands there.
+    #[inline]
+    const fn at(place: usize) -> Self {
+        let side = if place < 2 { Side::Forward } else { Side::Reverse };
+        if place.is_multiple_of(2) { Cause::Arrival(side) } else { Cause::Service(side) }
+    }
+}
+
+impl Line {
+    /// The ends transmit on the forward and on the reverse direction of link number `link`.
+    pub fn new(link: usize, ends: [(DirectionParameters, LinkEndpoint<Packet>); 2]) -> Self {
+        let [forward, reverse] = ends;
+        let want_damaged = [&forward.1, &reverse.1].map(Endpoint::wants_damaged);
+        Line {
+            link,
+            ends: [
+                LineEnd::new(forward.0, forward.1, want_damaged[1]),
+                LineEnd::new(reverse.0, reverse.1, want_damaged[0]),
+            ],
+            dues: [Due::NEVER; 4],
+            next: 0,
+            radio: None,
+            machine: MachineId::default(),
+        }
+    }
+
+    /// Its frames take slots of `radio`, which are filled ahead of their time.
+    pub fn join(&mut self, radio: RadioId) {
+        self.radio = Some(radio);
+        for end in &mut self.ends {
+            end.air.slots = Some(Box::new(Ahead::new()));
+        }
+    }
+
+    /// The direction on which an end transmits.
+    #[inline]
+    pub fn direction(&self, side: Side) -> DirectionId {
+        DirectionId::of(self.link, side)
+    }
+
+    #[inline]
+    pub fn end(&self, side: Side) -> &LineEnd {
+        &self.ends[side as usize]
+    }
+
+    #[inline]
+    pub fn end_mut(&mut self, side: Side) -> &mut LineEnd {
+        &mut self.ends[side as usize]
+    }
+
+    pub fn ends(&self) -> &[LineEnd; 2] {
+        &self.ends
+    }
+
+    pub fn ends_mut(&mut self) -> &mut [LineEnd; 2] {
+        &mut self.ends
+    }
+
+    /// An end and the other one.
+    #[inline]
+    pub fn both(&mut self, side: Side) -> [&mut LineEnd; 2] {
+        let [forward, reverse] = &mut self.ends;
+        match side {
+            Side::Forward => [forward, reverse],
+            Side::Reverse => [reverse, forward],
+        }
+    }
+
+    /// The first frame that `side` has on the air arrives at the other end; returns the first packet
+    /// that it lets go up.
+    #[inline]
+    fn arrive(&mut self, side: Side, now: Instant) -> Option<Packet> {
+        let [near, far] = self.both(side);
+        let arrived = near.air.ring.front_mut().expect("a frame that is due is on the air");
+        let endpoint = &mut far.interface.endpoint;
+        let up = match arrived.item.is_damaged {
+            false => endpoint.accept(now, &mut arrived.item.frame),
+            true => {
+                endpoint.receive_damaged(now, arrived.item.frame);
+                endpoint.poll_deliver()
+            }
+        };
+        near.air.ring.drop_front();
+        let next = near.air.ring.front().map_or(Due::NEVER, |next| next.due);
+        self.dues[Cause::Arrival(side).place()] = next;
+        up
+    }
+
+    /// An end is to be served at `at`; an unchanged time keeps its ticket.
+    #[inline]
+    pub fn serve_at(&mut self, side: Side, at: Instant, deadlines: &mut Deadlines) {
+        let known = &mut self.dues[Cause::Service(side).place()];
+        if known.at() != at {
+            *known = Due::new(at, deadlines.ticket());
+        }
+    }
+
+    /// Tells its earliest deadline.
+    #[inline]
+    pub fn schedule(&mut self, deadlines: &mut Deadlines) {
+        let dues = &self.dues;
+        let forward = usize::from(dues[1] < dues[0]);
+        let reverse = 2 + usize::from(dues[3] < dues[2]);
+        self.next = if dues[reverse] < dues[forward] { reverse } else { forward };
+        deadlines.put(self.machine, dues[self.next]);
+    }
+}
+
+impl<P: Probe> World<P> {
+    /// A line's deadline has come.
+    #[inline]
+    pub(super) fn on_line(&mut self, id: LineId) {
+        let line = &self.lines[id.index()];
+        match Cause::at(line.next) {
+            Cause::Arrival(side) => self.on_frame(id, side),
+            Cause::Service(side) if line.radio.is_some() => self.on_station_timer(id, side),
+            Cause::Service(side) => self.serve(id, side),
+        }
+    }
+
+    /// The first frame that `side` has on the air arrives at the other end.
+    #[inline]
+    fn on_frame(&mut self, id: LineId, side: Side) {
+        let line = &mut self.lines[id.index()];
+        if P::ACTIVE {
+            let arrived =
+                line.end(side).air.ring.front().expect("a frame that is due is on the air");
+            let (direction, Crossing { frame, is_damaged }) = (line.direction(side), &arrived.item);
+            if !is_damaged {
+                let label = FrameLabel::from(frame);
+                self.probe.record(self.now, Event::FrameReceived { direction, label });
+            }
+        }
+        let mut up = line.arrive(side, self.now);
+        if P::ACTIVE {
+            self.record_link_events(id, side.other());
+        }
+        while let Some(packet) = up {
+            if P::ACTIVE {
+                self.record_line_delivery(id, side.other(), &packet, false);
+            }
+            self.forward(&packet);
+            up = self.poll_deliver(id, side.other());
+        }
+        self.serve_after_arrival(id, side.other());
+    }
+
+    /// A packet enters the direction of a line now.
+    pub(super) fn enter_line(
+        &mut self,
+        id: LineId,
+        direction: DirectionId,
+        service: u8,
+        packet: &Packet,
+    ) {
+        let now = self.now;
+        let end = self.lines[id.index()].end_mut(direction.side());
+        let admitted = end.offer(now, service, *packet);
+        if P::ACTIVE {
+            let (packets, packet) = (end.length(now), *packet);
+            self.probe.record(now, Event::Queue { direction, packets, packet });
+            record_dropped(&mut self.probe, direction, now, end.interface.queue());
+            if !admitted {
+                let dropped = Event::Dropped { direction, packet, turn: None };
+                self.probe.record(now, dropped);
+            }
+        }
+        // Behind others, it changes nothing until the head of the queue moves.
+        if !end.has_backlog() {
+            self.serve(id, direction.side());
+        }
+    }
+
+    /// A frame that `side` has sent reaches the other end.
+    #[inline]
+    pub(super) fn take_in(&mut self, id: LineId, side: Side, arrived: &Crossing) {
+        self.receive_frame(id, side, arrived);
+        self.hand_up(id, side.other());
+    }
+
+    /// The same, but what may go up does not yet.
+    #[inline]
+    pub(super) fn receive_frame(&mut self, id: LineId, side: Side, arrived: &Crossing) {
+        let line = &mut self.lines[id.index()];
+        if P::ACTIVE && !arrived.is_damaged {
+            let (direction, label) = (line.direction(side), FrameLabel::from(&arrived.frame));
+            self.probe.record(self.now, Event::FrameReceived { direction, label });
+        }
+        line.end_mut(side.other()).receive(self.now, arrived);
+        if P::ACTIVE {
+            self.record_link_events(id, side.other());
+        }
+    }
+
+    /// What the endpoint of `side` lets go up does.
+    #[inline]
+    pub(super) fn hand_up(&mut self, id: LineId, side: Side) {
+        while let Some(packet) = self.poll_deliver(id, side) {
+            if P::ACTIVE {
+                self.record_line_delivery(id, side, &packet, false);
+            }
+            self.forward(&packet);
+        }
+    }
+
+    /// The next packet that the endpoint of `side` lets go up.
+    #[inline(always)]
+    pub(super) fn poll_deliver(&mut self, id: LineId, side: Side) -> Option<Packet> {
+        self.lines[id.index()].end_mut(side).interface.poll_deliver()
+    }
+
+    /// The timer of an endpoint is due.
+    #[cold]
+    pub(super) fn on_link_timer(&mut self, id: LineId, side: Side) {
+        let now = self.now;
+        self.lines[id.index()].end_mut(side).interface.handle_timeout(now);
+        if P::ACTIVE {
+            self.record_link_events(id, side);
+        }
+        while let Some(packet) = self.poll_deliver(id, side) {
+            if P::ACTIVE {
+                self.record_line_delivery(id, side, &packet, true);
+            }
+            self.forward(&packet);
+        }
+    }
+
+    /// Tells that a packet that has crossed `direction` goes up.
+    pub(super) fn record_delivery(
+        &mut self,
+        direction: DirectionId,
+        packet: &Packet,
+        by_timer: bool,
+    ) {
+        let service = self.hops[packet.hop as usize].service;
+        let delivered = Event::Delivered { direction, service, by_timer, packet: *packet };
+        self.probe.record(self.now, delivered);
+    }
+
+    /// The same for a line whose end `side` lets it go up.
+    pub(super) fn record_line_delivery(
+        &mut self,
+        id: LineId,
+        side: Side,
+        packet: &Packet,
+        by_timer: bool,
+    ) {
+        let direction = self.lines[id.index()].direction(side.other());
+        self.record_delivery(direction, packet, by_timer);
+    }
+
+    /// Tells the events of an endpoint as they happen: otherwise they wait for its transmitter.
+    pub(super) fn record_link_events(&mut self, id: LineId, side: Side) {
+        let line = &mut self.lines[id.index()];
+        let direction = line.direction(side);
+        while let Some((service, event)) = line.end_mut(side).poll_event() {
+            self.probe.record(self.now, Event::Link { direction, service, event });
+        }
+    }
+
+    /// The same after a frame has arrived, mostly at a busy transmitter: then nothing happens but that
+    /// there may be something to send when it falls idle.
+    #[inline]
+    fn serve_after_arrival(&mut self, id: LineId, side: Side) {
+        let line = &mut self.lines[id.index()];
+        let interface = &line.end(side).interface;
+        let next = interface.next_timeout_while_busy();
+        if interface.free_at() <= self.now || next <= self.now {
+            return self.serve(id, side);
+        }
+        line.serve_at(side, next, &mut self.deadlines);
+        line.schedule(&mut self.deadlines);
+        if P::ACTIVE {
+            self.record_link_events(id, side);
+        }
+    }
+
+    /// An end may have something to send, or its timer is due.
+    pub(super) fn serve(&mut self, id: LineId, side: Side) {
+        let now = self.now;
+        let line = &self.lines[id.index()];
+        if line.radio.is_some() {
+            return self.wake_radio(id, side);
+        }
+        let next = loop {
+            let line = &mut self.lines[id.index()];
+            let direction = line.direction(side);
+            let Line { ends, dues, .. } = line;
+            let LineEnd { interface, air } = &mut ends[side as usize];
+            let mut transmission = Transmission {
+                air,
+                direction,
+                arrival: &mut dues[Cause::Arrival(side).place()],
+                deadlines: &mut self.deadlines,
+                probe: &mut self.probe,
+                has_sent: false,
+            };
+            let next = interface.turn(now, &mut transmission);
+            if P::ACTIVE && transmission.has_sent {
+                record_dropped(&mut self.probe, direction, now, interface.queue());
+                let packets = ends[side as usize].length(now);
+                self.probe.record(now, Event::QueueServed { direction, packets });
+            }
+            match next {
+                Some(next) => break next,
+                None => self.on_link_timer(id, side),
+            }
+        };
+        let line = &mut self.lines[id.index()];
+        line.serve_at(side, next, &mut self.deadlines);
+        line.schedule(&mut self.deadlines);
+        if P::ACTIVE {
+            self.record_link_events(id, side);
+        }
+    }
+}
