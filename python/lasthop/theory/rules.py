@@ -28,6 +28,8 @@ __all__ = ["RULES", "Rule", "predict"]
 
 TRIALS = ("go-back-n", "selective-repeat", "stop-and-wait")
 RADIO = ("karn-rlp", "oos-rlp")
+# Bytes of count and lengths in a parity frame of XOR FEC.
+PARITY_FIELDS = 3
 
 
 @dataclass(frozen=True)
@@ -310,7 +312,8 @@ def _throughput(network: Network, hop: Hop, packet: int) -> Throughput | None:
         else:
             independent = Hypothesis("losses are independent, or of one chain a frame", "met")
         residual = analysis.block_code(channel, block + 1, block).residual
-        taken = block / ((block + 1) * frame)
+        parity = hop.airtime(hop.frame(packet) + PARITY_FIELDS)
+        taken = block / (block * frame + parity)
         full = _full_blocks(network, hop, packet, 0.0)
         return Throughput(taken, taken * (1.0 - residual), (independent, full))
     if back is None or max(loss, back) >= 1.0:
