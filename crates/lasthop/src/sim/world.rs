@@ -336,10 +336,10 @@ impl<P: Probe> World<P> {
                         return self.receive_datagram(flow, at, &packet);
                     }
                     Listener::Sink { connection } => {
-                        match self.answer(connection, at, &packet) {
-                            Some(ack) => (packet, hop) = (ack, ack.hop),
-                            None => return,
+                        if !self.answer(connection, at, &mut packet) {
+                            return;
                         }
+                        hop = packet.hop;
                         continue;
                     }
                     Listener::Tcp { .. } | Listener::Acceptor { .. } => {}
@@ -358,20 +358,22 @@ impl<P: Probe> World<P> {
     }
 
     /// A packet reaches an acceptor that only acknowledges at `at`, which may lie ahead of the clock;
-    /// its answer.
-    #[inline]
-    fn answer(&mut self, connection: u32, at: Instant, packet: &Packet) -> Option<Packet> {
+    /// the packet becomes its answer, if there is one.
+    #[inline(always)]
+    fn answer(&mut self, connection: u32, at: Instant, packet: &mut Packet) -> bool {
         let pair = &mut self.connections[connection as usize];
         let hop = pair.first_hops[1];
-        let mut ack = Packet { hop, incarnation: packet.incarnation, ..Packet::default() };
-        ack.bytes = pair.ends[1].answer(at, &packet.tcp, &mut ack.tcp)?;
+        let segment = packet.tcp;
+        *packet = Packet { hop, incarnation: packet.incarnation, ..Packet::default() };
+        let Some(bytes) = pair.ends[1].answer(at, &segment, &mut packet.tcp) else { return false };
+        packet.bytes = bytes;
         if P::ACTIVE {
-            self.record_received(connection, false, at, &packet.tcp);
-            let sequence = u64::from(ack.tcp.seq);
+            self.record_received(connection, false, at, &segment);
+            let sequence = u64::from(packet.tcp.seq);
             let sent = Event::SegmentSent { connection, opener: false, sequence, payload: 0 };
             self.probe.record(at, sent);
         }
-        Some(ack)
+        true
     }
 
     fn record_received(&mut self, connection: u32, opener: bool, at: Instant, tcp: &TcpHeader) {
@@ -425,11 +427,11 @@ impl<P: Probe> World<P> {
         let (connection, opener) = match listener {
             Listener::Tcp { connection, opener } => (connection, opener),
             Listener::Acceptor { connection } if !P::ACTIVE => {
-                let pair = &self.connections[connection as usize];
-                if packet.incarnation == pair.incarnation
-                    && let Some(ack) = self.answer(connection, self.now, packet)
+                let mut packet = *packet;
+                if packet.incarnation == self.connections[connection as usize].incarnation
+                    && self.answer(connection, self.now, &mut packet)
                 {
-                    self.send(&ack);
+                    self.send(&packet);
                 }
                 return;
             }

@@ -194,24 +194,18 @@ impl Flight {
     /// End of the segment that starts at `seq`: a full segment or the end of a write.
     #[inline]
     pub(super) fn segment_end(&self, seq: u64) -> u64 {
-        let end = if seq < self.first_message_end {
-            self.first_message_end.min(seq + self.mss)
-        } else {
-            self.segment_end_beyond(seq)
-        };
-        // A FIN takes no room in the segment.
-        if end == self.joined_fin { end + 1 } else { end }
+        let end = seq + self.mss;
+        // A FIN may be the last number of a write.
+        if end + 1 < self.first_message_end { end } else { self.segment_end_beyond(seq) }
     }
 
-    /// The same beyond the first write.
+    /// The same at the end of the first write and beyond.
     #[cold]
     fn segment_end_beyond(&self, seq: u64) -> u64 {
-        for &end in &self.message_ends {
-            if seq < end {
-                return end.min(seq + self.mss);
-            }
-        }
-        self.write_end
+        let message_end = self.message_ends.iter().find(|&&end| seq < end);
+        let end = message_end.map_or(self.write_end, |&end| end.min(seq + self.mss));
+        // A FIN takes no room in the segment.
+        if end == self.joined_fin { end + 1 } else { end }
     }
 
     /// End of the segment that starts at `seq`: that of its first transmission if there is a record of it.
@@ -244,7 +238,7 @@ impl Flight {
 
     /// Windows may have changed: how far data may go now. `inflation`: segments that recovery adds to
     /// the law's window; `is_plain`: recovery has no word in what goes out.
-    #[inline]
+    #[inline(always)]
     pub(super) fn refresh(&mut self, inflation: u32, is_plain: bool) {
         let window = self.law.window() + u64::from(inflation) * self.mss;
         self.allowed = if self.snd_una == 0 {
@@ -678,7 +672,7 @@ impl Flight {
     }
 
     /// The segment from `seq` to `end` leaves now.
-    #[inline]
+    #[inline(always)]
     fn on_sent(&mut self, now: Instant, seq: u64, end: u64) {
         let nothing_outstanding = self.snd_una == self.snd_max;
         self.counters.segments_sent += 1;
