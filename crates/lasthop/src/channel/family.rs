@@ -58,6 +58,7 @@ macro_rules! error_processes {
 
         /// Every error process, dispatched statically.
         #[derive(Clone, Debug)]
+        #[repr(u8)]
         pub enum Channel {
             $(
                 #[doc = concat!("See [`", stringify!($module), "`].")]
@@ -70,9 +71,11 @@ macro_rules! error_processes {
         }
 
         impl Channel {
-            /// The processes that are too long to inline.
+            /// The processes that are too long to inline. Three arguments, which registers hold: an
+            /// `Airtime` would have to be in memory, for the other processes too.
             #[inline(never)]
-            fn is_lost_with_memory(&mut self, airtime: Airtime) -> bool {
+            fn is_lost_with_memory(&mut self, start: Instant, end: Instant, bits: u64) -> bool {
+                let airtime = Airtime { start, end, bits };
                 match self {
                     $(Channel::$kind(process) => process.is_lost(airtime),)*
                     $(Channel::$whole_kind(process) => process.is_lost(airtime),)*

@@ -135,7 +135,7 @@ impl Channel {
         match self {
             Channel::Clean(_) => false,
             Channel::Uniform(process) => process.is_lost(airtime),
-            _ => self.is_lost_with_memory(airtime),
+            _ => self.is_lost_with_memory(airtime.start, airtime.end, airtime.bits),
         }
     }
 }

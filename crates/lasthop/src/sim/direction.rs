@@ -68,6 +68,7 @@ impl Fifo {
 /// Who carries the packets of a direction.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "few directions, and FIFOs are the hot path")]
+#[repr(u8)]
 pub(super) enum Medium {
     Fifo(Fifo),
     /// The end of a line that transmits on this direction.

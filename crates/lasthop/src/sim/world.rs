@@ -408,6 +408,7 @@ impl<P: Probe> World<P> {
     }
 
     /// The same; a packet that an agent has let pass goes by it.
+    #[inline(always)]
     pub(super) fn pass_on(&mut self, packet: &Packet, has_passed: bool) {
         let Hop { direction, then, listener, .. } = self.hops[packet.hop as usize];
         if let Some(seat) = self.directions[direction.index()].far_agent

@@ -130,6 +130,7 @@ macro_rules! laws {
 
         /// The law of a connection. Those that are several times the size of Reno's stand apart in memory.
         #[derive(Clone, Debug)]
+        #[repr(u8)]
         pub(super) enum Law {
             /// Reno in ns-2's arithmetic.
             RenoNs2(reno::Reno<reno::Ns2>),

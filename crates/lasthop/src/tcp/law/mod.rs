@@ -151,6 +151,14 @@ fn window_over_round_trip(window: u64, in_slow_start: bool, srtt: Duration) -> f
     gain * window as f64 / srtt.as_secs_f64()
 }
 
+impl Law {
+    /// [`CongestionLaw::on_sent`] of laws that may have something to do, out of line.
+    #[inline(never)]
+    fn on_sent_by_others(&mut self, now: Instant, bytes: u64) {
+        dispatch!(self, law => law.on_sent(now, bytes));
+    }
+}
+
 impl CongestionLaw for Law {
     #[inline(always)]
     fn on_ack(&mut self, sample: &AckSample) {
@@ -177,9 +185,13 @@ impl CongestionLaw for Law {
         dispatch!(self, law => law.on_spurious());
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_sent(&mut self, now: Instant, bytes: u64) {
-        dispatch!(self, law => law.on_sent(now, bytes));
+        match self {
+            Law::RenoNs2(law) => law.on_sent(now, bytes),
+            Law::Reno(law) => law.on_sent(now, bytes),
+            _ => self.on_sent_by_others(now, bytes),
+        }
     }
 
     fn keeps_window_in_recovery(&self) -> bool {

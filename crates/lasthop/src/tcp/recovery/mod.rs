@@ -20,6 +20,7 @@ use crate::units::Instant;
 
 /// A recovery scheme, chosen per connection.
 #[derive(Clone, Debug)]
+#[repr(u8)]
 pub(super) enum Recovery {
     Reno(reno::Reno),
     NewReno(newreno::NewReno),
