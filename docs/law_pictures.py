@@ -22,7 +22,7 @@ def traced(variant: str) -> lasthop.Trace:
 
 def picture(variant: str) -> Figure:
     """The windows of this TCP and of Reno with SACK, and when frames are lost."""
-    figure = Figure(figsize=(7.0, 2.2), layout="constrained")
+    figure = Figure(figsize=(7.0, 2.4), layout="constrained")
     axes = figure.subplots()
     for name, label, colour in (
         ("sack", "Reno with SACK", GREY),
@@ -38,7 +38,7 @@ def picture(variant: str) -> Figure:
         )
         for at in lost["start_s"]:
             axes.plot([at], [0.0], marker="|", markersize=9.0, color=colour, clip_on=False)
-    axes.set(xlabel="Time (s)", ylabel="Congestion window (segments)", xlim=(0.0, 20.0))
+    axes.set(xlabel="Time (s)", ylabel="Window (segments)", xlim=(0.0, 20.0))
     axes.set_ylim(0.0, 280.0)
     axes.legend(loc="upper right", frameon=False, ncols=2)
     return figure
