@@ -105,6 +105,10 @@ fn a_run_ten_times_as_long_allocates_no_more() {
     let rfc = r#"profile = "rfc", segment = "536 B", timestamps = true"#;
     let paced = r#"profile = "rfc", hystart = true, pacing = true"#;
     let lazy = Some("lazy");
+    let per_packet = Some("per-packet");
+    let red = r#"{ kind = "red", limit = "50 packets", min = "5 packets", max = "15 packets" }"#;
+    let codel = r#"{ kind = "codel", limit = "50 packets" }"#;
+    let pie = r#"{ kind = "pie", limit = "50 packets" }"#;
     let cases = [
         ("raw", raw, uniform, "reno", ns2, false, None, "50 packets"),
         ("rfc", raw, two_state, "newreno", rfc, false, None, "50 packets"),
@@ -119,7 +123,10 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         ("RLC AM", rlc, uniform, "sack", ns2, false, None, "50 packets"),
         ("congestion", raw, uniform, "sack", ns2, false, lazy, "50 packets"),
         ("congestion, bytes", raw, uniform, "reno", ns2, false, lazy, "12500 B"),
-        ("congestion, packets", raw, uniform, "sack", ns2, false, Some("per-packet"), "50 packets"),
+        ("congestion, packets", raw, uniform, "sack", ns2, false, per_packet, "50 packets"),
+        ("congestion, RED", raw, uniform, "sack", ns2, false, per_packet, red),
+        ("congestion, CoDel", raw, uniform, "sack", ns2, false, per_packet, codel),
+        ("congestion, PIE", raw, uniform, "sack", ns2, false, per_packet, pie),
         ("CUBIC", raw, uniform, "cubic", paced, false, None, "50 packets"),
         ("CUBIC, web", raw, uniform, "cubic", paced, true, None, "50 packets"),
         ("snoop", snoop, uniform, "reno", ns2, false, lazy, "50 packets"),
@@ -149,6 +156,7 @@ fn a_run_ten_times_as_long_allocates_no_more() {
                     "#
                 )
             });
+            let queue = if queue.starts_with('{') { queue.into() } else { format!("\"{queue}\"") };
             format!(
                 r#"
                 name = "{name}"
@@ -156,7 +164,7 @@ fn a_run_ten_times_as_long_allocates_no_more() {
                 between = ["server", "ap"]
                 rate = "2 Mbps"
                 delay = "1 ms"
-                queue = "{queue}"
+                queue = {queue}
                 [link.wireless]
                 between = ["ap", "client"]
                 rate = "500 kbps"
@@ -174,6 +182,10 @@ fn a_run_ten_times_as_long_allocates_no_more() {
                 "#
             )
         };
+        if queue.starts_with('{') {
+            let (_, _, drops) = cost(&text(1), "link.wired.forward.queue_early_drops");
+            assert!(drops > 0.0, "{name}: nothing was dropped early");
+        }
         failures.extend(grows(name, text, "flow.transfer.segments_sent"));
     }
     for (name, protocol) in
