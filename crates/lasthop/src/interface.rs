@@ -41,9 +41,12 @@ pub struct Transmission<P> {
 }
 
 /// Takes the frames of an interface that a medium turns.
-pub(crate) trait Carrier<P> {
-    /// Does anybody listen to the endpoint's events? Otherwise they are dropped.
+pub(crate) trait Carrier<P: Payload> {
+    /// Does anybody listen to the endpoint's events and to what the queue drops?
     const LISTENS: bool;
+
+    /// A packet has been taken from `queue`, which shows what it dropped meanwhile.
+    fn on_dequeue(&mut self, now: Instant, queue: &Queue<P>);
 
     /// A frame, which may be taken apart, is on the air as `airtime` says; `None` of one of no length.
     fn carry(&mut self, now: Instant, frame: &mut Frame<P>, airtime: Option<Airtime>);
@@ -71,7 +74,11 @@ impl<P: Payload, C: Carrier<P>> Port<P> for Gate<'_, P, C> {
 
     #[inline(always)]
     fn take_packet(&mut self) -> Option<P> {
-        self.outlet.queue.dequeue(self.now)
+        let packet = self.outlet.queue.dequeue(self.now);
+        if C::LISTENS {
+            self.carrier.on_dequeue(self.now, &self.outlet.queue);
+        }
+        packet
     }
 
     #[inline]
@@ -132,11 +139,19 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
     }
 
     /// The endpoint's next frame, whoever puts it on the air; the endpoint is offered the head of the
-    /// queue.
+    /// queue. `on_dequeue` sees the queue after a packet has been taken from it.
     #[inline(always)]
-    pub(crate) fn next_frame(&mut self, now: Instant) -> Option<Frame<P>> {
+    pub(crate) fn next_frame(
+        &mut self,
+        now: Instant,
+        on_dequeue: impl FnOnce(&Queue<P>),
+    ) -> Option<Frame<P>> {
         let Interface { endpoint, outlet } = self;
-        endpoint.poll_frame(now, || outlet.queue.dequeue(now))
+        endpoint.poll_frame(now, || {
+            let packet = outlet.queue.dequeue(now);
+            on_dequeue(&outlet.queue);
+            packet
+        })
     }
 
     /// The next frame to send; `None` if there is none, or while one is on the air.
@@ -145,7 +160,7 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
         if self.outlet.transmitter.is_busy(now) {
             return None;
         }
-        let frame = self.next_frame(now)?;
+        let frame = self.next_frame(now, |_| {})?;
         let airtime = self.outlet.expose(now, frame.bytes);
         Some(Transmission { frame, airtime })
     }

@@ -10,7 +10,8 @@
 //! - when the link takes its next packet, it comes from [`QueueDiscipline::dequeue`]. A discipline that
 //!   drops at the head may go through several packets there, but does not leave with nothing while it
 //!   holds packets;
-//! - after either call [`QueueDiscipline::dropped`] shows what else it dropped.
+//! - after either call [`QueueDiscipline::dropped`] shows what else it dropped. It shows that until the
+//!   next of these calls: the driver looks once, right after each.
 //!
 //! A discipline has no timer: what a specification does regularly, it does in the next call, for the
 //! state of the queue does not change between calls.

@@ -22,7 +22,7 @@ use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::interface::{Carrier, Interface};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
 use crate::packet::Packet;
-use crate::queue::{Ahead, QueueCounters, Ring};
+use crate::queue::{Ahead, Queue, QueueCounters, Ring};
 use crate::units::{Duration, Instant};
 
 /// A frame of a link protocol on its way.
@@ -69,6 +69,11 @@ struct Transmission<'a, P> {
 
 impl<P: Probe> Carrier<Packet> for Transmission<'_, P> {
     const LISTENS: bool = P::ACTIVE;
+
+    #[inline]
+    fn on_dequeue(&mut self, now: Instant, queue: &Queue<Packet>) {
+        record_dropped(self.probe, self.direction, now, queue);
+    }
 
     #[inline]
     fn carry(&mut self, now: Instant, frame: &mut Frame<Packet>, airtime: Option<Airtime>) {
@@ -253,9 +258,15 @@ impl LineEnd {
     }
 
     /// The next frame takes a slot of a radio, from `start` to `end`; none is slower than that.
+    /// `on_dequeue` sees the queue if a packet has been taken from it.
     #[inline]
-    pub fn poll_slot(&mut self, now: Instant, [start, end]: [Instant; 2]) -> Option<Sent> {
-        let frame = self.interface.next_frame(now)?;
+    pub fn poll_slot(
+        &mut self,
+        now: Instant,
+        [start, end]: [Instant; 2],
+        on_dequeue: impl FnOnce(&Queue<Packet>),
+    ) -> Option<Sent> {
+        let frame = self.interface.next_frame(now, on_dequeue)?;
         if frame.bytes == 0 {
             return Some(Sent { frame, is_lost: false });
         }
@@ -656,7 +667,6 @@ impl<P: Probe> World<P> {
             };
             let next = interface.turn(now, &mut transmission);
             if P::ACTIVE && transmission.has_sent {
-                record_dropped(&mut self.probe, direction, now, interface.queue());
                 let packets = ends[side as usize].length(now);
                 self.probe.record(now, Event::QueueServed { direction, packets });
             }

@@ -33,9 +33,10 @@ use super::direction::InFlight;
 use super::ids::{LineId, RadioId, Side};
 use super::line::{Crossing, LineEnd};
 use super::probe::{Event, Probe};
-use super::world::World;
+use super::world::{World, record_dropped};
 use crate::link::Endpoint;
-use crate::queue::Ring;
+use crate::packet::Packet;
+use crate::queue::{Queue, Ring};
 use crate::units::{Duration, Instant};
 
 /// Parameters of a radio.
@@ -251,8 +252,14 @@ impl<P: Probe> World<P> {
             let station = ready[place] as usize;
             let line = self.radios[id.index()].stations[station];
             let end = now + Duration::from_nanos(frame.as_nanos() * (slot + 1) / slots);
+            let direction = self.lines[line.index()].direction(way);
             let sender = self.lines[line.index()].end_mut(way);
-            let Some(sent) = sender.poll_slot(now, [start, end]) else {
+            let on_dequeue = |queue: &Queue<Packet>| {
+                if P::ACTIVE {
+                    record_dropped(&mut self.probe, direction, now, queue);
+                }
+            };
+            let Some(sent) = sender.poll_slot(now, [start, end], on_dequeue) else {
                 ready.remove(place);
                 self.settle_station(line, way);
                 continue;
@@ -268,7 +275,6 @@ impl<P: Probe> World<P> {
             }
             if P::ACTIVE {
                 let packets = sender.length(now);
-                let direction = self.lines[line.index()].direction(way);
                 let event = Event::frame_sent(direction, &sent.frame, start, sent.is_lost, at);
                 self.probe.record(end, event);
                 self.probe.record(now, Event::QueueServed { direction, packets });

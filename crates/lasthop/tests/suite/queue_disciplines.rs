@@ -82,6 +82,62 @@ fn a_discipline_that_never_acts_is_drop_tail() {
     }
 }
 
+/// Asserts that the trace shows as many drops on each of `entities` as its counter, and some on the
+/// first.
+fn assert_each_drop_is_traced_once(name: &str, text: &str, entities: &[&str]) {
+    let trace = run::trace(&scenario(text), 1, 0, &AtomicBool::new(false)).unwrap();
+    let row: HashMap<_, _> = trace.metrics.into_iter().collect();
+    for (index, &entity) in entities.iter().enumerate() {
+        let is_drop = |event: &&run::TraceEvent| event.event == "drop" && event.entity == entity;
+        let traced = trace.events.iter().filter(is_drop).count();
+        assert_eq!(traced as f64, row[&format!("{entity}.queue_drops")], "{name}, {entity}");
+        assert!(traced > 0 || index > 0, "{name}, {entity}");
+    }
+}
+
+/// A link protocol sends much that it does not take from the queue: retransmissions, control and
+/// parity frames. None of them may show the drops of an earlier dequeue again.
+#[test]
+fn each_drop_is_traced_once_whatever_the_link_sends() {
+    let protocols =
+        ["raw", "stop-and-wait", "selective-repeat", "go-back-n", "karn-rlp", "xor-fec", "rlc-am"];
+    for queue in ["drop-tail", "red", "codel", "pie"] {
+        for protocol in protocols {
+            let limited = format!(r#"{{ kind = "{queue}", limit = "20 packets" }}"#);
+            let text = bottleneck(&limited, protocol, "per-packet");
+            let text = text.replace(r#"loss = "1 %""#, r#"loss = "10 %""#);
+            let entities = ["link.narrow.forward", "link.narrow.reverse"];
+            assert_each_drop_is_traced_once(&format!("{queue}, {protocol}"), &text, &entities);
+        }
+    }
+}
+
+/// Stations of a radio take their packets in its slots.
+#[test]
+fn each_drop_on_a_radio_is_traced_once() {
+    for queue in ["drop-tail", "red", "codel", "pie"] {
+        let text = format!(
+            r#"
+            name = "cell"
+            [radio.cell]
+            base = "base"
+            stations = ["m"]
+            queue = {{ kind = "{queue}", limit = "20 packets" }}
+            protocol = {{ kind = "ideal-sr", max_transmissions = 3 }}
+            errors = {{ kind = "slotted-gilbert-elliott", stay_good = 0.9, stay_bad = 0.8, loss_good = 0.01, loss_bad = 0.9 }}
+            [flow.up]
+            from = "m"
+            to = "base"
+            transport = {{ kind = "udp" }}
+            app = {{ kind = "on-off", rate = "5 Mbps", on = "exp 1 s", off = "exp 1 s", packet = "1000 B" }}
+            [run]
+            duration = "60 s"
+            "#
+        );
+        assert_each_drop_is_traced_once(queue, &text, &["link.cell.m.forward"]);
+    }
+}
+
 /// Offered 5 % more than it carries, a queue loses f = 1/21 of its packets. RED spaces drops evenly
 /// between 1 and 1/p_b - 1 packets, so that f = 2 p_b, and the queue that arrivals find is on average
 /// min + f / (2 max_p) (max - min). Over time it is longer by half a packet: of 21 intervals between
