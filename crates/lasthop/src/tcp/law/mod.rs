@@ -151,18 +151,33 @@ fn window_over_round_trip(window: u64, in_slow_start: bool, srtt: Duration) -> f
     gain * window as f64 / srtt.as_secs_f64()
 }
 
+/// What is inline for the two variants of Reno, out of line for all laws.
 impl Law {
-    /// [`CongestionLaw::on_sent`] of laws that may have something to do, out of line.
+    /// By value: a sample behind a reference would have to be in memory for Reno too.
     #[inline(never)]
-    fn on_sent_by_others(&mut self, now: Instant, bytes: u64) {
+    fn on_ack_of_any(&mut self, sample: AckSample) {
+        dispatch!(self, law => law.on_ack(&sample));
+    }
+
+    #[inline(never)]
+    fn on_sent_of_any(&mut self, now: Instant, bytes: u64) {
         dispatch!(self, law => law.on_sent(now, bytes));
+    }
+
+    #[inline(never)]
+    fn window_of_any(&self) -> u64 {
+        dispatch!(self, law => law.window())
     }
 }
 
 impl CongestionLaw for Law {
     #[inline(always)]
     fn on_ack(&mut self, sample: &AckSample) {
-        dispatch!(self, law => law.on_ack(sample));
+        match self {
+            Law::RenoNs2(law) => law.on_ack(sample),
+            Law::Reno(law) => law.on_ack(sample),
+            _ => self.on_ack_of_any(*sample),
+        }
     }
 
     fn on_delivery(&mut self, delivery: &Delivery) {
@@ -190,7 +205,7 @@ impl CongestionLaw for Law {
         match self {
             Law::RenoNs2(law) => law.on_sent(now, bytes),
             Law::Reno(law) => law.on_sent(now, bytes),
-            _ => self.on_sent_by_others(now, bytes),
+            _ => self.on_sent_of_any(now, bytes),
         }
     }
 
@@ -200,7 +215,11 @@ impl CongestionLaw for Law {
 
     #[inline]
     fn window(&self) -> u64 {
-        dispatch!(self, law => law.window())
+        match self {
+            Law::RenoNs2(law) => law.window(),
+            Law::Reno(law) => law.window(),
+            _ => self.window_of_any(),
+        }
     }
 
     #[inline]

@@ -147,11 +147,11 @@ impl<A: Arithmetic> Reno<A> {
 
     /// Growth of slow start under HyStart++, in segments.
     #[cold]
-    fn hystart(&mut self, sample: &AckSample) -> f64 {
+    fn hystart(&mut self, sample: AckSample) -> f64 {
         let Some(hystart) = &mut self.hystart else {
             return A::slow_start(sample.acked, self.segment);
         };
-        let (growth, is_over) = hystart.on_ack(sample, self.segment);
+        let (growth, is_over) = hystart.on_ack(&sample, self.segment);
         if is_over {
             self.ssthresh = self.cwnd;
         }
@@ -167,7 +167,7 @@ impl<A: Arithmetic> CongestionLaw for Reno<A> {
         } else if self.hystart.is_none() {
             A::slow_start(sample.acked, self.segment)
         } else {
-            self.hystart(sample)
+            self.hystart(*sample)
         };
         self.set(self.cwnd + growth);
     }
