@@ -136,8 +136,8 @@ def test_the_first_example_in_words() -> None:
         "",
         "Flow transfer: server to client",
         "  a file of 1 MB",
-        "  TCP newreno: segments of 1460 B, window 64 segments (93.44 kB), initial window 10, "
-        "delayed ACKs 200 ms, minimum RTO 1 s",
+        "  TCP newreno, profile rfc: segments of 1460 B, window 64 segments (93.44 kB), "
+        "initial window 10, delayed ACKs 200 ms, minimum RTO 1 s",
         "  over wireless: 46.16 ms round trip for a full segment and its acknowledgment, "
         "queues empty",
         "  bandwidth-delay product 2 Mbps (wireless) x 46.16 ms = 11.54 kB, 7.7 full packets",

@@ -618,6 +618,28 @@ def test_the_command_line_prints_all_three_forms(
         assert all(set(need) == {"text", "status", "detail"} for need in one["hypotheses"])
 
 
+@pytest.mark.parametrize(
+    ("variant", "needed"),
+    [
+        ("reno", ["RACK-TLP has fewer timeouts", "reno over RACK-TLP, profile linux"]),
+        ("sack", ["RACK-TLP has fewer timeouts", "sack over RACK-TLP, profile linux"]),
+        ("cubic", ["CUBIC's window follows another law"] * 2),
+    ],
+)
+def test_under_linux_no_variant_is_reno_as_formulas_have_it(
+    variant: str, needed: list[str]
+) -> None:
+    transport = {"kind": "tcp", "profile": "linux", "variant": variant}
+    tables = scenario({"kind": "file", "size": "1 MB"}, transport=transport, errors=UNIFORM)
+    told = {
+        one.rule: need.detail
+        for (_, metric), one in predictions(tables).items()
+        for need in one.hypotheses
+        if metric == "flow.f.goodput_bps" and need.text == "TCP Reno"
+    }
+    assert [told["PFTK"], told["window chain"]] == needed
+
+
 @pytest.mark.slow
 def test_a_sweep_names_its_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "small.toml"

@@ -303,7 +303,8 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
     if tcp:
         window = tcp["receive_window"] * tcp["segment"]
         lines.append(
-            f"  TCP {tcp['variant']}: segments of {_size(tcp['segment'])}, window "
+            f"  TCP {tcp['variant']}, profile {tcp['profile']}: segments of "
+            f"{_size(tcp['segment'])}, window "
             f"{tcp['receive_window']:.4g} segments ({_size(window)}), initial window "
             f"{tcp['initial_window']:.4g}, delayed ACKs "
             f"{'off' if tcp['delayed_ack'] is None else _time(tcp['delayed_ack'])}, "

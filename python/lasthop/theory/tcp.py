@@ -232,6 +232,9 @@ def _evaluate(name: str, one: Greedy, tcp: dict[str, object]) -> Formula:
     timeout = max(float(str(tcp["min_rto"])), one.round_trip + granularity)
     rare = _rare_timeouts(loss, one.round_trip, timeout, every)
     reno = Hypothesis("TCP Reno", "met" if variant == "reno" else "nearly", variant)
+    linux = tcp["profile"] == "linux"
+    if linux:
+        reno = replace(reno, status="nearly", detail=f"{variant} over RACK-TLP, profile linux")
     if variant == "cubic":
         reno = replace(reno, status="broken", detail="CUBIC's window follows another law")
     if name == "mathis":
@@ -240,7 +243,9 @@ def _evaluate(name: str, one: Greedy, tcp: dict[str, object]) -> Formula:
         )
         return Formula(rate, MATHIS_ACCURACY, (reno, rare) if variant == "cubic" else (rare,))
     if name == "padhye":
-        if variant in ("newreno", "sack"):
+        if linux and variant != "cubic":
+            reno = replace(reno, status="broken", detail="RACK-TLP has fewer timeouts")
+        elif variant in ("newreno", "sack"):
             reno = replace(reno, status="broken", detail=f"{variant} has fewer timeouts")
         rate = analysis.padhye(
             loss, one.round_trip, timeout_s=timeout, segments_per_ack=every, window=window

@@ -195,6 +195,7 @@ fn flow(scenario: &Scenario, routes: &[Vec<Hop>; 2], flow: &Flow) -> Value {
             Transport::Tcp(set) => {
                 let mut tcp = tcp(&set.config());
                 tcp["variant"] = set.variant.word().into();
+                tcp["profile"] = set.profile.word().into();
                 tcp
             }
             Transport::Udp => Value::Null,
