@@ -45,7 +45,8 @@ to = "phone"
 
 [flow.download.transport]
 kind = "tcp"
-variant = "sack"
+profile = "linux"
+variant = "cubic"
 
 [flow.download.app]
 kind = "file"
@@ -89,7 +90,8 @@ to = "phone"
 
 [flow.browsing.transport]
 kind = "tcp"
-variant = "newreno"
+profile = "linux"
+variant = "cubic"
 
 [flow.browsing.app]
 kind = "web"
@@ -183,7 +185,8 @@ to = "phone"
 
 [flow.download.transport]
 kind = "tcp"
-variant = "sack"
+profile = "linux"
+variant = "cubic"
 segment = "500 B"
 
 [flow.download.app]
@@ -231,7 +234,8 @@ to = "laptop"
 
 [flow.laptop.transport]
 kind = "tcp"
-variant = "sack"
+profile = "linux"
+variant = "cubic"
 
 [flow.laptop.app]
 kind = "file"
@@ -243,7 +247,8 @@ to = "phone"
 
 [flow.phone.transport]
 kind = "tcp"
-variant = "sack"
+profile = "linux"
+variant = "cubic"
 
 [flow.phone.app]
 kind = "file"
