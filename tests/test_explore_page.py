@@ -153,7 +153,9 @@ def test_every_choice_of_the_form_is_answered_or_told(visit: Visit) -> None:
                 "|| lasthop.player.running.isTold)"
             )
             assert page.evaluate("Boolean(lasthop.player.answer || lasthop.player.error)")
-            if page.evaluate("Boolean(lasthop.player.error)"):
+            error = page.evaluate("lasthop.player.error && lasthop.player.error.message")
+            # A slow machine refuses what takes too long, which says nothing about the form.
+            if error and "replication of more than" not in error:
                 refused.add(value)
         page.locator(f"#{key}").select_option("uniform" if key.endswith("errors") else "raw")
     # Those that have a key without a default which the form cannot give them.
