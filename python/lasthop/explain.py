@@ -110,6 +110,8 @@ def _queue(queue: Table) -> str:
 def _law(law: Table) -> str:
     if law["mean"] == 0:
         return "0 s"
+    if law["law"] == "pareto":
+        return f"Pareto of shape {law['shape']:g}, mean {_time(law['mean'])}"
     return f"{'exponential, mean ' if law['law'] == 'exp' else ''}{_time(law['mean'])}"
 
 

@@ -1,4 +1,5 @@
-//! Exponential on-off source at constant rate (ns-2 `Application/Traffic/Exponential`).
+//! On-off source at constant rate, its times constant, exponential or Pareto (ns-2
+//! `Application/Traffic/Exponential` and `Application/Traffic/Pareto`).
 //!
 //! ```text
 //!   OFF (drawn) --> ON: n packets, one every interval --> OFF ...
@@ -6,7 +7,7 @@
 //!
 //! Within a burst, packet `k` leaves at `start + k * bits / rate`, computed exactly, so that an
 //! interval that is not a whole number of nanoseconds accumulates no drift. Conventions of ns-2's
-//! `tools/expoo.cc`: a burst has a whole number of packets, the drawn on time divided by the
+//! `tools/expoo.cc` and `tools/pareto.cc`: a burst has a whole number of packets, the drawn on time divided by the
 //! interval, rounded, at least one; one interval follows the last packet before the off time
 //! begins; a source begins with an off time.
 //!

@@ -8,7 +8,7 @@
 //!          ends after down
 //! ```
 //!
-//! Each time is constant or exponential. The process begins with an up time, so that a disruption
+//! Each time is constant, exponential or Pareto. The process begins with an up time, so that a disruption
 //! every 30 s for 2 s, `up = "30 s"`, `down = "2 s"`, begins at 30 s. A frame is lost if any part of
 //! its air time is in a down time. Up and down times come from the stream `sojourns`; no number is
 //! drawn for a frame. Long-run loss of short frames: down / (up + down).
@@ -24,7 +24,7 @@ table! {
     /// The link is up and down by turns, beginning with an up time; a frame is lost if any part of
     /// its air time is in a down time.
     pub struct OnOffKeys as "on-off" {
-        /// Law of the up times: always the same, or exponential with a mean.
+        /// Law of the up times: always the same, exponential with a mean, or Pareto with a mean and a shape.
         up: DurationLaw, Limits::POSITIVE;
         /// Law of the down times.
         down: DurationLaw, Limits::POSITIVE;

@@ -64,6 +64,9 @@ fn quantity(what: &str, text: String) -> Value {
         "duration law" => text.parse().ok().map(|law| match law {
             DurationLaw::Constant(mean) => json!({"law": "constant", "mean": seconds(mean)}),
             DurationLaw::Exponential(mean) => json!({"law": "exp", "mean": seconds(mean)}),
+            DurationLaw::Pareto(mean, shape) => {
+                json!({"law": "pareto", "mean": seconds(mean), "shape": shape.get()})
+            }
         }),
         "rate" => text.parse().ok().map(|rate: Rate| rate.as_bps().into()),
         "size" => text.parse().ok().map(|size: Bytes| size.get().into()),

@@ -1,7 +1,7 @@
 //! Values of keys: quantities with their units, and the words that may stand in their place.
 
 use super::keys::{Field, Limits, NAME_ALLOWED, Node, Read, Shape, is_name};
-use crate::rng::DurationLaw;
+use crate::rng::{DurationLaw, ParetoShape};
 use crate::units::{Bytes, Duration, Probability, Rate};
 use serde_json::Value;
 use std::fmt;
@@ -412,6 +412,17 @@ fn bounded(text: &str) -> Result<Duration, ()> {
 impl FromStr for DurationLaw {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {
+        if let Some(pareto) = text.trim_start().strip_prefix("pareto ") {
+            let (mean, shape) = pareto.split_once(" shape ").unwrap_or((pareto, "1.5"));
+            let shape = Some(shape.trim())
+                .filter(|shape| shape.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+                .and_then(|shape| ParetoShape::new(shape.parse().ok()?))
+                .ok_or(())?;
+            return match bounded(mean)? {
+                Duration::ZERO => Err(()),
+                mean => Ok(DurationLaw::Pareto(mean, shape)),
+            };
+        }
         match text.trim_start().strip_prefix("exp ") {
             None => bounded(text).map(DurationLaw::Constant),
             Some(mean) => match bounded(mean)? {
@@ -427,18 +438,20 @@ impl fmt::Display for DurationLaw {
         match self {
             DurationLaw::Constant(duration) => duration.fmt(f),
             DurationLaw::Exponential(mean) => write!(f, "exp {mean}"),
+            DurationLaw::Pareto(mean, shape) => write!(f, "pareto {mean} shape {}", shape.get()),
         }
     }
 }
 
-const LAW_ALLOWED: &str = "a duration such as \"1 s\", or \"exp 1 s\" for an exponential law with \
-     that mean (units ns, us, ms, s, min, h)";
+const LAW_ALLOWED: &str = "a duration such as \"1 s\", \"exp 1 s\" for an exponential law with that \
+     mean, or \"pareto 1 s shape 1.5\" for a Pareto law with that mean and a shape from 1.001 to \
+     1000 with at most 3 decimals, 1.5 if none is given (units ns, us, ms, s, min, h)";
 
 impl Field for DurationLaw {
     const SHAPE: Shape = Shape::Quantity {
         what: "duration law",
         allowed: LAW_ALLOWED,
-        pattern: "^\\s*(exp )?\\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(ns|us|µs|ms|s|min|h)\\s*$",
+        pattern: "^\\s*(((exp )?\\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(ns|us|µs|ms|s|min|h))|(pareto \\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(ns|us|µs|ms|s|min|h)(\\s* shape \\s*[1-9][0-9]{0,3}(\\.[0-9]{1,3})?)?))\\s*$",
         print: print_duration,
     };
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {

@@ -175,6 +175,30 @@ const SERVICES_CELL: (&str, &str) = (
     "#,
 );
 
+/// Bursts of Pareto lengths, replayed by the queue that they share with a file.
+const PARETO_CELL: (&str, &str) = (
+    "pareto-background",
+    r#"
+    name = "pareto-background"
+    [link.wire]
+    between = ["server", "client"]
+    rate = "10 Mbps"
+    delay = "10 ms"
+    [flow.transfer]
+    from = "server"
+    to = "client"
+    transport = { kind = "tcp", variant = "sack", profile = "ns-2", segment = "1000 B" }
+    app = { kind = "file", size = "2 MB" }
+    [flow.background]
+    from = "server"
+    to = "client"
+    transport = { kind = "udp" }
+    app = { kind = "on-off", rate = "16 Mbps", on = "pareto 50 ms shape 2", off = "pareto 50 ms", packet = "1000 B" }
+    [run]
+    max_time = "1000 s"
+    "#,
+);
+
 /// Two stations of 802.11 that collide, noise, RTS before long frames, a station that is away for a while.
 const WLAN_CELL: (&str, &str) = (
     "wlan-collisions-noise",
@@ -319,6 +343,7 @@ fn cells() -> impl Iterator<Item = (&'static str, String)> {
     let services = (SERVICES_CELL.0, SERVICES_CELL.1.to_owned());
     let rlc = (RLC_CELL.0, RLC_CELL.1.to_owned());
     let wlan = (WLAN_CELL.0, WLAN_CELL.1.to_owned());
+    let pareto = (PARETO_CELL.0, PARETO_CELL.1.to_owned());
     let queues = QUEUE_CELLS.iter().map(|known| (known[0], queue_cell(known)));
     let tcps = |cells: &'static [Cell]| cells.iter().map(|known| (known.0, cell(known)));
     tcps(&CELLS)
@@ -329,6 +354,7 @@ fn cells() -> impl Iterator<Item = (&'static str, String)> {
         .chain(tcps(&LAW_CELLS))
         .chain(tcps(&LINK_CELLS))
         .chain([wlan])
+        .chain([pareto])
 }
 
 /// All cells as one run.
