@@ -27,7 +27,7 @@ errors = { kind = "uniform", loss = "2 %" }
 [flow.download]
 from = "server"
 to = "phone"
-transport = { kind = "tcp", profile = "linux", variant = "cubic" }
+transport = { kind = "tcp", variant = "sack" }
 app = { kind = "file", size = "1 MB" }
 """
 
