@@ -11,9 +11,13 @@ import pytest
 import lasthop
 from lasthop import advise
 from lasthop.advise.intervals import confidence_sequence
+from lasthop.advise.space import PROTOCOLS
 from lasthop.advise.wants import parse
 from lasthop.arguments import ArgumentError
+from lasthop.catalogue import catalogue
 from lasthop.cli import _main
+from lasthop.figures.advice import draw_advice
+from lasthop.starter import template
 
 LINK = """
 name = "cell"
@@ -43,6 +47,11 @@ KNOWN = [
     "flow.voice.residual_loss",
     "link.radio.forward.utilization",
 ]
+
+
+def test_every_link_protocol_is_tried_or_left_out_for_a_reason() -> None:
+    # Those left out: docs/advise.md says why.
+    assert set(PROTOCOLS) | {"ideal-sr", "services"} == {name for name, _ in catalogue("links")}
 
 
 # What is wanted.
@@ -101,6 +110,18 @@ def test_traffic_is_read() -> None:
     ):
         with pytest.raises(ArgumentError, match=told):
             advise.with_traffic(scenario, text, None)
+
+
+def test_traffic_has_the_tcp_of_the_scenario_or_of_a_host_of_today() -> None:
+    tables = lasthop.Scenario.from_toml(LINK).to_dict()
+    own = tables["flow"]["transfer"]["transport"]
+    kept = advise.with_traffic(lasthop.Scenario(tables), "file, web", None).to_dict()["flow"]
+    assert [flow["transport"] for flow in kept.values()] == [own, own]
+    del tables["flow"]["transfer"]  # only the voice over UDP is left
+    other = advise.with_traffic(lasthop.Scenario(tables), "file, voice", None).to_dict()["flow"]
+    linux = {"kind": "tcp", "profile": "linux", "variant": "cubic"}
+    assert [flow["transport"] for flow in other.values()] == [linux, {"kind": "udp"}]
+    assert template("file").count('profile = "linux"\nvariant = "cubic"') == 1
 
 
 # Intervals.
@@ -224,6 +245,26 @@ def test_near_ties_end_within_the_tolerance(tmp_path: Path) -> None:
     assert found.within < 0.2
 
 
+def test_the_picture_says_what_its_bars_are_and_who_is_out(tmp_path: Path) -> None:
+    found = race(
+        tmp_path, "transfer.goodput, residual_loss < 1.5 %", protocols=("raw", "selective-repeat")
+    )
+    figure = draw_advice(found)
+    assert figure.get_supxlabel().startswith(
+        "bars: intervals of 95 % that hold at all looks and for all candidates together; "
+        "hollow: ruled out"
+    )
+    (axes,) = figure.axes
+    assert axes.get_ylabel() == "Goodput (kbps)"
+    assert axes.get_xlabel() == "Residual loss (%), voice"
+    assert {text.get_text() for text in axes.texts} == {"choice", "< 1.5 %"}
+    (legend,) = figure.legends
+    assert {text.get_text() for text in legend.texts} == {"Raw link", "Selective repeat"}
+    hollow = [bar[0].get_markerfacecolor() == "white" for bar in axes.containers]
+    assert hollow == [bool(one.ruled_out) for one in found.standings]
+    assert any(hollow)
+
+
 def test_no_candidate_may_keep_a_bound(tmp_path: Path) -> None:
     found = race(tmp_path, "transfer.goodput, delay_p99 < 1 us", protocols=("raw", "xor-fec"))
     assert found.choice is None
@@ -245,7 +286,17 @@ def test_the_command_says_which_scenario_to_run(
     assert _main([*common, "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["choice"].startswith("selective-repeat")
+    # The scenario to run, with flows that the file does not have.
+    chosen = tmp_path / "chosen.json"
+    common = ["advise", str(file), "--want", "file.goodput", "--traffic", "file 30 kB, voice"]
+    common += ["--protocol", "selective-repeat", "--trials", "0", "--max-replications", "12"]
+    assert _main([*common, "--out", str(chosen)]) == 0
+    assert f"lasthop run {chosen}\n" in capsys.readouterr().out
+    assert list(lasthop.load(chosen).to_dict()["flow"]) == ["file", "voice"]
+    assert _main(["run", str(chosen), "--replications", "2"]) == 0
+    capsys.readouterr()
     for arguments, message in (
+        (["--want", "goodput", "--out", str(tmp_path / "c.toml")], "--out: found"),
         (["--want", "speed"], "--want: found no metric 'speed'"),
         (["--want", "goodput", "--protocol", "magic"], "--protocol: found 'magic'; allowed: raw"),
         (["--want", "goodput", "--link", "x"], "--link: found 'x'; allowed: radio"),

@@ -10,282 +10,52 @@ import re
 import textwrap
 import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from lasthop.arguments import ArgumentError
 from lasthop.catalogue import variants
 from lasthop.scenario import schema
 
-__all__ = ["SCHEMA_FILE", "TEMPLATES", "starter"]
+__all__ = ["SCHEMA_FILE", "TEMPLATES", "starter", "template", "transport"]
 
 SCHEMA_FILE = "lasthop.schema.json"
 """Where the first line of a starter expects the JSON Schema, beside the scenario."""
 
 WIDTH = 98
 
-FILE = """
-# One file over one lossy link, with three rates of loss.
-
-name = "NAME"
-
-[link.radio]
-between = ["server", "phone"]
-rate = "2 Mbps"
-delay = "20 ms"
-queue = "50 packets"
-protocol = { kind = "raw" }
-
-[link.radio.errors]
-kind = "uniform"
-loss = "1 %"
-
-[flow.download]
-from = "server"
-to = "phone"
-
-[flow.download.transport]
-kind = "tcp"
-profile = "linux"
-variant = "cubic"
-
-[flow.download.app]
-kind = "file"
-size = "1 MB"
-
-[sweep]
-"link.radio.errors.loss" = ["0.1 %", "1 %", "5 %"]
-
-[run]
-replications = 10
-seed = 1
-"""
-
-WEB = """
-# Web pages over a fast link and a slow, lossy one that repairs its losses or does not.
-
-name = "NAME"
-
-[link.backbone]
-between = ["server", "base"]
-rate = "10 Mbps"
-delay = "5 ms"
-
-[link.radio]
-between = ["base", "phone"]
-rate = "1 Mbps"
-delay = "20 ms"
-
-[link.radio.errors]
-kind = "gilbert-elliott"
-mean_loss = "3 %"
-mean_burst = 4
-
-[link.radio.protocol]
-kind = "selective-repeat"
-window = 32
-
-[flow.browsing]
-from = "server"
-to = "phone"
-
-[flow.browsing.transport]
-kind = "tcp"
-profile = "linux"
-variant = "cubic"
-
-[flow.browsing.app]
-kind = "web"
-connections = 4
-
-[sweep]
-"link.radio.protocol" = [{ kind = "raw" }, { kind = "selective-repeat", window = 32 }]
-
-[run]
-duration = "300 s"
-replications = 10
-seed = 1
-"""
-
-SPEECH = """
-# A telephone call over a narrow lossy link: how much is lost, how much comes too late?
-
-name = "NAME"
-
-[link.radio]
-between = ["exchange", "phone"]
-rate = "64 kbps"
-delay = "50 ms"
-
-[link.radio.errors]
-kind = "two-state"
-good = "1 s"
-bad = "100 ms"
-good_ber = 1e-6
-bad_ber = 1e-2
-
-[link.radio.protocol]
-kind = "oos-rlp"
-retransmissions = 1
-
-[flow.call]
-from = "exchange"
-to = "phone"
-
-[flow.call.transport]
-kind = "udp"
-
-[flow.call.app]
-kind = "media"
-rate = "9.6 kbps"
-packet = "60 B"
-deadline = "300 ms"
-
-[sweep]
-"link.radio.protocol" = [
-    { kind = "raw" },
-    { kind = "xor-fec", block = 4 },
-    { kind = "oos-rlp", retransmissions = 1 },
-]
-
-[run]
-duration = "300 s"
-replications = 10
-seed = 1
-"""
-
-RADIO = """
-# A file over a fading radio link: which error control of the link helps TCP, which hurts it?
-
-name = "NAME"
-
-[link.backbone]
-between = ["server", "base"]
-rate = "10 Mbps"
-delay = "5 ms"
-
-[link.radio]
-between = ["base", "phone"]
-rate = "384 kbps"
-delay = "40 ms"
-
-[link.radio.errors]
-kind = "two-state"
-good = "5 s"
-bad = "100 ms"
-good_ber = 1e-6
-bad_ber = 1e-2
-
-[link.radio.protocol]
-kind = "selective-repeat"
-window = 32
-
-[flow.download]
-from = "server"
-to = "phone"
-
-[flow.download.transport]
-kind = "tcp"
-profile = "linux"
-variant = "cubic"
-segment = "500 B"
-
-[flow.download.app]
-kind = "file"
-size = "500 kB"
-
-[sweep]
-"link.radio.protocol" = [
-    { kind = "raw" },
-    { kind = "karn-rlp", retransmissions = 3 },
-    { kind = "go-back-n", window = 32 },
-    { kind = "selective-repeat", window = 32 },
-]
-"link.radio.errors.bad" = ["100 ms", "500 ms"]
-
-[run]
-replications = 10
-seed = 1
-"""
-
-WLAN = """
-# Downloads over an access point of IEEE 802.11: what do collisions, noise and retry limits cost?
-
-name = "NAME"
-
-[link.wire]
-between = ["server", "ap"]
-rate = "100 Mbps"
-delay = "10 ms"
-
-[wlan.cell]
-access_point = "ap"
-stations = ["laptop", "phone"]
-standard = "802.11b"
-rate = "11 Mbps"
-short_retry_limit = 7
-
-[wlan.cell.errors]
-kind = "bit"
-ber = 1e-5
-
-[flow.laptop]
-from = "server"
-to = "laptop"
-
-[flow.laptop.transport]
-kind = "tcp"
-profile = "linux"
-variant = "cubic"
-
-[flow.laptop.app]
-kind = "file"
-size = "2 MB"
-
-[flow.phone]
-from = "server"
-to = "phone"
-
-[flow.phone.transport]
-kind = "tcp"
-profile = "linux"
-variant = "cubic"
-
-[flow.phone.app]
-kind = "file"
-size = "2 MB"
-
-[sweep]
-"wlan.cell.short_retry_limit" = [1, 2, 4, 7]
-
-[run]
-replications = 10
-seed = 1
-"""
-
-TEMPLATES: Mapping[str, str] = {
-    "file": FILE,
-    "web": WEB,
-    "speech": SPEECH,
-    "radio": RADIO,
-    "wlan": WLAN,
-}
-"""The starters by name, without the comments on their keys."""
+TEMPLATES = ("file", "web", "speech", "radio", "wlan")
+"""Names of the starters: files of the folder `starters`, without the comments on their keys."""
 
 
-def starter(template: str, name: str) -> str:
+def template(name: str) -> str:
+    """A starter without the comments on its keys, as TOML text; its name stands as `NAME`.
+
+    Raises:
+        ValueError: If there is no such template.
+    """
+    if name not in TEMPLATES:
+        raise ArgumentError(f"template: found {name!r}; allowed: {', '.join(TEMPLATES)}")
+    return (Path(__file__).parent / "starters" / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def transport() -> dict[str, Any]:
+    """The transport of a host of today, as the starters have it."""
+    found: dict[str, Any] = tomllib.loads(template("file"))["flow"]["download"]["transport"]
+    return found
+
+
+def starter(kind: str, name: str) -> str:
     """A starter scenario as TOML text.
 
     Args:
-        template: One of `TEMPLATES`.
+        kind: One of `TEMPLATES`.
         name: What the scenario is called.
 
     Raises:
         ValueError: If there is no such template.
     """
-    if template not in TEMPLATES:
-        allowed = ", ".join(TEMPLATES)
-        raise ArgumentError(f"template: found {template!r}; allowed: {allowed}")
-    skeleton = TEMPLATES[template].strip()
+    skeleton = template(kind)
     scenario = tomllib.loads(skeleton)
     about, _, body = skeleton.partition("\n\n")
     lines = [f"#:schema ./{SCHEMA_FILE}", about, "#", *_comment(HOW_TO)]

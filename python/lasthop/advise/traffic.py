@@ -6,26 +6,20 @@ import re
 from typing import Any
 
 from lasthop import _lasthop
+from lasthop.advise.space import kind_of
 from lasthop.arguments import ArgumentError
 from lasthop.scenario import Scenario
+from lasthop.starter import transport
 
 __all__ = ["TRAFFIC", "with_traffic"]
 
 TRAFFIC: dict[str, dict[str, Any]] = {
-    "file": {
-        "transport": {"kind": "tcp", "variant": "newreno"},
-        "app": {"kind": "file", "size": "1 MB"},
-    },
-    "web": {"transport": {"kind": "tcp", "variant": "newreno"}, "app": {"kind": "web"}},
-    "voice": {
-        "transport": {"kind": "udp"},
-        "app": {"kind": "media", "rate": "14.4 kbps", "packet": "50 B", "deadline": "150 ms"},
-    },
-    "video": {
-        "transport": {"kind": "udp"},
-        "app": {"kind": "media", "rate": "500 kbps", "packet": "1000 B", "silence": "0 s"},
-    },
+    "file": {"kind": "file", "size": "1 MB"},
+    "web": {"kind": "web"},
+    "voice": {"kind": "media", "rate": "14.4 kbps", "packet": "50 B", "deadline": "150 ms"},
+    "video": {"kind": "media", "rate": "500 kbps", "packet": "1000 B", "silence": "0 s"},
 }
+OVER_UDP = ("voice", "video")
 #: How long a run is whose flows do not all end by themselves, unless the scenario says so.
 DURATION = "60 s"
 SIZED = {"file": "size", "voice": "rate", "video": "rate"}
@@ -33,6 +27,9 @@ SIZED = {"file": "size", "voice": "rate", "video": "rate"}
 
 def with_traffic(scenario: Scenario, text: str, link: str | None) -> Scenario:
     """A scenario with other flows, between the ends of its first flow or of a link.
+
+    TCP is that of the scenario's first flow over TCP, else what `lasthop new` writes: CUBIC of a
+    Linux host.
 
     Args:
         scenario: Links, and perhaps flows.
@@ -57,6 +54,10 @@ def with_traffic(scenario: Scenario, text: str, link: str | None) -> Scenario:
                 f"link: found {len(links)} links; allowed: one of {', '.join(links)}"
             )
         ends = tuple(links[link or next(iter(links))]["between"])
+    tcp = next(
+        (flow["transport"] for flow in flows.values() if kind_of(flow["transport"]) == "tcp"),
+        transport(),
+    )
     made: dict[str, Any] = {}
     for part in filter(None, map(str.strip, text.split(","))):
         found = re.fullmatch(r"(\w+)\s*(.*)", part)
@@ -64,13 +65,15 @@ def with_traffic(scenario: Scenario, text: str, link: str | None) -> Scenario:
         if kind not in TRAFFIC or (number and kind not in SIZED):
             allowed = ", ".join(f"{k} [{SIZED[k].upper()}]" if k in SIZED else k for k in TRAFFIC)
             raise ArgumentError(f"traffic: found {part!r}; allowed: {allowed}")
-        flow = {"from": ends[0], "to": ends[1], **TRAFFIC[kind]}
+        app = dict(TRAFFIC[kind])
         if number:
             try:
                 _lasthop.quantity(SIZED[kind], number)
             except ValueError as error:
                 raise ArgumentError(f"traffic: {kind}: {error}") from None
-            flow["app"] = {**flow["app"], SIZED[kind]: number}
+            app[SIZED[kind]] = number
+        own = {"kind": "udp"} if kind in OVER_UDP else tcp
+        flow = {"from": ends[0], "to": ends[1], "transport": own, "app": app}
         count = sum(name.rstrip("0123456789") == kind for name in made)
         made[f"{kind}{count + 1}" if count else kind] = flow
     if not made:

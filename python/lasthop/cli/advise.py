@@ -26,13 +26,14 @@ from lasthop.cli.common import (
     campaign_of,
     cluster_of,
     load,
+    not_input,
     note,
     note_campaign,
     options,
     print_line,
     running,
 )
-from lasthop.cli.values import BadInput, Plot, TableOrJson, quantity, save_picture
+from lasthop.cli.values import BadInput, Plot, TableOrJson, as_path, quantity, save_picture
 
 if TYPE_CHECKING:
     from lasthop.advise import Advice, Standing
@@ -95,6 +96,14 @@ def advise(
     changes: Changes = None,
     store: Folder = None,
     accept_version: AcceptVersion = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            parser=as_path,
+            metavar="FILE.json",
+            help="Write the scenario to run, with the flows of --traffic.",
+        ),
+    ] = None,
     plot: Plot = None,
     output: Annotated[
         TableOrJson, typer.Option("--format", help="How the advice is printed.")
@@ -105,6 +114,10 @@ def advise(
     from lasthop.campaign import Campaign
 
     scenario = load(file, changes)
+    if out is not None:
+        if out.suffix != ".json":
+            raise BadInput(f"--out: found {str(out)!r}; allowed: a name that ends in .json")
+        not_input("--out", out, file)
     replications, budget_s = _budget(budget)
     share = quantity("--tolerance", "probability", tolerance)
     with ExitStack() as stack:
@@ -137,7 +150,10 @@ def advise(
         )
     note_campaign(campaign)
     command = None
-    if found.choice is not None:
+    if found.choice is not None and out is not None:
+        tables = json.loads(found.choice.candidate.point.to_json())
+        command = shlex.join(["lasthop", "run", str(out)])
+    elif found.choice is not None:
         settings = list(changes or [])
         settings += [f"{key}={value}" for key, value in found.choice.candidate.changes.items()]
         words = ["lasthop", "run", str(file), *(w for one in settings for w in ("--set", one))]
@@ -146,7 +162,13 @@ def advise(
         told = {**found.to_dict(), "command": command, "traffic": traffic}
         print_line(json.dumps(told, indent=2, ensure_ascii=False))
     else:
-        _print(found, command, traffic)
+        _print(found, command, None if out is not None else traffic)
+    if found.choice is not None and out is not None:
+        text = json.dumps(tables, indent=2, ensure_ascii=False) + "\n"
+        try:
+            out.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise BadInput(f"--out: {out}: {error.strerror or error}") from None
     if plot is not None:
         from lasthop.figures.advice import draw_advice
 
@@ -198,7 +220,10 @@ def _print(found: Advice, command: str | None, traffic: str | None) -> None:
         note(f"lasthop: {told}")
     if command is not None:
         if traffic is not None:
-            note(f"lasthop: the command has the file's own flows, not {traffic!r}")
+            note(
+                f"lasthop: the command has the file's own flows, not {traffic!r}; --out FILE.json "
+                "writes the scenario with these"
+            )
         print_line(command)
 
 

@@ -7,9 +7,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lasthop.advise import Advice, Constraint
+from lasthop.advise.intervals import Interval
 from lasthop.figures import style
+from lasthop.words import value_name
 
 __all__ = ["draw_advice"]
+
+
+NOTE = (
+    "bars: intervals of 95 % that hold at all looks and for all candidates together; "
+    "hollow: ruled out"
+)
+FRONT = "; grey: no candidate is better in both"
 
 
 def draw_advice(advice: Advice) -> Figure:
@@ -19,23 +28,24 @@ def draw_advice(advice: Advice) -> Figure:
     others += [one.metrics[0] for one in advice.wants.objectives[1:]]
     panels = max(len(others), 1)
     with style.sheet():
-        figure = Figure(figsize=(style.FULL, 2.9), layout="constrained")
-        axes_of = [style.clean(axes) for axes in np.atleast_1d(figure.subplots(1, panels))]
+        figure = style.Picture(figsize=(style.FULL, 3.1), layout="constrained")
+        axes_of = list(np.atleast_1d(figure.subplots(1, panels, sharey=True)))
         metric = first.metrics[0]
         unit = style.scaled(style.metric_unit(metric), [abs(one.value) for one in advice.standings])
-        looks = style.looks(list(dict.fromkeys(one.candidate.protocol for one in advice.standings)))
-        kinds = dict.fromkeys(one.candidate.protocol for one in advice.standings)
-        look = dict(zip(kinds, looks, strict=True))
+        kinds = list(dict.fromkeys(one.candidate.protocol for one in advice.standings))
+        look = dict(zip(kinds, style.looks(kinds), strict=True))
+        has_front = False
         for axes, other in zip(axes_of, others or [metric], strict=True):
+            style.clean(axes)
             name = other if isinstance(other, str) else other.metric
-            _draw(axes, advice, name, unit, look)
+            has_front |= _draw(axes, advice, name, unit, look)
             if isinstance(other, Constraint):
                 _limit(axes, other, name, advice)
-            axes.set_ylabel(unit.label(style.metric_label(metric)))
-        figure.supxlabel(
-            "bars: intervals of 95 % that hold at all looks and for all candidates together",
-            fontsize=7.0,
-        )
+        axes_of[0].margins(y=0.08)
+        total = "Total " if len(first.metrics) > 1 else ""
+        label = style.metric_label(metric)
+        axes_of[0].set_ylabel(unit.label(f"{total}{label.lower()}" if total else label))
+        figure.supxlabel(NOTE + FRONT * has_front, fontsize=7.0)
         style.legend(figure, axes_of[0])
     return figure
 
@@ -47,32 +57,44 @@ def _unit(advice: Advice, name: str) -> style.Unit:
 
 def _draw(
     axes: Axes, advice: Advice, name: str, unit: style.Unit, look: dict[str, style.Style]
-) -> None:
+) -> bool:
+    """Draws the candidates of one panel; says whether it has a front of several."""
     across = _unit(advice, name)
-    flow = name.split(".")[1] if name.startswith("flow.") else name
-    axes.set_xlabel(f"{across.label(style.metric_label(name))}, {flow}")
+    flow = f", {name.split('.')[1]}" if name.startswith("flow.") else ""
+    axes.set_xlabel(f"{across.label(style.metric_label(name))}{flow}")
+    up = advice.wants.objectives[0].metrics
     places: list[tuple[float, float]] = []
     for one in advice.standings:
         colour, marker, _ = look[one.candidate.protocol]
         interval = one.metrics[name]
         x, y = interval.mean / across.per, abs(one.value) / unit.per
         is_in = not one.ruled_out
+        height = one.metrics[up[0]] if len(up) == 1 else None
         axes.errorbar(
             x,
             y,
-            xerr=_bars(interval.mean, interval.low, interval.high, across.per),
+            xerr=_bars(interval, across.per),
+            yerr=None if height is None else _bars(height, unit.per),
             color=colour,
             marker=marker,
             markerfacecolor=colour if is_in else "white",
             alpha=1.0 if is_in else 0.6,
             elinewidth=0.6,
             linestyle="none",
-            label=one.candidate.protocol,
         )
         places.append((x, y))
         if one is advice.choice:
             axes.plot(x, y, "o", markersize=9, markerfacecolor="none", color=style.BLACK)
-            axes.annotate("choice", (x, y), xytext=(6, 6), textcoords="offset points", fontsize=7)
+            axes.annotate(
+                "choice",
+                (x, y),
+                xytext=(-6, 6),
+                textcoords="offset points",
+                ha="right",
+                fontsize=7,
+            )
+    for kind, (colour, marker, _) in look.items():
+        axes.plot([], [], color=colour, marker=marker, linestyle="none", label=value_name(kind))
     is_small_good = any(c.metric == name and c.is_upper for c in advice.wants.constraints)
     steps = _front(places, is_small_good=is_small_good)
     if len(steps) > 1:
@@ -93,6 +115,8 @@ def _draw(
         else:
             axes.set_xscale("symlog", linthresh=least)
             axes.set_xlim(left=0.0)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    return len(steps) > 1
 
 
 def _front(places: list[tuple[float, float]], *, is_small_good: bool) -> list[tuple[float, float]]:
@@ -105,7 +129,8 @@ def _front(places: list[tuple[float, float]], *, is_small_good: bool) -> list[tu
     return sorted(found)
 
 
-def _bars(mean: float, low: float, high: float, per: float) -> list[list[float]] | None:
+def _bars(interval: Interval, per: float) -> list[list[float]] | None:
+    low, mean, high = interval.low, interval.mean, interval.high
     if not np.isfinite(low) or not np.isfinite(high):
         return None
     return [[(mean - max(low, 0.0)) / per], [(high - mean) / per]]
@@ -113,4 +138,15 @@ def _bars(mean: float, low: float, high: float, per: float) -> list[list[float]]
 
 def _limit(axes: Axes, constraint: Constraint, name: str, advice: Advice) -> None:
     across = _unit(advice, name)
-    axes.axvline(constraint.limit / across.per, color=style.BLACK, linewidth=0.8, linestyle="--")
+    value = constraint.limit / across.per
+    axes.axvline(value, color=style.BLACK, linewidth=0.8, linestyle="--")
+    # Beside the line, on the side that keeps the bound.
+    axes.annotate(
+        f"{'<' if constraint.is_upper else '>'} {value:g}{across.name and f' {across.name}'}",
+        (value, 0.0),
+        xycoords=axes.get_xaxis_transform(),
+        xytext=(-3 if constraint.is_upper else 3, 3),
+        textcoords="offset points",
+        ha="right" if constraint.is_upper else "left",
+        fontsize=7,
+    )
