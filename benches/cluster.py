@@ -10,6 +10,7 @@ Processor time is read from /proc, so that other work on the machine does not ma
 
 from __future__ import annotations
 
+import faulthandler
 import heapq
 import os
 import random
@@ -22,7 +23,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import distributed
 import numpy as np
 
 import lasthop
@@ -46,6 +46,11 @@ app = { kind = "file", size = "20 MB" }
 TICKS = os.sysconf("SC_CLK_TCK")
 # Of each of four points: 80 s of processor time at 10 ms.
 SHARE_REPLICATIONS = 2000
+# The same for `kills`, 2.5 ms each: a minute of processor time, more than five coordinators do in
+# their lives. Seconds that it may take on the whole, and until a coordinator has rows.
+KILLS_REPLICATIONS, KILLS_S, ROUND_S = 6000, 1500, 60
+# And where nothing is killed.
+SAME_REPLICATIONS = 1000
 
 
 def say(text: str) -> None:
@@ -268,58 +273,95 @@ def hours(folder: Path) -> None:
 
 
 def kills(folder: Path) -> None:
-    """Kills workers and coordinators, and compares the rows with those computed here."""
+    """Kills workers and coordinators, and compares the rows with those computed here.
+
+    Only kills that meet a campaign at work count. A round that does not end is given up by name.
+    """
+    faulthandler.dump_traceback_later(KILLS_S, exit=True)
     (folder / "bench.toml").write_text(SCENARIO, encoding="utf-8")
-    count = 2000
-    here = lasthop.run(folder / "bench.toml", replications=count).frame.write_csv()
-    rng = random.Random(1)  # noqa: S311 - no secret
+    total = 4 * KILLS_REPLICATIONS
+    few = lasthop.run(folder / "bench.toml", replications=SAME_REPLICATIONS).frame.write_csv()
     for workers in (1, 2, 4):
         with clusters.connect(f"local:{workers}") as cluster:
             there = lasthop.Campaign(folder / f"same{workers}", cluster=cluster).run(
-                folder / "bench.toml", replications=count
+                folder / "bench.toml", replications=SAME_REPLICATIONS
             )
-            say(f"{workers} workers: same bytes {there.frame.write_csv() == here}")
+            say(f"{workers} workers: same bytes {there.frame.write_csv() == few}")
+    here = lasthop.run(folder / "bench.toml", replications=KILLS_REPLICATIONS).frame.write_csv()
+    say(f"here: {total} replications")
     store = folder / "killed"
+    with clusters.connect("local:2") as cluster:
+        kept = kill_rounds(cluster, store, folder / "bench.toml", total)
+        there = lasthop.Campaign(store, cluster=cluster).run(
+            folder / "bench.toml", replications=KILLS_REPLICATIONS
+        )
+        same = there.frame.write_csv() == here
+    faulthandler.cancel_dump_traceback_later()
+    say(f"completed from {kept} of {total} replications: same bytes {same}")
+
+
+def kill_rounds(cluster: clusters.Cluster, store: Path, scenario: Path, total: int) -> int:
+    """Five coordinators, each killed after four workers were under it; replications kept."""
     program = (
         "import sys, lasthop\n"
         "from lasthop import cluster\n"
         "from lasthop.campaign import campaign\n"
         "campaign.PART_S, campaign.PART_SHARE = 0.2, 0.0\n"
+        "cluster.TASK_S = 0.2\n"
         "with cluster.connect(sys.argv[1]) as there:\n"
         "    lasthop.Campaign(sys.argv[2], cluster=there).record(\n"
         "        lasthop.load(sys.argv[3]), replications=int(sys.argv[4]))\n"
     )
-    clusters.TASK_S = 0.2
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
-        ) as local,
-        distributed.Client(local) as client,
-    ):
-        worker_kills = coordinator_kills = 0
-        while coordinator_kills < 5 or worker_kills < 20:
-            arguments = [local.scheduler_address, str(store), str(folder / "bench.toml")]
-            command = [sys.executable, "-c", program, *arguments, str(count)]
-            process = subprocess.Popen(command)  # noqa: S603 - our own command
-            for _ in range(5):
-                time.sleep(rng.uniform(0.5, 2.0))
-                alive = list(client.run(os.getpid, on_error="ignore").values())
-                if alive:
-                    os.kill(rng.choice(alive), signal.SIGKILL)
-                    worker_kills += 1
-            time.sleep(rng.uniform(0.2, 1.0))
-            process.kill()
-            process.wait()
-            coordinator_kills += 1
-        kept = len(lasthop.Campaign(store).frame("").collect())
-        there = lasthop.Campaign(store, cluster=clusters.connect(client)).run(
-            folder / "bench.toml", replications=count
+    rng = random.Random(1)  # noqa: S311 - no secret
+    address = cluster.client.scheduler.address
+    arguments = [address, str(store), str(scenario), str(KILLS_REPLICATIONS)]
+    worker_kills = kept = 0
+    for coordinators in range(1, 6):
+        process = subprocess.Popen([sys.executable, "-c", program, *arguments])  # noqa: S603 - our own command
+        # What is not at work yet proves nothing when it dies: rows of this coordinator first.
+        before = kept
+        waited(lambda before=before: kept_rows(store) > before, "rows of a coordinator")
+        for _ in range(4):
+            time.sleep(rng.uniform(0.5, 2.0))
+            waited(lambda: bool(joined(cluster)), "a worker")
+            if process.poll() is not None:
+                raise SystemExit(f"kills: coordinator {coordinators} is done: nothing to kill")
+            os.kill(rng.choice(joined(cluster)), signal.SIGKILL)
+            worker_kills += 1
+        time.sleep(rng.uniform(0.2, 1.0))
+        process.kill()
+        process.wait()
+        kept = kept_rows(store)
+        say(
+            f"{worker_kills} workers and {coordinators} coordinators killed, {kept} of {total} "
+            "replications kept"
         )
-        same = there.frame.write_csv() == here
-    say(
-        f"{worker_kills} workers and {coordinator_kills} coordinators killed, {kept} of "
-        f"{4 * count} replications kept by then: same bytes {same}"
-    )
+    return kept
+
+
+def joined(cluster: clusters.Cluster) -> list[int]:
+    """Processes of the workers that the scheduler knows; asking a dead one would take long."""
+    cluster.threads()  # starts again what Dask has given up
+    known = cluster.client.scheduler_info(n_workers=-1)["workers"]
+    local, _ = cluster._local
+    return [nanny.pid for nanny in local.workers.values() if nanny.worker_address in known]
+
+
+def waited(holds: Callable[[], bool], what: str) -> None:
+    """Waits until something holds, up to a bound."""
+    end = time.monotonic() + ROUND_S
+    while not holds():
+        if time.monotonic() > end:
+            raise SystemExit(f"kills: waited {ROUND_S} s for {what}")
+        time.sleep(0.2)
+
+
+def kept_rows(store: Path) -> int:
+    """Replications that a campaign has on disk, whoever writes to it."""
+    try:
+        return len(lasthop.Campaign(store).frame("").collect())
+    except (lasthop.CampaignError, OSError):
+        return 0  # it is being made
 
 
 def main() -> None:

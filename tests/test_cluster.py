@@ -173,6 +173,23 @@ def test_killed_workers_lose_nothing(tmp_path: Path) -> None:
     assert rows(there) == rows(lasthop.run(scenario, replications=count))
 
 
+@pytest.mark.slow
+def test_a_local_worker_that_dask_gives_up_starts_again() -> None:
+    import dask
+
+    # Dask waits so long for a killed worker to come back; this one cannot be in time.
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}),
+        clusters.connect("local:1") as cluster,
+    ):
+        (process,) = cluster.client.run(os.getpid).values()
+        assert cluster._local is not None
+        local, _ = cluster._local
+        os.kill(process, signal.SIGKILL)
+        until(lambda: not local.workers)
+        until(lambda: cluster.threads() == 1)
+
+
 def stored(store: Path) -> int:
     """Replications that the ledger has."""
     try:

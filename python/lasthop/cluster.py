@@ -130,16 +130,21 @@ class Cluster:
         refused: Workers that were refused, and their engines.
     """
 
-    def __init__(self, client: Any, *, owned: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, client: Any, *, owned: Sequence[Any] = (), local: tuple[Any, int] | None = None
+    ) -> None:
         """Takes a Dask client.
 
         Args:
             client: A `distributed.Client`.
             owned: What is closed with this object, in this order.
+            local: A `distributed.LocalCluster` and the number of its workers, if it was started
+                here.
         """
         self.client = client
         self.refused: dict[str, str] = {}
         self._owned = owned
+        self._local = local
 
     def __enter__(self) -> Cluster:
         return self
@@ -160,7 +165,13 @@ class Cluster:
         self._owned = ()
 
     def threads(self) -> int:
-        """Threads of all workers."""
+        """Threads of all workers. Those that were started here and given up by Dask start again."""
+        # Dask closes a local worker for good that is not back 15 s after it was killed, as one that
+        # is killed again then.
+        if self._local is not None:
+            local, count = self._local
+            if len(local.workers) < count:
+                local.scale(count)
         return sum(self.client.nthreads().values())
 
     def refuse(self, worker: str, other: Engine) -> None:
@@ -290,6 +301,7 @@ def connect(where: str | Any) -> Cluster:
         return cluster
     kind, _, rest = str(where).partition(":")
     owned: list[Any] = []
+    started: tuple[Any, int] | None = None
     try:
         if kind == "local" and rest.isdigit() and int(rest) > 0:
             with dask.config.set(WORKER_CONFIG):
@@ -302,7 +314,7 @@ def connect(where: str | Any) -> Cluster:
                     silence_logs=50,
                 )
             client = distributed.Client(local)  # type: ignore[no-untyped-call]
-            owned = [client, local]
+            owned, started = [client, local], (local, int(rest))
         elif kind == "file" and rest:
             client = distributed.Client(scheduler_file=rest, timeout=START_S)  # type: ignore[no-untyped-call]
             owned = [client]
@@ -323,7 +335,7 @@ def connect(where: str | Any) -> Cluster:
         raise ClusterError(
             f"cluster: found no scheduler at {where} ({error}); allowed: the address of a scheduler"
         ) from None
-    cluster = Cluster(client, owned=owned)
+    cluster = Cluster(client, owned=owned, local=started)
     try:
         cluster.check()
     except ClusterError:
