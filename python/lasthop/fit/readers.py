@@ -196,7 +196,7 @@ def _frames(text: str, name: str, entity: str | None) -> Record:
     if not known:
         raise FitError(
             f"{name}: found no frame; allowed: at least one. Background traffic that a raw link "
-            'replays leaves none: record it with replay = "events"'
+            'replays leaves none: record it with replay = "per-packet"'
         )
     if entity is None and len(known) > 1:
         raise FitError(f"{name}: found {len(known)} directions; allowed: one of {', '.join(known)}")
