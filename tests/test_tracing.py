@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
+import pytest
 
 import lasthop
 
@@ -62,3 +65,28 @@ def test_exactly_the_listed_frames_are_lost() -> None:
         assert air.filter(entity="link.air.reverse")["arrival_s"].null_count() == 0
         forward = air.filter(entity="link.air.forward").with_row_index("place", offset=1)
         assert forward.filter(pl.col("arrival_s").is_null())["place"].to_list() == [25, 27]
+
+
+def without(column: str, folder: Path) -> Path:
+    """A trace on disk whose frames do not have this column."""
+    lasthop.trace(LOSSY).write(folder)
+    frames = folder / "frames.csv"
+    frames.write_text(pl.read_csv(frames).drop(column).write_csv())
+    return folder
+
+
+def test_a_trace_from_before_there_was_a_column_is_read(tmp_path: Path) -> None:
+    old = lasthop.Trace.read(without("sack", tmp_path)).transmissions
+    new = lasthop.trace(LOSSY).transmissions
+    assert old.schema == new.schema
+    assert old["sack"].null_count() == old.height
+    assert new["sack"].null_count() < new.height
+    assert old.drop("sack").equals(new.drop("sack"))
+    lasthop.plot(str(tmp_path), kind="ladder", link="air")
+
+
+def test_a_trace_without_a_column_that_was_always_there_is_damaged(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"found damaged files .*allowed: what lasthop trace wrote"
+    ):
+        lasthop.Trace.read(without("arrival_s", tmp_path))

@@ -48,6 +48,8 @@ FRAMES = pl.Schema(
         **dict.fromkeys(("start_s", "end_s", "arrival_s"), pl.Float64),
     }
 )
+ADDED = ("sack",)
+"""Columns of frames that traces of earlier versions do not have."""
 ABOUT = ("name", "point", "complete", "hosts", "agents", "metrics")
 
 
@@ -140,7 +142,8 @@ class Trace:
     def read(cls, folder: str | Path) -> Trace:
         """Reads back what `write`, and so `lasthop trace --out`, wrote.
 
-        Events of one instant stand in the order of their subjects.
+        Events of one instant stand in the order of their subjects. `sack` is null in a trace that
+        was written before there was this column.
 
         Raises:
             OSError: If a file cannot be read.
@@ -152,7 +155,7 @@ class Trace:
                 pl.read_csv((folder / f"{name}.csv").read_bytes(), schema=EVENTS)
                 for name in ("cwnd", "sequence", "queue", "link")
             ]
-            frames = pl.read_csv((folder / "frames.csv").read_bytes(), schema=FRAMES)
+            frames = _read_frames((folder / "frames.csv").read_bytes())
             about = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
             hosts = {link: (first, last) for link, (first, last) in about["hosts"].items()}
             metrics = {
@@ -199,6 +202,15 @@ class Trace:
         from lasthop.figures.ladder import draw_link
 
         return draw_link([self], link, start, end, title=title, size=size)
+
+
+def _read_frames(data: bytes) -> pl.DataFrame:
+    """Frames from CSV, perhaps without the columns that were added later."""
+    header = data.split(b"\n", 1)[0].decode("utf-8", "replace").rstrip("\r").split(",")
+    there = {name: kind for name, kind in FRAMES.items() if name in header or name not in ADDED}
+    frames = pl.read_csv(data, schema=pl.Schema(there))
+    added = (pl.lit(None, dtype=FRAMES[name]).alias(name) for name in ADDED if name not in there)
+    return frames.with_columns(*added).select(FRAMES.names())
 
 
 def _host(agents: Any) -> str | None:
