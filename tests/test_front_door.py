@@ -61,6 +61,7 @@ def test_names_of_the_package_are_there_when_they_are_used() -> None:
         (["check", "FILE"], {"typer", "pydantic"}),
         (["schema"], {"typer", "pydantic"}),
         (["new", "--help"], {"typer", "pydantic", "rich"}),
+        (["list", "links"], {"typer", "pydantic", "rich"}),
         (["run", "FILE", "--replications", "1"], {"typer", "pydantic", "rich", "numpy", "polars"}),
     ],
     ids=" ".join,
@@ -73,6 +74,8 @@ def test_a_command_imports_only_what_it_needs(
     assert loaded & HEAVY <= allowed
     # One replication has no interval, and Student's t is SciPy's.
     assert "scipy.stats" not in loaded
+    # Tables need no masked arrays, though Polars and `numpy.unique` ask for them.
+    assert "numpy.ma" not in loaded
 
 
 def test_intervals_need_the_small_half_of_scipy_only(small: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from lasthop.figures import point_words
+from lasthop.swept import point_words
 from lasthop.terminal import HEADLINES
 from lasthop.words import key_labels, measured_row, metric_label, metric_unit, scaled, value_name
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lasthop.swept import point_words
+
 if TYPE_CHECKING:
     from lasthop import _lasthop
     from lasthop.results import Results
@@ -25,8 +27,6 @@ def point_name(results: Results, index: int) -> str:
         results: Whose point.
         index: Which one.
     """
-    from lasthop.figures import point_words  # late: what figures need
-
     words = point_words(results.points)
     return ", ".join(words[key][index] for key in results.points[index].parameters)
 

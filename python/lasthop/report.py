@@ -28,9 +28,10 @@ from lasthop._lasthop import ScenarioError
 from lasthop.cells import plain
 from lasthop.comparison import from_baseline
 from lasthop.explain import explain
-from lasthop.figures import PlotError, have_scale, plot, point_words, short_keys
+from lasthop.figures import PlotError, plot
 from lasthop.scenario import Scenario
 from lasthop.studies.verdicts import tally
+from lasthop.swept import have_scale, point_words, short_keys
 from lasthop.words import interval_note, key_labels, measured_row, metric_unit, scaled
 
 if TYPE_CHECKING:

@@ -125,7 +125,10 @@ class Results:
 
     @cached_property
     def _replications(self) -> NDArray[np.uint64]:
-        return np.unique(self.replication)
+        # `numpy.unique` would import `numpy.ma`, a tenth of the time of a short run.
+        ordered = np.sort(self.replication)
+        is_new: NDArray[np.bool_] = np.diff(ordered, prepend=~ordered[:1]) != 0
+        return ordered[is_new]
 
     def samples(self, metric: str, point: int, *, censored: bool = False) -> Floats:
         """One metric at one point.
@@ -266,7 +269,7 @@ class Results:
         """A copy that says where each point stopped; `summary` then has those intervals."""
         return replace(self, stopped=tuple(stopped))
 
-    def parameter_columns(self, rows: NDArray[Any]) -> dict[str, pl.Series]:
+    def parameter_columns(self, rows: NDArray[Any] | pl.Series) -> dict[str, pl.Series]:
         """The swept keys as columns, for rows that belong to these points."""
         names = list(dict.fromkeys(name for point in self.points for name in point.parameters))
         columns = {}
@@ -377,7 +380,8 @@ class Results:
             for index in range(len(self.points))
             for name, interval in self.point_intervals(index).items()
         ]
-        index_column = np.asarray([index for index, _, _ in found], dtype=np.uint32)
+        # As lists: of an array Polars asks whether it is masked, and imports `numpy.ma` for that.
+        index_column = pl.Series("point", [index for index, _, _ in found], dtype=pl.UInt32)
 
         def numbers(name: str) -> pl.Series:
             values = [getattr(interval, name) for _, _, interval in found]
@@ -385,7 +389,7 @@ class Results:
 
         return pl.DataFrame(
             {
-                "point": pl.Series("point", index_column),
+                "point": index_column,
                 **self.parameter_columns(index_column),
                 "metric": pl.Series("metric", [name for _, name, _ in found], dtype=pl.String),
                 "mean": numbers("mean"),

@@ -15,8 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lasthop.cells import number, value_text
-from lasthop.figures import point_words
-from lasthop.results import Results
+from lasthop.swept import point_words
 from lasthop.words import (
     Unit,
     interval_note,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lasthop.campaign import Plan
+    from lasthop.results import Results
     from lasthop.studies import Report, ReportCell
     from lasthop.studies.artefacts import Artefact
     from lasthop.studies.paired import PairedCell

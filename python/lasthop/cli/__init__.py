@@ -11,6 +11,7 @@ moments on; `app` has the commands.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 from lasthop.cli.codes import BAD_INPUT, DONE, FAILURE, INTERRUPTED
@@ -58,6 +59,9 @@ def main() -> NoReturn:
     from lasthop.cli import output
 
     output.never_fail()
+    # Threads of NumPy's BLAS take a tenth of a short command to start, and nothing here that is as
+    # large as they need; rows are computed by the engine's own.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Imports make objects that stay: looking for garbage among them takes a tenth of their time.
     gc.disable()
     sys.exit(_main())

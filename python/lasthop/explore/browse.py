@@ -14,11 +14,12 @@ import numpy as np
 
 from lasthop.campaign import Campaign, CampaignError
 from lasthop.explore.question import Refused, check_files
-from lasthop.figures import PlotError, key_label
-from lasthop.figures.selection import Curve, Parameter, Table
+from lasthop.figures import PlotError
+from lasthop.figures.selection import Curve, Table
 from lasthop.results import Results
 from lasthop.scenario import Scenario
 from lasthop.studies import Study, studies
+from lasthop.swept import Parameter, key_label
 
 __all__ = ["campaigns", "contents", "figures", "point_of", "study_of"]
 

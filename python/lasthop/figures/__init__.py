@@ -6,17 +6,13 @@
 `sources` and `selection` can be imported without matplotlib.
 """
 
-from lasthop.figures.selection import have_scale, key_label, plot, point_words, short_keys
+from lasthop.figures.selection import plot
 from lasthop.figures.sources import KINDS, OF_TRACES, PlotError, read_table
 
 __all__ = [
     "KINDS",
     "OF_TRACES",
     "PlotError",
-    "have_scale",
-    "key_label",
     "plot",
-    "point_words",
     "read_table",
-    "short_keys",
 ]

@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from lasthop.figures import style
-from lasthop.figures.selection import Curve, Parameter
+from lasthop.figures.selection import Curve
 from lasthop.figures.sources import PlotError
 from lasthop.figures.style import Unit
 from lasthop.statistics import Confidence, Floats
+from lasthop.swept import Parameter
 from lasthop.words import bars_note
 
 __all__ = ["draw_cdf", "draw_line"]
