@@ -210,12 +210,35 @@ pub mod flags {
     pub const SYN: u8 = 0x02;
     /// Reset the connection.
     pub const RST: u8 = 0x04;
+    /// A retransmission of a link has started, see [`NOTICE`].
+    pub const ERSN: u8 = 0x08;
     /// The acknowledgment field is significant.
     pub const ACK: u8 = 0x10;
+    /// A link has lost a segment, see [`NOTICE`].
+    pub const ELN: u8 = 0x20;
+    /// Both bits of explicit notification (Yun 2009, section 3.1). Alone, each makes a message of what has
+    /// the format of an ACK, whose acknowledgment number is that of the first byte of the segment that it
+    /// is about; together they mark a genuine ACK: the segment that it asks for was lost on a link. On the
+    /// wire they are the second and third of the four reserved bits ([`NOTICE_ON_WIRE`]); in memory they stand
+    /// where PSH and URG, which are not modelled, would.
+    pub const NOTICE: u8 = ERSN | ELN;
+    /// Where [`ERSN`] and [`ELN`] stand in the byte of the data offset.
+    pub const NOTICE_ON_WIRE: [u8; 2] = [0x02, 0x04];
     /// Echo of congestion experienced (RFC 3168, section 6.1).
     pub const ECE: u8 = 0x40;
     /// The congestion window has been reduced (RFC 3168, section 6.1).
     pub const CWR: u8 = 0x80;
+}
+
+/// What a link layer that acknowledges frames reports of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkFate {
+    /// Its first transmission failed, and it is going to be sent again.
+    Retrying,
+    /// The other end has acknowledged it.
+    Acknowledged,
+    /// It was given up.
+    Abandoned,
 }
 
 /// An IP packet in flight.

@@ -6,8 +6,8 @@
 //! Not modelled: IPv6 extension headers and later fragments (they show no segment), window scaling
 //! (the window is the field as it stands), checksums.
 
-use super::{Segment, SegmentView};
-use crate::packet::flags;
+use super::{Notice, Segment, SegmentView};
+use crate::packet::flags::{self, NOTICE_ON_WIRE};
 use std::ops::Range;
 
 /// The protocol number of TCP.
@@ -32,6 +32,36 @@ fn tcp_of(packet: &[u8]) -> Option<Range<usize>> {
     }
 }
 
+/// Sets a 16-bit word of a TCP header, and its checksum right (RFC 1624, equation 3: HC' = ~(~HC + ~m + m'),
+/// in one's complement).
+fn set_word(header: &mut [u8; 20], at: usize, value: u16) {
+    let word = |at: usize, header: &[u8; 20]| u16::from_be_bytes([header[at], header[at + 1]]);
+    let (sum, old) = (word(16, header), word(at, header));
+    let folded = u32::from(!sum) + u32::from(!old) + u32::from(value);
+    let folded = (folded & 0xffff) + (folded >> 16);
+    let folded = (folded & 0xffff) + (folded >> 16);
+    header[at..at + 2].copy_from_slice(&value.to_be_bytes());
+    header[16..18].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+}
+
+/// Internet checksum (RFC 1071) of some bytes, an even number but for the last.
+fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 2] {
+    let words = parts.into_iter().flat_map(|part| part.chunks(2));
+    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| low.into());
+    let mut sum: u32 = words.map(word).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    (!(sum as u16)).to_be_bytes()
+}
+
+/// The two bits of [`flags::NOTICE`] from the byte of the data offset.
+fn notice_bits(offset: u8) -> u8 {
+    let [ersn, eln] = NOTICE_ON_WIRE;
+    (if offset & ersn != 0 { flags::ERSN } else { 0 })
+        | (if offset & eln != 0 { flags::ELN } else { 0 })
+}
+
 impl Segment for Vec<u8> {
     fn segment(&self) -> Option<SegmentView> {
         let tcp = self.get(tcp_of(self)?)?;
@@ -45,7 +75,7 @@ impl Segment for Vec<u8> {
             seq,
             length: payload + control,
             payload,
-            ack: (bits & flags::ACK != 0).then_some(ack),
+            ack: (bits & flags::ACK != 0 && !super::is_notice(notice_bits(offset))).then_some(ack),
             window: u16::from_be_bytes([high, low]).into(),
             syn: bits & flags::SYN != 0,
             incarnation: 0,
@@ -55,15 +85,50 @@ impl Segment for Vec<u8> {
     fn set_window(&mut self, window: u32) {
         let Some(tcp) = tcp_of(self).and_then(|range| self.get_mut(range)) else { return };
         let Some(header) = tcp.first_chunk_mut::<20>() else { return };
-        let window = u16::try_from(window).unwrap_or(u16::MAX);
-        let word = |at: usize, header: &[u8; 20]| u16::from_be_bytes([header[at], header[at + 1]]);
-        // RFC 1624, equation 3: HC' = ~(~HC + ~m + m'), in one's complement.
-        let (sum, old) = (word(16, header), word(14, header));
-        let folded = u32::from(!sum) + u32::from(!old) + u32::from(window);
-        let folded = (folded & 0xffff) + (folded >> 16);
-        let folded = (folded & 0xffff) + (folded >> 16);
-        header[14..16].copy_from_slice(&window.to_be_bytes());
-        header[16..18].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+        set_word(header, 14, u16::try_from(window).unwrap_or(u16::MAX));
+    }
+
+    /// From the receiver of the segment to its sender, with an IP header of its own.
+    fn notice(&self, notice: Notice) -> Option<Self> {
+        let seq = self.segment()?.seq;
+        let tcp = self.get(tcp_of(self)?)?;
+        let mut bytes = match self[0] >> 4 {
+            4 => {
+                let mut ip = vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, TCP, 0, 0];
+                ip.extend_from_slice(&self[16..20]);
+                ip.extend_from_slice(&self[12..16]);
+                let sum = checksum([&ip[..]]);
+                ip[10..12].copy_from_slice(&sum);
+                ip
+            }
+            _ => {
+                let mut ip = vec![0x60, 0, 0, 0, 0, 20, TCP, 64];
+                ip.extend_from_slice(&self[24..40]);
+                ip.extend_from_slice(&self[8..24]);
+                ip
+            }
+        };
+        let (start, from) = (bytes.len(), if bytes.len() == 20 { 12 } else { 8 });
+        let [ersn, eln] = NOTICE_ON_WIRE;
+        let bit = match notice {
+            Notice::RetransmissionStarted => ersn,
+            Notice::Loss => eln,
+        };
+        // Ports turned around; the receiver's next number is what the sender acknowledges.
+        bytes.extend_from_slice(&[tcp[2], tcp[3], tcp[0], tcp[1]]);
+        bytes.extend_from_slice(&tcp[8..12]);
+        bytes.extend(seq.to_be_bytes());
+        bytes.extend([5 << 4 | bit, flags::ACK, 0, 0, 0, 0, 0, 0]);
+        let sum = checksum([&bytes[from..start], &[0, TCP, 0, 20], &bytes[start..]]);
+        bytes[start + 16..start + 18].copy_from_slice(&sum);
+        Some(bytes)
+    }
+
+    fn mark_loss(&mut self) {
+        let Some(tcp) = tcp_of(self).and_then(|range| self.get_mut(range)) else { return };
+        let Some(header) = tcp.first_chunk_mut::<20>() else { return };
+        let [ersn, eln] = NOTICE_ON_WIRE;
+        set_word(header, 12, u16::from_be_bytes([header[12] | ersn | eln, header[13]]));
     }
 }
 
@@ -143,6 +208,41 @@ mod tests {
                 assert_eq!(bytes.segment().expect("a segment").window, window);
                 assert_eq!(sum(&bytes[at..]), 0xffff, "window {window}");
             }
+        }
+    }
+
+    #[test]
+    fn a_notice_goes_back_to_the_sender_with_right_checksums() {
+        for (version, from) in [(4, 12), (6, 8)] {
+            for (notice, bit) in [(Notice::RetransmissionStarted, 0x02), (Notice::Loss, 0x04)] {
+                let data = packet(version, 4_000_000_007, 9, flags::ACK, 100);
+                let told = data.notice(notice).expect("a segment");
+                let start = if version == 4 { 20 } else { 40 };
+                assert_eq!(told.len(), start + 20);
+                let length = (start - from) / 2;
+                let (source, target) = told[from..start].split_at(length);
+                assert_eq!([source, target].concat(), {
+                    let (source, target) = data[from..start].split_at(length);
+                    [target, source].concat()
+                });
+                let tcp = &told[start..];
+                assert_eq!(tcp[..4], [0, 80, 0x30, 0x39], "the ports are turned around");
+                assert_eq!(tcp[8..12], 4_000_000_007u32.to_be_bytes());
+                assert_eq!((tcp[12], tcp[13]), (0x50 | bit, flags::ACK));
+                let pseudo = [&told[from..start], &[0, TCP, 0, 20], tcp].concat();
+                assert_eq!(sum(&pseudo), 0xffff);
+                assert_eq!(if version == 4 { sum(&told[..20]) } else { 0xffff }, 0xffff);
+                // An agent on the way must not take it for an acknowledgment.
+                assert_eq!(told.segment().expect("a segment").ack, None);
+            }
+            let mut ack = packet(version, 1, 700, flags::ACK, 0);
+            let at = tcp_of(&ack).expect("a segment").start;
+            let checksum = !sum(&ack[at..]);
+            ack[at + 16..at + 18].copy_from_slice(&checksum.to_be_bytes());
+            ack.mark_loss();
+            assert_eq!(ack[at + 12] & 0x0f, 0x06);
+            assert_eq!(sum(&ack[at..]), 0xffff);
+            assert_eq!(ack.segment().expect("a segment").ack, Some(700));
         }
     }
 

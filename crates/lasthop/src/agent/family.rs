@@ -18,6 +18,8 @@ pub struct AgentSite<'a> {
     pub between: [&'a str; 2],
     /// The kind of its protocol.
     pub protocol: &'static str,
+    /// Does its link layer report what becomes of each packet ([`Agent::on_link`](super::Agent::on_link))?
+    pub reports_fates: bool,
     /// Can the transmissions of its protocol be limited?
     pub limits_transmissions: bool,
     /// What a frame takes of a packet, where packets are cut up.
@@ -82,6 +84,14 @@ pub(crate) trait AgentKeys: Table + Kind {
         site: &AgentSite<'_>,
         connections: usize,
     ) -> Result<Self::Machine<P>, AnalysisError>;
+}
+
+/// On a radio or a WLAN, an agent `at` this host takes its place: only at the base.
+pub(super) fn only_at_base(at: &str, base: &str) -> Result<(), Refusal> {
+    if at == base {
+        return Ok(());
+    }
+    Err(Refusal::new("at", format!("{at:?}"), format!("the base of the radio, {base}")))
 }
 
 /// From one line an agent: its module, the union of all keys and the enum of all machines.
@@ -171,6 +181,22 @@ macro_rules! agents {
 
             fn watches_up(&self) -> bool {
                 match self { $(AgentMachine::$kind(agent) => agent.watches_up(),)* }
+            }
+
+            fn watches_link(&self) -> bool {
+                match self { $(AgentMachine::$kind(agent) => agent.watches_link(),)* }
+            }
+
+            fn on_link(
+                &mut self,
+                now: Instant,
+                connection: Option<usize>,
+                fate: LinkFate,
+                packet: &P,
+            ) {
+                match self {
+                    $(AgentMachine::$kind(agent) => agent.on_link(now, connection, fate, packet),)*
+                }
             }
 
             fn poll_down(&mut self) -> Option<P> {

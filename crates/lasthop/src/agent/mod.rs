@@ -11,6 +11,11 @@
 //!   the call;
 //! - several agents stack: on the way down a packet meets them in their order, on the way up in the
 //!   opposite one; what an agent sends itself meets those that are left on its way;
+//! - an agent that [watches the link](Agent::watches_link) hears of each packet that went down here what
+//!   the link layer knows of it ([`Agent::on_link`]): its retransmission began, it was acknowledged, it was
+//!   given up; the driver drains both afterwards;
+//! - what it sends up may be about a packet that goes down, such as a notice to its sender
+//!   ([`Segment::notice`]): the driver turns it around;
 //! - at [`Agent::next_timeout`] it calls [`Agent::handle_timeout`] and drains both; the deadline may
 //!   be too early, never too late, and an early or repeated call changes nothing but the deadline;
 //! - events wait, in memory, until they are drained with [`Agent::poll_event`].
@@ -24,6 +29,7 @@ mod cache;
 mod family;
 mod snoop_ns2;
 
+pub use crate::packet::LinkFate;
 pub use adaptive_persistence::{
     AdaptivePersistence, Governed, Inversion, PersistenceController, PersistenceParameters,
     UpdateInterval,
@@ -35,6 +41,8 @@ pub use snoop::{Quirks, Snoop, SnoopParameters};
 agents! {
     snoop: Snoop(SnoopKeys);
     adaptive_persistence: AdaptivePersistence(AdaptivePersistenceKeys);
+    ll_elsn: LlElsn(LlElsnKeys);
+    balakrishnan_eln: BalakrishnanEln(BalakrishnanElnKeys);
 }
 
 use crate::analysis::AnalysisError;
@@ -70,6 +78,42 @@ pub trait Segment {
     /// Sets the advertised window, as the field of the header has it; what is no TCP segment stays
     /// as it is.
     fn set_window(&mut self, window: u32);
+
+    /// The message that tells the sender of this segment what a link does with it; `None` if it is no TCP
+    /// segment. It has the format and the length of a pure ACK.
+    fn notice(&self, notice: Notice) -> Option<Self>
+    where
+        Self: Sized;
+
+    /// Marks an ACK: the segment that it asks for was lost on a link. What is no TCP segment stays as it is.
+    fn mark_loss(&mut self);
+}
+
+/// What a message to a TCP sender is about (Yun 2009, section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Explicit retransmission start notification (ERSN): the first attempt on a link failed.
+    RetransmissionStarted,
+    /// Explicit loss notification (ELN): a link has given the segment up.
+    Loss,
+}
+
+impl Notice {
+    /// Its bit, see [`flags::NOTICE`].
+    pub const fn bit(self) -> u8 {
+        match self {
+            Notice::RetransmissionStarted => flags::ERSN,
+            Notice::Loss => flags::ELN,
+        }
+    }
+}
+
+/// Length of a notice: that of a pure ACK without options.
+pub const NOTICE_BYTES: u32 = 40;
+
+/// Do the flags tell a message to a sender, which acknowledges nothing?
+const fn is_notice(bits: u8) -> bool {
+    matches!(bits & flags::NOTICE, flags::ERSN | flags::ELN)
 }
 
 impl Segment for Packet {
@@ -81,7 +125,7 @@ impl Segment for Packet {
             seq,
             length: payload + u32::from(control),
             payload,
-            ack: (bits & flags::ACK != 0).then_some(ack),
+            ack: (bits & flags::ACK != 0 && !is_notice(bits)).then_some(ack),
             window,
             syn: bits & flags::SYN != 0,
             incarnation: self.incarnation,
@@ -91,6 +135,19 @@ impl Segment for Packet {
     #[inline]
     fn set_window(&mut self, window: u32) {
         self.tcp.window = window;
+    }
+
+    fn notice(&self, notice: Notice) -> Option<Self> {
+        let tcp = TcpHeader {
+            ack: self.tcp.seq,
+            flags: flags::ACK | notice.bit(),
+            ..TcpHeader::default()
+        };
+        Some(Packet { bytes: NOTICE_BYTES, tcp, ..*self })
+    }
+
+    fn mark_loss(&mut self) {
+        self.tcp.flags |= flags::NOTICE;
     }
 }
 
@@ -119,6 +176,18 @@ pub enum AgentEvent {
     },
     /// A duplicate acknowledgment was held back.
     SuppressedAck {
+        /// The acknowledgment.
+        ack: u32,
+    },
+    /// A sender is told of one of its segments.
+    Notified {
+        /// What.
+        notice: Notice,
+        /// Number of the segment's first byte.
+        sequence: u32,
+    },
+    /// An acknowledgment was marked: what it asks for was lost on the link.
+    MarkedAck {
         /// The acknowledgment.
         ack: u32,
     },
@@ -177,6 +246,15 @@ pub trait Agent<P: Segment> {
     /// Does it want to see packets that came over the link?
     fn watches_up(&self) -> bool {
         true
+    }
+
+    /// Does it want to hear what becomes of packets on the link?
+    fn watches_link(&self) -> bool {
+        false
+    }
+
+    /// The link layer reports on a packet that went down here.
+    fn on_link(&mut self, _now: Instant, _connection: Option<usize>, _fate: LinkFate, _packet: &P) {
     }
 
     /// The next packet that the agent itself sends towards the link.

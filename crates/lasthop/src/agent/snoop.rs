@@ -95,11 +95,7 @@ impl AgentKeys for SnoopKeys {
     }
 
     fn place_on_radio(&mut self, base: &str, _station: &str) -> Result<(), Refusal> {
-        if self.at == base {
-            return Ok(());
-        }
-        let allowed = format!("the base of the radio, {base}");
-        Err(Refusal::new("at", format!("{:?}", self.at), allowed))
+        super::family::only_at_base(&self.at, base)
     }
 
     fn begins_forward(&self, site: &AgentSite<'_>) -> bool {

@@ -165,7 +165,11 @@ impl<'a> Writer<'a> {
         ip.total_len = (20 + tcp.header_len() + payload.len()) as u16;
         ip.header_checksum = ip.calc_header_checksum();
         tcp.checksum = tcp.calc_checksum_ipv4(&ip, payload).unwrap_or_default();
-        cut(&[&ip.to_bytes(), &tcp.to_bytes(), payload], snap)
+        let mut header = tcp.to_bytes();
+        if told.flags & flags::NOTICE != 0 {
+            set_notice(&mut header, told.flags);
+        }
+        cut(&[&ip.to_bytes(), &header, payload], snap)
     }
 
     fn datagram(&self, mut ip: Ipv4Header, flow: u32, packet: &Packet, snap: usize) -> Bytes {
@@ -190,6 +194,17 @@ impl<'a> Writer<'a> {
         let udp = UdpHeader::with_ipv4_checksum(port, port, &ip, &payload).unwrap_or_default();
         cut(&[&ip.to_bytes(), &udp.to_bytes(), &payload], snap)
     }
+}
+
+/// Sets the reserved bits of explicit notification, which the library leaves out, and the checksum right.
+fn set_notice(header: &mut [u8], told: u8) {
+    let bits = [flags::ERSN, flags::ELN].into_iter().zip(flags::NOTICE_ON_WIRE);
+    let reserved = bits.filter(|(flag, _)| told & flag != 0).fold(0, |sum, (_, bit)| sum | bit);
+    header[12] |= reserved;
+    // The bits were 0: the sum of the words grows by what they are worth, in one's complement.
+    let sum = u32::from(!u16::from_be_bytes([header[16], header[17]])) + (u32::from(reserved) << 8);
+    let folded = ((sum & 0xffff) + (sum >> 16)) as u16;
+    header[16..18].copy_from_slice(&(!folded).to_be_bytes());
 }
 
 fn ecn(ecn: packet::Ecn) -> IpEcn {

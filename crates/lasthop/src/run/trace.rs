@@ -3,7 +3,7 @@
 use super::air::{Follower, Transmission};
 use super::plan::Plan;
 use super::{RunError, build, finish, link_names};
-use crate::agent::AgentEvent;
+use crate::agent::{AgentEvent, Notice};
 use crate::link::LinkEvent;
 use crate::medium::dcf::{AirFate, AirFrame, frames};
 use crate::rng::Streams;
@@ -27,7 +27,7 @@ pub struct TraceEvent {
     /// `drop`, `frame_sent`, `frame_lost` (both at the end of the transmission), `delivered` (over
     /// this direction), `retransmitted`, `timed_out`, `nack_sent`, `abandoned`, `recovered` (by the
     /// endpoint that transmits in this direction), `local_retransmission`, `local_timeout`,
-    /// `suppressed_ack` (of `agent.NAME`).
+    /// `suppressed_ack`, `eln`, `ersn`, `marked_ack` (of `agent.NAME`).
     pub event: &'static str,
     /// First byte of a segment or of a SACK block, acknowledgment number, number of a datagram or
     /// of a data frame; NaN if there is none.
@@ -246,6 +246,11 @@ fn trace_up_to(
                     }
                     AgentEvent::LocalTimeout { sequence } => ("local_timeout", sequence),
                     AgentEvent::SuppressedAck { ack } => ("suppressed_ack", ack),
+                    AgentEvent::Notified { notice: Notice::Loss, sequence } => ("eln", sequence),
+                    AgentEvent::Notified { notice: Notice::RetransmissionStarted, sequence } => {
+                        ("ersn", sequence)
+                    }
+                    AgentEvent::MarkedAck { ack } => ("marked_ack", ack),
                 };
                 push(&entity, event, sequence.into(), f64::NAN);
             }

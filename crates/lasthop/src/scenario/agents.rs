@@ -64,6 +64,7 @@ impl Link {
         AgentSite {
             between: self.between.each_ref().map(String::as_str),
             protocol,
+            reports_fates: self.wlan.is_some(),
             limits_transmissions,
             payload,
             errors: [&self.forward.errors, &self.reverse.errors],

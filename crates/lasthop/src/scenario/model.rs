@@ -360,6 +360,11 @@ table! {
         clock_granularity: Option<Duration>, POSITIVE;
         /// Duplicate acknowledgments that mean a loss.
         dupack_threshold: Option<u32>, Limits::range(1, 255);
+        /// Consecutive explicit losses (ELN) that noise can cause at most; more of them mean that the
+        /// receiver is disconnected, and only every other one is answered. 0: no limit; with "esack" only.
+        eln_filter: Option<u32>, Limits::range(0, 1_000_000);
+        /// What a notice that a link has begun to send a segment again (ERSN) does; with "esack" only.
+        ersn: Option<Ersn>;
         /// Whether the last segment of a transfer is filled up to a full one, as simulators do
         /// that count in packets.
         pad_segments: Option<bool>;
@@ -400,6 +405,20 @@ choice! {
         Rfc6675 = "rfc6675",
         /// RACK-TLP (RFC 8985) with proportional rate reduction (RFC 9937).
         RackTlp = "rack-tlp",
+        /// As "ns-2", and what agent "ll-elsn" tells of losses on a link (ESACK, Yun 2009).
+        Esack = "esack",
+    }
+}
+
+choice! {
+    /// What a notice that a link has begun to send a segment again (ERSN) does to the sender's timer.
+    pub enum Ersn {
+        /// Nothing.
+        Off = "off",
+        /// It starts anew when it would fire for that segment, without a timeout.
+        Hold = "hold",
+        /// It starts anew at once.
+        Restart = "restart",
     }
 }
 

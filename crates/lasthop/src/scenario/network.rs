@@ -186,6 +186,15 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
             "a variant that uses selective acknowledgments, such as \"sack\"".to_owned(),
         );
     }
+    for (key, is_set) in [("eln_filter", tcp.eln_filter.is_some()), ("ersn", tcp.ersn.is_some())] {
+        if is_set && config.recovery != RecoveryKind::Esack {
+            return error(
+                key,
+                format!("this key with variant {:?}", tcp.variant.word()),
+                "only with variant \"esack\" or sack_recovery = \"esack\"".to_owned(),
+            );
+        }
+    }
     if config.ecn && config.one_way {
         return error(
             "ecn",

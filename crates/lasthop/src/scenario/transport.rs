@@ -1,9 +1,9 @@
 //! From the keys of a transport to its parameters: the one place where profiles fill in what a
 //! scenario leaves open. The checks and the simulator both ask here.
 
-use super::model::{App, Flow, Profile, SackRecovery, Tcp, Transport, Undo};
+use super::model::{App, Ersn, Flow, Profile, SackRecovery, Tcp, Transport, Undo};
 use crate::schema::quantity::{DelayedAck, Window};
-use crate::tcp::config::{RecoveryKind, UndoKind};
+use crate::tcp::config::{self, RecoveryKind, UndoKind};
 use crate::tcp::{self, Config, Overrides, presets};
 use crate::units::Bytes;
 
@@ -20,6 +20,7 @@ impl Tcp {
             SackRecovery::Ns2 => RecoveryKind::SackNs2,
             SackRecovery::Rfc6675 => RecoveryKind::Sack6675,
             SackRecovery::RackTlp => RecoveryKind::RackTlp,
+            SackRecovery::Esack => RecoveryKind::Esack,
         });
         let mut overrides = Overrides {
             sack_recovery,
@@ -47,6 +48,12 @@ impl Tcp {
             fin: self.fin,
             pad_segments: self.pad_segments,
             dupack_threshold: self.dupack_threshold,
+            eln_filter: self.eln_filter.map(|most| (most > 0).then_some(most)),
+            ersn: self.ersn.map(|ersn| match ersn {
+                Ersn::Off => config::Ersn::Off,
+                Ersn::Hold => config::Ersn::Hold,
+                Ersn::Restart => config::Ersn::Restart,
+            }),
             initial_rto: self.initial_rto,
             min_rto: self.min_rto,
             max_rto: self.max_rto,

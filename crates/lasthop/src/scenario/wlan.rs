@@ -4,6 +4,7 @@ use super::agents::Agents;
 use super::model::{Direction, Link};
 use super::resolve::read_map;
 use super::services::LinkProtocol;
+use crate::agent::AgentKind;
 use crate::channel::Errors;
 use crate::link::Protocol;
 use crate::medium::dcf::{Phy, Preamble, Standard, Timing, frames};
@@ -88,7 +89,8 @@ table! {
         response_timeout: Option<Duration>, SPACE;
         /// Time from a failed attempt to the back-off of the next attempt of the same frame.
         retry_delay: Duration = "0 s";
-        /// What sits at the access point and looks into the packets that cross each station's link.
+        /// What sits at the access point and looks into the packets that cross each station's link, or
+        /// at a station.
         agent: Agents;
         /// What destroys frames, on each station's link and in each direction independently.
         errors: Errors = "none";
@@ -250,6 +252,9 @@ impl Wlan {
             return Err(node.key_error("downlink_errors", "errors of their own", allowed));
         }
         for (index, agent) in keys.agent.0.iter().enumerate() {
+            if self.is_at_station(agent) {
+                continue;
+            }
             let station = keys.stations.0.first().map_or("", String::as_str);
             agent.clone().place_on_radio(&keys.access_point, station).map_err(|refusal| {
                 let path = keys.agent.path(&node.child_path("agent"), index);
@@ -258,6 +263,11 @@ impl Wlan {
             })?;
         }
         Ok(())
+    }
+
+    /// Does an agent sit at a station, and so on its link only?
+    fn is_at_station(&self, agent: &AgentKind) -> bool {
+        agent.at().is_some_and(|at| self.keys.stations.0.iter().any(|station| station == at))
     }
 
     /// The physical layer.
@@ -333,7 +343,11 @@ impl Wlan {
                 errors: errors.clone(),
             };
             let mut agents = keys.agent.clone();
-            for agent in &mut agents.0 {
+            // Those at other stations sit on their links.
+            agents.0.retain(|agent| {
+                !self.is_at_station(agent) || agent.at().is_some_and(|at| at == station)
+            });
+            for agent in agents.0.iter_mut().filter(|agent| !self.is_at_station(agent)) {
                 // The reader has tried it.
                 let placed = agent.place_on_radio(&keys.access_point, station);
                 debug_assert!(placed.is_ok(), "an agent that goes with its WLAN");

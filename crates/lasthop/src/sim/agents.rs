@@ -7,12 +7,12 @@
 
 use super::deadlines::MachineId;
 use super::direction::Medium;
-use super::hops::Hop;
+use super::hops::{Hop, Listener};
 use super::ids::{DirectionId, LineId, SeatId};
 use super::probe::{Event, Probe};
 use super::wlan::Shared;
 use super::world::World;
-use crate::agent::{Agent, AgentMachine, Batch, Crossing, Verdict};
+use crate::agent::{Agent, AgentMachine, Batch, Crossing, LinkFate, Verdict};
 use crate::link::{Endpoint, LinkCounters};
 use crate::packet::Packet;
 use crate::tcp::SenderCounters;
@@ -82,6 +82,43 @@ impl<P: Probe> World<P> {
         self.settle(seat);
     }
 
+    /// The link layer reports on a packet that went down `direction`.
+    #[cold]
+    pub(super) fn report_fate(&mut self, direction: DirectionId, fate: LinkFate, packet: &Packet) {
+        let now = self.now;
+        let path = self.hops[packet.hop as usize].path;
+        let mut next = self.directions[direction.index()].near_agent;
+        while let Some(seat) = next {
+            let Seat { agent, connections, below, .. } = &mut self.agents[seat.index()];
+            next = *below;
+            let connection = connections[path.index()].map(|connection| connection as usize);
+            if agent.watches_link() && (connection.is_some() || agent.watches_all()) {
+                agent.on_link(now, connection, fate, packet);
+                self.settle(seat);
+            }
+        }
+    }
+
+    /// What agent `seat` sends up as an answer to a packet that goes down takes the way back of that
+    /// packet's path, from the hop that ends here.
+    fn turn_around(&self, seat: SeatId, packet: &mut Packet) {
+        let Hop { direction, listener, .. } = self.hops[packet.hop as usize];
+        let here = self.agents[seat.index()].direction;
+        if direction != here {
+            return;
+        }
+        let (connection, end) = match listener {
+            Listener::Tcp { connection, opener } => (connection, usize::from(!opener)),
+            Listener::Acceptor { connection } | Listener::Sink { connection } => (connection, 1),
+            Listener::Datagrams { .. } => unreachable!("only segments are answered"),
+        };
+        let first = self.connections[connection as usize].first_hops[end];
+        let mut back = (first..).zip(&self.hops[first as usize..]);
+        let hop = back.find(|(_, hop)| hop.direction == here.opposite());
+        let (hop, _) = hop.expect("an agent's link is crossed both ways");
+        packet.hop = hop;
+    }
+
     /// A packet that agent `seat` lets pass or sends itself goes on from the link.
     fn forward_above(&mut self, seat: SeatId, packet: &Packet) {
         match self.agents[seat.index()].above {
@@ -114,7 +151,8 @@ impl<P: Probe> World<P> {
             }
             if let Some(packet) = agent.poll_down() {
                 self.send_below(seat, &packet);
-            } else if let Some(packet) = agent.poll_up() {
+            } else if let Some(mut packet) = agent.poll_up() {
+                self.turn_around(seat, &mut packet);
                 self.forward_above(seat, &packet);
             } else {
                 self.deadlines.set(*machine, agent.next_timeout());

@@ -144,7 +144,13 @@ impl Builder {
     /// An air without stations.
     pub fn air(&mut self, medium: dcf::Medium<Packet>) -> AirId {
         let machine = MachineId::default();
-        self.airs.push(Air { medium, machine, directions: Vec::new(), wlans: Vec::new() });
+        self.airs.push(Air {
+            medium,
+            machine,
+            directions: Vec::new(),
+            has_watchers: false,
+            wlans: Vec::new(),
+        });
         AirId::new(self.airs.len() - 1)
     }
 
@@ -442,6 +448,13 @@ impl Builder {
         {
             let end = self.lines[line.index()].end_mut(direction.side());
             end.interface.endpoint.limit_transmissions(Some(limit));
+        }
+        if agent.watches_link()
+            && let Medium::Shared(Shared { air, .. }) = self.directions[direction.index()].medium
+        {
+            let air = &mut self.airs[air.index()];
+            air.has_watchers = true;
+            air.medium.keep_outcomes();
         }
         let seat = SeatId::new(self.agents.len());
         let below = self.directions[direction.index()].near_agent.replace(seat);

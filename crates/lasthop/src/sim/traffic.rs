@@ -9,6 +9,7 @@ use crate::app::{MediaReport, MediaStatistics, OnOff, Web};
 use crate::link::{Endpoint, LinkCounters};
 use crate::packet::Packet;
 use crate::queue::{DisciplineCounters, Newest, QueueCounters};
+use crate::tcp::config::RecoveryKind;
 use crate::units::{Bytes, Instant};
 
 /// What a flow does.
@@ -395,7 +396,10 @@ impl<P: Probe> World<P> {
         let (mut sent, mut again, mut timeouts, mut fast, mut cuts, mut duplicates) =
             (0, 0, 0, 0, 0, 0);
         let (mut probes, mut taken_back) = (0, 0);
+        let (mut explicit, mut held, mut knows_notices) = (0, 0, false);
         let mut add = |connection: u32| {
+            let recovery = self.connections[connection as usize].config.recovery;
+            knows_notices |= recovery == RecoveryKind::Esack;
             for end in &self.connections[connection as usize].ends {
                 let counters = end.counters();
                 sent += counters.segments_sent;
@@ -405,6 +409,8 @@ impl<P: Probe> World<P> {
                 cuts += counters.window_cuts;
                 probes += counters.tail_probes;
                 taken_back += counters.spurious_reductions;
+                explicit += counters.explicit_losses;
+                held += counters.timeouts_held;
                 duplicates += end.duplicates_received();
             }
         };
@@ -422,6 +428,10 @@ impl<P: Probe> World<P> {
         report(entity, "duplicates_received", duplicates as f64);
         report(entity, "tail_probes", probes as f64);
         report(entity, "reductions_taken_back", taken_back as f64);
+        if knows_notices {
+            report(entity, "explicit_losses", explicit as f64);
+            report(entity, "timeouts_held", held as f64);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::probe::{Event, FrameLabel, Probe};
 use super::world::{World, segment_label};
 use crate::link::FrameKind;
 use crate::medium::dcf::{
-    AirFate, AirFrame, Medium, MediumCounters, MediumEvent, PairCounters, PairId,
+    AirFate, AirFrame, Medium, MediumCounters, MediumEvent, Outcome, PairCounters, PairId,
 };
 use crate::packet::Packet;
 use crate::queue::QueueCounters;
@@ -24,6 +24,8 @@ pub(super) struct Air {
     pub machine: MachineId,
     /// The direction of each pair.
     pub directions: Vec<DirectionId>,
+    /// Does an agent want to hear what becomes of packets?
+    pub has_watchers: bool,
     /// The WLANs on it, and whose pairs are whose.
     pub wlans: Vec<(String, Vec<PairId>)>,
 }
@@ -87,11 +89,30 @@ impl<P: Probe> World<P> {
 
     /// Notes the deadline of an air, and tells what has happened on it.
     fn settle_air(&mut self, air: AirId) {
-        let Air { medium, machine, directions, .. } = &mut self.airs[air.index()];
+        let Air { medium, machine, .. } = &mut self.airs[air.index()];
         self.deadlines.set(*machine, medium.next_timeout());
-        if !P::ACTIVE {
-            return;
+        if self.airs[air.index()].has_watchers {
+            self.tell_outcomes(air);
         }
+        if P::ACTIVE {
+            self.record_air(air);
+        }
+    }
+
+    /// Tells agents what has become of the packets that went down past them.
+    #[cold]
+    fn tell_outcomes(&mut self, air: AirId) {
+        loop {
+            let Air { medium, directions, .. } = &mut self.airs[air.index()];
+            let Some(Outcome { pair, fate, packet }) = medium.poll_outcome() else { break };
+            let direction = directions[pair.index()];
+            self.report_fate(direction, fate, &packet);
+        }
+    }
+
+    /// Tells an observer what has happened on an air.
+    fn record_air(&mut self, air: AirId) {
+        let Air { medium, directions, .. } = &mut self.airs[air.index()];
         while let Some(event) = medium.poll_event() {
             let MediumEvent::Frame { pair, kind, start, end, fate, packet, bytes, reserves } =
                 event

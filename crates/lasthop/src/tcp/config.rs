@@ -43,6 +43,19 @@ pub enum RecoveryKind {
     RackTlp,
     /// Conservative SACK-based recovery (RFC 6675).
     Sack6675,
+    /// ns-2's `Sack1` with explicit notifications of a link (ESACK, Yun 2009).
+    Esack,
+}
+
+/// What a notice that a link sends a segment again (ERSN, Yun 2009) does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ersn {
+    /// Nothing.
+    Off,
+    /// The retransmission timer starts anew when it would fire for that segment.
+    Hold,
+    /// The retransmission timer starts anew at once.
+    Restart,
 }
 
 /// All parameters of one TCP, resolved. Obtain one from
@@ -107,6 +120,11 @@ pub struct Config {
     pub initial_window: f64,
     /// Duplicate ACKs that trigger fast retransmit.
     pub dupack_threshold: u32,
+    /// Consecutive explicit losses that noise can cause at most: more of them mean a disconnection. `None`: any number.
+    /// Only with [`RecoveryKind::Esack`], as the next.
+    pub eln_filter: Option<u32>,
+    /// What a notice that a link sends a segment again does.
+    pub ersn: Ersn,
     /// RTO before the first sample.
     pub initial_rto: Duration,
     /// Lower bound of the RTO, before back-off.

@@ -105,6 +105,9 @@ impl Connection {
     }
 
     fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
+        if segment.flags & flags::NOTICE != 0 && self.take_notice(now, segment) {
+            return;
+        }
         if !self.config.one_way && !self.is_acceptable(segment) {
             return;
         }
@@ -145,6 +148,18 @@ impl Connection {
                 self.on_sack(now, ack, segment, is_pure, sent);
             }
         }
+    }
+
+    /// A link tells of a segment (Yun 2009, section 3.1); false if it is a genuine ACK with a mark.
+    #[cold]
+    fn take_notice(&mut self, now: Instant, segment: &TcpHeader) -> bool {
+        let notice = segment.flags & flags::NOTICE;
+        if notice == flags::NOTICE {
+            return false;
+        }
+        let seq = self.sender.unwrap(segment.ack);
+        self.sender.on_notice(now, seq, notice == flags::ELN);
+        true
     }
 
     /// The checks of RFC 9293, section 3.10.7, that can drop a segment. Resets are not modelled: where

@@ -471,6 +471,13 @@ impl Flight {
         }
     }
 
+    /// The segment that ends at `end` is sent again: if it is timed, its round trip tells nothing (Karn's rule).
+    pub(super) fn forget_timed_segment(&mut self, end: u64) {
+        if self.timed.is_some_and(|(timed, _)| timed == end) {
+            self.timed = None;
+        }
+    }
+
     /// A partial ACK may cover the timed segment: back-off ends, but the sample is worthless.
     pub(super) fn forget_timed(&mut self, ack: u64) {
         if self.timed.is_some_and(|(end, _)| ack >= end) {

@@ -1,6 +1,6 @@
 //! Named TCPs and profiles, as data.
 
-use super::config::{Config, Conventions, RecoveryKind, UndoKind};
+use super::config::{Config, Conventions, Ersn, RecoveryKind, UndoKind};
 use super::law::{LawKind, Parts, RenoKeys};
 use crate::units::{Bytes, Duration};
 
@@ -10,7 +10,7 @@ impl Variant {
     /// Does it use selective acknowledgments?
     pub fn has_sack(self) -> bool {
         let [rfc, _] = self.parts().recovery;
-        matches!(rfc, RecoveryKind::Sack6675 | RecoveryKind::SackNs2)
+        matches!(rfc, RecoveryKind::Sack6675 | RecoveryKind::SackNs2 | RecoveryKind::Esack)
     }
 }
 
@@ -68,6 +68,10 @@ pub struct Overrides {
     pub initial_window: Option<f64>,
     /// See [`Config::dupack_threshold`].
     pub dupack_threshold: Option<u32>,
+    /// See [`Config::eln_filter`].
+    pub eln_filter: Option<Option<u32>>,
+    /// See [`Config::ersn`].
+    pub ersn: Option<Ersn>,
     /// See [`Config::initial_rto`].
     pub initial_rto: Option<Duration>,
     /// See [`Config::min_rto`].
@@ -106,6 +110,8 @@ const NS2: Config = Config {
     nagle: false,
     initial_window: 2.0,
     dupack_threshold: 3,
+    eln_filter: Some(2),
+    ersn: Ersn::Hold,
     initial_rto: Duration::from_secs(3),
     min_rto: Duration::from_secs(1),
     max_rto: Duration::from_secs(60),
@@ -140,6 +146,8 @@ const RFC: Config = Config {
     nagle: false,
     initial_window: 10.0,
     dupack_threshold: 3,
+    eln_filter: Some(2),
+    ersn: Ersn::Hold,
     initial_rto: Duration::from_secs(1),
     min_rto: Duration::from_secs(1),
     max_rto: Duration::from_secs(60),
@@ -212,6 +220,8 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         pad_segments: set.pad_segments.unwrap_or(base.pad_segments),
         initial_window: set.initial_window.unwrap_or(initial_window),
         dupack_threshold: set.dupack_threshold.unwrap_or(base.dupack_threshold),
+        eln_filter: set.eln_filter.unwrap_or(base.eln_filter),
+        ersn: set.ersn.unwrap_or(base.ersn),
         initial_rto: set.initial_rto.unwrap_or(base.initial_rto),
         min_rto: set.min_rto.unwrap_or(base.min_rto),
         max_rto: set.max_rto.unwrap_or(base.max_rto),

@@ -29,6 +29,10 @@ pub struct SenderCounters {
     pub spurious_reductions: u64,
     /// Tail loss probes (RFC 8985, section 7).
     pub tail_probes: u64,
+    /// Losses of which a link told (ELN), of segments that were outstanding.
+    pub explicit_losses: u64,
+    /// Expiries of the retransmission timer that came to nothing, as a link was sending the segment again (ERSN).
+    pub timeouts_held: u64,
 }
 
 /// A segment that the sender wants on the wire.
@@ -196,6 +200,17 @@ impl Sender {
         self.refresh();
     }
 
+    /// A link reports on the segment that begins with `seq`: it was given up, or is being sent again.
+    #[cold]
+    pub(super) fn on_notice(&mut self, now: Instant, seq: u64, is_lost: bool) {
+        if is_lost {
+            self.recovery.on_explicit_loss(&mut self.flight, now, seq);
+        } else {
+            self.recovery.on_retransmission_started(&mut self.flight, now, seq);
+        }
+        self.refresh();
+    }
+
     /// The segment whose acknowledgment comes next echoes a mark.
     pub(super) fn on_echo_of_mark(&mut self) {
         self.has_echo_of_mark = true;
@@ -234,8 +249,10 @@ impl Sender {
             rack.handle_timeout(&mut self.flight, now);
             self.refresh();
         } else if self.flight.timers.is_due(Timer::Retransmission, now) {
-            self.recovery.on_timeout(&mut self.flight);
-            self.flight.on_timeout(now);
+            if !self.recovery.holds_timer(&mut self.flight, now) {
+                self.recovery.on_timeout(&mut self.flight);
+                self.flight.on_timeout(now);
+            }
             self.refresh();
         }
     }

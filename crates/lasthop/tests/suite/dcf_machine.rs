@@ -5,6 +5,7 @@ use lasthop::medium::dcf::{
     AirFate, AirFrame, MacParameters, Medium, MediumEvent, PairId, Phy, Preamble, Standard,
     StationId, Timing,
 };
+use lasthop::packet::LinkFate;
 use lasthop::queue::Limit;
 use lasthop::rng::Streams;
 use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
@@ -99,11 +100,13 @@ struct Log {
     delivered: Vec<(usize, u64)>,
     abandoned: usize,
     retrying: usize,
+    acknowledged: usize,
 }
 
 impl Built {
     fn reporting(mut self) -> Self {
         self.machine.report_events();
+        self.machine.keep_outcomes();
         self
     }
 
@@ -134,8 +137,13 @@ impl Built {
                 MediumEvent::Backoff { station, from, slots, .. } => {
                     log.backoffs.push((station.index(), from.as_nanos(), slots));
                 }
-                MediumEvent::Retrying { .. } => log.retrying += 1,
-                MediumEvent::Abandoned { .. } => log.abandoned += 1,
+            }
+        }
+        while let Some(outcome) = self.machine.poll_outcome() {
+            match outcome.fate {
+                LinkFate::Acknowledged => log.acknowledged += 1,
+                LinkFate::Retrying => log.retrying += 1,
+                LinkFate::Abandoned => log.abandoned += 1,
             }
         }
     }
@@ -196,6 +204,7 @@ fn two_stations_with_equal_slots_collide_until_their_limit() {
         }
     }
     assert_eq!((log.frames.len(), log.abandoned, log.retrying), (6, 2, 2));
+    assert_eq!(log.acknowledged, 0);
     assert!(log.delivered.is_empty());
     let counters = cell.machine.pair_counters(cell.pairs[0]);
     assert_eq!((counters.attempts, counters.retries, counters.collisions), (3, 2, 3));
@@ -437,6 +446,12 @@ fn play(loads: &[Load], loss: f64, rts: u64, limits: [u32; 2], seed: u64, wakes:
         cell.note(now, &mut log);
     }
     cell.run(Instant::NEVER, &mut log);
+    let counted = cell.pairs.iter().map(|&pair| cell.machine.pair_counters(pair));
+    let [acknowledged, abandoned] = counted.fold([0, 0], |sum, counters| {
+        [sum[0] + counters.acknowledged, sum[1] + counters.abandoned]
+    });
+    let told = [log.acknowledged, log.abandoned].map(|count| count as u64);
+    assert_eq!(told, [acknowledged, abandoned], "an outcome for each packet");
     for (pair, &accepted) in accepted.iter().enumerate() {
         let counters = cell.machine.pair_counters(cell.pairs[pair]);
         assert_eq!(counters.acknowledged + counters.abandoned, accepted, "no stall");

@@ -21,6 +21,7 @@ mod link_rlc;
 mod link_stop_and_wait;
 mod link_tables;
 mod links_on_bytes;
+mod loss_notification;
 mod media;
 mod media_statistics;
 mod ns2_traces;

@@ -4,10 +4,10 @@
 use super::frames;
 use super::medium::{Apart, Ending, Medium, Pair, Phase, Use};
 use super::phy::Timing;
-use super::report::{AirFate, AirFrame, Delivery, MediumEvent, PairId};
+use super::report::{AirFate, AirFrame, Delivery, MediumEvent, Outcome, PairId};
 use super::station::{Attempt, Current, Next};
 use crate::channel::Airtime;
-use crate::packet::Payload;
+use crate::packet::{LinkFate, Payload};
 use crate::units::{Bytes, Duration, Instant};
 use std::cmp::Reverse;
 
@@ -345,7 +345,7 @@ impl<P: Payload + Clone> Medium<P> {
         let station = &mut self.stations[usize::from(index)];
         let Some(frame) = &station.current else { unreachable!("an attempt is that of a frame") };
         let pair = frame.pair;
-        let told = self.reports.then(|| frame.packet.clone());
+        let told = self.keeps_outcomes.then(|| frame.packet.clone());
         let next = station.on_attempt(attempt, until);
         let delay = station.parameters.retry_delay;
         let counters = &mut self.pairs[pair as usize].counters;
@@ -359,15 +359,13 @@ impl<P: Payload + Clone> Medium<P> {
             Next::GiveUp => counters.abandoned += 1,
             Next::Retry { .. } => from = from.max(until + delay),
         }
-        if let Some(packet) = told {
-            let pair = PairId(pair);
-            match next {
-                Next::GiveUp => self.events.push_back(MediumEvent::Abandoned { pair, packet }),
-                Next::Retry { is_first: true } => {
-                    self.events.push_back(MediumEvent::Retrying { pair, packet });
-                }
-                Next::Done | Next::Retry { is_first: false } => {}
-            }
+        let fate = match next {
+            Next::Done => Some(LinkFate::Acknowledged),
+            Next::GiveUp => Some(LinkFate::Abandoned),
+            Next::Retry { is_first } => is_first.then_some(LinkFate::Retrying),
+        };
+        if let (Some(packet), Some(fate)) = (told, fate) {
+            self.outcomes.push_back(Outcome { pair: PairId(pair), fate, packet });
         }
         let station = &mut self.stations[usize::from(index)];
         let has_frame = station.current.is_some() || station.take_next();

@@ -48,7 +48,9 @@
 
 use super::frames;
 use super::phy::{Phy, Timing};
-use super::report::{Delivery, MediumCounters, MediumEvent, PairCounters, PairId, StationId};
+use super::report::{
+    Delivery, MediumCounters, MediumEvent, Outcome, PairCounters, PairId, StationId,
+};
 use super::station::{Attempt, MacParameters, Station, StationCounters};
 use crate::channel::{Channel, ErrorProcess};
 use crate::packet::Payload;
@@ -140,6 +142,8 @@ pub struct Medium<P> {
     pub(super) up: VecDeque<Delivery<P>>,
     pub(super) reports: bool,
     pub(super) events: VecDeque<MediumEvent<P>>,
+    pub(super) keeps_outcomes: bool,
+    pub(super) outcomes: VecDeque<Outcome<P>>,
     pub(super) counters: MediumCounters,
 }
 
@@ -169,6 +173,8 @@ impl<P: Payload + Clone> Medium<P> {
             up: VecDeque::with_capacity(4),
             reports: false,
             events: VecDeque::new(),
+            keeps_outcomes: false,
+            outcomes: VecDeque::new(),
             counters: MediumCounters::default(),
         }
     }
@@ -176,6 +182,11 @@ impl<P: Payload + Clone> Medium<P> {
     /// Lets it keep events for [`Self::poll_event`], which somebody then must take.
     pub fn report_events(&mut self) {
         self.reports = true;
+    }
+
+    /// Lets it keep what becomes of each packet for [`Self::poll_outcome`], which somebody then must take.
+    pub fn keep_outcomes(&mut self) {
+        self.keeps_outcomes = true;
     }
 
     /// Adds a station, whose back-offs come from `backoff`; at most 65,536.
@@ -433,6 +444,11 @@ impl<P: Payload + Clone> Medium<P> {
     /// The next event, if the medium reports.
     pub fn poll_event(&mut self) -> Option<MediumEvent<P>> {
         self.events.pop_front()
+    }
+
+    /// What has become of the next packet, if the medium keeps outcomes.
+    pub fn poll_outcome(&mut self) -> Option<Outcome<P>> {
+        self.outcomes.pop_front()
     }
 
     /// Counters by `now`: what is on the air then counts as far as it is over.

@@ -13,6 +13,7 @@ pub mod station;
 pub use medium::Medium;
 pub use phy::{Phy, Preamble, Standard, Timing};
 pub use report::{
-    AirFate, AirFrame, Delivery, MediumCounters, MediumEvent, PairCounters, PairId, StationId,
+    AirFate, AirFrame, Delivery, MediumCounters, MediumEvent, Outcome, PairCounters, PairId,
+    StationId,
 };
 pub use station::{MacParameters, StationCounters};

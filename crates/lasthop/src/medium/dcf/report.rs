@@ -1,5 +1,6 @@
-//! What a medium tells: who its stations are, what has come over it, counters, events.
+//! What a medium tells: who its stations are, what has come over it, outcomes, counters, events.
 
+use crate::packet::LinkFate;
 use crate::units::{Duration, Instant};
 
 /// A station of a medium.
@@ -79,7 +80,7 @@ pub struct MediumCounters {
     pub error_time: Duration,
 }
 
-/// What an observer or an agent is told, if the medium reports.
+/// What an observer is told, if the medium reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MediumEvent<P> {
     /// A frame was on the air.
@@ -113,20 +114,17 @@ pub enum MediumEvent<P> {
         /// From how many they were drawn: 0 to this.
         window: u32,
     },
-    /// A first attempt failed, and the frame is going to be sent again.
-    Retrying {
-        /// From whom to whom.
-        pair: PairId,
-        /// What it carries.
-        packet: P,
-    },
-    /// A frame was given up at a retry limit.
-    Abandoned {
-        /// From whom to whom.
-        pair: PairId,
-        /// What it carried.
-        packet: P,
-    },
+}
+
+/// What a transmitter tells an agent of a packet, if the medium keeps outcomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome<P> {
+    /// From whom to whom.
+    pub pair: PairId,
+    /// What became of it.
+    pub fate: LinkFate,
+    /// The packet.
+    pub packet: P,
 }
 
 /// A frame on the air.

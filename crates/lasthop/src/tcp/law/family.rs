@@ -91,6 +91,8 @@ macro_rules! laws {
             NewReno,
             /// Selective acknowledgments (RFC 2018).
             Sack,
+            /// The same with explicit notifications of a link (ESACK, Yun 2009).
+            Esack,
             $($(
                 #[doc = concat!("See [`", stringify!($module), "`].")]
                 $kind,
@@ -100,13 +102,20 @@ macro_rules! laws {
         impl Variant {
             /// All of them.
             pub const ALL: &[Variant] =
-                &[Variant::Reno, Variant::NewReno, Variant::Sack, $($(Variant::$kind,)+)*];
+                &[
+                Variant::Reno, Variant::NewReno, Variant::Sack, Variant::Esack,
+                $($(Variant::$kind,)+)*
+            ];
 
             /// Each with its word in scenarios and its meaning.
             const WORDS: &'static [(&'static str, &'static str)] = &[
                 ("reno", " Reno: fast retransmit and fast recovery (RFC 5681)."),
                 ("newreno", " NewReno: partial acknowledgments continue the recovery (RFC 6582)."),
                 ("sack", " Selective acknowledgments (RFC 2018)."),
+                (
+                    "esack",
+                    " ESACK: the same, and what agent \"ll-elsn\" tells of losses on a link (Yun 2009).",
+                ),
                 $($((
                     <$module::$keys as Kind>::KIND,
                     <$module::$keys as Kind>::ABOUT,
@@ -120,6 +129,7 @@ macro_rules! laws {
                     Variant::Reno => Parts { recovery: [RecoveryKind::Reno; 2], law: reno },
                     Variant::NewReno => Parts { recovery: [RecoveryKind::NewReno; 2], law: reno },
                     Variant::Sack => Parts { recovery: BY_SACK, law: reno },
+                    Variant::Esack => Parts { recovery: [RecoveryKind::Esack; 2], law: reno },
                     $($(Variant::$kind => Parts {
                         recovery: <$module::$keys as LawKeys>::RECOVERY,
                         law: LawKind::$kind(defaults()),

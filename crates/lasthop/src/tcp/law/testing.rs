@@ -97,7 +97,9 @@ fn every_named_tcp_has_the_law_of_its_name() {
     for &variant in Variant::ALL {
         let law = variant.parts().law;
         match law {
-            LawKind::Reno(_) => assert!(["reno", "newreno", "sack"].contains(&variant.word())),
+            LawKind::Reno(_) => {
+                assert!(["reno", "newreno", "sack", "esack"].contains(&variant.word()))
+            }
             _ => assert_eq!(variant.word(), law.kind()),
         }
     }

@@ -4,6 +4,7 @@
 //! connection may send; all sequence and timer state that they share lives in
 //! [`Flight`](super::flight::Flight).
 
+mod esack;
 mod newreno;
 mod prr;
 mod rack_tlp;
@@ -27,6 +28,8 @@ pub(super) enum Recovery {
     SackNs2(sack_ns2::Sack1),
     /// Apart from the others in memory: it is several times their size.
     RackTlp(Box<rack_tlp::RackTlp>),
+    /// The same.
+    Esack(Box<esack::Esack>),
     Sack6675(sack_rfc6675::Sack),
 }
 
@@ -36,6 +39,7 @@ impl Recovery {
             RecoveryKind::Reno => Recovery::Reno(reno::Reno::new(config)),
             RecoveryKind::NewReno => Recovery::NewReno(newreno::NewReno::new(config)),
             RecoveryKind::SackNs2 => Recovery::SackNs2(sack_ns2::Sack1::new(config)),
+            RecoveryKind::Esack => Recovery::Esack(Box::new(esack::Esack::new(config))),
             RecoveryKind::Sack6675 => Recovery::Sack6675(sack_rfc6675::Sack::new(config)),
             RecoveryKind::RackTlp => Recovery::RackTlp(Box::new(rack_tlp::RackTlp::new(config))),
         }
@@ -47,6 +51,7 @@ impl Recovery {
             Recovery::Reno(reno) => *reno = reno::Reno::new(config),
             Recovery::NewReno(newreno) => *newreno = newreno::NewReno::new(config),
             Recovery::SackNs2(sack) => sack.reset(),
+            Recovery::Esack(esack) => esack.reset(),
             Recovery::Sack6675(sack) => sack.reset(),
             Recovery::RackTlp(rack) => **rack = rack_tlp::RackTlp::new(config),
         }
@@ -65,6 +70,7 @@ impl Recovery {
             Recovery::Reno(reno) => reno.on_ack(flight, now, ack),
             Recovery::NewReno(newreno) => newreno.on_ack(flight, now, ack),
             Recovery::SackNs2(sack) => sack.on_ack(flight, now, ack, blocks),
+            Recovery::Esack(esack) => esack.on_ack(flight, now, ack, blocks),
             Recovery::Sack6675(sack) => sack.on_ack(flight, now, ack, blocks),
             Recovery::RackTlp(_) => unreachable!("it hears of whole segments: `on_segment`"),
         }
@@ -76,8 +82,32 @@ impl Recovery {
             Recovery::Reno(reno) => reno.on_timeout(flight),
             Recovery::NewReno(newreno) => newreno.on_timeout(flight),
             Recovery::SackNs2(sack) => sack.on_timeout(flight),
+            Recovery::Esack(esack) => esack.on_timeout(flight),
             Recovery::Sack6675(sack) => sack.on_timeout(flight),
             Recovery::RackTlp(_) => unreachable!("it has timers of its own: `handle_timeout`"),
+        }
+    }
+
+    /// A link has given up the segment that begins with `seq` (ELN). Who does not know it takes no notice.
+    pub fn on_explicit_loss(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+        if let Recovery::Esack(esack) = self {
+            esack.on_explicit_loss(flight, now, seq);
+        }
+    }
+
+    /// A link sends the segment that begins with `seq` again (ERSN).
+    pub fn on_retransmission_started(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+        if let Recovery::Esack(esack) = self {
+            esack.on_retransmission_started(flight, now, seq);
+        }
+    }
+
+    /// The retransmission timer is due: does it have to wait, for what a link has told? Then it has been started
+    /// anew.
+    pub fn holds_timer(&mut self, flight: &mut Flight, now: Instant) -> bool {
+        match self {
+            Recovery::Esack(esack) => esack.holds_timer(flight, now),
+            _ => false,
         }
     }
 
@@ -87,6 +117,7 @@ impl Recovery {
             Recovery::Reno(reno) => reno.on_spurious(),
             Recovery::NewReno(newreno) => newreno.on_spurious(),
             Recovery::SackNs2(sack) => sack.on_spurious(),
+            Recovery::Esack(esack) => esack.on_spurious(),
             Recovery::Sack6675(sack) => sack.on_spurious(),
             Recovery::RackTlp(_) => unreachable!("it takes its reductions back by itself"),
         }
@@ -109,6 +140,7 @@ impl Recovery {
             Recovery::Reno(reno) => reno.is_plain(),
             Recovery::NewReno(newreno) => newreno.is_plain(),
             Recovery::SackNs2(sack) => sack.is_plain(),
+            Recovery::Esack(esack) => esack.is_plain(),
             Recovery::Sack6675(sack) => sack.is_plain(flight),
             // It counts segments, not bytes.
             Recovery::RackTlp(_) => false,
@@ -135,6 +167,7 @@ impl Recovery {
                     Recovery::Reno(reno) => reno.in_recovery(),
                     Recovery::NewReno(newreno) => newreno.in_recovery(),
                     Recovery::SackNs2(sack) => sack.in_recovery(),
+                    Recovery::Esack(esack) => esack.in_recovery(),
                     Recovery::Sack6675(sack) => sack.in_recovery(),
                     Recovery::RackTlp(_) => unreachable!("it counts segments: see above"),
                 };
@@ -154,6 +187,7 @@ impl Recovery {
             Recovery::Reno(reno) => reno.next_segment(flight),
             Recovery::NewReno(newreno) => newreno.next_segment(flight),
             Recovery::SackNs2(sack) => sack.next_segment(flight),
+            Recovery::Esack(esack) => esack.next_segment(flight),
             Recovery::Sack6675(sack) => sack.next_segment(flight),
             Recovery::RackTlp(rack) => rack.next_segment(flight, now),
         }

@@ -28,7 +28,7 @@ pub struct Sack1 {
     /// Estimate of the segments in the network; may fall below zero.
     pipe: i64,
     guard: CutGuard,
-    scoreboard: Scoreboard,
+    pub(super) scoreboard: Scoreboard,
     retransmit: Option<u64>,
 }
 
@@ -60,7 +60,7 @@ impl Sack1 {
         } else if ack > flight.snd_una {
             let acked = flight.new_ack(now, ack);
             flight.grow_window(now, acked);
-            self.scoreboard.clear();
+            self.scoreboard.on_new_ack(ack);
             self.after_timeout = false;
         } else if ack == flight.snd_una && !self.after_timeout && self.scoreboard.update(blocks) {
             self.on_duplicate(flight, now);
@@ -71,19 +71,33 @@ impl Sack1 {
         match flight.duplicates.add() {
             Duplicate::Early => flight.limited_transmit(),
             Duplicate::Threshold => {
-                if self.guard.may_cut(flight) {
-                    let una = flight.snd_una;
-                    self.guard.cut_at(flight.snd_max);
-                    self.in_recovery = true;
-                    let duplicates = i64::from(flight.duplicates.count());
-                    self.pipe = flight.outstanding_segments() as i64 - duplicates;
-                    self.scoreboard.retransmitted(flight.segment_end(una));
-                    flight.fast_retransmit(now, 0);
-                    self.retransmit = Some(una);
-                }
+                let duplicates = i64::from(flight.duplicates.count());
+                let in_network = flight.outstanding_segments() as i64 - duplicates;
+                self.enter_recovery(flight, now, flight.snd_una, in_network);
             }
             Duplicate::Further => {}
         }
+    }
+
+    /// The segment at `lost` is lost to congestion, with so many others in the network. False if the window was cut
+    /// for this congestion before.
+    pub(super) fn enter_recovery(
+        &mut self,
+        flight: &mut Flight,
+        now: Instant,
+        lost: u64,
+        in_network: i64,
+    ) -> bool {
+        if !self.guard.may_cut(flight) {
+            return false;
+        }
+        self.guard.cut_at(flight.snd_max);
+        self.in_recovery = true;
+        self.pipe = in_network;
+        self.scoreboard.retransmitted(flight.segment_end(lost));
+        flight.fast_retransmit(now, 0);
+        self.retransmit = Some(lost);
+        true
     }
 
     fn on_ack_in_recovery(
@@ -98,7 +112,7 @@ impl Sack1 {
             self.in_recovery = false;
             self.guard.reset();
             flight.new_ack(now, ack);
-            self.scoreboard.clear();
+            self.scoreboard.on_new_ack(ack);
             self.after_timeout = false;
         } else if ack > flight.snd_una {
             // The original and its retransmission have both left the network.
@@ -115,6 +129,11 @@ impl Sack1 {
 
     pub fn in_recovery(&self) -> bool {
         self.in_recovery
+    }
+
+    /// Has there been no new ACK since a timeout?
+    pub(super) fn is_after_timeout(&self) -> bool {
+        self.after_timeout
     }
 
     pub fn on_timeout(&mut self, flight: &mut Flight) {
@@ -136,16 +155,29 @@ impl Sack1 {
     }
 
     pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
+        if self.in_recovery {
+            return self.next_in_recovery(flight, |scoreboard, una| scoreboard.next_hole(una));
+        }
+        self.retransmit
+            .take()
+            .or_else(|| flight.poll_limited_transmit())
+            .or_else(|| flight.next_allowed())
+    }
+
+    /// The same in recovery; `next_hole` names the lowest lost segment from a byte on.
+    pub(super) fn next_in_recovery(
+        &mut self,
+        flight: &mut Flight,
+        next_hole: impl FnOnce(&Scoreboard, u64) -> Option<u64>,
+    ) -> Option<u64> {
         if let Some(seq) = self.retransmit.take() {
             return Some(seq);
-        }
-        if !self.in_recovery {
-            return flight.poll_limited_transmit().or_else(|| flight.next_allowed());
         }
         if self.pipe >= flight.law.cwnd() as i64 {
             return None;
         }
-        let seq = match self.scoreboard.next_hole(flight.snd_una) {
+        let from = self.scoreboard.resent_to().max(flight.snd_una);
+        let seq = match next_hole(&self.scoreboard, from) {
             Some(hole) => {
                 flight.declare_lost(hole);
                 self.scoreboard.retransmitted(flight.segment_end(hole));
