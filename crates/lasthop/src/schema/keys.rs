@@ -646,6 +646,7 @@ macro_rules! union {
     }) => {
         $(#[doc = $about])*
         #[derive(Clone, Debug, PartialEq)]
+        #[allow(clippy::large_enum_variant, reason = "a scenario has few of each")]
         pub enum $name {
             $($(#[doc = $doc])* $variant $(($type))?,)*
         }
