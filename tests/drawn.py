@@ -1,0 +1,278 @@
+"""Scenarios drawn from the engine's own schema, so that no kind and no key can be forgotten.
+
+A value of a key is drawn by what the schema says of it: a word of its list, a number within its
+limits, a text of `TEXTS` that fits its pattern. What has to agree with the rest of a scenario
+(hosts, files, matrices) is in `GIVEN`, by the end of its path. Many scenarios are refused; those
+that are not have to be taken by every command.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+import lasthop
+
+Node = Mapping[str, Any]
+Strategy = st.SearchStrategy[Any]
+
+TEXTS = (
+    *("0 s", "1 us", "10 ms", "100 ms", "1 s", "exp 100 ms", "pareto 100 ms shape 1.5"),
+    *("64 kbps", "2 Mbps", "11 Mbps", "24 Mbps", "unlimited", "auto", "off", "random"),
+    *(
+        "8 B",
+        "60 B",
+        "300 B",
+        "1460 B",
+        "20 kB",
+        "1 packets",
+        "20 packets",
+        "2 segments",
+        "8 frames",
+    ),
+    *("0 %", "10 %", "100 %"),
+)
+NUMBERS = (0, 1e-5, 0.1, 0.5, 1, 2, 3.5, 8, 33, 200, 32768, 65535)
+
+_FILES = Path(tempfile.mkdtemp(prefix="lasthop-drawn-"))
+_LOSSES, _RATES = _FILES / "losses.txt", _FILES / "rates.txt"
+_LOSSES.write_text("0\n0\n1\n0\n0\n0\n1\n1\n0\n0\n")
+_RATES.write_text("".join(f"{ms}\n" for ms in range(1, 100, 3)))
+
+SHARES = st.sampled_from([0.0, 0.1, 1.0])
+
+GIVEN: Mapping[str, Strategy] = {
+    "[gilbert-elliott]": st.one_of(
+        st.fixed_dictionaries(
+            {"kind": st.just("gilbert-elliott"), "p_good_to_bad": SHARES, "p_bad_to_good": SHARES},
+            optional={"loss_good": SHARES, "loss_bad": SHARES},
+        ),
+        st.fixed_dictionaries(
+            {"kind": st.just("gilbert-elliott"), "mean_loss": SHARES}
+            | {"mean_burst": st.sampled_from([1, 3.5])}
+        ),
+    ),
+    "[slotted-gilbert-elliott]": st.fixed_dictionaries(
+        {"kind": st.just("slotted-gilbert-elliott"), "slot": st.just("10 ms")}
+        | {"stay_good": SHARES, "stay_bad": SHARES},
+        optional={"loss_good": SHARES, "loss_bad": SHARES},
+    ),
+    "errors[trace].file": st.just(str(_LOSSES)),
+    "first[trace].file": st.just(str(_LOSSES)),
+    "second[trace].file": st.just(str(_LOSSES)),
+    "rate[trace]": st.just({"kind": "trace", "file": str(_RATES), "format": "mahimahi"}),
+    "rate[steps]": st.sampled_from(
+        [
+            {"kind": "steps", "at": [["0 s", "64 kbps"]]},
+            {"kind": "steps", "at": [["0 s", "2 Mbps"], ["100 ms", "0 bps"], ["200 ms", "1 Mbps"]]},
+            {"kind": "steps", "at": [["0 s", "2 Mbps"], ["9 ms", "1 Mbps"]], "repeat": "10 ms"},
+        ]
+    ),
+    "[adaptive-persistence]": st.fixed_dictionaries(
+        {"kind": st.just("adaptive-persistence")}
+        | {"stay_good": st.just(0.9), "stay_bad": st.just(0.5)}
+        | {"loss_good": st.just(0.0), "loss_bad": st.just(1.0)},
+        optional={
+            # A radio has one at each station.
+            "at": st.sampled_from(["a", "c"]),
+            "inversion": st.sampled_from(["eigenvalue", "exact"]),
+        },
+    ),
+    "[listed].lose": st.lists(st.integers(1, 40), min_size=1, max_size=12, unique=True),
+    "radio.slot": st.sampled_from(["60 B", "1600 B"]),
+    "[markov-chain].transitions": st.sampled_from([[[0.9, 0.1], [0.5, 0.5]], [[1, 0], [0, 1]]]),
+    "[markov-chain].loss": st.sampled_from([[0, 1], [0.1, 0.9]]),
+    ".at": st.sampled_from(["a", "b", "c"]),
+    # Draws of its key would repeat what links draw.
+    "[services].service": st.sampled_from(
+        [
+            {"one": {"protocol": "raw"}, "two": {"protocol": {"kind": "selective-repeat"}}},
+            {"one": {"protocol": "karn-rlp", "weight": 3}},
+        ]
+    ),
+}
+# Keys of networks and flows that a test sets itself.
+OWN = {"between", "from", "to", "service", "start", "access_point", "stations", "base", "station"}
+
+
+def unions(node: Node | None = None, key: str = "") -> Iterator[tuple[str, str]]:
+    """Every kind that some key takes: (key, kind), as `("protocol", "selective-repeat")`."""
+    node = lasthop.schema() if node is None else node
+    for form in [*node.get("oneOf", []), *node.get("anyOf", [])]:
+        kind = form.get("properties", {}).get("kind", {}).get("const")
+        if kind is not None:
+            yield key, kind
+        yield from unions(form, key)
+    for name, one in node.get("properties", {}).items():
+        yield from unions(one, name)
+    for inner in (node.get("additionalProperties"), node.get("items")):
+        if isinstance(inner, Mapping):
+            yield from unions(inner, key)
+
+
+def kinds_in(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """The kinds of a scenario, as `unions` names them."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, list):
+        for one in value:
+            yield from kinds_in(one, key)
+    elif isinstance(value, dict):
+        if isinstance(value.get("kind"), str):
+            yield key, value["kind"]
+        for name, one in value.items():
+            yield from kinds_in(one, name)
+
+
+class Drawer:
+    """Draws values of keys; `wanted` is a (key, kind) that has to be among them."""
+
+    def __init__(self, wanted: tuple[str, str] = ("", "")) -> None:
+        self.wanted = wanted
+
+    def table(self, name: str, *needed: str, **given: Strategy) -> Strategy:
+        """A table of the schema, such as `link`; some keys are always there, some are given."""
+        node: Node = lasthop.schema()["properties"][name]["additionalProperties"]
+        required = [*node.get("required", ()), *needed]
+        return self._table({**node, "required": required}, name, OWN, given)
+
+    def _table(
+        self, node: Node, path: str, left_out: set[str], given: Mapping[str, Strategy]
+    ) -> Strategy:
+        own = {name: one for name, one in node["properties"].items() if name not in left_out}
+        kept = dict(given)
+        needed = {
+            name
+            for name, one in own.items()
+            if name in node.get("required", ()) or self._has_wanted(one, name)
+        } - set(kept)
+        optional = sorted(set(own) - needed - set(kept))
+        drawn = {name: self.value(one, f"{path}.{name}", name) for name, one in own.items()}
+        needed_part = st.fixed_dictionaries({**{n: drawn[n] for n in sorted(needed)}, **kept})
+        if not optional:
+            return needed_part
+        # A few keys: with many nearly all scenarios are refused.
+        most = 1 if any(self.wanted) else 2
+        few = st.lists(st.sampled_from(optional), max_size=most, unique=True).flatmap(
+            lambda names: st.fixed_dictionaries({name: drawn[name] for name in names})
+        )
+        return st.tuples(needed_part, few).map(lambda parts: {**parts[1], **parts[0]})
+
+    def _has_wanted(self, node: Node, key: str) -> bool:
+        return self.wanted in set(unions(node, key))
+
+    def value(self, node: Node, path: str, key: str) -> Strategy:
+        """A value of a key by its schema."""
+        for end, strategy in GIVEN.items():
+            if path.endswith(end):
+                return strategy
+        if "const" in node:
+            return st.just(node["const"])
+        if "enum" in node:
+            return st.sampled_from(node["enum"])
+        forms = [*node.get("oneOf", []), *node.get("anyOf", [])]
+        if forms and "properties" not in node:
+            if any(self._has_wanted(form, key) or self._is_wanted(form, key) for form in forms):
+                forms = [f for f in forms if self._has_wanted(f, key) or self._is_wanted(f, key)]
+            return st.one_of([self._form(form, path, key) for form in forms])
+        if "properties" in node:
+            return self._table(node, path, set(), {})
+        match node.get("type"):
+            case "boolean":
+                return st.booleans()
+            case "integer" | "number":
+                return st.sampled_from([n for n in NUMBERS if _is_within(n, node)])
+            case "string":
+                pattern = node.get("pattern", "")
+                return st.sampled_from([text for text in TEXTS if re.search(pattern, text)])
+            case "array":
+                item = self.value(node["items"], path, key)
+                return st.lists(item, min_size=node.get("minItems", 0), max_size=2)
+        raise AssertionError(f"{path}: the schema has {node}; write what is drawn into GIVEN")
+
+    def _is_wanted(self, form: Node, key: str) -> bool:
+        kind = form.get("properties", {}).get("kind", {}).get("const")
+        return (key, kind) == self.wanted
+
+    def _form(self, form: Node, path: str, key: str) -> Strategy:
+        kind = form.get("properties", {}).get("kind", {}).get("const")
+        return self.value(form, path if kind is None else f"{path}[{kind}]", key)
+
+
+def _is_within(number: float, node: Node) -> bool:
+    if node["type"] == "integer" and number != int(number):
+        return False
+    low, high = node.get("minimum", -1e300), node.get("maximum", 1e300)
+    above = node.get("exclusiveMinimum", -1e300)
+    return bool(low <= number <= high and number > above)
+
+
+RUN = {"duration": "1 s", "replications": 2, "seed": 1}
+ENDS = {"from": st.just("a"), "to": st.just("c")}
+# Tables without anything to refuse, around one that is drawn for its kind.
+LINK = {"rate": "2 Mbps", "delay": "10 ms"}
+PLAIN: Mapping[str, Strategy] = {
+    "first": st.just({"between": ["a", "b"], **LINK}),
+    "second": st.just({"between": ["b", "c"], **LINK}),
+    "flow": st.sampled_from(
+        [
+            {"from": "a", "to": "c", "transport": {"kind": "tcp", "variant": "sack"}}
+            | {"app": {"kind": "file", "size": "20 kB"}},
+            {"from": "a", "to": "c", "transport": "udp"}
+            | {"app": {"kind": "media", "rate": "64 kbps", "packet": "40 B"}},
+        ]
+    ),
+    "radio": st.just({"base": "b", "stations": ["c", "d"], "rate": "2 Mbps"}),
+    "wlan": st.just({"access_point": "b", "stations": ["c", "d"], "standard": "802.11b"}),
+}
+
+
+def _tables(draw: Drawer) -> dict[str, Strategy]:
+    return {
+        "first": draw.table("link", "rate", "delay", "protocol", between=st.just(["a", "b"])),
+        "second": draw.table("link", "rate", "delay", "protocol", between=st.just(["b", "c"])),
+        "flow": draw.table("flow", **ENDS),
+        "radio": draw.table("radio", "slot", base=st.just("b"), stations=st.just(["c", "d"])),
+        "wlan": draw.table("wlan", access_point=st.just("b"), stations=st.just(["c", "d"])),
+    }
+
+
+def _network(tables: Mapping[str, Strategy], *last: str) -> Strategy:
+    """A link from a to b, and from there another one, a radio or a WLAN."""
+    parts = {"first": tables["first"], "flow": tables["flow"]} | {n: tables[n] for n in last}
+
+    def made(drawn: dict[str, Any]) -> dict[str, Any]:
+        links = {"l": drawn["first"]} | ({"m": drawn["second"]} if "second" in drawn else {})
+        others: dict[str, Any] = {
+            name: {"x": drawn[name]} for name in ("radio", "wlan") if name in drawn
+        }
+        return {"name": "x", "link": links, **others, "flow": {"f": drawn["flow"]}, "run": RUN}
+
+    return st.fixed_dictionaries(parts).map(made)
+
+
+LASTS = ("second", "radio", "wlan")
+
+
+def networks() -> Strategy:
+    """Scenarios of a second over two links, a radio and a link, or a WLAN and a link."""
+    tables = _tables(Drawer())
+    return st.one_of([_network(tables, last) for last in LASTS])
+
+
+def networks_with(wanted: tuple[str, str]) -> Strategy:
+    """Scenarios with a kind, as `unions` names it, in one table; the others are plain."""
+    schema = lasthop.schema()["properties"]
+    drawn = _tables(Drawer(wanted))
+    found = []
+    for name, table in drawn.items():
+        of = "link" if name in ("first", "second") else name
+        if wanted in set(unions(schema[of], of)):
+            tables = {**PLAIN, name: table}
+            found += [_network(tables, name if name in LASTS else "second")]
+    return st.one_of(found)
