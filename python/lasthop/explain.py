@@ -112,6 +112,8 @@ def _law(law: Table) -> str:
         return "0 s"
     if law["law"] == "pareto":
         return f"Pareto of shape {law['shape']:g}, mean {_time(law['mean'])}"
+    if law["law"] == "uniform":
+        return f"between {_time(law['shortest'])} and {_time(law['longest'])}"
     return f"{'exponential, mean ' if law['law'] == 'exp' else ''}{_time(law['mean'])}"
 
 

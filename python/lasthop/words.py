@@ -98,6 +98,7 @@ NAMES = {
     "xor-fec": "XOR FEC",
     "ideal-sr": "Ideal SR",
     "rlc-am": "RLC AM",
+    "harq": "HARQ",
     "snoop": "Snoop",
     "adaptive-persistence": "Adaptive persistence",
     "tahoe": "Tahoe",

@@ -24,8 +24,8 @@
 //! What waits, what is dropped and what is marked is up to the [`Queue`] and its discipline; limits
 //! count the frame on the air as queued, and sizes count each packet with its link header.
 
-use crate::channel::Airtime;
-use crate::link::{Endpoint, Frame, LinkEvent, Port};
+use crate::channel::{Airtime, Channel, ErrorProcess};
+use crate::link::{Endpoint, Frame, FrameKind, LinkEvent, Port};
 use crate::packet::Payload;
 use crate::queue::{Queue, Transmitter};
 use crate::units::Instant;
@@ -40,6 +40,16 @@ pub struct Transmission<P> {
     pub airtime: Option<Airtime>,
 }
 
+/// A frame is on the air: which of its units are lost, of a frame that has some? True if nothing of it is
+/// left.
+pub fn expose<P>(channel: &mut Channel, airtime: Airtime, frame: &mut Frame<P>) -> bool {
+    let FrameKind::Block { units, intact, .. } = &mut frame.kind else {
+        return channel.is_lost(airtime);
+    };
+    *intact &= !channel.lost_units(airtime, units.units);
+    *intact == 0
+}
+
 /// Takes the frames of an interface that a medium turns.
 pub(crate) trait Carrier<P: Payload> {
     /// Does anybody listen to the endpoint's events and to what the queue drops?
@@ -50,6 +60,9 @@ pub(crate) trait Carrier<P: Payload> {
 
     /// A frame, which may be taken apart, is on the air as `airtime` says; `None` of one of no length.
     fn carry(&mut self, now: Instant, frame: &mut Frame<P>, airtime: Option<Airtime>);
+
+    /// The same for a frame whose units are lost one by one.
+    fn carry_units(&mut self, now: Instant, frame: &mut Frame<P>, airtime: Option<Airtime>);
 }
 
 /// What an endpoint sees of its interface and of what takes its frames.
@@ -85,6 +98,12 @@ impl<P: Payload, C: Carrier<P>> Port<P> for Gate<'_, P, C> {
     fn transmit(&mut self, now: Instant, frame: &mut Frame<P>) {
         let airtime = self.outlet.expose(now, frame.bytes);
         self.carrier.carry(now, frame, airtime);
+    }
+
+    #[inline]
+    fn transmit_units(&mut self, now: Instant, frame: &mut Frame<P>) {
+        let airtime = self.outlet.expose(now, frame.bytes);
+        self.carrier.carry_units(now, frame, airtime);
     }
 }
 

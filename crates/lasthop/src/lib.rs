@@ -12,6 +12,7 @@ pub mod agent;
 pub mod analysis;
 pub mod app;
 pub mod channel;
+pub mod coding;
 pub mod interface;
 pub mod link;
 pub mod medium;

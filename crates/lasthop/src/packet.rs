@@ -1,5 +1,6 @@
 //! What travels: a small `Copy` descriptor of an IP packet, without payload bytes.
 
+use crate::coding::{CodedUnits, ReedSolomon};
 use crate::units::Instant;
 
 /// What a frame can carry: a descriptor in the simulator, real bytes on a live link.
@@ -20,6 +21,33 @@ pub trait Payload {
 
     /// Puts the next piece behind this one.
     fn append(&mut self, next: &Self);
+
+    /// The units of an erasure code that a frame carries of this packet. A descriptor stands for them, as
+    /// they are counted.
+    fn code_units(&self, _units: &CodedUnits) -> Self
+    where
+        Self: Clone,
+    {
+        self.clone()
+    }
+
+    /// Adds what has `arrived` of a frame's units to what is `held` of their block: the i-th if bit i of
+    /// `new` is set.
+    fn gather_units(held: &mut Option<Self>, arrived: Self, _units: &CodedUnits, _new: u64)
+    where
+        Self: Sized,
+    {
+        *held = Some(arrived);
+    }
+
+    /// The packet, from the `held` units of its block, at least as many as it has data units. None if
+    /// they do not fit together.
+    fn decode_units(self, _units: &CodedUnits, _held: u16) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        Some(self)
+    }
 
     /// Sets the mark that says that a queue is congested (CE of RFC 3168); false if its transport does
     /// not know the mark, and it must be dropped instead.
@@ -57,6 +85,48 @@ impl Payload for Vec<u8> {
 
     fn append(&mut self, next: &Self) {
         self.extend_from_slice(next);
+    }
+
+    /// All units of the frame, one after the other.
+    fn code_units(&self, units: &CodedUnits) -> Self {
+        let length = units.unit_bytes(self.wire_bytes()) as usize;
+        let mut data = self.clone();
+        data.resize(length * usize::from(units.data), 0);
+        let pieces: Vec<&[u8]> = data.chunks_exact(length.max(1)).collect();
+        let mut coder = ReedSolomon::new();
+        let mut coded = vec![0; length * usize::from(units.units)];
+        for (place, unit) in (0..units.units).zip(coded.chunks_exact_mut(length.max(1))) {
+            let number = units.number(place);
+            match pieces.get(usize::from(number)) {
+                Some(piece) => unit.copy_from_slice(piece),
+                None => coder.parity(&pieces, number, unit),
+            }
+        }
+        coded
+    }
+
+    /// What is held is the number of each unit, and then the unit.
+    fn gather_units(held: &mut Option<Self>, arrived: Self, units: &CodedUnits, new: u64) {
+        let held = held.get_or_insert_default();
+        let length = arrived.len() / usize::from(units.units.max(1));
+        for (place, unit) in (0..units.units).zip(arrived.chunks_exact(length.max(1))) {
+            if new >> place & 1 == 1 {
+                held.push(units.number(place));
+                held.extend_from_slice(unit);
+            }
+        }
+    }
+
+    fn decode_units(self, units: &CodedUnits, held: u16) -> Option<Self> {
+        let length = self.len().checked_div(usize::from(held)).filter(|&length| length > 0)?;
+        let received: Vec<(u8, &[u8])> = self
+            .chunks_exact(length)
+            .filter_map(|unit| unit.split_first().map(|(&number, unit)| (number, unit)))
+            .collect();
+        let mut packet = Vec::new();
+        ReedSolomon::new().decode(units.data, &received, &mut packet).ok()?;
+        packet.truncate(packet.len().saturating_sub(usize::from(units.padding)));
+        Some(packet)
     }
 
     /// In the header of IPv4, whose checksum is updated (RFC 1624), or IPv6.

@@ -68,6 +68,28 @@ impl Stream {
         self.bits() >> 11 < threshold.0
     }
 
+    /// For each bit of `lanes`: is a uniform number of its own below this? The numbers are compared bit by
+    /// bit, all at once, until the outcome of each is known.
+    pub fn which_below(&mut self, threshold: Threshold, lanes: u64) -> u64 {
+        if threshold.0 >> 53 > 0 {
+            return lanes;
+        }
+        let (mut below, mut equal) = (0, lanes);
+        for bit in (0..53).rev() {
+            if equal == 0 || threshold.0 & ((2 << bit) - 1) == 0 {
+                break;
+            }
+            let drawn = self.bits();
+            if threshold.0 >> bit & 1 == 1 {
+                below |= equal & !drawn;
+                equal &= drawn;
+            } else {
+                equal &= !drawn;
+            }
+        }
+        below
+    }
+
     /// True with probability `p`.
     #[inline]
     pub fn bernoulli(&mut self, p: f64) -> bool {
@@ -101,11 +123,13 @@ impl Threshold {
     }
 }
 
-/// How long something lasts: always the same, exponential, or Pareto with a mean.
+/// How long something lasts: always the same, uniform, exponential, or Pareto with a mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DurationLaw {
     /// Always this long.
     Constant(Duration),
+    /// Uniform between these two, the shorter one first.
+    Uniform(Duration, Duration),
     /// Exponential with this mean.
     Exponential(Duration),
     /// Pareto with this mean: P(longer than t) = (scale / t)^shape from scale = mean (shape - 1) / shape on.
@@ -143,6 +167,10 @@ impl DurationLaw {
             DurationLaw::Constant(mean)
             | DurationLaw::Exponential(mean)
             | DurationLaw::Pareto(mean, _) => mean,
+            DurationLaw::Uniform(shortest, longest) => {
+                let [shortest, longest] = [shortest.as_nanos(), longest.as_nanos()];
+                Duration::from_nanos(shortest + (longest - shortest) / 2)
+            }
         }
     }
 
@@ -151,6 +179,10 @@ impl DurationLaw {
     pub fn sample(self, stream: &mut Stream) -> Duration {
         match self {
             DurationLaw::Constant(duration) => duration,
+            DurationLaw::Uniform(shortest, longest) => {
+                let span = (longest.as_nanos() - shortest.as_nanos()) as f64;
+                shortest + Duration::from_nanos((stream.uniform() * span + 0.5) as u64)
+            }
             DurationLaw::Exponential(mean) => stream.exponential_duration(mean),
             DurationLaw::Pareto(mean, shape) => {
                 let shape = shape.get();
@@ -194,6 +226,36 @@ mod tests {
     }
 
     #[test]
+    fn lanes_are_below_with_their_probability_each_for_itself() {
+        // 100 000 draws of 20 lanes: the count of each lane and of each pair of neighbours is binomial;
+        // 5 standard errors, false alarm below 6e-7 each, 195 in all: below 1.2e-4.
+        let step = 1.0 / (1u64 << 53) as f64;
+        for p in [0.0, step, 0.1, 0.3, 0.5, 1.0] {
+            let threshold = Threshold::new(Probability::new(p).expect("a probability"));
+            let mut stream = STREAMS.stream("test", "lanes");
+            let (n, mut single, mut pairs) = (100_000, [0u32; 20], [0u32; 19]);
+            for _ in 0..n {
+                let below = stream.which_below(threshold, (1 << 20) - 1);
+                assert!(below < 1 << 20);
+                for (lane, count) in single.iter_mut().enumerate() {
+                    *count += (below >> lane & 1) as u32;
+                }
+                for (lane, count) in pairs.iter_mut().enumerate() {
+                    *count += u32::from(below >> lane & 3 == 3);
+                }
+            }
+            let within = |count: u32, p: f64| {
+                let n = f64::from(n);
+                (f64::from(count) - n * p).abs() <= 5.0 * (n * p * (1.0 - p)).sqrt()
+            };
+            assert!(single.iter().all(|&count| within(count, p)), "{p}: {single:?}");
+            if p > 1e-3 || p == 0.0 {
+                assert!(pairs.iter().all(|&count| within(count, p * p)), "{p}: {pairs:?}");
+            }
+        }
+    }
+
+    #[test]
     fn exponential_has_its_mean_and_variance() {
         // n = 200 000: the mean is within 4.5 standard errors, the variance (error sqrt(8/n))
         // too; false alarm below 1e-5 each.
@@ -210,6 +272,22 @@ mod tests {
         let error = (1.0 / f64::from(n)).sqrt();
         assert!((mean - 1.0).abs() < 4.5 * error, "{mean}");
         assert!((variance - 1.0).abs() < 4.5 * 8f64.sqrt() * error, "{variance}");
+    }
+
+    #[test]
+    fn uniform_times_lie_between_their_ends() {
+        // n = 200 000: the mean is within 4.5 standard errors, 20 ms / sqrt(12 n): false alarm below 1e-5.
+        let [shortest, longest] = [90, 110].map(Duration::from_millis);
+        let law = DurationLaw::Uniform(shortest, longest);
+        let mut stream = STREAMS.stream("test", "uniform times");
+        let (n, mut sum) = (200_000, 0.0);
+        for _ in 0..n {
+            let time = law.sample(&mut stream);
+            assert!((shortest..=longest).contains(&time));
+            sum += time.as_secs_f64();
+        }
+        let error = 0.02 / (12.0 * f64::from(n)).sqrt();
+        assert!((sum / f64::from(n) - law.mean().as_secs_f64()).abs() < 4.5 * error);
     }
 
     #[test]

@@ -93,6 +93,7 @@ fn a_run_ten_times_as_long_allocates_no_more() {
     let services = r#"{ kind = "services", shares = "measured", service = {
         all = { protocol = { kind = "selective-repeat" } }, rest = {} } }"#;
     let rlc = r#"{ kind = "rlc-am", window = 256, max_transmissions = 3 }"#;
+    let harq = r#"{ kind = "harq" }"#;
     let snoop = r#"{ kind = "raw" }
                 agent = { kind = "snoop", at = "ap" }"#;
     let snoop_ns2 = r#"{ kind = "selective-repeat", window = 8 }
@@ -121,6 +122,7 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         ("XOR FEC", fec, uniform, "sack", ns2, false, None, "50 packets"),
         ("stop-and-wait", wait, uniform, "sack", ns2, false, None, "50 packets"),
         ("RLC AM", rlc, uniform, "sack", ns2, false, None, "50 packets"),
+        ("HARQ", harq, two_state, "sack", ns2, false, None, "50 packets"),
         ("congestion", raw, uniform, "sack", ns2, false, lazy, "50 packets"),
         ("congestion, bytes", raw, uniform, "reno", ns2, false, lazy, "12500 B"),
         ("congestion, packets", raw, uniform, "sack", ns2, false, per_packet, "50 packets"),

@@ -65,18 +65,21 @@ LOOKS = {
     "parity": Look("parity", "parity {}", PURPLE, (), 1),
     "segment copy": Look("segment, sent again", "{}", ORANGE, (), 1),
     "status": Look("status", "status {}", GREY, (), 3),
+    "block": Look("block", "block {}", BLUE, (), 1),
+    "block copy": Look("block, sent again", "block {}", ORANGE, (), 1),
+    "feedback": Look("answer", "answer {}", GREY, (), 3),
     "skip-ack": Look("skipped", "skipped before {}", GREEN, (4, 1.5), 0),
     "reset": Look("reset", "reset {}", RED, (4, 1.5), 0),
     "reset-ack": Look("reset acknowledged", "reset {} done", GREEN, (4, 1.5), 0),
 }
 
-DATA = ("data", "copy", "segment", "segment copy")
+DATA = ("data", "copy", "segment", "segment copy", "block", "block copy")
 """Looks of frames with packets, or pieces of them, in them."""
 
 ACKS = ("ack", "duplicate")
 """Looks of segments that only acknowledge."""
 
-COPIES = {"data": "copy", "segment": "segment copy"}
+COPIES = {"data": "copy", "segment": "segment copy", "block": "block copy"}
 """How a kind of frame looks when it is sent again."""
 
 

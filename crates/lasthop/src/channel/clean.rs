@@ -27,4 +27,8 @@ impl ErrorProcess for Clean {
     fn is_lost(&mut self, _airtime: Airtime) -> bool {
         false
     }
+
+    fn lost_units(&mut self, _airtime: Airtime, _units: u8) -> u64 {
+        0
+    }
 }

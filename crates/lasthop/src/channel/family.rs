@@ -82,6 +82,14 @@ macro_rules! error_processes {
                 }
             }
 
+            #[inline(never)]
+            fn dispatch_lost_units(&mut self, airtime: Airtime, units: u8) -> u64 {
+                match self {
+                    $(Channel::$kind(process) => process.lost_units(airtime, units),)*
+                    $(Channel::$whole_kind(process) => process.lost_units(airtime, units),)*
+                }
+            }
+
             fn dispatch_catch_up(&mut self, now: Instant) {
                 match self {
                     $(Channel::$kind(process) => process.catch_up(now),)*

@@ -8,7 +8,7 @@
 //!
 //! A process draws exactly one number per frame from its stream `frame loss` (or none at all) and
 //! compares it with the frame's loss probability: the k-th frame meets the k-th number, whatever
-//! the protocol. Sojourns and state transitions come from streams of their own: two protocols that
+//! the protocol; units of a coded frame share their numbers ([`ErrorProcess::lost_units`]). Sojourns and state transitions come from streams of their own: two protocols that
 //! send different frames still meet the same good and bad periods.
 
 mod bits;
@@ -53,6 +53,12 @@ pub trait ErrorProcess {
     /// Is this frame destroyed?
     fn is_lost(&mut self, airtime: Airtime) -> bool;
 
+    /// Which of the `units` of a frame are destroyed, a bit each, where any of them can be destroyed
+    /// without the others: at most 64, one after the other on the air, each as long as the others.
+    fn lost_units(&mut self, airtime: Airtime, units: u8) -> u64 {
+        one_by_one(airtime, units, |unit| self.is_lost(unit))
+    }
+
     /// Goes on to `now`, before which no frame starts any more. It changes nothing but the time that
     /// the next frame takes: a process looks at its own time when it is asked.
     fn catch_up(&mut self, _now: Instant) {}
@@ -61,6 +67,24 @@ pub trait ErrorProcess {
     fn replay_rate(&self) -> f64 {
         0.0
     }
+}
+
+/// A bit for each of so many units, at most 64.
+fn all_units(units: u8) -> u64 {
+    if units >= 64 { u64::MAX } else { (1 << units) - 1 }
+}
+
+/// Asks for each unit of a frame as for a frame.
+fn one_by_one(airtime: Airtime, units: u8, mut is_lost: impl FnMut(Airtime) -> bool) -> u64 {
+    let length = (airtime.end - airtime.start).as_nanos();
+    let bits = airtime.bits / u64::from(units.max(1));
+    let at = |unit: u8| {
+        airtime.start + Duration::from_nanos(length * u64::from(unit) / u64::from(units))
+    };
+    (0..units).fold(0, |lost, unit| {
+        let airtime = Airtime { start: at(unit), end: at(unit + 1), bits };
+        lost | u64::from(is_lost(airtime)) << unit
+    })
 }
 
 /// Why an error process cannot be built from its parameters.
@@ -144,6 +168,10 @@ impl ErrorProcess for Channel {
     #[inline]
     fn is_lost(&mut self, airtime: Airtime) -> bool {
         Channel::is_lost(self, airtime)
+    }
+
+    fn lost_units(&mut self, airtime: Airtime, units: u8) -> u64 {
+        self.dispatch_lost_units(airtime, units)
     }
 
     fn catch_up(&mut self, now: Instant) {

@@ -8,14 +8,14 @@
 //!          ends after down
 //! ```
 //!
-//! Each time is constant, exponential or Pareto. The process begins with an up time, so that a disruption
+//! Each time is constant, uniform, exponential or Pareto. The process begins with an up time, so that a disruption
 //! every 30 s for 2 s, `up = "30 s"`, `down = "2 s"`, begins at 30 s. A frame is lost if any part of
-//! its air time is in a down time. Up and down times come from the stream `sojourns`; no number is
+//! its air time is in a down time, unless it starts before `after`. Up and down times come from the stream `sojourns`; no number is
 //! drawn for a frame. Long-run loss of short frames: down / (up + down).
 //!
 //! Not modelled: a sender that knows that the link is down; it goes on sending.
 
-use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess};
+use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess, all_units, one_by_one};
 use crate::rng::{DurationLaw, Stream, Streams};
 use crate::schema::keys::{Limits, table};
 use crate::units::{Duration, Instant};
@@ -24,10 +24,13 @@ table! {
     /// The link is up and down by turns, beginning with an up time; a frame is lost if any part of
     /// its air time is in a down time.
     pub struct OnOffKeys as "on-off" {
-        /// Law of the up times: always the same, exponential with a mean, or Pareto with a mean and a shape.
+        /// Law of the up times: always the same, uniform, exponential with a mean, or Pareto with a mean
+        /// and a shape.
         up: DurationLaw, Limits::POSITIVE;
         /// Law of the down times.
         down: DurationLaw, Limits::POSITIVE;
+        /// Time before which no frame is lost.
+        after: Duration = "0 s";
     }
 }
 
@@ -40,7 +43,7 @@ impl ErrorKeys for OnOffKeys {
                 return Err(ChannelError::NoSojourn { state });
             }
         }
-        Ok(OnOff::new(self.up, self.down, streams, component))
+        Ok(OnOff::new(self.up, self.down, streams, component).after(self.after))
     }
 }
 
@@ -53,6 +56,8 @@ pub struct OnOff {
     /// End of the present time.
     until: Instant,
     sojourns: Stream,
+    /// No frame is lost that starts before.
+    after: Instant,
 }
 
 impl OnOff {
@@ -61,9 +66,14 @@ impl OnOff {
     pub fn new(up: DurationLaw, down: DurationLaw, streams: &Streams, component: &str) -> Self {
         let sojourns = streams.stream(component, "sojourns");
         let (laws, until) = ([up, down], Instant::ZERO);
-        let mut process = OnOff { laws, is_down: false, until, sojourns };
+        let mut process = OnOff { laws, is_down: false, until, sojourns, after: Instant::ZERO };
         process.draw();
         process
+    }
+
+    /// The same, but no frame is lost that starts before `start`.
+    pub fn after(self, start: Duration) -> Self {
+        OnOff { after: Instant::ZERO + start, ..self }
     }
 
     fn draw(&mut self) {
@@ -76,7 +86,17 @@ impl OnOff {
 impl ErrorProcess for OnOff {
     fn is_lost(&mut self, airtime: Airtime) -> bool {
         self.catch_up(airtime.start);
-        self.is_down || self.until < airtime.end
+        (self.is_down || self.until < airtime.end) && airtime.start >= self.after
+    }
+
+    fn lost_units(&mut self, airtime: Airtime, units: u8) -> u64 {
+        self.catch_up(airtime.start);
+        // Mostly the frame lies within one time.
+        match self.until >= airtime.end {
+            true if self.is_down && airtime.start >= self.after => all_units(units),
+            true => 0,
+            false => one_by_one(airtime, units, |airtime| self.is_lost(airtime)),
+        }
     }
 
     fn catch_up(&mut self, now: Instant) {
@@ -120,6 +140,17 @@ mod tests {
         ] {
             let airtime = Airtime { start: millis(start), end: millis(end), bits: 8 };
             assert_eq!(process.is_lost(airtime), expected, "{start} to {end} ms");
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_before_its_time() {
+        let [up, down] = [30, 20].map(|time| DurationLaw::Constant(Duration::from_millis(time)));
+        let process = OnOff::new(up, down, &STREAMS, "link");
+        let mut process = process.after(Duration::from_millis(90));
+        for (start, expected) in [(40, false), (89, false), (90, true), (110, false), (130, true)] {
+            let airtime = Airtime { start: millis(start), end: millis(start + 1), bits: 8 };
+            assert_eq!(process.is_lost(airtime), expected, "{start} ms");
         }
     }
 

@@ -3,7 +3,7 @@
 //! A fade times a disruption, say: `first` the fade, `second` the disruption. Both are asked for
 //! every frame, whatever the other says, so that each draws its numbers as if it were alone: the
 //! first one those that it would draw without the second, the second those of the component
-//! `COMPONENT.second`. If they are independent, the long-run loss is 1 - (1 - l_1)(1 - l_2).
+//! `COMPONENT.second`. If they are independent, the long-run loss is 1 - (1 - l_1)(1 - l_2). Before `after` both go on as usual, but nothing is lost.
 //!
 //! Not modelled: more than two factors; processes that depend on each other.
 
@@ -19,6 +19,8 @@ table! {
         first: Factor;
         /// The other one.
         second: Factor;
+        /// Time before which no frame is lost.
+        after: Duration = "0 s";
     }
 }
 
@@ -26,10 +28,9 @@ impl ErrorKeys for ProductKeys {
     type Process = Product;
 
     fn build(&self, streams: &Streams, component: &str) -> Result<Product, ChannelError> {
-        Ok(Product::new(
-            self.first.build(streams, component)?,
-            self.second.build(streams, &format!("{component}.second"))?,
-        ))
+        let first = self.first.build(streams, component)?;
+        let second = self.second.build(streams, &format!("{component}.second"))?;
+        Ok(Product { after: Instant::ZERO + self.after, ..Product::new(first, second) })
     }
 
     fn resolve(&mut self, path: &str, radio_frame: Option<Duration>) -> Read<()> {
@@ -46,12 +47,14 @@ impl ErrorKeys for ProductKeys {
 #[derive(Clone, Debug)]
 pub struct Product {
     factors: Box<[Channel; 2]>,
+    /// No frame is lost that starts before.
+    after: Instant,
 }
 
 impl Product {
     /// A frame survives if it survives both.
     pub fn new(first: Channel, second: Channel) -> Self {
-        Product { factors: Box::new([first, second]) }
+        Product { factors: Box::new([first, second]), after: Instant::ZERO }
     }
 }
 
@@ -59,7 +62,13 @@ impl ErrorProcess for Product {
     fn is_lost(&mut self, airtime: Airtime) -> bool {
         // Without short cuts: each factor is asked for every frame.
         let [first, second] = self.factors.each_mut().map(|factor| factor.is_lost(airtime));
-        first || second
+        (first || second) && airtime.start >= self.after
+    }
+
+    fn lost_units(&mut self, airtime: Airtime, units: u8) -> u64 {
+        let [first, second] =
+            self.factors.each_mut().map(|factor| factor.lost_units(airtime, units));
+        if airtime.start >= self.after { first | second } else { 0 }
     }
 
     fn catch_up(&mut self, now: Instant) {

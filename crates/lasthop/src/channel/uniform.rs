@@ -7,7 +7,7 @@
 //!
 //! Not modelled: size of the frame, time, memory.
 
-use super::{Airtime, ErrorProcess, FRAME_LOSS};
+use super::{Airtime, ErrorProcess, FRAME_LOSS, all_units};
 use super::{ChannelError, ErrorKeys};
 use crate::rng::{Stream, Streams, Threshold};
 use crate::schema::keys::table;
@@ -48,6 +48,10 @@ impl ErrorProcess for Uniform {
     #[inline]
     fn is_lost(&mut self, _airtime: Airtime) -> bool {
         self.frames.is_below(self.loss)
+    }
+
+    fn lost_units(&mut self, _airtime: Airtime, units: u8) -> u64 {
+        self.frames.which_below(self.loss, all_units(units))
     }
 }
 

@@ -6,12 +6,14 @@
 //!   radio link (see `rlp_wire`)            | number | packet ...
 //!   acknowledged mode (see `rlc_wire`)     | number, poll, extension | piece ...
 //!   exclusive-or FEC (see `fec_wire`)      | bit, number | packet ...
+//!   hybrid FEC and ARQ (see `harq::wire`)  | number, unit ... | units ...
 //!   services                               | service | frame of its protocol ...
 //! ```
 //!
 //! Not modelled: error detection; a damaged frame must be gone before it comes here.
 
 use super::fec_wire::FecWireError;
+use super::harq::wire::HarqWireError;
 use super::rlc_wire::RlcWireError;
 use super::rlp_wire::RlpWireError;
 use super::wire::WireError;
@@ -32,6 +34,9 @@ pub enum BytesError {
     /// Of exclusive-or FEC.
     #[error(transparent)]
     Fec(#[from] FecWireError),
+    /// Of hybrid FEC and ARQ.
+    #[error(transparent)]
+    Harq(#[from] HarqWireError),
     /// A link without protocol carries packets only.
     #[error("found a frame without a packet; allowed: packets of 1 to 4294967295 bytes")]
     NoPacket,

@@ -37,6 +37,9 @@ pub mod wire;
 pub(crate) use bytes::ByteFormat;
 pub use bytes::BytesError;
 pub use go_back_n::{GoBackN, GoBackNParameters};
+pub use harq::{
+    Deviation, Harq, HarqMode, HarqParameters, LARGEST_HARQ_WINDOW, MOST_UNITS, Proactive, Reactive,
+};
 pub use ideal_sr::{IdealSr, IdealSrParameters};
 pub use protocol::{Air, Site};
 pub use raw::Raw;
@@ -48,6 +51,7 @@ pub use stop_and_wait::{StopAndWait, StopAndWaitParameters};
 pub use timing::{LinkTiming, airtime};
 pub use xor_fec::{XorFec, XorFecParameters};
 
+use crate::coding::CodedUnits;
 use crate::packet::Payload;
 use crate::schema::keys::{Read, choice, kinds};
 use crate::units::{Bytes, Duration, Instant};
@@ -107,6 +111,29 @@ pub enum FrameKind {
         /// Is the peer to answer with a [`FrameKind::Status`]?
         poll: bool,
     },
+    /// Units of the block that a packet has become, from a protocol that codes packets.
+    Block {
+        /// Sequence number of the packet, from 0.
+        sequence: u64,
+        /// Which units these are.
+        units: CodedUnits,
+        /// A bit for each unit of the frame: set until the air destroys it.
+        intact: u64,
+        /// Nothing that is further behind is to be waited for.
+        behind: u16,
+    },
+    /// Answer to a [`FrameKind::Block`] of which something arrived; [`Frame::ack`] is the next number
+    /// that is to go up.
+    Feedback {
+        /// Sequence number of the packet.
+        sequence: u64,
+        /// Number of the first unit of the frame that is answered.
+        first: u8,
+        /// How many of its units have arrived.
+        received: u8,
+        /// Units that are still needed; 0: the packet is decoded.
+        needed: u8,
+    },
     /// Which segments have arrived: all before `first` have; [`Frame::ack`] is the number after the
     /// highest that has; of the 128 numbers from `first` on, bit k of `missing` (least significant
     /// first) says that `first + k` has not. Where more is missing a further frame of the same
@@ -165,6 +192,16 @@ pub enum LinkEvent {
     /// A lost frame was computed from parity.
     Recovered {
         /// Sequence number of the frame.
+        sequence: u64,
+    },
+    /// Nothing arrives any more: the sender goes over to single transmissions.
+    Disrupted {
+        /// Sequence number of the frame of which nothing arrived.
+        sequence: u64,
+    },
+    /// Something arrives again.
+    Restored {
+        /// Sequence number of the frame of which something arrived.
         sequence: u64,
     },
 }
@@ -397,6 +434,8 @@ pub trait Port<P> {
     fn take_packet(&mut self) -> Option<P>;
     /// A frame, which may be taken apart, goes on the air now.
     fn transmit(&mut self, now: Instant, frame: &mut Frame<P>);
+    /// The same for a frame of a protocol that codes packets: its units are lost one by one.
+    fn transmit_units(&mut self, now: Instant, frame: &mut Frame<P>);
 }
 
 /// One end of a link-layer protocol that carries packets of type `P`.
@@ -541,6 +580,7 @@ link_protocols! {
     xor_fec: XorFec(XorFecKeys);
     ideal_sr: IdealSr(IdealSrKeys);
     rlc: RlcAm(RlcAmKeys);
+    harq: Harq(HarqKeys);
 }
 
 impl LinkEndpoint<Vec<u8>> {

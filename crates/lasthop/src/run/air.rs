@@ -106,6 +106,8 @@ impl Follower {
             Some(FrameKind::Keepalive { next }) => ("keepalive", next, 1),
             Some(FrameKind::Parity { first, count, .. }) => ("parity", first, count.into()),
             Some(FrameKind::Segment { sequence, .. }) => ("segment", sequence, 1),
+            Some(FrameKind::Block { sequence, .. }) => ("block", sequence, 1),
+            Some(FrameKind::Feedback { sequence, .. }) => ("feedback", sequence, 1),
             Some(FrameKind::Status { first, .. }) => ("status", first, 1),
             Some(FrameKind::Skip { next }) => ("skip", next, 1),
             Some(FrameKind::SkipAck { next }) => ("skip-ack", next, 1),
@@ -115,7 +117,7 @@ impl Follower {
         if matches!(kind, "reset" | "reset-ack") {
             self.next = 0;
         }
-        let is_numbered = matches!(kind, "data" | "segment");
+        let is_numbered = matches!(kind, "data" | "segment" | "block");
         let is_repeated = is_numbered && sequence < self.next;
         if is_numbered {
             self.next = self.next.max(sequence + 1);
@@ -144,6 +146,13 @@ impl Follower {
             FrameKind::Data { sequence } => {
                 self.waiting.insert(sequence);
                 Some(sequence)
+            }
+            // It goes up in order too, once it is decoded.
+            FrameKind::Block { sequence, .. } => {
+                if sequence >= self.up {
+                    self.waiting.insert(sequence);
+                }
+                None
             }
             FrameKind::Segment { sequence, is_last, .. } => {
                 // A packet goes up with the last of its segments, in order, whichever came last.

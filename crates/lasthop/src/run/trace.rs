@@ -235,6 +235,8 @@ fn trace_up_to(
                     LinkEvent::NackSent { sequence } => ("nack_sent", sequence),
                     LinkEvent::Abandoned { sequence } => ("abandoned", sequence),
                     LinkEvent::Recovered { sequence } => ("recovered", sequence),
+                    LinkEvent::Disrupted { sequence } => ("disrupted", sequence),
+                    LinkEvent::Restored { sequence } => ("restored", sequence),
                 };
                 push(carrier(index, service), event, sequence as f64, f64::NAN);
             }

@@ -61,8 +61,12 @@ fn table(keys: &[Key], map: Map<String, Value>) -> Map<String, Value> {
 fn quantity(what: &str, text: String) -> Value {
     let counted = || text.split_once(' ').and_then(|(count, _)| count.parse::<u64>().ok());
     let number = match what {
-        "duration law" => text.parse().ok().map(|law| match law {
+        "duration law" => text.parse().ok().map(|law: DurationLaw| match law {
             DurationLaw::Constant(mean) => json!({"law": "constant", "mean": seconds(mean)}),
+            DurationLaw::Uniform(shortest, longest) => {
+                let (least, most) = (seconds(shortest), seconds(longest));
+                json!({"law": "uniform", "mean": seconds(law.mean()), "shortest": least, "longest": most})
+            }
             DurationLaw::Exponential(mean) => json!({"law": "exp", "mean": seconds(mean)}),
             DurationLaw::Pareto(mean, shape) => {
                 json!({"law": "pareto", "mean": seconds(mean), "shape": shape.get()})

@@ -423,6 +423,12 @@ impl FromStr for DurationLaw {
                 mean => Ok(DurationLaw::Pareto(mean, shape)),
             };
         }
+        if let Some(uniform) = text.trim_start().strip_prefix("uniform ") {
+            let (shortest, longest) = uniform.split_once(" to ").ok_or(())?;
+            let (shortest, longest) = (bounded(shortest)?, bounded(longest)?);
+            let is_ordered = shortest <= longest && longest > Duration::ZERO;
+            return is_ordered.then_some(DurationLaw::Uniform(shortest, longest)).ok_or(());
+        }
         match text.trim_start().strip_prefix("exp ") {
             None => bounded(text).map(DurationLaw::Constant),
             Some(mean) => match bounded(mean)? {
@@ -437,6 +443,7 @@ impl fmt::Display for DurationLaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DurationLaw::Constant(duration) => duration.fmt(f),
+            DurationLaw::Uniform(shortest, longest) => write!(f, "uniform {shortest} to {longest}"),
             DurationLaw::Exponential(mean) => write!(f, "exp {mean}"),
             DurationLaw::Pareto(mean, shape) => write!(f, "pareto {mean} shape {}", shape.get()),
         }
@@ -444,14 +451,15 @@ impl fmt::Display for DurationLaw {
 }
 
 const LAW_ALLOWED: &str = "a duration such as \"1 s\", \"exp 1 s\" for an exponential law with that \
-     mean, or \"pareto 1 s shape 1.5\" for a Pareto law with that mean and a shape from 1.001 to \
-     1000 with at most 3 decimals, 1.5 if none is given (units ns, us, ms, s, min, h)";
+     mean, \"uniform 90 ms to 110 ms\" for any time between the two, or \"pareto 1 s shape 1.5\" for a \
+     Pareto law with that mean and a shape from 1.001 to 1000 with at most 3 decimals, 1.5 if none is \
+     given (units ns, us, ms, s, min, h)";
 
 impl Field for DurationLaw {
     const SHAPE: Shape = Shape::Quantity {
         what: "duration law",
         allowed: LAW_ALLOWED,
-        pattern: "^\\s*(((exp )?\\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(ns|us|µs|ms|s|min|h))|(pareto \\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(ns|us|µs|ms|s|min|h)(\\s* shape \\s*[1-9][0-9]{0,3}(\\.[0-9]{1,3})?)?))\\s*$",
+        pattern: "^\\s*(((exp )?\\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(ns|us|µs|ms|s|min|h))|(uniform \\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(ns|us|µs|ms|s|min|h) to \\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(ns|us|µs|ms|s|min|h))|(pareto \\s*[0-9][0-9_]*(\\.[0-9_]{1,15})?\\s*(ns|us|µs|ms|s|min|h)(\\s* shape \\s*[1-9][0-9]{0,3}(\\.[0-9]{1,3})?)?))\\s*$",
         print: print_duration,
     };
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {

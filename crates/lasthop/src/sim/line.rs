@@ -19,7 +19,7 @@ use super::ids::{DirectionId, LineId, RadioId, Side};
 use super::probe::{Event, FrameLabel, Probe};
 use super::world::{World, record_dropped};
 use crate::channel::{Airtime, Channel, ErrorProcess};
-use crate::interface::{Carrier, Interface};
+use crate::interface::{Carrier, Interface, expose};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
 use crate::packet::Packet;
 use crate::queue::{Ahead, Queue, QueueCounters, Ring};
@@ -82,11 +82,29 @@ impl<P: Probe> Carrier<Packet> for Transmission<'_, P> {
         let mut end = now;
         if let Some(airtime) = airtime {
             end = airtime.end;
-            is_damaged = air.expose(airtime);
-            if !air.services.counters.is_empty() {
-                air.services.count(frame.service, airtime, is_damaged);
-            }
+            is_damaged = if air.services.counters.is_empty() {
+                air.expose(airtime)
+            } else {
+                air.expose_service(airtime, frame)
+            };
         }
+        self.launch(now, frame, end, is_damaged);
+    }
+
+    fn carry_units(&mut self, now: Instant, frame: &mut Frame<Packet>, airtime: Option<Airtime>) {
+        let (end, is_damaged) = match airtime {
+            Some(airtime) => (airtime.end, self.air.expose_units(airtime, frame)),
+            None => (now, false),
+        };
+        self.launch(now, frame, end, is_damaged);
+    }
+}
+
+impl<P: Probe> Transmission<'_, P> {
+    /// A frame whose transmission ends at `end` is on its way.
+    #[inline(always)]
+    fn launch(&mut self, now: Instant, frame: &Frame<Packet>, end: Instant, is_damaged: bool) {
+        let air = &mut *self.air;
         let at = end + air.delay;
         if P::ACTIVE {
             let event = Event::frame_sent(self.direction, frame, now, is_damaged, at);
@@ -142,6 +160,22 @@ impl ServiceTable {
 }
 
 impl Air {
+    /// The same for a frame whose units are lost one by one: is nothing of it left?
+    fn expose_units(&mut self, airtime: Airtime, frame: &mut Frame<Packet>) -> bool {
+        let is_lost = expose(&mut self.channel, airtime, frame);
+        self.counters.frames_sent += 1;
+        self.counters.bits_sent += airtime.bits;
+        self.counters.frames_lost += u64::from(is_lost);
+        is_lost
+    }
+
+    /// The same for a frame of a link of several services, which may have units.
+    fn expose_service(&mut self, airtime: Airtime, frame: &mut Frame<Packet>) -> bool {
+        let is_lost = self.expose_units(airtime, frame);
+        self.services.count(frame.service, airtime, is_lost);
+        is_lost
+    }
+
     /// A frame is on the air: is it lost?
     #[inline(always)]
     fn expose(&mut self, airtime: Airtime) -> bool {
@@ -266,12 +300,12 @@ impl LineEnd {
         [start, end]: [Instant; 2],
         on_dequeue: impl FnOnce(&Queue<Packet>),
     ) -> Option<Sent> {
-        let frame = self.interface.next_frame(now, on_dequeue)?;
+        let mut frame = self.interface.next_frame(now, on_dequeue)?;
         if frame.bytes == 0 {
             return Some(Sent { frame, is_lost: false });
         }
         let airtime = Airtime { start, end, bits: u64::from(frame.bytes) * 8 };
-        let is_lost = self.air.expose(airtime);
+        let is_lost = self.air.expose_units(airtime, &mut frame);
         if let Some(slots) = &mut self.air.slots {
             slots.send(now, airtime, is_lost);
         }

@@ -257,6 +257,31 @@ const RLC_CELL: (&str, &str) = (
     "#,
 );
 
+/// A file over coded blocks while the link is disrupted, both ways.
+const HARQ_CELL: (&str, &str) = (
+    "harq-disruption",
+    r#"
+    name = "harq-disruption"
+    [link.air]
+    between = ["mobile", "server"]
+    rate = "10 Mbps"
+    delay = "10 ms"
+    protocol = { kind = "harq", deviation = "samples", reactive = "needed" }
+    [link.air.errors]
+    kind = "product"
+    first = { kind = "uniform", loss = "20 %" }
+    second = { kind = "on-off", up = "uniform 90 ms to 110 ms", down = "uniform 90 ms to 110 ms" }
+    after = "1 s"
+    [flow.upload]
+    from = "mobile"
+    to = "server"
+    transport = { kind = "tcp", variant = "sack", segment = "1000 B" }
+    app = { kind = "file", size = "300 kB" }
+    [run]
+    max_time = "1000 s"
+    "#,
+);
+
 /// name, queue, rate: a file and bursts that meet before a slow link
 const QUEUE_CELLS: [[&str; 3]; 4] = [
     ["queue-codel", r#"{ kind = "codel", limit = "100 packets" }"#, "\"1 Mbps\""],
@@ -355,6 +380,7 @@ fn cells() -> impl Iterator<Item = (&'static str, String)> {
         .chain(tcps(&LINK_CELLS))
         .chain([wlan])
         .chain([pareto])
+        .chain([(HARQ_CELL.0, HARQ_CELL.1.to_owned())])
 }
 
 /// All cells as one run.

@@ -15,6 +15,7 @@ mod interface_on_bytes;
 mod lazy_background;
 mod link_closed_forms;
 mod link_fec;
+mod link_harq;
 mod link_ideal_sr;
 mod link_properties;
 mod link_rlc;

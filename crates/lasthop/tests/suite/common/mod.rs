@@ -2,9 +2,9 @@
 
 use lasthop::link::wire::NumberWidth;
 use lasthop::link::{
-    Acknowledgment, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, IdealSr,
-    IdealSrParameters, LinkEndpoint, LinkEvent, LinkTiming, Raw, Release, Renack, Rlc,
-    RlcParameters, Rlp, RlpParameters, SelectiveRepeat, SelectiveRepeatParameters,
+    Acknowledgment, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, Harq, HarqMode,
+    HarqParameters, IdealSr, IdealSrParameters, LinkEndpoint, LinkEvent, LinkTiming, Raw, Release,
+    Renack, Rlc, RlcParameters, Rlp, RlpParameters, SelectiveRepeat, SelectiveRepeatParameters,
     ServiceParameters, Services, ServicesParameters, StopAndWait, StopAndWaitParameters, TimerMode,
     XorFec, XorFecParameters,
 };
@@ -94,10 +94,18 @@ pub fn losing(indices: &'static [u64]) -> Fate {
 /// How a frame gets from the air into the endpoint that receives it.
 pub type Codec<P> = fn(Frame<P>, &LinkEndpoint<P>) -> Frame<P>;
 
+/// Which units of the k-th frame are intact, if it has some: a bit each. It is on the air between these
+/// times.
+pub type UnitFate = Box<dyn FnMut(u64, [Instant; 2]) -> u64>;
+
+/// Is the k-th frame of a direction one of some?
+pub type Choice = Box<dyn FnMut(u64) -> bool>;
+
 /// One frame of the log: start, end that sends, kind, acknowledgment.
 pub type LogEntry = (Instant, usize, FrameKind, Option<u64>);
 
 /// A frame on its way; a damaged one only to who wants to know of it.
+#[derive(Clone)]
 struct Flying<P> {
     frame: Frame<P>,
     is_damaged: bool,
@@ -132,6 +140,10 @@ pub struct Link<P> {
     rate: Rate,
     delay: Duration,
     codec: Codec<P>,
+    /// What the air leaves of frames that have units, where that is not all.
+    pub unit_fates: [Option<UnitFate>; 2],
+    /// Frames that arrive twice, by their index.
+    pub repeated: [Option<Choice>; 2],
     offers: [VecDeque<(Instant, P)>; 2],
     directions: [Direction<P>; 2],
 }
@@ -156,6 +168,8 @@ impl<P: Payload + Clone + Debug> Link<P> {
             rate,
             delay,
             codec: |frame, _| frame,
+            unit_fates: [None, None],
+            repeated: [None, None],
             offers,
             directions: fates.map(|fate| Direction {
                 fate,
@@ -220,7 +234,7 @@ impl<P: Payload + Clone + Debug> Link<P> {
             let (_, packet) = self.offers[side].pop_front().expect("an offer");
             end.enqueue(now, packet);
         }
-        let Some(frame) = end.poll_transmit(now) else {
+        let Some(mut frame) = end.poll_transmit(now) else {
             if self.strict {
                 let before = format!("{end:?}");
                 assert!(end.poll_transmit(now).is_none(), "output without progress");
@@ -236,15 +250,26 @@ impl<P: Payload + Clone + Debug> Link<P> {
         let is_free = frame.bytes == 0;
         let airtime = u64::from(frame.bytes) * 8_000_000_000 / self.rate.as_bps();
         direction.busy_until = now + Duration::from_nanos(airtime);
-        let (is_damaged, jitter) = match is_free {
+        let (mut is_damaged, jitter) = match is_free {
             true => (false, Duration::ZERO),
             false => (direction.fate)(direction.frames),
         };
+        if let FrameKind::Block { intact, .. } = &mut frame.kind
+            && let Some(fate) = &mut self.unit_fates[side]
+        {
+            *intact &= fate(direction.frames, [now, direction.busy_until]);
+            is_damaged |= *intact == 0;
+        }
+        let index = direction.frames;
         direction.frames += u64::from(!is_free);
         if !is_damaged || self.ends[1 - side].wants_damaged() {
             let arrival = direction.busy_until + self.delay + jitter;
             direction.last_arrival = direction.last_arrival.max(arrival);
-            direction.in_flight.push_back((direction.last_arrival, Flying { frame, is_damaged }));
+            let flying = Flying { frame, is_damaged };
+            if self.repeated[side].as_mut().is_some_and(|is_repeated| is_repeated(index)) {
+                direction.in_flight.push_back((direction.last_arrival, flying.clone()));
+            }
+            direction.in_flight.push_back((direction.last_arrival, flying));
         }
         is_free
     }
@@ -313,6 +338,7 @@ pub enum Protocol {
     XorFec(XorFecParameters),
     IdealSr(IdealSrParameters),
     Rlc(RlcParameters),
+    Harq(HarqParameters),
 }
 
 impl Protocol {
@@ -340,6 +366,9 @@ impl Protocol {
             }
             Protocol::IdealSr(parameters) => {
                 LinkEndpoint::IdealSr(Box::new(IdealSr::new(parameters).expect("valid parameters")))
+            }
+            Protocol::Harq(parameters) => {
+                LinkEndpoint::Harq(Box::new(Harq::new(parameters).expect("valid parameters")))
             }
             Protocol::Rlc(parameters) => {
                 LinkEndpoint::RlcAm(Box::new(Rlc::new(parameters).expect("valid parameters")))
@@ -420,6 +449,13 @@ pub fn rlc(payload: u64, rate: Rate, delay: Duration) -> RlcParameters {
     RlcParameters::for_link(&timing, Bytes::new(payload))
 }
 
+/// Hybrid FEC and ARQ of blocks of so many units that never gives up, its timer set by hand.
+pub fn harq(units: u32, timeout: Duration) -> HarqParameters {
+    let timing =
+        LinkTiming::symmetric(Rate::UNLIMITED, timeout, Bytes::default(), Bytes::default());
+    HarqParameters { timeout, max_transmissions: None, ..HarqParameters::for_link(&timing, units) }
+}
+
 /// Karn RLP without keep-alives.
 pub fn karn_rlp(
     retransmissions: u32,
@@ -471,6 +507,13 @@ pub fn every_reliable_protocol(window: u32, timeout: Duration) -> Vec<Protocol> 
                 ..go_back_n(if reject { one_byte(window) } else { window }, timeout)
             }));
         }
+    }
+    for (units, mode) in
+        [(20, HarqMode::Adaptive), (1, HarqMode::Pipelined), (64, HarqMode::StopAndWait)]
+    {
+        // The slots of a wide window take long to compare at every step.
+        let window = window.min(32);
+        all.push(Protocol::Harq(HarqParameters { mode, window, ..harq(units, timeout) }));
     }
     all
 }

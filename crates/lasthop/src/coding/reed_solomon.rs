@@ -1,0 +1,306 @@
+//! A systematic Reed–Solomon code over GF(256) for erasures, in its Cauchy form.
+//!
+//! Source: Blömer et al., "An XOR-based erasure-resilient coding scheme", ICSI TR-95-048, 1995. Unit
+//! i of a block of K data units is the data unit i for i < K, and otherwise
+//!
+//! ```text
+//!   parity_i = sum over k < K of  data_k / (i + k)        i = K ... 255
+//! ```
+//!
+//! with the arithmetic of [`gf256`]. Any square part of the matrix 1 / (i + k) is a Cauchy matrix, which
+//! has an inverse in closed form, so that any K distinct units give the data back. A parity unit does not
+//! depend on how many others there are: a sender makes as many as it needs, when it needs them.
+//!
+//! Sums are computed for 32 bytes at once by Horner's rule over the bits of the factors, which needs only
+//! exclusive or and doubling, which every compiler makes vector instructions of:
+//!
+//! ```text
+//!   sum = 0;  for bit 7 ... 0:  sum = x sum + (sum of the inputs whose factor has that bit)
+//! ```
+//!
+//! Not modelled: errors at unknown places; a damaged unit must be gone before it comes here.
+
+use super::{UnitSet, gf256};
+
+/// Bytes that are computed at once.
+const WIDE: usize = 64;
+
+/// Why a block cannot be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodingError {
+    /// Too few distinct units.
+    #[error(
+        "found {found} distinct units of a block of {data} data units; allowed: at least as many"
+    )]
+    TooFew {
+        /// Distinct units that there are.
+        found: usize,
+        /// Data units of the block.
+        data: u8,
+    },
+    /// A block has at least one data unit.
+    #[error("found a block of 0 data units; allowed: 1 to 255")]
+    Empty,
+    /// Units of one block are of one length.
+    #[error("found units of {0} and {1} bytes in one block; allowed: one length")]
+    Lengths(usize, usize),
+}
+
+/// Coder and decoder; holds working space only, so that one serves blocks of any size.
+#[derive(Clone, Debug, Default)]
+pub struct ReedSolomon {
+    /// Inputs whose factor has bit 7, then those whose factor has bit 6 …
+    plan: Vec<u8>,
+    factors: Vec<u8>,
+}
+
+impl ReedSolomon {
+    /// A coder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Writes parity unit `number`, which is not below the number of `data` units, at most 255; all
+    /// are as long as `output`.
+    pub fn parity(&mut self, data: &[&[u8]], number: u8, output: &mut [u8]) {
+        debug_assert!(usize::from(number) >= data.len(), "a lower number is a data unit");
+        self.factors.clear();
+        self.factors.extend((0..data.len()).map(|unit| gf256::invert(number ^ unit as u8)));
+        combine(&mut self.plan, data, &self.factors, output);
+    }
+
+    /// Appends the data of a block to `output`, from what was `received`: units with their numbers, in
+    /// any order, each once or more often.
+    ///
+    /// # Errors
+    /// If fewer than `data` distinct units are there, or their lengths differ; nothing is appended then.
+    pub fn decode(
+        &mut self,
+        data: u8,
+        received: &[(u8, &[u8])],
+        output: &mut Vec<u8>,
+    ) -> Result<(), CodingError> {
+        let count = usize::from(data);
+        if data == 0 {
+            return Err(CodingError::Empty);
+        }
+        let length = received.first().map_or(0, |(_, unit)| unit.len());
+        if let Some((_, unit)) = received.iter().find(|(_, unit)| unit.len() != length) {
+            return Err(CodingError::Lengths(length, unit.len()));
+        }
+        let mut distinct = UnitSet::default();
+        let (mut known, mut spare) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for &(number, unit) in received {
+            if distinct.insert(number) {
+                if number < data { &mut known } else { &mut spare }.push((number, unit));
+            }
+        }
+        let found = usize::from(distinct.len());
+        if found < count {
+            return Err(CodingError::TooFew { found, data });
+        }
+        let start = output.len();
+        output.resize(start + count * length, 0);
+        let block = &mut output[start..];
+        for &(number, unit) in &known {
+            block[usize::from(number) * length..][..length].copy_from_slice(unit);
+        }
+        let missing: Vec<u8> = (0..data).filter(|&number| !distinct.contains(number)).collect();
+        if !missing.is_empty() && length > 0 {
+            known.extend_from_slice(&spare[..missing.len()]);
+            self.repair(&known, &missing, block, length);
+        }
+        Ok(())
+    }
+
+    /// Computes the `missing` units of `block` from what is `used`: its other units, and as many parity
+    /// units as are missing, which are the last.
+    ///
+    /// With g(x) the product of all (x + k), k < K, the units are values of a polynomial of a degree below
+    /// K: f(i) is g(i) parity_i, and g'(k) data_k at a data unit. Lagrange's formula gives f at the missing
+    /// numbers M from those that are used; factors that g has in common with it cancel out. With S the
+    /// spare parity units that are used, the factor of unit j in unit m is a_m b_j / (j + m),
+    ///
+    /// ```text
+    ///   a_m = prod over s in S of (m + s) / prod over l in M, not m, of (m + l)
+    ///   b_j = prod over l in M of (j + l) / prod over s in S, not j, of (j + s)
+    /// ```
+    fn repair(&mut self, used: &[(u8, &[u8])], missing: &[u8], block: &mut [u8], length: usize) {
+        let spare = &used[used.len() - missing.len()..];
+        // As logarithms.
+        let to_missing = |from: u8| product(from, missing.iter().copied());
+        let to_spare = |from: u8| product(from, spare.iter().map(|&(number, _)| number));
+        let ours: Vec<i32> =
+            used.iter().map(|&(number, _)| to_missing(number) - to_spare(number)).collect();
+        let inputs: Vec<&[u8]> = used.iter().map(|&(_, unit)| unit).collect();
+        let ReedSolomon { plan, factors } = self;
+        for &number in missing {
+            let own = to_spare(number) - to_missing(number);
+            let factor = |(&(other, _), ours): (&(u8, &[u8]), &i32)| {
+                gf256::power(own + ours - gf256::logarithm(other ^ number))
+            };
+            factors.clear();
+            factors.extend(used.iter().zip(&ours).map(factor));
+            let output = &mut block[usize::from(number) * length..][..length];
+            combine(plan, &inputs, factors, output);
+        }
+    }
+}
+
+/// Logarithm of the product of (from + other) over the others that differ from it.
+fn product(from: u8, others: impl Iterator<Item = u8>) -> i32 {
+    others.filter(|&other| other != from).map(|other| gf256::logarithm(from ^ other)).sum()
+}
+
+/// Writes the sum of the inputs, each times its factor; all are as long as `output`.
+fn combine(plan: &mut Vec<u8>, inputs: &[&[u8]], factors: &[u8], output: &mut [u8]) {
+    debug_assert_eq!(inputs.len(), factors.len());
+    plan.resize(8 * factors.len() + 1, 0);
+    let (mut ends, mut planned) = ([0; 8], 0);
+    for (bit, end) in (0..8).rev().zip(&mut ends) {
+        for (input, factor) in factors.iter().enumerate() {
+            // Without a branch, which no processor would foresee.
+            plan[planned] = input as u8;
+            planned += usize::from(factor >> bit & 1);
+        }
+        *end = planned;
+    }
+    let length = output.len();
+    // The last run overlaps the one before it: both write the same.
+    match length {
+        WIDE.. => run::<WIDE>(plan, &ends, inputs, output),
+        8.. => run::<8>(plan, &ends, inputs, output),
+        _ => run::<1>(plan, &ends, inputs, output),
+    }
+}
+
+fn run<const LENGTH: usize>(plan: &[u8], ends: &[usize; 8], inputs: &[&[u8]], output: &mut [u8]) {
+    let last = output.len().saturating_sub(LENGTH);
+    let mut at = 0;
+    while at < output.len() {
+        let from = at.min(last);
+        let mut sum = [0u8; LENGTH];
+        let mut start = 0;
+        for &end in ends {
+            for byte in &mut sum {
+                *byte = gf256::double(*byte);
+            }
+            for &input in &plan[start..end] {
+                let input: &[u8; LENGTH] = inputs[usize::from(input)][from..from + LENGTH]
+                    .try_into()
+                    .expect("as long as the output");
+                for (byte, input) in sum.iter_mut().zip(input) {
+                    *byte ^= input;
+                }
+            }
+            start = end;
+        }
+        output[from..from + LENGTH].copy_from_slice(&sum);
+        at += LENGTH;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::{Stream, Streams};
+    use proptest::prelude::*;
+
+    fn random(stream: &mut Stream, bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|_| stream.bits() as u8).collect()
+    }
+
+    /// A block of `data` units and all units that `numbers` name.
+    fn units(coder: &mut ReedSolomon, block: &[u8], data: u8, numbers: &[u8]) -> Vec<Vec<u8>> {
+        let length = block.len() / usize::from(data);
+        let pieces: Vec<&[u8]> = block.chunks_exact(length).collect();
+        let unit = |&number: &u8| match pieces.get(usize::from(number)) {
+            Some(piece) => piece.to_vec(),
+            None => {
+                let mut unit = vec![0; length];
+                coder.parity(&pieces, number, &mut unit);
+                unit
+            }
+        };
+        numbers.iter().map(unit).collect()
+    }
+
+    /// Bytes and counters agree on what arrived of a block.
+    fn agrees(coder: &mut ReedSolomon, block: &[u8], data: u8, numbers: &[u8]) {
+        let units = units(coder, block, data, numbers);
+        let received: Vec<(u8, &[u8])> =
+            numbers.iter().copied().zip(units.iter().map(Vec::as_slice)).collect();
+        let mut counted = UnitSet::default();
+        numbers.iter().for_each(|&number| {
+            counted.insert(number);
+        });
+        let mut decoded = vec![7];
+        let outcome = coder.decode(data, &received, &mut decoded);
+        if counted.len() >= u16::from(data) {
+            assert_eq!(outcome, Ok(()), "{data} {numbers:?}");
+            assert_eq!(decoded[1..], *block, "{data} {numbers:?}");
+        } else {
+            let found = usize::from(counted.len());
+            assert_eq!(outcome, Err(CodingError::TooFew { found, data }));
+            assert_eq!(decoded, [7], "nothing is appended");
+        }
+    }
+
+    #[test]
+    fn parity_is_what_the_formula_says() {
+        let (data, mut unit) = ([[3u8], [200]], [0]);
+        let pieces = [&data[0][..], &data[1][..]];
+        ReedSolomon::new().parity(&pieces, 2, &mut unit);
+        let by_hand = gf256::multiply(3, gf256::invert(2)) ^ gf256::multiply(200, gf256::invert(3));
+        assert_eq!(unit, [by_hand]);
+    }
+
+    #[test]
+    fn counted_and_coded_agree_on_every_pattern_of_small_blocks() {
+        let mut stream = Streams { seed: 3, replication: 0 }.stream("coding", "bytes");
+        let mut coder = ReedSolomon::new();
+        for total in 1..=9u8 {
+            for data in 1..=total {
+                let block = random(&mut stream, usize::from(data) * 5);
+                for pattern in 0..1u32 << total {
+                    let arrived: Vec<u8> =
+                        (0..total).filter(|&unit| pattern >> unit & 1 == 1).collect();
+                    agrees(&mut coder, &block, data, &arrived);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn units_of_different_lengths_are_refused() {
+        let received: [(u8, &[u8]); 2] = [(0, &[1, 2]), (1, &[1])];
+        let mut coder = ReedSolomon::new();
+        let outcome = coder.decode(2, &received, &mut Vec::new());
+        assert_eq!(outcome, Err(CodingError::Lengths(2, 1)));
+        assert_eq!(coder.decode(0, &received[..1], &mut Vec::new()), Err(CodingError::Empty));
+    }
+
+    proptest! {
+        /// Any numbers in any order, some more than once, units of all lengths.
+        #[test]
+        fn counted_and_coded_agree_at_random_on_large_blocks(
+            data in 1u8..=255,
+            length in 1usize..100,
+            seed in any::<u64>(),
+            surplus in -3i32..4,
+        ) {
+            let mut stream = Streams { seed, replication: 0 }.stream("coding", "bytes");
+            let block = random(&mut stream, usize::from(data) * length);
+            let mut numbers: Vec<u8> = (0..=255).collect();
+            for place in (1..256).rev() {
+                let other = (stream.uniform() * (place + 1) as f64) as usize;
+                numbers.swap(place, other);
+            }
+            numbers.truncate((i32::from(data) + surplus).clamp(0, 256) as usize);
+            if let Some(&first) = numbers.first() {
+                numbers.push(first);
+            }
+            agrees(&mut ReedSolomon::new(), &block, data, &numbers);
+        }
+    }
+}
