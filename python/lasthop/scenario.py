@@ -56,6 +56,11 @@ class Scenario:
         # The engine's document is made again from its tables.
         return _restored, (self.to_dict(), self._base)
 
+    @property
+    def base(self) -> str:
+        """The folder that file names in the scenario are relative to."""
+        return self._base
+
     @classmethod
     def from_toml(cls, text: str, *, base: str | Path = ".") -> Scenario:
         """Reads TOML text; `base` as for the constructor."""

@@ -5,6 +5,7 @@
 
 mod analysis;
 mod fit;
+mod live;
 mod script;
 mod stream;
 
@@ -436,6 +437,9 @@ fn _lasthop(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<RawTransmissions>()?;
     module.add_function(wrap_pyfunction!(script::play_script, module)?)?;
     module.add_function(wrap_pyfunction!(script::script_profiles, module)?)?;
+    module.add_function(wrap_pyfunction!(live::live_check, module)?)?;
+    module.add_function(wrap_pyfunction!(live::live_process, module)?)?;
+    module.add_function(wrap_pyfunction!(live::live_replay, module)?)?;
     module.add_function(wrap_pyfunction!(seconds, module)?)?;
     module.add_function(wrap_pyfunction!(cores, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;

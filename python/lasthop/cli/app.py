@@ -66,6 +66,12 @@ COMMANDS = (
         "Open a page where sliders move a link, and results follow; Ctrl-C ends it.",
     ),
     Command(
+        "live",
+        ("live", "live"),
+        SIMULATION,
+        "Run real programs behind the links of a scenario, in namespaces of their own.",
+    ),
+    Command(
         "trace",
         ("trace", "trace"),
         SIMULATION,
@@ -180,7 +186,7 @@ def _command(name: str) -> ClickCommand:
     if isinstance(found, typer.Typer):
         return typer.main.get_command(found)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name)(found)
+    alone.command(name, cls=getattr(found, "command_class", None))(found)
     return typer.main.get_command(alone)
 
 

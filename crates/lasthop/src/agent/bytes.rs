@@ -3,7 +3,7 @@
 //!
 //! Whatever is not a whole TCP segment shows none, never a panic: these bytes come from anywhere.
 //!
-//! Not modelled: IPv6 extension headers and later fragments (they show no segment), window scaling
+//! Not modelled: IPv6 extension headers and fragments (they show no segment), window scaling
 //! (the window is the field as it stands), checksums.
 
 use super::{Notice, Segment, SegmentView};
@@ -14,15 +14,15 @@ use std::ops::Range;
 const TCP: u8 = 6;
 
 /// Where the TCP segment lies within an IP packet.
-fn tcp_of(packet: &[u8]) -> Option<Range<usize>> {
+pub(crate) fn tcp_of(packet: &[u8]) -> Option<Range<usize>> {
     let number =
         |at: usize| Some(usize::from(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?])));
     match packet.first()? >> 4 {
         4 => {
             let header = usize::from(packet[0] & 0xf) * 4;
-            let is_first = number(6)? & 0x1fff == 0;
+            let is_whole = number(6)? & 0x3fff == 0;
             let is_tcp = *packet.get(9)? == TCP && header >= 20;
-            Some(header..number(2)?).filter(|_| is_first && is_tcp)
+            Some(header..number(2)?).filter(|_| is_whole && is_tcp)
         }
         6 => {
             let is_tcp = *packet.get(6)? == TCP;
@@ -256,9 +256,12 @@ mod tests {
         }
         let mut udp = packet(4, 1, 1, flags::ACK, 10);
         udp[9] = 17;
-        let mut fragment = packet(4, 1, 1, flags::ACK, 10);
-        fragment[7] = 1;
-        assert_eq!((udp.segment(), fragment.segment()), (None, None));
+        assert_eq!(udp.segment(), None);
+        for (high, low) in [(0, 1), (0x20, 0)] {
+            let mut fragment = packet(4, 1, 1, flags::ACK, 10);
+            (fragment[6], fragment[7]) = (high, low);
+            assert_eq!(fragment.segment(), None);
+        }
     }
 
     /// One loss, on bytes: the second duplicate brings the very bytes again and goes no further.

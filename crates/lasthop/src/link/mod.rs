@@ -584,6 +584,12 @@ link_protocols! {
 }
 
 impl LinkEndpoint<Vec<u8>> {
+    /// Can its frames be written as bytes?
+    pub fn has_byte_form(&self) -> bool {
+        // A codec reads any bytes as a frame or as none of its own.
+        self.decode(&[]) != Err(BytesError::NoFormat)
+    }
+
     /// Appends the byte form of a frame of this endpoint, or of its peer, to `bytes`.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use crate::link::{
     LinkEndpoint, LinkError, ServiceParameters, Services, ServicesParameters, Site, airtime,
 };
-use crate::packet::Packet;
+use crate::packet::Payload;
 use crate::queue::{Discipline, DropTailKeys};
 use crate::scenario;
 use crate::units::{Bytes, Duration};
@@ -14,11 +14,11 @@ const LONGEST_TURN: u128 = 1_000_000_000_000_000;
 
 /// The endpoint of several services that transmits on `own`; `sites` say what crosses the link for
 /// each: packets of no length where nothing asks for the service.
-pub(super) fn services(
+pub(crate) fn services<P: Payload + Clone>(
     set: &scenario::Services,
     own: &scenario::Direction,
     sites: &[Site],
-) -> Result<LinkEndpoint<Packet>, LinkError> {
+) -> Result<LinkEndpoint<P>, LinkError> {
     let frame = |index: usize| {
         let service: &scenario::Service = &set.services[index];
         Bytes::new(sites[index].packet.get() + service.header.get() + set.identifier.get())

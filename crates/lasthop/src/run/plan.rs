@@ -6,7 +6,7 @@ use crate::scenario::{App, Direction, Flow, Routes, Scenario};
 use crate::units::{Bytes, Duration};
 
 /// A hop: the index of a link, and whether it is crossed from its first host to its second.
-pub(super) type Hop = (usize, bool);
+pub(crate) type Hop = (usize, bool);
 
 /// What one service of a link carries; a link with one protocol counts as one service.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,33 +69,45 @@ impl Plan {
     /// only. `hop` is the link and whether it transmits on the forward direction.
     pub fn site(&self, scenario: &Scenario, hop: Hop, service: Option<usize>) -> Site {
         let (index, is_forward) = hop;
-        let link = &scenario.links[index];
-        let radio_frame = link.radio.map(|radio| scenario.radios[radio].keys.frame);
-        // What is sent in a radio frame arrives when that is over.
-        let air = |side: &Direction| Air {
-            rate: side.air().rate,
-            delay: side.delay + radio_frame.unwrap_or_default(),
-        };
-        let (forward, reverse) = (air(&link.forward), air(&link.reverse));
-        let (own, other) = if is_forward { (forward, reverse) } else { (reverse, forward) };
         let interval = |load: &Load| load.interval[usize::from(!is_forward)];
         let loads = &self.loads[index];
         let (packet, interval) = match service {
             Some(service) => (loads[service].packet, interval(&loads[service])),
             None => (self.largest_packet(index), loads.iter().filter_map(interval).max()),
         };
-        Site {
-            own,
-            other,
-            radio_frame,
-            packet,
-            interval,
-            header: link.header,
-            identifier: Bytes::default(),
-            wait: Duration::ZERO,
-            own_wait: Duration::ZERO,
-            turn: Duration::ZERO,
-        }
+        link_site(scenario, hop, packet, interval)
+    }
+}
+
+/// What an endpoint is built for at the end of a link that transmits on `hop`, where packets of at most
+/// `packet` cross it, those of a constant rate every `interval`.
+pub(crate) fn link_site(
+    scenario: &Scenario,
+    hop: Hop,
+    packet: Bytes,
+    interval: Option<Duration>,
+) -> Site {
+    let (index, is_forward) = hop;
+    let link = &scenario.links[index];
+    let radio_frame = link.radio.map(|radio| scenario.radios[radio].keys.frame);
+    // What is sent in a radio frame arrives when that is over.
+    let air = |side: &Direction| Air {
+        rate: side.air().rate,
+        delay: side.delay + radio_frame.unwrap_or_default(),
+    };
+    let (forward, reverse) = (air(&link.forward), air(&link.reverse));
+    let (own, other) = if is_forward { (forward, reverse) } else { (reverse, forward) };
+    Site {
+        own,
+        other,
+        radio_frame,
+        packet,
+        interval,
+        header: link.header,
+        identifier: Bytes::default(),
+        wait: Duration::ZERO,
+        own_wait: Duration::ZERO,
+        turn: Duration::ZERO,
     }
 }
 

@@ -26,3 +26,5 @@ pub mod senders;
 mod traffic;
 mod wlan;
 pub mod world;
+
+pub(crate) use traffic::{discipline_metrics, queue_metrics, receiver_metrics, sender_metrics};

@@ -435,7 +435,8 @@ impl<P: Probe> World<P> {
     }
 }
 
-fn queue_metrics(
+/// What a queue and its transmitter did.
+pub(crate) fn queue_metrics(
     entity: &str,
     counters: &QueueCounters,
     report: &mut dyn FnMut(&str, &'static str, f64),
@@ -449,7 +450,7 @@ fn queue_metrics(
 }
 
 /// What a discipline did that does not only drop at a full queue.
-fn discipline_metrics(
+pub(crate) fn discipline_metrics(
     entity: &str,
     counters: &DisciplineCounters,
     report: &mut dyn FnMut(&str, &'static str, f64),
@@ -460,7 +461,7 @@ fn discipline_metrics(
 }
 
 /// What the endpoint knows that sends over a direction.
-fn sender_metrics(
+pub(crate) fn sender_metrics(
     entity: &str,
     link: &LinkCounters,
     report: &mut dyn FnMut(&str, &'static str, f64),
@@ -488,7 +489,7 @@ fn packet_metrics(
 }
 
 /// What the endpoint knows that receives over it.
-fn receiver_metrics(
+pub(crate) fn receiver_metrics(
     entity: &str,
     link: &LinkCounters,
     report: &mut dyn FnMut(&str, &'static str, f64),

@@ -22,6 +22,7 @@ mod link_rlc;
 mod link_stop_and_wait;
 mod link_tables;
 mod links_on_bytes;
+mod live_network;
 mod loss_notification;
 mod media;
 mod media_statistics;

@@ -1,0 +1,61 @@
+//! Live links: what the command line starts, and recordings.
+
+use super::{Point, failed, refused};
+use lasthop::live::Network;
+use lasthop::live::recording::replay;
+use lasthop::rng::Streams;
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use serde_json::json;
+use std::fs::File;
+use std::io::BufReader;
+
+/// Refuses a scenario that has no form on real packets, by the key that has none.
+#[pyfunction]
+#[pyo3(signature = (point, mtu=None))]
+pub fn live_check(point: &Point, mtu: Option<u32>) -> PyResult<()> {
+    let streams = Streams { seed: 0, replication: 0 };
+    Network::new(&point.scenario, streams, mtu).map(|_| ()).map_err(refused)
+}
+
+/// The launcher or the driver of a live run: its numbers are those of the files that the parent has left
+/// open (request, control, status). Returns the exit code.
+#[pyfunction]
+pub fn live_process(py: Python<'_>, role: &str, files: [i32; 3]) -> i32 {
+    #[cfg(target_os = "linux")]
+    {
+        use lasthop::live::linux::{Channels, drive, launch};
+        let [request, control, status] = files;
+        let channels = Channels { request, control, status };
+        py.detach(|| if role == "driver" { drive(channels) } else { launch(channels) })
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (py, role, files);
+        1
+    }
+}
+
+/// Turns the links of a recording again, in virtual time. Returns what came of it, as JSON text.
+#[pyfunction]
+pub fn live_replay(py: Python<'_>, path: &str) -> PyResult<String> {
+    let file = File::open(path).map_err(|error| {
+        PyOSError::new_err((error.raw_os_error(), error.to_string(), path.to_owned()))
+    })?;
+    let replayed = py
+        .detach(|| replay(BufReader::new(file)))
+        .map_err(|error| failed(format!("{path}: {error}")))?;
+    let mut metrics = Vec::new();
+    replayed.network.metrics(&replayed.scenario, &mut |entity, metric, value| {
+        metrics.push(json!([format!("{entity}.{metric}"), value.is_finite().then_some(value)]));
+    });
+    Ok(json!({
+        "time": replayed.network.now().as_secs_f64(),
+        "arrivals": replayed.arrivals,
+        "same": replayed.same,
+        "difference": replayed.difference,
+        "complete": replayed.is_complete,
+        "metrics": metrics,
+    })
+    .to_string())
+}

@@ -1,0 +1,120 @@
+//! Addresses, routes and devices of the calling thread's network namespace: the few messages of
+//! rtnetlink(7) that a host needs.
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+
+/// Types and flags of messages (`linux/netlink.h`, `linux/rtnetlink.h`).
+const RTM_NEWLINK: u16 = 16;
+const RTM_NEWADDR: u16 = 20;
+const RTM_NEWROUTE: u16 = 24;
+const NLMSG_ERROR: u16 = 2;
+const REQUEST_ACK: u16 = 0x1 | 0x4;
+const CREATE_EXCL: u16 = 0x400 | 0x200;
+/// Attributes of links, addresses and routes.
+const IFLA_MTU: u16 = 4;
+const IFLA_TXQLEN: u16 = 13;
+const IFLA_GSO_MAX_SEGS: u16 = 40;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_PREFSRC: u16 = 7;
+
+const IFF_UP: u32 = 1;
+const AF_INET: u8 = 2;
+/// The table, the origin, the scope and the type of a route: main, static, link, unicast.
+const ROUTE: [u8; 4] = [254, 4, 253, 1];
+
+/// The number of the loopback device in every namespace.
+pub const LOOPBACK: u32 = 1;
+
+/// The length of a message's header.
+const HEADER: usize = 16;
+
+/// A socket to the kernel's routing.
+pub struct Netlink {
+    socket: OwnedFd,
+}
+
+impl Netlink {
+    /// In the network namespace of the calling thread.
+    pub fn new() -> io::Result<Self> {
+        let socket = rustix::net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            // NETLINK_ROUTE is number 0.
+            None,
+        )?;
+        Ok(Netlink { socket })
+    }
+
+    /// Brings a device up; `shape`: the largest packet, and how many may wait in it.
+    pub fn up(&self, device: u32, shape: Option<(u32, u32)>) -> io::Result<()> {
+        let mut message = vec![0u8; 4];
+        for number in [device, IFF_UP, IFF_UP] {
+            message.extend(number.to_ne_bytes());
+        }
+        if let Some((mtu, queue)) = shape {
+            attribute(&mut message, IFLA_MTU, &mtu.to_ne_bytes());
+            attribute(&mut message, IFLA_TXQLEN, &queue.to_ne_bytes());
+            // One segment a packet: TCP sees the link's queue as a real device would show it.
+            attribute(&mut message, IFLA_GSO_MAX_SEGS, &1u32.to_ne_bytes());
+        }
+        self.ask(RTM_NEWLINK, 0, message)
+    }
+
+    /// Gives a device an address of its own.
+    pub fn address(&self, device: u32, address: Ipv4Addr) -> io::Result<()> {
+        let mut message = vec![AF_INET, 32, 0, 0];
+        message.extend(device.to_ne_bytes());
+        attribute(&mut message, IFA_LOCAL, &address.octets());
+        attribute(&mut message, IFA_ADDRESS, &address.octets());
+        self.ask(RTM_NEWADDR, CREATE_EXCL, message)
+    }
+
+    /// Packets for `to` leave by `device`, with the address `from`; `None`: all that nothing else
+    /// says.
+    pub fn route(&self, to: Option<Ipv4Addr>, device: u32, from: Ipv4Addr) -> io::Result<()> {
+        let mut message = vec![AF_INET, if to.is_some() { 32 } else { 0 }, 0, 0];
+        message.extend(ROUTE);
+        message.extend([0; 4]);
+        if let Some(to) = to {
+            attribute(&mut message, RTA_DST, &to.octets());
+        }
+        attribute(&mut message, RTA_OIF, &device.to_ne_bytes());
+        attribute(&mut message, RTA_PREFSRC, &from.octets());
+        self.ask(RTM_NEWROUTE, CREATE_EXCL, message)
+    }
+
+    fn ask(&self, kind: u16, flags: u16, body: Vec<u8>) -> io::Result<()> {
+        let mut message = Vec::with_capacity(HEADER + body.len());
+        message.extend(((HEADER + body.len()) as u32).to_ne_bytes());
+        message.extend(kind.to_ne_bytes());
+        message.extend((REQUEST_ACK | flags).to_ne_bytes());
+        message.extend([0; 8]);
+        message.extend(body);
+        rustix::net::send(&self.socket, &message, SendFlags::empty())?;
+        let mut answer = [0u8; 4096];
+        let (length, _) = rustix::net::recv(&self.socket, &mut answer, RecvFlags::empty())?;
+        let answer = &answer[..length];
+        let is_error = answer.get(4..6) == Some(&NLMSG_ERROR.to_ne_bytes()[..]);
+        let code = answer.get(HEADER..HEADER + 4).and_then(|code| code.try_into().ok());
+        match code.map(i32::from_ne_bytes) {
+            Some(0) if is_error => Ok(()),
+            Some(code) if is_error => Err(io::Error::from_raw_os_error(-code)),
+            _ => Err(io::Error::other("an answer of the kernel that says nothing")),
+        }
+    }
+}
+
+/// Appends an attribute, padded to four bytes.
+fn attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    message.extend((4 + value.len() as u16).to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend(value);
+    message.resize(message.len().next_multiple_of(4), 0);
+}

@@ -1,0 +1,65 @@
+//! The calls of the system that have no safe form: a TUN device, new namespaces, a file that the
+//! parent process has left open. All `unsafe` of the library is in this file.
+
+#![expect(unsafe_code, reason = "an ioctl, unshare and inherited files, each with its argument")]
+
+use rustix::ioctl::{Updater, ioctl, opcode};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+/// `struct ifreq` of `linux/if.h`, as TUNSETIFF takes it.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; 16],
+    flags: u16,
+    rest: [u8; 22],
+}
+
+/// IFF_TUN and IFF_NO_PI of `linux/if_tun.h`: IP packets, nothing before them.
+const TUN_WITHOUT_HEADER: u16 = 0x0001 | 0x1000;
+
+/// TUNSETIFF of `linux/if_tun.h`.
+const TUNSETIFF: rustix::ioctl::Opcode = opcode::write::<i32>(b'T', 202);
+
+/// Makes a TUN device of this name in the network namespace of the calling thread; it lives as long
+/// as the file. Reads and writes do not block.
+pub fn tun(name: &str) -> io::Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let device = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
+    let mut request = InterfaceRequest { name: [0; 16], flags: TUN_WITHOUT_HEADER, rest: [0; 22] };
+    // The last byte stays zero: it ends the name.
+    for (place, byte) in request.name[..15].iter_mut().zip(name.bytes()) {
+        *place = byte;
+    }
+    // SAFETY: TUNSETIFF reads and writes one `struct ifreq` of 40 bytes, which `InterfaceRequest` is.
+    unsafe { ioctl(&device, Updater::<TUNSETIFF, InterfaceRequest>::new(&mut request)) }?;
+    Ok(device)
+}
+
+/// Gives the calling thread namespaces of its own.
+pub fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
+    debug_assert!(!namespaces.contains(UnshareFlags::FILES), "files stay shared");
+    // SAFETY: only FILES can take files from under other threads, and nobody asks for it.
+    unsafe { unshare_unsafe(namespaces) }.map_err(io::Error::from)
+}
+
+/// Takes over a file that the parent process has left open for this one; it is closed in programs
+/// that this process starts. Each number may be taken once.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    if number <= 2 {
+        return Err(io::Error::other("standard input and output belong to the program"));
+    }
+    // SAFETY: called once for each number, before anything else is opened, so nobody owns it; the
+    // next call says whether it is open at all.
+    let file = unsafe { OwnedFd::from_raw_fd(number) };
+    match rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::CLOEXEC) {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            // It is not open: nothing to close.
+            std::mem::forget(file);
+            Err(error.into())
+        }
+    }
+}
