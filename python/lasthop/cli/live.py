@@ -6,8 +6,9 @@ import contextlib
 import json
 import shlex
 import signal
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +22,10 @@ from lasthop.cli.common import Changes, Seed, key_and_value, load, note, print_l
 from lasthop.cli.values import BadInput, as_path
 from lasthop.live.session import LiveError, Program, Session, client
 from lasthop.live.words import second, summary
+from lasthop.scenario import Scenario
+
+if TYPE_CHECKING:
+    from lasthop.live.page import Page
 
 __all__ = ["live"]
 
@@ -57,6 +62,7 @@ def programs(words: list[str], default: str | None) -> list[Program]:
                 "--at: found nothing, and the scenario has neither a flow nor a host client; "
                 "allowed: --at HOST -- COMMAND"
             )
+        # One quoted word, and another program behind it.
         is_one = words[2:3] == ["--at"] and words[4:5] == ["--"]
         argv, words = (words[1:2], words[2:]) if is_one else (words[1:], [])
         if len(argv) == 1:
@@ -124,9 +130,22 @@ def live(
             help="Write the packets at both ends of each link as pcapng, for Wireshark.",
         ),
     ] = None,
+    page: Annotated[
+        bool, typer.Option("--page", help="Show the links in a browser, on 127.0.0.1.")
+    ] = False,
+    compare: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Instead send the first flow's file N times by the kernel's TCP at every point, "
+            "and compare with N replications under profile linux.",
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="With --compare: live transfers at a time.")] = 4,
     out: Annotated[
         Path | None,
-        typer.Option(parser=as_path, metavar="FILE", help="Write all metrics as JSON at the end."),
+        typer.Option(parser=as_path, metavar="FILE", help="Write all numbers as JSON at the end."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> int:
@@ -143,6 +162,10 @@ def live(
     if file is None:
         raise BadInput("FILE: found nothing; allowed: a scenario file, or --replay FILE")
     scenario = load(file, changes)
+    if compare is not None:
+        if words:
+            raise BadInput("--compare: found a program too; allowed: the file alone")
+        return _compare(scenario, compare, seed=seed, jobs=jobs, out=out, quiet=quiet)
     tables = scenario.to_dict()
     session = Session(
         scenario,
@@ -162,7 +185,7 @@ def live(
     if not session.programs:
         raise BadInput("COMMAND: found nothing; allowed: -- COMMAND, or --at HOST -- COMMAND")
     try:
-        return _watch(session, out=out, quiet=quiet)
+        return _watch(session, _page(tables) if page else None, out=out, quiet=quiet)
     except LiveError as error:
         note(f"lasthop: {error}")
         return FAILURE
@@ -171,7 +194,16 @@ def live(
 live.command_class = LiveCommand  # type: ignore[attr-defined]
 
 
-def _watch(session: Session, *, out: Path | None, quiet: bool) -> int:
+def _page(tables: Mapping[str, Any]) -> Page:
+    """The page of a run, and its address on standard error."""
+    from lasthop.live.page import Page
+
+    page = Page(tables)
+    note(f"lasthop: {page.address}")
+    return page
+
+
+def _watch(session: Session, page: Page | None, *, out: Path | None, quiet: bool) -> int:
     """Follows a run to its end; the first Ctrl-C is for the program, the second ends everything."""
     interrupts = 0
 
@@ -188,6 +220,8 @@ def _watch(session: Session, *, out: Path | None, quiet: bool) -> int:
     try:
         with contextlib.closing(session.run()) as messages:
             for message in messages:
+                if page is not None:
+                    page.tell(message)
                 if message["kind"] == "tick":
                     if not quiet:
                         note(second(message, before))
@@ -203,6 +237,33 @@ def _watch(session: Session, *, out: Path | None, quiet: bool) -> int:
             last["metrics"] = dict(last["metrics"])
             write(out, json.dumps(last, indent=1) + "\n")
     return code
+
+
+def _compare(
+    scenario: Scenario, count: int, *, seed: int | None, jobs: int, out: Path | None, quiet: bool
+) -> int:
+    """Transfers by the kernel beside simulated ones."""
+    from lasthop.live.compare import compare, table
+
+    def progress(done: int, total: int) -> None:
+        if not quiet and (done == total or done % 10 == 0):
+            note(f"{done} of {total} transfers")
+
+    try:
+        result = compare(scenario, replications=count, seed=seed, jobs=jobs, progress=progress)
+    except LiveError as error:
+        note(f"lasthop: {error}")
+        return FAILURE
+    if out is not None:
+        write(out, json.dumps(result, indent=1) + "\n")
+    print_line(table(result))
+    agreeing = sum(point["summary"]["goodput_bps"]["agrees"] for point in result["points"])
+    note(
+        f"goodput agrees (within 5 %, or each mean in the other's interval) in {agreeing} of "
+        f"{len(result['points'])} points; Linux {result['kernel']}, {result['date']}, load "
+        f"{result['load']:.1f} on {result['processors']} processors, {jobs} at a time"
+    )
+    return DONE
 
 
 def _replay(path: Path, *, quiet: bool) -> int:

@@ -259,6 +259,9 @@ fn build(scenario: &Scenario, index: usize, streams: Streams, mtu: u32) -> Resul
     let mut by_hosts = false;
     for agent in &link.agents.0 {
         let machine = agent.build(&site, 0).map_err(|error| refused(&error))?;
+        if machine.watches_link() {
+            return Err(refusal::agent(link, agent.kind(), "hears from the simulated link layer"));
+        }
         let side = if agent.begins_forward(&site) { Side::Forward } else { Side::Reverse };
         by_hosts |= agent.shares_by_hosts();
         ends[side as usize].add_agent(machine);

@@ -49,14 +49,8 @@ pub fn check(scenario: &Scenario) -> Result<(), Refused> {
     for link in &scenario.links {
         for agent in &link.agents.0 {
             if agent.hears().is_some() {
-                return Err(Refused::new(
-                    format!("link.{}.agent", link.name),
-                    &format!(
-                        "{:?}, which needs the counters of simulated TCP senders",
-                        agent.kind()
-                    ),
-                    "agents that look at packets alone, such as \"snoop\"",
-                ));
+                let needs = "needs the counters of simulated TCP senders";
+                return Err(self::agent(link, agent.kind(), needs));
             }
         }
     }
@@ -66,6 +60,15 @@ pub fn check(scenario: &Scenario) -> Result<(), Refused> {
         return Err(Refused::new("link", &found, &format!("up to {MOST_HOSTS} of them")));
     }
     Ok(())
+}
+
+/// An agent that does what a live link has not.
+pub(super) fn agent(link: &Link, kind: &str, does: &str) -> Refused {
+    Refused::new(
+        format!("link.{}.agent", link.name),
+        &format!("{kind:?}, which {does}"),
+        "agents that look at packets alone, such as \"snoop\"",
+    )
 }
 
 /// Refuses an endpoint of `link` whose frames cannot be written as bytes.

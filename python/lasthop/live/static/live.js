@@ -1,0 +1,90 @@
+// The page of a live run: what the links did in each second, drawn as it comes. The state is fetched
+// once a second; counters are those since the start, and the page takes their differences.
+
+import { html, render } from "../view.js";
+import { ask, findToken } from "../api.js";
+import { Plot, axis, colour } from "../charts.js";
+
+const PERIOD = 1000;
+
+/** Panels of a link: title, and the value of a second from two states of a direction. */
+const PANELS = [
+  ["Goodput (Mbps)", (now, before, seconds) => ((now.delivered_bytes - before.delivered_bytes) * 8) / seconds / 1e6],
+  ["Queue (packets)", (now) => now.queue],
+  ["Frames lost on the air (%)", (now, before) => (now.frames > before.frames ? (100 * (now.lost - before.lost)) / (now.frames - before.frames) : 0)],
+  ["Frames sent again (1/s)", (now, before, seconds) => (now.retransmissions - before.retransmissions) / seconds],
+];
+
+const NOTHING = { delivered_bytes: 0, frames: 0, lost: 0, retransmissions: 0 };
+
+/** The columns of a panel: times, then one for each direction. */
+function columns(ticks, link, value) {
+  const times = [];
+  const ways = [[], []];
+  let before = null;
+  for (const tick of ticks) {
+    times.push(tick.time);
+    const own = tick.links.filter((one) => one.link === link);
+    const old = before ? before.links.filter((one) => one.link === link) : [NOTHING, NOTHING];
+    const seconds = tick.time - (before ? before.time : 0);
+    own.forEach((one, index) => ways[index].push(value(one, old[index], seconds)));
+    before = tick;
+  }
+  return [times, ...ways];
+}
+
+const options = (title) => () => ({
+  cursor: { y: false },
+  legend: { show: true },
+  scales: { x: { time: false }, y: { range: (_plot, _low, high) => [0, Math.max(high * 1.05, 1)] } },
+  axes: [axis({ label: "Time (s)" }), axis({ label: title, size: 60 })],
+  series: [
+    { label: "s", value: (_plot, at) => (at === null ? "–" : at.toFixed(1)) },
+    ...["forward", "reverse"].map((label, index) => ({
+      label,
+      stroke: colour(index),
+      width: 2,
+      dash: index ? [8, 4] : [],
+      points: { show: false },
+      value: (_plot, found) => (found === null ? "–" : found.toFixed(2)),
+    })),
+  ],
+});
+
+const Link = ({ name, between, ticks }) => html`<section>
+  <h3>${name} <span class="soft">${between[0]} – ${between[1]}; forward leads to ${between[1]}</span></h3>
+  <div class="live-panels">
+    ${PANELS.map(([title, value]) => html`<${Plot} options=${options(title)} data=${columns(ticks, name, value)} height=${220} shape=${name + title} label="${title} of ${name} over time" />`)}
+  </div>
+</section>`;
+
+function draw(state, trouble) {
+  const end = state.end;
+  const words = trouble || (end ? `ended after ${end.time.toFixed(1)} s with exit code ${end.code}` : "running");
+  render(
+    html`<header><h1>${state.name}</h1><span class="soft" role="status">${words}</span></header>
+      <main>${state.links.map((link) => html`<${Link} key=${link.name} ...${link} ticks=${state.ticks} />`)}</main>`,
+    document.getElementById("app"),
+  );
+}
+
+let known = null;
+
+async function follow() {
+  try {
+    // Seconds that are known already are not sent again.
+    const since = known ? known.ticks.length : 0;
+    const more = await ask("state", { since });
+    known = { ...more, ticks: [...(known ? known.ticks : []), ...more.ticks] };
+    draw(known, null);
+  } catch (error) {
+    if (known) draw(known, known.end ? null : "the run is over, or its page is gone");
+    else document.getElementById("app").textContent = `${error.message}`;
+    return;
+  }
+  if (!known.end) setTimeout(follow, PERIOD);
+}
+
+document.getElementById("app").replaceChildren();
+await findToken();
+follow();

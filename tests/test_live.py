@@ -1,0 +1,297 @@
+"""Live links, by properties, never by absolute goodput. Skipped where they are not allowed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import lasthop
+from lasthop.cli.live import programs
+from lasthop.cli.values import BadInput
+from lasthop.live.session import LiveError, Program, Session
+
+LINK = """
+name = "live"
+[link.wireless]
+between = ["server", "client"]
+rate = "20 Mbps"
+delay = "5 ms"
+queue = "50 packets"
+protocol = { kind = "PROTOCOL" }
+errors = { kind = "uniform", loss = "3 %" }
+[flow.transfer]
+from = "server"
+to = "client"
+transport = { kind = "tcp", variant = "reno", profile = "linux" }
+app = { kind = "file", size = "200 kB" }
+"""
+PATIENCE_S = 60
+COMMAND = [sys.executable, "-m", "lasthop", "live"]
+# By which processes are found that a run should have ended.
+MARK = f"LASTHOP_TEST={secrets.token_hex(8)}"
+ENVIRONMENT = {**os.environ, "LASTHOP_TEST": MARK.partition("=")[2]}
+
+
+def scenario(tmp_path: Path, protocol: str = "selective-repeat", text: str = LINK) -> Path:
+    """A scenario file."""
+    path = tmp_path / "link.toml"
+    path.write_text(text.replace("PROTOCOL", protocol))
+    return path
+
+
+def why_not() -> str:
+    """Why live links cannot run here; empty if they can."""
+    if sys.platform != "linux":
+        return "live links need Linux"
+    session = Session(lasthop.Scenario.from_toml(LINK.replace("PROTOCOL", "raw")), [])
+    session.programs = [Program("client", ["true"])]
+    try:
+        codes = [message["code"] for message in session.run() if message["kind"] == "end"]
+    except LiveError as error:
+        return f"live links are not allowed here: {error}"
+    return "" if codes == [0] else f"live links do not run here: {codes}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _where_allowed() -> None:
+    if reason := why_not():
+        pytest.skip(reason)
+
+
+def live(path: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Runs the command."""
+    return subprocess.run(
+        [*COMMAND, str(path), *words],
+        cwd=cwd,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def processes() -> set[int]:
+    """The processes of this test's runs but their commands: all have its mark."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            is_own = MARK.encode() in (folder / "environ").read_bytes().split(b"\0")
+            if is_own and b"\0live\0" not in (folder / "cmdline").read_bytes():
+                found.add(int(folder.name))
+    return found
+
+
+def until_gone() -> bool:
+    """Whether all processes end within seconds."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        if not processes():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def until_running(count: int) -> None:
+    """Waits until so many processes run."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end and len(processes()) < count:
+        time.sleep(0.05)
+
+
+def devices() -> list[str]:
+    """Network devices of the machine itself."""
+    return sorted(path.name for path in Path("/sys/class/net").iterdir())
+
+
+@pytest.mark.parametrize(
+    "protocol", ["raw", "selective-repeat", "go-back-n", "karn-rlp", "xor-fec"]
+)
+def test_a_file_crosses_every_protocol_unharmed(tmp_path: Path, protocol: str) -> None:
+    path = scenario(tmp_path, protocol)
+    served, here = tmp_path / "served", tmp_path / "here"
+    served.mkdir()
+    here.mkdir()
+    data = os.urandom(200_000)
+    (served / "file").write_bytes(data)
+    known = devices()
+    fetch = (
+        "import sys, urllib.request; "
+        "sys.stdout.write(__import__('hashlib').sha256("
+        "urllib.request.urlopen('http://server:8000/file').read()).hexdigest())"
+    )
+    serve = f"{sys.executable} -m http.server 8000 --directory {served}"
+    done = live(
+        path,
+        *("--quiet", "--at", "server", "--", serve, "--at", "client", "--", sys.executable),
+        "-c",
+        fetch,
+        cwd=here,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == hashlib.sha256(data).hexdigest()
+    assert until_gone()
+    assert devices() == known
+
+
+def test_the_exit_code_is_that_of_the_last_program(tmp_path: Path) -> None:
+    path = scenario(tmp_path)
+    assert live(path, "--", "sh", "-c", "exit 7", cwd=tmp_path).returncode == 7
+    assert live(path, "--", 'sh -c "exit 8"', cwd=tmp_path).returncode == 8
+    killed = live(path, "--", "sh", "-c", "kill -9 $$", cwd=tmp_path)
+    assert killed.returncode == 128 + signal.SIGKILL
+    missing = live(path, "--", "no-such-program", cwd=tmp_path)
+    assert missing.returncode == 1
+    assert 'no-such-program, at host "client": No such file or directory' in missing.stderr
+
+
+def test_hosts_know_each_other_and_themselves(tmp_path: Path) -> None:
+    text = LINK + '\n[link.wired]\nbetween = ["far", "server"]\nrate = "1 Gbps"\ndelay = "1 ms"\n'
+    path = scenario(tmp_path, text=text)
+    ask = (
+        "import socket; names = ('server', 'client', 'far'); "
+        "print(socket.gethostname(), *(socket.gethostbyname(name) for name in names))"
+    )
+    for host in ("server", "client", "far"):
+        done = live(path, "--quiet", "--at", host, "--", sys.executable, "-c", ask, cwd=tmp_path)
+        assert done.stdout.split() == [host, "10.71.0.1", "10.71.0.2", "10.71.0.3"], done.stderr
+
+
+def test_packets_cross_a_chain_of_hops(tmp_path: Path) -> None:
+    text = LINK + '\n[link.wired]\nbetween = ["far", "server"]\nrate = "1 Gbps"\ndelay = "1 ms"\n'
+    path = scenario(tmp_path, text=text)
+    out = tmp_path / "out.json"
+    program = f"{sys.executable} -P -m lasthop.live.transfer"
+    done = live(
+        path,
+        *("--out", str(out), "--quiet"),
+        *("--at", "client", "--", f"{program} receive 100000 1"),
+        *("--at", "far", "--", f"{program} send client 100000 1"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["whole"] is True
+    metrics = json.loads(out.read_text())["metrics"]
+    # Both links carried every packet: 100 kB in segments of at most 1460 B.
+    for name in ("link.wired.reverse", "link.wireless.reverse"):
+        assert metrics[f"{name}.packets_delivered"] >= 2
+    for name in ("link.wired.forward", "link.wireless.forward"):
+        assert metrics[f"{name}.packets_delivered"] >= 69
+
+
+def test_a_recording_replays_without_privileges(tmp_path: Path) -> None:
+    path = scenario(tmp_path)
+    program = f"{sys.executable} -P -m lasthop.live.transfer"
+    done = live(
+        path,
+        *("--record", "run.rec", "--pcap", "run.pcapng", "--quiet"),
+        *("--at", "client", "--", f"{program} receive 200000 1"),
+        *("--at", "server", "--", f"{program} send client 200000 1"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(lasthop._lasthop.live_replay(str(tmp_path / "run.rec")))
+    assert told["difference"] is None
+    assert told["complete"]
+    assert told["arrivals"] > 200
+    assert told["same"] > 500
+    # Both ends of the link: what one sends and the other gets.
+    assert (tmp_path / "run.pcapng").read_bytes().count(b"wireless at ") == 2
+
+
+@pytest.mark.parametrize("whom", ["command", "launcher", "driver"])
+def test_nothing_is_left_of_a_run_that_is_killed(tmp_path: Path, whom: str) -> None:
+    known = devices()
+    words = ["--quiet", "--at", "server", "--", "sleep 987", "--at", "client", "--", "sleep", "987"]
+    command = subprocess.Popen(
+        [*COMMAND, str(scenario(tmp_path)), *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    # Launcher, driver and two programs.
+    until_running(4)
+    by_role = {_role(pid): pid for pid in processes()}
+    os.kill(command.pid if whom == "command" else by_role[whom], signal.SIGKILL)
+    _, told = command.communicate(timeout=PATIENCE_S)
+    assert until_gone()
+    assert devices() == known
+    if whom != "command":
+        assert command.returncode == 1
+        assert "the driver of the links was killed" in told
+
+
+def _role(pid: int) -> str:
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    if b"lasthop.live.process" not in words:
+        return "other"
+    return "driver" if b"driver" in words else "launcher"
+
+
+def test_ctrl_c_is_for_the_program(tmp_path: Path) -> None:
+    script = "trap 'exit 5' INT; while :; do sleep 0.1; done"
+    command = subprocess.Popen(
+        [*COMMAND, str(scenario(tmp_path)), "--quiet", "--", "sh", "-c", script],
+        start_new_session=True,
+        env=ENVIRONMENT,
+    )
+    # Launcher, driver, the shell and its first sleep, so that its trap is set.
+    until_running(4)
+    os.killpg(command.pid, signal.SIGINT)
+    assert command.wait(timeout=PATIENCE_S) == 5
+    assert until_gone()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "words"),
+    [
+        ("ideal-sr", 'link.wireless.protocol: found "ideal-sr", whose frames have no byte form'),
+        ("no-such", "link.wireless.protocol.kind: found"),
+    ],
+)
+def test_what_cannot_run_live_is_refused_before_anything_starts(
+    tmp_path: Path, protocol: str, words: str
+) -> None:
+    done = live(scenario(tmp_path, protocol), "--", "touch", "started", cwd=tmp_path)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--", "a", "b"], [("client", ["a", "b"])]),
+        (["--", "a b 'c d'"], [("client", ["a", "b", "c d"])]),
+        (["--at", "x", "--", "a", "--", "c"], [("x", ["a", "--", "c"])]),
+        (
+            ["--at", "x", "--", "a b", "--at", "y", "--", "c", "--at", "z"],
+            [("x", ["a", "b"]), ("y", ["c", "--at", "z"])],
+        ),
+    ],
+)
+def test_words_become_programs(words: Sequence[str], expected: list[tuple[str, list[str]]]) -> None:
+    found = programs(list(words), "client")
+    assert [(one.host, list(one.argv)) for one in found] == expected
+
+
+@pytest.mark.parametrize(
+    "words", [["--at"], ["--at", "x"], ["--"], ["--at", "x", "a"], ["--", "'"]]
+)
+def test_words_that_are_no_programs_are_refused(words: list[str]) -> None:
+    with pytest.raises(BadInput):
+        programs(words, "client")
+    if words[0] == "--":
+        with pytest.raises(BadInput):
+            programs(words, None)
