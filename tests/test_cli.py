@@ -558,6 +558,11 @@ def test_a_series_has_a_bounded_number_of_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["run", "FILE", "b", "c"], "run: found b c after the last argument; allowed: FILE"),
+        (["rum"], "found no command rum, nearest is run; allowed: run, "),
+        (["repro", "x"], "found no command repro, nearest is rep"),
+        (["analyse", "nosuch"], "found no command nosuch; allowed: arq, tcp, dcf"),
+        (["run", "FILE", "--dry-run=3"], "--dry-run: found a value; allowed: none"),
         (["run"], "FILE: found nothing; allowed: Scenario file"),
         (["run", "FILE", "--seed"], "--seed: found no value; allowed: one"),
         (["run", "FILE", "--replicatons", "3"], "nearest is --replications; allowed: --accept-"),

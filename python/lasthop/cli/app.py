@@ -9,6 +9,7 @@ import contextlib
 import gc
 import importlib
 import os
+import re
 import sys
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -264,6 +265,8 @@ def _refusal(error: ClickException) -> str:
         allowed = ", ".join(sorted(names))
         return f"{error.option_name}: found an option that there is not{near}; allowed: {allowed}"
     if isinstance(error, BadOptionUsage):
+        if "does not take a value" in error.message:
+            return f"{error.option_name}: found a value; allowed: none"
         return f"{error.option_name}: found no value; allowed: one"
     if isinstance(error, MissingParameter) and error.param is not None:
         one = error.param
@@ -272,7 +275,7 @@ def _refusal(error: ClickException) -> str:
         about = getattr(one, "help", None) or "a value"
         return f"{name}: found nothing; allowed: {about.rstrip('.')}"
     if not isinstance(error, BadParameter) or error.param is None:
-        return error.format_message()
+        return _usage(error)
     # typer checks options by pydantic.
     from pydantic import ValidationError
 
@@ -294,6 +297,26 @@ def _refusal(error: ClickException) -> str:
                 allowed = allowed.partition(" is not one of ")[2].strip(".").replace("'", "")
         text = f"found {first['input']!r}; allowed: {allowed}"
     return f"{error.param.opts[0]}: {text}"
+
+
+def _usage(error: ClickException) -> str:
+    """Words where no command or no argument stands, in ours; typer tells them by its text alone."""
+    text = error.format_message()
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return text
+    if beyond := re.fullmatch(r"Got unexpected extra argument\(s\) \((.*)\)", text):
+        own = [one for one in context.command.params if one.param_type_name == "argument"]
+        names = [one.metavar or str(one.name).upper() for one in own]
+        return (
+            f"{context.info_name}: found {beyond[1]} after the last argument; allowed: "
+            f"{' '.join(names) or 'no argument'}"
+        )
+    if unknown := re.fullmatch(r"No such command '(.*?)'\..*", text):
+        known = context.command.list_commands(context)
+        allowed = ", ".join(known)
+        return f"found no command {unknown[1]}{nearest(unknown[1], known)}; allowed: {allowed}"
+    return text
 
 
 def _fail(message: str, code: int) -> int:
