@@ -90,3 +90,13 @@ def test_a_trace_without_a_column_that_was_always_there_is_damaged(tmp_path: Pat
         ValueError, match=r"found damaged files .*allowed: what lasthop trace wrote"
     ):
         lasthop.Trace.read(without("arrival_s", tmp_path))
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    for name in ("frames.csv", "trace.json"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / name).symlink_to("/dev/full")
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            lasthop.trace(LOSSY).write(folder)
+        assert caught.value.filename == str(folder / name)

@@ -128,14 +128,13 @@ class Trace:
         written = []
         for name, frame in {**self.series(), "frames": self.transmissions}.items():
             written.append(folder / f"{name}.csv")
-            with written[-1].open("wb") as file:
-                frame.write_csv(file)
+            _write(written[-1], frame.write_csv())
         about = {name: getattr(self, name) for name in ABOUT}
         about["metrics"] = {
             name: None if math.isnan(value) else value for name, value in self.metrics.items()
         }
         written.append(folder / "trace.json")
-        written[-1].write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        _write(written[-1], json.dumps(about, indent=2) + "\n")
         return written
 
     @classmethod
@@ -202,6 +201,14 @@ class Trace:
         from lasthop.figures.ladder import draw_link
 
         return draw_link([self], link, start, end, title=title, size=size)
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a file; an error names it, also one that only comes when the disk is full."""
+    try:
+        path.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _read_frames(data: bytes) -> pl.DataFrame:

@@ -247,8 +247,12 @@ class Store:
                     f"{self.folder}: found it in use by {holder or 'another process'}; allowed: "
                     "one process at a time, so wait until that one ends, or stop it"
                 ) from None
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+            holder = f"process {os.getpid()} on {socket.gethostname()}\n"
+            try:
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, holder.encode(), 0)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(self.folder / LOCK)) from None
             if self.ledger.is_empty:
                 self._refuse_orphans()
             self.ledger.make()
