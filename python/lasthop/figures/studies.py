@@ -32,6 +32,15 @@ OTHERS = (
 )
 """Colours, markers and lines of curves whose names have none of their own."""
 
+CROSS: dict[str, Any] = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.2}
+BOLD: dict[str, Any] = {
+    "marker": "X",
+    "markersize": 7.0,
+    "markeredgecolor": BLACK,
+    "markeredgewidth": 0.8,
+}
+"""Published values, and those from which ours differ by more than chance."""
+
 THEORY = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 """Lines of model curves that have no points beside them, one after the other."""
 
@@ -174,27 +183,22 @@ def _is_covered(column: str, drawn: Mapping[str, Sequence[ReportCell]]) -> bool:
 def _draw_published(
     axes: Axes, points: Sequence[ReportCell], colour: str, move: Callable[[float], float]
 ) -> None:
-    """Draws what the paper prints of these points, and a ring where ours differ from it."""
+    """Draws what the paper prints of these points, bold where ours differ from it."""
     for cell in points:
-        if cell.published is None:
-            continue
-        place = move(float(cell.row)), cell.published
-        axes.plot(*place, marker="x", color=colour, markersize=5.5, markeredgewidth=1.5, zorder=4)
-        if cell.misses:
-            (ring,) = axes.plot(*place, marker="o", color=BLACK, markersize=13, zorder=4)
-            ring.set(markerfacecolor="none", markeredgewidth=0.8)
+        if cell.published is not None:
+            place = move(float(cell.row)), cell.published
+            axes.plot(*place, color=colour, zorder=5, **(BOLD if cell.misses else CROSS))
 
 
 def _published_handles(cells: Sequence[ReportCell]) -> dict[str, Line2D]:
     """What a legend says of published values, where there are some."""
     handles = {}
     if any(cell.published is not None for cell in cells):
-        cross = Line2D([], [], color=BLACK, marker="x", linestyle="none", markersize=5.5)
-        handles["published"] = cross
+        handles["published"] = Line2D([], [], color="0.5", linestyle="none", **CROSS)
     if any(cell.misses for cell in cells):
-        ring = Line2D([], [], color=BLACK, marker="o", linestyle="none", markersize=11)
-        ring.set(markerfacecolor="none", markeredgewidth=0.8)
-        handles["differs by more than chance"] = ring
+        handles["differs by more than chance"] = Line2D(
+            [], [], color="0.5", linestyle="none", **BOLD
+        )
     return handles
 
 
