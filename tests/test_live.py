@@ -156,6 +156,18 @@ def test_the_exit_code_is_that_of_the_last_program(tmp_path: Path) -> None:
     assert 'no-such-program, at host "client": No such file or directory' in missing.stderr
 
 
+def test_a_scenario_needs_no_flow(tmp_path: Path) -> None:
+    path = scenario(tmp_path, text=LINK.partition("[flow")[0])
+    done = live(path, "--quiet", "--", sys.executable, "-c", "print(1)", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+    path.write_text(path.read_text().replace("client", "laptop"))
+    assert "--at HOST" in live(path, "--", "true", cwd=tmp_path).stderr
+    path.write_text(path.read_text().replace('"20 Mbps"', '"20 Mpbs"'))
+    refused = live(path, "--at", "laptop", "--", "true", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "link.wireless.rate" in refused.stderr
+
+
 def test_hosts_know_each_other_and_themselves(tmp_path: Path) -> None:
     text = LINK + '\n[link.wired]\nbetween = ["far", "server"]\nrate = "1 Gbps"\ndelay = "1 ms"\n'
     path = scenario(tmp_path, text=text)

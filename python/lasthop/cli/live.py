@@ -6,6 +6,7 @@ import contextlib
 import json
 import shlex
 import signal
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +21,7 @@ from lasthop import _lasthop
 from lasthop.cli.codes import DONE, FAILURE, INTERRUPTED
 from lasthop.cli.common import Changes, Seed, key_and_value, load, note, print_line, write
 from lasthop.cli.values import BadInput, as_path
-from lasthop.live.session import LiveError, Program, Session, client
+from lasthop.live.session import LiveError, Program, Session, client, with_flow
 from lasthop.live.words import second, summary
 from lasthop.scenario import Scenario
 
@@ -161,7 +162,7 @@ def live(
         return _replay(replay, quiet=quiet)
     if file is None:
         raise BadInput("FILE: found nothing; allowed: a scenario file, or --replay FILE")
-    scenario = load(file, changes)
+    scenario = _load(file, changes)
     if compare is not None:
         if words:
             raise BadInput("--compare: found a program too; allowed: the file alone")
@@ -189,6 +190,19 @@ def live(
     except LiveError as error:
         note(f"lasthop: {error}")
         return FAILURE
+
+
+def _load(file: Path, changes: list[str] | None) -> Scenario:
+    """The scenario; one without flows is fine."""
+    tables: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError):
+        text = file.read_text("utf-8")
+        tables = json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
+    # Whatever else is wrong, the engine says better, with the line.
+    if "flow" in tables or not tables.get("link"):
+        return load(file, changes)
+    scenario = Scenario(with_flow(tables), base=file.parent)
+    return scenario.with_(dict(key_and_value(change) for change in changes or []))
 
 
 live.command_class = LiveCommand  # type: ignore[attr-defined]
@@ -249,11 +263,7 @@ def _compare(
         if not quiet and (done == total or done % 10 == 0):
             note(f"{done} of {total} transfers")
 
-    try:
-        result = compare(scenario, replications=count, seed=seed, jobs=jobs, progress=progress)
-    except LiveError as error:
-        note(f"lasthop: {error}")
-        return FAILURE
+    result = compare(scenario, replications=count, seed=seed, jobs=jobs, progress=progress)
     if out is not None:
         write(out, json.dumps(result, indent=1) + "\n")
     print_line(table(result))
@@ -263,7 +273,10 @@ def _compare(
         f"{len(result['points'])} points; Linux {result['kernel']}, {result['date']}, load "
         f"{result['load']:.1f} on {result['processors']} processors, {jobs} at a time"
     )
-    return DONE
+    failures = result["failures"]
+    if failures:
+        note(f"lasthop: {len(failures)} transfers failed; the first: {failures[0]}")
+    return FAILURE if failures else DONE
 
 
 def _replay(path: Path, *, quiet: bool) -> int:

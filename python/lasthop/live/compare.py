@@ -48,7 +48,7 @@ class Cell:
         self.flow, self.sender, self.receiver = name, flow["from"], flow["to"]
         # The engine alone knows units; its resolved numbers have the file in bytes.
         self.size = _bytes(app["size"])
-        self.sysctls = kernel(f"flow.{name}.transport", transport)
+        self.congestion, self.sysctls = kernel(f"flow.{name}.transport", transport)
         transport["profile"] = "linux"
         self.scenario = Scenario({**tables, "flow": {name: flow}}, base=base)
 
@@ -59,8 +59,8 @@ def _bytes(text: str) -> int:
     return round(float(number) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}[unit])
 
 
-def kernel(path: str, transport: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters of a kernel whose TCP is this one.
+def kernel(path: str, transport: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """The congestion control and the parameters of a kernel whose TCP is this one.
 
     Raises:
         lasthop.ScenarioError: If it has none such.
@@ -74,11 +74,11 @@ def kernel(path: str, transport: Mapping[str, Any]) -> dict[str, str]:
             f"{path}.variant: found {variant!r}, which this kernel does not have; allowed: "
             f"{', '.join(sorted(known))}"
         )
-    chosen = {"net.ipv4.tcp_congestion_control": wanted}
+    chosen = {}
     for key, name in (("sack", "tcp_sack"), ("timestamps", "tcp_timestamps"), ("ecn", "tcp_ecn")):
         if transport.get(key) is not None:
             chosen[f"net.ipv4.{name}"] = "1" if transport[key] else "0"
-    return chosen
+    return wanted, chosen
 
 
 def transfer(cell: Cell, replication: int, seed: int | None) -> dict[str, Any]:
@@ -94,7 +94,9 @@ def transfer(cell: Cell, replication: int, seed: int | None) -> dict[str, Any]:
             cell.scenario,
             [
                 Program(cell.receiver, [*program, "receive", size, number]),
-                Program(cell.sender, [*program, "send", cell.receiver, size, number]),
+                Program(
+                    cell.sender, [*program, "send", cell.receiver, size, number, cell.congestion]
+                ),
             ],
             seed=seed,
             replication=replication,
@@ -134,18 +136,18 @@ def compare(
         progress: Told how many transfers are finished, and how many there are.
 
     Returns:
-        Who measured and when, and for each point its replications and their summary, as
-        `docs/live.md` describes it.
+        Who measured and when, which transfers failed and why, and for each point its
+        replications and their summary, as `docs/live.md` describes it.
 
     Raises:
         lasthop.ScenarioError: If a kernel has no such TCP, or a link has no form on real packets.
-        lasthop.live.session.LiveError: If a transfer fails.
     """
     from lasthop.running import run
 
     cells = [Cell(point, scenario.base) for point in scenario.points()]
     work = [(cell, number) for cell in cells for number in range(replications)]
     lives: dict[tuple[int, int], dict[str, Any]] = {}
+    failures: list[str] = []
     start = time.time()
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         futures = {
@@ -154,7 +156,11 @@ def compare(
         }
         try:
             for done, future in enumerate(as_completed(futures), 1):
-                lives[futures[future]] = future.result()
+                try:
+                    lives[futures[future]] = future.result()
+                except LiveError as error:
+                    # The others go on; what failed is told, and no part of any mean.
+                    failures.append(str(error))
                 if progress is not None:
                     progress(done, len(futures))
         except BaseException:
@@ -173,6 +179,7 @@ def compare(
                 "simulated": {name: simulated[name][number] for name in METRICS},
             }
             for number in range(replications)
+            if (index, number) in lives
         ]
         points.append(
             {"parameters": cell.parameters, "replications": rows, "summary": _summary(rows)}
@@ -186,6 +193,7 @@ def compare(
         "jobs": jobs,
         "load": os.getloadavg()[0],
         "processors": os.cpu_count(),
+        "failures": failures,
         "points": points,
     }
 

@@ -15,7 +15,10 @@ from typing import Any
 from lasthop import _lasthop
 from lasthop.scenario import Scenario
 
-__all__ = ["LiveError", "Program", "Session", "client", "point_of"]
+__all__ = ["LiveError", "Program", "Session", "client", "point_of", "with_flow"]
+
+# The flow that stands for the programs where a scenario has none.
+NO_FLOW = "programs"
 
 
 class LiveError(RuntimeError):
@@ -52,10 +55,26 @@ def point_of(scenario: Scenario) -> _lasthop.Point:
 def client(scenario: Mapping[str, Any]) -> str | None:
     """Where a program runs by default: where the first flow leads to, else the host `client`."""
     flows = scenario.get("flow") or {}
-    for flow in flows.values():
-        return str(flow["to"])
+    for name, flow in flows.items():
+        if name != NO_FLOW:
+            return str(flow["to"])
     hosts = [host for link in scenario["link"].values() for host in link["between"]]
     return "client" if "client" in hosts else None
+
+
+def with_flow(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables of a scenario without flows, with one that is never sent: the model wants one.
+
+    The programs of a live run are its traffic, and its links do not look at flows.
+    """
+    sender, receiver = next(iter(tables["link"].values()))["between"]
+    app = {"kind": "on-off", "rate": "1 kbps", "on": "1 s", "off": "1 s", "packet": "60 B"}
+    flow = {"from": sender, "to": receiver, "transport": {"kind": "udp"}, "app": app}
+    return {
+        **tables,
+        "flow": {NO_FLOW: flow},
+        "run": {"duration": "1 s", **tables.get("run", {})},
+    }
 
 
 @dataclass

@@ -70,24 +70,32 @@ def unacknowledged(connection: socket.socket) -> int:
     return number
 
 
-def opened(host: str) -> tuple[socket.socket, float]:
+def opened(host: str, congestion: str | None) -> tuple[socket.socket, float]:
     """A connection, and when its opening began; the other end may be a moment late."""
     give_up = time.monotonic() + OPENING_S
     while True:
+        connection = socket.socket()
+        if congestion is not None:
+            # Root of a namespace may choose any that the kernel has, which a sysctl refuses.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
+        connection.settimeout(PATIENCE_S)
         start = time.monotonic()
         try:
-            return socket.create_connection((host, PORT), timeout=PATIENCE_S), start
+            connection.connect((host, PORT))
         except ConnectionRefusedError:
+            connection.close()
             if start > give_up:
                 raise
             time.sleep(0.05)
+        else:
+            return connection, start
 
 
-def send(host: str, size: int, seed: int) -> int:
+def send(host: str, size: int, seed: int, congestion: str | None = None) -> int:
     """Sends the file, and prints how long it took until all of it was acknowledged."""
     data = contents(size, seed)
     before = counters()
-    connection, start = opened(host)
+    connection, start = opened(host, congestion)
     with connection:
         connection.sendall(data)
         while unacknowledged(connection):
@@ -109,7 +117,9 @@ def main(arguments: list[str]) -> int:
             return receive(int(size), int(seed))
         case ["send", host, size, seed]:
             return send(host, int(size), int(seed))
-    sys.stderr.write("usage: receive SIZE SEED | send HOST SIZE SEED\n")
+        case ["send", host, size, seed, congestion]:
+            return send(host, int(size), int(seed), congestion)
+    sys.stderr.write("usage: receive SIZE SEED | send HOST SIZE SEED [CONGESTION]\n")
     return 2
 
 

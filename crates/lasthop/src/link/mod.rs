@@ -46,7 +46,7 @@ pub use raw::Raw;
 pub use rlc::{AtLimit, LARGEST_RLC_WINDOW, RLC_PAYLOAD, Rlc, RlcParameters};
 pub use rlp::{HORIZON, MOST_RETRANSMISSIONS, Release, Rlp, RlpParameters};
 pub use selective_repeat::{Renack, SelectiveRepeat, SelectiveRepeatParameters, TimerMode};
-pub use services::{MAX_SERVICES, ServiceParameters, Services, ServicesParameters};
+pub use services::{CLASSES, MAX_SERVICES, ServiceParameters, Services, ServicesParameters};
 pub use stop_and_wait::{StopAndWait, StopAndWaitParameters};
 pub use timing::{LinkTiming, airtime};
 pub use xor_fec::{XorFec, XorFecParameters};

@@ -17,7 +17,7 @@
 use super::connections::Connections;
 use crate::agent::{Agent, AgentMachine, Crossing, Verdict};
 use crate::channel::{Airtime, Channel};
-use crate::interface::{Interface, Transmission};
+use crate::interface::{Interface, Transmission, expose};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint};
 use crate::queue::QueueCounters;
 use crate::sim::deadlines::{Deadlines, Due};
@@ -419,9 +419,9 @@ impl Link {
             Side::Forward => (forward, reverse),
             Side::Reverse => (reverse, forward),
         };
-        while let Some(Transmission { frame, airtime }) = end.interface.poll_transmit(now) {
+        while let Some(Transmission { mut frame, airtime }) = end.interface.poll_transmit(now) {
             let Some(airtime) = airtime else { continue };
-            let is_lost = end.channel.is_lost(airtime);
+            let is_lost = expose(&mut end.channel, airtime, &mut frame);
             let counters = &mut end.counters.queue;
             counters.frames_sent += 1;
             counters.bits_sent += airtime.bits;

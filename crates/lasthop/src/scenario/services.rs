@@ -3,8 +3,8 @@
 use super::model::{Flow, Scenario};
 use super::resolve::read_map;
 use super::routes::Routes;
-use crate::link::MAX_SERVICES;
-use crate::link::Protocol;
+use crate::channel::listed::FrameNumbers;
+use crate::link::{CLASSES, MAX_SERVICES, Protocol};
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::schema::keys::{Field, Key, Limits, Node, Read, Shape, Table, Variant, choice, table};
 use crate::schema::quantity::QueueLimit;
@@ -44,6 +44,25 @@ pub struct Service {
     pub queue: Option<QueueLimit>,
     /// Frame header added to each packet, the identifier not counted.
     pub header: Bytes,
+    /// Traffic classes whose packets it takes on a live link.
+    pub classes: Option<TrafficClasses>,
+}
+
+/// Different DS code points. Written as a list in any order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrafficClasses(
+    /// In ascending order.
+    pub Vec<u64>,
+);
+
+impl Field for TrafficClasses {
+    const SHAPE: Shape = Shape::Integers;
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        FrameNumbers::read(node, limits).map(|numbers| TrafficClasses(numbers.0))
+    }
+    fn write(&self) -> Value {
+        self.0.as_slice().into()
+    }
 }
 
 table! {
@@ -74,6 +93,9 @@ table! {
         /// Frame header added to each packet, the identifier not counted; by default as for a link
         /// with this protocol alone.
         header: Option<Bytes>, Limits::HEADER;
+        /// Traffic classes (DS code points of RFC 2474) whose packets it takes where real programs send
+        /// them (`lasthop live`); packets of classes that no service names go to the first one.
+        classes: Option<TrafficClasses>, Limits::range(0, 63);
     }
 }
 
@@ -122,6 +144,19 @@ impl LinkProtocol {
             LinkProtocol::Services(set) => &set.services,
         };
         services.iter().map(|service| service.name.as_str())
+    }
+
+    /// On a live link, the index of the service of each traffic class.
+    pub fn classes(&self) -> Vec<u8> {
+        let mut services = vec![0; CLASSES];
+        if let LinkProtocol::Services(set) = self {
+            for (index, service) in set.services.iter().enumerate() {
+                for &class in service.classes.iter().flat_map(|classes| &classes.0) {
+                    services[class as usize] = index as u8;
+                }
+            }
+        }
+        services
     }
 
     /// The index of the service that a flow gets: the one that it asks for, or else the first.
@@ -184,6 +219,16 @@ impl Field for Vec<Service> {
             let found = format!("{} services", services.len());
             return Err(node.error(found, format!("at most {MAX_SERVICES}")));
         }
+        for (index, service) in services.iter().enumerate() {
+            let own = service.classes.iter().flat_map(|classes| &classes.0);
+            let before = services[..index].iter().filter_map(|other| other.classes.as_ref());
+            let taken: Vec<u64> = before.flat_map(|classes| classes.0.clone()).collect();
+            if let Some(class) = own.into_iter().find(|class| taken.contains(class)) {
+                let path = format!("{}.classes", node.child_path(&service.name));
+                let found = format!("{class}, which a service before it has too");
+                return Err(ScenarioError::new(path, found, "classes that no other service has"));
+            }
+        }
         Ok(services)
     }
     fn write(&self) -> Value {
@@ -196,14 +241,14 @@ impl Table for Service {
     const KEYS: &'static [Key] = ServiceKeys::KEYS;
 
     fn read(node: &Node<'_>) -> Read<Self> {
-        let ServiceKeys { weight, protocol, queue, header } = ServiceKeys::read(node)?;
+        let ServiceKeys { weight, protocol, queue, header, classes } = ServiceKeys::read(node)?;
         let header = header.unwrap_or(protocol.default_header());
-        Ok(Service { name: node.name().to_owned(), weight, protocol, queue, header })
+        Ok(Service { name: node.name().to_owned(), weight, protocol, queue, header, classes })
     }
 
     fn write(&self) -> Map<String, Value> {
-        let Service { name: _, weight, protocol, queue, header } = self.clone();
-        ServiceKeys { weight, protocol, queue, header: Some(header) }.write()
+        let Service { name: _, weight, protocol, queue, header, classes } = self.clone();
+        ServiceKeys { weight, protocol, queue, header: Some(header), classes }.write()
     }
 }
 

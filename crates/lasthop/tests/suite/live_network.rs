@@ -1,5 +1,6 @@
 //! Live links without devices: the network of a scenario on real packets, turned by hand.
 
+use lasthop::link::{Endpoint, LinkEndpoint};
 use lasthop::live::recording::{Header, Recorder, RecordingError, replay};
 use lasthop::live::{Delivery, Network, Side};
 use lasthop::rng::{Stream, Streams};
@@ -22,6 +23,7 @@ const PROTOCOLS: &[&str] = &[
     r#"{ kind = "oos-rlp" }"#,
     r#"{ kind = "xor-fec", parity_timeout = "20 ms" }"#,
     r#"{ kind = "rlc-am" }"#,
+    r#"{ kind = "harq" }"#,
 ];
 
 /// A link of 2 Mbps and 20 ms that loses one frame in twenty, with a flow of a packet of 1000 B every
@@ -260,6 +262,32 @@ fn what_is_no_packet_is_refused_and_counted() {
     }
     assert_eq!(network.refused(), bad.len() as u64);
     assert!(network.input(at(1), 0, Side::Forward, packet(0, 1500)));
+}
+
+/// Packets take the service of their traffic class; what no service names goes to the first.
+#[test]
+fn a_packet_takes_the_service_of_its_class() {
+    let services = r#"{ kind = "services", service.rest.protocol = "raw", service.voice = { protocol = { kind = "xor-fec" }, classes = [46, 34] } }"#;
+    let scenario = scenario(services, "");
+    let mut network = Network::new(&scenario, STREAMS, None).expect("a network");
+    for (number, class) in [(0, 46), (1, 0), (2, 34), (3, 10), (4, 46)] {
+        let mut packet = packet(number, 200);
+        packet[1] = class << 2;
+        assert!(network.input(at(u64::from(number) * 50), 0, Side::Forward, packet));
+    }
+    network.advance(at(1000));
+    let end = network.links()[0].end(Side::Forward);
+    let LinkEndpoint::Services(services) = &end.interface().endpoint else {
+        panic!("a link of services")
+    };
+    let sent = [0, 1].map(|service| services.endpoint(service).counters().data_frames);
+    assert_eq!(sent[1], 3, "voice");
+    let twice = text(
+        r#"{ kind = "services", service.a = { classes = [1] }, service.b = { classes = [0, 1] } }"#,
+        "",
+    );
+    let error = Scenario::from_toml(&twice, Path::new(".")).expect_err("refused").to_string();
+    assert!(error.contains("service.b.classes: found 1, which a service"), "{error}");
 }
 
 /// A TCP segment of 100 bytes from a to b, or an acknowledgment back.

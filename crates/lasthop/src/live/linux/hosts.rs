@@ -103,16 +103,26 @@ fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>
     if !is_outside {
         netlink.up(LOOPBACK, None).context("the loopback device")?;
     }
-    netlink.address(LOOPBACK, own).with_context(|| format!("the address of host {name:?}"))?;
+    let give_address = |device| {
+        let what = || format!("the address of host {name:?}");
+        netlink.address(device, own).with_context(what)
+    };
+    if !is_outside {
+        give_address(LOOPBACK)?;
+    }
     let mut ports = Vec::new();
     let mut numbers = vec![0; plan.scenario.links.len()];
     for (link, keys) in plan.scenario.links.iter().enumerate() {
         let Some(end) = keys.between.iter().position(|host| host == name) else { continue };
         let device = device_name(plan.scenario, link);
         let what = || format!("the TUN device {device:?} of host {name:?}");
-        let file = sys::tun(&device).with_context(what)?;
+        let file = sys::tun(&device).map_err(|error| Fault::of_device(&what(), &error))?;
         numbers[link] = number_of(&device).with_context(what)?;
         netlink.up(numbers[link], Some((plan.mtus[link], DEVICE_QUEUE))).with_context(what)?;
+        if is_outside {
+            // It goes with the device, so that nothing is left on the machine.
+            give_address(numbers[link])?;
+        }
         ports.push(Port { link, side: Side::BOTH[end], device: file });
     }
     let routes = Routes::new(plan.scenario);
@@ -192,6 +202,21 @@ impl Host {
         std::thread::scope(|scope| {
             scope.spawn(enter).join().unwrap_or_else(|_| Err(io::Error::other("a thread failed")))
         })
+    }
+
+    /// Packets that a device of the host had no room for: the driver was too slow to read them.
+    pub fn overflows(&self) -> u64 {
+        let count = || {
+            let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
+            // Behind the name eight numbers of arrivals, then bytes, packets, errors and drops sent.
+            let drops = |line: &str| {
+                let (name, numbers) = line.split_once(':')?;
+                let dropped = numbers.split_whitespace().nth(11)?.parse::<u64>().ok()?;
+                (name.trim() != "lo").then_some(dropped)
+            };
+            Ok(text.lines().filter_map(drops).sum())
+        };
+        self.inside(count).unwrap_or(0)
     }
 
     /// Does a program listen here, on a port of TCP or UDP?

@@ -61,6 +61,18 @@ impl Fault {
     fn new(message: impl Into<String>) -> Self {
         Fault(message.into())
     }
+
+    /// A device cannot be made: says what the machine must have.
+    fn of_device(what: &str, error: &io::Error) -> Self {
+        let allowed = match error.kind() {
+            io::ErrorKind::NotFound => "; allowed: a kernel with TUN devices (modprobe tun)",
+            io::ErrorKind::PermissionDenied => {
+                "; allowed: a file /dev/net/tun that this user may read and write"
+            }
+            _ => "",
+        };
+        Fault(format!("{what}: {error}{allowed}"))
+    }
 }
 
 impl From<Refused> for Fault {
@@ -285,7 +297,8 @@ fn try_drive(channels: Channels, control: OwnedFd, status: &mut File) -> Result<
     say(run.status, &json!({"kind": "start", "hosts": addresses}));
     let code = run.programs(&request.programs, &hosts, &control)?;
     run.driver.finish();
-    run.report(code);
+    let inside = hosts.iter().filter(|host| request.outside.as_ref() != Some(&host.name));
+    run.report(code, inside.map(hosts::Host::overflows).sum());
     Ok(code)
 }
 
@@ -303,9 +316,26 @@ fn mount() -> Result<(), Fault> {
     Ok(())
 }
 
-/// Keeps what the driver needs to enter its namespaces, and gives the rest away.
+/// Keeps what the driver needs to enter its namespaces, and leaves the programs what root has to do
+/// with files and ports of its own.
 fn drop_capabilities() -> Result<(), Fault> {
-    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+    use rustix::thread::{
+        CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities,
+    };
+    let programs = CapabilitySet::CHOWN
+        | CapabilitySet::DAC_OVERRIDE
+        | CapabilitySet::FOWNER
+        | CapabilitySet::SETUID
+        | CapabilitySet::SETGID
+        | CapabilitySet::NET_RAW
+        | CapabilitySet::NET_BIND_SERVICE;
+    for one in (CapabilitySet::all() - programs).iter() {
+        match remove_capability_from_bounding_set(one) {
+            // The kernel is older than the capability.
+            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+            Err(error) => return Err(error).context("dropping capabilities"),
+        }
+    }
     let kept = CapabilitySet::SYS_ADMIN | CapabilitySet::KILL;
     let sets =
         CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
@@ -463,7 +493,7 @@ impl Run<'_> {
     }
 
     /// What came of the run.
-    fn report(&mut self, code: i32) {
+    fn report(&mut self, code: i32, overflows: u64) {
         let Watch { network, lateness, arrivals, deliveries, untaken, processor } =
             self.driver.watching();
         let mut metrics = Vec::new();
@@ -475,7 +505,7 @@ impl Run<'_> {
         let round_trips = (0..network.len())
             .map(|link| round_trip(self.scenario, link, network.mtu(link)).as_secs_f64());
         let round_trip = round_trips.fold(f64::INFINITY, f64::min);
-        let packets = (arrivals + deliveries).max(1);
+        let packets = arrivals.max(1);
         let mut notes = Vec::new();
         if deliveries > 0 && at(0.99) > 0.05 * round_trip {
             notes.push(format!(
@@ -483,6 +513,12 @@ impl Run<'_> {
                  {:.3} ms: this machine is too busy for these links, and the figures too low",
                 at(0.99) * 1e3,
                 round_trip * 1e3
+            ));
+        }
+        if overflows > 0 {
+            notes.push(format!(
+                "{overflows} packets found no room in a device of their host: this machine is too busy \
+                 to read them in time"
             ));
         }
         if untaken > 0 {
