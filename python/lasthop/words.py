@@ -120,6 +120,7 @@ NAMES = {
     "bbr": "BBR",
     "tcp": "TCP",
     "udp": "UDP",
+    "udp-lite": "UDP-Lite",
     "two-state": "Two-state",
     "uniform": "Uniform",
     "bit": "Bit errors",

@@ -12,7 +12,8 @@
 //! - After that, after every other call, and at [`Interface::next_timeout`] (where it calls
 //!   [`Interface::handle_timeout`] first), the driver takes [`Interface::poll_transmit`] until
 //!   there is nothing: each frame is on the air for the time that it says.
-//! - A frame that survives goes into the peer's [`Interface::receive`].
+//! - A frame that survives goes into the peer's [`Interface::receive`], a damaged one whose header could be read into
+//!   [`Interface::receive_damaged`].
 //! - After `receive` and `handle_timeout` it drains [`Interface::poll_deliver`] and
 //!   [`Interface::poll_event`].
 //!
@@ -188,6 +189,16 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
     #[inline]
     pub fn receive(&mut self, now: Instant, frame: Frame<P>) {
         self.endpoint.receive(now, frame);
+    }
+
+    /// A frame came in damaged, of which the endpoint is to be told: one of which only the header could be read, or any
+    /// where it [wants damaged frames](Endpoint::wants_damaged). Returns the packet, if it is to go up damaged.
+    pub fn receive_damaged(&mut self, now: Instant, frame: Frame<P>) -> Option<P> {
+        if self.endpoint.wants_damaged() {
+            self.endpoint.receive_damaged(now, frame);
+            return None;
+        }
+        self.endpoint.receive_header(now, frame)
     }
 
     /// The next packet that may go up.

@@ -175,6 +175,10 @@ macro_rules! agents {
                 match self { $(AgentMachine::$kind(agent) => agent.up(now, connection, packet),)* }
             }
 
+            fn up_damaged(&mut self, now: Instant, connection: Option<usize>, packet: &P) -> Verdict {
+                match self { $(AgentMachine::$kind(agent) => agent.up_damaged(now, connection, packet),)* }
+            }
+
             fn watches_all(&self) -> bool {
                 match self { $(AgentMachine::$kind(agent) => agent.watches_all(),)* }
             }

@@ -9,6 +9,8 @@
 //!   [`Verdict`] decides whether it goes on. After either call the driver drains
 //!   [`Agent::poll_down`] and [`Agent::poll_up`] and sends those packets on, behind the packet of
 //!   the call;
+//! - a packet that came over the link damaged, but whose header can be read, goes through [`Agent::up_damaged`]
+//!   in place of [`Agent::up`];
 //! - several agents stack: on the way down a packet meets them in their order, on the way up in the
 //!   opposite one; what an agent sends itself meets those that are left on its way;
 //! - an agent that [watches the link](Agent::watches_link) hears of each packet that went down here what
@@ -236,6 +238,12 @@ pub trait Agent<P: Segment> {
     /// A packet came over the link; the agent may change it. `connection` is `None` if it is no
     /// TCP segment.
     fn up(&mut self, _now: Instant, _connection: Option<usize>, _packet: &mut P) -> Verdict {
+        Verdict::Forward
+    }
+
+    /// A packet came over the link damaged, but its header can be read. The agent may answer it with packets of its
+    /// own; where the packet has further to go, it is dropped whatever the verdict.
+    fn up_damaged(&mut self, _now: Instant, _connection: Option<usize>, _packet: &P) -> Verdict {
         Verdict::Forward
     }
 

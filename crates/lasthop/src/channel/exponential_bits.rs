@@ -10,14 +10,15 @@
 //! left of an exponential interval is exponential again. So one draw per frame has the same law as
 //! drawing the intervals, which a test confirms. Small frames survive more often.
 //!
-//! Not modelled: bursts, coding, frames that survive with errors.
+//! Not modelled: bursts, coding.
 
 use super::bits::FrameLoss;
 use super::{Airtime, ErrorProcess, FRAME_LOSS};
-use super::{ChannelError, ErrorKeys};
+use super::{ChannelError, ErrorKeys, HeaderRule, Reception};
 use crate::rng::{Stream, Streams};
 use crate::schema::BitInterval;
-use crate::schema::keys::table;
+use crate::schema::keys::{Limits, table};
+use crate::units::Bytes;
 
 table! {
     /// Bit errors at exponentially distributed intervals, counted along the bits that are sent;
@@ -25,6 +26,9 @@ table! {
     pub struct ExponentialBitsKeys as "exponential-bits" {
         /// Mean number of bits from one error to the next.
         mean: BitInterval;
+        /// Bytes at the beginning of a frame, the link header among them, that are enough for who reads
+        /// the headers of damaged packets; without it no header of a damaged frame can be read.
+        header: Option<Bytes>, Limits::PACKET;
     }
 }
 
@@ -33,6 +37,10 @@ impl ErrorKeys for ExponentialBitsKeys {
 
     fn build(&self, streams: &Streams, component: &str) -> Result<ExponentialBits, ChannelError> {
         Ok(ExponentialBits::new(self.mean.0, streams, component))
+    }
+
+    fn header(&self) -> Option<HeaderRule> {
+        self.header.map(HeaderRule::First)
     }
 }
 
@@ -58,6 +66,12 @@ impl ErrorProcess for ExponentialBits {
     #[inline]
     fn is_lost(&mut self, airtime: Airtime) -> bool {
         self.frames.uniform() < self.loss.of(airtime.bits)
+    }
+
+    fn reception(&mut self, airtime: Airtime, header_bits: u64) -> Reception {
+        let frame = self.loss.of(airtime.bits);
+        let header = self.loss.of(header_bits.min(airtime.bits));
+        Reception::draw(self.frames.uniform(), frame, header)
     }
 }
 

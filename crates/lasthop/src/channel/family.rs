@@ -4,7 +4,7 @@
 //! the machine, an [`ErrorProcess`](super::ErrorProcess). A line in the list in `channel/mod.rs` makes
 //! it a variant of [`Channel`](super::Channel) and of [`Errors`](super::Errors).
 
-use super::ChannelError;
+use super::{ChannelError, HeaderRule};
 use crate::rng::Streams;
 use crate::schema::keys::{Kind, Read, Table};
 use crate::units::Duration;
@@ -21,6 +21,16 @@ pub(crate) trait ErrorKeys: Table + Kind {
     /// theirs in the scenario, `radio_frame` the duration of a radio frame, on a framed radio.
     fn resolve(&mut self, _path: &str, _radio_frame: Option<Duration>) -> Read<()> {
         Ok(())
+    }
+
+    /// Which damaged frames leave a header that can be read; `None`: none.
+    fn header(&self) -> Option<HeaderRule> {
+        None
+    }
+
+    /// Can any damaged frame leave a header?
+    fn leaves_headers(&self) -> bool {
+        self.header().is_some()
     }
 
     /// What the files that the keys name hold, for a scenario's hash; a name does not say it.
@@ -68,6 +78,8 @@ macro_rules! error_processes {
                 #[doc = concat!("See [`", stringify!($whole), "`].")]
                 $whole_kind($whole::$whole_kind),
             )*
+            /// Any of them that leaves headers; see [`headers`].
+            WithHeaders(Box<WithHeaders>),
         }
 
         impl Channel {
@@ -79,6 +91,31 @@ macro_rules! error_processes {
                 match self {
                     $(Channel::$kind(process) => process.is_lost(airtime),)*
                     $(Channel::$whole_kind(process) => process.is_lost(airtime),)*
+                    Channel::WithHeaders(process) => process.is_lost(airtime),
+                }
+            }
+
+            fn dispatch_reception(&mut self, airtime: Airtime, header_bits: u64) -> Reception {
+                match self {
+                    $(Channel::$kind(process) => process.reception(airtime, header_bits),)*
+                    $(Channel::$whole_kind(process) => process.reception(airtime, header_bits),)*
+                    Channel::WithHeaders(process) => process.reception(airtime, header_bits),
+                }
+            }
+
+            fn dispatch_is_header_readable(&self) -> bool {
+                match self {
+                    $(Channel::$kind(process) => process.is_header_readable(),)*
+                    $(Channel::$whole_kind(process) => process.is_header_readable(),)*
+                    Channel::WithHeaders(process) => process.is_header_readable(),
+                }
+            }
+
+            fn dispatch_readable_headers(&self) -> Option<u64> {
+                match self {
+                    $(Channel::$kind(process) => process.readable_headers(),)*
+                    $(Channel::$whole_kind(process) => process.readable_headers(),)*
+                    Channel::WithHeaders(process) => process.readable_headers(),
                 }
             }
 
@@ -87,6 +124,7 @@ macro_rules! error_processes {
                 match self {
                     $(Channel::$kind(process) => process.lost_units(airtime, units),)*
                     $(Channel::$whole_kind(process) => process.lost_units(airtime, units),)*
+                    Channel::WithHeaders(process) => process.lost_units(airtime, units),
                 }
             }
 
@@ -94,6 +132,7 @@ macro_rules! error_processes {
                 match self {
                     $(Channel::$kind(process) => process.catch_up(now),)*
                     $(Channel::$whole_kind(process) => process.catch_up(now),)*
+                    Channel::WithHeaders(process) => process.catch_up(now),
                 }
             }
 
@@ -101,6 +140,7 @@ macro_rules! error_processes {
                 match self {
                     $(Channel::$kind(process) => process.replay_rate(),)*
                     $(Channel::$whole_kind(process) => process.replay_rate(),)*
+                    Channel::WithHeaders(process) => process.replay_rate(),
                 }
             }
         }
@@ -117,9 +157,25 @@ macro_rules! error_processes {
                 streams: &Streams,
                 component: &str,
             ) -> Result<Channel, ChannelError> {
-                match self {
-                    $($union::$kind(keys) => keys.build(streams, component).map(Channel::$kind),)*
-                }
+                let process = match self {
+                    $($union::$kind(keys) => keys.build(streams, component).map(Channel::$kind)?,)*
+                };
+                Ok(match self.header() {
+                    None => process,
+                    Some(rule) => {
+                        let process = WithHeaders::new(process, rule, streams, component);
+                        Channel::WithHeaders(Box::new(process))
+                    }
+                })
+            }
+
+            fn header(&self) -> Option<HeaderRule> {
+                match self { $($union::$kind(keys) => keys.header(),)* }
+            }
+
+            /// Can any damaged frame leave a header?
+            pub fn leaves_headers(&self) -> bool {
+                match self { $($union::$kind(keys) => keys.leaves_headers(),)* }
             }
 
             /// Fills in what follows from the link, and checks what concerns several keys.

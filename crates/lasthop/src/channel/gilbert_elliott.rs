@@ -17,8 +17,8 @@
 //!
 //! Not modelled: time (idle periods do not count; use the two-state process for that) and size.
 
-use super::ErrorKeys;
 use super::{Airtime, ChannelError, ErrorProcess, FRAME_LOSS};
+use super::{ErrorKeys, HeaderRule};
 use crate::rng::{Stream, Streams};
 use crate::schema::keys::{Key, Kind, Node, Read, Table, table};
 use crate::schema::quantity::Mean;
@@ -42,6 +42,9 @@ table! {
         mean_loss: Option<Probability>;
         /// Mean number of frames lost in a row, at least 1; with mean_loss.
         mean_burst: Option<Mean>;
+        /// Probability that the header of a lost frame can still be read, for who reads the headers of
+        /// damaged packets; without it none can.
+        readable_headers: Option<Probability>;
     }
 }
 
@@ -56,6 +59,8 @@ pub struct GilbertElliottKeys {
     pub loss_good: Probability,
     /// Probability that a frame is lost in the bad state.
     pub loss_bad: Probability,
+    /// Probability that the header of a lost frame can still be read.
+    pub readable_headers: Option<Probability>,
 }
 
 impl Kind for GilbertElliottKeys {
@@ -70,6 +75,7 @@ impl Table for GilbertElliottKeys {
     fn read(node: &Node<'_>) -> Read<Self> {
         const PAIRS: &str = "either p_good_to_bad and p_bad_to_good, or mean_loss and mean_burst";
         let keys = Keys::read(node)?;
+        let readable_headers = keys.readable_headers;
         let steps = keys.p_good_to_bad.is_some() || keys.p_bad_to_good.is_some();
         let means = keys.mean_loss.is_some() || keys.mean_burst.is_some();
         if steps == means {
@@ -93,6 +99,7 @@ impl Table for GilbertElliottKeys {
                 p_bad_to_good,
                 loss_good: keys.loss_good.unwrap_or(zero),
                 loss_bad: keys.loss_bad.unwrap_or(one),
+                readable_headers,
             });
         }
         for (key, value) in [("loss_good", keys.loss_good), ("loss_bad", keys.loss_bad)] {
@@ -121,7 +128,14 @@ impl Table for GilbertElliottKeys {
                 ),
             ));
         };
-        Ok(GilbertElliottKeys { p_good_to_bad, p_bad_to_good, loss_good: zero, loss_bad: one })
+        let (loss_good, loss_bad) = (zero, one);
+        Ok(GilbertElliottKeys {
+            p_good_to_bad,
+            p_bad_to_good,
+            loss_good,
+            loss_bad,
+            readable_headers,
+        })
     }
 
     fn write(&self) -> Map<String, Value> {
@@ -132,6 +146,7 @@ impl Table for GilbertElliottKeys {
             loss_bad: Some(self.loss_bad),
             mean_loss: None,
             mean_burst: None,
+            readable_headers: self.readable_headers,
         };
         keys.write()
     }
@@ -148,6 +163,10 @@ impl ErrorKeys for GilbertElliottKeys {
             loss_in_bad: self.loss_bad,
         };
         GilbertElliott::new(parameters, streams, component)
+    }
+
+    fn header(&self) -> Option<HeaderRule> {
+        self.readable_headers.map(HeaderRule::Share)
     }
 }
 

@@ -6,20 +6,23 @@
 //! Loss probability of a frame of L bits: 1 - (1 - BER)^L. Small frames survive more often. The
 //! process has no memory, so one draw per frame has the same law as drawing the intervals.
 //!
-//! Not modelled: bursts, coding, frames that survive with errors.
+//! Not modelled: bursts, coding.
 
 use super::bits::FrameLoss;
 use super::{Airtime, ErrorProcess, FRAME_LOSS};
-use super::{ChannelError, ErrorKeys};
+use super::{ChannelError, ErrorKeys, HeaderRule, Reception};
 use crate::rng::{Stream, Streams};
-use crate::schema::keys::table;
-use crate::units::Probability;
+use crate::schema::keys::{Limits, table};
+use crate::units::{Bytes, Probability};
 
 table! {
     /// Independent bit errors; a frame is lost if any of its bits is.
     pub struct IndependentBitsKeys as "bit" {
         /// Bit error rate.
         ber: Probability;
+        /// Bytes at the beginning of a frame, the link header among them, that are enough for who reads
+        /// the headers of damaged packets; without it no header of a damaged frame can be read.
+        header: Option<Bytes>, Limits::PACKET;
     }
 }
 
@@ -28,6 +31,10 @@ impl ErrorKeys for IndependentBitsKeys {
 
     fn build(&self, streams: &Streams, component: &str) -> Result<IndependentBits, ChannelError> {
         Ok(IndependentBits::new(self.ber, streams, component))
+    }
+
+    fn header(&self) -> Option<HeaderRule> {
+        self.header.map(HeaderRule::First)
     }
 }
 
@@ -53,6 +60,12 @@ impl ErrorProcess for IndependentBits {
     #[inline]
     fn is_lost(&mut self, airtime: Airtime) -> bool {
         self.frames.uniform() < self.loss.of(airtime.bits)
+    }
+
+    fn reception(&mut self, airtime: Airtime, header_bits: u64) -> Reception {
+        let frame = self.loss.of(airtime.bits);
+        let header = self.loss.of(header_bits.min(airtime.bits));
+        Reception::draw(self.frames.uniform(), frame, header)
     }
 }
 

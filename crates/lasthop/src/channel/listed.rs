@@ -5,9 +5,11 @@
 //!
 //! Not modelled: time, the size of the frame.
 
-use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess};
+use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess, HeaderRule};
 use crate::rng::Streams;
+use crate::schema::ScenarioError;
 use crate::schema::keys::{Field, Limits, Node, Read, Shape, allowed_numbers, table};
+use crate::units::Duration;
 use serde_json::Value;
 
 table! {
@@ -17,6 +19,8 @@ table! {
         /// Frames that are lost, counted from 1 over all frames of the direction, copies and control
         /// frames too.
         lose: FrameNumbers, Limits::POSITIVE;
+        /// Those among them whose header can still be read, for who reads the headers of damaged packets.
+        readable_headers: Option<FrameNumbers>, Limits::POSITIVE;
     }
 }
 
@@ -25,6 +29,22 @@ impl ErrorKeys for ListedKeys {
 
     fn build(&self, _streams: &Streams, _component: &str) -> Result<Listed, ChannelError> {
         Ok(Listed { frames: self.lose.0.clone(), next: 0, count: 0 })
+    }
+
+    fn resolve(&mut self, path: &str, _radio_frame: Option<Duration>) -> Read<()> {
+        let readable = self.readable_headers.iter().flat_map(|frames| &frames.0);
+        match readable.into_iter().find(|frame| !self.lose.0.contains(frame)) {
+            None => Ok(()),
+            Some(frame) => Err(ScenarioError::new(
+                format!("{path}.readable_headers"),
+                frame.to_string(),
+                "frames that lose lists too",
+            )),
+        }
+    }
+
+    fn header(&self) -> Option<HeaderRule> {
+        self.readable_headers.as_ref().map(|frames| HeaderRule::Listed(frames.0.clone()))
     }
 }
 
@@ -101,7 +121,8 @@ mod tests {
 
     #[test]
     fn exactly_the_listed_frames_are_lost_whatever_their_size_and_time() {
-        let keys = ListedKeys { lose: read("[27, 1, 25]").expect("a list") };
+        let keys =
+            ListedKeys { lose: read("[27, 1, 25]").expect("a list"), readable_headers: None };
         for (bits, millis) in [(8, 1), (12_000, 40)] {
             let mut process = keys.build(&STREAMS, "link").expect("a process");
             let airtimes = back_to_back(bits, Duration::from_millis(millis)).take(1000);

@@ -23,7 +23,7 @@
 //!
 //! Not modelled: time (idle periods do not count) and size.
 
-use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess, FRAME_LOSS};
+use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess, FRAME_LOSS, HeaderRule};
 use crate::rng::{Stream, Streams};
 use crate::schema::ScenarioError;
 use crate::schema::keys::{Field, Limits, Node, Read, Shape, table};
@@ -44,6 +44,9 @@ table! {
         transitions: Rows, STATES;
         /// Probability that a frame is lost in each state.
         loss: Probabilities, STATES;
+        /// Probability that the header of a lost frame can still be read, for who reads the headers of
+        /// damaged packets; without it none can.
+        readable_headers: Option<Probability>;
     }
 }
 
@@ -52,6 +55,10 @@ impl ErrorKeys for MarkovChainKeys {
 
     fn build(&self, streams: &Streams, component: &str) -> Result<MarkovChain, ChannelError> {
         MarkovChain::new(&self.parameters(), streams, component)
+    }
+
+    fn header(&self) -> Option<HeaderRule> {
+        self.readable_headers.map(HeaderRule::Share)
     }
 
     fn resolve(&mut self, path: &str, _radio_frame: Option<Duration>) -> Read<()> {

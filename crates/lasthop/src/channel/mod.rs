@@ -10,13 +10,20 @@
 //! compares it with the frame's loss probability: the k-th frame meets the k-th number, whatever
 //! the protocol; units of a coded frame share their numbers ([`ErrorProcess::lost_units`]). Sojourns and state transitions come from streams of their own: two protocols that
 //! send different frames still meet the same good and bad periods.
+//!
+//! # Receptions
+//!
+//! A damaged frame is lost, unless the keys of the process say which damaged frames leave a readable header: see
+//! [`WithHeaders`]. A medium asks about the header of a frame that was lost, and only where somebody wants to know.
 
 mod bits;
 mod family;
+mod headers;
 
 pub use clean::Clean;
 pub use exponential_bits::ExponentialBits;
 pub use gilbert_elliott::{GilbertElliott, GilbertElliottParameters};
+pub use headers::{HeaderRule, Reception, WithHeaders};
 pub use independent_bits::IndependentBits;
 pub use listed::Listed;
 pub use markov_chain::{MarkovChain, MarkovChainParameters};
@@ -57,6 +64,25 @@ pub trait ErrorProcess {
     /// without the others: at most 64, one after the other on the air, each as long as the others.
     fn lost_units(&mut self, airtime: Airtime, units: u8) -> u64 {
         one_by_one(airtime, units, |unit| self.is_lost(unit))
+    }
+
+    /// What reaches the far end of this frame, whose first `header_bits` bits are its header: in place of
+    /// [`Self::is_lost`], and of the same frames. A process that does not know bits destroys whole frames.
+    fn reception(&mut self, airtime: Airtime, _header_bits: u64) -> Reception {
+        match self.is_lost(airtime) {
+            true => Reception::Lost,
+            false => Reception::Intact,
+        }
+    }
+
+    /// Of the latest frame, which was lost: can its header be read?
+    fn is_header_readable(&self) -> bool {
+        false
+    }
+
+    /// Lost frames so far whose header could be read, of a process that leaves any.
+    fn readable_headers(&self) -> Option<u64> {
+        None
     }
 
     /// Goes on to `now`, before which no frame starts any more. It changes nothing but the time that
@@ -172,6 +198,19 @@ impl ErrorProcess for Channel {
 
     fn lost_units(&mut self, airtime: Airtime, units: u8) -> u64 {
         self.dispatch_lost_units(airtime, units)
+    }
+
+    fn reception(&mut self, airtime: Airtime, header_bits: u64) -> Reception {
+        self.dispatch_reception(airtime, header_bits)
+    }
+
+    #[cold]
+    fn is_header_readable(&self) -> bool {
+        self.dispatch_is_header_readable()
+    }
+
+    fn readable_headers(&self) -> Option<u64> {
+        self.dispatch_readable_headers()
     }
 
     fn catch_up(&mut self, now: Instant) {

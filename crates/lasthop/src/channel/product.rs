@@ -3,7 +3,9 @@
 //! A fade times a disruption, say: `first` the fade, `second` the disruption. Both are asked for
 //! every frame, whatever the other says, so that each draws its numbers as if it were alone: the
 //! first one those that it would draw without the second, the second those of the component
-//! `COMPONENT.second`. If they are independent, the long-run loss is 1 - (1 - l_1)(1 - l_2). Before `after` both go on as usual, but nothing is lost.
+//! `COMPONENT.second`. If they are independent, the long-run loss is 1 - (1 - l_1)(1 - l_2). The
+//! header of a lost frame is readable if each factor that lost it left its header. Before `after` both
+//! go on as usual, but nothing is lost.
 //!
 //! Not modelled: more than two factors; processes that depend on each other.
 
@@ -38,6 +40,10 @@ impl ErrorKeys for ProductKeys {
         self.second.resolve(&format!("{path}.second"), radio_frame)
     }
 
+    fn leaves_headers(&self) -> bool {
+        self.first.leaves_headers() || self.second.leaves_headers()
+    }
+
     fn contents(&self) -> Vec<u8> {
         [self.first.contents(), self.second.contents()].concat()
     }
@@ -49,12 +55,22 @@ pub struct Product {
     factors: Box<[Channel; 2]>,
     /// No frame is lost that starts before.
     after: Instant,
+    /// Where a factor leaves headers: which of them lost the latest frame.
+    headers: Option<Headers>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Headers {
+    are_lost: [bool; 2],
+    readable: u64,
 }
 
 impl Product {
     /// A frame survives if it survives both.
     pub fn new(first: Channel, second: Channel) -> Self {
-        Product { factors: Box::new([first, second]), after: Instant::ZERO }
+        let leaves_headers = first.readable_headers().or(second.readable_headers()).is_some();
+        let headers = leaves_headers.then(Headers::default);
+        Product { factors: Box::new([first, second]), after: Instant::ZERO, headers }
     }
 }
 
@@ -62,13 +78,35 @@ impl ErrorProcess for Product {
     fn is_lost(&mut self, airtime: Airtime) -> bool {
         // Without short cuts: each factor is asked for every frame.
         let [first, second] = self.factors.each_mut().map(|factor| factor.is_lost(airtime));
-        (first || second) && airtime.start >= self.after
+        let is_lost = (first || second) && airtime.start >= self.after;
+        if let Some(headers) = &mut self.headers {
+            headers.are_lost = [first && is_lost, second && is_lost];
+        }
+        if self.is_header_readable()
+            && let Some(headers) = &mut self.headers
+        {
+            headers.readable += 1;
+        }
+        is_lost
     }
 
     fn lost_units(&mut self, airtime: Airtime, units: u8) -> u64 {
         let [first, second] =
             self.factors.each_mut().map(|factor| factor.lost_units(airtime, units));
+        if let Some(headers) = &mut self.headers {
+            headers.are_lost = [false; 2];
+        }
         if airtime.start >= self.after { first | second } else { 0 }
+    }
+
+    fn is_header_readable(&self) -> bool {
+        let Some(Headers { are_lost, .. }) = self.headers else { return false };
+        let mut factors = are_lost.iter().zip(self.factors.iter()).filter(|(lost, _)| **lost);
+        are_lost != [false; 2] && factors.all(|(_, factor)| factor.is_header_readable())
+    }
+
+    fn readable_headers(&self) -> Option<u64> {
+        self.headers.map(|headers| headers.readable)
     }
 
     fn catch_up(&mut self, now: Instant) {

@@ -22,8 +22,8 @@
 //! counts), more than two states, correlation with the other direction. A long idle time draws all
 //! the states that pass in it.
 
-use super::ErrorKeys;
 use super::{Airtime, ChannelError, ErrorProcess, FRAME_LOSS};
+use super::{ErrorKeys, HeaderRule};
 use crate::rng::{Stream, Streams};
 use crate::schema::ScenarioError;
 use crate::schema::keys::{Limits, Read, table};
@@ -43,6 +43,9 @@ table! {
         loss_good: Probability = "0 %";
         /// Probability that a frame is lost in a bad slot.
         loss_bad: Probability = "100 %";
+        /// Probability that the header of a lost frame can still be read, for who reads the headers of
+        /// damaged packets; without it none can.
+        readable_headers: Option<Probability>;
     }
 }
 
@@ -62,6 +65,10 @@ impl ErrorKeys for SlottedGilbertElliottKeys {
             loss_bad: self.loss_bad,
         };
         SlottedGilbertElliott::new(parameters, streams, component)
+    }
+
+    fn header(&self) -> Option<HeaderRule> {
+        self.readable_headers.map(HeaderRule::Share)
     }
 
     fn resolve(&mut self, path: &str, radio_frame: Option<Duration>) -> Read<()> {

@@ -14,10 +14,11 @@
 //! breaks inside CSV cells.
 
 use super::{Airtime, ErrorProcess};
-use super::{ChannelError, ErrorKeys};
+use super::{ChannelError, ErrorKeys, HeaderRule};
 use crate::rng::Streams;
 use crate::schema::error::ScenarioError;
 use crate::schema::keys::{Field, Key, Kind, Limits, Node, Read, Shape, Table, choice, table};
+use crate::units::Probability;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,6 +95,9 @@ table! {
         /// another one in each replication, the same for all protocols. By default "random" if the
         /// recording repeats, otherwise 0.
         start: Option<TraceStart>;
+        /// Probability that the header of a lost frame can still be read, for who reads the headers of
+        /// damaged packets; without it none can.
+        readable_headers: Option<Probability>;
     }
 }
 
@@ -152,6 +156,8 @@ pub struct TraceKeys {
     pub at_end: TraceEnd,
     /// Its frame that a replication begins with.
     pub start: TraceStart,
+    /// Probability that the header of a lost frame can still be read.
+    pub readable_headers: Option<Probability>,
     /// What the file says.
     pub record: LossRecord,
 }
@@ -217,7 +223,7 @@ impl Table for TraceKeys {
         let keys = Keys::read(node)?;
         let part = format!("{:?}", keys.column);
         let record = node.files.read_once(&keys.file, &part, |path| keys.record(node, path))?;
-        let Keys { file, column, at_end, start } = keys;
+        let Keys { file, column, at_end, start, readable_headers } = keys;
         let start = start.unwrap_or(match at_end {
             TraceEnd::Repeat => TraceStart::Random,
             TraceEnd::Clean => TraceStart::Frame(0),
@@ -235,7 +241,7 @@ impl Table for TraceKeys {
             }
             _ => {}
         }
-        Ok(TraceKeys { file: file.into(), column, at_end, start, record })
+        Ok(TraceKeys { file: file.into(), column, at_end, start, readable_headers, record })
     }
 
     fn write(&self) -> Map<String, Value> {
@@ -244,6 +250,7 @@ impl Table for TraceKeys {
             column: self.column.clone(),
             at_end: self.at_end,
             start: Some(self.start),
+            readable_headers: self.readable_headers,
         };
         keys.write()
     }
@@ -261,6 +268,10 @@ impl ErrorKeys for TraceKeys {
             }
         };
         Ok(Trace::new(self.record.clone(), self.at_end, start))
+    }
+
+    fn header(&self) -> Option<HeaderRule> {
+        self.readable_headers.map(HeaderRule::Share)
     }
 
     fn contents(&self) -> Vec<u8> {
@@ -461,6 +472,7 @@ mod tests {
             column: None,
             at_end: TraceEnd::Repeat,
             start: TraceStart::Random,
+            readable_headers: None,
             record: LossRecord::new(outcomes.clone()).expect("frames"),
         };
         let start = |streams: &Streams, component: &str| {

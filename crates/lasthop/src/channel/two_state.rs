@@ -23,12 +23,12 @@
 //! Not modelled: caps on the length of a period, more than two states, correlation with the other
 //! direction. A very short mean period makes long idle times slow: every period is drawn.
 
-use super::ErrorKeys;
 use super::bits::{FrameLoss, loss};
 use super::{Airtime, ChannelError, ErrorProcess, FRAME_LOSS};
+use super::{ErrorKeys, HeaderRule, Reception};
 use crate::rng::{Stream, Streams};
 use crate::schema::keys::{Limits, table};
-use crate::units::{Duration, Instant, Probability};
+use crate::units::{Bytes, Duration, Instant, Probability};
 
 table! {
     /// Bit errors at a rate that alternates between a good and a bad state, both of
@@ -42,6 +42,9 @@ table! {
         good_ber: Probability;
         /// Bit error rate in the bad state.
         bad_ber: Probability;
+        /// Bytes at the beginning of a frame, the link header among them, that are enough for who reads
+        /// the headers of damaged packets; without it no header of a damaged frame can be read.
+        header: Option<Bytes>, Limits::PACKET;
     }
 }
 
@@ -49,9 +52,13 @@ impl ErrorKeys for TwoStateKeys {
     type Process = TwoState;
 
     fn build(&self, streams: &Streams, component: &str) -> Result<TwoState, ChannelError> {
-        let TwoStateKeys { good, bad, good_ber, bad_ber } = *self;
+        let TwoStateKeys { good, bad, good_ber, bad_ber, .. } = *self;
         let parameters = TwoStateParameters { good, bad, good_ber, bad_ber };
         TwoState::new(parameters, streams, component)
+    }
+
+    fn header(&self) -> Option<HeaderRule> {
+        self.header.map(HeaderRule::First)
     }
 }
 
@@ -144,11 +151,13 @@ impl TwoState {
         }
     }
 
-    /// Loss probability of a frame that a change of state interrupts.
+    /// Loss probability of a frame that a change of state interrupts; `see` is told of the bits in each state, in
+    /// order.
     #[cold]
-    fn integrate(&mut self, airtime: Airtime) -> f64 {
+    fn integrate(&mut self, airtime: Airtime, mut see: impl FnMut(&FrameLoss, f64)) -> f64 {
         self.go_on(airtime.start);
         if self.until >= airtime.end {
+            see(&self.current.loss, airtime.bits as f64);
             return self.current.loss.of(airtime.bits);
         }
         let bits_per_nano =
@@ -156,11 +165,13 @@ impl TwoState {
         let (mut from, mut log_survival) = (airtime.start, 0.0);
         while self.until < airtime.end {
             let span = self.until.saturating_since(from).as_nanos() as f64;
+            see(&self.current.loss, span * bits_per_nano);
             log_survival += self.current.loss.log_survival(span * bits_per_nano);
             from = self.until;
             self.flip();
         }
         let span = airtime.end.saturating_since(from).as_nanos() as f64;
+        see(&self.current.loss, span * bits_per_nano);
         loss(log_survival + self.current.loss.log_survival(span * bits_per_nano))
     }
 }
@@ -171,9 +182,21 @@ impl ErrorProcess for TwoState {
         let loss = if self.until > airtime.start && self.until >= airtime.end {
             self.current.loss.of(airtime.bits)
         } else {
-            self.integrate(airtime)
+            self.integrate(airtime, |_, _| {})
         };
         self.frames.uniform() < loss
+    }
+
+    fn reception(&mut self, airtime: Airtime, header_bits: u64) -> Reception {
+        // What is left of the header where a state begins, and how well it has fared so far.
+        let (mut left, mut log_survival) = (header_bits as f64, 0.0);
+        let frame = self.integrate(airtime, |state, bits| {
+            let bits = bits.min(left);
+            log_survival += state.log_survival(bits);
+            left -= bits;
+        });
+        let header = if header_bits < airtime.bits { loss(log_survival) } else { frame };
+        Reception::draw(self.frames.uniform(), frame, header)
     }
 
     fn catch_up(&mut self, now: Instant) {
@@ -293,7 +316,7 @@ mod tests {
         let mut process = process(parameters, 0);
         let exact = 1.0 - 0.999f64.powi(2000);
         for airtime in back_to_back(2000, Duration::from_millis(1)).take(20) {
-            assert!((process.integrate(airtime) - exact).abs() < 1e-9);
+            assert!((process.integrate(airtime, |_, _| {}) - exact).abs() < 1e-9);
         }
     }
 

@@ -8,7 +8,7 @@
 //! Not modelled: size of the frame, time, memory.
 
 use super::{Airtime, ErrorProcess, FRAME_LOSS, all_units};
-use super::{ChannelError, ErrorKeys};
+use super::{ChannelError, ErrorKeys, HeaderRule};
 use crate::rng::{Stream, Streams, Threshold};
 use crate::schema::keys::table;
 use crate::units::Probability;
@@ -18,6 +18,9 @@ table! {
     pub struct UniformKeys as "uniform" {
         /// Probability that a frame is lost.
         loss: Probability;
+        /// Probability that the header of a lost frame can still be read, for who reads the headers of
+        /// damaged packets; without it none can.
+        readable_headers: Option<Probability>;
     }
 }
 
@@ -26,6 +29,10 @@ impl ErrorKeys for UniformKeys {
 
     fn build(&self, streams: &Streams, component: &str) -> Result<Uniform, ChannelError> {
         Ok(Uniform::new(self.loss, streams, component))
+    }
+
+    fn header(&self) -> Option<HeaderRule> {
+        self.readable_headers.map(HeaderRule::Share)
     }
 }
 

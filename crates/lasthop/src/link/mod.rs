@@ -18,6 +18,8 @@
 //!   down when it comes, and says to which service;
 //! - a frame of no length is ideal feedback: it takes no time on the air and is never lost; an
 //!   endpoint that sends such frames may want damaged ones too ([`Endpoint::wants_damaged`]);
+//! - a damaged frame is lost, unless its header could be read and the endpoint asks for such frames
+//!   ([`Endpoint::wants_headers`]): then it goes into [`Endpoint::receive_header`];
 //! - events also come from [`Endpoint::poll_transmit`] and [`Endpoint::handle_timeout`]; they wait,
 //!   in memory, until they are drained.
 
@@ -472,6 +474,17 @@ pub trait Endpoint<P: Payload> {
         false
     }
 
+    /// A frame came in damaged, but its header could be read. Returns the packet, if it is to go up as it is: to
+    /// agents and transports that read the headers of damaged packets. By default such a frame is lost.
+    fn receive_header(&mut self, _now: Instant, _frame: Frame<P>) -> Option<P> {
+        None
+    }
+
+    /// Does it listen to [`Self::receive_header`]? Not beside [`Self::wants_damaged`].
+    fn wants_headers(&self) -> bool {
+        false
+    }
+
     /// The next frame of no length: ideal feedback, which takes no time on the air and is never
     /// lost. [`Self::poll_transmit`] returns such frames too, before all others; a driver with
     /// another way for them takes them from here first.
@@ -668,6 +681,14 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
     #[inline(always)]
     fn wants_damaged(&self) -> bool {
         dispatch!(self, endpoint => endpoint.wants_damaged())
+    }
+
+    fn receive_header(&mut self, now: Instant, frame: Frame<P>) -> Option<P> {
+        dispatch!(self, endpoint => endpoint.receive_header(now, frame))
+    }
+
+    fn wants_headers(&self) -> bool {
+        dispatch!(self, endpoint => endpoint.wants_headers())
     }
 
     #[inline]

@@ -6,7 +6,10 @@
 //!
 //! States: none.
 //!
-//! Not modelled: undetected errors. Error detection is assumed perfect, and a damaged frame is
+//! A damaged packet whose header could be read ([`WithHeaders`](crate::channel::WithHeaders)) goes up too, as what it
+//! is: to agents and transports that ask for such packets.
+//!
+//! Not modelled: undetected errors. Error detection is assumed perfect, and any other damaged frame is
 //! dropped without notice.
 
 use super::protocol::{ProtocolKeys, Site};
@@ -95,6 +98,14 @@ impl<P: Payload> Endpoint<P> for Raw<P> {
     #[inline]
     fn receive(&mut self, _now: Instant, frame: Frame<P>) {
         self.up.extend(frame.payload);
+    }
+
+    fn receive_header(&mut self, _now: Instant, frame: Frame<P>) -> Option<P> {
+        frame.payload
+    }
+
+    fn wants_headers(&self) -> bool {
+        true
     }
 
     #[inline]

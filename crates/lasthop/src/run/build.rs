@@ -66,6 +66,7 @@ pub(super) fn build(
         if link.radio.is_none()
             && matches!(link.protocol, LinkProtocol::One(Protocol::Raw(_)))
             && is_drop_tail == [true, true]
+            && !link.leaves_headers()
         {
             builder.raw_link(forward, reverse);
             continue;
@@ -208,7 +209,10 @@ fn add_flow(builder: &mut Builder, routes: &[Vec<Hop>; 2], flow: &Flow) {
             builder.media(&flow.name, start, parameters, media.deadline, &there);
         }
         // The scenario's checks leave no other combination.
-        (Transport::Udp, App::File(_) | App::Web(_)) => {}
+        (Transport::Udp | Transport::UdpLite, App::File(_) | App::Web(_)) => {}
+    }
+    if flow.transport == Transport::UdpLite {
+        builder.accept_damaged();
     }
     if let Some(service) = &flow.service {
         builder.choose_service(service);

@@ -198,7 +198,7 @@ fn flow(scenario: &Scenario, routes: &[Vec<Hop>; 2], flow: &Flow) -> Value {
                 tcp["profile"] = set.profile.word().into();
                 tcp
             }
-            Transport::Udp => Value::Null,
+            Transport::Udp | Transport::UdpLite => Value::Null,
         },
         "packets": flow.largest_packets().map(|packet| packet.get()),
         "route": route(&routes[0]),

@@ -92,6 +92,13 @@ pub struct Direction {
     pub errors: Errors,
 }
 
+impl Link {
+    /// Can the header of a damaged frame be read, in either direction?
+    pub fn leaves_headers(&self) -> bool {
+        self.forward.errors.leaves_headers() || self.reverse.errors.leaves_headers()
+    }
+}
+
 impl Direction {
     /// How long frames take, at the lowest rate.
     pub fn air(&self) -> Air {
@@ -301,6 +308,9 @@ union! {
         Tcp(Tcp) = "tcp",
         /// UDP: what is lost stays lost.
         Udp = "udp",
+        /// UDP-Lite (RFC 3828), whose checksum covers the headers: packets with a damaged payload are delivered,
+        /// where the errors of a link leave their header readable.
+        UdpLite = "udp-lite",
     }
 }
 
@@ -429,10 +439,10 @@ union! {
         File(FileTransfer) = "file",
         /// Web browsing: pages of several objects, requested one after the other; needs tcp.
         Web(Web) = "web",
-        /// Packets at a constant rate in on periods, silence between them; needs udp.
+        /// Packets at a constant rate in on periods, silence between them; needs udp or udp-lite.
         OnOff(OnOff) = "on-off",
         /// Speech, or audio and video: packets at a constant rate while someone talks; its
-        /// receiver reports loss, delay and missed playback deadlines; needs udp.
+        /// receiver reports loss, delay and missed playback deadlines; needs udp or udp-lite.
         Media(Media) = "media",
     }
 }

@@ -83,15 +83,17 @@ impl Scenario {
             ));
         }
         match (&flow.transport, &flow.app) {
-            (Transport::Udp, App::File(_) | App::Web(_)) => Err(ScenarioError::new(
-                path("app.kind"),
-                format!("{:?} over udp", flow.app.kind()),
-                "\"on-off\" or \"media\" over udp; \"file\" and \"web\" need transport kind \"tcp\"",
-            )),
+            (Transport::Udp | Transport::UdpLite, App::File(_) | App::Web(_)) => {
+                Err(ScenarioError::new(
+                    path("app.kind"),
+                    format!("{:?} over {}", flow.app.kind(), flow.transport.kind()),
+                    "\"on-off\" or \"media\" over udp or udp-lite; \"file\" and \"web\" need transport kind \"tcp\"",
+                ))
+            }
             (Transport::Tcp(_), App::OnOff(_) | App::Media(_)) => Err(ScenarioError::new(
                 path("app.kind"),
                 format!("{:?} over tcp", flow.app.kind()),
-                "\"file\" or \"web\" over tcp; \"on-off\" and \"media\" need transport kind \"udp\"",
+                "\"file\" or \"web\" over tcp; \"on-off\" and \"media\" need transport kind \"udp\" or \"udp-lite\"",
             )),
             (Transport::Tcp(tcp), _) => {
                 check_tcp(tcp, &path("transport"))?;
@@ -111,10 +113,10 @@ impl Scenario {
                 self.check_size(&route, &path("transport.ack_size"), opening)?;
                 self.check_size(&back, &path("transport.ack_size"), ack)
             }
-            (Transport::Udp, App::OnOff(on_off)) => {
+            (Transport::Udp | Transport::UdpLite, App::OnOff(on_off)) => {
                 self.check_size(&route, &path("app.packet"), on_off.packet)
             }
-            (Transport::Udp, App::Media(media)) => {
+            (Transport::Udp | Transport::UdpLite, App::Media(media)) => {
                 self.check_size(&route, &path("app.packet"), media.packet)
             }
         }

@@ -103,9 +103,15 @@ impl Flow {
                     _ => [data.max(control), ack],
                 }
             }
-            (Transport::Udp, App::OnOff(source)) => [source.packet, Bytes::default()],
-            (Transport::Udp, App::Media(media)) => [media.packet, Bytes::default()],
-            (Transport::Udp, App::File(_) | App::Web(_)) => [Bytes::default(); 2],
+            (Transport::Udp | Transport::UdpLite, App::OnOff(source)) => {
+                [source.packet, Bytes::default()]
+            }
+            (Transport::Udp | Transport::UdpLite, App::Media(media)) => {
+                [media.packet, Bytes::default()]
+            }
+            (Transport::Udp | Transport::UdpLite, App::File(_) | App::Web(_)) => {
+                [Bytes::default(); 2]
+            }
         }
     }
 }

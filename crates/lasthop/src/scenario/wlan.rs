@@ -131,6 +131,17 @@ impl Field for Vec<WlanStation> {
     }
 }
 
+/// Stations drop frames whose check sequence is wrong, so that no header of a damaged one matters.
+fn resolve_errors(errors: &mut Errors, node: &Node<'_>, key: &str) -> Read<()> {
+    errors.resolve(&node.child_path(key), None)?;
+    if errors.leaves_headers() {
+        let found = "errors that leave headers readable";
+        let allowed = "errors without header and readable_headers: a WLAN drops damaged frames";
+        return Err(node.key_error(key, found, allowed));
+    }
+    Ok(())
+}
+
 impl Table for WlanStation {
     const KEYS: &'static [Key] = WlanStationKeys::KEYS;
 
@@ -140,7 +151,7 @@ impl Table for WlanStation {
             [("errors", &mut keys.errors), ("downlink_errors", &mut keys.downlink_errors)]
         {
             if let Some(errors) = errors {
-                errors.resolve(&node.child_path(name), None)?;
+                resolve_errors(errors, node, name)?;
             }
         }
         match (keys.leaves, keys.returns) {
@@ -184,9 +195,9 @@ impl Table for Wlan {
             let found = format!("{:?}, which is the access point", keys.access_point);
             return Err(node.key_error("stations", found, "hosts other than the access point"));
         }
-        keys.errors.resolve(&node.child_path("errors"), None)?;
+        resolve_errors(&mut keys.errors, node, "errors")?;
         if let Some(errors) = &mut keys.downlink_errors {
-            errors.resolve(&node.child_path("downlink_errors"), None)?;
+            resolve_errors(errors, node, "downlink_errors")?;
         }
         keys.downlink_errors.take_if(|errors| *errors == keys.errors);
         let wlan = Wlan { name: node.name().to_owned(), keys };

@@ -135,7 +135,7 @@ impl<P: Probe> World<P> {
     }
 
     /// Does what an agent wants done.
-    fn settle(&mut self, seat: SeatId) {
+    pub(super) fn settle(&mut self, seat: SeatId) {
         let now = self.now;
         let has_changed_limit = self.agents[seat.index()].agent.wants_losses();
         if has_changed_limit {

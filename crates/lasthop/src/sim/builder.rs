@@ -20,6 +20,7 @@ use crate::queue::Newest;
 use crate::rng::{Stream, Streams};
 use crate::tcp::{Config, Connection, Role};
 use crate::units::{Bytes, Duration, Instant, Rate};
+use std::collections::VecDeque;
 
 /// A way through the network, fixed for the run: the range of its hops among all, at least one.
 #[derive(Clone, Copy, Debug)]
@@ -221,6 +222,14 @@ impl Builder {
         }
     }
 
+    /// The transport of the flow of datagrams that was added last delivers packets whose payload is damaged, where
+    /// their header can be read.
+    pub fn accept_damaged(&mut self) {
+        if let Some(flow) = self.flows.last_mut() {
+            flow.damaged = Some(0);
+        }
+    }
+
     /// A TCP connection of the flow that is added next, for its transfer `slot`: the opener's
     /// packets take the directions of `there`, the acceptor's those of `back`, and `boot` draws the
     /// phases of their clocks.
@@ -279,7 +288,8 @@ impl Builder {
     }
 
     fn flow(&mut self, name: &str, start: Instant, app: App) {
-        self.flows.push(Flow { name: name.to_owned(), start, service: None, app });
+        let (name, service, damaged) = (name.to_owned(), None, None);
+        self.flows.push(Flow { name, start, service, damaged, app });
     }
 
     /// One file of `size` from the opener of a connection to its acceptor; the run is not over
@@ -717,6 +727,7 @@ impl Builder {
             airs: self.airs,
             starts,
             unfinished: self.unfinished,
+            damaged: VecDeque::new(),
             probe,
             events: 0,
         }

@@ -24,6 +24,7 @@ use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
 use crate::packet::Packet;
 use crate::queue::{Ahead, Queue, QueueCounters, Ring};
 use crate::units::{Duration, Instant};
+use std::collections::VecDeque;
 
 /// A frame of a link protocol on its way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,8 +48,8 @@ pub(super) struct Air {
     delay: Duration,
     /// Frames that arrive at the other end.
     pub ring: Ring<InFlight<Crossing>>,
-    /// Does the endpoint at the other end want damaged frames too?
-    far_wants_damaged: bool,
+    /// Which damaged frames the endpoint at the other end is told of.
+    far_hears: Hearing,
     counters: QueueCounters,
     /// On a radio, the slots that were filled last.
     slots: Option<Box<Ahead>>,
@@ -111,7 +112,7 @@ impl<P: Probe> Transmission<'_, P> {
             self.probe.record(end, event);
             self.has_sent = true;
         }
-        if !is_damaged || air.far_wants_damaged {
+        if !is_damaged || air.tells_of_damage() {
             let due = Due::new(at, self.deadlines.ticket());
             if air.ring.is_empty() {
                 *self.arrival = due;
@@ -159,6 +160,28 @@ impl ServiceTable {
     }
 }
 
+/// Damaged frames that an endpoint is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hearing {
+    Nothing,
+    /// Those whose header could be read.
+    Headers,
+    /// All: it is ideal.
+    All,
+}
+
+impl Hearing {
+    fn of(endpoint: &LinkEndpoint<Packet>) -> Self {
+        if endpoint.wants_damaged() {
+            Hearing::All
+        } else if endpoint.wants_headers() {
+            Hearing::Headers
+        } else {
+            Hearing::Nothing
+        }
+    }
+}
+
 impl Air {
     /// The same for a frame whose units are lost one by one: is nothing of it left?
     fn expose_units(&mut self, airtime: Airtime, frame: &mut Frame<Packet>) -> bool {
@@ -176,6 +199,21 @@ impl Air {
         is_lost
     }
 
+    /// Is the other end told of the latest frame, which was damaged?
+    #[inline]
+    fn tells_of_damage(&self) -> bool {
+        match self.far_hears {
+            Hearing::Nothing => false,
+            Hearing::Headers => self.channel.is_header_readable(),
+            Hearing::All => true,
+        }
+    }
+
+    /// Frames so far that were damaged and whose header could be read; `None` where there can be none.
+    pub fn readable_headers(&self) -> Option<u64> {
+        self.channel.readable_headers()
+    }
+
     /// A frame is on the air: is it lost?
     #[inline(always)]
     fn expose(&mut self, airtime: Airtime) -> bool {
@@ -191,7 +229,7 @@ impl LineEnd {
     fn new(
         parameters: DirectionParameters,
         endpoint: LinkEndpoint<Packet>,
-        far_wants_damaged: bool,
+        far_hears: Hearing,
     ) -> Self {
         let DirectionParameters { transmitter, delay, queue, channel, .. } = parameters;
         let count = match &endpoint {
@@ -207,7 +245,7 @@ impl LineEnd {
             channel,
             delay,
             ring: Ring::with_capacity(64),
-            far_wants_damaged,
+            far_hears,
             counters: QueueCounters::default(),
             slots: None,
             services,
@@ -315,7 +353,7 @@ impl LineEnd {
     /// Is it on its way to somebody: arrives, or is awaited although it is damaged?
     #[inline]
     pub fn arrives(&self, sent: &Sent) -> bool {
-        !sent.is_lost || self.air.far_wants_damaged
+        !sent.is_lost || self.air.tells_of_damage()
     }
 
     /// Would the endpoint send something, had it a slot?
@@ -333,11 +371,18 @@ impl LineEnd {
 
     /// A frame of the other end has come.
     #[inline]
-    pub fn receive(&mut self, now: Instant, arrived: &Crossing) {
-        match arrived.is_damaged {
-            false => self.interface.receive(now, arrived.frame),
-            true => self.interface.endpoint.receive_damaged(now, arrived.frame),
+    /// `damaged` takes what may go up damaged.
+    pub fn receive(&mut self, now: Instant, arrived: &Crossing, damaged: &mut VecDeque<Packet>) {
+        if arrived.is_damaged {
+            return damaged.extend(self.receive_damaged(now, arrived.frame));
         }
+        self.interface.receive(now, arrived.frame);
+    }
+
+    /// The same of a damaged one.
+    #[cold]
+    fn receive_damaged(&mut self, now: Instant, frame: Frame<Packet>) -> Option<Packet> {
+        self.interface.receive_damaged(now, frame)
     }
 
     /// Replays the changes of the channel up to and including `until`.
@@ -414,12 +459,12 @@ impl Line {
     /// The ends transmit on the forward and on the reverse direction of link number `link`.
     pub fn new(link: usize, ends: [(DirectionParameters, LinkEndpoint<Packet>); 2]) -> Self {
         let [forward, reverse] = ends;
-        let want_damaged = [&forward.1, &reverse.1].map(Endpoint::wants_damaged);
+        let hearing = [&forward.1, &reverse.1].map(Hearing::of);
         Line {
             link,
             ends: [
-                LineEnd::new(forward.0, forward.1, want_damaged[1]),
-                LineEnd::new(reverse.0, reverse.1, want_damaged[0]),
+                LineEnd::new(forward.0, forward.1, hearing[1]),
+                LineEnd::new(reverse.0, reverse.1, hearing[0]),
             ],
             dues: [Due::NEVER; 4],
             next: 0,
@@ -470,26 +515,6 @@ impl Line {
         }
     }
 
-    /// The first frame that `side` has on the air arrives at the other end; returns the first packet
-    /// that it lets go up.
-    #[inline]
-    fn arrive(&mut self, side: Side, now: Instant) -> Option<Packet> {
-        let [near, far] = self.both(side);
-        let arrived = near.air.ring.front_mut().expect("a frame that is due is on the air");
-        let endpoint = &mut far.interface.endpoint;
-        let up = match arrived.item.is_damaged {
-            false => endpoint.accept(now, &mut arrived.item.frame),
-            true => {
-                endpoint.receive_damaged(now, arrived.item.frame);
-                endpoint.poll_deliver()
-            }
-        };
-        near.air.ring.drop_front();
-        let next = near.air.ring.front().map_or(Due::NEVER, |next| next.due);
-        self.dues[Cause::Arrival(side).place()] = next;
-        up
-    }
-
     /// An end is to be served at `at`; an unchanged time keeps its ticket.
     #[inline]
     pub fn serve_at(&mut self, side: Side, at: Instant, deadlines: &mut Deadlines) {
@@ -525,17 +550,22 @@ impl<P: Probe> World<P> {
     /// The first frame that `side` has on the air arrives at the other end.
     #[inline]
     fn on_frame(&mut self, id: LineId, side: Side) {
+        let now = self.now;
         let line = &mut self.lines[id.index()];
-        if P::ACTIVE {
-            let arrived =
-                line.end(side).air.ring.front().expect("a frame that is due is on the air");
-            let (direction, Crossing { frame, is_damaged }) = (line.direction(side), &arrived.item);
-            if !is_damaged {
-                let label = FrameLabel::from(frame);
-                self.probe.record(self.now, Event::FrameReceived { direction, label });
-            }
+        let direction = line.direction(side);
+        let [near, far] = line.both(side);
+        let arrived = near.air.ring.front_mut().expect("a frame that is due is on the air");
+        if arrived.item.is_damaged {
+            return self.on_damaged_frame(id, side);
         }
-        let mut up = line.arrive(side, self.now);
+        if P::ACTIVE {
+            let label = FrameLabel::from(&arrived.item.frame);
+            self.probe.record(now, Event::FrameReceived { direction, label });
+        }
+        let mut up = far.interface.endpoint.accept(now, &mut arrived.item.frame);
+        near.air.ring.drop_front();
+        let next = near.air.ring.front().map_or(Due::NEVER, |next| next.due);
+        line.dues[Cause::Arrival(side).place()] = next;
         if P::ACTIVE {
             self.record_link_events(id, side.other());
         }
@@ -547,6 +577,23 @@ impl<P: Probe> World<P> {
             up = self.poll_deliver(id, side.other());
         }
         self.serve_after_arrival(id, side.other());
+    }
+
+    /// The same of a damaged frame, of which the other end is told.
+    #[cold]
+    fn on_damaged_frame(&mut self, id: LineId, side: Side) {
+        let line = &mut self.lines[id.index()];
+        let [near, far] = line.both(side);
+        let arrived = near.air.ring.front().expect("a frame that is due is on the air");
+        self.damaged.extend(far.receive_damaged(self.now, arrived.item.frame));
+        near.air.ring.drop_front();
+        let next = near.air.ring.front().map_or(Due::NEVER, |next| next.due);
+        line.dues[Cause::Arrival(side).place()] = next;
+        if P::ACTIVE {
+            self.record_link_events(id, side.other());
+        }
+        self.hand_up(id, side.other());
+        self.serve(id, side.other());
     }
 
     /// A packet enters the direction of a line now.
@@ -590,7 +637,7 @@ impl<P: Probe> World<P> {
             let (direction, label) = (line.direction(side), FrameLabel::from(&arrived.frame));
             self.probe.record(self.now, Event::FrameReceived { direction, label });
         }
-        line.end_mut(side.other()).receive(self.now, arrived);
+        line.end_mut(side.other()).receive(self.now, arrived, &mut self.damaged);
         if P::ACTIVE {
             self.record_link_events(id, side.other());
         }
@@ -599,6 +646,7 @@ impl<P: Probe> World<P> {
     /// What the endpoint of `side` lets go up does.
     #[inline]
     pub(super) fn hand_up(&mut self, id: LineId, side: Side) {
+        self.hand_up_damaged();
         while let Some(packet) = self.poll_deliver(id, side) {
             if P::ACTIVE {
                 self.record_line_delivery(id, side, &packet, false);

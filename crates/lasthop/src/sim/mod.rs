@@ -15,6 +15,7 @@
 
 mod agents;
 pub mod builder;
+mod damage;
 pub mod deadlines;
 pub mod direction;
 mod hops;

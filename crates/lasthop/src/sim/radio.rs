@@ -164,7 +164,7 @@ impl<P: Probe> World<P> {
             // The same, without a look at what goes up after each frame.
             let [near, far_end] = self.lines[line.index()].both(side);
             while let Some(arrived) = near.air.ring.front().filter(|first| first.due.at() <= now) {
-                far_end.receive(now, &arrived.item);
+                far_end.receive(now, &arrived.item, &mut self.damaged);
                 near.air.ring.drop_front();
                 is_used = true;
             }

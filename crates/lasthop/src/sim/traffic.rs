@@ -73,10 +73,21 @@ pub(super) struct Flow {
     pub start: Instant,
     /// The service that it asks for, on links that have one of this name.
     pub service: Option<String>,
+    /// Datagrams that arrived damaged and were delivered; `None`: its transport drops them.
+    pub damaged: Option<u64>,
     pub app: App,
 }
 
 impl Flow {
+    /// A datagram has come damaged: does its transport deliver it?
+    pub fn accept_damaged(&mut self) -> bool {
+        match &mut self.damaged {
+            Some(damaged) => *damaged += 1,
+            None => return false,
+        }
+        true
+    }
+
     /// A datagram got through; it comes at `at`, which may lie ahead of the clock.
     pub fn receive_datagram(&mut self, now: Instant, at: Instant, packet: &Packet) {
         match &mut self.app {
@@ -152,7 +163,7 @@ impl<P: Probe> World<P> {
     }
 
     /// A TCP end may have come to the end of a transfer.
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_progress(&mut self, connection: u32, opener: bool) {
         let pair = &mut self.connections[connection as usize];
         let index = pair.flow;
@@ -170,6 +181,7 @@ impl<P: Probe> World<P> {
         }
     }
 
+    #[inline(always)]
     fn on_web_progress(&mut self, index: u32, connection: u32, opener: bool) {
         let pair = &mut self.connections[connection as usize];
         let slot = pair.slot;
@@ -275,6 +287,9 @@ impl<P: Probe> World<P> {
             let ends = |side| self.lines[line.index()].end(side);
             // What came over this direction is known to the endpoint that transmits the other way.
             let (sender, receiver) = (ends(direction.side()), ends(direction.side().other()));
+            if let Some(readable) = sender.air.readable_headers() {
+                report(&entity, "headers_readable", readable as f64);
+            }
             let queue = sender.interface.queue();
             if queue.detects_early() {
                 discipline_metrics(&entity, &queue.counters(), report);
@@ -366,11 +381,13 @@ impl<P: Probe> World<P> {
                 let told = Datagrams { sent: *sent, survived: *delivered, under_way };
                 delivery(told.arrived() * source.packet().get(), end_or(None));
                 told.report(&entity, report);
+                damage_metrics(&entity, flow.damaged, report);
             }
             App::Media(media) => {
                 let told = media.statistics.report(self.now);
                 delivery(told.delivered * media.source.packet().get(), end_or(None));
                 media_metrics(&entity, &told, report);
+                damage_metrics(&entity, flow.damaged, report);
             }
             App::Background { direction, index, packet } => {
                 let fifo = self.directions[direction.index()].fifo();
@@ -520,6 +537,17 @@ impl Datagrams {
         report(entity, "packets_delivered", self.arrived() as f64);
         let lost = sent.saturating_sub(survived);
         report(entity, "loss", if sent == 0 { f64::NAN } else { lost as f64 / sent as f64 });
+    }
+}
+
+/// What a transport that delivers damaged packets has delivered of them.
+fn damage_metrics(
+    entity: &str,
+    damaged: Option<u64>,
+    report: &mut dyn FnMut(&str, &'static str, f64),
+) {
+    if let Some(damaged) = damaged {
+        report(entity, "packets_damaged", damaged as f64);
     }
 }
 

@@ -15,6 +15,7 @@ use crate::queue::{Fate, Queue};
 use crate::rng::Stream;
 use crate::tcp::{Config, Connection};
 use crate::units::{Duration, Instant, Rate};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Events between two looks at the interrupt flag: milliseconds at most, though the frame of a radio
@@ -94,6 +95,8 @@ pub struct World<P: Probe> {
     pub(super) starts: Vec<u32>,
     /// Flows whose completion ends the run.
     pub(super) unfinished: u32,
+    /// Packets that came over the line at hand damaged, and may go up as they are.
+    pub(super) damaged: VecDeque<Packet>,
     /// Background traffic and channels have been replayed until here at least, and are again after
     /// so much simulated time even if nobody looks at them: see [`REPLAY_STEPS`].
     pub(super) caught_up: Instant,
@@ -508,7 +511,7 @@ impl<P: Probe> World<P> {
 
     /// A datagram is at its destination at `at`, which may lie ahead of the clock.
     #[inline]
-    fn receive_datagram(&mut self, flow: u32, at: Instant, packet: &Packet) {
+    pub(super) fn receive_datagram(&mut self, flow: u32, at: Instant, packet: &Packet) {
         if P::ACTIVE {
             let number = packet.datagram_number();
             let delay = at.saturating_since(packet.datagram_sent_at());

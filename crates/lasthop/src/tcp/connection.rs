@@ -104,6 +104,11 @@ impl Connection {
         }
     }
 
+    /// A segment came whose header is intact and whose payload is damaged. A TCP that does not ask for such
+    /// segments treats it as lost, as they all do so far.
+    #[cold]
+    pub fn receive_damaged(&mut self, _now: Instant, _segment: &TcpHeader) {}
+
     fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
         if segment.flags & flags::NOTICE != 0 && self.take_notice(now, segment) {
             return;

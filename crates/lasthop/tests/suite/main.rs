@@ -31,6 +31,7 @@ mod persistence;
 mod queue_disciplines;
 mod radio;
 mod radio_properties;
+mod receptions;
 mod rlc_properties;
 mod rlp_properties;
 mod runs;

@@ -122,6 +122,7 @@ fn losses(list: &[usize]) -> Errors {
         column: None,
         at_end: TraceEnd::Clean,
         start: TraceStart::Frame(0),
+        readable_headers: None,
         record,
     })
 }

@@ -110,6 +110,7 @@ fn short_bursts() -> Errors {
         column: None,
         at_end: TraceEnd::Repeat,
         start: TraceStart::Frame(0),
+        readable_headers: None,
         record,
     })
 }

@@ -62,6 +62,7 @@ fn the_example_is_read_as_written() {
             bad: Duration::from_secs(1),
             good_ber: Probability::new(1e-6).unwrap(),
             bad_ber: Probability::new(1e-2).unwrap(),
+            header: None,
         })
     );
     let [transfer, congestion] = scenario.flows.as_slice() else { panic!("two flows") };

@@ -155,6 +155,7 @@ fn losing(scenario: &Scenario, frame: usize) -> Scenario {
         column: None,
         at_end: TraceEnd::Clean,
         start: TraceStart::Frame(0),
+        readable_headers: None,
         record,
     });
     wireless.reverse.errors = Errors::Clean(CleanKeys {});

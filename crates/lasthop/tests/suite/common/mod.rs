@@ -1,5 +1,7 @@
 //! A tiny driver: two endpoints and two directions of rate and delay, for tests only.
 
+pub mod scenarios;
+
 use lasthop::link::wire::NumberWidth;
 use lasthop::link::{
     Acknowledgment, Endpoint, Frame, FrameKind, GoBackN, GoBackNParameters, Harq, HarqMode,
