@@ -241,3 +241,33 @@ def test_every_rule_is_tried_above() -> None:
     wlan = {"name": "cell", "wlan": {"cell": cell}, "flow": {"f": upload}, "run": run}
     seen |= {rule for rule, _ in predictions(wlan)}
     assert seen == {rule.name for rule in RULES}
+
+
+@pytest.mark.parametrize(
+    ("errors", "has_loss"),
+    [
+        (UNIFORM, True),
+        (ERRORS[5], False),
+    ],
+)
+def test_a_rate_that_changes_is_refused(errors: dict[str, Any], has_loss: bool) -> None:
+    """A mean rate would be another link; only losses that do not come in time are compared."""
+    link = {"between": ["a", "b"], "delay": "10 ms", "errors": errors}
+    flow = {
+        "from": "a",
+        "to": "b",
+        "transport": {"kind": "udp"},
+        "app": {"kind": "media", "rate": "9.6 kbps", "packet": "60 B", "silence": "0 s"},
+    }
+    steps = {"kind": "steps", "at": [["0 s", "64 kbps"], ["1 s", "128 kbps"]], "repeat": "2 s"}
+
+    def predicted(rate: object) -> set[str]:
+        tables = {"name": "x", "link": {"l": {**link, "rate": rate}}, "flow": {"f": flow}}
+        point = lasthop.Scenario({**tables, "run": {"duration": "100 s"}}).points()[0]
+        return {one.metric for one in predict(Network(json.loads(point.resolved()), {}))}
+
+    losses = {f"link.l.{side}.frame_loss" for side in ("forward", "reverse")}
+    constant = predicted("64 kbps")
+    assert "flow.f.residual_loss" in constant
+    assert "link.l.forward.frame_loss" in constant
+    assert predicted(steps) == (constant & losses if has_loss else set())

@@ -194,6 +194,11 @@ class Hop:
         return _channel(self.errors) if self.errors["kind"] == "slotted-gilbert-elliott" else None
 
     @property
+    def changes(self) -> bool:
+        """Whether its rate changes with time."""
+        return self.own.get("rate_changes") is not None
+
+    @property
     def delay(self) -> float:
         """Propagation delay in s."""
         return float(self.own["delay"])

@@ -54,7 +54,21 @@ def predict(network: Network) -> list[Prediction]:
         # A model may refuse what a simulator can do, such as a channel that loses everything.
         with contextlib.suppress(analysis.AnalysisError):
             found += [replace(one, rule=rule.name) for one in rule.apply(network)]
-    return found
+    return [one for one in found if not _needs_a_constant_rate(network, one)]
+
+
+def _needs_a_constant_rate(network: Network, prediction: Prediction) -> bool:
+    """Whether a rate that changes is on the way: formulas know one, and its mean is another link.
+
+    The share of frames that are lost does not depend on the rate, unless errors come in time.
+    """
+    kind, name, *_ = prediction.metric.split(".")
+    if kind == "flow":
+        return any(hop.changes for hop in [*network.route(name), *network.way_back(name)])
+    hops = [hop for hop in network.hops() if hop.name == name and kind == "link"]
+    if prediction.metric.endswith(".frame_loss"):
+        hops = [hop for hop in hops if hop.in_time and f".{hop.side}." in prediction.metric]
+    return any(hop.changes for hop in hops)
 
 
 def _metric(hop: Hop, quantity: str) -> str:

@@ -6,6 +6,8 @@ import { describe, example, range, read, scale, write } from "./quantity.js";
 import { get } from "./state.js";
 
 const STEPS = 1000;
+// Characters of a list that are shown.
+const LONGEST_LIST = 120;
 
 /** The tables that a schema tells apart by their `kind`. */
 export const variants = (schema) => (schema.oneOf || []).filter((one) => one.properties);
@@ -72,7 +74,11 @@ class Field extends Component {
         aria-describedby="${id}-about" ...${marks}
         onChange=${(event) => this.set(event.target.checked)} />`;
     } else if (schema.type === "array" || schema.type === "object") {
-      return null;
+      if (value === undefined) return null;
+      const text = JSON.stringify(value);
+      return html`<div class="field"><p class="about">${title(name)}:
+        ${text.length > LONGEST_LIST ? `${text.slice(0, LONGEST_LIST)} …` : text}.
+        The page has no control for a list; change it in the scenario file.</p></div>`;
     } else {
       control = html`<${Quantity} ...${{ id, schema, value: shown, given: value, marks, name }}
         onValue=${(found) => this.set(found)} />`;
