@@ -166,6 +166,11 @@ def test_a_sweep_is_live_with_its_means(small: Path) -> None:
     means = [results.point_intervals(n)["flow.transfer.goodput_bps"].mean for n in range(2)]
     ratio = np.asarray(found["curves"][0]["y"]) / means
     assert ratio[0] == pytest.approx(ratio[1])
+    # What the bars are stands beneath, where it is folded; in a label it would be cut.
+    assert (found["xlabel"], found["note"]) == (
+        "TCP",
+        "bars: 95 % intervals, Student t over 3 replications",
+    )
     many = lasthop.plot(results, y="goodput_bps", kind="cdf")
     assert len((chart(many) or {})["curves"]) == 2
 
@@ -263,7 +268,7 @@ def test_a_sweep_over_words_has_a_place_for_each(small: Path) -> None:
     assert "6 points x 3 replications = 18, seed 1" in text
 
 
-def test_swept_tables_are_told_in_words_and_columns_by_their_names(small: Path) -> None:
+def test_swept_tables_and_their_keys_are_told_in_words(small: Path) -> None:
     links = [{"kind": "raw"}, *({"kind": "selective-repeat", "window": w} for w in (8, 16))]
     scenario = lasthop.load(small).sweep(
         {
@@ -277,7 +282,7 @@ def test_swept_tables_are_told_in_words_and_columns_by_their_names(small: Path) 
     assert "<td>selective-repeat, window 8</td>" in text
     assert "&#39;kind" not in text
     headings = re.findall(r'<th scope="col">(.*?)</th>', text)
-    assert headings[1:5] == ["protocol", "queue", "wireless.delay", "reverse.delay"]
+    assert headings[1:5] == ["Link protocol", "Queue limit", "Link delay", "Reverse link delay"]
     # Packets and bytes have no scale in common: the axis is the delay.
     assert (
         "flow.transfer.goodput_bps; by TCP, Link protocol, Queue limit, Reverse link delay"

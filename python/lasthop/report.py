@@ -31,7 +31,7 @@ from lasthop.explain import explain
 from lasthop.figures import PlotError, plot
 from lasthop.scenario import Scenario
 from lasthop.studies.verdicts import tally
-from lasthop.swept import have_scale, point_words, short_keys
+from lasthop.swept import have_scale, point_words
 from lasthop.words import interval_note, key_labels, measured_row, metric_unit, scaled
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ def _summary(
         terminal.metric_heading(metric, metrics, units[metric]).replace("\n", " ")
         for metric in metrics
     ]
-    return _Table(title, (*short_keys(keys), *short), rows, folded)
+    return _Table(title, (*key_labels(keys), *short), rows, folded)
 
 
 def _sweep_figures(results: Results) -> Iterator[tuple[str, Figure]]:

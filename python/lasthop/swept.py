@@ -22,7 +22,6 @@ __all__ = [
     "parameter",
     "point_words",
     "same_quantity",
-    "short_keys",
 ]
 
 
@@ -102,21 +101,6 @@ def point_words(points: Sequence[Point]) -> dict[str, list[str]]:
         words = iter(_cell_words([p.parameters[key] for p in points if key in p.parameters]))
         found[key] = [next(words) if is_there else "–" for is_there in there]
     return found
-
-
-def short_keys(keys: Sequence[str]) -> list[str]:
-    """The shortest ends of swept keys that tell them apart."""
-    ends = [
-        ["." + key.split(".", start)[-1] for start in range(key.count(".") + 1)] for key in keys
-    ]
-    return [
-        min(
-            (end for end in own if sum(f".{key}".endswith(end) for key in keys) == 1),
-            key=len,
-            default=own[0],
-        )[1:]
-        for own in ends
-    ]
 
 
 def same_quantity(one: tuple[float, str] | None, other: tuple[float, str] | None) -> bool:

@@ -58,6 +58,7 @@ PROTOCOLS: Mapping[str, Space] = {
     ),
     "stop-and-wait": Space(),
     "xor-fec": Space({"block": (2, 4, 8)}, (Range("block", 1, 64),)),
+    "harq": Space({"units": (10, 20)}, (Range("units", 2, 64),)),
     "rlc-am": Space(
         {"payload": ("40 B", "160 B")},
         (Range("payload", 20, 400, "B"), Range("poll_sdu", 1, 16)),

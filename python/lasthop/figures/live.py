@@ -7,6 +7,7 @@ page that zooms and a picture that is printed cannot differ.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from matplotlib.lines import Line2D
 
 __all__ = ["chart"]
 
+# Where a label ends and what the bars are begins: `words.bars_note` under the label of an x-axis.
+BARS = r"(^|\n)(?=((thin|thick) )?(bars|band): )"
 DASHES = {"--": [8, 4], "-.": [10, 3, 2, 3], ":": [2, 3]}
 
 
@@ -27,9 +30,10 @@ def chart(figure: Figure) -> dict[str, Any] | None:
     """The curves of a figure's first panel.
 
     Returns:
-        `xlabel`, `ylabel`, `xlog`, `ylog`, `words` (of an x-axis without numbers: place and word)
-        and `curves`, each with `label`, `colour`, `dash`, `points` (are they marked?), `line` (are
-        they joined?), `x`, `y`, `low`, `high`; None if there is no curve.
+        `xlabel`, `ylabel`, `note` (what the label of the x-axis says of the bars), `xlog`, `ylog`,
+        `words` (of an x-axis without numbers: place and word) and `curves`, each with `label`,
+        `colour`, `dash`, `points` (are they marked?), `line` (are they joined?), `x`, `y`, `low`,
+        `high`; None if there is no curve.
     """
     if not figure.axes:
         return None
@@ -37,8 +41,10 @@ def chart(figure: Figure) -> dict[str, Any] | None:
     curves = [*_with_bars(axes), *_plain(axes)]
     if not curves:
         return None
+    label, _, note = re.sub(BARS, "\0", axes.get_xlabel(), count=1).partition("\0")
     return {
-        "xlabel": " ".join(axes.get_xlabel().split()),
+        "xlabel": " ".join(label.split()),
+        "note": " ".join(note.split()),
         "ylabel": " ".join(axes.get_ylabel().split()),
         "xlog": axes.get_xscale() == "log",
         "ylog": axes.get_yscale() == "log",

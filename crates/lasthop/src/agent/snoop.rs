@@ -56,7 +56,7 @@ table! {
         /// The host where it sits, one end of the link; what it repairs are data that leave there
         /// over the link.
         at: String;
-        /// Whose mistakes it repeats.
+        /// Deviations from the published mechanism.
         quirks: Quirks = "none";
         /// Packets cached for each connection.
         cache: u32 = "100", Limits::range(1, 10_000);
@@ -75,9 +75,9 @@ table! {
 }
 
 choice! {
-    /// Whose mistakes an agent repeats.
+    /// Deviations of an agent from the published mechanism.
     pub enum Quirks {
-        /// Nobody's: the mechanism as it is published.
+        /// The mechanism as it is published.
         None = "none",
         /// Those of the simulator ns-2.
         Ns2 = "ns-2",
@@ -128,7 +128,7 @@ impl AgentKeys for SnoopKeys {
 /// Parameters of Snoop; the defaults are those of ns-2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnoopParameters {
-    /// Whose mistakes to repeat.
+    /// Deviations from the published mechanism.
     pub quirks: Quirks,
     /// Packets cached for a connection, at least 1.
     pub cache: usize,

@@ -12,7 +12,7 @@
 //! - duplicates repair a packet once (but for the count -1): after that its timer must help;
 //! - each ACK that frees packets restarts the timer, with the round-trip time *before* the sample
 //!   that the ACK brings, and the timer runs for the oldest packet cached even where that is not
-//!   the one missing; then it expires in vain, and nothing restarts it before the next event;
+//!   the one missing; then it expires without effect, and nothing restarts it before the next event;
 //! - the round trip is measured on the newest packet that an ACK frees, whether it was sent once
 //!   or more often, and the filter weighs the newest sample by 7/8;
 //! - a packet cached before keeps its copy when the sender sends it again;

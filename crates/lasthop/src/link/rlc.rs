@@ -95,7 +95,7 @@ table! {
         /// Time after which the receiver is told again to skip what was given up; "auto" as for
         /// timer_poll.
         timer_mrw: LinkTimeout = "auto";
-        /// Times it is told so in vain; then the link is reset.
+        /// Times it is told so without an answer; then the link is reset.
         max_mrw: u32 = "32", Limits::range(1, 1000);
         /// Time after which a reset is asked for again; "auto" as for timer_poll.
         timer_rst: LinkTimeout = "auto";

@@ -66,7 +66,7 @@ impl std::ops::Add for QueueCounters {
 pub enum Fate {
     /// The queue is full.
     Dropped,
-    /// It is transmitted until `end`, in vain.
+    /// It is transmitted until `end`, and lost on the channel.
     Lost {
         /// Its last bit leaves the transmitter.
         end: Instant,
@@ -442,7 +442,7 @@ impl ComputedFifo {
         self.span = Duration::from_nanos(span.nanos);
     }
 
-    /// A byte limit counts what is held, so that whoever has departed can be forgotten; else a
+    /// A byte limit counts what is held, so that packets that departed can be forgotten; else a
     /// queue that is never idle would remember all of its past.
     fn forget_departed(&mut self, now: Instant) {
         while let Some(front) = self.older.front()

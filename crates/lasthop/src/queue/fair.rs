@@ -60,7 +60,7 @@ impl FairQueue {
         FairQueue { virtual_time: 0, members }
     }
 
-    /// Who is to send next, among those that have something to send; `None` if nobody has.
+    /// The member that sends next, among those that have something to send; `None` if none has.
     pub fn choose(&self, mut has_frame: impl FnMut(usize) -> bool) -> Option<usize> {
         let start = |(index, member): (usize, &Member)| {
             has_frame(index).then(|| (member.finish.max(self.virtual_time), index))
@@ -187,7 +187,7 @@ mod tests {
 
     proptest! {
         /// The bound of the head comment, over every interval in which both have frames, for any
-        /// frame lengths, and whoever else comes and goes.
+        /// frame lengths, while other members join and leave.
         #[test]
         fn no_two_members_drift_apart(
             weight in prop::collection::vec(1u32..50, 2..5),
@@ -209,7 +209,7 @@ mod tests {
             prop_assert!(most - least <= bound + 1e-3, "{least} to {most}, bound {bound}");
         }
 
-        /// A new member is served before anybody has been served twice.
+        /// A new member is served before any other has been served twice.
         #[test]
         fn nobody_waits_for_more_than_one_frame_of_each_other(
             weight in prop::collection::vec(1u32..50, 2..6),

@@ -9,7 +9,7 @@ use crate::scenario;
 use crate::units::{Bytes, Duration};
 use std::num::NonZeroU32;
 
-/// A service with a tiny weight on a slow link may wait for ever; timers stop here: 11 days in ns.
+/// A service with a tiny weight on a slow link may wait without end; timers stop here: 11 days in ns.
 const LONGEST_TURN: u128 = 1_000_000_000_000_000;
 
 /// The endpoint of several services that transmits on `own`; `sites` say what crosses the link for

@@ -3,7 +3,7 @@
 //! Threads take the next replication from one schedule and leave rows in one outbox, from which
 //! [`Stream::next`] takes them. The first replication of each point tells what the point costs, as
 //! far as nobody knew before; then the most expensive go first, so that cheap ones fill the gaps at
-//! the end and all cores are busy to the last. The outbox holds a few thousand rows: whoever
+//! the end and all cores are busy to the last. The outbox holds a few thousand rows: a caller that
 //! takes them slowly slows the threads down, and memory does not grow with the number of
 //! replications. What a replication gives depends on neither order nor threads.
 

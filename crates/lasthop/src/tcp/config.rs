@@ -1,10 +1,10 @@
-//! What a TCP is told at birth.
+//! The parameters of a TCP connection, fixed at its construction.
 
 use super::law::LawKind;
 use crate::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS};
 use crate::units::{Bytes, Duration};
 
-/// Whose arithmetic a TCP follows where the RFCs and ns-2 differ.
+/// Which arithmetic a TCP follows where the RFCs and ns-2 differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conventions {
     /// ns-2 2.30 to 2.35: windows count whole packets, half of the window in use is kept
@@ -62,7 +62,7 @@ pub enum Ersn {
 /// [`presets::config`](super::presets::config).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Whose arithmetic.
+    /// Which arithmetic.
     pub conventions: Conventions,
     /// How losses are repaired.
     pub recovery: RecoveryKind,
@@ -136,7 +136,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Does a sender keep records of what it sent? Whoever needs the round-trip time of each ACK does.
+    /// Does a sender keep a record of each segment? Parts that need the round-trip time of each ACK do.
     pub(super) fn keeps_records(&self) -> bool {
         self.hystart || self.law.measures() || self.recovery == RecoveryKind::RackTlp
     }

@@ -46,7 +46,7 @@ pub enum Frame<'a> {
     Data {
         /// To or from the access point.
         way: Way,
-        /// Who is to receive the frame.
+        /// The station that receives the frame.
         receiver: Address,
         /// Who sends it.
         transmitter: Address,
@@ -59,7 +59,7 @@ pub enum Frame<'a> {
     },
     /// A request to send.
     Rts {
-        /// Who is to answer.
+        /// The station that answers.
         receiver: Address,
         /// Who asks.
         transmitter: Address,

@@ -28,7 +28,7 @@ impl PairId {
 /// A packet that has come over the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery<P> {
-    /// From whom to whom.
+    /// Transmitter and receiver.
     pub pair: PairId,
     /// The number of its frame.
     pub sequence: u64,
@@ -85,7 +85,7 @@ pub struct MediumCounters {
 pub enum MediumEvent<P> {
     /// A frame was on the air.
     Frame {
-        /// From whom to whom.
+        /// Transmitter and receiver.
         pair: PairId,
         /// What it was.
         kind: AirFrame,
@@ -119,7 +119,7 @@ pub enum MediumEvent<P> {
 /// What a transmitter tells an agent of a packet, if the medium keeps outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome<P> {
-    /// From whom to whom.
+    /// Transmitter and receiver.
     pub pair: PairId,
     /// What became of it.
     pub fate: LinkFate,

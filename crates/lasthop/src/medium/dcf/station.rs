@@ -75,7 +75,7 @@ pub(super) enum Next {
     GiveUp,
 }
 
-/// A packet and whom it is for.
+/// A packet and the station that it is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting<P> {
     /// Index of the pair of transmitter and receiver.

@@ -69,7 +69,7 @@ mod tests {
             (1, 1, &[110, 120], true),
             // Below the marker: of an earlier reduction.
             (0, 1, &[90], false),
-            // Nothing was sent again, so that nothing can have been sent in vain.
+            // Nothing was retransmitted, so that no retransmission can be spurious.
             (0, 0, &[110], false),
         ] {
             let mut duplicated = Duplicated::default();
