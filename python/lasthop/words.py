@@ -101,6 +101,7 @@ NAMES = {
     "harq": "HARQ",
     "snoop": "Snoop",
     "adaptive-persistence": "Adaptive persistence",
+    "lt-tcp": "LT-TCP",
     "tahoe": "Tahoe",
     "reno": "Reno",
     "newreno": "NewReno",

@@ -197,6 +197,13 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
             );
         }
     }
+    if matches!(config.law, LawKind::LtTcp(_)) && (tcp.profile != Profile::Rfc || config.fin) {
+        return error(
+            "law",
+            "\"lt-tcp\" with another profile than \"rfc\", or with fin = true".to_owned(),
+            "profile \"rfc\" without fin".to_owned(),
+        );
+    }
     if config.ecn && config.one_way {
         return error(
             "ecn",

@@ -15,10 +15,12 @@
 //! returns `None`, then look at [`Connection::next_timeout`]. A spurious
 //! [`Connection::handle_timeout`] changes nothing.
 
+use super::blocks::{Blocks, MOST_REPORTS, OPTION, Unit};
 use super::config::Config;
 use super::ecn::Ecn;
 use super::receiver::Receiver;
 use super::sender::{Sender, SenderCounters};
+use super::timers::Timer;
 use crate::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
 use crate::units::{Duration, Instant};
 
@@ -42,6 +44,8 @@ pub struct Connection {
     pub(super) advertised_window: u32,
     /// Of an end that asks for it.
     ecn: Option<Ecn>,
+    /// Of one that sends blocks of an erasure code.
+    blocks: Option<Box<Blocks>>,
 }
 
 impl Connection {
@@ -54,6 +58,7 @@ impl Connection {
             receiver: Receiver::new(config),
             advertised_window: (config.receive_window * config.segment.get() as f64) as u32,
             ecn: config.ecn.then(Ecn::default),
+            blocks: Blocks::new(config),
         }
     }
 
@@ -62,6 +67,10 @@ impl Connection {
         self.sender.reset(boot_offset);
         self.receiver.reset(&self.config);
         self.ecn = self.config.ecn.then(Ecn::default);
+        if let Some(blocks) = &mut self.blocks {
+            blocks.sender.reset(&self.config);
+            blocks.receiver.reset();
+        }
     }
 
     /// Sends the SYN, if the profile has one. Writing opens too.
@@ -79,6 +88,7 @@ impl Connection {
             self.sender.open();
         }
         self.sender.write(bytes);
+        self.wake();
     }
 
     /// The application has nothing more to send.
@@ -110,6 +120,26 @@ impl Connection {
     pub fn receive_damaged(&mut self, _now: Instant, _segment: &TcpHeader) {}
 
     fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
+        if self.blocks.is_some() {
+            if segment.flags & flags::SYN == 0 {
+                self.receive_unit(now, segment);
+            } else {
+                self.receive_segment(now, segment);
+            }
+            return self.wake();
+        }
+        self.receive_segment(now, segment);
+    }
+
+    /// Units may be waiting from the time on when the peer is known to be there.
+    fn wake(&mut self) {
+        if self.blocks.is_some() && self.sender.flight.snd_una > 0 {
+            self.sender.flight.stay_awake();
+        }
+    }
+
+    #[inline(always)]
+    fn receive_segment(&mut self, now: Instant, segment: &TcpHeader) {
         if segment.flags & flags::NOTICE != 0 && self.take_notice(now, segment) {
             return;
         }
@@ -165,6 +195,80 @@ impl Connection {
         let seq = self.sender.unwrap(segment.ack);
         self.sender.on_notice(now, seq, notice == flags::ELN);
         true
+    }
+
+    /// A segment of a connection that sends blocks: a unit, or what acknowledges one.
+    #[cold]
+    fn receive_unit(&mut self, now: Instant, segment: &TcpHeader) {
+        if self.receiver.rcv_nxt == 0 {
+            return;
+        }
+        let ack = self.sender.unwrap(segment.ack);
+        if self.sender.flight.snd_una == 0 {
+            // It answers the SYN.
+            self.sender.on_ack(now, ack.min(1), &[], true, None);
+        }
+        let is_marked = self.ecn.as_mut().is_some_and(|ecn| ecn.on_segment(segment));
+        let seq = self.receiver.unwrap(segment.seq);
+        self.sender.update_peer_window(seq, ack, u64::from(segment.window));
+        let Connection { sender, receiver, blocks: Some(blocks), .. } = self else { return };
+        if segment.payload > 0
+            && let Some(unit) = Unit::read(segment, seq)
+        {
+            let is_new = blocks.receiver.on_unit(&unit, &mut receiver.rcv_nxt);
+            receiver.duplicates += u64::from(!is_new);
+            receiver.challenge();
+        }
+        let mut echo = None;
+        if segment.payload == 0 && segment.has_timestamps {
+            let (start, number) = segment.timestamps;
+            echo = Some((sender.unwrap(start), number as u8));
+        }
+        let mut reports = [(0, 0); MOST_REPORTS];
+        let count = usize::from(segment.sack_blocks).min(MOST_REPORTS);
+        for (report, wire) in reports[..count].iter_mut().zip(segment.sack_blocks()) {
+            *report = (sender.unwrap(wire.0), wire.1);
+        }
+        let flight = &mut sender.flight;
+        blocks.sender.on_ack(flight, now, ack, echo, &reports[..count], is_marked);
+    }
+
+    /// The next unit, or an acknowledgment of one.
+    #[cold]
+    fn transmit_unit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+        let Connection { sender, blocks: Some(blocks), .. } = self else { return None };
+        header.flags = flags::ACK;
+        header.sack_blocks = 0;
+        let unit = blocks.sender.poll(&mut sender.flight, now);
+        let mut bytes = OPTION;
+        if let Some(unit) = unit {
+            unit.write(header);
+            header.ack = self.receiver.rcv_nxt as u32;
+            header.window = self.advertised_window;
+        } else if self.receiver.is_ack_due() {
+            header.seq = sender.flight.snd_nxt as u32;
+            header.payload = 0;
+            let echo = blocks.receiver.take_echo();
+            let mut reports = [(0, 0); MOST_REPORTS];
+            let count = blocks.receiver.reports(&mut reports);
+            self.acknowledge(header);
+            header.has_timestamps = echo.is_some();
+            if let Some((start, number)) = echo {
+                header.timestamps = (start as u32, u32::from(number));
+                header.set_sack_blocks(&reports[..count]);
+                bytes += if count > 0 { 4 + 8 * count as u32 } else { 0 };
+            } else {
+                bytes = 0;
+            }
+        } else {
+            return None;
+        }
+        if let Some(ecn) = &mut self.ecn {
+            // Parity never left before either.
+            ecn.stamp(header, unit.is_some(), self.sender.flight.counters.window_cuts);
+        }
+        let headers = if header.payload > 0 { self.config.header } else { self.config.ack_size };
+        Some(headers.get() as u32 + header.payload + bytes)
     }
 
     /// The checks of RFC 9293, section 3.10.7, that can drop a segment. Resets are not modelled: where
@@ -253,6 +357,9 @@ impl Connection {
             // LISTEN: what has been written waits for the opener's SYN.
             return None;
         }
+        if self.blocks.is_some() && self.sender.flight.snd_una > 0 {
+            return self.transmit_unit(now, header);
+        }
         header.has_timestamps = self.config.timestamps;
         let sent_to = self.sender.flight.snd_max;
         if let Some(out) = self.sender.poll_transmit(now) {
@@ -320,6 +427,16 @@ impl Connection {
     /// A deadline has come.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.receiver.handle_timeout(&self.sender.flight.timers, now);
+        if let Some(blocks) = &mut self.blocks
+            && self.sender.flight.snd_una > 0
+        {
+            let flight = &mut self.sender.flight;
+            if flight.timers.is_due(Timer::Retransmission, now) {
+                blocks.sender.on_timeout(flight, now);
+                flight.stay_awake();
+            }
+            return;
+        }
         self.sender.handle_timeout(now);
     }
 

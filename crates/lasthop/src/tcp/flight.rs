@@ -283,6 +283,11 @@ impl Flight {
         self.is_quiet = self.is_plain && !has_next;
     }
 
+    /// Others than the windows decide what goes out: they are to be asked.
+    pub(super) fn stay_awake(&mut self) {
+        self.is_quiet = false;
+    }
+
     /// Is it certain that nothing may go out before the next input?
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {

@@ -3,7 +3,7 @@
 //! 1. *What was sent?* `sent`: a ring of records, for who looks back.
 //! 2. *What is lost?* `loss`: duplicate ACKs, SACK scoreboards of ns-2 and of RFC 6675.
 //! 3. *What goes out next?* [`recovery`]: Reno, NewReno (RFC 6582), SACK as ns-2's Sack1 and as
-//!    RFC 6675.
+//!    RFC 6675; or `blocks` of an erasure code (LT-TCP), which find losses by themselves.
 //! 4. *How much may be outstanding?* [`law`]: Reno, CUBIC (RFC 9438); HyStart++ (RFC 9406), pacing.
 //! 5. *When to give up waiting, and was it a mistake?* [`rtt`]: RFC 6298 with clock granularity,
 //!    minimum and back-off; `undo`: Eifel (RFC 3522).
@@ -19,6 +19,7 @@
 //!
 //! *Not modelled*: urgent data, path MTU discovery.
 
+mod blocks;
 pub mod config;
 pub mod connection;
 mod ecn;

@@ -185,6 +185,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         // There SACK is an option of the host, whatever law it has.
         Profile::Linux => (base.recovery, set.sack.unwrap_or(base.sack)),
     };
+    let sends_blocks = matches!(law, LawKind::LtTcp(_));
     let hystart = profile == Profile::Linux && matches!(law, LawKind::Cubic(_));
     let recovery = set.sack_recovery.filter(|_| sack).unwrap_or(recovery);
     let segment = set.segment.unwrap_or(base.segment);
@@ -208,15 +209,15 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         header: set.header.unwrap_or(base.header),
         ack_size: set.ack_size.unwrap_or(base.ack_size),
         receive_window: set.receive_window.unwrap_or(base.receive_window),
-        delayed_ack: set.delayed_ack.unwrap_or(base.delayed_ack),
+        delayed_ack: set.delayed_ack.unwrap_or(base.delayed_ack.filter(|_| !sends_blocks)),
         sack,
         dsack: base.dsack && sack,
-        ecn: set.ecn.unwrap_or(base.ecn),
+        ecn: set.ecn.unwrap_or(base.ecn || sends_blocks),
         abe: set.abe.unwrap_or(base.abe),
         timestamps: set.timestamps.unwrap_or(base.timestamps),
         limited_transmit: set.limited_transmit.unwrap_or(base.limited_transmit),
         handshake: set.handshake.unwrap_or(base.handshake),
-        fin: set.fin.unwrap_or(base.fin),
+        fin: set.fin.unwrap_or(base.fin && !sends_blocks),
         pad_segments: set.pad_segments.unwrap_or(base.pad_segments),
         initial_window: set.initial_window.unwrap_or(initial_window),
         dupack_threshold: set.dupack_threshold.unwrap_or(base.dupack_threshold),

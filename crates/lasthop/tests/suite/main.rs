@@ -24,6 +24,7 @@ mod link_tables;
 mod links_on_bytes;
 mod live_network;
 mod loss_notification;
+mod lt_tcp;
 mod media;
 mod media_statistics;
 mod ns2_traces;

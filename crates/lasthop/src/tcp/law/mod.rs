@@ -41,6 +41,7 @@ laws! {
     jersey: Jersey(JerseyKeys);
     newreno_ff: NewRenoFf(NewRenoFfKeys);
     bbr: Bbr(BbrKeys);
+    lt_tcp: LtTcp(LtTcpKeys);
 }
 
 use super::config::{Config, Conventions, RecoveryKind};
