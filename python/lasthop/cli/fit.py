@@ -28,8 +28,9 @@ def fit(
         typer.Argument(
             parser=as_path,
             metavar="LOG...",
-            help="Losses frame by frame: text, CSV, JSON lines, frames.csv of a trace, or a "
-            "capture of 802.11 with radiotap headers; with --rates a mahimahi trace.",
+            help="Losses frame by frame: text, CSV, JSON lines, frames.csv of a trace, what live "
+            "--record wrote, or a capture of 802.11 with radiotap headers; with --rates a mahimahi "
+            "trace.",
         ),
     ],
     *,
@@ -40,7 +41,8 @@ def fit(
     entity: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="frames.csv: a direction of a link: link.wireless.forward."
+            metavar="NAME",
+            help="frames.csv, recordings: a direction of a link: link.wireless.forward.",
         ),
     ] = None,
     transmitter: Annotated[

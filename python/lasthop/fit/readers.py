@@ -6,6 +6,7 @@
 | CSV | a line; a column `lost` with these words, or `true` and `false`; perhaps `bytes`, `time_s`, `duration_s`, `rate_bps` |
 | JSON lines | an object with the same keys |
 | `frames.csv` | what `lasthop trace` writes of each frame: lost if it has no `arrival_s` |
+| recording of `lasthop live` | a frame of one direction of a link |
 | pcap, pcapng | an IEEE 802.11 frame with radiotap header |
 """  # noqa: E501 - a table
 
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from lasthop.fit.live import MAGIC, read_recording
 from lasthop.fit.records import FitError, Record
 
 __all__ = ["read"]
@@ -46,7 +48,7 @@ def read(
         path: The file.
         column: CSV and JSON lines: the column or key that says whether a frame was lost; `lost` if
             None.
-        entity: `frames.csv`: which direction of a link; the only one, if None.
+        entity: `frames.csv` and recordings: which direction of a link; the only one, if None.
         transmitter: Captures: whose frames, by MAC address; the busiest station's if None.
 
     Raises:
@@ -60,6 +62,8 @@ def read(
         from lasthop.fit.wifi import read_capture
 
         return read_capture(data, name, transmitter)
+    if data.startswith(MAGIC) and column is None and transmitter is None:
+        return read_recording(data, name, entity)
     if transmitter is not None:
         raise FitError(f"transmitter: found {name}, which is no capture; allowed: pcap, pcapng")
     plain = _plain_text(data)
@@ -79,7 +83,10 @@ def read(
     if {"entity", "arrival_s", "start_s"} <= set(header) and column is None:
         return _frames(text, name, entity)
     if entity is not None:
-        raise FitError(f"entity: found {name}, which names none; allowed: frames.csv of a trace")
+        raise FitError(
+            f"entity: found {name}, which names none; allowed: frames.csv of a trace, or a "
+            "recording of lasthop live"
+        )
     if column is not None or "lost" in header or "," in first:
         return _table(_csv(text, name), name, column)
     return Record(np.fromiter(_words(text, name), dtype=bool), source=name)
