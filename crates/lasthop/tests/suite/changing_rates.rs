@@ -1,13 +1,11 @@
 //! Rates that change with time, in scenarios: on computed and driven links, with background traffic
 //! replayed and packet by packet, from lists and recordings.
 
-use lasthop::run::{self, Options};
+use crate::common::scenarios::{self, Metrics};
+use lasthop::run;
 use lasthop::scenario::Scenario;
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-
-type Metrics = HashMap<String, f64>;
 
 fn scenario(text: &str, directory: &Path) -> Result<Scenario, String> {
     Scenario::from_toml(text, directory)
@@ -18,10 +16,7 @@ fn scenario(text: &str, directory: &Path) -> Result<Scenario, String> {
 
 fn metrics(text: &str, directory: &Path) -> Vec<Metrics> {
     let scenario = scenario(text, directory).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let options = Options { replications: 3, first_replication: 0, seed: 3, jobs: 1 };
-    let results = run::run(&[scenario], &options, &mut |_| true).unwrap();
-    let row = |row: &run::Row| results.metrics.iter().cloned().zip(row.values.clone()).collect();
-    results.rows.iter().map(row).collect()
+    scenarios::metrics(&scenario, 3, 3)
 }
 
 /// A folder of this test's own with a file in it.

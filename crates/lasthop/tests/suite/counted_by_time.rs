@@ -4,30 +4,19 @@
 //! Random scenarios: paths of one to three links, computed (and so chained), driven or of several
 //! services, and radios; flows of every kind; ends at any time, or when files are complete.
 
-use lasthop::run::{self, Options};
+use crate::common::scenarios::{self, Metrics, scenario};
+use lasthop::run;
 use lasthop::scenario::{App, Scenario};
 use proptest::prelude::*;
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
 }
 
-fn scenario(text: &str) -> Scenario {
-    Scenario::from_toml(text, Path::new("."))
-        .and_then(|document| document.points())
-        .unwrap_or_else(|error| panic!("{error}\n{text}"))
-        .remove(0)
-        .scenario
-}
-
-fn metrics(scenario: &Scenario, seed: u64) -> HashMap<String, f64> {
-    let options = Options { replications: 1, first_replication: 0, seed, jobs: 1 };
-    let results = run::run(std::slice::from_ref(scenario), &options, &mut |_| true)
-        .unwrap_or_else(|error| panic!("{error}"));
-    results.metrics.iter().cloned().zip(results.rows[0].values.iter().copied()).collect()
+fn metrics(scenario: &Scenario, seed: u64) -> Metrics {
+    scenarios::metrics(scenario, 1, seed).remove(0)
 }
 
 fn links() -> impl Strategy<Value = String> {

@@ -4,6 +4,7 @@
 //! Whole runs: every metric of random scenarios, `replay = "lazy"` against `"per-packet"`. The queue
 //! alone: every admission and air time against a model that knows nothing of runs and blocks.
 
+use crate::common::scenarios::scenario;
 use lasthop::app::{OnOff, OnOffParameters};
 use lasthop::channel::{Airtime, Channel, Clean, TwoState, TwoStateParameters, Uniform};
 use lasthop::queue::{ComputedFifo, Fate, Limit, QueueCounters, Transmitter};
@@ -13,18 +14,9 @@ use lasthop::scenario::{App, Replay, Scenario};
 use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use std::path::Path;
 
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
-}
-
-fn scenario(text: &str) -> Scenario {
-    Scenario::from_toml(text, Path::new("."))
-        .and_then(|document| document.points())
-        .unwrap_or_else(|error| panic!("{error}\n{text}"))
-        .remove(0)
-        .scenario
 }
 
 /// The scenario with lazy replay, and with an event for each packet.

@@ -1,25 +1,13 @@
 //! Queue disciplines in scenarios: what a driven queue has in common with a computed one, where RED
 //! settles, what is counted.
 
-use lasthop::run::{self, Options};
-use lasthop::scenario::Scenario;
+use crate::common::scenarios::{self, Metrics, scenario};
+use lasthop::run;
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-fn scenario(text: &str) -> Scenario {
-    Scenario::from_toml(text, Path::new("."))
-        .and_then(|document| document.points())
-        .unwrap_or_else(|error| panic!("{error}\n{text}"))
-        .remove(0)
-        .scenario
-}
-
-fn metrics(text: &str, replications: u64) -> Vec<HashMap<String, f64>> {
-    let options = Options { replications, first_replication: 0, seed: 3, jobs: 1 };
-    let results = run::run(&[scenario(text)], &options, &mut |_| true).unwrap();
-    let row = |row: &run::Row| results.metrics.iter().cloned().zip(row.values.clone()).collect();
-    results.rows.iter().map(row).collect()
+fn metrics(text: &str, replications: u64) -> Vec<Metrics> {
+    scenarios::metrics(&scenario(text), replications, 3)
 }
 
 /// A file and on-off traffic through a bottleneck of 1 Mbps with this queue.

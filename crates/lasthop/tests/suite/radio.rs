@@ -1,25 +1,17 @@
 //! The framed radio: its timing by hand, the ideal link on it against the chain of the analysis,
 //! and fair shares.
 
+use crate::common::scenarios::{self, Metrics, scenario};
 use lasthop::analysis::{ArqChain, GilbertElliottLaw};
-use lasthop::run::{self, Options, Trace};
+use lasthop::run::{self, Trace};
 use lasthop::scenario::Scenario;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// The scenario of a file's text.
-fn scenario(text: &str) -> Scenario {
-    let document = Scenario::from_toml(text, Path::new(".")).expect("a scenario");
-    document.points().expect("points").remove(0).scenario
-}
-
 /// All metrics of replication 0.
-fn metrics(text: &str) -> HashMap<String, f64> {
-    let options = Options { replications: 1, first_replication: 0, seed: 11, jobs: 1 };
-    let mut results = run::run(&[scenario(text)], &options, &mut |_| true).expect("a run");
-    let values = results.rows.remove(0).values;
-    results.metrics.into_iter().zip(values).collect()
+fn metrics(text: &str) -> Metrics {
+    scenarios::metrics(&scenario(text), 1, 11).remove(0)
 }
 
 fn trace(text: &str) -> Trace {

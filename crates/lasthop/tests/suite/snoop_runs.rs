@@ -1,11 +1,12 @@
 //! Snoop in the simulator: invisible where nothing is lost, helpful where the wireless host
 //! receives, and without effect where it sends.
 
+use crate::common::scenarios::{self, Metrics};
 use lasthop::channel::LossRecord;
 use lasthop::channel::TraceEnd;
 use lasthop::channel::clean::CleanKeys;
 use lasthop::channel::trace::{TraceKeys, TraceStart};
-use lasthop::run::{self, Options, TraceEvent};
+use lasthop::run::{self, TraceEvent};
 use lasthop::scenario::{Agent, Errors, Scenario};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -99,12 +100,8 @@ fn seen_by_tcp(events: &[TraceEvent]) -> Vec<(u64, String, &'static str, u64, u6
     seen
 }
 
-/// Metrics of every replication.
-fn metrics(scenario: &Scenario, replications: u64) -> Vec<HashMap<String, f64>> {
-    let options = Options { replications, first_replication: 0, seed: 1, jobs: 2 };
-    let results = run::run(std::slice::from_ref(scenario), &options, &mut |_| true).unwrap();
-    let row = |row: &run::Row| results.metrics.iter().cloned().zip(row.values.clone()).collect();
-    results.rows.iter().map(row).collect()
+fn metrics(scenario: &Scenario, replications: u64) -> Vec<Metrics> {
+    scenarios::metrics(scenario, replications, 1)
 }
 
 fn mean(rows: &[HashMap<String, f64>], name: &str) -> f64 {

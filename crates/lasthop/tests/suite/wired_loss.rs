@@ -1,25 +1,15 @@
 //! Links with rate "unlimited": paths that only lose and delay.
 
-use lasthop::run::{self, Options};
+use crate::common::scenarios::{self, Metrics, scenario};
+use lasthop::run;
 use lasthop::scenario::Scenario;
 use lasthop::units::Rate;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-fn scenario(text: &str) -> Scenario {
-    Scenario::from_toml(text, Path::new("."))
-        .and_then(|document| document.points())
-        .unwrap_or_else(|error| panic!("{error}\n{text}"))
-        .remove(0)
-        .scenario
-}
-
-fn metrics(text: &str, replications: u64) -> Vec<HashMap<String, f64>> {
-    let options = Options { replications, first_replication: 0, seed: 3, jobs: 1 };
-    let results = run::run(&[scenario(text)], &options, &mut |_| true).unwrap();
-    let row = |row: &run::Row| results.metrics.iter().cloned().zip(row.values.clone()).collect();
-    results.rows.iter().map(row).collect()
+fn metrics(text: &str, replications: u64) -> Vec<Metrics> {
+    scenarios::metrics(&scenario(text), replications, 3)
 }
 
 /// A path without a rate between two hosts, and what else the link says.

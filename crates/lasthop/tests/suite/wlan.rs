@@ -1,22 +1,15 @@
 //! Wireless LANs in scenarios: what they carry, what they count, what they refuse.
 
-use lasthop::run::{self, Options};
+use crate::common::scenarios::{self, Metrics, scenario};
+use lasthop::run;
 use lasthop::scenario::Scenario;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-fn scenario(text: &str) -> Scenario {
-    let document = Scenario::from_toml(text, Path::new(".")).expect("a scenario");
-    document.points().expect("points").remove(0).scenario
-}
-
 /// All metrics of replication 0.
-fn metrics(text: &str) -> HashMap<String, f64> {
-    let options = Options { replications: 1, first_replication: 0, seed: 5, jobs: 1 };
-    let mut results = run::run(&[scenario(text)], &options, &mut |_| true).expect("a run");
-    let values = results.rows.remove(0).values;
-    results.metrics.into_iter().zip(values).collect()
+fn metrics(text: &str) -> Metrics {
+    scenarios::metrics(&scenario(text), 1, 5).remove(0)
 }
 
 /// A cell as in the 802.11b of ns-2: 28 B of MAC header, all frames at 11 Mbps; `keys` of the WLAN,
