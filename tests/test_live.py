@@ -11,14 +11,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import lasthop
-from lasthop.cli.live import programs
-from lasthop.cli.values import BadInput
 from lasthop.live.session import LiveError, Program, Session
 
 LINK = """
@@ -279,31 +276,3 @@ def test_what_cannot_run_live_is_refused_before_anything_starts(
     assert done.returncode == 2
     assert words in done.stderr
     assert not (tmp_path / "started").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["--", "a", "b"], [("client", ["a", "b"])]),
-        (["--", "a b 'c d'"], [("client", ["a", "b", "c d"])]),
-        (["--at", "x", "--", "a", "--", "c"], [("x", ["a", "--", "c"])]),
-        (
-            ["--at", "x", "--", "a b", "--at", "y", "--", "c", "--at", "z"],
-            [("x", ["a", "b"]), ("y", ["c", "--at", "z"])],
-        ),
-    ],
-)
-def test_words_become_programs(words: Sequence[str], expected: list[tuple[str, list[str]]]) -> None:
-    found = programs(list(words), "client")
-    assert [(one.host, list(one.argv)) for one in found] == expected
-
-
-@pytest.mark.parametrize(
-    "words", [["--at"], ["--at", "x"], ["--"], ["--at", "x", "a"], ["--", "'"]]
-)
-def test_words_that_are_no_programs_are_refused(words: list[str]) -> None:
-    with pytest.raises(BadInput):
-        programs(words, "client")
-    if words[0] == "--":
-        with pytest.raises(BadInput):
-            programs(words, None)

@@ -113,7 +113,7 @@ impl Network {
         debug_assert!(now >= self.now, "time does not run backwards");
         loop {
             let (at, machine) = self.deadlines.first();
-            if at > now {
+            if at > now || at == Instant::NEVER {
                 break;
             }
             self.links[machine.index()].advance(at, &mut self.deadlines, &mut self.outbox);

@@ -32,6 +32,9 @@ const MAGIC: &str = "lasthop recording 1\n";
 /// The longest header that is read, in bytes.
 const LONGEST_HEADER: u64 = 16 << 20;
 
+/// The longest recording that is replayed: 30 days. Timers that run on would take for ever in more.
+const LONGEST: Instant = Instant::from_nanos(30 * 86_400 * 1_000_000_000);
+
 /// What a recording begins with: all that decides what its links do.
 #[derive(Clone, Debug)]
 pub struct Header {
@@ -227,8 +230,12 @@ impl<R: BufRead> Reader<R> {
         self.bytes().map(u64::from_le_bytes)
     }
 
-    fn time(&mut self) -> io::Result<Instant> {
-        self.u64().map(Instant::from_nanos)
+    fn time(&mut self) -> Result<Instant, RecordingError> {
+        let time = Instant::from_nanos(self.u64()?);
+        if time > LONGEST {
+            return self.wrong(format!("a time of {time:?}"), "up to 30 days");
+        }
+        Ok(time)
     }
 
     fn place(&mut self) -> Result<(usize, Side), RecordingError> {

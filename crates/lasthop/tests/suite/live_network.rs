@@ -226,6 +226,11 @@ fn what_is_no_recording_is_refused() {
     end[place] = b'X';
     assert!(error(&end).contains("a record of kind 0x58"));
     assert!(matches!(replay(&end[..]), Err(RecordingError::Format { .. })));
+    // A time at which no clock of ours arrives.
+    let mut late = file;
+    let place = late.len() - 8;
+    late[place..].fill(0xff);
+    assert!(error(&late).contains("allowed: up to 30 days"), "{}", error(&late));
 }
 
 #[test]

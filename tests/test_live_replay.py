@@ -1,0 +1,118 @@
+"""What a live run of a kernel recorded replays in virtual time, without privileges.
+
+`tests/recordings` holds files of 15 kB by the kernel's Reno behind four links, from `lasthop live
+--record`. A change that alters what a link does on purpose makes these files anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from lasthop import _lasthop
+from lasthop.cli.app import run_command
+from lasthop.cli.live import programs
+from lasthop.cli.values import BadInput
+from lasthop.live.words import second, summary
+
+RECORDINGS = sorted((Path(__file__).parent / "recordings").glob("*.rec"))
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_a_recording_of_a_kernel_replays(path: Path) -> None:
+    told = json.loads(_lasthop.live_replay(str(path)))
+    assert told["difference"] is None
+    assert told["complete"]
+    assert told["arrivals"] >= 20
+    assert told["same"] >= 50
+    # It met losses, so that what repairs them is in it.
+    assert dict(told["metrics"])["link.wireless.forward.frames_lost"] >= 1
+
+
+def test_a_changed_recording_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = bytearray(RECORDINGS[0].read_bytes())
+    # The last delivery's hash: its record stands before others of known lengths.
+    end = len(data) - 9
+    assert data[end : end + 1] == b"E"
+    place = data.rindex(b"D\0\0", 0, end)
+    data[place + 23] ^= 1
+    changed = tmp_path / "changed.rec"
+    changed.write_bytes(data)
+    assert run_command(["live", "--replay", str(changed)]) == 1
+    assert "the outputs differ" in capsys.readouterr().err
+
+
+def test_what_is_no_recording_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "none").write_bytes(b"something else\n")
+    for name, words in (("none", "allowed: lasthop recording"), ("gone", "No such file")):
+        assert run_command(["live", "--replay", str(tmp_path / name)]) == 1
+        assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--", "a", "b"], [("client", ["a", "b"])]),
+        (["--", "a b 'c d'"], [("client", ["a", "b", "c d"])]),
+        (["--at", "x", "--", "a", "--", "c"], [("x", ["a", "--", "c"])]),
+        (
+            ["--at", "x", "--", "a b", "--at", "y", "--", "c", "--at", "z"],
+            [("x", ["a", "b"]), ("y", ["c", "--at", "z"])],
+        ),
+    ],
+)
+def test_words_become_programs(words: Sequence[str], expected: list[tuple[str, list[str]]]) -> None:
+    found = programs(list(words), "client")
+    assert [(one.host, list(one.argv)) for one in found] == expected
+
+
+@pytest.mark.parametrize(
+    "words", [["--at"], ["--at", "x"], ["--"], ["--at", "x", "a"], ["--", "'"]]
+)
+def test_words_that_are_no_programs_are_refused(words: list[str]) -> None:
+    with pytest.raises(BadInput):
+        programs(words, "client")
+    if words[0] == "--":
+        with pytest.raises(BadInput):
+            programs(words, None)
+
+
+def tick(time: float, frames: int) -> dict[str, object]:
+    """A state of one direction."""
+    one = {
+        "link": "air",
+        "direction": "forward",
+        "queue": 3,
+        "frames": frames,
+        "lost": frames // 10,
+    }
+    counts = {"drops": 0, "retransmissions": 0, "delivered_bytes": frames * 125}
+    return {"time": time, "links": [one | counts]}
+
+
+def test_a_line_a_second_says_what_happened_in_it() -> None:
+    assert second(tick(1.0, 1000), None) == "   1.0 s  air forward 1.00 Mbps, queue 3, 100 lost"
+    assert second(tick(3.0, 1100), tick(1.0, 1000)).endswith("50.00 kbps, queue 3, 10 lost")
+    assert second(tick(2.0, 1000), tick(1.0, 1000)).endswith("idle")
+
+
+def test_the_summary_tells_lateness_and_warnings() -> None:
+    names = ["goodput_bps", "packets_delivered", "frames_sent", "frames_lost"]
+    names += ["retransmissions", "queue_drops"]
+    end = {
+        "time": 2.0,
+        "metrics": [[f"link.air.forward.{name}", 4.0] for name in names],
+        "lateness": {"deliveries": 4, "p50_s": 2e-5, "p90_s": 3e-5, "p99_s": 1e-3, "max_s": 2e-3},
+        "processor_per_packet_s": 3.84e-6,
+        "notes": ["something is wrong"],
+    }
+    lines = summary(end).splitlines()
+    assert lines[1].startswith("  link.air.forward: 4 bps, 4 packets; 4 frames, 4 lost")
+    assert "p99 1000 us" in lines[2]
+    assert "3.8 us a packet" in lines[2]
+    assert lines[3] == "  warning: something is wrong"
