@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 TRACES = HERE / "reference" / "traces"
 PACKETS = 300
 SECONDS = 25
-TCPS = {"reno": "Reno", "newreno": "Newreno", "sack": "Sack1"}
+TCPS = {"tahoe": "Tahoe", "reno": "Reno", "newreno": "Newreno", "sack": "Sack1"}
 # About six frames in a hundred, picked by hand.
 SCATTERED = "9,44,45,71,96,98,133,137,139,158,190,221,222,223,257,280,291,304,318,320"
 SCATTERED_ACKS = "3,18,47,62,63,95,121,144,166,168,201,230,231,266,288"

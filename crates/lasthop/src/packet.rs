@@ -55,6 +55,11 @@ pub trait Payload {
         false
     }
 
+    /// Has its sender marked it as one to be dropped before others ("out"; drop precedences of RFC 2597)?
+    fn is_out(&self) -> bool {
+        false
+    }
+
     /// Its traffic class, the DS code point of RFC 2474, 0 to 63: 0 is best effort.
     fn class(&self) -> u8 {
         0
@@ -152,6 +157,12 @@ impl Payload for Vec<u8> {
             }
             _ => false,
         }
+    }
+
+    /// The second and third drop precedence of an assured class.
+    fn is_out(&self) -> bool {
+        let class = self.class();
+        (10..=38).contains(&class) && class & 6 > 2
     }
 
     /// From the first two bytes of an IPv4 or IPv6 header; 0 for anything else.
@@ -292,6 +303,9 @@ pub mod flags {
     /// wire they are the second and third of the four reserved bits ([`NOTICE_ON_WIRE`]); in memory they stand
     /// where PSH and URG, which are not modelled, would.
     pub const NOTICE: u8 = ERSN | ELN;
+    /// Of a segment with data: it is one to be dropped before others ([`is_out`](super::Payload::is_out)). It stands in
+    /// memory where [`ERSN`] does, which data never carry; on the wire it would be a drop precedence of RFC 2597.
+    pub const OUT: u8 = ERSN;
     /// Where [`ERSN`] and [`ELN`] stand in the byte of the data offset.
     pub const NOTICE_ON_WIRE: [u8; 2] = [0x02, 0x04];
     /// Echo of congestion experienced (RFC 3168, section 6.1).
@@ -383,6 +397,10 @@ impl Payload for Packet {
         self.bytes += next.bytes;
     }
 
+    fn is_out(&self) -> bool {
+        self.tcp.flags & flags::OUT != 0 && self.tcp.payload > 0
+    }
+
     fn mark_congestion(&mut self) -> bool {
         let knows = self.tcp.ecn.is_capable();
         self.tcp.ecn = if knows { Ecn::Ce } else { Ecn::NotEct };
@@ -410,6 +428,13 @@ mod tests {
         assert_eq!(vec![0x6bu8, 0x80, 0, 0].class(), 46);
         assert_eq!(vec![0x45u8, 0x03].class(), 0, "the congestion bits are no class");
         assert_eq!([vec![], vec![0x45u8], vec![0x15, 0xb8]].map(|bytes| bytes.class()), [0; 3]);
+    }
+
+    #[test]
+    fn drop_precedence_of_real_bytes() {
+        // AF11, AF12, AF13, AF43; expedited forwarding, best effort.
+        let of = |class: u8| vec![0x45, class << 2].is_out();
+        assert_eq!([10, 12, 14, 38, 46, 0].map(of), [false, true, true, true, false, false]);
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl Segment for Packet {
             seq,
             length: payload + u32::from(control),
             payload,
-            ack: (bits & flags::ACK != 0 && !is_notice(bits)).then_some(ack),
+            ack: (bits & flags::ACK != 0 && (payload > 0 || !is_notice(bits))).then_some(ack),
             window,
             syn: bits & flags::SYN != 0,
             incarnation: self.incarnation,

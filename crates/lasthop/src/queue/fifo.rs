@@ -90,6 +90,14 @@ impl<P: Payload> Fifo<P> {
         Some(packet)
     }
 
+    /// Takes out the last packet for which `is_wanted` holds.
+    pub fn take_last(&mut self, is_wanted: impl Fn(&P) -> bool) -> Option<P> {
+        let place = self.packets.iter().rposition(is_wanted)?;
+        let packet = self.packets.remove(place)?;
+        self.bytes -= self.frame_bytes(&packet);
+        Some(packet)
+    }
+
     /// Packets that wait.
     #[inline]
     pub fn len(&self) -> usize {

@@ -31,6 +31,7 @@ mod ring;
 mod transmitter;
 
 pub(crate) use ahead::{Ahead, Newest};
+pub use biased::{Biased, BiasedKeys};
 pub use codel::{Codel, CodelKeys};
 pub use computed::{ComputedFifo, Fate, QueueCounters};
 pub use drop_tail::{DropTail, DropTailKeys};
@@ -42,6 +43,7 @@ pub use pie::{Pie, PieKeys};
 pub use rate_schedule::{Opportunities, RateSchedule, RateSteps};
 pub use red::{Red, RedDetector, RedKeys, RedParameters, RedVerdict};
 pub(crate) use ring::Ring;
+pub use step::{Step, StepKeys};
 pub use transmitter::Transmitter;
 
 use crate::packet::Payload;
@@ -107,6 +109,8 @@ queue_disciplines! {
     red: Red(RedKeys);
     codel: Codel(CodelKeys);
     pie: Pie(PieKeys);
+    step: Step(StepKeys);
+    biased: Biased(BiasedKeys);
 }
 
 impl From<QueueLimit> for Discipline {

@@ -2,6 +2,7 @@
 
 use super::RunError;
 use super::links::services;
+use super::oracle;
 use super::plan::{Hop, Plan};
 use crate::app::{OnOffParameters, WebParameters};
 use crate::link::Protocol;
@@ -92,8 +93,8 @@ pub(super) fn build(
         }
         builder.name_services(&link.protocol.service_names().collect::<Vec<_>>());
     }
-    for (index, flow) in scenario.flows.iter().enumerate() {
-        add_flow(&mut builder, plan.routes(index), flow);
+    for index in 0..scenario.flows.len() {
+        add_flow(&mut builder, scenario, plan, index);
     }
     for (index, link) in scenario.links.iter().enumerate() {
         let site = link.agent_site(plan.largest_packet(index));
@@ -169,8 +170,10 @@ fn host_pairs(scenario: &Scenario) -> Vec<u32> {
     pairs.iter().map(first).collect()
 }
 
-fn add_flow(builder: &mut Builder, routes: &[Vec<Hop>; 2], flow: &Flow) {
-    let [there, back] = routes.each_ref().map(|route| {
+fn add_flow(builder: &mut Builder, scenario: &Scenario, plan: &Plan, index: usize) {
+    let flow = &scenario.flows[index];
+    let config = |tcp: &scenario::Tcp| oracle::tell(tcp.config(), scenario, plan, index);
+    let [there, back] = plan.routes(index).each_ref().map(|route| {
         let hop = |&(link, forward): &Hop| {
             DirectionId::of(link, if forward { Side::Forward } else { Side::Reverse })
         };
@@ -180,14 +183,14 @@ fn add_flow(builder: &mut Builder, routes: &[Vec<Hop>; 2], flow: &Flow) {
     let start = Instant::ZERO + flow.start;
     match (&flow.transport, &flow.app) {
         (Transport::Tcp(tcp), App::File(file)) => {
-            builder.file(&flow.name, start, &tcp.config(), round_trip, file.size);
+            builder.file(&flow.name, start, &config(tcp), round_trip, file.size);
         }
         (Transport::Tcp(tcp), App::Web(web)) => {
             let parameters = WebParameters {
                 connections: web.connections,
                 page_counts_itself: web.page_counts_itself,
             };
-            builder.web(&flow.name, start, &tcp.config(), round_trip, parameters);
+            builder.web(&flow.name, start, &config(tcp), round_trip, parameters);
         }
         (_, App::OnOff(source)) => {
             let parameters = OnOffParameters {

@@ -166,7 +166,7 @@ impl<'a> Writer<'a> {
         ip.header_checksum = ip.calc_header_checksum();
         tcp.checksum = tcp.calc_checksum_ipv4(&ip, payload).unwrap_or_default();
         let mut header = tcp.to_bytes();
-        if told.flags & flags::NOTICE != 0 {
+        if told.flags & flags::NOTICE != 0 && told.payload == 0 {
             set_notice(&mut header, told.flags);
         }
         cut(&[&ip.to_bytes(), &header, payload], snap)

@@ -334,6 +334,8 @@ table! {
         delayed_ack: Option<DelayedAck>;
         /// Which SACK recovery; with variants that use selective acknowledgments only.
         sack_recovery: Option<SackRecovery>;
+        /// What tells that a segment is lost, where recovery goes by SACK blocks as RFC 6675 says.
+        loss_detection: Option<LossDetection>;
         /// How the congestion window moves, in place of the law of the variant.
         law: Option<LawKind>;
         /// HyStart++ (RFC 9406): leave slow start when the round-trip time grows; off by default.
@@ -429,6 +431,20 @@ choice! {
         Hold = "hold",
         /// It starts anew at once.
         Restart = "restart",
+    }
+}
+
+choice! {
+    /// What tells that a segment is lost.
+    pub enum LossDetection {
+        /// As many duplicate acknowledgments as dupack_threshold says.
+        Duplicates = "duplicates",
+        /// A round trip has passed since the first of them (TCP-DCR), so that the link may repair it before.
+        Delayed = "delayed",
+        /// A window of them (RFC 4653); one new segment for two of them meanwhile.
+        NcrCareful = "ncr-careful",
+        /// A window of them (RFC 4653); one new segment for each of them meanwhile.
+        NcrAggressive = "ncr-aggressive",
     }
 }
 

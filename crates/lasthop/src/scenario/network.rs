@@ -5,7 +5,7 @@ use super::routes::Routes;
 use super::transport::TcpPackets;
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::schema::quantity::Window;
-use crate::tcp::config::{RecoveryKind, UndoKind};
+use crate::tcp::config::{LossDetection, RecoveryKind, UndoKind};
 use crate::tcp::law::LawKind;
 use crate::units::Bytes;
 
@@ -202,6 +202,56 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
             "law",
             "\"lt-tcp\" with another profile than \"rfc\", or with fin = true".to_owned(),
             "profile \"rfc\" without fin".to_owned(),
+        );
+    }
+    if config.loss_detection != LossDetection::Duplicates
+        && config.recovery != RecoveryKind::Sack6675
+    {
+        let allowed = "only with recovery by SACK as RFC 6675 says: profile \"rfc\" or \"ns-2\", a variant that uses \
+                       selective acknowledgments, and no other sack_recovery";
+        return match tcp.loss_detection {
+            Some(detection) => {
+                error("loss_detection", format!("{:?}", detection.word()), allowed.to_owned())
+            }
+            None => error("variant", format!("{:?}", tcp.variant.word()), allowed.to_owned()),
+        };
+    }
+    if let Some(recovery) = tcp.sack_recovery
+        && !tcp.variant.is_of_hosts()
+    {
+        return error(
+            "sack_recovery",
+            format!("{:?} with variant {:?}", recovery.word(), tcp.variant.word()),
+            "nothing: that variant is a recovery of its own".to_owned(),
+        );
+    }
+    if !tcp.variant.is_of_hosts() && tcp.profile == Profile::Linux {
+        return error(
+            "variant",
+            format!("{:?} with profile \"linux\"", tcp.variant.word()),
+            "a law of that host, such as \"cubic\" or \"reno\", or profile \"rfc\" or \"ns-2\""
+                .to_owned(),
+        );
+    }
+    if config.law.reads_arrivals() && !config.timestamps {
+        return error(
+            "timestamps",
+            format!(
+                "false with the law {:?}, which goes by when segments arrived",
+                config.law.kind()
+            ),
+            "true".to_owned(),
+        );
+    }
+    if config.ecn && config.one_way && tcp.ecn.is_none() {
+        return error(
+            if tcp.law.is_some() { "law" } else { "variant" },
+            format!(
+                "{:?}, which needs marks, with profile {:?}",
+                config.law.kind(),
+                tcp.profile.word()
+            ),
+            "profile \"rfc\" or \"linux\"".to_owned(),
         );
     }
     if config.ecn && config.one_way {

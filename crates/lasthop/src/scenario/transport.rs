@@ -1,7 +1,7 @@
 //! From the keys of a transport to its parameters: the one place where profiles fill in what a
 //! scenario leaves open. The checks and the simulator both ask here.
 
-use super::model::{App, Ersn, Flow, Profile, SackRecovery, Tcp, Transport, Undo};
+use super::model::{App, Ersn, Flow, LossDetection, Profile, SackRecovery, Tcp, Transport, Undo};
 use crate::schema::quantity::{DelayedAck, Window};
 use crate::tcp::config::{self, RecoveryKind, UndoKind};
 use crate::tcp::{self, Config, Overrides, presets};
@@ -24,6 +24,12 @@ impl Tcp {
         });
         let mut overrides = Overrides {
             sack_recovery,
+            loss_detection: self.loss_detection.map(|detection| match detection {
+                LossDetection::Duplicates => config::LossDetection::Duplicates,
+                LossDetection::Delayed => config::LossDetection::Delayed,
+                LossDetection::NcrCareful => config::LossDetection::NcrCareful,
+                LossDetection::NcrAggressive => config::LossDetection::NcrAggressive,
+            }),
             law: self.law,
             hystart: self.hystart,
             pacing: self.pacing,

@@ -9,7 +9,6 @@ use crate::app::{MediaReport, MediaStatistics, OnOff, Web};
 use crate::link::{Endpoint, LinkCounters};
 use crate::packet::Packet;
 use crate::queue::{DisciplineCounters, Newest, QueueCounters};
-use crate::tcp::config::RecoveryKind;
 use crate::units::{Bytes, Instant};
 
 /// What a flow does.
@@ -415,8 +414,7 @@ impl<P: Probe> World<P> {
         let (mut probes, mut taken_back) = (0, 0);
         let (mut explicit, mut held, mut knows_notices) = (0, 0, false);
         let mut add = |connection: u32| {
-            let recovery = self.connections[connection as usize].config.recovery;
-            knows_notices |= recovery == RecoveryKind::Esack;
+            knows_notices |= self.connections[connection as usize].config.knows_notices();
             for end in &self.connections[connection as usize].ends {
                 let counters = end.counters();
                 sent += counters.segments_sent;

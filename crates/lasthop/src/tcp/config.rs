@@ -1,6 +1,6 @@
 //! The parameters of a TCP connection, fixed at its construction.
 
-use super::law::LawKind;
+use super::law::{LawKind, Marks};
 use crate::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS};
 use crate::units::{Bytes, Duration};
 
@@ -29,11 +29,27 @@ pub enum UndoKind {
     All,
 }
 
+/// What tells that a segment is lost, where recovery goes by SACK blocks (RFC 6675).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LossDetection {
+    /// As many duplicates as [`Config::dupack_threshold`] says.
+    #[default]
+    Duplicates,
+    /// The first duplicate was a round trip ago (TCP-DCR).
+    Delayed,
+    /// About a window of duplicates; one new segment for two of them (RFC 4653, careful limited transmit).
+    NcrCareful,
+    /// About a window of duplicates; one new segment for each (RFC 4653, aggressive limited transmit).
+    NcrAggressive,
+}
+
 /// How losses are found and repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryKind {
     /// Fast retransmit and fast recovery, left at the first new ACK (RFC 5681).
     Reno,
+    /// Fast retransmit and slow start.
+    Tahoe,
     /// Partial ACKs retransmit the next hole (RFC 6582).
     NewReno,
     /// ns-2's `Sack1`.
@@ -45,6 +61,29 @@ pub enum RecoveryKind {
     Sack6675,
     /// ns-2's `Sack1` with explicit notifications of a link (ESACK, Yun 2009).
     Esack,
+    /// The packet list of LHP.
+    Lhp,
+}
+
+/// What a sender makes of the news that a link has lost a segment, over its recovery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Notices {
+    /// Nothing, or what its recovery knows by itself.
+    #[default]
+    Off,
+    /// The segment goes again (HACK, EWLN).
+    Resend,
+    /// The same, and duplicates that ask for it do not count until it is there (HACK-fixed).
+    Excuse,
+    /// The same, and duplicates begin anew (TCP-ELN).
+    Restart,
+    /// A marked duplicate sends again what it asks for, once, and does not count (Balakrishnan and Katz).
+    Marks,
+    /// Some segments are for queues to drop first; a mark of the receiver on the duplicate that counts says that the loss
+    /// was random (Casablanca).
+    Casablanca,
+    /// The same, but the sender judges by what was lost (Ifrane).
+    Ifrane,
 }
 
 /// What a notice that a link sends a segment again (ERSN, Yun 2009) does.
@@ -66,6 +105,8 @@ pub struct Config {
     pub conventions: Conventions,
     /// How losses are repaired.
     pub recovery: RecoveryKind,
+    /// What tells that a segment is lost; only with [`RecoveryKind::Sack6675`].
+    pub loss_detection: LossDetection,
     /// How the congestion window moves.
     pub law: LawKind,
     /// Does HyStart++ (RFC 9406) end slow start?
@@ -98,8 +139,13 @@ pub struct Config {
     pub abe: bool,
     /// ACKs that leave at once at the beginning of a connection, whatever `delayed_ack` says.
     pub quick_acks: u32,
+    /// What the marks that it echoes and gets tell.
+    pub marks: Marks,
     /// Timestamps option (RFC 7323).
     pub timestamps: bool,
+    /// Tick of the clock that stamps; that of [`Self::clock_granularity`] but for laws that need to know when segments
+    /// arrived.
+    pub timestamp_tick: Duration,
     /// Limited transmit (RFC 3042).
     pub limited_transmit: bool,
     /// Does a SYN open the connection?
@@ -125,6 +171,8 @@ pub struct Config {
     pub eln_filter: Option<u32>,
     /// What a notice that a link sends a segment again does.
     pub ersn: Ersn,
+    /// What news of losses on a link do.
+    pub notices: Notices,
     /// RTO before the first sample.
     pub initial_rto: Duration,
     /// Lower bound of the RTO, before back-off.
@@ -150,7 +198,29 @@ impl Config {
     /// Does an acceptor do nothing but acknowledge, each segment at once? Then it never waits for
     /// anything.
     pub fn only_acknowledges(&self) -> bool {
-        self.one_way && self.delayed_ack.is_none() && self.quick_acks == 0
+        self.one_way
+            && self.delayed_ack.is_none()
+            && self.quick_acks == 0
+            && !self.announces_damage()
+    }
+
+    /// Does a receiver tell the sender of segments that arrive damaged, with a header that can be read?
+    pub fn announces_damage(&self) -> bool {
+        let wants_news =
+            matches!(self.notices, Notices::Resend | Notices::Excuse | Notices::Restart);
+        wants_news || self.recovery == RecoveryKind::Lhp
+    }
+
+    /// Are some segments for queues to drop first?
+    #[inline]
+    pub fn marks_some_out(&self) -> bool {
+        matches!(self.notices, Notices::Casablanca | Notices::Ifrane)
+    }
+
+    /// Does the sender make anything of the news that a link has lost a segment?
+    pub fn knows_notices(&self) -> bool {
+        let by_itself = matches!(self.recovery, RecoveryKind::Esack | RecoveryKind::Lhp);
+        by_itself || self.notices != Notices::Off
     }
 
     /// SACK blocks that an ACK reports at most: as many as the option space holds (RFC 2018,
@@ -158,6 +228,8 @@ impl Config {
     pub fn max_sack_blocks(&self) -> usize {
         match (self.sack, self.conventions) {
             (false, _) => 0,
+            // SMART: what made the receiver acknowledge.
+            _ if self.recovery == RecoveryKind::Lhp => 1,
             (true, Conventions::Rfc | Conventions::Linux) if !self.timestamps => MAX_SACK_BLOCKS,
             (true, _) => MAX_SACK_BLOCKS_WITH_TIMESTAMPS,
         }

@@ -16,12 +16,14 @@
 //! [`Connection::handle_timeout`] changes nothing.
 
 use super::blocks::{Blocks, MOST_REPORTS, OPTION, Unit};
-use super::config::Config;
+use super::config::{Config, Notices};
 use super::ecn::Ecn;
+use super::law::Passage;
+use super::random::is_out;
 use super::receiver::Receiver;
 use super::sender::{Sender, SenderCounters};
 use super::timers::Timer;
-use crate::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
+use crate::packet::{Ecn as Codepoint, MAX_SACK_BLOCKS, TcpHeader, flags};
 use crate::units::{Duration, Instant};
 
 /// Which end.
@@ -44,6 +46,8 @@ pub struct Connection {
     pub(super) advertised_window: u32,
     /// Of an end that asks for it.
     ecn: Option<Ecn>,
+    /// Do its segments say more than the bulk of TCPs: by ECN, of damage, of random losses?
+    has_extras: bool,
     /// Of one that sends blocks of an erasure code.
     blocks: Option<Box<Blocks>>,
 }
@@ -57,7 +61,8 @@ impl Connection {
             sender: Sender::new(config, boot_offset),
             receiver: Receiver::new(config),
             advertised_window: (config.receive_window * config.segment.get() as f64) as u32,
-            ecn: config.ecn.then(Ecn::default),
+            ecn: config.ecn.then(|| Ecn::new(config.marks)),
+            has_extras: config.ecn || config.announces_damage() || config.marks_some_out(),
             blocks: Blocks::new(config),
         }
     }
@@ -66,7 +71,7 @@ impl Connection {
     pub fn reset(&mut self, boot_offset: Duration) {
         self.sender.reset(boot_offset);
         self.receiver.reset(&self.config);
-        self.ecn = self.config.ecn.then(Ecn::default);
+        self.ecn = self.config.ecn.then(|| Ecn::new(self.config.marks));
         if let Some(blocks) = &mut self.blocks {
             blocks.sender.reset(&self.config);
             blocks.receiver.reset();
@@ -114,10 +119,15 @@ impl Connection {
         }
     }
 
-    /// A segment came whose header is intact and whose payload is damaged. A TCP that does not ask for such
-    /// segments treats it as lost, as they all do so far.
+    /// A segment came whose header is intact and whose payload is damaged. A TCP that announces such tells its sender
+    /// ([`Config::announces_damage`]); others make nothing of it.
     #[cold]
-    pub fn receive_damaged(&mut self, _now: Instant, _segment: &TcpHeader) {}
+    pub fn receive_damaged(&mut self, _now: Instant, segment: &TcpHeader) {
+        let seq = self.receiver.unwrap(segment.seq);
+        if self.config.announces_damage() && segment.payload > 0 && self.receiver.rcv_nxt > 0 {
+            self.receiver.on_damaged(seq);
+        }
+    }
 
     fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
         if self.blocks.is_some() {
@@ -140,16 +150,22 @@ impl Connection {
 
     #[inline(always)]
     fn receive_segment(&mut self, now: Instant, segment: &TcpHeader) {
-        if segment.flags & flags::NOTICE != 0 && self.take_notice(now, segment) {
+        if segment.flags & flags::NOTICE != 0
+            && segment.payload == 0
+            && self.take_notice(now, segment)
+        {
             return;
         }
         if !self.config.one_way && !self.is_acceptable(segment) {
             return;
         }
-        if let Some(ecn) = &mut self.ecn
-            && ecn.on_segment(segment)
-        {
-            self.sender.on_echo_of_mark();
+        if let Some(ecn) = &mut self.ecn {
+            if self.receiver.is_ack_waiting() && ecn.ends_run(segment, self.receiver.rcv_nxt) {
+                self.receiver.challenge();
+            }
+            if ecn.on_segment(segment) {
+                self.sender.on_echo_of_mark();
+            }
         }
         let control = segment.flags & (flags::SYN | flags::FIN) != 0;
         let length = u64::from(segment.payload) + u64::from(control);
@@ -173,6 +189,11 @@ impl Connection {
             let sent =
                 segment.has_timestamps.then(|| self.unwrap_timestamp(now, segment.timestamps.1));
             let ack = self.sender.unwrap(segment.ack);
+            if let Some(sent) = sent
+                && self.config.law.reads_arrivals()
+            {
+                self.on_passage(now, segment, sent);
+            }
             let mut is_pure = length == 0;
             if !self.config.one_way {
                 is_pure &= self.sender.update_peer_window(seq, ack, u64::from(segment.window));
@@ -190,11 +211,21 @@ impl Connection {
     fn take_notice(&mut self, now: Instant, segment: &TcpHeader) -> bool {
         let notice = segment.flags & flags::NOTICE;
         if notice == flags::NOTICE {
+            self.sender.flight.loss_mark = Some(self.sender.unwrap(segment.ack));
             return false;
         }
         let seq = self.sender.unwrap(segment.ack);
         self.sender.on_notice(now, seq, notice == flags::ELN);
         true
+    }
+
+    /// An ACK tells when the segment that it answers arrived. One that moves nothing echoes an older segment, which
+    /// tells nothing (RFC 7323, section 4.3).
+    fn on_passage(&mut self, now: Instant, segment: &TcpHeader, sent: Instant) {
+        if self.sender.unwrap(segment.ack) > self.sender.flight.snd_una {
+            let received = self.unwrap_timestamp(now, segment.timestamps.0);
+            self.sender.on_passage(Passage { sent, received });
+        }
     }
 
     /// A segment of a connection that sends blocks: a unit, or what acknowledges one.
@@ -361,6 +392,11 @@ impl Connection {
             return self.transmit_unit(now, header);
         }
         header.has_timestamps = self.config.timestamps;
+        if self.has_extras
+            && let Some(bytes) = self.transmit_first(now, header)
+        {
+            return Some(bytes);
+        }
         let sent_to = self.sender.flight.snd_max;
         if let Some(out) = self.sender.poll_transmit(now) {
             header.seq = out.seq as u32;
@@ -384,11 +420,66 @@ impl Connection {
         if header.has_timestamps {
             header.timestamps = (self.timestamp(now), self.receiver.ts_recent);
         }
-        if let Some(ecn) = &mut self.ecn {
-            let flight = &self.sender.flight;
-            ecn.stamp(header, flight.snd_max > sent_to, flight.counters.window_cuts);
+        if self.has_extras {
+            self.stamp(header, sent_to);
         }
         Some(self.config.wire_bytes(header.payload, header.sack_blocks))
+    }
+
+    /// What leaves before all else, of an end that has such.
+    #[cold]
+    fn transmit_first(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+        if let Some(seq) = self.receiver.take_damaged() {
+            return Some(self.announce_damage(header, seq));
+        }
+        let (ack, echoes) = self.ecn.as_mut()?.take_owed()?;
+        Some(self.pay(now, header, ack, echoes))
+    }
+
+    /// What a segment that leaves says besides, of an end that has such; `sent_to`: one past what had left before.
+    #[cold]
+    fn stamp(&mut self, header: &mut TcpHeader, sent_to: u64) {
+        let flight = &self.sender.flight;
+        if let Some(ecn) = &mut self.ecn {
+            ecn.stamp(header, flight.snd_max > sent_to, flight.counters.window_cuts);
+        }
+        let seq = self.sender.unwrap(header.seq);
+        if header.payload > 0 && self.config.marks_some_out() && is_out(&self.config, seq) {
+            header.flags |= flags::OUT;
+        }
+        let judges = self.config.notices == Notices::Casablanca && header.payload == 0;
+        if judges && self.receiver.is_random_loss(&self.config) {
+            header.flags |= flags::NOTICE;
+        }
+    }
+
+    /// The message that the segment at `seq` was damaged: as that of an agent, it acknowledges nothing.
+    #[cold]
+    fn announce_damage(&mut self, header: &mut TcpHeader, seq: u64) -> u32 {
+        *header = TcpHeader {
+            seq: self.sender.flight.snd_nxt as u32,
+            ack: seq as u32,
+            window: self.advertised_window,
+            flags: flags::ELN,
+            ..TcpHeader::default()
+        };
+        self.config.wire_bytes(0, 0)
+    }
+
+    /// An acknowledgment that a marked segment, or one that is not, has pushed out (RFC 8257, section 3.2).
+    #[cold]
+    fn pay(&mut self, now: Instant, header: &mut TcpHeader, ack: u64, echoes: bool) -> u32 {
+        header.seq = self.sender.flight.snd_nxt as u32;
+        header.ack = ack as u32;
+        header.payload = 0;
+        header.sack_blocks = 0;
+        header.window = self.advertised_window;
+        header.flags = flags::ACK | if echoes { flags::ECE } else { 0 };
+        header.ecn = Codepoint::NotEct;
+        if header.has_timestamps {
+            header.timestamps = (self.timestamp(now), self.receiver.ts_recent);
+        }
+        self.config.wire_bytes(0, 0)
     }
 
     #[inline]
@@ -408,13 +499,13 @@ impl Connection {
 
     /// Ticks of the timestamp clock, from 1 so that 0 means "none".
     fn timestamp(&self, now: Instant) -> u32 {
-        (now.as_nanos() / self.config.clock_granularity.as_nanos() + 1) as u32
+        (now.as_nanos() / self.config.timestamp_tick.as_nanos() + 1) as u32
     }
 
     /// When a segment left, to the precision of its timestamp.
     fn unwrap_timestamp(&self, now: Instant, echo: u32) -> Instant {
         let ago = u64::from(self.timestamp(now).wrapping_sub(echo));
-        let tick = self.config.clock_granularity.as_nanos();
+        let tick = self.config.timestamp_tick.as_nanos();
         Instant::from_nanos(now.as_nanos().saturating_sub(ago * tick))
     }
 

@@ -1,4 +1,9 @@
-//! Explicit congestion notification of one end (RFC 3168, section 6.1).
+//! Explicit congestion notification of one end (RFC 3168, section 6.1; RFC 8257, section 3).
+//!
+//! Where the law reads the share of marks, the receiver does not hold an echo until CWR: ECE says whether the segments
+//! that an acknowledgment answers were marked. When that changes while an acknowledgment is delayed, it leaves first, with
+//! the echo as it was.
+//!
 //!
 //! ```text
 //!   opening   SYN with ECE and CWR -> SYN,ACK with ECE: both ends know ECN
@@ -9,11 +14,14 @@
 //!
 //! Pure ACKs, retransmissions, SYN and FIN without data are not ECT.
 
+use super::law::Marks;
 use crate::packet::{Ecn as Codepoint, TcpHeader, flags};
 
 /// What one end knows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ecn {
+    /// What marks are to tell.
+    marks: Marks,
     /// Do both ends know ECN?
     is_agreed: bool,
     /// Did the peer's SYN ask for it?
@@ -22,9 +30,35 @@ pub(super) struct Ecn {
     echoes: bool,
     /// Reductions of the window that CWR has told of.
     told: u64,
+    /// See [`Self::take_owed`].
+    owed: Option<(u64, bool)>,
 }
 
 impl Ecn {
+    /// An end that knows nothing of its peer yet.
+    pub fn new(marks: Marks) -> Self {
+        Ecn { marks, ..Ecn::default() }
+    }
+
+    /// Does the segment end a run of marked or unmarked ones up to `rcv_nxt`, of which an acknowledgment has to tell first?
+    pub fn ends_run(&mut self, segment: &TcpHeader, rcv_nxt: u64) -> bool {
+        let is_marked = segment.ecn == Codepoint::Ce;
+        let ends = self.is_exact() && segment.payload > 0 && is_marked != self.echoes;
+        if ends {
+            self.owed = Some((rcv_nxt, self.echoes));
+        }
+        ends
+    }
+
+    /// The acknowledgment that such a run still has to have: its number, and whether it echoes marks.
+    pub fn take_owed(&mut self) -> Option<(u64, bool)> {
+        self.owed.take()
+    }
+
+    fn is_exact(&self) -> bool {
+        self.is_agreed && self.marks != Marks::Classic
+    }
+
     /// A segment arrived. Returns whether it echoes a mark.
     pub fn on_segment(&mut self, segment: &TcpHeader) -> bool {
         let both = segment.flags & (flags::ECE | flags::CWR);
@@ -36,6 +70,12 @@ impl Ecn {
         }
         if !self.is_agreed {
             return false;
+        }
+        if self.is_exact() {
+            if segment.payload > 0 {
+                self.echoes = segment.ecn == Codepoint::Ce;
+            }
+            return both & flags::ECE != 0;
         }
         // CWR first: a marked segment that carries it was marked after the reduction.
         if both & flags::CWR != 0 {
@@ -63,7 +103,10 @@ impl Ecn {
             header.flags |= flags::ECE;
         }
         if is_new && header.payload > 0 {
-            header.ecn = Codepoint::Ect0;
+            header.ecn = match self.marks {
+                Marks::Scalable => Codepoint::Ect1,
+                Marks::Classic | Marks::Share => Codepoint::Ect0,
+            };
             if reductions > self.told {
                 header.flags |= flags::CWR;
             }
@@ -102,6 +145,31 @@ mod tests {
             let data = stamped(&mut acceptor, ACK, 100, true, 1);
             assert_eq!((data.flags, data.ecn), (ACK, Codepoint::NotEct));
         }
+    }
+
+    /// RFC 8257, section 3.2: each acknowledgment echoes what it answers, and a change ends a run.
+    #[test]
+    fn an_exact_echo_follows_the_marks() {
+        let mut receiver = Ecn { is_agreed: true, ..Ecn::new(Marks::Share) };
+        for (ecn, ends, echo) in [
+            (Codepoint::Ect0, None, false),
+            (Codepoint::Ce, Some((7, false)), true),
+            (Codepoint::Ce, None, true),
+            (Codepoint::Ect0, Some((7, true)), false),
+        ] {
+            let data = TcpHeader { flags: ACK, payload: 100, ecn, ..TcpHeader::default() };
+            assert_eq!(receiver.ends_run(&data, 7), ends.is_some(), "{ecn:?}");
+            assert_eq!(receiver.take_owed(), ends);
+            receiver.on_segment(&data);
+            // CWR has no say.
+            receiver.on_segment(&TcpHeader { flags: ACK | CWR, ..TcpHeader::default() });
+            assert_eq!(stamped(&mut receiver, ACK, 0, false, 0).flags & ECE != 0, echo);
+        }
+        let mut sender = Ecn { is_agreed: true, ..Ecn::new(Marks::Scalable) };
+        assert_eq!(stamped(&mut sender, ACK, 100, true, 0).ecn, Codepoint::Ect1);
+        let mut classic = Ecn { is_agreed: true, ..Ecn::default() };
+        let marked = TcpHeader { payload: 1, ecn: Codepoint::Ce, ..TcpHeader::default() };
+        assert!(!classic.ends_run(&marked, 7));
     }
 
     /// Sections 6.1.2 and 6.1.3: a mark is echoed until CWR arrives, which tells of a reduction once.

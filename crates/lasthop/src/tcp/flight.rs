@@ -1,9 +1,10 @@
 //! What is in flight: the sequence space, timers, windows, and what every recovery scheme works on.
 
-use super::config::{Config, Conventions};
-use super::law::{AckSample, Congestion, CongestionLaw, Law};
+use super::config::{Config, Conventions, Notices};
+use super::law::{AckSample, Congestion, CongestionLaw, Delivery, Law, Passage};
 use super::loss::duplicates::DuplicateAcks;
 use super::pacer::Pacer;
+use super::random::is_out;
 use super::recovery::Recovery;
 use super::rtt::RttEstimator;
 use super::sender::SenderCounters;
@@ -57,6 +58,14 @@ pub struct Flight {
     sent: Option<Box<SentSegments>>,
     /// Round-trip time that the latest ACK tells, by these records.
     ack_rtt: Option<Duration>,
+    /// The ACK in hand echoes a mark of the network (ECE).
+    pub(super) has_echo_of_mark: bool,
+    /// The latest ACK with the mark that what it asks for was lost on a link: its number.
+    pub(super) loss_mark: Option<u64>,
+    /// When a segment that queues drop first was lost last, of a sender that judges by that.
+    out_lost: Option<Instant>,
+    /// What its timestamps tell, for a law that wants to know.
+    pub(super) passage: Option<Passage>,
     pacer: Option<Pacer>,
     pub(super) undo: Undo,
     /// One past the last byte that the windows of law, recovery and receiver allow.
@@ -173,6 +182,10 @@ impl Flight {
             timers: Timers::new(),
             sent: taken.sent,
             ack_rtt: None,
+            has_echo_of_mark: false,
+            loss_mark: None,
+            out_lost: None,
+            passage: None,
             pacer: config.pacing.then(Pacer::new),
             undo: Undo::new(config),
             allowed: 0,
@@ -378,9 +391,7 @@ impl Flight {
         let Some(sent) = &mut self.sent else { return };
         let delivery = sent.on_ack(now, ack.max(self.snd_una), blocks);
         self.ack_rtt = delivery.rtt;
-        if self.config.law.measures() {
-            self.law.on_delivery(&delivery);
-        }
+        self.measure(delivery);
     }
 
     /// The records have taken in an ACK that moved the left edge by `acked` bytes and tells the round trip `rtt`: what a
@@ -388,9 +399,21 @@ impl Flight {
     pub(super) fn tell_delivery(&mut self, now: Instant, acked: u64, rtt: Option<Duration>) {
         let una = self.snd_una;
         let delivery = self.records_mut().delivery(now, una, acked, rtt);
+        self.measure(delivery);
+    }
+
+    /// What a law measures, with what the ACK in hand tells besides.
+    fn measure(&mut self, delivery: Delivery) {
         if self.config.law.measures() {
-            self.law.on_delivery(&delivery);
+            let (is_marked, passage) = (self.has_echo_of_mark, self.passage.take());
+            let lost = self.lost_bytes();
+            self.law.on_delivery(&Delivery { is_marked, passage, lost, ..delivery });
         }
+    }
+
+    /// Bytes declared lost so far, in full segments.
+    fn lost_bytes(&self) -> u64 {
+        self.counters.losses_declared * self.mss
     }
 
     /// Moves the left edge; neither duplicates nor timers are touched.
@@ -531,16 +554,42 @@ impl Flight {
     }
 
     /// The third duplicate: one reduction, timer restarted, nothing timed.
-    pub(super) fn fast_retransmit(&mut self, now: Instant, inflation: u32) {
-        self.declare_lost(self.snd_una);
+    /// Returns whether the window stays, as the loss is held for random.
+    pub(super) fn fast_retransmit(&mut self, now: Instant, inflation: u32) -> bool {
         let in_use = self.in_use(inflation);
-        self.law.on_congestion(now, Congestion::Loss, in_use);
-        self.undo.on_reduction(now);
+        self.fast_retransmit_of(now, self.snd_una, in_use)
+    }
+
+    /// The same for the segment at `seq`, with what is in use in segments.
+    pub(super) fn fast_retransmit_of(&mut self, now: Instant, seq: u64, in_use: f64) -> bool {
+        self.declare_lost(seq);
+        let is_random = self.config.marks_some_out() && self.is_random(now, seq);
+        if is_random {
+            self.law.on_explicit_loss();
+            self.counters.explicit_losses += 1;
+        } else {
+            self.law.on_congestion(now, Congestion::Loss, in_use);
+            self.undo.on_reduction(now);
+            self.counters.window_cuts += 1;
+        }
         self.counters.fast_retransmits += 1;
-        self.counters.window_cuts += 1;
         self.timed = None;
         self.limited_transmit_due = false;
         self.restart_timer(now);
+        is_random || self.law.kept_window()
+    }
+
+    /// Is the loss of the segment at `seq` random, as far as those tell that queues drop first?
+    #[cold]
+    fn is_random(&mut self, now: Instant, seq: u64) -> bool {
+        if self.config.notices == Notices::Casablanca {
+            return self.loss_mark.take() == Some(seq);
+        }
+        if is_out(&self.config, seq) {
+            self.out_lost = Some(now);
+            return false;
+        }
+        self.out_lost.is_none_or(|at| now > at + self.rtt.srtt())
     }
 
     /// The network marked a segment: one reduction, and nothing else.
@@ -708,7 +757,9 @@ impl Flight {
     /// Records and pacing, for who has them.
     #[cold]
     fn record(&mut self, now: Instant, seq: u64, end: u64) {
+        let lost = self.lost_bytes();
         if let Some(sent) = &mut self.sent {
+            sent.on_losses(lost);
             sent.on_sent(now, seq, end);
             let outstanding = self.snd_max - self.snd_una;
             if self.snd_max == self.write_end && outstanding + self.mss <= self.law.window() {

@@ -29,6 +29,7 @@ pub mod law;
 mod loss;
 mod pacer;
 pub mod presets;
+mod random;
 mod ranges;
 mod receiver;
 pub mod recovery;

@@ -1,7 +1,7 @@
 //! Named TCPs and profiles, as data.
 
-use super::config::{Config, Conventions, Ersn, RecoveryKind, UndoKind};
-use super::law::{LawKind, Parts, RenoKeys};
+use super::config::{Config, Conventions, Ersn, LossDetection, Notices, RecoveryKind, UndoKind};
+use super::law::{LawKind, Marks, Parts, RenoKeys};
 use crate::units::{Bytes, Duration};
 
 pub use super::law::Variant;
@@ -10,7 +10,20 @@ impl Variant {
     /// Does it use selective acknowledgments?
     pub fn has_sack(self) -> bool {
         let [rfc, _] = self.parts().recovery;
-        matches!(rfc, RecoveryKind::Sack6675 | RecoveryKind::SackNs2 | RecoveryKind::Esack)
+        matches!(
+            rfc,
+            RecoveryKind::Sack6675
+                | RecoveryKind::SackNs2
+                | RecoveryKind::Esack
+                | RecoveryKind::Lhp
+        )
+    }
+
+    /// Has it, beside its law, nothing that a Linux host has not?
+    pub fn is_of_hosts(self) -> bool {
+        let Parts { recovery: [rfc, _], detection, notices, .. } = self.parts();
+        let is_own = matches!(rfc, RecoveryKind::Tahoe | RecoveryKind::Lhp);
+        !is_own && detection == LossDetection::Duplicates && notices == Notices::Off
     }
 }
 
@@ -30,6 +43,8 @@ pub enum Profile {
 pub struct Overrides {
     /// See [`Config::recovery`]; only where [`Variant::has_sack`].
     pub sack_recovery: Option<RecoveryKind>,
+    /// See [`Config::loss_detection`].
+    pub loss_detection: Option<LossDetection>,
     /// See [`Config::law`].
     pub law: Option<LawKind>,
     /// See [`Config::hystart`].
@@ -85,6 +100,7 @@ pub struct Overrides {
 const NS2: Config = Config {
     conventions: Conventions::Ns2,
     recovery: RecoveryKind::Reno,
+    loss_detection: LossDetection::Duplicates,
     law: LawKind::Reno(RenoKeys {}),
     hystart: false,
     pacing: false,
@@ -100,6 +116,7 @@ const NS2: Config = Config {
     ecn: false,
     abe: false,
     quick_acks: 0,
+    marks: Marks::Classic,
     timestamps: false,
     limited_transmit: true,
     handshake: true,
@@ -112,15 +129,18 @@ const NS2: Config = Config {
     dupack_threshold: 3,
     eln_filter: Some(2),
     ersn: Ersn::Hold,
+    notices: Notices::Off,
     initial_rto: Duration::from_secs(3),
     min_rto: Duration::from_secs(1),
     max_rto: Duration::from_secs(60),
     clock_granularity: Duration::from_millis(10),
+    timestamp_tick: Duration::from_millis(10),
 };
 
 const RFC: Config = Config {
     conventions: Conventions::Rfc,
     recovery: RecoveryKind::Reno,
+    loss_detection: LossDetection::Duplicates,
     law: LawKind::Reno(RenoKeys {}),
     hystart: false,
     pacing: false,
@@ -136,6 +156,7 @@ const RFC: Config = Config {
     ecn: false,
     abe: false,
     quick_acks: 0,
+    marks: Marks::Classic,
     timestamps: false,
     limited_transmit: true,
     handshake: true,
@@ -148,10 +169,12 @@ const RFC: Config = Config {
     dupack_threshold: 3,
     eln_filter: Some(2),
     ersn: Ersn::Hold,
+    notices: Notices::Off,
     initial_rto: Duration::from_secs(1),
     min_rto: Duration::from_secs(1),
     max_rto: Duration::from_secs(60),
     clock_granularity: Duration::from_millis(1),
+    timestamp_tick: Duration::from_millis(1),
 };
 
 /// `net/ipv4` of Linux 6 and its `sysctl` defaults.
@@ -170,6 +193,10 @@ const LINUX: Config = Config {
     ..RFC
 };
 
+/// Tick of the timestamps by which laws learn when segments arrived: it stands for the fields of their own that their
+/// papers have.
+const FINE_TICK: Duration = Duration::from_nanos(10_000);
+
 /// The parameters of `variant` under `profile`, with the user's overrides.
 pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
     let base = match profile {
@@ -177,7 +204,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         Profile::Rfc => RFC,
         Profile::Linux => LINUX,
     };
-    let Parts { recovery: [rfc, ns2], law } = variant.parts();
+    let Parts { recovery: [rfc, ns2], detection, notices, law } = variant.parts();
     let law = set.law.unwrap_or(law);
     let (recovery, sack) = match profile {
         Profile::Rfc => (rfc, variant.has_sack()),
@@ -187,8 +214,12 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
     };
     let sends_blocks = matches!(law, LawKind::LtTcp(_));
     let hystart = profile == Profile::Linux && matches!(law, LawKind::Cubic(_));
+    // Another recovery is without the ear for news of the link.
+    let own = if profile == Profile::Ns2 { ns2 } else { rfc };
     let recovery = set.sack_recovery.filter(|_| sack).unwrap_or(recovery);
+    let notices = if recovery == own { notices } else { Notices::Off };
     let segment = set.segment.unwrap_or(base.segment);
+    let granularity = set.clock_granularity.unwrap_or(base.clock_granularity);
     // RFC 6928: min(10 MSS, max(2 MSS, 14600 B)).
     let initial_window = match profile {
         Profile::Ns2 => base.initial_window,
@@ -197,6 +228,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
     };
     Config {
         recovery,
+        loss_detection: set.loss_detection.unwrap_or(detection),
         law,
         hystart: set.hystart.unwrap_or(hystart),
         pacing: set.pacing.unwrap_or(base.pacing || law.paces()),
@@ -212,9 +244,11 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         delayed_ack: set.delayed_ack.unwrap_or(base.delayed_ack.filter(|_| !sends_blocks)),
         sack,
         dsack: base.dsack && sack,
-        ecn: set.ecn.unwrap_or(base.ecn || sends_blocks),
+        ecn: set.ecn.unwrap_or(base.ecn || sends_blocks || law.marks() != Marks::Classic),
+        marks: law.marks(),
         abe: set.abe.unwrap_or(base.abe),
-        timestamps: set.timestamps.unwrap_or(base.timestamps),
+        timestamps: set.timestamps.unwrap_or(base.timestamps || law.reads_arrivals()),
+        timestamp_tick: if law.reads_arrivals() { FINE_TICK } else { granularity },
         limited_transmit: set.limited_transmit.unwrap_or(base.limited_transmit),
         handshake: set.handshake.unwrap_or(base.handshake),
         fin: set.fin.unwrap_or(base.fin && !sends_blocks),
@@ -223,10 +257,11 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         dupack_threshold: set.dupack_threshold.unwrap_or(base.dupack_threshold),
         eln_filter: set.eln_filter.unwrap_or(base.eln_filter),
         ersn: set.ersn.unwrap_or(base.ersn),
+        notices,
         initial_rto: set.initial_rto.unwrap_or(base.initial_rto),
         min_rto: set.min_rto.unwrap_or(base.min_rto),
         max_rto: set.max_rto.unwrap_or(base.max_rto),
-        clock_granularity: set.clock_granularity.unwrap_or(base.clock_granularity),
+        clock_granularity: granularity,
         ..base
     }
 }

@@ -1,6 +1,7 @@
 //! The receiving half of a connection: reassembly and when to acknowledge.
 
-use super::config::Config;
+use super::config::{Config, RecoveryKind};
+use super::random::{is_out, outs};
 use super::ranges::{Range, Ranges};
 use super::timers::{Timer, Timers};
 use crate::units::{Duration, Instant};
@@ -15,8 +16,11 @@ pub(super) struct Receiver {
     /// In-order segments not yet acknowledged.
     unacked: u32,
     ack_due: bool,
-    /// The repeated segment that the next acknowledgment reports (RFC 2883).
+    /// The segment that the next acknowledgment reports before all others: a repeated one (RFC 2883), or with SMART
+    /// the one that makes it acknowledge.
     duplicate: Option<(u64, u64)>,
+    /// A segment that came damaged and was not announced yet, and whether an acknowledgment was due besides.
+    damaged: Option<(u64, bool)>,
     /// What the newest acknowledgment said (RFC 7323: Last.ACK.sent).
     last_ack_sent: u64,
     /// Timestamp to echo (RFC 7323: TS.Recent).
@@ -50,6 +54,7 @@ impl Receiver {
             unacked: 0,
             ack_due: false,
             duplicate: None,
+            damaged: None,
             last_ack_sent: u64::from(!config.handshake),
             ts_recent: 0,
             duplicates: 0,
@@ -114,6 +119,9 @@ impl Receiver {
         } else {
             immediate = true;
             self.arrivals += 1;
+            if config.recovery == RecoveryKind::Lhp {
+                self.duplicate = Some((seq, end));
+            }
             if end <= self.rcv_nxt || !self.out_of_order.insert(seq, end, self.arrivals) {
                 self.duplicates += 1;
             }
@@ -209,6 +217,29 @@ impl Receiver {
         self.ack_due
     }
 
+    /// The segment at `seq` has come damaged.
+    #[cold]
+    pub fn on_damaged(&mut self, seq: u64) {
+        let has_come = seq < self.rcv_nxt
+            || self.out_of_order.iter().any(|range| (range.start..range.end).contains(&seq));
+        if !has_come {
+            self.damaged = Some((seq, self.ack_due));
+            self.ack_due = true;
+        }
+    }
+
+    /// The damaged segment that is to be announced now.
+    pub fn take_damaged(&mut self) -> Option<u64> {
+        let (seq, was_due) = self.damaged.take()?;
+        self.ack_due = was_due;
+        Some(seq)
+    }
+
+    /// Has a segment arrived in order that no acknowledgment has told of?
+    pub fn is_ack_waiting(&self) -> bool {
+        self.unacked > 0
+    }
+
     /// An acknowledgment leaves, alone or on data.
     #[inline]
     pub fn ack_sent(&mut self, timers: &mut Timers) {
@@ -247,6 +278,19 @@ impl Receiver {
             count += 1;
         }
         count
+    }
+
+    /// Is what is missing next lost at random, as far as the segments tell that queues drop first?
+    #[cold]
+    pub fn is_random_loss(&self, config: &Config) -> bool {
+        let Some(end) = self.out_of_order.highest() else { return false };
+        let has_come = |seq| self.out_of_order.end_of_range_at(seq) > seq;
+        let (mut all, mut missing) = (0, 0);
+        for seq in outs(config, self.rcv_nxt, end) {
+            all += 1;
+            missing += u32::from(!has_come(seq));
+        }
+        !is_out(config, self.rcv_nxt) && 2 * missing <= all
     }
 
     /// Is anything beyond a hole?

@@ -3,7 +3,7 @@
 use super::config::Config;
 use super::flight::Flight;
 use super::info::{Outstanding, RecoveryState};
-use super::law::CongestionLaw;
+use super::law::{CongestionLaw, Passage};
 use super::recovery::{Arrival, Recovery};
 use super::timers::Timer;
 use crate::units::{Duration, Instant};
@@ -50,8 +50,6 @@ pub(super) struct Outgoing {
 pub struct Sender {
     pub(super) flight: Flight,
     recovery: Recovery,
-    /// The ACK in hand echoes a mark of the network (ECE).
-    has_echo_of_mark: bool,
     /// What had been sent at the latest reduction for a mark: one for each window of data.
     marked_to: u64,
 }
@@ -59,12 +57,7 @@ pub struct Sender {
 impl Sender {
     pub(super) fn new(config: &Config, boot_offset: Duration) -> Self {
         let flight = Flight::new(config, boot_offset);
-        let mut sender = Sender {
-            flight,
-            recovery: Recovery::new(config),
-            has_echo_of_mark: false,
-            marked_to: 0,
-        };
+        let mut sender = Sender { flight, recovery: Recovery::new(config), marked_to: 0 };
         sender.refresh();
         sender
     }
@@ -80,7 +73,7 @@ impl Sender {
     pub(super) fn reset(&mut self, boot_offset: Duration) {
         self.flight.reset(boot_offset);
         self.recovery.reset(&self.flight.config);
-        (self.has_echo_of_mark, self.marked_to) = (false, 0);
+        self.marked_to = 0;
         self.refresh();
     }
 
@@ -168,9 +161,10 @@ impl Sender {
             return;
         }
         if let Recovery::RackTlp(rack) = &mut self.recovery {
-            let has_echo_of_mark = std::mem::take(&mut self.has_echo_of_mark);
+            let has_echo_of_mark = flight.has_echo_of_mark;
             let arrival = Arrival { now, ack, blocks, is_pure, echo: sent, has_echo_of_mark };
             rack.on_segment(flight, &arrival);
+            flight.has_echo_of_mark = false;
             self.refresh();
             return;
         }
@@ -194,7 +188,7 @@ impl Sender {
             self.recovery.on_spurious();
             self.flight.take_back();
         }
-        if std::mem::take(&mut self.has_echo_of_mark) {
+        if std::mem::take(&mut self.flight.has_echo_of_mark) {
             self.reduce_for_mark(now);
         }
         self.refresh();
@@ -213,7 +207,12 @@ impl Sender {
 
     /// The segment whose acknowledgment comes next echoes a mark.
     pub(super) fn on_echo_of_mark(&mut self) {
-        self.has_echo_of_mark = true;
+        self.flight.has_echo_of_mark = true;
+    }
+
+    /// The segment whose acknowledgment comes next tells when the one that it answers left and arrived.
+    pub(super) fn on_passage(&mut self, passage: Passage) {
+        self.flight.passage = Some(passage);
     }
 
     /// RFC 3168, section 6.1.2: as for a loss, but nothing is sent again, and not in a window of data in which the
@@ -248,11 +247,17 @@ impl Sender {
         if let Recovery::RackTlp(rack) = &mut self.recovery {
             rack.handle_timeout(&mut self.flight, now);
             self.refresh();
-        } else if self.flight.timers.is_due(Timer::Retransmission, now) {
+            return;
+        }
+        if self.flight.timers.is_due(Timer::Retransmission, now) {
             if !self.recovery.holds_timer(&mut self.flight, now) {
                 self.recovery.on_timeout(&mut self.flight);
                 self.flight.on_timeout(now);
             }
+            self.refresh();
+        }
+        if self.flight.timers.is_due(Timer::Reordering, now) {
+            self.recovery.on_patience_end(&mut self.flight, now);
             self.refresh();
         }
     }

@@ -65,6 +65,10 @@ pub(super) struct Delivered {
     pub first_sent: Instant,
     /// Had the application too little to send?
     pub is_app_limited: bool,
+    /// Bytes declared lost by then.
+    pub lost: u64,
+    /// Bytes in flight with the segment.
+    pub in_flight: u64,
 }
 
 /// The ring of records, and how much was delivered.
@@ -94,6 +98,8 @@ impl SentSegments {
                 at: Instant::ZERO,
                 first_sent: Instant::ZERO,
                 is_app_limited: false,
+                lost: 0,
+                in_flight: 0,
             },
             sacked: 0,
             app_limited_until: 0,
@@ -205,7 +211,7 @@ impl SentSegments {
         if self.in_flight() == 0 {
             (self.delivered.at, self.delivered.first_sent) = (now, now);
         }
-        let before = self.delivered;
+        let before = Delivered { in_flight: self.in_flight() + (end - start), ..self.delivered };
         let known = self.ring.back().map_or(start, |last| last.end);
         if start < known {
             let first = self.ring.partition_point(|record| record.end <= start);
@@ -238,6 +244,11 @@ impl SentSegments {
     pub fn on_app_limited(&mut self) {
         self.app_limited_until = (self.delivered.bytes + self.in_flight()).max(1);
         self.delivered.is_app_limited = true;
+    }
+
+    /// Bytes declared lost so far.
+    pub fn on_losses(&mut self, lost: u64) {
+        self.delivered.lost = lost;
     }
 
     /// Bytes sent that are neither acknowledged nor SACKed.
@@ -316,6 +327,9 @@ impl SentSegments {
             total: self.delivered.bytes,
             in_flight: self.in_flight(),
             rtt,
+            is_marked: false,
+            passage: None,
+            lost: self.delivered.lost,
             snd_una: una,
             snd_max: self.ring.back().map_or(una, |last| last.end),
         }
@@ -340,6 +354,8 @@ impl SentSegments {
             delivered: self.delivered.bytes - before.bytes,
             interval,
             prior_delivered: before.bytes,
+            prior_lost: before.lost,
+            in_flight_then: before.in_flight,
             is_app_limited: before.is_app_limited,
         })
     }

@@ -99,6 +99,19 @@ const LAW_CELLS: [Cell; 12] = [
     ("bbr", RAW, UNIFORM, "bbr", RFC, false, true),
 ];
 
+/// More named TCPs, beside congestion.
+const SENDER_CELLS: [Cell; 9] = [
+    ("tahoe", RAW, UNIFORM, "tahoe", NS2, false, true),
+    ("tcp-dcr", r#"{ kind = "oos-rlp" }"#, UNIFORM, "tcp-dcr", RFC, false, true),
+    ("ncr", r#"{ kind = "oos-rlp" }"#, UNIFORM, "ncr", RFC, false, true),
+    ("jtcp", RAW, UNIFORM, "jtcp", RFC, false, true),
+    ("santa-cruz", RAW, UNIFORM, "santa-cruz", RFC, false, true),
+    ("ideal-bandwidth", RAW, UNIFORM, "ideal-bandwidth", NS2, false, true),
+    ("dctcp", RAW, UNIFORM, "dctcp", RFC, false, true),
+    ("prague", RAW, UNIFORM, "prague", RFC, false, true),
+    ("bbr3", RAW, UNIFORM, "bbr3", RFC, false, true),
+];
+
 /// name, protocol and errors of both wireless links, talk and silence
 const MEDIA_CELLS: [[&str; 4]; 2] = [
     ["media-raw-two-state", RAW, TWO_STATE, r#"talk = "exp 1 s", silence = "exp 1.35 s""#],
@@ -381,6 +394,7 @@ fn cells() -> impl Iterator<Item = (&'static str, String)> {
         .chain([wlan])
         .chain([pareto])
         .chain([(HARQ_CELL.0, HARQ_CELL.1.to_owned())])
+        .chain(tcps(&SENDER_CELLS))
 }
 
 /// All cells as one run.

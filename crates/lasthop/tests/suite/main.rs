@@ -38,6 +38,8 @@ mod rlp_properties;
 mod runs;
 mod scenario_errors;
 mod scenario_model;
+mod sender_traces;
+mod senders;
 mod services;
 mod snoop_machine;
 mod snoop_runs;

@@ -5,7 +5,7 @@
 //! packet numbers, each within [`TOLERANCE_NS`] of ns-2's time.
 //!
 //! ns-2 measures round trips with a clock whose phase within its 10 ms tick is random, once per
-//! agent (`boot_time_`), and the same in all 54 runs because they share a seed. Ours is random too.
+//! agent (`boot_time_`), and the same in all 72 runs because they share a seed. Ours is random too.
 //! The phase decides how samples are rounded to ticks, hence expiries, and nothing else. So:
 //! one phase (that of [`REPLICATION`]) must reproduce all traces to the end, and every phase must
 //! reproduce them up to the first expiry, which it may only move by whole ticks.
@@ -84,7 +84,7 @@ fn cases() -> Vec<Case> {
             }
         })
         .collect();
-    assert_eq!(cases.len(), 54, "18 patterns for 3 TCPs");
+    assert_eq!(cases.len(), 72, "18 patterns for 4 TCPs");
     cases
 }
 
@@ -226,7 +226,7 @@ fn one_clock_phase_reproduces_every_event() {
             failures.push(format!("{}: {text}", case.name));
         }
     }
-    assert!(failures.is_empty(), "{} of 54 differ\n{}", failures.len(), failures.join("\n"));
+    assert!(failures.is_empty(), "{} of 72 differ\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]

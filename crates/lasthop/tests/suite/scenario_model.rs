@@ -476,7 +476,7 @@ fn the_schema_accepts_the_examples_and_refuses_slips() {
         ("/link/wireless/protocol/window", json!(32_769)),
         ("/link/wireless/protocol/kind", json!("sr")),
         ("/link/wireless/rate", json!(64)),
-        ("/flow/transfer/transport/variant", json!("tahoe")),
+        ("/flow/transfer/transport/variant", json!("westwod")),
         ("/run/replications", json!(0)),
         ("/link", json!([])),
     ] {

@@ -407,73 +407,8 @@ impl CongestionLaw for Bbr {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{SEGMENT, any_config, law};
+    use super::super::testing::{Path, any_config, law};
     use super::*;
-    use crate::tcp::sent::SentSegments;
-    use std::collections::VecDeque;
-
-    /// A path of 1 MB/s and 40 ms without queueing, 40 segments, whose queue never overflows.
-    struct Path {
-        now: Instant,
-        sent: SentSegments,
-        /// When each ACK arrives, in order.
-        acks: VecDeque<Instant>,
-        link_free: Instant,
-        next_send: Instant,
-        snd_una: u64,
-        snd_nxt: u64,
-        least_in_flight: u64,
-        longest_rtt: Duration,
-    }
-
-    impl Path {
-        fn new() -> Self {
-            Path {
-                now: Instant::ZERO,
-                sent: SentSegments::new(),
-                acks: VecDeque::new(),
-                link_free: Instant::ZERO,
-                next_send: Instant::ZERO,
-                snd_una: 0,
-                snd_nxt: 0,
-                least_in_flight: u64::MAX,
-                longest_rtt: Duration::ZERO,
-            }
-        }
-
-        /// Runs a sender that always has data for `seconds`.
-        fn run(&mut self, bbr: &mut Bbr, seconds: f64) {
-            let end = self.now + Duration::from_nanos((seconds * 1e9) as u64);
-            (self.least_in_flight, self.longest_rtt) = (u64::MAX, Duration::ZERO);
-            loop {
-                let is_open = self.snd_nxt + SEGMENT - self.snd_una <= bbr.window();
-                let send = if is_open { self.next_send.max(self.now) } else { Instant::NEVER };
-                let ack = self.acks.front().copied().unwrap_or(Instant::NEVER);
-                self.now = send.min(ack);
-                if self.now > end {
-                    self.now = end;
-                    return;
-                }
-                if ack <= send {
-                    self.acks.pop_front();
-                    self.snd_una += SEGMENT;
-                    let delivery = self.sent.on_ack(self.now, self.snd_una, &[]);
-                    self.longest_rtt = self.longest_rtt.max(delivery.rtt.unwrap());
-                    self.least_in_flight = self.least_in_flight.min(delivery.in_flight / SEGMENT);
-                    bbr.on_delivery(&delivery);
-                } else {
-                    self.sent.on_sent(self.now, self.snd_nxt, self.snd_nxt + SEGMENT);
-                    bbr.on_sent(self.now, SEGMENT);
-                    self.snd_nxt += SEGMENT;
-                    let rate = bbr.pacing_rate(Duration::from_millis(40));
-                    let gap = Duration::from_nanos((SEGMENT as f64 / rate * 1e9) as u64);
-                    self.next_send = self.now + gap;
-                    self.link_free = self.link_free.max(self.now) + Duration::from_millis(1);
-                    self.acks.push_back(self.link_free + Duration::from_millis(39));
-                }
-            }
-        }
-    }
 
     /// STARTUP finds the rate of the bottleneck, DRAIN empties its queue, and PROBE_BW keeps it busy with hardly any.
     #[test]

@@ -5,7 +5,7 @@
 //! it a variant of [`Law`](super::Law), a kind of the key `law` ([`LawKind`](super::LawKind)), and a named TCP
 //! ([`Variant`](super::Variant)): the law with its defaults, over the recovery that [`LawKeys::RECOVERY`] names.
 
-use super::super::config::{Config, RecoveryKind};
+use super::super::config::{Config, LossDetection, Notices, RecoveryKind};
 use super::CongestionLaw;
 use crate::schema::files::Files;
 use crate::schema::keys::{Kind, Node, Table};
@@ -31,6 +31,13 @@ pub(crate) trait LawKeys: Table + Kind + Copy {
     /// Does the law say when segments leave? Then pacing is on unless a scenario turns it off.
     const PACES: bool = false;
 
+    /// Does the law need to know when segments arrived? Then timestamps are on, with a fine clock.
+    const READS_ARRIVALS: bool = false;
+
+    /// What marks tell the law; if not [`Marks::Classic`], explicit congestion notification is on unless a scenario turns
+    /// it off.
+    const MARKS: Marks = Marks::Classic;
+
     /// The law with a window of `cwnd` segments.
     fn build(&self, config: &Config, cwnd: f64) -> Self::Machine;
 }
@@ -42,16 +49,53 @@ pub(super) fn defaults<K: LawKeys>() -> K {
     K::read(&node).expect("every key of a law has a default")
 }
 
+/// How a law uses the marks of the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Marks {
+    /// As a sign that there were some (RFC 3168).
+    #[default]
+    Classic,
+    /// By their share: the receiver tells of each (RFC 8257).
+    Share,
+    /// The same, and segments are ECT(1), so that queues treat them as L4S (RFC 9331).
+    Scalable,
+}
+
 /// What a named TCP is made of.
 pub(in super::super) struct Parts {
     /// Recovery under the profiles `rfc` and `ns-2`.
     pub recovery: [RecoveryKind; 2],
+    /// What tells recovery that a segment is lost.
+    pub detection: LossDetection,
+    /// What the news that a link has lost a segment does.
+    pub notices: Notices,
     pub law: super::LawKind,
+}
+
+impl Parts {
+    /// Reno's window over a recovery.
+    pub fn over_reno(recovery: [RecoveryKind; 2]) -> Self {
+        let law = super::LawKind::Reno(super::RenoKeys {});
+        Parts { recovery, detection: LossDetection::Duplicates, notices: Notices::Off, law }
+    }
+
+    /// The same, with an ear for news of the link.
+    pub fn told(notices: Notices, recovery: RecoveryKind) -> Self {
+        Parts { notices, ..Parts::over_reno([recovery; 2]) }
+    }
+
+    /// The same over RFC 6675 with another detection of losses.
+    pub fn patient(detection: LossDetection) -> Self {
+        Parts { detection, ..Parts::over_reno([RecoveryKind::Sack6675; 2]) }
+    }
 }
 
 /// From one line a law: its module, the union of all keys, the enum of all machines, and the named TCPs.
 macro_rules! laws {
-    ($($module:ident: $($kind:ident($keys:ident)),+;)*) => {
+    (
+        over reno { $($(#[doc = $about:literal])+ $named:ident = $word:literal: $parts:expr;)* }
+        $($module:ident: $($kind:ident($keys:ident)),+;)*
+    ) => {
         $(pub mod $module;)*
 
         kinds! {
@@ -73,6 +117,22 @@ macro_rules! laws {
                 }
             }
 
+            /// Does it need to know when segments arrived?
+            pub fn reads_arrivals(&self) -> bool {
+                match self {
+                    LawKind::Reno(_) => false,
+                    $($(LawKind::$kind(_) => <$module::$keys as LawKeys>::READS_ARRIVALS,)+)*
+                }
+            }
+
+            /// What it does with marks of the network.
+            pub fn marks(&self) -> Marks {
+                match self {
+                    LawKind::Reno(_) => Marks::Classic,
+                    $($(LawKind::$kind(_) => <$module::$keys as LawKeys>::MARKS,)+)*
+                }
+            }
+
             /// Does it say when segments leave?
             pub fn paces(&self) -> bool {
                 match self {
@@ -85,14 +145,7 @@ macro_rules! laws {
         /// A named TCP: how losses are recovered and how the window moves.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Variant {
-            /// Fast retransmit and fast recovery (RFC 5681).
-            Reno,
-            /// Partial acknowledgments continue the recovery (RFC 6582).
-            NewReno,
-            /// Selective acknowledgments (RFC 2018).
-            Sack,
-            /// The same with explicit notifications of a link (ESACK, Yun 2009).
-            Esack,
+            $($(#[doc = $about])+ $named,)*
             $($(
                 #[doc = concat!("See [`", stringify!($module), "`].")]
                 $kind,
@@ -102,20 +155,11 @@ macro_rules! laws {
         impl Variant {
             /// All of them.
             pub const ALL: &[Variant] =
-                &[
-                Variant::Reno, Variant::NewReno, Variant::Sack, Variant::Esack,
-                $($(Variant::$kind,)+)*
-            ];
+                &[$(Variant::$named,)* $($(Variant::$kind,)+)*];
 
             /// Each with its word in scenarios and its meaning.
             const WORDS: &'static [(&'static str, &'static str)] = &[
-                ("reno", " Reno: fast retransmit and fast recovery (RFC 5681)."),
-                ("newreno", " NewReno: partial acknowledgments continue the recovery (RFC 6582)."),
-                ("sack", " Selective acknowledgments (RFC 2018)."),
-                (
-                    "esack",
-                    " ESACK: the same, and what agent \"ll-elsn\" tells of losses on a link (Yun 2009).",
-                ),
+                $(($word, concat!($($about),+)),)*
                 $($((
                     <$module::$keys as Kind>::KIND,
                     <$module::$keys as Kind>::ABOUT,
@@ -124,14 +168,12 @@ macro_rules! laws {
 
             /// What it is made of: a line for each.
             pub(super) fn parts(self) -> Parts {
-                let reno = LawKind::Reno(reno::RenoKeys {});
                 match self {
-                    Variant::Reno => Parts { recovery: [RecoveryKind::Reno; 2], law: reno },
-                    Variant::NewReno => Parts { recovery: [RecoveryKind::NewReno; 2], law: reno },
-                    Variant::Sack => Parts { recovery: BY_SACK, law: reno },
-                    Variant::Esack => Parts { recovery: [RecoveryKind::Esack; 2], law: reno },
+                    $(Variant::$named => $parts,)*
                     $($(Variant::$kind => Parts {
                         recovery: <$module::$keys as LawKeys>::RECOVERY,
+                        detection: LossDetection::Duplicates,
+                        notices: Notices::Off,
                         law: LawKind::$kind(defaults()),
                     },)+)*
                 }

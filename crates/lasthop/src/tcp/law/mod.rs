@@ -17,6 +17,7 @@ mod cubic_linux;
 mod family;
 mod hystart;
 mod hystart_linux;
+mod mark_share;
 #[cfg(test)]
 mod ns2;
 pub mod reno;
@@ -27,8 +28,41 @@ mod sample;
 mod testing;
 mod window;
 
-// The list of laws beside Reno's: the file of each, and its keys and so the word that it has in scenarios.
+// The list of named TCPs: those that keep Reno's window, each with its word in scenarios and its parts; then the laws
+// beside Reno's, the file of each, and its keys and so its word.
 laws! {
+    over reno {
+        /// Reno: fast retransmit and fast recovery (RFC 5681).
+        Reno = "reno": Parts::over_reno([RecoveryKind::Reno; 2]);
+        /// NewReno: partial acknowledgments continue the recovery (RFC 6582).
+        NewReno = "newreno": Parts::over_reno([RecoveryKind::NewReno; 2]);
+        /// Selective acknowledgments (RFC 2018).
+        Sack = "sack": Parts::over_reno(BY_SACK);
+        /// ESACK: the same, and what agent "ll-elsn" tells of losses on a link (Yun 2009).
+        Esack = "esack": Parts::over_reno([RecoveryKind::Esack; 2]);
+        /// Tahoe: fast retransmit, and slow start from there on.
+        Tahoe = "tahoe": Parts::over_reno([RecoveryKind::Tahoe; 2]);
+        /// TCP-DCR: a loss counts a round trip after its first duplicate, so that the link may repair it before.
+        Dcr = "tcp-dcr": Parts::patient(LossDetection::Delayed);
+        /// NCR (RFC 4653): a loss counts after a window of duplicates; a new segment leaves for every second one.
+        Ncr = "ncr": Parts::patient(LossDetection::NcrCareful);
+        /// HACK: the receiver tells of damaged segments whose header it can read; they go again and cost nothing.
+        Hack = "hack": Parts::told(Notices::Resend, RecoveryKind::Sack6675);
+        /// HACK-fixed: the same, and duplicates that ask for such a segment do not count.
+        HackFixed = "hack-fixed": Parts::told(Notices::Excuse, RecoveryKind::Sack6675);
+        /// EWLN: as HACK, over Reno.
+        Ewln = "ewln": Parts::told(Notices::Resend, RecoveryKind::Reno);
+        /// TCP-ELN: as HACK, over NewReno, and duplicates begin anew.
+        TcpEln = "tcp-eln": Parts::told(Notices::Restart, RecoveryKind::NewReno);
+        /// The sender of Balakrishnan and Katz: a marked duplicate sends again what it asks for; over Reno.
+        BalakrishnanEln = "balakrishnan-eln": Parts::told(Notices::Marks, RecoveryKind::Reno);
+        /// Casablanca: queues drop some segments first, and the receiver tells random losses from congestion by that.
+        Casablanca = "casablanca": Parts::told(Notices::Casablanca, RecoveryKind::NewReno);
+        /// Ifrane: the same, by the sender.
+        Ifrane = "ifrane": Parts::told(Notices::Ifrane, RecoveryKind::NewReno);
+        /// LHP: a list of packets in the order of sending, acknowledged as SMART has it; damaged segments go again.
+        Lhp = "lhp": Parts::over_reno([RecoveryKind::Lhp; 2]);
+    }
     cubic: Cubic(CubicKeys);
     westwood: WestwoodPlus(WestwoodPlusKeys), Westwood(WestwoodKeys);
     veno: Veno(VenoKeys);
@@ -41,19 +75,26 @@ laws! {
     jersey: Jersey(JerseyKeys);
     newreno_ff: NewRenoFf(NewRenoFfKeys);
     bbr: Bbr(BbrKeys);
+    jtcp: Jtcp(JtcpKeys);
+    santa_cruz: SantaCruz(SantaCruzKeys);
+    ideal_bandwidth: IdealBandwidth(IdealBandwidthKeys);
+    dctcp: Dctcp(DctcpKeys);
+    prague: Prague(PragueKeys);
+    bbr3: Bbr3(Bbr3Keys);
     lt_tcp: LtTcp(LtTcpKeys);
 }
 
-use super::config::{Config, Conventions, RecoveryKind};
+use super::config::{Config, Conventions, LossDetection, Notices, RecoveryKind};
 use crate::schema::error::suggestion;
 use crate::schema::keys::{Field, Kind, Limits, Node, Read, Shape, kinds, one_of};
 use crate::units::{Duration, Instant};
 use family::{BY_SACK, LawKeys, defaults, laws};
 use serde_json::Value;
 
+pub use family::Marks;
 pub(super) use family::Parts;
 pub use reno::RenoKeys;
-pub use sample::{AckSample, Delivery, RateSample};
+pub use sample::{AckSample, Delivery, Passage, RateSample};
 
 impl Variant {
     /// The word for it in a scenario.
@@ -114,6 +155,11 @@ pub trait CongestionLaw {
     /// The latest reduction answered a loss that was none: take it back (RFC 4015, RFC 9438 4.9).
     fn on_spurious(&mut self);
 
+    /// Did the latest congestion leave the window as it was? Then the law holds its loss for random.
+    fn kept_window(&self) -> bool {
+        false
+    }
+
     /// `bytes` left at `now`.
     fn on_sent(&mut self, _now: Instant, _bytes: u64) {}
 
@@ -134,6 +180,12 @@ pub trait CongestionLaw {
 
     /// Sets the window, in segments: after the handshake, and by recoveries that deflate it.
     fn set_cwnd(&mut self, cwnd: f64);
+
+    /// Sets the window to `cwnd` segments, from where slow start brings it back to `ssthresh`. Laws without a threshold
+    /// set the window only.
+    fn slow_start_to(&mut self, cwnd: f64, _ssthresh: f64) {
+        self.set_cwnd(cwnd);
+    }
 
     /// Bytes a second at which segments should leave, if pacing is on and the round trip `srtt` is
     /// known.
@@ -210,6 +262,10 @@ impl CongestionLaw for Law {
         }
     }
 
+    fn kept_window(&self) -> bool {
+        dispatch!(self, law => law.kept_window())
+    }
+
     fn keeps_window_in_recovery(&self) -> bool {
         dispatch!(self, law => law.keeps_window_in_recovery())
     }
@@ -234,6 +290,10 @@ impl CongestionLaw for Law {
 
     fn set_cwnd(&mut self, cwnd: f64) {
         dispatch!(self, law => law.set_cwnd(cwnd));
+    }
+
+    fn slow_start_to(&mut self, cwnd: f64, ssthresh: f64) {
+        dispatch!(self, law => law.slow_start_to(cwnd, ssthresh));
     }
 
     fn pacing_rate(&self, srtt: Duration) -> f64 {

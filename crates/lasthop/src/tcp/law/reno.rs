@@ -212,4 +212,9 @@ impl<A: Arithmetic> CongestionLaw for Reno<A> {
     fn set_cwnd(&mut self, cwnd: f64) {
         self.set(cwnd);
     }
+
+    fn slow_start_to(&mut self, cwnd: f64, ssthresh: f64) {
+        self.ssthresh = ssthresh;
+        self.set(cwnd);
+    }
 }

@@ -51,6 +51,21 @@ pub struct Delivery {
     pub snd_max: u64,
     /// How fast the network delivered, as far as the segments of this ACK tell.
     pub rate: Option<RateSample>,
+    /// Does it say that the network marked what it answers (ECE)?
+    pub is_marked: bool,
+    /// When the segment that it answers left and arrived, if timestamps tell.
+    pub passage: Option<Passage>,
+    /// Bytes declared lost since the connection began.
+    pub lost: u64,
+}
+
+/// When a segment left and arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// By the clock of the sender.
+    pub sent: Instant,
+    /// By the clock of the receiver: an unknown but constant time off.
+    pub received: Instant,
 }
 
 /// A delivery-rate sample: what was delivered between the sending of a segment and its acknowledgment.
@@ -62,6 +77,10 @@ pub struct RateSample {
     pub interval: Duration,
     /// Bytes that had been delivered when the segment left.
     pub prior_delivered: u64,
+    /// Bytes that had been declared lost by then.
+    pub prior_lost: u64,
+    /// Bytes in flight after it left, itself included.
+    pub in_flight_then: u64,
     /// Did the application, not the network, limit what was in flight then?
     pub is_app_limited: bool,
 }

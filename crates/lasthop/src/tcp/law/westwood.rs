@@ -359,6 +359,9 @@ mod tests {
                 snd_una: index * SEGMENT,
                 snd_max: (index + 5) * SEGMENT,
                 rate: None,
+                is_marked: false,
+                passage: None,
+                lost: 0,
             });
         }
         law.on_congestion(ms(10_000.0), Congestion::Loss, 20.0);

@@ -172,6 +172,11 @@ pub trait WindowLaw {
     /// The threshold, in segments, after `cause`; `in_use` is what Reno would halve.
     fn threshold(&mut self, now: Instant, cause: Cause, in_use: f64) -> f64;
 
+    /// The window, in segments, after the timer fired; the threshold has been set.
+    fn after_timeout(&mut self) -> f64 {
+        1.0
+    }
+
     /// See [`CongestionLaw::on_delivery`].
     fn measure(&mut self, _delivery: &Delivery) {}
 
@@ -210,7 +215,8 @@ impl<L: WindowLaw> CongestionLaw for L {
             window.prior = (window.cwnd, window.ssthresh);
             window.ssthresh = ssthresh;
         }
-        self.state_mut().set(1.0);
+        let cwnd = self.after_timeout();
+        self.state_mut().set(cwnd);
     }
 
     fn on_spurious(&mut self) {
@@ -219,6 +225,11 @@ impl<L: WindowLaw> CongestionLaw for L {
         window.ssthresh = window.ssthresh.max(ssthresh);
         window.set(window.cwnd.max(cwnd));
         self.undo();
+    }
+
+    fn kept_window(&self) -> bool {
+        let window = self.state();
+        window.cwnd >= window.prior.0
     }
 
     #[inline]
@@ -242,6 +253,11 @@ impl<L: WindowLaw> CongestionLaw for L {
 
     fn set_cwnd(&mut self, cwnd: f64) {
         self.state_mut().set(cwnd);
+    }
+
+    fn slow_start_to(&mut self, cwnd: f64, ssthresh: f64) {
+        self.state_mut().ssthresh = ssthresh;
+        self.set_cwnd(cwnd);
     }
 
     fn pacing_rate(&self, srtt: Duration) -> f64 {

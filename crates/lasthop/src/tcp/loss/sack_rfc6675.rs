@@ -18,6 +18,11 @@ impl Scoreboard {
         Scoreboard { sacked: Ranges::default(), threshold, segment }
     }
 
+    /// DupThresh from here on.
+    pub fn set_threshold(&mut self, threshold: u32) {
+        self.threshold = threshold;
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.sacked.clear();

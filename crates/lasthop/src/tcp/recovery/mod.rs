@@ -5,16 +5,19 @@
 //! [`Flight`](super::flight::Flight).
 
 mod esack;
+mod lhp;
 mod newreno;
 mod prr;
 mod rack_tlp;
 mod reno;
 mod sack_ns2;
 mod sack_rfc6675;
+mod tahoe;
+mod told;
 
 pub(super) use rack_tlp::Arrival;
 
-use super::config::{Config, Conventions, RecoveryKind};
+use super::config::{Config, Conventions, Notices, RecoveryKind};
 use super::flight::Flight;
 use super::info::{Outstanding, RecoveryState};
 use crate::units::Instant;
@@ -24,6 +27,7 @@ use crate::units::Instant;
 #[repr(u8)]
 pub(super) enum Recovery {
     Reno(reno::Reno),
+    Tahoe(tahoe::Tahoe),
     NewReno(newreno::NewReno),
     SackNs2(sack_ns2::Sack1),
     /// Apart from the others in memory: it is several times their size.
@@ -31,16 +35,31 @@ pub(super) enum Recovery {
     /// The same.
     Esack(Box<esack::Esack>),
     Sack6675(sack_rfc6675::Sack),
+    Lhp(Box<lhp::Lhp>),
+    /// One of them, with an ear for news of the link.
+    Told(Box<told::Told>),
 }
 
 impl Recovery {
     pub fn new(config: &Config) -> Self {
+        match config.notices {
+            Notices::Off | Notices::Casablanca | Notices::Ifrane => {
+                Recovery::without_notices(config)
+            }
+            _ => Recovery::Told(Box::new(told::Told::new(config))),
+        }
+    }
+
+    /// The recovery that takes no notice of [`Config::notices`].
+    fn without_notices(config: &Config) -> Self {
         match config.recovery {
             RecoveryKind::Reno => Recovery::Reno(reno::Reno::new(config)),
+            RecoveryKind::Tahoe => Recovery::Tahoe(tahoe::Tahoe::new(config)),
             RecoveryKind::NewReno => Recovery::NewReno(newreno::NewReno::new(config)),
             RecoveryKind::SackNs2 => Recovery::SackNs2(sack_ns2::Sack1::new(config)),
             RecoveryKind::Esack => Recovery::Esack(Box::new(esack::Esack::new(config))),
             RecoveryKind::Sack6675 => Recovery::Sack6675(sack_rfc6675::Sack::new(config)),
+            RecoveryKind::Lhp => Recovery::Lhp(Box::default()),
             RecoveryKind::RackTlp => Recovery::RackTlp(Box::new(rack_tlp::RackTlp::new(config))),
         }
     }
@@ -49,10 +68,13 @@ impl Recovery {
     pub fn reset(&mut self, config: &Config) {
         match self {
             Recovery::Reno(reno) => *reno = reno::Reno::new(config),
+            Recovery::Tahoe(tahoe) => *tahoe = tahoe::Tahoe::new(config),
             Recovery::NewReno(newreno) => *newreno = newreno::NewReno::new(config),
             Recovery::SackNs2(sack) => sack.reset(),
             Recovery::Esack(esack) => esack.reset(),
             Recovery::Sack6675(sack) => sack.reset(),
+            Recovery::Lhp(lhp) => lhp.reset(),
+            Recovery::Told(told) => told.reset(config),
             Recovery::RackTlp(rack) => **rack = rack_tlp::RackTlp::new(config),
         }
     }
@@ -60,7 +82,11 @@ impl Recovery {
     /// Does an ACK with SACK blocks matter whatever else it says? RFC 6675, section 5: "Upon the
     /// receipt of any ACK containing SACK information, the scoreboard MUST be updated".
     pub fn wants_every_sack(&self) -> bool {
-        matches!(self, Recovery::Sack6675(_))
+        match self {
+            Recovery::Sack6675(_) => true,
+            Recovery::Told(told) => told.base().wants_every_sack(),
+            _ => false,
+        }
     }
 
     /// An ACK for new data, a duplicate of `snd_una` or older, or one whose SACK blocks matter.
@@ -68,10 +94,13 @@ impl Recovery {
     pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
         match self {
             Recovery::Reno(reno) => reno.on_ack(flight, now, ack),
+            Recovery::Tahoe(tahoe) => tahoe.on_ack(flight, now, ack),
             Recovery::NewReno(newreno) => newreno.on_ack(flight, now, ack),
             Recovery::SackNs2(sack) => sack.on_ack(flight, now, ack, blocks),
             Recovery::Esack(esack) => esack.on_ack(flight, now, ack, blocks),
             Recovery::Sack6675(sack) => sack.on_ack(flight, now, ack, blocks),
+            Recovery::Lhp(lhp) => lhp.on_ack(flight, now, ack, blocks),
+            Recovery::Told(told) => told.on_ack(flight, now, ack, blocks),
             Recovery::RackTlp(_) => unreachable!("it hears of whole segments: `on_segment`"),
         }
     }
@@ -80,18 +109,36 @@ impl Recovery {
     pub fn on_timeout(&mut self, flight: &mut Flight) {
         match self {
             Recovery::Reno(reno) => reno.on_timeout(flight),
+            Recovery::Tahoe(tahoe) => tahoe.on_timeout(flight),
             Recovery::NewReno(newreno) => newreno.on_timeout(flight),
             Recovery::SackNs2(sack) => sack.on_timeout(flight),
             Recovery::Esack(esack) => esack.on_timeout(flight),
             Recovery::Sack6675(sack) => sack.on_timeout(flight),
+            Recovery::Lhp(lhp) => lhp.on_timeout(),
+            Recovery::Told(told) => told.on_timeout(flight),
             Recovery::RackTlp(_) => unreachable!("it has timers of its own: `handle_timeout`"),
         }
     }
 
     /// A link has given up the segment that begins with `seq` (ELN). Who does not know it takes no notice.
     pub fn on_explicit_loss(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
-        if let Recovery::Esack(esack) = self {
-            esack.on_explicit_loss(flight, now, seq);
+        match self {
+            Recovery::Esack(esack) => esack.on_explicit_loss(flight, now, seq),
+            Recovery::Lhp(lhp) => lhp.on_explicit_loss(flight, seq),
+            Recovery::Told(told) => told.on_explicit_loss(flight, now, seq),
+            _ => {}
+        }
+    }
+
+    /// Has the receiver reported the byte at `seq`, above a hole?
+    fn has_arrived(&self, seq: u64) -> bool {
+        matches!(self, Recovery::Sack6675(sack) if sack.has_arrived(seq))
+    }
+
+    /// A duplicate that asks for what is known to be lost on a link: what it reports counts, it does not.
+    fn on_excused_duplicate(&mut self, flight: &Flight, blocks: &[(u64, u64)]) {
+        if let Recovery::Sack6675(sack) = self {
+            sack.on_excused_duplicate(flight, blocks);
         }
     }
 
@@ -111,14 +158,26 @@ impl Recovery {
         }
     }
 
+    /// The time has come at which what is missing counts as lost.
+    pub fn on_patience_end(&mut self, flight: &mut Flight, now: Instant) {
+        match self {
+            Recovery::Sack6675(sack) => sack.on_patience_end(flight, now),
+            Recovery::Told(told) => told.base_mut().on_patience_end(flight, now),
+            _ => {}
+        }
+    }
+
     /// The reduction that began recovery, or the timeout, was spurious: there is nothing to recover.
     pub fn on_spurious(&mut self) {
         match self {
             Recovery::Reno(reno) => reno.on_spurious(),
+            Recovery::Tahoe(tahoe) => tahoe.on_spurious(),
             Recovery::NewReno(newreno) => newreno.on_spurious(),
             Recovery::SackNs2(sack) => sack.on_spurious(),
             Recovery::Esack(esack) => esack.on_spurious(),
             Recovery::Sack6675(sack) => sack.on_spurious(),
+            Recovery::Lhp(lhp) => lhp.reset(),
+            Recovery::Told(told) => told.on_spurious(),
             Recovery::RackTlp(_) => unreachable!("it takes its reductions back by itself"),
         }
     }
@@ -129,6 +188,7 @@ impl Recovery {
         match self {
             Recovery::Reno(reno) => reno.inflation(),
             Recovery::NewReno(newreno) => newreno.inflation(),
+            Recovery::Told(told) => told.inflation(),
             _ => 0,
         }
     }
@@ -138,12 +198,15 @@ impl Recovery {
     pub fn is_plain(&self, flight: &Flight) -> bool {
         match self {
             Recovery::Reno(reno) => reno.is_plain(),
+            // `snd_nxt` tells everything.
+            Recovery::Tahoe(_) => true,
             Recovery::NewReno(newreno) => newreno.is_plain(),
             Recovery::SackNs2(sack) => sack.is_plain(),
             Recovery::Esack(esack) => esack.is_plain(),
             Recovery::Sack6675(sack) => sack.is_plain(flight),
-            // It counts segments, not bytes.
-            Recovery::RackTlp(_) => false,
+            Recovery::Told(told) => told.is_plain(flight),
+            // They count segments, not bytes.
+            Recovery::RackTlp(_) | Recovery::Lhp(_) => false,
         }
     }
 
@@ -162,14 +225,22 @@ impl Recovery {
                 (phase(sack.in_recovery(), known.sacked > 0), known)
             }
             Recovery::RackTlp(rack) => rack.outstanding(flight),
+            Recovery::Lhp(lhp) => {
+                let known = lhp.outstanding(flight);
+                (phase(false, known.sacked > 0), known)
+            }
+            Recovery::Told(told) => told.base().outstanding(flight),
             _ => {
                 let in_recovery = match self {
                     Recovery::Reno(reno) => reno.in_recovery(),
+                    Recovery::Tahoe(_) => false,
                     Recovery::NewReno(newreno) => newreno.in_recovery(),
                     Recovery::SackNs2(sack) => sack.in_recovery(),
                     Recovery::Esack(esack) => esack.in_recovery(),
                     Recovery::Sack6675(sack) => sack.in_recovery(),
-                    Recovery::RackTlp(_) => unreachable!("it counts segments: see above"),
+                    Recovery::RackTlp(_) | Recovery::Lhp(_) | Recovery::Told(_) => {
+                        unreachable!("see above")
+                    }
                 };
                 // Each duplicate stands for a segment that has arrived.
                 let repaired = u64::from(in_recovery);
@@ -185,19 +256,24 @@ impl Recovery {
     pub fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64> {
         match self {
             Recovery::Reno(reno) => reno.next_segment(flight),
+            Recovery::Tahoe(tahoe) => tahoe.next_segment(flight),
             Recovery::NewReno(newreno) => newreno.next_segment(flight),
             Recovery::SackNs2(sack) => sack.next_segment(flight),
             Recovery::Esack(esack) => esack.next_segment(flight),
             Recovery::Sack6675(sack) => sack.next_segment(flight),
             Recovery::RackTlp(rack) => rack.next_segment(flight, now),
+            Recovery::Lhp(lhp) => lhp.next_segment(flight),
+            Recovery::Told(told) => told.next_segment(flight, now),
         }
     }
 
     /// The segment at `seq` that it named leaves.
     #[inline]
     pub fn on_sent(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
-        if let Recovery::RackTlp(rack) = self {
-            rack.on_sent(flight, now, seq);
+        match self {
+            Recovery::RackTlp(rack) => rack.on_sent(flight, now, seq),
+            Recovery::Lhp(lhp) => lhp.on_sent(flight, seq),
+            _ => {}
         }
     }
 }

@@ -10,16 +10,20 @@
 //! A duplicate is any segment whose SACK blocks bring something new, "even if it carries new data,
 //! changes the advertised window, or moves the cumulative acknowledgment point" (section 2).
 //!
+//! How long what is missing may be only late is a [`Patience`]: DupThresh duplicates, or TCP-DCR's and NCR's ways.
+//!
 //! IsLost() and SetPipe() are the scoreboard's (`loss/sack_rfc6675.rs`), NextSeg() is here. After a
 //! timeout the scoreboard is kept and segments that the receiver holds are not resent.
 
-use super::super::config::Config;
+use super::super::config::{Config, LossDetection};
 use super::super::flight::Flight;
 use super::super::info::Outstanding;
 use super::super::law::CongestionLaw;
 use super::super::loss::duplicates::Duplicate;
+use super::super::loss::patience::Patience;
 use super::super::loss::sack_rfc6675::Scoreboard;
-use crate::units::Instant;
+use super::super::timers::Timer;
+use crate::units::{Duration, Instant};
 
 #[derive(Clone, Debug)]
 pub struct Sack {
@@ -31,6 +35,8 @@ pub struct Sack {
     /// RescueRxt: one past the highest byte sent by a rescue retransmission.
     rescue_rxt: u64,
     scoreboard: Scoreboard,
+    /// Beyond DupThresh; none if that is all.
+    patience: Option<Box<Patience>>,
     retransmit: Option<u64>,
     /// A duplicate outside recovery allows new segments while `cwnd - pipe` does (step 3).
     limited_transmit: bool,
@@ -38,12 +44,15 @@ pub struct Sack {
 
 impl Sack {
     pub fn new(config: &Config) -> Self {
+        let patience = Patience::new(config);
+        let is_patient = config.loss_detection != LossDetection::Duplicates;
         Sack {
             in_recovery: false,
             recover: 0,
             high_rxt: 0,
             rescue_rxt: 0,
-            scoreboard: Scoreboard::new(config.dupack_threshold, config.segment.get()),
+            scoreboard: Scoreboard::new(patience.threshold(), config.segment.get()),
+            patience: is_patient.then(|| Box::new(patience)),
             retransmit: None,
             limited_transmit: false,
         }
@@ -57,6 +66,7 @@ impl Sack {
         self.scoreboard.clear();
         self.retransmit = None;
         self.limited_transmit = false;
+        self.end_patience();
     }
 
     pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
@@ -72,6 +82,9 @@ impl Sack {
             } else {
                 flight.grow_window(now, acked);
             }
+            if self.patience.is_some() {
+                self.on_filled(flight);
+            }
         }
         if is_new && !was_in_recovery {
             self.on_duplicate(flight, now);
@@ -81,15 +94,29 @@ impl Sack {
     /// Section 5, steps 1 to 4, "regardless of its status as a cumulative acknowledgment".
     fn on_duplicate(&mut self, flight: &mut Flight, now: Instant) {
         let una = flight.snd_una;
-        let is_early = flight.duplicates.add() == Duplicate::Early;
+        let mut is_early = flight.duplicates.add() == Duplicate::Early;
+        if self.patience.is_some() {
+            self.wait(flight, now);
+            is_early = true;
+        }
         if is_early && self.scoreboard.lost_edge() <= una {
             self.limited_transmit = flight.config.limited_transmit;
             // Step 3.1.
             self.high_rxt = una;
-        } else if una >= self.recover {
-            // Below `recover` a timeout has reduced the window already: section 5.1, "a new recovery
-            // phase MUST NOT be initiated until HighACK is greater than or equal to the new value of
-            // RecoveryPoint".
+        } else {
+            self.begin(flight, now);
+        }
+    }
+
+    /// What is missing is lost. Below `recover` a timeout has reduced the window already: section 5.1, "a new recovery
+    /// phase MUST NOT be initiated until HighACK is greater than or equal to the new value of RecoveryPoint".
+    fn begin(&mut self, flight: &mut Flight, now: Instant) {
+        let una = flight.snd_una;
+        if una >= self.recover {
+            if let Some(patience) = &mut self.patience {
+                patience.on_lost(&mut self.scoreboard);
+                flight.timers.stop(Timer::Reordering);
+            }
             self.limited_transmit = false;
             self.recover = flight.snd_max;
             self.in_recovery = true;
@@ -97,6 +124,67 @@ impl Sack {
             self.rescue_rxt = 0;
             flight.fast_retransmit(now, 0);
             self.retransmit = Some(una);
+        }
+    }
+
+    /// Has the receiver reported the byte at `seq`?
+    pub fn has_arrived(&self, seq: u64) -> bool {
+        self.scoreboard.end_of_range_at(seq) > seq
+    }
+
+    /// A duplicate that asks for what is known to be lost on a link, and is on its way again: new segments keep the
+    /// acknowledgments coming, as far as the window allows.
+    pub fn on_excused_duplicate(&mut self, flight: &Flight, blocks: &[(u64, u64)]) {
+        self.scoreboard.update(blocks, flight.snd_una, flight.snd_max);
+        if !self.in_recovery {
+            self.limited_transmit = flight.config.limited_transmit;
+            self.high_rxt = flight.segment_end(flight.snd_una);
+        }
+    }
+
+    /// A duplicate for what may be late only.
+    #[cold]
+    fn wait(&mut self, flight: &mut Flight, now: Instant) {
+        let Some(patience) = &mut self.patience else { return };
+        let outstanding = flight.snd_max - flight.snd_una;
+        let is_first = patience.on_duplicate(&mut self.scoreboard, outstanding, flight.mss);
+        if is_first && patience.is_timed() {
+            let srtt = flight.rtt.srtt();
+            let delay = if srtt > Duration::ZERO { srtt } else { flight.rtt.rto() };
+            flight.timers.set(Timer::Reordering, now + delay);
+        }
+    }
+
+    /// SND.UNA moves: what was missing there has come.
+    #[cold]
+    fn on_filled(&mut self, flight: &mut Flight) {
+        let Some(patience) = &mut self.patience else { return };
+        flight.timers.stop(Timer::Reordering);
+        if self.in_recovery {
+            return;
+        }
+        if let Some(before) = patience.on_filled(&mut self.scoreboard) {
+            // RFC 4653, section 3.3: no burst, but back to where the flight was.
+            let before = before as f64 / flight.mss as f64;
+            let window = before.min(flight.outstanding_segments() as f64 + 1.0);
+            if window < flight.law.cwnd() {
+                flight.law.slow_start_to(window, before);
+            }
+        }
+    }
+
+    /// TCP-DCR's time is over.
+    pub fn on_patience_end(&mut self, flight: &mut Flight, now: Instant) {
+        flight.timers.stop(Timer::Reordering);
+        let is_missing = self.scoreboard.highest().is_some_and(|highest| highest > flight.snd_una);
+        if is_missing && !self.in_recovery {
+            self.begin(flight, now);
+        }
+    }
+
+    fn end_patience(&mut self) {
+        if let Some(patience) = &mut self.patience {
+            patience.reset(&mut self.scoreboard);
         }
     }
 
@@ -128,6 +216,8 @@ impl Sack {
         self.retransmit = None;
         self.recover = flight.snd_max;
         self.high_rxt = 0;
+        flight.timers.stop(Timer::Reordering);
+        self.end_patience();
     }
 
     pub fn on_spurious(&mut self) {
@@ -136,6 +226,7 @@ impl Sack {
         self.retransmit = None;
         self.recover = 0;
         self.high_rxt = 0;
+        self.end_patience();
     }
 
     /// Nothing but the window decides what goes out next: no recovery, no duplicate to answer, and not
@@ -169,7 +260,8 @@ impl Sack {
     /// (cwnd - pipe) >= 1 SMSS.
     fn has_room(&self, flight: &Flight) -> bool {
         let pipe = self.scoreboard.pipe(flight.snd_una, flight.snd_max, self.high_rxt);
-        pipe + flight.mss <= flight.law.window()
+        let skipped = self.patience.as_ref().map_or(0, |patience| patience.skipped() * flight.mss);
+        pipe + skipped + flight.mss <= flight.law.window()
     }
 
     /// Step 3.3: "there exists previously unsent data, and the receiver's advertised window allows".

@@ -149,6 +149,12 @@ impl<'a> Pipe<'a> {
         }
     }
 
+    /// Changes the segments that are on their way to `to`, as something on the path might.
+    pub fn edit_flying(&mut self, to: usize, edit: impl Fn(&mut TcpHeader)) {
+        let arriving = self.flying.iter_mut().filter(|flying| flying.2 == to);
+        arriving.for_each(|flying| edit(&mut flying.3));
+    }
+
     /// Runs until `until` or until nothing is left to happen.
     pub fn run(&mut self, until: Instant) {
         while self.step(until) {}

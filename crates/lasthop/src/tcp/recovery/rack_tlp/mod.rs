@@ -369,10 +369,14 @@ impl RackTlp {
         if flight.snd_una == 0 {
             return flight.next_allowed();
         }
-        match self.forced {
-            Some(Forced::Oldest) => return flight.records().get(0).map(|oldest| oldest.start),
-            Some(Forced::OldProbe) => return flight.records().last().map(|newest| newest.start),
-            Some(Forced::NewProbe) if flight.fits_receiver() => return Some(flight.advance_next()),
+        // Pacing may have kept it back until all was acknowledged.
+        let ends = flight.records().get(0).zip(flight.records().last());
+        match (self.forced, ends) {
+            (Some(Forced::Oldest), Some((oldest, _))) => return Some(oldest.start),
+            (Some(Forced::OldProbe), Some((_, newest))) => return Some(newest.start),
+            (Some(Forced::NewProbe), _) if flight.fits_receiver() => {
+                return Some(flight.advance_next());
+            }
             _ => self.forced = None,
         }
         let has_room = self.in_flight(flight) < Self::cwnd(flight);
