@@ -188,9 +188,12 @@ def draw_link(
     panels = figure.subplots(1, len(traces), squeeze=False)[0]
     # Seconds that a line of text takes.
     line = 1.15 * FONT / 72.0 * (end - start) / (height - 1.0)
-    for axes, trace, own, arrows in zip(panels, traces, known, shown, strict=True):
+    ladders = [
         _Ladder(axes, trace, link, own, arrows, start, end, line, width / len(traces))
-    _legend(figure, [arrow for arrows in shown for arrow in arrows])
+        for axes, trace, own, arrows in zip(panels, traces, known, shown, strict=True)
+    ]
+    has_nav = any(ladder.has_nav for ladder in ladders)
+    _legend(figure, [arrow for arrows in shown for arrow in arrows], has_nav)
     name = traces[0].name
     points = [trace.point for trace in traces]
     if len(traces) > 1:
@@ -386,6 +389,7 @@ class _Ladder:
         self._frame_axes(trace.hosts[link])
         for arrow in arrows:
             self._draw(arrow)
+        self.has_nav = self._draw_reserved(trace, link)
         services = sorted({arrow.service for arrow in arrows})
         spoken = [self._mark_events(trace, link, host, services) for host in (0, 1)]
         # The way from host to host is 1 wide; the axis of time takes half an inch of the panel.
@@ -457,6 +461,15 @@ class _Ladder:
                 zorder=4,
             )
 
+    def _draw_reserved(self, trace: Trace, link: str) -> bool:
+        """Shades the time for which frames of 802.11 reserve the air (NAV); is there any?"""
+        told = trace.frame.filter(_is_of(link, *SIDES) & (pl.col("event") == "nav"))
+        spans = [(end, end + length) for end, length in told.select("sequence", "value").rows()]
+        inside = [span for span in spans if span[0] < self.end and span[1] > self.start]
+        for first, last in inside:
+            self.axes.axhspan(self.y(first), self.y(last), color=GREY, alpha=0.18, lw=0, zorder=0.5)
+        return bool(inside)
+
     def _label(self, arrows: Sequence[Arrow]) -> None:
         """Writes on each arrow what it is, near its start, where there is room."""
 
@@ -506,6 +519,11 @@ class _Ladder:
             here, there = (f"link.{link}.{side}.{service}".rstrip(".") for side in (own, other))
             said = inside.filter(pl.col("entity") == here)
             came = inside.filter((pl.col("entity") == there) & (pl.col("event") == "delivered"))
+            # 802.11: the draw before a frame, and frames of several at once.
+            draws = said.filter(pl.col("event") == "backoff").select("time_s", "sequence", "value")
+            texts += [(at, f"back-off {n:.0f} of {most:.0f}", GREY) for at, n, most in draws.rows()]
+            clashes = said.filter(pl.col("event") == "collided")["time_s"]
+            texts += [(time, "collision", RED) for time in clashes]
             # First the cause, then what it lets go.
             for event, word in (("timed_out", "timeout"), ("abandoned", "gave up")):
                 for time, which in _by_time(said.filter(pl.col("event") == event)).items():
@@ -533,6 +551,9 @@ class _Ladder:
             "suppressed_ack": "suppressed ACK {}",
             "local_timeout": "timeout of {}",
             "local_retransmission": "sends {} again",
+            "eln": "ELN {}",
+            "ersn": "ERSN {}",
+            "marked_ack": "marks ACK {}",
         }
         texts = []
         for time, event, byte in said.select("time_s", "event", "sequence").iter_rows():
@@ -573,7 +594,7 @@ class _Ladder:
             )
 
 
-def _legend(figure: Figure, arrows: Sequence[Arrow]) -> None:
+def _legend(figure: Figure, arrows: Sequence[Arrow], has_nav: bool) -> None:
     used = {arrow.look for arrow in arrows}
     handles = [
         Line2D([], [], color=look.colour, dashes=look.dashes or (1, 0), lw=1.5, label=look.name)
@@ -582,6 +603,9 @@ def _legend(figure: Figure, arrows: Sequence[Arrow]) -> None:
     ]
     if any(arrow.lost for arrow in arrows):
         handles.append(Line2D([], [], color=INK, marker="x", linestyle="none", label="lost"))
+    if has_nav:
+        label = "air reserved (NAV)"
+        handles.append(Line2D([], [], color=GREY, alpha=0.3, lw=6, label=label))
     figure.legend(
         handles=handles,
         loc="outside lower center",

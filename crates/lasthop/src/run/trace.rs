@@ -11,7 +11,7 @@ use crate::scenario::Scenario;
 use crate::sim::ids::DirectionId;
 use crate::sim::probe::{Event, Recorder, Room};
 use crate::sim::world::End;
-use crate::units::Instant;
+use crate::units::{Duration, Instant};
 use std::sync::atomic::AtomicBool;
 
 /// Something that happened in a replication.
@@ -27,7 +27,8 @@ pub struct TraceEvent {
     /// `drop`, `frame_sent`, `frame_lost` (both at the end of the transmission), `delivered` (over
     /// this direction), `retransmitted`, `timed_out`, `nack_sent`, `abandoned`, `recovered` (by the
     /// endpoint that transmits in this direction), `local_retransmission`, `local_timeout`,
-    /// `suppressed_ack`, `eln`, `ersn`, `marked_ack` (of `agent.NAME`).
+    /// `collided`, `nav` (of a frame that was on the air from then on: `sequence` when it ends, `value` how long
+    /// it reserves the medium after that), `backoff` (slots as `sequence`, the window as `value`), `suppressed_ack`, `eln`, `ersn`, `marked_ack` (of `agent.NAME`).
     pub event: &'static str,
     /// First byte of a segment or of a SACK block, acknowledgment number, number of a datagram or
     /// of a data frame; NaN if there is none.
@@ -207,15 +208,20 @@ fn trace_up_to(
                     push(direction(index), "queue", f64::NAN, *known as f64);
                 }
             }
-            Event::OnAir { direction: index, kind, fate, end, .. } => {
+            Event::OnAir { direction: index, kind, fate, end, reserves, .. } => {
                 if fate == AirFate::Collided {
                     push(direction(index), "collided", f64::NAN, f64::NAN);
+                } else if reserves > Duration::ZERO {
+                    push(direction(index), "nav", end.as_secs_f64(), reserves.as_secs_f64());
                 }
                 if let Some((kind, is_answer)) = control(kind) {
                     let entity = direction(if is_answer { index.opposite() } else { index });
                     let is_received = fate == AirFate::Received;
                     transmissions.push(Transmission::control(entity, kind, [at, end], is_received));
                 }
+            }
+            Event::Backoff { direction: index, slots, window } => {
+                push(direction(index), "backoff", slots.into(), window.into());
             }
             Event::FrameReceived { direction: index, label } => {
                 followers[index.index()][usize::from(label.service)].on_received(label);

@@ -196,6 +196,15 @@ pub enum Event {
         /// How long it reserved the medium for what followed.
         reserves: Duration,
     },
+    /// A station of a WLAN has drawn a back-off, whose slots count from the time of the event.
+    Backoff {
+        /// Index of the direction of the frame that waits for it.
+        direction: DirectionId,
+        /// How many slots.
+        slots: u32,
+        /// From how many they were drawn: 0 to this.
+        window: u32,
+    },
     /// A frame of a link protocol arrived; what it lets go up follows.
     FrameReceived {
         /// Direction index.

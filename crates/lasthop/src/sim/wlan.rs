@@ -114,10 +114,17 @@ impl<P: Probe> World<P> {
     fn record_air(&mut self, air: AirId) {
         let Air { medium, directions, .. } = &mut self.airs[air.index()];
         while let Some(event) = medium.poll_event() {
-            let MediumEvent::Frame { pair, kind, start, end, fate, packet, bytes, reserves } =
-                event
-            else {
-                continue;
+            let (pair, kind, start, end, fate, packet, bytes, reserves) = match event {
+                MediumEvent::Frame { pair, kind, start, end, fate, packet, bytes, reserves } => {
+                    (pair, kind, start, end, fate, packet, bytes, reserves)
+                }
+                MediumEvent::Backoff { pair, from, slots, window, .. } => {
+                    if let Some(pair) = pair {
+                        let direction = directions[pair.index()];
+                        self.probe.record(from, Event::Backoff { direction, slots, window });
+                    }
+                    continue;
+                }
             };
             let direction = directions[pair.index()];
             let on_air = Event::OnAir { direction, kind, fate, packet, end, reserves };

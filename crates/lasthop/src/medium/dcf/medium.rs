@@ -319,8 +319,9 @@ impl<P: Payload + Clone> Medium<P> {
         let window = station.contention_window();
         let slots = station.draw_backoff();
         if self.reports {
+            let pair = station.current.as_ref().map(|frame| PairId(frame.pair));
             let station = StationId(index);
-            self.events.push_back(MediumEvent::Backoff { station, from, slots, window });
+            self.events.push_back(MediumEvent::Backoff { station, pair, from, slots, window });
         }
         slots
     }

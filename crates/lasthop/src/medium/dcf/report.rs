@@ -107,6 +107,8 @@ pub enum MediumEvent<P> {
     Backoff {
         /// Which.
         station: StationId,
+        /// The way of the frame that it is about to send, if it has one.
+        pair: Option<PairId>,
         /// When its slots begin to count.
         from: Instant,
         /// How many there are.
