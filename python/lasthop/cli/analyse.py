@@ -343,6 +343,84 @@ def dcf(
     return 0
 
 
+@app.command("loss-notification")
+def loss_notification(
+    *,
+    loss: Annotated[
+        list[float] | None,
+        typer.Option(
+            parser=PROBABILITY,
+            metavar="P",
+            help="Loss of an attempt over the air. Repeatable; by default a ladder.",
+        ),
+    ] = None,
+    limit: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Attempts of a frame. Repeatable; by default 1, 2, 3, 4 and 7."),
+    ] = None,
+    ratio: Annotated[float, typer.Option(help="Length of a message over that of a frame.")] = 0.2,
+    delays: Annotated[
+        bool, typer.Option("--delays", help="How late each scheme tells, instead of the load.")
+    ] = False,
+    wire: Annotated[
+        float,
+        typer.Option(
+            parser=DURATION,
+            metavar="TIME",
+            help="Of delays: one way over the wire.",
+            show_default="20 ms",
+        ),
+    ] = 0.02,
+    data: Annotated[
+        float,
+        typer.Option(
+            parser=DURATION,
+            metavar="TIME",
+            help="Of delays: an attempt of data over the air.",
+            show_default="1.53 ms",
+        ),
+    ] = 1.53e-3,
+    ack: Annotated[
+        float,
+        typer.Option(
+            parser=DURATION,
+            metavar="TIME",
+            help="Of delays: an attempt of an acknowledgment, lost as often as data.",
+            show_default="0.8 ms",
+        ),
+    ] = 0.80e-3,
+    plot: Plot = None,
+    output: Output = Format.table,
+) -> int:
+    """Load and delay of explicit loss notification: Yun (2009), equations 1 to 4, figure 3."""
+    with options(losses="loss", wire_s="wire", data_s="data", ack_s="ack"):
+        losses = loss or [0.01, 0.05, 0.1, 0.2, 0.3]
+        limits = limit or [1, 2, 3, 4, 7]
+        if delays:
+            told = [
+                analysis.notification_delay(
+                    wire, data_s=data, ack_s=ack, data_loss=one, ack_loss=one
+                ).select(pl.lit(one).alias("loss"), pl.all())
+                for one in losses
+            ]
+            facts: dict[str, float | None] = {
+                "one way over the wire (s)": wire,
+                "data over the air (s)": data,
+                "acknowledgment over the air (s)": ack,
+            }
+            _show(pl.concat(told), facts, output)
+        else:
+            table = analysis.notification_load(losses, limits, ratio=ratio)
+            rows = [analysis.losses_in_a_row(p, n) for p, n in table.select("loss", "limit").rows()]
+            facts = {"length of a message over that of a frame": ratio}
+            _show(table.with_columns(pl.Series("losses_in_a_row", rows)), facts, output)
+        if plot is not None:
+            from lasthop.figures.analysis import draw_notification_load
+
+            save_picture(draw_notification_load(limits, ratio), plot)
+    return 0
+
+
 def _show(table: pl.DataFrame, facts: dict[str, float | None], output: Format) -> None:
     if output is Format.csv:
         sys.stdout.write(table.write_csv())
@@ -365,7 +443,12 @@ def _show(table: pl.DataFrame, facts: dict[str, float | None], output: Format) -
     for column in table.columns:
         shown.add_column(column, justify="right", overflow="fold")
     for row in table.iter_rows():
-        shown.add_row(*("–" if value is None else _number(value) for value in row))
+        shown.add_row(
+            *(
+                value if isinstance(value, str) else "–" if value is None else _number(value)
+                for value in row
+            )
+        )
     console.print(shown)
 
 

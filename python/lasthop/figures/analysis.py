@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,7 +11,7 @@ from matplotlib.figure import Figure
 from lasthop import analysis
 from lasthop.figures.style import BLUE, GREEN, ORANGE, PURPLE, RED, Picture
 
-__all__ = ["draw_arq", "draw_tcp"]
+__all__ = ["draw_arq", "draw_notification_load", "draw_tcp"]
 
 FORMULAS = {
     "mathis_bps": ("Mathis, regular losses", ORANGE, ":"),
@@ -127,3 +129,40 @@ def _dress(axes: Axes) -> None:
     axes.grid(alpha=0.3, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8)
+
+
+def draw_notification_load(limits: Sequence[int], ratio: float) -> Figure:
+    """Draws the load of loss notification over the loss of an attempt: figure 3 of Yun (2009).
+
+    Args:
+        limits: Attempts of a frame, a colour each.
+        ratio: Length of a message over that of a frame.
+    """
+    losses = [0.3 * step / 60 for step in range(1, 61)]
+    table = analysis.notification_load(losses, limits, ratio=ratio)
+    figure = Picture(figsize=(6.0, 4.4), layout="constrained")
+    axes = figure.subplots()
+    colours = (BLUE, ORANGE, GREEN, RED, PURPLE)
+    for place, limit in enumerate(limits):
+        own = table.filter(pl.col("limit") == limit)
+        colour = colours[place % len(colours)]
+        columns = {
+            "eln": ("ELN", "-"),
+            "ersn": ("ERSN", "--"),
+            "ersn_printed": ("ERSN as printed", ":"),
+        }
+        for column, (label, line) in columns.items():
+            # With one attempt nothing is sent again.
+            if limit > 1 or column == "eln":
+                axes.plot(
+                    100.0 * own["loss"],
+                    100.0 * own[column],
+                    color=colour,
+                    linestyle=line,
+                    label=f"{label}, {limit} attempt{'s' if limit > 1 else ''}",
+                )
+    axes.set_xlabel("Loss of an attempt (%)")
+    axes.set_ylabel("Load of messages, of the wireless rate (%)")
+    axes.set_ylim(bottom=0.0)
+    _dress(axes)
+    return figure
