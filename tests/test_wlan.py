@@ -91,3 +91,44 @@ def test_loss_notification_by_the_paper() -> None:
     assert analysis.losses_in_a_row(0.2) == 2
     with pytest.raises(analysis.AnalysisError, match="a probability below 1"):
         analysis.notification_load([1.0], [2])
+
+
+def test_a_ladder_shows_backoff_collisions_and_reserved_air() -> None:
+    flow = {
+        "from": "a",
+        "to": "ap",
+        "transport": {"kind": "udp"},
+        "app": {
+            "kind": "on-off",
+            "rate": "8 Mbps",
+            "on": "100 s",
+            "off": "0 s",
+            "packet": "1000 B",
+        },
+    }
+    scenario = lasthop.Scenario(
+        {
+            "name": "two stations",
+            "wlan": {"cell": {"access_point": "ap", "stations": ["a", "b"]}},
+            "flow": {"a": flow, "b": flow | {"from": "b"}},
+            "run": {"duration": "1 s"},
+        }
+    )
+    trace = lasthop.trace(scenario)
+    own = trace.frame.filter(pl.col("entity") == "link.cell.a.forward")
+    draws = own.filter(pl.col("event") == "backoff")
+    assert draws.height > 200
+    assert (draws["sequence"] >= 0).all()
+    assert (draws["sequence"] <= draws["value"]).all()
+    assert {31.0, 63.0} <= set(draws["value"])
+    # Data reserve SIFS and an acknowledgment at 2 Mbps: 10 + 192 + 56 us.
+    reserved = own.filter(pl.col("event") == "nav")["value"]
+    assert reserved.to_numpy() == pytest.approx(258e-6)
+    clash = own.filter(pl.col("event") == "collided")["time_s"][0]
+    figure = trace.plot_link("cell.a", start=clash - 0.004, end=clash + 0.008)
+    (axes,) = figure.axes
+    words = [text.get_text() for text in axes.texts]
+    assert "collision" in words
+    assert any(word.startswith("back-off") for word in words)
+    (legend,) = figure.legends
+    assert "air reserved (NAV)" in [text.get_text() for text in legend.get_texts()]
