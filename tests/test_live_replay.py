@@ -1,11 +1,13 @@
 """What a live run of a kernel recorded replays in virtual time, without privileges.
 
 `tests/recordings` holds files of 15 kB by the kernel's Reno behind four links, from `lasthop live
---record`. A change that alters what a link does on purpose makes these files anew.
+--record`, in base64, so that the tree holds only text. A change that alters what a link does on
+purpose makes these files anew (`base64 -w 120 raw.rec > raw.rec.b64`).
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,11 +20,21 @@ from lasthop.cli.live import programs
 from lasthop.cli.values import BadInput
 from lasthop.live.words import second, summary
 
-RECORDINGS = sorted((Path(__file__).parent / "recordings").glob("*.rec"))
+RECORDINGS = {
+    path.name.removesuffix(".rec.b64"): path
+    for path in sorted((Path(__file__).parent / "recordings").glob("*.rec.b64"))
+}
 
 
-@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
-def test_a_recording_of_a_kernel_replays(path: Path) -> None:
+def decoded(name: str) -> bytes:
+    """The bytes of one recording."""
+    return base64.b64decode(RECORDINGS[name].read_text(encoding="ascii"))
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_a_recording_of_a_kernel_replays(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.rec"
+    path.write_bytes(decoded(name))
     told = json.loads(_lasthop.live_replay(str(path)))
     assert told["difference"] is None
     assert told["complete"]
@@ -33,7 +45,7 @@ def test_a_recording_of_a_kernel_replays(path: Path) -> None:
 
 
 def test_a_changed_recording_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = bytearray(RECORDINGS[0].read_bytes())
+    data = bytearray(decoded("raw"))
     # The last delivery's hash: its record stands before others of known lengths.
     end = len(data) - 9
     assert data[end : end + 1] == b"E"
