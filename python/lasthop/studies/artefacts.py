@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -57,8 +57,9 @@ class Quantity:
         label: What axes call it.
         unit: What it is printed in.
         digits: Decimal places that are printed.
-        metric: Name of the metric; `{flow}` stands for the cell's flow. With `*` the sum of all
-            metrics that match.
+        metric: Name of the metric; `{flow}` stands for the cell's flow. With `*` all metrics that
+            match, combined.
+        combine: How: `sum`, or `jain` for their fairness index, (Σx)² / (n Σx²).
         per: What one such unit is, in the metric's own.
         value: Instead of a metric, an expression of other quantities, as claims have them.
         scale: `linear` or `log`, of the axis of figures.
@@ -70,6 +71,7 @@ class Quantity:
     unit: str
     digits: int
     metric: str = ""
+    combine: Literal["sum", "jain"] = "sum"
     per: float = 1.0
     value: str = ""
     scale: str = "linear"

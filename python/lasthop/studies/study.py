@@ -460,12 +460,15 @@ class Study:
             raise Missing(f"{quantity} of {dict(cell)}")
         # Studies divide by the time that a transfer was watched, whether it was complete or not.
         values = [results.samples(metric, index[cell], censored=True) for metric in metrics]
-        if len(values) == 1:
-            return values[0] / self.quantities[quantity].per
+        known = self.quantities[quantity]
+        if len(values) == 1 and known.combine == "sum":
+            return values[0] / known.per
         # A metric that a cell has not is NaN in all of its replications.
         there = [one for one in values if not np.isnan(one).all()] or values[:1]
-        total: Floats = np.sum(there, axis=0) / self.quantities[quantity].per
-        return total
+        total: Floats = np.sum(there, axis=0)
+        squares: Floats = np.sum(np.square(there), axis=0)
+        found: Floats = total / known.per
+        return found if known.combine == "sum" else _jain(total, squares, len(there))
 
     def _report_cells(
         self, artefact: Artefact, index: Mapping[Cell, int], results: Results
@@ -559,6 +562,12 @@ def _deviation(samples: Floats) -> float:
 def _first(tables: Sequence[Mapping[str, Any]], where: Mapping[str, Any], key: str) -> Any:
     """The key of the first table whose `when` holds."""
     return next(table[key] for table in tables if matches(table.get("when", {}), where))
+
+
+def _jain(total: Floats, squares: Floats, count: int) -> Floats:
+    """Jain's fairness index of `count` shares, from their sum and the sum of their squares."""
+    index: Floats = total**2 / (count * squares)
+    return index
 
 
 def _keys(tables: Mapping[str, Any], pattern: str) -> list[str]:

@@ -1,0 +1,81 @@
+"""The study `link-status-notification`."""
+
+import numpy as np
+import pytest
+
+from lasthop.studies import Study, studies
+from lasthop.studies.claims import Cell
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return studies()["link-status-notification"]
+
+
+def cell(study: Study, **coordinates: object) -> Cell:
+    return study.grid.cell(coordinates)
+
+
+def test_every_cell_is_a_scenario(study: Study) -> None:
+    cells = study.cells(study.artefacts)
+    assert len(cells) > 450
+    for one in cells:
+        study.scenario(one).points()
+    needed = {one for claim in study.claims for one in study.cells_of(claim)}
+    assert needed <= set(cells), "one command runs all that claims need"
+
+
+def test_cells_are_what_their_coordinates_say(study: Study) -> None:
+    one = study.scenario(cell(study, scheme="LL-ELSN", fer=5, doff=20, limit=3, retry=100))
+    assert one["flow.f01.transport.variant"] == "esack"
+    assert one["wlan.cell.agent"] == {"kind": "ll-elsn", "at": "ap"}
+    assert one["wlan.cell.short_retry_limit"] == 3
+    assert one["wlan.cell.retry_delay"] == "100 ms"
+    ber = one["wlan.cell.errors.ber"]
+    assert (1.0 - ber) ** (8 * 1068) == pytest.approx(0.95)
+    assert {one[f"link.{name}.delay"] for name in ("access", "shared")} == {"20 ms"}
+    up = study.scenario(cell(study, scheme="Snoop", direction="uplink"))
+    assert (up["flow.f01.from"], up["wlan.cell.agent.at"]) == ("d01", "d01")
+    mixed = study.scenario(cell(study, scheme="SACK", n=10, switched=3))
+    variants = [mixed[f"flow.f{number:02}.transport.variant"] for number in range(1, 11)]
+    assert variants == ["sack"] * 3 + ["reno"] * 7
+    bursty = study.scenario(cell(study, scheme="Reno", n=10, bb=0.3))
+    assert bursty["wlan.cell.errors.p_bad_to_good"] == pytest.approx(0.7)
+    assert bursty["wlan.cell.shared_errors"] is True
+    gone = study.scenario(cell(study, scheme="LL-ELSN without filter", n=10, leaves=10))
+    assert gone["wlan.cell.station.d01.leaves"] == "10 s"
+    assert gone["flow.f10.transport.eln_filter"] == 0
+    near = study.scenario(cell(study, scheme="Reno", hops=1))
+    assert near["flow.f01.from"] == "s1"
+
+
+def test_background_has_its_mean_rate(study: Study) -> None:
+    """200 s of on and off times with shape 2, which has no variance: within a tenth, seed fixed."""
+    scenario = study.scenario(cell(study, scheme="Reno", background=8))
+    source = scenario["flow.background.app"]
+    assert (source["rate"], source["on"]) == ("10 Mbps", "pareto 400 ms shape 2")
+
+
+def test_a_quantity_may_be_the_fairness_of_all_flows(study: Study) -> None:
+    report = study.reproduce(["Figure 10a"], replications=2)
+    (found,) = (one for one in report.cells if (one.row, one.column) == ("2", "SACK"))
+    point = cell(study, scheme="SACK", n=2, doff=20)
+    scenario = study.scenario(point)
+    import lasthop
+
+    results = lasthop.run(scenario, replications=2, seed=study.seed)
+    shares = np.array(
+        [results.samples(f"flow.f0{one}.goodput_bps", 0, censored=True) for one in (1, 2)]
+    )
+    expected = (shares.sum(axis=0) ** 2 / (2 * (shares**2).sum(axis=0))).mean()
+    assert found.value == pytest.approx(expected)
+    assert 0.5 <= found.value <= 1.0
+
+
+def test_theory_of_the_table_and_figure_3(study: Study) -> None:
+    at = cell(study, source="model", scheme="LL-ELSN", direction="downlink", of="delay", p=0.05)
+    assert study.models.value("delay", dict(at)) == 20
+    other = dict(at) | {"scheme": "Balakrishnan"}
+    assert study.models.value("delay", other) == pytest.approx(20 + 1.53 / 0.95 + 0.8, abs=0.01)
+    load = {"source": "model", "of": "ERSN, printed", "p": 0.2, "limit": 2}
+    assert study.models.value("load", load) == pytest.approx(3.261, abs=5e-4)
