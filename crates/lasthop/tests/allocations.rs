@@ -252,5 +252,44 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         };
         failures.extend(grows(name, text, "link.cell.m0.forward.frames_sent"));
     }
+    for (name, agent, variant, limit) in [
+        ("wlan", "", "sack", 7),
+        ("wlan, snoop", r#"agent = { kind = "snoop", at = "ap" }"#, "newreno", 2),
+        ("wlan, notices", r#"agent = { kind = "ll-elsn", at = "ap" }"#, "esack", 2),
+        (
+            "wlan, marks",
+            r#"agent = { kind = "balakrishnan-eln", at = "ap" }"#,
+            "balakrishnan-eln",
+            1,
+        ),
+    ] {
+        let text = |tenth: u64| {
+            format!(
+                r#"
+                name = "{name}"
+                [wlan.cell]
+                access_point = "ap"
+                stations = ["client", "other"]
+                short_retry_limit = {limit}
+                errors = {{ kind = "bit", ber = 1e-5 }}
+                {agent}
+                [flow.transfer]
+                from = "ap"
+                to = "client"
+                transport = {{ kind = "tcp", variant = "{variant}", {ns2} }}
+                app = {{ kind = "file", size = "1 GB" }}
+                [flow.noise]
+                from = "other"
+                to = "ap"
+                transport = {{ kind = "udp" }}
+                app = {{ kind = "on-off", rate = "1 Mbps", on = "pareto 100 ms shape 1.5", off = "exp 1 s", packet = "1000 B" }}
+                [run]
+                duration = "{} s"
+                "#,
+                20 * tenth
+            )
+        };
+        failures.extend(grows(name, text, "link.cell.client.reverse.frames_sent"));
+    }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

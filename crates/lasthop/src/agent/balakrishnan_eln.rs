@@ -29,7 +29,7 @@ use super::{Agent, AgentEvent, Crossing, Segment, SegmentView, Verdict};
 use crate::analysis::AnalysisError;
 use crate::schema::keys::table;
 use crate::units::Instant;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 table! {
     /// Explicit loss notification of Balakrishnan and Katz: a base station marks ACKs that ask for
@@ -74,8 +74,8 @@ struct Numbers {
     una: Option<i64>,
     highest: i64,
     /// Ranges of numbers, first byte to the one after the last: holes of data that come, or what has passed
-    /// of data that go.
-    ranges: BTreeMap<i64, i64>,
+    /// of data that go; in order, apart.
+    ranges: VecDeque<(i64, i64)>,
 }
 
 impl Numbers {
@@ -93,19 +93,48 @@ impl Numbers {
     }
 
     fn contains(&self, number: i64) -> bool {
-        self.ranges.range(..=number).next_back().is_some_and(|(_, &end)| number < end)
+        let place = self.ranges.partition_point(|&(_, end)| end <= number);
+        self.ranges.get(place).is_some_and(|&(start, _)| start <= number)
     }
 
     fn remove(&mut self, from: i64, to: i64) {
-        let touched: Vec<_> = self.ranges.range(..to).rev().map(|(&a, &b)| (a, b)).collect();
-        for (start, end) in touched.into_iter().take_while(|&(_, end)| end > from) {
-            self.ranges.remove(&start);
-            if start < from {
-                self.ranges.insert(start, from);
+        let mut place = self.ranges.partition_point(|&(_, end)| end <= from);
+        while let Some((start, end)) = self.ranges.get_mut(place)
+            && *start < to
+        {
+            match (*start < from, to < *end) {
+                (true, true) => {
+                    let rest = (to, std::mem::replace(end, from));
+                    return self.ranges.insert(place + 1, rest);
+                }
+                (true, false) => {
+                    *end = from;
+                    place += 1;
+                }
+                (false, true) => {
+                    *start = to;
+                    return;
+                }
+                (false, false) => {
+                    self.ranges.remove(place);
+                }
             }
-            if to < end {
-                self.ranges.insert(to, end);
+        }
+    }
+
+    /// Adds a range, of which nothing is there.
+    fn insert(&mut self, from: i64, to: i64) {
+        let place = self.ranges.partition_point(|&(start, _)| start < from);
+        let joins_next = self.ranges.get(place).is_some_and(|&(start, _)| start == to);
+        let before = place.checked_sub(1).filter(|&before| self.ranges[before].1 == from);
+        match (before, joins_next) {
+            (Some(before), true) => {
+                self.ranges[before].1 = self.ranges[place].1;
+                self.ranges.remove(place);
             }
+            (Some(before), false) => self.ranges[before].1 = to,
+            (None, true) => self.ranges[place].0 = from,
+            (None, false) => self.ranges.insert(place, (from, to)),
         }
     }
 
@@ -191,7 +220,7 @@ impl<P: Segment + Clone> Agent<P> for BalakrishnanEln<P> {
             known.outgoing.remove(seq, end);
             known.outgoing.highest = known.outgoing.highest.max(end);
             if crossing.has_room {
-                known.outgoing.ranges.insert(seq, end);
+                known.outgoing.insert(seq, end);
             }
         }
         let is_hole = view.ack.is_some_and(|ack| {
@@ -212,7 +241,7 @@ impl<P: Segment + Clone> Agent<P> for BalakrishnanEln<P> {
             let seq = incoming.begin(view.seq);
             let end = seq + i64::from(view.length);
             if seq > incoming.highest {
-                incoming.ranges.insert(incoming.highest, seq);
+                incoming.insert(incoming.highest, seq);
             } else {
                 incoming.remove(seq, end);
             }
