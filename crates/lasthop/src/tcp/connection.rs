@@ -131,6 +131,10 @@ impl Connection {
 
     fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
         if self.blocks.is_some() {
+            if matches!(segment.flags & flags::NOTICE, flags::ERSN | flags::ELN) {
+                // The message of a link, which LT-TCP does not know: it acknowledges nothing.
+                return;
+            }
             if segment.flags & flags::SYN == 0 {
                 self.receive_unit(now, segment);
             } else {

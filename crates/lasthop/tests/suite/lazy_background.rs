@@ -8,7 +8,7 @@ use crate::common::scenarios::scenario;
 use lasthop::app::{OnOff, OnOffParameters};
 use lasthop::channel::{Airtime, Channel, Clean, TwoState, TwoStateParameters, Uniform};
 use lasthop::queue::{ComputedFifo, Fate, Limit, QueueCounters, Transmitter};
-use lasthop::rng::{DurationLaw, Streams};
+use lasthop::rng::{DurationLaw, ParetoShape, Streams};
 use lasthop::run::{self, Options};
 use lasthop::scenario::{App, Replay, Scenario};
 use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
@@ -89,7 +89,40 @@ struct Source {
     on_ms: u64,
     off_ms: u64,
     start_us: u64,
-    is_exponential: bool,
+    times: Times,
+}
+
+/// The law of on and off times.
+#[derive(Clone, Copy, Debug)]
+enum Times {
+    Constant,
+    Exponential,
+    /// Of shape 2, and of one below, whose means settle slowly.
+    Pareto,
+    Heavy,
+}
+
+impl Times {
+    /// A time of this mean as scenarios write it.
+    fn word(self, millis: u64) -> String {
+        match self {
+            // A Pareto law has a mean above zero.
+            Times::Pareto if millis > 0 => format!("pareto {millis} ms shape 2"),
+            Times::Heavy if millis > 0 => format!("pareto {millis} ms shape 1.2"),
+            Times::Exponential => format!("exp {millis} ms"),
+            Times::Constant | Times::Pareto | Times::Heavy => format!("{millis} ms"),
+        }
+    }
+
+    fn law(self, mean: Duration) -> DurationLaw {
+        let pareto = |shape| DurationLaw::Pareto(mean, ParetoShape::new(shape).expect("above 1"));
+        match self {
+            Times::Pareto if mean > Duration::ZERO => pareto(2.0),
+            Times::Heavy if mean > Duration::ZERO => pareto(1.2),
+            Times::Exponential => DurationLaw::Exponential(mean),
+            Times::Constant | Times::Pareto | Times::Heavy => DurationLaw::Constant(mean),
+        }
+    }
 }
 
 fn sources() -> impl Strategy<Value = Source> {
@@ -100,20 +133,25 @@ fn sources() -> impl Strategy<Value = Source> {
         1u64..1500,
         0u64..1500,
         prop_oneof![Just(0u64), 0u64..3_000_000],
-        any::<bool>(),
+        prop_oneof![
+            Just(Times::Constant),
+            Just(Times::Exponential),
+            Just(Times::Pareto),
+            Just(Times::Heavy),
+        ],
     )
-        .prop_map(|(load, packet, on_ms, off_ms, start_us, is_exponential)| Source {
+        .prop_map(|(load, packet, on_ms, off_ms, start_us, times)| Source {
             load,
             packet,
             on_ms,
             off_ms,
             start_us,
-            is_exponential,
+            times,
         })
 }
 
 fn source_text(name: &str, from: &str, to: &str, link: u64, source: &Source) -> String {
-    let law = if source.is_exponential { "exp " } else { "" };
+    let [on, off] = [source.on_ms, source.off_ms].map(|millis| source.times.word(millis));
     format!(
         r#"
         [flow.{name}]
@@ -121,12 +159,10 @@ fn source_text(name: &str, from: &str, to: &str, link: u64, source: &Source) -> 
         to = "{to}"
         start = "{} us"
         transport = {{ kind = "udp" }}
-        app = {{ kind = "on-off", rate = "{} bps", on = "{law}{} ms", off = "{law}{} ms", packet = "{} B" }}
+        app = {{ kind = "on-off", rate = "{} bps", on = "{on}", off = "{off}", packet = "{} B" }}
         "#,
         source.start_us,
         ((link as f64 * source.load) as u64).max(1),
-        source.on_ms,
-        source.off_ms,
         source.packet,
     )
 }
@@ -238,7 +274,7 @@ fn many_sources(count: usize) -> String {
             on_ms: 1000,
             off_ms: 9000,
             start_us: index as u64 % 7,
-            is_exponential: true,
+            times: Times::Exponential,
         };
         text += &source_text(&format!("source{index}"), "server", "ap", 10_000_000, &source);
     }
@@ -476,11 +512,10 @@ proptest! {
             counters: QueueCounters::default(),
         };
         for (index, source) in case.sources.iter().enumerate() {
-            let law = if source.is_exponential { DurationLaw::Exponential } else { DurationLaw::Constant };
             let parameters = OnOffParameters {
                 rate: Rate::from_bps(((case.rate as f64 * source.load) as u64).max(1)),
-                on: law(Duration::from_millis(source.on_ms)),
-                off: law(Duration::from_millis(source.off_ms)),
+                on: source.times.law(Duration::from_millis(source.on_ms)),
+                off: source.times.law(Duration::from_millis(source.off_ms)),
                 packet: Bytes::new(source.packet),
             };
             let start = Instant::from_nanos(source.start_us * 1000);

@@ -338,9 +338,12 @@ fn snoop_and_balakrishnan_work_over_a_wlan() {
     assert!(snoop["flow.f.goodput_bps"] > 1.5 * plain["flow.f.goodput_bps"]);
     for is_up in [false, true] {
         let agent = "agent = { kind = \"balakrishnan-eln\", at = \"ap\" }";
-        let marked = transfer(RENO, agent, 3.0, is_up, 1);
-        let marks = marked["agent.cell.client.marked_acks"];
+        let deaf = transfer(RENO, agent, 3.0, is_up, 1);
+        let marks = deaf["agent.cell.client.marked_acks"];
         assert!(marks > 100.0, "up {is_up}: {marks}");
+        let marked = transfer("variant = \"balakrishnan-eln\"", agent, 3.0, is_up, 1);
+        let [slow, fast] = [&deaf, &marked].map(|run| run["flow.f.goodput_bps"]);
+        assert!(fast > 1.2 * slow, "up {is_up}: {fast} {slow}");
     }
 }
 
