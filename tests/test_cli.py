@@ -151,7 +151,7 @@ def test_set_changes_the_scenario(small: Path) -> None:
             ],
             "frames from 0 s to 7 s; allowed: at most 120",
         ),
-        (["reproduce", "absent"], "allowed: arq-and-tcp, link-enhancements, link-status"),
+        (["reproduce", "absent"], "allowed: arq-and-tcp, disruption, link-enhancements"),
         (["reproduce", "multilayer", "Table XX"], "no such table or figure"),
     ],
 )

@@ -1,0 +1,62 @@
+"""The study `disruption`: its layout, and Table I."""
+
+import math
+
+import pytest
+
+from lasthop.studies import Study, studies
+from lasthop.studies.claims import Cell
+
+LIMITS = ("limit 2", "limit 3", "limit 4", "limit 5", "limit 6", "limit 20")
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return studies()["disruption"]
+
+
+def cell(study: Study, **coordinates: object) -> Cell:
+    return study.grid.cell({**study.grid.default, **coordinates})
+
+
+def test_tables_and_figures_are_those_of_the_paper(study: Study) -> None:
+    names = [artefact.name for artefact in study.artefacts]
+    assert names[:2] == ["Table I", "Table II"]
+    assert {"Figure 5", "Figure 6(a)", "Figure 6(b)", "Figure 7", "Figure 8(b)"} <= set(names)
+    for artefact in study.artefacts:
+        rows = (10, 80, 200) if artefact.kind == "table" else (0, 10, 20, 30, 40, 50)
+        assert artefact.rows == rows
+    (limits,) = (one for one in study.artefacts if one.name == "Figure 6(a)")
+    assert limits.columns == LIMITS
+
+
+def test_every_cell_is_a_scenario_of_its_own(study: Study) -> None:
+    cells = study.cells(study.artefacts)
+    for claim in study.claims:
+        cells.extend(study.cells_of(claim))
+    cells = list(dict.fromkeys(cells))
+    hashes = {study.scenario(cell).points()[0].hash for cell in cells}
+    assert len(hashes) == len(cells)
+
+
+def test_cells_are_what_their_coordinates_say(study: Study) -> None:
+    four = study.scenario(cell(study, hops=4, off=30, transport="LT-TCP"))
+    for hop in range(1, 5):
+        assert four[f"link.hop{hop}.errors.first.loss"] == pytest.approx(0.3)
+        assert four[f"link.hop{hop}.errors.second.down"] == "uniform 90 ms to 110 ms"
+        assert four[f"link.hop{hop}.protocol.max_transmissions"] == 4
+    assert four["flow.transfer10.transport.variant"] == "lt-tcp"
+    plain = study.scenario(cell(study, link="baseline", limit=7))
+    assert plain["link.hop1.protocol.units"] == 1
+    assert plain["link.hop1.protocol.max_transmissions"] == 8
+    captured = study.scenario(cell(study, part="802.11b", rtt=80, capture=True))
+    assert captured["link.wired.delay"] == "40 ms"
+    assert captured["wlan.cell.errors.down"] == "250 ms"
+
+
+def test_only_table_1_is_published(study: Study) -> None:
+    assert set(study.published) == {"Table I"}
+    table = study.published["Table I"]
+    # The difference is printed in per cent, to two digits: 4430 is within a unit of it.
+    for row, goodput in (("10", 4430), ("80", 4400), ("200", 4390)):
+        assert math.isclose(table[row, "LT-TCP", "kbps"], goodput, abs_tol=1.0)
