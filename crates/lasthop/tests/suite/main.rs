@@ -7,6 +7,7 @@ mod analysis_models;
 mod analysis_tables;
 mod changing_rates;
 mod common;
+mod computed_queue;
 mod counted_by_time;
 mod dcf_machine;
 mod dcf_saturation;
