@@ -87,12 +87,11 @@ impl<P: Payload, C: Carrier<P>> Port<P> for Gate<'_, P, C> {
     }
 
     #[inline(always)]
-    fn take_packet(&mut self) -> Option<P> {
-        let packet = self.outlet.queue.dequeue(self.now);
+    fn take_packet_into(&mut self, place: &mut Option<P>) {
+        self.outlet.queue.dequeue_into(self.now, place);
         if C::LISTENS {
             self.carrier.on_dequeue(self.now, &self.outlet.queue);
         }
-        packet
     }
 
     #[inline]

@@ -114,15 +114,19 @@ impl OnOff {
         let Some(elapsed) = until.as_nanos().checked_sub(self.next.nanos) else {
             return 0;
         };
-        // An estimate from whole nanoseconds, then made exact.
-        let mut count = (elapsed / self.interval.nanos.max(1) + 1).min(left);
-        while count > 1 && self.at(count - 1) > until {
-            count -= 1;
-        }
-        while count < left && self.at(count) <= until {
-            count += 1;
-        }
-        count
+        // The packet after `k` more leaves by then if next + k interval < elapsed + 1; in units of a
+        // nanosecond over the rate, an interval is the bits of a packet times 1e9.
+        let rate = self.parameters.rate.as_bps();
+        let interval = self.parameters.packet.bits() * 1_000_000_000;
+        let later = match (elapsed + 1).checked_mul(rate) {
+            Some(product) => (product - 1 - self.next.fraction) / interval,
+            None => {
+                let product = u128::from(elapsed + 1) * u128::from(rate);
+                let later = (product - 1 - u128::from(self.next.fraction)) / u128::from(interval);
+                u64::try_from(later).unwrap_or(u64::MAX - 1)
+            }
+        };
+        left.min(later + 1)
     }
 
     /// `count` packets have left; never more than [`Self::left_in_burst`].

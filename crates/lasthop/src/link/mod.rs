@@ -432,8 +432,15 @@ pub trait Port<P> {
     fn free_at(&self) -> Instant;
     /// Does a packet wait?
     fn has_packet(&self) -> bool;
+    /// The packet that waits first, put where it is wanted.
+    fn take_packet_into(&mut self, place: &mut Option<P>);
     /// The packet that waits first.
-    fn take_packet(&mut self) -> Option<P>;
+    #[inline(always)]
+    fn take_packet(&mut self) -> Option<P> {
+        let mut packet = None;
+        self.take_packet_into(&mut packet);
+        packet
+    }
     /// A frame, which may be taken apart, goes on the air now.
     fn transmit(&mut self, now: Instant, frame: &mut Frame<P>);
     /// The same for a frame of a protocol that codes packets: its units are lost one by one.
@@ -551,14 +558,14 @@ pub trait Endpoint<P: Payload> {
         Some(self.next_poll(port.free_at(), port.has_packet()))
     }
 
-    /// A frame came in undamaged, and perhaps lets a packet go up, which is returned; there may be
-    /// more. One dispatch instead of two. The packet is taken out of the frame.
+    /// A frame came in undamaged, and perhaps lets a packet go up, which is returned, with whether there
+    /// may be more. One dispatch instead of three. The packet is taken out of the frame.
     #[inline]
-    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> Option<P> {
+    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> (Option<P>, bool) {
         let Frame { kind, ack, bytes, service, .. } = *frame;
         let payload = frame.payload.take();
         self.receive(now, Frame { kind, ack, payload, bytes, service });
-        self.poll_deliver()
+        (self.poll_deliver(), true)
     }
 
     /// Does it cut packets up, so that it counts them beside its frames?
@@ -715,7 +722,7 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
     }
 
     #[inline]
-    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> Option<P> {
+    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> (Option<P>, bool) {
         dispatch!(self, endpoint => endpoint.accept(now, frame))
     }
 

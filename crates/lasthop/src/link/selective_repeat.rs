@@ -42,7 +42,7 @@ use super::timers::TransmissionOrder;
 use super::timing::{LinkTiming, deadline};
 use super::wire::{NumberWidth, WireWindow};
 use super::{
-    Acknowledgment, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
+    Acknowledgment, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, Port,
     check_parameters,
 };
 use super::{ByteFormat, BytesError, wire};
@@ -441,7 +441,7 @@ impl<P> SelectiveRepeat<P> {
 }
 
 impl<P: Payload + Clone> SelectiveRepeat<P> {
-    #[inline]
+    #[inline(always)]
     fn data_frame(&mut self, now: Instant, sequence: u64) -> Option<Frame<P>> {
         let slot = self.slot(sequence);
         debug_assert!(self.packets[slot].is_some(), "a frame in the window has its packet");
@@ -487,7 +487,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         self.filled = self.next + 1;
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
         if self.nacks.len() != 0
             && let Some(sequence) = self.nacks.first(self.expected, self.seen)
@@ -519,7 +519,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         self.ack_pending.then(|| self.ack_frame())
     }
 
-    #[inline]
+    #[inline(always)]
     fn has_frame(&self) -> bool {
         self.nacks.len() != 0
             || self.queued.len() != 0
@@ -548,7 +548,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
 
     /// The packet of the next frame in order passes through.
     #[inline]
-    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> Option<P> {
+    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> (Option<P>, bool) {
         if let FrameKind::Data { sequence } = frame.kind
             && sequence == self.expected
             && self.buffered.len() == 0
@@ -564,12 +564,36 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
             if self.seen > self.expected {
                 self.renack(now, true);
             }
-            return frame.payload.take();
+            return (frame.payload.take(), false);
         }
         let Frame { kind, ack, bytes, service, .. } = *frame;
         let payload = frame.payload.take();
         self.receive(now, Frame { kind, ack, payload, bytes, service });
-        self.poll_deliver()
+        (self.poll_deliver(), !self.up.is_empty())
+    }
+
+    /// A new packet goes from the queue into its place, and from there on the air.
+    #[inline(always)]
+    fn turn<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) -> Option<Instant> {
+        if self.next_timeout() <= now {
+            return None;
+        }
+        let free_at = port.free_at();
+        if free_at > now {
+            return Some(self.next_poll(free_at, port.has_packet()));
+        }
+        if self.wants_packet() {
+            let slot = self.slot(self.next);
+            port.take_packet_into(&mut self.packets[slot]);
+            self.filled += u64::from(self.packets[slot].is_some());
+        }
+        if let Some(frame) = &mut self.poll_transmit(now) {
+            port.transmit(now, frame);
+        }
+        if !Q::LISTENS {
+            self.events.clear();
+        }
+        Some(self.next_poll(port.free_at(), port.has_packet()))
     }
 
     #[inline]
@@ -582,7 +606,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         self.events.pop_front()
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_timeout(&self) -> Instant {
         match self.parameters.timer {
             TimerMode::PerFrame => self

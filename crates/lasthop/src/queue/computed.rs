@@ -136,11 +136,23 @@ pub struct ComputedFifo {
     /// transmission from which on that is remembered.
     ahead: Option<Box<Ahead>>,
     remembered_from: Instant,
+    /// Nothing but packets that are offered, a limit in packets, a rate that never changes. Then, while
+    /// `packets` is 1, that packet is the one that the transmitter sent last, and the runs say nothing
+    /// of it but whether it is lost.
+    is_plain: bool,
+    /// Length of the packet that was offered last, if it is plain that what comes has most often the
+    /// same, and how many of that length the counters do not know yet.
+    usual: u32,
+    alike: u64,
 }
+
+/// A length that no packet has, even with a header.
+const NO_LENGTH: u32 = u32::MAX - u16::MAX as u32;
 
 impl ComputedFifo {
     /// An idle `transmitter` behind an empty queue.
     pub fn new(transmitter: Transmitter, limit: Limit, header: Bytes, channel: Channel) -> Self {
+        let is_plain = matches!(limit, Limit::Packets(_)) && transmitter.is_steady();
         ComputedFifo {
             transmitter,
             limit,
@@ -156,6 +168,9 @@ impl ComputedFifo {
             counters: QueueCounters::default(),
             ahead: None,
             remembered_from: Instant::NEVER,
+            is_plain,
+            usual: NO_LENGTH,
+            alike: 0,
         }
     }
 
@@ -186,6 +201,8 @@ impl ComputedFifo {
             link: (self.frame_bits(packet.get() as u32), link),
         };
         let under_way = UnderWay::new(delay, pace);
+        self.is_plain = false;
+        self.usual = NO_LENGTH;
         self.earliest.add(source.next_at());
         self.background.push(Background {
             source,
@@ -239,7 +256,13 @@ impl ComputedFifo {
 
     /// Counters of all packets, background included as of the last catch-up.
     pub fn total_counters(&self) -> QueueCounters {
-        self.background.iter().fold(self.counters, |sum, background| sum + background.counters)
+        let alike = QueueCounters {
+            frames_sent: self.alike,
+            bits_sent: self.alike * self.frame_bits(self.usual),
+            ..QueueCounters::default()
+        };
+        let offered = self.counters + alike;
+        self.background.iter().fold(offered, |sum, background| sum + background.counters)
     }
 
     /// Of [`Self::total_counters`], what has happened at `now`, which is not before any offer but
@@ -319,46 +342,132 @@ impl ComputedFifo {
 
     /// A packet of `bytes` arrives at `now`, which may lie ahead of the clock if
     /// [`Self::run_ahead`] has been called.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn offer_at(&mut self, clock: Instant, now: Instant, bytes: u32) -> Fate {
-        if !self.background.is_empty() {
-            self.catch_up(now);
+        if bytes != self.usual {
+            return self.offer_any(clock, now, bytes);
         }
+        if self.transmitter.is_busy(now) {
+            return self.offer_behind(clock, now);
+        }
+        let airtime = self.transmitter.repeat_idle(now);
+        self.packets = 1;
+        self.tail.is_lost = false;
+        self.alike += 1;
+        self.expose(clock, airtime)
+    }
+
+    /// The same of a packet of the usual length that has to wait.
+    #[inline(never)]
+    fn offer_behind(&mut self, clock: Instant, now: Instant) -> Fate {
+        if self.packets == 1 {
+            self.write_down();
+        }
+        let bits = self.transmitter.last_bits();
+        if !self.has_room(now, bits) {
+            return self.refuse(clock, now);
+        }
+        let airtime = self.transmitter.repeat_behind();
+        self.append(self.transmitter.free_at(), bits, 1);
+        self.alike += 1;
+        self.expose(clock, airtime)
+    }
+
+    /// The same of a packet that has another length than the last one, or meets background traffic, a
+    /// limit in bytes or a rate that changes.
+    #[inline(never)]
+    fn offer_any(&mut self, clock: Instant, now: Instant, bytes: u32) -> Fate {
+        self.catch_up(now);
         let bits = self.frame_bits(bytes);
-        let Some(airtime) = self.admit(now, bits) else {
-            self.counters.drops += 1;
-            if let Some(ahead) = &mut self.ahead {
-                ahead.refuse(clock, now);
-            }
-            return Fate::Dropped;
-        };
-        self.counters.frames_sent += 1;
-        self.counters.bits_sent += bits;
-        let is_lost = self.channel.is_lost(airtime);
-        if airtime.end > self.remembered_from
-            && let Some(ahead) = &mut self.ahead
-        {
-            ahead.send(clock, airtime, is_lost);
+        if self.is_plain && self.packets == 1 {
+            self.write_down();
         }
-        if is_lost {
-            self.counters.frames_lost += 1;
-            // Frames ahead of the clock are remembered one by one.
-            if self.ahead.is_none() {
-                self.mark_lost();
-            }
-            Fate::Lost { end: airtime.end }
+        let Some(airtime) = self.admit(now, bits) else { return self.refuse(clock, now) };
+        if bytes != self.usual {
+            // The length that has been usual so far is known until here.
+            let usual = self.frame_bits(self.usual);
+            self.counters.frames_sent += self.alike;
+            self.counters.bits_sent += self.alike * usual;
+            self.alike = 0;
+        }
+        if self.is_plain {
+            self.usual = bytes;
+            self.alike += 1;
         } else {
-            Fate::Sent { end: airtime.end }
+            self.counters.frames_sent += 1;
+            self.counters.bits_sent += bits;
+        }
+        self.expose(clock, airtime)
+    }
+
+    /// Makes a run of the one packet that counts.
+    #[inline]
+    fn write_down(&mut self) {
+        self.older.clear();
+        self.tail.first = self.transmitter.free_at();
+        self.tail.bits = self.transmitter.last_bits();
+        self.tail.count = 1;
+    }
+
+    /// A packet finds the queue full.
+    #[cold]
+    fn refuse(&mut self, clock: Instant, now: Instant) -> Fate {
+        self.counters.drops += 1;
+        if let Some(ahead) = &mut self.ahead {
+            ahead.refuse(clock, now);
+        }
+        Fate::Dropped
+    }
+
+    /// A packet that has been admitted is on the air.
+    #[inline(always)]
+    fn expose(&mut self, clock: Instant, airtime: Airtime) -> Fate {
+        let Airtime { start, end, .. } = airtime;
+        if self.channel.is_lost(airtime) {
+            self.lose(clock, start, end);
+            return Fate::Lost { end };
+        }
+        if end > self.remembered_from {
+            self.remember(clock, start, end, false);
+        }
+        Fate::Sent { end }
+    }
+
+    /// The channel destroys the frame of the packet that was admitted last.
+    #[inline(never)]
+    fn lose(&mut self, clock: Instant, start: Instant, end: Instant) {
+        if end > self.remembered_from {
+            self.remember(clock, start, end, true);
+        }
+        self.counters.frames_lost += 1;
+        // Frames ahead of the clock are remembered one by one.
+        if self.ahead.is_none() {
+            if self.is_plain && self.packets == 1 {
+                self.write_down();
+            }
+            self.mark_lost();
+        }
+    }
+
+    #[inline(never)]
+    fn remember(&mut self, clock: Instant, start: Instant, end: Instant, is_lost: bool) {
+        if let Some(ahead) = &mut self.ahead {
+            let bits = self.transmitter.last_bits();
+            ahead.send(clock, Airtime { start, end, bits }, is_lost);
         }
     }
 
     /// Packets ahead of an arrival at `now`, the one in transmission included.
     pub fn length(&self, now: Instant) -> u64 {
-        self.runs().map(|run| run.count - self.departed(run, now)).sum()
+        self.runs().map(|run| run.count - self.departed(&run, now)).sum()
     }
 
-    fn runs(&self) -> impl Iterator<Item = &Run> {
-        self.older.iter().chain([&self.tail])
+    fn runs(&self) -> impl Iterator<Item = Run> {
+        let is_written = !self.is_plain || self.packets > 1;
+        let older = self.older.iter().copied().filter(move |_| is_written);
+        let (first, bits) = (self.transmitter.free_at(), self.transmitter.last_bits());
+        let last = Run { first, bits, count: 1, is_lost: self.tail.is_lost };
+        older.chain([if is_written { self.tail } else { last }])
     }
 
     /// Would a packet of `bytes` that arrives now leave room for another one like it?
@@ -372,7 +481,7 @@ impl ComputedFifo {
 
     /// Bits of the packets that have not departed.
     fn held_bits(&self, now: Instant) -> u64 {
-        self.runs().map(|run| (run.count - self.departed(run, now)) * run.bits).sum()
+        self.runs().map(|run| (run.count - self.departed(&run, now)) * run.bits).sum()
     }
 
     #[inline]
@@ -407,28 +516,33 @@ impl ComputedFifo {
         self.packets = 1;
     }
 
-    #[inline]
+    #[inline(always)]
     fn has_room(&mut self, now: Instant, bits: u64) -> bool {
-        match self.limit {
-            Limit::Packets(limit) => {
-                if self.packets < limit {
-                    return true;
-                }
-                let index = self.packets - limit;
-                if let Some(front) = self.older.front() {
-                    debug_assert!(index < front.count, "older runs are forgotten");
-                    return self.departure_in(front, index) <= now;
-                }
-                // That packet leaves `limit - 1` packets before the last one. Rounding can make it
-                // leave earlier than this, never later.
-                if self.span_bits != self.tail.bits {
-                    self.measure_span(limit);
-                }
-                let free_at = self.transmitter.free_at().instant();
-                free_at <= now + self.span || self.departure_in(&self.tail, index) <= now
-            }
-            Limit::Bytes(limit) => self.held_bits(now) + bits <= limit.bits(),
+        let Limit::Packets(limit) = self.limit else { return self.has_room_for_bits(now, bits) };
+        self.packets < limit || self.has_departed(now, limit)
+    }
+
+    #[inline(never)]
+    fn has_room_for_bits(&self, now: Instant, bits: u64) -> bool {
+        let Limit::Bytes(limit) = self.limit else { unreachable!("asked for before") };
+        self.held_bits(now) + bits <= limit.bits()
+    }
+
+    /// Has the packet that was admitted `limit` places before the next one departed?
+    #[inline(never)]
+    fn has_departed(&mut self, now: Instant, limit: u64) -> bool {
+        let index = self.packets - limit;
+        if let Some(front) = self.older.front() {
+            debug_assert!(index < front.count, "older runs are forgotten");
+            return self.departure_in(front, index) <= now;
         }
+        // That packet leaves `limit - 1` packets before the last one. Rounding can make it leave
+        // earlier than this, never later.
+        if self.span_bits != self.tail.bits {
+            self.measure_span(limit);
+        }
+        let free_at = self.transmitter.free_at().instant();
+        free_at <= now + self.span || self.departure_in(&self.tail, index) <= now
     }
 
     /// Finds out how long a queue of packets like the last is, less one.
@@ -485,7 +599,7 @@ impl ComputedFifo {
     }
 
     /// `count` packets join behind the others, back to back; the first departs at `first`.
-    #[inline]
+    #[inline(always)]
     fn append(&mut self, first: ExactTime, bits: u64, count: u64) {
         self.packets += count;
         let tail = &mut self.tail;
@@ -495,14 +609,21 @@ impl ComputedFifo {
         if is_alike && !is_long {
             tail.count += count;
         } else {
-            self.older.push(self.tail);
-            self.tail = Run { first, bits, count, is_lost: false };
+            self.begin_run(Run { first, bits, count, is_lost: false });
         }
-        self.forget();
+        if !self.older.is_empty() {
+            self.forget();
+        }
+    }
+
+    #[inline(never)]
+    fn begin_run(&mut self, run: Run) {
+        self.older.push(self.tail);
+        self.tail = run;
     }
 
     /// Drops runs that no admission test can ask for.
-    #[inline]
+    #[inline(never)]
     fn forget(&mut self) {
         if let Limit::Packets(limit) = self.limit {
             while let Some(front) = self.older.front()

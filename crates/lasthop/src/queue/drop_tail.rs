@@ -75,6 +75,11 @@ impl<P: Payload> QueueDiscipline<P> for DropTail<P> {
     }
 
     #[inline(always)]
+    fn dequeue_into(&mut self, _now: Instant, place: &mut Option<P>) {
+        self.fifo.pop_into(place);
+    }
+
+    #[inline(always)]
     fn len(&self) -> usize {
         self.fifo.len()
     }

@@ -7,7 +7,7 @@ use crate::units::{Bytes, Instant};
 use std::collections::VecDeque;
 
 /// Packets that there is room for at first; it grows.
-const CAPACITY: usize = 64;
+const CAPACITY: usize = 8;
 
 /// What a queue holds, the packet in transmission included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,15 @@ impl<P: Payload> Fifo<P> {
         let packet = self.packets.remove(place)?;
         self.bytes -= self.frame_bytes(&packet);
         Some(packet)
+    }
+
+    /// The same, put where it is wanted.
+    #[inline(always)]
+    pub fn pop_into(&mut self, place: &mut Option<P>) {
+        *place = self.packets.pop_front();
+        if let Some(packet) = place {
+            self.bytes -= u64::from(packet.wire_bytes()) + self.header;
+        }
     }
 
     /// Packets that wait.

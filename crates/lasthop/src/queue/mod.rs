@@ -82,6 +82,12 @@ pub trait QueueDiscipline<P: Payload> {
     /// The packet that goes next.
     fn dequeue(&mut self, now: Instant) -> Option<P>;
 
+    /// The same, put where it is wanted.
+    #[inline(always)]
+    fn dequeue_into(&mut self, now: Instant, place: &mut Option<P>) {
+        *place = self.dequeue(now);
+    }
+
     /// Packets that wait.
     fn len(&self) -> usize;
 
@@ -159,6 +165,12 @@ impl<P: Payload> Queue<P> {
     #[inline(always)]
     pub fn dequeue(&mut self, now: Instant) -> Option<P> {
         dispatch!(self, queue => queue.dequeue(now))
+    }
+
+    /// The same, put where it is wanted.
+    #[inline(always)]
+    pub fn dequeue_into(&mut self, now: Instant, place: &mut Option<P>) {
+        dispatch!(self, queue => queue.dequeue_into(now, place))
     }
 
     /// Packets that wait.

@@ -10,12 +10,10 @@ use crate::units::{ExactTime, Instant, Rate};
 pub struct Transmitter {
     rate: Rate,
     free_at: ExactTime,
-    /// Exact air time of frames of `known_bits`: most frames have the length of the one before. 0 where
-    /// the rate changes, so that every frame finds another length.
-    known_bits: u64,
-    known_time: ExactTime,
-    /// Length of the frame that was sent last.
+    /// Length of the frame that was sent last, and at a rate that never changes its exact air time: most
+    /// frames have the length of the one before.
     last_bits: u64,
+    last_time: ExactTime,
     schedule: Option<Box<RateSchedule>>,
 }
 
@@ -25,9 +23,8 @@ impl Transmitter {
         Transmitter {
             rate,
             free_at: ExactTime::default(),
-            known_bits: 0,
-            known_time: ExactTime::default(),
             last_bits: 0,
+            last_time: ExactTime::default(),
             schedule: None,
         }
     }
@@ -82,6 +79,12 @@ impl Transmitter {
         self.free_at.instant() > now
     }
 
+    /// Length of the frame that was sent last.
+    #[inline]
+    pub(super) fn last_bits(&self) -> u64 {
+        self.last_bits
+    }
+
     /// Length of the frame on the air in bytes; 0 if there is none.
     #[inline]
     pub fn on_air_bytes(&self, now: Instant) -> u64 {
@@ -92,17 +95,42 @@ impl Transmitter {
     /// frames inherit a fraction of a nanosecond.
     #[inline]
     pub fn send(&mut self, now: Instant, bits: u64) -> Airtime {
-        let start = if self.free_at.instant() >= now { self.free_at } else { now.into() };
-        if bits != self.known_bits {
-            if self.schedule.is_some() {
-                return self.send_scheduled(now, bits);
-            }
-            self.known_bits = bits;
-            self.known_time = ExactTime::default().after(bits, self.rate);
+        if self.schedule.is_some() {
+            return self.send_scheduled(now, bits);
         }
-        self.free_at = start.plus(self.known_time, self.rate);
-        self.last_bits = bits;
-        Airtime { start: start.instant(), end: self.free_at.instant(), bits }
+        self.expect(bits);
+        if self.is_busy(now) { self.repeat_behind() } else { self.repeat_idle(now) }
+    }
+
+    /// Frames of `bits` come now; the rate never changes.
+    #[inline(always)]
+    pub(super) fn expect(&mut self, bits: u64) {
+        if bits != self.last_bits {
+            self.last_bits = bits;
+            self.last_time = ExactTime::default().after(bits, self.rate);
+        }
+    }
+
+    /// Sends another frame of the same length behind what has been accepted.
+    #[inline(always)]
+    pub(super) fn repeat_behind(&mut self) -> Airtime {
+        self.repeat_from(self.free_at)
+    }
+
+    /// Sends another frame of the same length with nothing on the air at `now`; what has just left may
+    /// hand its fraction on.
+    #[inline(always)]
+    pub(super) fn repeat_idle(&mut self, now: Instant) -> Airtime {
+        let is_behind = self.free_at.instant() == now;
+        let fraction = if is_behind { self.free_at.fraction } else { 0 };
+        self.repeat_from(ExactTime { fraction, ..now.into() })
+    }
+
+    #[inline(always)]
+    fn repeat_from(&mut self, start: ExactTime) -> Airtime {
+        debug_assert!(self.is_steady(), "what a frame takes depends on nothing but its length");
+        self.free_at = start.plus(self.last_time, self.rate);
+        Airtime { start: start.instant(), end: self.free_at.instant(), bits: self.last_bits }
     }
 
     #[cold]

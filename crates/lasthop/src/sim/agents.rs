@@ -61,7 +61,7 @@ impl<P: Probe> World<P> {
     fn send_below(&mut self, seat: SeatId, packet: &Packet) {
         match self.agents[seat.index()].below {
             Some(below) => self.send_past(below, packet),
-            None => self.enter(packet.hop, self.now, packet, true),
+            None => self.enter_past_agents(packet),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::agents::Seat;
 use super::deadlines::{Deadlines, MachineId};
 use super::direction::{Direction, DirectionParameters, Fifo, Medium};
-use super::hops::{Hop, Listener, Then};
+use super::hops::{Entry, Hop, Listener, Then};
 use super::ids::{AirId, DirectionId, LineId, PathId, RadioId, SeatId, Side};
 use super::line::{Line, LineEnd};
 use super::probe::Probe;
@@ -262,6 +262,7 @@ impl Builder {
             boot,
             flow,
             slot,
+            is_file: false,
             machines: [None; 2],
         });
         connection
@@ -631,7 +632,10 @@ impl Builder {
                     Then::Forward
                 };
                 let service = self.service(direction, listener);
-                hops.push(Hop { direction, then, service, listener, path });
+                let &Direction { ref medium, near_agent, far_agent } =
+                    &self.directions[direction.index()];
+                let entry = near_agent.map_or_else(|| medium.entry(), Entry::Agent);
+                hops.push(Hop { direction, entry, far_agent, then, service, listener, path });
             }
         }
         hops
@@ -674,6 +678,7 @@ impl Builder {
         for (index, pair) in self.pairs.iter_mut().enumerate() {
             let connection = index as u32;
             let is_quiet = pair.config.only_acknowledges();
+            pair.is_file = matches!(self.flows[pair.flow as usize].app, App::File { .. });
             let opener = place(Machine::Tcp { connection, opener: true });
             let acceptor = (!is_quiet).then(|| place(Machine::Tcp { connection, opener: false }));
             pair.machines = [Some(opener), acceptor];
@@ -728,6 +733,7 @@ impl Builder {
             starts,
             unfinished: self.unfinished,
             damaged: VecDeque::new(),
+            horizon_due: Instant::NEVER,
             probe,
             events: 0,
         }

@@ -6,6 +6,7 @@
 //! [air](super::wlan) of a WLAN.
 
 use super::deadlines::{Due, MachineId};
+use super::hops::Entry;
 use super::ids::{LineId, SeatId};
 use super::wlan::Shared;
 use crate::channel::Channel;
@@ -57,7 +58,7 @@ impl Fifo {
         };
         Fifo {
             queue: ComputedFifo::new(transmitter, queue.limit(), header, channel),
-            ring: Ring::with_capacity(64),
+            ring: Ring::with_capacity(8),
             delay,
             machine: None,
             is_chained: false,
@@ -75,6 +76,17 @@ pub(super) enum Medium {
     Line(LineId),
     /// Of a station of a WLAN: the air does all.
     Shared(Shared),
+}
+
+impl Medium {
+    /// Who takes a packet that no agent stops.
+    pub fn entry(&self) -> Entry {
+        match *self {
+            Medium::Fifo(_) => Entry::Fifo,
+            Medium::Line(line) => Entry::Line(line),
+            Medium::Shared(_) => Entry::Shared,
+        }
+    }
 }
 
 /// One direction of a link.

@@ -5,7 +5,7 @@
 //! that everything that depends on its path is one lookup: where it goes next, who waits for it,
 //! which service it takes.
 
-use super::ids::{DirectionId, PathId};
+use super::ids::{DirectionId, LineId, PathId, SeatId};
 
 /// What becomes of a packet that has crossed a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +33,26 @@ pub(super) enum Listener {
     Datagrams { flow: u32 },
 }
 
+/// Who takes a packet that enters a direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// The queue of a FIFO.
+    Fifo,
+    /// The end of a line.
+    Line(LineId),
+    /// The air of a WLAN.
+    Shared,
+    /// The first of the agents that sit there.
+    Agent(SeatId),
+}
+
 /// One direction on one path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hop {
     pub direction: DirectionId,
+    pub entry: Entry,
+    /// The first agent that a packet meets which has crossed the direction.
+    pub far_agent: Option<SeatId>,
     pub then: Then,
     /// The service that the path's packets take on this direction; 0 where there is only one
     /// protocol.

@@ -244,7 +244,7 @@ impl LineEnd {
         let air = Air {
             channel,
             delay,
-            ring: Ring::with_capacity(64),
+            ring: Ring::with_capacity(8),
             far_hears,
             counters: QueueCounters::default(),
             slots: None,
@@ -423,8 +423,9 @@ pub(super) struct Line {
     /// By [`Cause`]: when the first frame of each end's ring arrives, and when each end is to be
     /// served.
     dues: [Due; 4],
-    /// The earliest of these.
+    /// The earliest of these, as told last, and whether one has changed since.
     next: usize,
+    is_stale: bool,
     /// The radio whose slots it shares.
     pub radio: Option<RadioId>,
     pub machine: MachineId,
@@ -468,6 +469,7 @@ impl Line {
             ],
             dues: [Due::NEVER; 4],
             next: 0,
+            is_stale: false,
             radio: None,
             machine: MachineId::default(),
         }
@@ -521,6 +523,7 @@ impl Line {
         let known = &mut self.dues[Cause::Service(side).place()];
         if known.at() != at {
             *known = Due::new(at, deadlines.ticket());
+            self.is_stale = true;
         }
     }
 
@@ -531,6 +534,7 @@ impl Line {
         let forward = usize::from(dues[1] < dues[0]);
         let reverse = 2 + usize::from(dues[3] < dues[2]);
         self.next = if dues[reverse] < dues[forward] { reverse } else { forward };
+        self.is_stale = false;
         deadlines.put(self.machine, dues[self.next]);
     }
 }
@@ -562,18 +566,22 @@ impl<P: Probe> World<P> {
             let label = FrameLabel::from(&arrived.item.frame);
             self.probe.record(now, Event::FrameReceived { direction, label });
         }
-        let mut up = far.interface.endpoint.accept(now, &mut arrived.item.frame);
+        let (mut up, has_more) = far.interface.endpoint.accept(now, &mut arrived.item.frame);
         near.air.ring.drop_front();
         let next = near.air.ring.front().map_or(Due::NEVER, |next| next.due);
         line.dues[Cause::Arrival(side).place()] = next;
+        line.is_stale = true;
         if P::ACTIVE {
             self.record_link_events(id, side.other());
         }
-        while let Some(packet) = up {
+        while let Some(packet) = &up {
             if P::ACTIVE {
-                self.record_line_delivery(id, side.other(), &packet, false);
+                self.record_line_delivery(id, side.other(), packet, false);
             }
-            self.forward(&packet);
+            self.forward(packet);
+            if !has_more {
+                break;
+            }
             up = self.poll_deliver(id, side.other());
         }
         self.serve_after_arrival(id, side.other());
@@ -596,19 +604,21 @@ impl<P: Probe> World<P> {
         self.serve(id, side.other());
     }
 
-    /// A packet enters the direction of a line now.
+    /// A packet enters the direction of a line now, which is its `hop`.
     pub(super) fn enter_line(
         &mut self,
         id: LineId,
         direction: DirectionId,
         service: u8,
+        hop: u32,
         packet: &Packet,
     ) {
         let now = self.now;
+        let packet = Packet { hop, ..*packet };
         let end = self.lines[id.index()].end_mut(direction.side());
-        let admitted = end.offer(now, service, *packet);
+        let admitted = end.offer(now, service, packet);
         if P::ACTIVE {
-            let (packets, packet) = (end.length(now), *packet);
+            let packets = end.length(now);
             self.probe.record(now, Event::Queue { direction, packets, packet });
             record_dropped(&mut self.probe, direction, now, end.interface.queue());
             if !admitted {
@@ -721,7 +731,10 @@ impl<P: Probe> World<P> {
             return self.serve(id, side);
         }
         line.serve_at(side, next, &mut self.deadlines);
-        line.schedule(&mut self.deadlines);
+        // What went up may have been answered, and the end served for it.
+        if line.is_stale {
+            line.schedule(&mut self.deadlines);
+        }
         if P::ACTIVE {
             self.record_link_events(id, side);
         }

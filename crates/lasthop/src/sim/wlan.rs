@@ -5,6 +5,7 @@
 //! its direction.
 
 use super::deadlines::MachineId;
+use super::direction;
 use super::ids::{AirId, DirectionId};
 use super::probe::{Event, FrameLabel, Probe};
 use super::world::{World, segment_label};
@@ -56,7 +57,10 @@ fn queue_counters(pair: &PairCounters) -> QueueCounters {
 
 impl<P: Probe> World<P> {
     /// A packet enters a direction of a WLAN.
-    pub(super) fn enter_air(&mut self, shared: Shared, direction: DirectionId, packet: &Packet) {
+    pub(super) fn enter_air(&mut self, direction: DirectionId, packet: &Packet) {
+        let direction::Medium::Shared(shared) = self.directions[direction.index()].medium else {
+            unreachable!("its hops say so")
+        };
         let (at, Shared { air, pair, .. }) = (self.now, shared);
         let medium = &mut self.airs[air.index()].medium;
         let admitted = medium.enqueue(at, pair, *packet);

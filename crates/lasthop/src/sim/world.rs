@@ -3,7 +3,7 @@
 use super::agents::Seat;
 use super::deadlines::{Deadlines, Due, MachineId};
 use super::direction::{Direction, Fifo, Medium};
-use super::hops::{Hop, Listener, Then};
+use super::hops::{Entry, Hop, Listener, Then};
 use super::ids::{AirId, DirectionId, LineId, RadioId, SeatId};
 use super::line::Line;
 use super::probe::{Event, Probe, SegmentLabel};
@@ -62,6 +62,8 @@ pub(super) struct Pair {
     /// The flow it belongs to, and which of its transfers.
     pub flow: u32,
     pub slot: u32,
+    /// Is that flow a file transfer?
+    pub is_file: bool,
     /// Deadlines of opener and acceptor; none of an end that never waits for anything.
     pub machines: [Option<MachineId>; 2],
 }
@@ -101,6 +103,8 @@ pub struct World<P: Probe> {
     /// so much simulated time even if nobody looks at them: see [`REPLAY_STEPS`].
     pub(super) caught_up: Instant,
     pub(super) replay_slice: Duration,
+    /// Later than this, the horizon of the counters is found out anew.
+    pub(super) horizon_due: Instant,
     pub(super) probe: P,
     pub(super) events: u64,
 }
@@ -127,10 +131,11 @@ impl<P: Probe> World<P> {
         if !P::ACTIVE {
             let horizon = if until_complete { self.earliest_completion().min(stop) } else { stop };
             self.set_horizon(horizon);
+            self.horizon_due = if until_complete { horizon } else { Instant::NEVER };
         }
         let least_unfinished = u32::from(until_complete);
         // Later than this, something besides the event must be seen to.
-        let mut horizon = self.catch_up_due().min(stop);
+        let mut horizon = self.horizon_due.min(self.catch_up_due()).min(stop);
         let end = loop {
             if self.unfinished < least_unfinished {
                 break End::Complete;
@@ -142,10 +147,13 @@ impl<P: Probe> World<P> {
                     self.now = stop;
                     break End::Stopped;
                 }
-                if !self.catch_up(at, interrupt) {
+                if at > self.horizon_due {
+                    self.raise_horizon(stop);
+                }
+                if at > self.catch_up_due() && !self.catch_up(at, interrupt) {
                     break End::Interrupted;
                 }
-                horizon = self.catch_up_due().min(stop);
+                horizon = self.horizon_due.min(self.catch_up_due()).min(stop);
             }
             self.now = at;
             self.events += 1;
@@ -170,24 +178,38 @@ impl<P: Probe> World<P> {
         }
     }
 
-    /// No file transfer can be complete sooner than the slowest link on its way has carried its
-    /// bytes once.
+    /// No file transfer can be complete sooner than the slowest link on its way has carried once what
+    /// has not been sent by now.
     fn earliest_completion(&self) -> Instant {
         let completion = |flow: &Flow| {
             let App::File { connection, size, .. } = flow.app else { return Instant::ZERO };
-            let mut hop = self.connections[connection as usize].first_hops[0] as usize;
+            let pair = &self.connections[connection as usize];
+            let mut hop = pair.first_hops[0] as usize;
             let mut slowest = self.fastest(self.hops[hop].direction);
             while !matches!(self.hops[hop].then, Then::Arrive) {
                 hop += 1;
                 slowest = slowest.min(self.fastest(self.hops[hop].direction));
             }
+            let has_started = flow.start < self.now;
+            let unsent = if has_started { pair.ends[0].unsent_bytes() } else { size.get() };
             // The rate of a radio is rounded down.
             let rate = u128::from(slowest.as_bps()) + 1;
-            let nanos = u128::from(size.get()) * 8 * 1_000_000_000 / rate;
+            let nanos = u128::from(unsent) * 8 * 1_000_000_000 / rate;
             let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
-            Instant::from_nanos(flow.start.as_nanos().saturating_add(nanos))
+            let from = flow.start.max(self.now);
+            Instant::from_nanos(from.as_nanos().saturating_add(nanos))
         };
         self.flows.iter().map(completion).max().unwrap_or_default()
+    }
+
+    /// The run goes on beyond the time at which it could have been complete: finds out when it can be
+    /// now. Each time waits for longer, so that a transfer that stalls does not ask again and again.
+    #[cold]
+    fn raise_horizon(&mut self, stop: Instant) {
+        let horizon = self.earliest_completion().min(stop);
+        self.set_horizon(horizon);
+        let pause = Duration::from_nanos(self.now.as_nanos() / 8 + 1);
+        self.horizon_due = horizon.max(self.now + pause);
     }
 
     /// Counters will not be asked for what they were before `horizon`.
@@ -279,44 +301,59 @@ impl<P: Probe> World<P> {
     }
 
     /// A packet enters the direction of its hop now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(&mut self, packet: &Packet) {
-        self.enter(packet.hop, self.now, packet, false);
+        self.enter(packet.hop, packet);
     }
 
-    /// A packet enters the direction of `hop` at `at`, which may lie ahead of the clock on a chained
-    /// direction, and goes on as far as its fate can be computed. `hop` is where it stands, whatever
-    /// the packet says. One that an agent has let pass, or sends itself, goes by the agent. The agent
-    /// is looked for in here so that all of this is compiled once, into one function.
-    pub(super) fn enter(
+    /// A packet enters the direction of `hop` now, whatever hop the packet says.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, hop: u32, packet: &Packet) {
+        let known = &self.hops[hop as usize];
+        if known.entry == Entry::Fifo {
+            return self.compute(hop, packet);
+        }
+        let Hop { direction, entry, service, .. } = *known;
+        self.enter_at(entry, direction, service, hop, packet);
+    }
+
+    /// The same of a packet that the agents there have let pass.
+    pub(super) fn enter_past_agents(&mut self, packet: &Packet) {
+        let Hop { direction, service, .. } = self.hops[packet.hop as usize];
+        let entry = self.directions[direction.index()].medium.entry();
+        self.enter_at(entry, direction, service, packet.hop, packet);
+    }
+
+    fn enter_at(
         &mut self,
-        mut hop: u32,
-        mut at: Instant,
+        entry: Entry,
+        direction: DirectionId,
+        service: u8,
+        hop: u32,
         packet: &Packet,
-        has_passed: bool,
     ) {
+        match entry {
+            Entry::Fifo => self.compute(hop, packet),
+            Entry::Line(line) => self.enter_line(line, direction, service, hop, packet),
+            Entry::Shared => self.enter_air(direction, &Packet { hop, ..*packet }),
+            Entry::Agent(seat) => self.send_past(seat, &Packet { hop, ..*packet }),
+        }
+    }
+
+    /// A packet enters a computed direction now, and goes on as far as its fate can be computed: over
+    /// directions that are chained to it, which no agent watches, and as the answer of an acceptor
+    /// that only acknowledges. All of this is one function, which the compiler keeps tight.
+    #[inline(never)]
+    fn compute(&mut self, mut hop: u32, packet: &Packet) {
         let mut packet = *packet;
+        let mut at = self.now;
         loop {
             packet.hop = hop;
             let known = &self.hops[hop as usize];
-            let Direction { medium, near_agent, .. } =
-                &mut self.directions[known.direction.index()];
-            if let Some(seat) = *near_agent
-                && !has_passed
-            {
-                debug_assert!(at == self.now, "nothing is computed past an agent");
-                return self.send_past(seat, &packet);
-            }
-            let fifo = match medium {
-                Medium::Fifo(fifo) => fifo,
-                Medium::Line(line) => {
-                    let (line, Hop { direction, service, .. }) = (*line, *known);
-                    return self.enter_line(line, direction, service, &packet);
-                }
-                Medium::Shared(shared) => {
-                    let (shared, direction) = (*shared, known.direction);
-                    return self.enter_air(shared, direction, &packet);
-                }
+            let Medium::Fifo(fifo) = &mut self.directions[known.direction.index()].medium else {
+                unreachable!(
+                    "only computed directions are chained to one, or lead back from a sink"
+                )
             };
             let start = if P::ACTIVE { fifo.queue.next_start(at) } else { at };
             let fate = fifo.queue.offer_at(self.now, at, packet.bytes);
@@ -364,11 +401,10 @@ impl<P: Probe> World<P> {
     /// the packet becomes its answer, if there is one.
     #[inline(always)]
     fn answer(&mut self, connection: u32, at: Instant, packet: &mut Packet) -> bool {
-        let pair = &mut self.connections[connection as usize];
-        let hop = pair.first_hops[1];
         let segment = packet.tcp;
-        *packet = Packet { hop, incarnation: packet.incarnation, ..Packet::default() };
-        let Some(bytes) = pair.ends[1].answer(at, &segment, &mut packet.tcp) else { return false };
+        let pair = &mut self.connections[connection as usize];
+        let Some(bytes) = pair.ends[1].answer(at, &mut packet.tcp) else { return false };
+        packet.hop = pair.first_hops[1];
         packet.bytes = bytes;
         if P::ACTIVE {
             self.record_received(connection, false, at, &segment);
@@ -405,7 +441,7 @@ impl<P: Probe> World<P> {
 
     /// A packet has crossed the direction of its hop and leaves its far end for wherever it goes
     /// next.
-    #[inline]
+    #[inline(always)]
     pub(super) fn forward(&mut self, packet: &Packet) {
         self.pass_on(packet, false);
     }
@@ -413,37 +449,49 @@ impl<P: Probe> World<P> {
     /// The same; a packet that an agent has let pass goes by it.
     #[inline(always)]
     pub(super) fn pass_on(&mut self, packet: &Packet, has_passed: bool) {
-        let Hop { direction, then, listener, .. } = self.hops[packet.hop as usize];
-        if let Some(seat) = self.directions[direction.index()].far_agent
+        let Hop { far_agent, then, listener, .. } = self.hops[packet.hop as usize];
+        if let Some(seat) = far_agent
             && !has_passed
         {
             return self.forward_past(seat, packet);
         }
         match then {
             Then::Arrive => self.deliver(listener, packet),
-            Then::Forward | Then::Chain => self.enter(packet.hop + 1, self.now, packet, false),
+            Then::Forward | Then::Chain => self.enter(packet.hop + 1, packet),
         }
     }
 
     /// A packet is at its destination.
-    #[inline]
+    #[inline(always)]
     fn deliver(&mut self, listener: Listener, packet: &Packet) {
-        let (connection, opener) = match listener {
-            Listener::Tcp { connection, opener } => (connection, opener),
-            Listener::Acceptor { connection } if !P::ACTIVE => {
-                let mut packet = *packet;
-                if packet.incarnation == self.connections[connection as usize].incarnation
-                    && self.answer(connection, self.now, &mut packet)
-                {
-                    self.send(&packet);
-                }
-                return;
+        match listener {
+            Listener::Tcp { connection, opener } => {
+                self.deliver_segment(connection, opener, packet);
             }
             Listener::Acceptor { connection } | Listener::Sink { connection } => {
-                (connection, false)
+                self.deliver_to_acceptor(connection, packet);
             }
-            Listener::Datagrams { flow } => return self.receive_datagram(flow, self.now, packet),
-        };
+            Listener::Datagrams { flow } => self.receive_datagram(flow, self.now, packet),
+        }
+    }
+
+    /// A segment is at an acceptor that only acknowledges.
+    #[inline(never)]
+    fn deliver_to_acceptor(&mut self, connection: u32, packet: &Packet) {
+        if P::ACTIVE {
+            return self.deliver_segment(connection, false, packet);
+        }
+        let mut packet = *packet;
+        if packet.incarnation == self.connections[connection as usize].incarnation
+            && self.answer(connection, self.now, &mut packet)
+        {
+            self.send(&packet);
+        }
+    }
+
+    /// A segment is at one end of its connection.
+    #[inline(never)]
+    fn deliver_segment(&mut self, connection: u32, opener: bool, packet: &Packet) {
         if packet.incarnation != self.connections[connection as usize].incarnation {
             return;
         }
@@ -452,7 +500,7 @@ impl<P: Probe> World<P> {
         }
         let pair = &mut self.connections[connection as usize];
         pair.ends[usize::from(!opener)].receive(self.now, &packet.tcp);
-        self.pump(connection, opener);
+        self.pump_in_place(connection, opener);
         self.on_progress(connection, opener);
     }
 
@@ -467,8 +515,13 @@ impl<P: Probe> World<P> {
     }
 
     /// Sends what a TCP end has to send, and notes its next deadline.
-    #[inline]
     pub(super) fn pump(&mut self, connection: u32, opener: bool) {
+        self.pump_in_place(connection, opener);
+    }
+
+    /// The same, compiled into its caller.
+    #[inline(always)]
+    fn pump_in_place(&mut self, connection: u32, opener: bool) {
         let end = usize::from(!opener);
         let pair = &self.connections[connection as usize];
         let hop = pair.first_hops[end];

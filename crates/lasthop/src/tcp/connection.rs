@@ -50,11 +50,15 @@ pub struct Connection {
     has_extras: bool,
     /// Of one that sends blocks of an erasure code.
     blocks: Option<Box<Blocks>>,
+    /// Do its data say nothing but their numbers: no acknowledgment, no options, nothing besides?
+    is_bare: bool,
 }
 
 impl Connection {
     /// One end with its parameters; `boot_offset` is the phase of its clock within a tick.
     pub fn new(config: &Config, role: Role, boot_offset: Duration) -> Self {
+        let blocks = Blocks::new(config);
+        let has_extras = config.ecn || config.announces_damage() || config.marks_some_out();
         Connection {
             config: *config,
             role,
@@ -62,8 +66,14 @@ impl Connection {
             receiver: Receiver::new(config),
             advertised_window: (config.receive_window * config.segment.get() as f64) as u32,
             ecn: config.ecn.then(|| Ecn::new(config.marks)),
-            has_extras: config.ecn || config.announces_damage() || config.marks_some_out(),
-            blocks: Blocks::new(config),
+            has_extras,
+            is_bare: config.one_way
+                && role == Role::Opener
+                && !config.timestamps
+                && !has_extras
+                && config.quick_acks == 0
+                && blocks.is_none(),
+            blocks,
         }
     }
 
@@ -106,7 +116,7 @@ impl Connection {
     }
 
     /// A segment arrived.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&mut self, now: Instant, segment: &TcpHeader) {
         let is_bare = segment.payload == 0 && segment.flags == flags::ACK;
         let has_options = segment.has_timestamps || segment.sack_blocks > 0;
@@ -129,6 +139,7 @@ impl Connection {
         }
     }
 
+    #[inline(never)]
     fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
         if self.blocks.is_some() {
             if matches!(segment.flags & flags::NOTICE, flags::ERSN | flags::ELN) {
@@ -203,7 +214,7 @@ impl Connection {
                 is_pure &= self.sender.update_peer_window(seq, ack, u64::from(segment.window));
             }
             if segment.sack_blocks == 0 {
-                self.sender.on_ack(now, ack, &[], is_pure, sent);
+                self.sender.on_any_ack(now, ack, &[], is_pure, sent);
             } else {
                 self.on_sack(now, ack, segment, is_pure, sent);
             }
@@ -241,7 +252,7 @@ impl Connection {
         let ack = self.sender.unwrap(segment.ack);
         if self.sender.flight.snd_una == 0 {
             // It answers the SYN.
-            self.sender.on_ack(now, ack.min(1), &[], true, None);
+            self.sender.on_any_ack(now, ack.min(1), &[], true, None);
         }
         let is_marked = self.ecn.as_mut().is_some_and(|ecn| ecn.on_segment(segment));
         let seq = self.receiver.unwrap(segment.seq);
@@ -348,45 +359,57 @@ impl Connection {
         for (block, wire) in blocks[..count].iter_mut().zip(segment.sack_blocks()) {
             *block = (self.sender.unwrap(wire.0), self.sender.unwrap(wire.1));
         }
-        self.sender.on_ack(now, ack, &blocks[..count], is_pure, sent);
+        self.sender.on_any_ack(now, ack, &blocks[..count], is_pure, sent);
     }
 
     /// A segment arrived at an end that [only acknowledges](Config::only_acknowledges): what
-    /// [`Self::receive`] and [`Self::poll_transmit`] do together. `header` is that of the ACK.
-    #[inline]
-    pub fn answer(
-        &mut self,
-        now: Instant,
-        segment: &TcpHeader,
-        header: &mut TcpHeader,
-    ) -> Option<u32> {
+    /// [`Self::receive`] and [`Self::poll_transmit`] do together. The segment's `header` becomes that of
+    /// the ACK; without one, it is worth nothing.
+    #[inline(always)]
+    pub fn answer(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         // The bulk: plain data in order.
-        if segment.flags == 0
-            && !segment.has_timestamps
+        if header.flags == 0
+            && !header.has_timestamps
             && self.ecn.is_none()
-            && self.receiver.take_next(segment.seq, segment.payload)
+            && self.receiver.take_next(header.seq, header.payload)
         {
-            header.seq = self.sender.flight.snd_nxt as u32;
-            header.ack = self.receiver.rcv_nxt as u32;
-            header.window = self.advertised_window;
-            header.flags = flags::ACK;
+            *header = TcpHeader {
+                seq: self.sender.flight.snd_nxt as u32,
+                ack: self.receiver.rcv_nxt as u32,
+                window: self.advertised_window,
+                flags: flags::ACK,
+                ..TcpHeader::default()
+            };
             return Some(self.config.wire_bytes(0, 0));
         }
-        self.receive(now, segment);
+        self.answer_any(now, header)
+    }
+
+    fn answer_any(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+        let segment = std::mem::take(header);
+        self.receive_any(now, &segment);
         self.poll_transmit(now, header)
     }
 
     /// The next segment to send now: fills in `header` and returns the length on the wire in
     /// bytes.
-    #[inline]
+    #[inline(always)]
     pub fn poll_transmit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         // Most calls end here: drivers poll until there is nothing left.
         if self.sender.flight.is_quiet() && !self.receiver.is_ack_due() {
             return None;
         }
+        if self.is_bare
+            && let Some(seq) = self.sender.flight.poll_full(now)
+        {
+            let payload = self.config.segment.get() as u32;
+            *header = TcpHeader { seq: seq as u32, payload, ..TcpHeader::default() };
+            return Some(self.config.wire_bytes(payload, 0));
+        }
         self.transmit(now, header)
     }
 
+    #[inline(never)]
     fn transmit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         if self.role == Role::Acceptor && self.receiver.rcv_nxt == 0 {
             // LISTEN: what has been written waits for the opener's SYN.
@@ -552,6 +575,11 @@ impl Connection {
     #[inline]
     pub fn acked_bytes(&self) -> u64 {
         self.sender.flight.snd_una.saturating_sub(1)
+    }
+
+    /// Bytes written that have never been sent.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.sender.flight.write_end - self.sender.flight.snd_max
     }
 
     /// Segments received that brought nothing new.

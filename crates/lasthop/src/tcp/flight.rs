@@ -74,6 +74,8 @@ pub struct Flight {
     is_plain: bool,
     /// Nothing may go out before the next input.
     is_quiet: bool,
+    /// Neither records nor pacing.
+    is_lean: bool,
     /// What a reduction is computed from.
     in_use: InUse,
     /// The one segment being timed: its end and when it left (Karn's rule).
@@ -191,6 +193,7 @@ impl Flight {
             allowed: 0,
             is_plain: true,
             is_quiet: true,
+            is_lean: !config.keeps_records() && !config.pacing,
             in_use,
             timed: None,
             initial_window,
@@ -709,6 +712,22 @@ impl Flight {
             recovery.on_sent(self, now, seq);
         }
         Some((seq, end))
+    }
+
+    /// The next segment if it is a full one in the middle of a write and nothing but the windows decides,
+    /// which let it go: its first byte.
+    #[inline(always)]
+    pub(super) fn poll_full(&mut self, now: Instant) -> Option<u64> {
+        let seq = self.snd_nxt;
+        let end = seq + self.mss;
+        let is_plain = !self.is_quiet && self.is_plain && self.is_lean;
+        if !is_plain || end + 1 >= self.first_message_end {
+            return None;
+        }
+        self.snd_nxt = end;
+        self.set_plain(true);
+        self.on_sent(now, seq, end);
+        Some(seq)
     }
 
     /// The segment that recovery chooses.

@@ -147,7 +147,7 @@ impl Sender {
     /// An ACK arrived. `is_pure`: it carried no payload and did not update the window, so it may count
     /// as a duplicate (RFC 5681, section 2). `sent` is when the segment that triggered it left, if the timestamps
     /// option tells.
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_ack(
         &mut self,
         now: Instant,
@@ -203,6 +203,19 @@ impl Sender {
             self.recovery.on_retransmission_started(&mut self.flight, now, seq);
         }
         self.refresh();
+    }
+
+    /// The same, compiled once for all but the bulk of acknowledgments.
+    #[inline(never)]
+    pub(super) fn on_any_ack(
+        &mut self,
+        now: Instant,
+        ack: u64,
+        blocks: &[(u64, u64)],
+        is_pure: bool,
+        sent: Option<Instant>,
+    ) {
+        self.on_ack(now, ack, blocks, is_pure, sent);
     }
 
     /// The segment whose acknowledgment comes next echoes a mark.

@@ -90,7 +90,7 @@ impl Recovery {
     }
 
     /// An ACK for new data, a duplicate of `snd_una` or older, or one whose SACK blocks matter.
-    #[inline]
+    #[inline(always)]
     pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
         match self {
             Recovery::Reno(reno) => reno.on_ack(flight, now, ack),

@@ -39,7 +39,7 @@ impl Reno {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
         if ack > flight.snd_una {
             let was_in_recovery = std::mem::take(&mut self.in_recovery);
