@@ -7,9 +7,6 @@
 //!    +------------------ ACK >= recover -----------------+
 //! ```
 //!
-//! Where the law leaves the window as it is, for it holds the loss for random, the full ACK brings it back: there is nothing to
-//! deflate.
-//!
 //! The timer restarts at the first partial ACK only (the "impatient" variant), so a long series of
 //! holes may end in a timeout. ns-2 sends at most two segments per ACK inside recovery.
 
@@ -45,8 +42,6 @@ pub struct NewReno {
     exit: Exit,
     /// Segments that an ACK releases in recovery at most.
     recovery_burst: u32,
-    /// The window that comes back at the end of a recovery whose loss was no congestion to the law.
-    kept: Option<f64>,
 }
 
 impl NewReno {
@@ -64,7 +59,6 @@ impl NewReno {
             burst: u32::MAX,
             exit,
             recovery_burst,
-            kept: None,
         }
     }
 
@@ -95,9 +89,7 @@ impl NewReno {
                     self.guard.cut_at(flight.snd_max);
                     self.in_recovery = true;
                     self.seen_partial = false;
-                    let before = flight.law.cwnd();
-                    let is_kept = flight.fast_retransmit(now, self.inflation);
-                    self.kept = (is_kept && self.exit == Exit::Clamp).then_some(before);
+                    flight.fast_retransmit(now, self.inflation);
                     self.inflation = flight.duplicates.count();
                     self.retransmit = Some(flight.snd_una);
                 }
@@ -114,8 +106,8 @@ impl NewReno {
             Exit::Grow => flight.grow_window(now, acked),
             Exit::Clamp => {
                 let in_flight = flight.outstanding_segments().max(1) as f64;
-                let clamped = flight.law.ssthresh().min(in_flight + 1.0);
-                flight.law.set_cwnd(self.kept.take().unwrap_or(clamped));
+                let window = flight.law.ssthresh().min(in_flight + 1.0);
+                flight.law.set_cwnd(window);
             }
         }
     }
