@@ -47,6 +47,9 @@ THEORY = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 LONG_NAME = 26
 """Letters of the longest name with which a legend has three columns."""
 
+MOST_INSIDE = 5
+"""Curves that a legend between them can name without hiding points."""
+
 HIDES = 0.03
 """Of the range of all values: curves that are nowhere further apart hide each other."""
 
@@ -122,7 +125,7 @@ def draw_figure(artefact: Artefact, cells: Sequence[ReportCell]) -> Figure:
     axes.grid(alpha=0.3, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(_pretty(_wrapped(artefact.title)), fontsize=9)
-    outside = spread or bool(theory)
+    outside = spread or bool(theory) or len(columns) > MOST_INSIDE
     if columns and outside:
         # Outside, where it hides no curve.
         shown = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
