@@ -246,9 +246,7 @@ impl Connection {
     /// A segment of a connection that sends blocks: a unit, or what acknowledges one.
     #[cold]
     fn receive_unit(&mut self, now: Instant, segment: &TcpHeader) {
-        let notice = segment.flags & flags::NOTICE;
-        let is_message = segment.payload == 0 && matches!(notice, flags::ERSN | flags::ELN);
-        if self.receiver.rcv_nxt == 0 || is_message {
+        if self.receiver.rcv_nxt == 0 {
             return;
         }
         let ack = self.sender.unwrap(segment.ack);
