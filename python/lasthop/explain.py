@@ -306,10 +306,12 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
     tcp = flow["tcp"]
     if tcp:
         window = tcp["receive_window"] * tcp["segment"]
+        told = f"window {tcp['receive_window']:.4g} segments ({_size(window)})"
+        if tcp["autotuning"]:
+            window, told = math.inf, "a window that grows"
         lines.append(
             f"  TCP {tcp['variant']}, profile {tcp['profile']}: segments of "
-            f"{_size(tcp['segment'])}, window "
-            f"{tcp['receive_window']:.4g} segments ({_size(window)}), initial window "
+            f"{_size(tcp['segment'])}, {told}, initial window "
             f"{tcp['initial_window']:.4g}, delayed ACKs "
             f"{'off' if tcp['delayed_ack'] is None else _time(tcp['delayed_ack'])}, "
             f"minimum RTO {_time(tcp['min_rto'])}"
@@ -332,7 +334,8 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
         "queues empty"
     )
     if rate == UNLIMITED_BPS:
-        lines.append(f"  the window alone limits the rate, to {_rate(8 * window / trip)}")
+        limit = f", to {_rate(8 * window / trip)}" if math.isfinite(window) else ""
+        lines.append(f"  the window alone limits the rate{limit}")
         return lines
     product = rate * trip / 8
     lines.append(

@@ -68,6 +68,7 @@ KEYS = {
     "transport.profile": "TCP profile",
     "transport.segment": "Segment size",
     "transport.receive_window": "Receive window",
+    "transport.autotuning": "Growing buffers",
     "transport.initial_window": "Initial window",
     "transport.delayed_ack": "Delayed ACK",
     "transport.min_rto": "Minimum RTO",

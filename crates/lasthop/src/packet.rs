@@ -246,6 +246,11 @@ pub struct TcpHeader {
 }
 
 impl TcpHeader {
+    /// Does it end data that should be handed up at once ([`flags::PSH`])?
+    pub fn is_pushed(&self) -> bool {
+        self.payload > 0 && self.flags & flags::NOTICE == flags::PSH
+    }
+
     /// All SACK blocks; the first `self.sack_blocks` entries are valid.
     pub fn sack_blocks(&self) -> [(u32, u32); MAX_SACK_BLOCKS] {
         let [first, second, third] = self.sack;
@@ -293,6 +298,9 @@ pub mod flags {
     pub const RST: u8 = 0x04;
     /// A retransmission of a link has started, see [`NOTICE`].
     pub const ERSN: u8 = 0x08;
+    /// In a segment with data: the receiver should hand them up at once, as they end what a Linux host sends in one
+    /// piece. In memory it is the bit of [`ERSN`], which stands in segments without data.
+    pub const PSH: u8 = ERSN;
     /// The acknowledgment field is significant.
     pub const ACK: u8 = 0x10;
     /// A link has lost a segment, see [`NOTICE`].
@@ -301,7 +309,7 @@ pub mod flags {
     /// the format of an ACK, whose acknowledgment number is that of the first byte of the segment that it
     /// is about; together they mark a genuine ACK: the segment that it asks for was lost on a link. On the
     /// wire they are the second and third of the four reserved bits ([`NOTICE_ON_WIRE`]); in memory they stand
-    /// where PSH and URG, which are not modelled, would.
+    /// where PSH and URG would.
     pub const NOTICE: u8 = ERSN | ELN;
     /// Of a segment with data: it is one to be dropped before others ([`is_out`](super::Payload::is_out)). It stands in
     /// memory where [`ERSN`] does, which data never carry; on the wire it would be a drop precedence of RFC 2597.

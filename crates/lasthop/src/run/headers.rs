@@ -154,7 +154,7 @@ impl<'a> Writer<'a> {
             _ => false,
         };
         let is_short = u64::from(told.payload) < config.segment.get();
-        tcp.psh = told.payload > 0 && (is_short || ends_file);
+        tcp.psh = told.payload > 0 && (is_short || ends_file) || told.is_pushed();
         // At most 40 bytes by construction.
         if let Ok(options) = TcpOptions::try_from_elements(&options(config, told)) {
             tcp.options = options;
@@ -166,7 +166,7 @@ impl<'a> Writer<'a> {
         ip.header_checksum = ip.calc_header_checksum();
         tcp.checksum = tcp.calc_checksum_ipv4(&ip, payload).unwrap_or_default();
         let mut header = tcp.to_bytes();
-        if told.flags & flags::NOTICE != 0 && told.payload == 0 {
+        if told.flags & flags::NOTICE != 0 && !told.is_pushed() {
             set_notice(&mut header, told.flags);
         }
         cut(&[&ip.to_bytes(), &header, payload], snap)

@@ -210,6 +210,7 @@ fn tcp(config: &Config) -> Value {
     json!({
         "segment": config.segment.get(),
         "receive_window": config.receive_window,
+        "autotuning": config.autotuning,
         "initial_window": config.initial_window,
         "delayed_ack": config.delayed_ack.map(seconds),
         "min_rto": seconds(config.min_rto),

@@ -330,6 +330,9 @@ table! {
         ack_size: Option<Bytes>, PACKET;
         /// The receiver's buffer.
         receive_window: Option<Window>;
+        /// Do the buffers of both hosts grow with the connection; with profile "linux" only, where they do unless
+        /// `receive_window` is given.
+        autotuning: Option<bool>;
         /// Longest time an acknowledgment is held back.
         delayed_ack: Option<DelayedAck>;
         /// Which SACK recovery; with variants that use selective acknowledgments only.

@@ -168,6 +168,14 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
                 .to_owned(),
         );
     }
+    if tcp.autotuning == Some(true) && !config.autotuning {
+        let found = match tcp.profile {
+            Profile::Linux => "true beside receive_window".to_owned(),
+            other => format!("true with profile {:?}", other.word()),
+        };
+        let allowed = "false, or profile \"linux\" without receive_window".to_owned();
+        return error("autotuning", found, allowed);
+    }
     if let Some(recovery) = tcp.sack_recovery
         && tcp.profile == Profile::Linux
         && config.recovery != RecoveryKind::RackTlp

@@ -45,6 +45,7 @@ impl Tcp {
                 DelayedAck::Off => None,
                 DelayedAck::After(delay) => Some(delay),
             }),
+            autotuning: self.autotuning,
             sack: self.sack,
             ecn: self.ecn,
             abe: self.abe,

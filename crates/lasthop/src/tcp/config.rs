@@ -1,6 +1,7 @@
 //! The parameters of a TCP connection, fixed at its construction.
 
 use super::law::{LawKind, Marks};
+use super::receive_buffer;
 use crate::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS};
 use crate::units::{Bytes, Duration};
 
@@ -137,6 +138,9 @@ pub struct Config {
     /// Does a mark reduce the window by less than a loss does (RFC 8511)? Reno's law and CUBIC's of RFC 9438 know
     /// how.
     pub abe: bool,
+    /// Do the buffers of both hosts grow with the connection, as Linux's do (`net.ipv4.tcp_rmem`, `tcp_wmem`)? Then
+    /// `receive_window` says nothing, and segments leave in pairs where the window has room for two.
+    pub autotuning: bool,
     /// ACKs that leave at once at the beginning of a connection, whatever `delayed_ack` says.
     pub quick_acks: u32,
     /// What the marks that it echoes and gets tell.
@@ -187,6 +191,15 @@ impl Config {
     /// Does a sender keep a record of each segment? Parts that need the round-trip time of each ACK do.
     pub(super) fn keeps_records(&self) -> bool {
         self.hystart || self.law.measures() || self.recovery == RecoveryKind::RackTlp
+    }
+
+    /// The window that a host advertises first, bytes.
+    pub(super) fn first_window(&self) -> u64 {
+        if self.autotuning {
+            receive_buffer::first_window(self.segment.get())
+        } else {
+            (self.receive_window * self.segment.get() as f64) as u64
+        }
     }
 
     /// Do data go from the opener to the acceptor only? Then a dialogue takes a connection for each

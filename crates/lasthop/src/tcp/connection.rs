@@ -20,8 +20,8 @@ use super::config::{Config, Notices};
 use super::ecn::Ecn;
 use super::law::Passage;
 use super::random::is_out;
-use super::receiver::Receiver;
-use super::sender::{Sender, SenderCounters};
+use super::receiver::{Looks, Receiver};
+use super::sender::{Outgoing, Sender, SenderCounters};
 use super::timers::Timer;
 use crate::packet::{Ecn as Codepoint, MAX_SACK_BLOCKS, TcpHeader, flags};
 use crate::units::{Duration, Instant};
@@ -52,6 +52,8 @@ pub struct Connection {
     blocks: Option<Box<Blocks>>,
     /// Do its data say nothing but their numbers: no acknowledgment, no options, nothing besides?
     is_bare: bool,
+    /// The SYN of the peer is to be acknowledged by itself, before any data (Linux).
+    owes_ack: bool,
 }
 
 impl Connection {
@@ -64,7 +66,7 @@ impl Connection {
             role,
             sender: Sender::new(config, boot_offset),
             receiver: Receiver::new(config),
-            advertised_window: (config.receive_window * config.segment.get() as f64) as u32,
+            advertised_window: config.first_window() as u32,
             ecn: config.ecn.then(|| Ecn::new(config.marks)),
             has_extras,
             is_bare: config.one_way
@@ -72,8 +74,10 @@ impl Connection {
                 && !config.timestamps
                 && !has_extras
                 && config.quick_acks == 0
+                && !config.autotuning
                 && blocks.is_none(),
             blocks,
+            owes_ack: false,
         }
     }
 
@@ -81,6 +85,10 @@ impl Connection {
     pub fn reset(&mut self, boot_offset: Duration) {
         self.sender.reset(boot_offset);
         self.receiver.reset(&self.config);
+        if self.config.autotuning {
+            self.advertised_window = self.config.first_window() as u32;
+        }
+        self.owes_ack = false;
         self.ecn = self.config.ecn.then(|| Ecn::new(self.config.marks));
         if let Some(blocks) = &mut self.blocks {
             blocks.sender.reset(&self.config);
@@ -191,8 +199,16 @@ impl Connection {
         // What of the segment's number the sender needs is taken before the receiver moves on.
         let seq = self.receiver.unwrap(segment.seq);
         if length > 0 {
+            let mut looks = Looks { is_syn_or_fin: control, ..Looks::default() };
+            if self.config.autotuning {
+                looks.is_pushed = segment.is_pushed();
+                self.owes_ack |= segment.flags & flags::SYN != 0 && self.role == Role::Opener;
+                let sent = self.unwrap_timestamp(now, segment.timestamps.1);
+                let has_echo = segment.has_timestamps && self.receiver.rcv_nxt > 0;
+                looks.echo = has_echo.then(|| now - sent);
+            }
             let timers = &mut self.sender.flight.timers;
-            self.receiver.receive(&self.config, timers, now, seq, seq + length, control);
+            self.receiver.receive(&self.config, timers, now, seq, seq + length, looks);
             if segment.flags & flags::SYN != 0
                 && self.role == Role::Acceptor
                 && !self.config.one_way
@@ -425,7 +441,42 @@ impl Connection {
             return Some(bytes);
         }
         let sent_to = self.sender.flight.snd_max;
-        if let Some(out) = self.sender.poll_transmit(now) {
+        if self.config.autotuning {
+            return self.transmit_as_host(now, header);
+        }
+        let out = self.sender.poll_transmit(now);
+        self.fill_in(now, header, out, sent_to)
+    }
+
+    /// The same of a host whose buffers grow.
+    #[cold]
+    fn transmit_as_host(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+        let sent_to = self.sender.flight.snd_max;
+        if std::mem::take(&mut self.owes_ack) {
+            self.receiver.challenge();
+            return self.fill_in(now, header, None, sent_to);
+        }
+        let mut out = self.sender.poll_as_host(now);
+        if out.is_none() && self.sender.write_waiting() {
+            out = self.sender.poll_as_host(now);
+        }
+        let bytes = self.fill_in(now, header, out, sent_to)?;
+        if out.is_some_and(|out| out.payload > 0 && self.sender.flight.is_pushed(out.seq)) {
+            header.flags |= flags::PSH;
+        }
+        Some(bytes)
+    }
+
+    /// The header of a segment with data, or else of an ACK that is due.
+    #[inline(always)]
+    fn fill_in(
+        &mut self,
+        now: Instant,
+        header: &mut TcpHeader,
+        out: Option<Outgoing>,
+        sent_to: u64,
+    ) -> Option<u32> {
+        if let Some(out) = out {
             header.seq = out.seq as u32;
             header.payload = out.payload;
             header.sack_blocks = 0;
@@ -511,6 +562,11 @@ impl Connection {
 
     #[inline]
     fn acknowledge(&mut self, header: &mut TcpHeader) {
+        if self.config.autotuning
+            && let Some(window) = self.receiver.advertise()
+        {
+            self.advertised_window = window;
+        }
         header.flags |= flags::ACK;
         header.ack = self.receiver.rcv_nxt as u32;
         header.window = self.advertised_window;

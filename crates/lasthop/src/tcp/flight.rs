@@ -7,6 +7,7 @@ use super::pacer::Pacer;
 use super::random::is_out;
 use super::recovery::Recovery;
 use super::rtt::RttEstimator;
+use super::send_buffer::{Fill, SendBuffer};
 use super::sender::SenderCounters;
 use super::sent::SentSegments;
 use super::timers::{Timer, Timers};
@@ -67,6 +68,10 @@ pub struct Flight {
     /// What its timestamps tell, for a law that wants to know.
     pub(super) passage: Option<Passage>,
     pacer: Option<Pacer>,
+    /// What leaves in one piece, of a host that sends so.
+    piece: Piece,
+    /// What the application could not write yet, under [`Config::autotuning`].
+    buffer: Option<Box<SendBuffer>>,
     pub(super) undo: Undo,
     /// One past the last byte that the windows of law, recovery and receiver allow.
     allowed: u64,
@@ -106,6 +111,36 @@ enum InUse {
     CongestionWindow,
     /// The flight size, without what limited transmit has sent (RFC 5681, section 3.2).
     Flight,
+}
+
+/// Segments that leave in one piece.
+#[derive(Clone, Copy, Debug, Default)]
+struct Piece {
+    /// How many.
+    size: u32,
+    /// How many of them have not left.
+    left: u32,
+    /// Pieces that have left since the latest ACK.
+    since_ack: u32,
+    /// Bytes that have.
+    bytes: u64,
+}
+
+/// Below this many bytes a second a law that paces sends segments one by one: 1.2 Mbps.
+const SINGLE_BELOW: f64 = 150_000.0;
+/// A small piece waits only if something left so recently, and if it is less than this share of the window
+/// (`net.ipv4.tcp_tso_win_divisor`).
+const DEFERRED_AFTER: Duration = Duration::from_millis(1);
+const DEFERRED_SHARE: u64 = 3;
+/// The largest piece, bytes.
+const LARGEST_PIECE: u64 = 65_000;
+
+/// Bytes that leave in one piece at `rate` bytes a second: what a millisecond takes, and more on short round trips
+/// (`net.ipv4.tcp_tso_rtt_log`).
+fn piece_size(rate: f64, min_rtt: Option<Duration>) -> u64 {
+    let halvings = min_rtt.map_or(u64::MAX, |rtt| (rtt.as_nanos() / 1_000) >> 9);
+    let near = if halvings < 32 { LARGEST_PIECE >> halvings } else { 0 };
+    ((rate / 1024.0) as u64 + near).min(LARGEST_PIECE)
 }
 
 /// Where a new incarnation finds memory that the last one took.
@@ -175,7 +210,7 @@ impl Flight {
             held_from: u64::MAX,
             message_ends: taken.message_ends,
             first_message_end: 0,
-            peer_window: (config.receive_window * config.segment.get() as f64) as u64,
+            peer_window: config.first_window(),
             window_seq: 0,
             window_ack: 0,
             law,
@@ -189,6 +224,8 @@ impl Flight {
             out_lost: None,
             passage: None,
             pacer: config.pacing.then(Pacer::new),
+            piece: Piece::default(),
+            buffer: config.autotuning.then(|| Box::new(SendBuffer::new(config))),
             undo: Undo::new(config),
             allowed: 0,
             is_plain: true,
@@ -243,8 +280,61 @@ impl Flight {
     }
 
     /// Has everything written been acknowledged?
-    fn is_idle(&self) -> bool {
-        self.snd_una == self.write_end
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.snd_una == self.write_end && !self.has_waiting()
+    }
+
+    /// Does the application wait for room in the send buffer?
+    #[inline]
+    pub(super) fn has_waiting(&self) -> bool {
+        self.buffer.as_ref().is_some_and(|buffer| buffer.waiting() > 0)
+    }
+
+    /// How full the send buffer is, with `in_flight` segments on their way.
+    fn fill(&self, in_flight: u32) -> Fill {
+        let cwnd = self.law.cwnd() as u64;
+        let windows = cwnd.saturating_sub(in_flight.into());
+        Fill {
+            written: self.write_end - self.snd_una,
+            unsent: self.write_end - self.snd_max,
+            pieces: self.records().pieces().into(),
+            room: windows,
+            cwnd,
+            peer_window: self.peer_window,
+            is_bursty: self.piece.since_ack > 1,
+        }
+    }
+
+    /// What may leave has left, with `in_flight` segments on their way: an application that waits for room may write.
+    /// Says whether it has.
+    #[cold]
+    pub(super) fn write_waiting(&mut self, in_flight: u32) -> bool {
+        let fill = self.fill(in_flight);
+        let bytes = self.buffer.as_mut().map_or(0, |buffer| buffer.on_space(&fill));
+        self.take_written(bytes);
+        bytes > 0
+    }
+
+    /// The buffer takes `bytes` of a write, which they end or not.
+    fn take_written(&mut self, bytes: u64) {
+        match self.message_ends.back_mut() {
+            // Nothing joins a SYN.
+            Some(end) if bytes > 0 && *end > 1 => {
+                *end += bytes;
+                self.write_end += bytes;
+                self.first_message_end = self.message_ends[0];
+            }
+            _ if bytes > 0 => self.extend(bytes),
+            _ => {}
+        }
+        let closes = self
+            .buffer
+            .as_mut()
+            .is_some_and(|buffer| buffer.waiting() == 0 && std::mem::take(&mut buffer.closes));
+        if closes {
+            self.extend_by_fin();
+        }
     }
 
     /// Outstanding bytes in segments, rounded up.
@@ -399,10 +489,16 @@ impl Flight {
 
     /// The records have taken in an ACK that moved the left edge by `acked` bytes and tells the round trip `rtt`: what a
     /// law measures.
-    pub(super) fn tell_delivery(&mut self, now: Instant, acked: u64, rtt: Option<Duration>) {
+    pub(super) fn tell_delivery(
+        &mut self,
+        now: Instant,
+        acked: u64,
+        rtt: Option<Duration>,
+    ) -> Delivery {
         let una = self.snd_una;
         let delivery = self.records_mut().delivery(now, una, acked, rtt);
         self.measure(delivery);
+        delivery
     }
 
     /// What a law measures, with what the ACK in hand tells besides.
@@ -412,6 +508,63 @@ impl Flight {
             let lost = self.lost_bytes();
             self.law.on_delivery(&Delivery { is_marked, passage, lost, ..delivery });
         }
+    }
+
+    /// How long pacing holds the next segment back.
+    pub(super) fn until_departure(&self, now: Instant) -> Duration {
+        self.pacer.as_ref().map_or(Duration::ZERO, |pacer| pacer.next().saturating_since(now))
+    }
+
+    /// Segments that leave in one piece if there are enough.
+    fn largest_piece(&self) -> u64 {
+        let rate = self.law.pacing_rate(self.rtt.srtt().max(Duration::from_nanos(1)));
+        let most = piece_size(rate, self.records().min_rtt()) / self.mss;
+        let least = if self.config.law.paces() && rate < SINGLE_BELOW { 1 } else { 2 };
+        most.max(least)
+    }
+
+    /// Is a piece smaller than usual held back, as the window has room for `room` segments only and an ACK that opens it
+    /// further is likely to come soon (`tcp_tso_should_defer`)? Only if something left within the last millisecond.
+    pub(super) fn is_deferred(&self, now: Instant, room: u32) -> bool {
+        let latest = self.records().last().map(|newest| newest.sent);
+        let oldest = self.records().get(0).map(|oldest| oldest.sent);
+        let (Some(latest), Some(oldest)) = (latest, oldest) else { return false };
+        let is_recent = now - latest <= DEFERRED_AFTER;
+        let unsent = self.write_end - self.snd_nxt;
+        if self.piece.left > 0 || !is_recent || unsent <= self.mss {
+            return false;
+        }
+        let window = self.snd_una + self.peer_window;
+        let limit = (u64::from(room) * self.mss).min(window.saturating_sub(self.snd_nxt));
+        let share = self.peer_window.min(self.law.window()) / DEFERRED_SHARE;
+        limit < self.largest_piece() * self.mss
+            && limit < share
+            && (now - oldest) * 2 >= self.rtt.srtt()
+            && (unsent > LARGEST_PIECE || self.fin_at == u64::MAX)
+    }
+
+    /// An ACK arrived.
+    pub(super) fn begin_ack(&mut self) {
+        self.piece.since_ack = 0;
+    }
+
+    /// A new segment leaves, and `room` says how many the window has room for: those that leave in one piece with it
+    /// (Linux: `tcp_tso_autosize`).
+    pub(super) fn begin_piece(&mut self, room: u32) {
+        if self.piece.left > 0 {
+            return;
+        }
+        let most = self.largest_piece();
+        let end = self.write_end.min(self.snd_una + self.peer_window).min(self.held_from);
+        let waiting = end.saturating_sub(self.snd_nxt).div_ceil(self.mss);
+        let size = most.min(room.into()).min(waiting).max(1) as u32;
+        self.piece = Piece { size, left: size, bytes: 0, since_ack: self.piece.since_ack + 1 };
+    }
+
+    /// Is the segment at `seq` the end of a piece or of a write, so that the receiver hands it up?
+    pub(super) fn is_pushed(&self, seq: u64) -> bool {
+        let records = self.records();
+        records.get(records.index_of(seq)).is_some_and(|record| record.is_pushed)
     }
 
     /// Bytes declared lost so far, in full segments.
@@ -450,7 +603,13 @@ impl Flight {
             // No timer runs that would open the window.
             self.law.set_cwnd(1.0);
         }
-        if self.config.join_writes {
+        if self.buffer.is_some() {
+            let fill = self.fill(self.records().len());
+            let is_open = self.snd_una > 0;
+            let bytes =
+                self.buffer.as_mut().map_or(0, |buffer| buffer.write(length, &fill, is_open));
+            self.take_written(bytes);
+        } else if self.config.join_writes {
             self.extend_joined(length);
         } else {
             self.extend(length);
@@ -476,6 +635,10 @@ impl Flight {
 
     /// The application has nothing more to send.
     pub(super) fn extend_by_fin(&mut self) {
+        if let Some(buffer) = self.buffer.as_mut().filter(|buffer| buffer.waiting() > 0) {
+            buffer.closes = true;
+            return;
+        }
         self.fin_at = self.write_end;
         if !self.config.join_writes {
             self.extend(1);
@@ -692,7 +855,7 @@ impl Flight {
     }
 
     /// The next segment to send now; `recovery` decides where the windows alone do not.
-    #[inline]
+    #[inline(always)]
     pub(super) fn poll(&mut self, now: Instant, recovery: &mut Recovery) -> Option<(u64, u64)> {
         if self.is_quiet || self.is_held_back(now) {
             return None;
@@ -705,7 +868,12 @@ impl Flight {
             self.set_plain(true);
             (seq, end)
         } else {
-            self.choose(now, recovery)?
+            let chosen = self.choose(now, recovery);
+            if chosen.is_none() {
+                // A window that closed meanwhile cuts the piece short.
+                self.piece.left = 0;
+            }
+            chosen?
         };
         self.on_sent(now, seq, end);
         if !was_plain {
@@ -747,7 +915,7 @@ impl Flight {
     /// keep it apart from.
     #[inline]
     fn is_held_back(&self, now: Instant) -> bool {
-        let is_early = |pacer: &Pacer| now < pacer.next();
+        let is_early = |pacer: &Pacer| now < pacer.next() && self.piece.left == 0;
         self.pacer.as_ref().is_some_and(is_early) && self.snd_una < self.snd_max
     }
 
@@ -780,6 +948,12 @@ impl Flight {
         if let Some(sent) = &mut self.sent {
             sent.on_losses(lost);
             sent.on_sent(now, seq, end);
+            if self.piece.left > 0 && end == self.snd_max {
+                self.piece.left -= 1;
+                if self.piece.left == 0 {
+                    sent.end_piece(self.piece.size > 1 || end == self.write_end);
+                }
+            }
             let outstanding = self.snd_max - self.snd_una;
             if self.snd_max == self.write_end && outstanding + self.mss <= self.law.window() {
                 sent.on_app_limited();
@@ -791,7 +965,17 @@ impl Flight {
         {
             // At least a segment in a round trip: a window below one must not stop the sender.
             let least = self.mss as f64 / srtt.as_secs_f64();
-            pacer.on_sent(now, end - seq, self.law.pacing_rate(srtt).max(least));
+            let rate = self.law.pacing_rate(srtt).max(least);
+            if self.config.autotuning {
+                self.piece.bytes += end - seq;
+                if self.piece.left > 0 {
+                    return;
+                }
+                let bytes = std::mem::take(&mut self.piece.bytes);
+                pacer.on_piece_sent(now, bytes, rate, self.counters.segments_sent);
+            } else {
+                pacer.on_sent(now, end - seq, rate);
+            }
             self.timers.set(Timer::Pacing, pacer.next());
         }
     }

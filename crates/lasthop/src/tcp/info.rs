@@ -6,7 +6,7 @@ use super::timers::Timer;
 use crate::units::{Duration, Instant};
 
 /// What the sender is doing about losses (Linux's `TCP_CA_*`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecoveryState {
     /// Nothing is wrong.
     #[default]

@@ -61,6 +61,8 @@ pub struct Overrides {
     pub ack_size: Option<Bytes>,
     /// See [`Config::receive_window`], in segments.
     pub receive_window: Option<f64>,
+    /// See [`Config::autotuning`]; only under [`Profile::Linux`], and not with `receive_window`.
+    pub autotuning: Option<bool>,
     /// See [`Config::delayed_ack`].
     pub delayed_ack: Option<Option<Duration>>,
     /// See [`Config::sack`]; only under [`Profile::Linux`].
@@ -115,6 +117,7 @@ const NS2: Config = Config {
     dsack: false,
     ecn: false,
     abe: false,
+    autotuning: false,
     quick_acks: 0,
     marks: Marks::Classic,
     timestamps: false,
@@ -155,6 +158,7 @@ const RFC: Config = Config {
     dsack: false,
     ecn: false,
     abe: false,
+    autotuning: false,
     quick_acks: 0,
     marks: Marks::Classic,
     timestamps: false,
@@ -186,6 +190,7 @@ const LINUX: Config = Config {
     delayed_ack: Some(Duration::from_millis(40)),
     sack: true,
     dsack: true,
+    autotuning: true,
     quick_acks: 16,
     timestamps: true,
     min_rto: Duration::from_millis(200),
@@ -241,6 +246,10 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         header: set.header.unwrap_or(base.header),
         ack_size: set.ack_size.unwrap_or(base.ack_size),
         receive_window: set.receive_window.unwrap_or(base.receive_window),
+        autotuning: base.autotuning
+            && !sends_blocks
+            && set.receive_window.is_none()
+            && set.autotuning.unwrap_or(true),
         delayed_ack: set.delayed_ack.unwrap_or(base.delayed_ack.filter(|_| !sends_blocks)),
         sack,
         dsack: base.dsack && sack,

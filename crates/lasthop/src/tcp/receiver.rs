@@ -3,6 +3,7 @@
 use super::config::{Config, RecoveryKind};
 use super::random::{is_out, outs};
 use super::ranges::{Range, Ranges};
+use super::receive_buffer::ReceiveBuffer;
 use super::timers::{Timer, Timers};
 use crate::units::{Duration, Instant};
 
@@ -28,6 +29,19 @@ pub(super) struct Receiver {
     /// Segments that brought nothing new.
     pub duplicates: u64,
     quick: QuickAcks,
+    /// Under [`Config::autotuning`].
+    buffer: Option<Box<ReceiveBuffer>>,
+}
+
+/// What of a segment the buffer of a host looks at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Looks {
+    /// Is it, or carries it, a SYN or FIN?
+    pub is_syn_or_fin: bool,
+    /// Has it the flag PSH?
+    pub is_pushed: bool,
+    /// Round trip that its timestamp tells.
+    pub echo: Option<Duration>,
 }
 
 /// Linux's ACKs at the start of a connection: the first are not delayed, unless the application
@@ -59,13 +73,21 @@ impl Receiver {
             ts_recent: 0,
             duplicates: 0,
             quick: QuickAcks::default(),
+            buffer: config.autotuning.then(|| Box::new(ReceiveBuffer::new(config))),
         }
     }
 
     pub fn reset(&mut self, config: &Config) {
         let mut out_of_order = std::mem::take(&mut self.out_of_order);
         out_of_order.clear();
-        *self = Receiver { out_of_order, duplicates: self.duplicates, ..Receiver::new(config) };
+        let buffer = self.buffer.take();
+        let fresh = Config { autotuning: false, ..*config };
+        *self = Receiver { out_of_order, duplicates: self.duplicates, ..Receiver::new(&fresh) };
+        // In the memory that the last incarnation took.
+        self.buffer = buffer.map(|mut buffer| {
+            *buffer = ReceiveBuffer::new(config);
+            buffer
+        });
     }
 
     /// Unwraps a 32-bit number near the next expected byte.
@@ -98,9 +120,11 @@ impl Receiver {
         now: Instant,
         seq: u64,
         end: u64,
-        is_syn_or_fin: bool,
+        looks: Looks,
     ) {
+        let is_syn_or_fin = looks.is_syn_or_fin;
         let in_order = seq <= self.rcv_nxt && end > self.rcv_nxt;
+        let had_holes = !self.out_of_order.is_empty();
         if config.dsack && (seq != self.rcv_nxt || !self.out_of_order.is_empty()) {
             // A FIN in order ends it: there is nothing left to repeat.
             let ends = in_order && is_syn_or_fin;
@@ -128,7 +152,12 @@ impl Receiver {
         }
         // A segment of more than one full size was several on the way.
         self.unacked += 1 + u32::from(end - seq > config.segment.get());
-        if config.quick_acks > 0 {
+        if config.autotuning {
+            let is_due =
+                self.is_due_at_host(config, now, (seq, end), in_order, is_syn_or_fin, looks);
+            immediate = is_due || had_holes || config.delayed_ack.is_none();
+            self.unacked = 0;
+        } else if config.quick_acks > 0 {
             immediate &= !is_syn_or_fin;
             let has_data = end - seq > u64::from(is_syn_or_fin);
             immediate |= self.is_quick(config, now, in_order, has_data, is_syn_or_fin);
@@ -172,6 +201,61 @@ impl Receiver {
         quick.is_interactive |= is_fin;
         // Without data there is no delay known to wait for.
         quick.data_at.is_none() || quick.left > 0 && !quick.is_interactive
+    }
+
+    /// Is what has arrived acknowledged at once by a host whose buffer grows? It is if it fills a hole or leaves one, if
+    /// more than a full segment waits, and, unless data flow both ways, while ACKs are quick and at the end of what was
+    /// sent in one piece, which the application reads.
+    #[cold]
+    fn is_due_at_host(
+        &mut self,
+        config: &Config,
+        now: Instant,
+        (seq, end): (u64, u64),
+        in_order: bool,
+        is_syn_or_fin: bool,
+        looks: Looks,
+    ) -> bool {
+        let payload = end - seq - u64::from(is_syn_or_fin);
+        let held = self.out_of_order.iter().map(|range| range.end - range.start).sum();
+        let Some(buffer) = &mut self.buffer else { return true };
+        let quick = &mut self.quick;
+        if !in_order {
+            if end <= self.rcv_nxt {
+                quick.left = config.quick_acks.min(buffer.quick_acks(self.rcv_nxt));
+                quick.is_interactive = false;
+            } else if config.sack && buffer.on_segment_above(payload, held) {
+                quick.left |= 1;
+            }
+            return true;
+        }
+        if self.rcv_nxt == 1 {
+            buffer.open(now);
+            return is_syn_or_fin;
+        }
+        if payload > 0 {
+            let last = quick.data_at.replace(now);
+            if last.is_none() {
+                quick.left = config.quick_acks.min(buffer.quick_acks(self.rcv_nxt));
+            }
+            if buffer.on_segment(now, payload, end, held, looks.echo) {
+                quick.left |= 1;
+            }
+            buffer.on_read(now, self.rcv_nxt, self.out_of_order.highest().unwrap_or(0));
+        }
+        quick.is_interactive |= is_syn_or_fin;
+        let full = config.segment.get();
+        let is_pushed = payload > 0 && (looks.is_pushed || payload < full);
+        let is_quick = quick.left > 0 || is_pushed;
+        self.rcv_nxt - self.last_ack_sent > full || is_quick && !quick.is_interactive
+    }
+
+    /// The window to advertise, of a host whose buffer grows.
+    pub fn advertise(&mut self) -> Option<u32> {
+        let buffer = self.buffer.as_mut()?;
+        let held = self.out_of_order.iter().map(|range| range.end - range.start).sum();
+        buffer.advertise(self.rcv_nxt, held);
+        Some(buffer.window(self.rcv_nxt))
     }
 
     /// Data leave.

@@ -63,7 +63,7 @@ impl Sender {
     }
 
     /// Windows may have changed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn refresh(&mut self) {
         let is_plain = self.recovery.is_plain(&self.flight);
         self.flight.refresh(self.recovery.inflation(), is_plain);
@@ -134,7 +134,7 @@ impl Sender {
     /// Has everything written been acknowledged?
     #[inline]
     pub(super) fn is_all_acked(&self) -> bool {
-        self.flight.snd_una == self.flight.write_end
+        self.flight.is_idle()
     }
 
     /// Unwraps a 32-bit number near the left edge.
@@ -241,7 +241,7 @@ impl Sender {
     }
 
     /// The next segment to send now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
         let (seq, end) = self.flight.poll(now, &mut self.recovery)?;
         let syn = self.flight.config.handshake && seq == 0;
@@ -251,6 +251,26 @@ impl Sender {
             self.flight.short_end = end;
         }
         Some(Outgoing { seq, payload, syn, fin })
+    }
+
+    /// The next segment to send now, of a host whose buffers grow: out of line, so that the other stays in line.
+    #[inline(never)]
+    pub(super) fn poll_as_host(&mut self, now: Instant) -> Option<Outgoing> {
+        self.poll_transmit(now)
+    }
+
+    /// Nothing more may leave: an application that waits for room in the send buffer may write. Says whether it has.
+    #[cold]
+    pub(super) fn write_waiting(&mut self) -> bool {
+        if !self.flight.has_waiting() {
+            return false;
+        }
+        let in_flight = self.recovery.in_flight(&self.flight);
+        let has_written = self.flight.write_waiting(in_flight);
+        if has_written {
+            self.refresh();
+        }
+        has_written
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {

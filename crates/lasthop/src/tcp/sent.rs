@@ -32,6 +32,10 @@ pub(super) struct SentSegment {
     pub is_lost: bool,
     /// Is a retransmission of it outstanding?
     pub is_resent: bool,
+    /// Should the receiver hand it up at once?
+    pub is_pushed: bool,
+    /// Does it end what left in one piece?
+    pub ends_piece: bool,
     /// What was known when its latest copy left.
     pub before: Delivered,
 }
@@ -76,6 +80,7 @@ pub(super) struct Delivered {
 pub(super) struct SentSegments {
     ring: VecDeque<SentSegment>,
     marks: Marks,
+    pieces: u32,
     delivered: Delivered,
     /// What the ACK in hand delivers.
     news: News,
@@ -92,6 +97,7 @@ impl SentSegments {
         SentSegments {
             ring: VecDeque::new(),
             marks: Marks::default(),
+            pieces: 0,
             news: News::default(),
             delivered: Delivered {
                 bytes: 0,
@@ -156,6 +162,7 @@ impl SentSegments {
         self.marks.sacked -= u32::from(first.is_sacked);
         self.marks.lost -= u32::from(first.is_lost);
         self.marks.resent -= u32::from(first.is_resent);
+        self.pieces -= u32::from(first.ends_piece);
         let bytes = first.end - first.start;
         if first.is_sacked {
             self.sacked -= bytes;
@@ -235,9 +242,30 @@ impl SentSegments {
                 is_sacked: false,
                 is_lost: false,
                 is_resent: false,
+                is_pushed: false,
+                ends_piece: false,
                 before,
             });
         }
+    }
+
+    /// The newest segment ends what leaves in one piece; `is_pushed`: the receiver should hand it up at once.
+    pub fn end_piece(&mut self, is_pushed: bool) {
+        if let Some(newest) = self.ring.back_mut() {
+            newest.is_pushed = is_pushed;
+            newest.ends_piece = true;
+            self.pieces += 1;
+        }
+    }
+
+    /// Pieces that are outstanding.
+    pub fn pieces(&self) -> u32 {
+        self.pieces
+    }
+
+    /// Least round trip so far.
+    pub fn min_rtt(&self) -> Option<Duration> {
+        self.min_rtt
     }
 
     /// The application has nothing more to send, although the windows would let it.

@@ -270,6 +270,8 @@ impl Environment {
             max_rto: Some(self.longest_rto()),
             delayed_ack: (!self.is_linux()).then_some(None),
             sack: Some(negotiated.sack),
+            // A socket has buffers of its own.
+            autotuning: Some(false),
             handshake: Some(false),
             initial_window: negotiated.has_lost_syns.then_some(1.0).or(self.initial_window),
             dupack_threshold: Some(self.number("tcp_reordering") as u32),

@@ -192,6 +192,8 @@ macro_rules! laws {
             RenoLinux(reno_linux::RenoLinux),
             /// CUBIC as Linux computes it.
             CubicLinux(Box<cubic_linux::CubicLinux>),
+            /// BBR as Linux computes it.
+            BbrLinux(Box<bbr_linux::BbrLinux>),
             $($(
                 #[doc = concat!("See [`", stringify!($module), "`].")]
                 $kind(Box<<$module::$keys as LawKeys>::Machine>),
@@ -206,6 +208,7 @@ macro_rules! laws {
                     Law::Reno($inner) => $does,
                     Law::RenoLinux($inner) => $does,
                     Law::CubicLinux($inner) => $does,
+                    Law::BbrLinux($inner) => $does,
                     $($(Law::$kind($inner) => $does,)+)*
                 }
             };
@@ -227,6 +230,9 @@ macro_rules! laws {
                     (LawKind::Cubic(_), Conventions::Linux) => {
                         Law::CubicLinux(Box::new(cubic_linux::CubicLinux::new(config, cwnd)))
                     }
+                    (LawKind::Bbr(_), Conventions::Linux) => {
+                        Law::BbrLinux(Box::new(bbr_linux::BbrLinux::new(config, cwnd)))
+                    }
                     $($((LawKind::$kind(keys), _) => {
                         Law::$kind(Box::new(keys.build(config, cwnd)))
                     })+)*
@@ -239,6 +245,7 @@ macro_rules! laws {
                     (Law::CubicLinux(law), _) => {
                         **law = cubic_linux::CubicLinux::new(config, cwnd);
                     }
+                    (Law::BbrLinux(law), _) => **law = bbr_linux::BbrLinux::new(config, cwnd),
                     $($((Law::$kind(law), LawKind::$kind(keys)) => {
                         **law = keys.build(config, cwnd);
                     })+)*
@@ -252,7 +259,7 @@ macro_rules! laws {
                     Law::RenoNs2(reno) => Law::RenoNs2(*reno),
                     Law::Reno(reno) => Law::Reno(*reno),
                     Law::RenoLinux(reno) => Law::RenoLinux(*reno),
-                    Law::CubicLinux(_) => Law::Reno(reno::Reno::idle()),
+                    Law::CubicLinux(_) | Law::BbrLinux(_) => Law::Reno(reno::Reno::idle()),
                     $($(Law::$kind(_) => Law::Reno(reno::Reno::idle()),)+)*
                 };
                 std::mem::replace(self, left)

@@ -13,6 +13,7 @@
 //! (`hystart_linux.rs`).
 
 mod bandwidth;
+mod bbr_linux;
 mod cubic_linux;
 mod family;
 mod hystart;
@@ -94,7 +95,7 @@ use serde_json::Value;
 pub use family::Marks;
 pub(super) use family::Parts;
 pub use reno::RenoKeys;
-pub use sample::{AckSample, Delivery, Passage, RateSample};
+pub use sample::{AckSample, Control, Delivery, Passage, RateSample};
 
 impl Variant {
     /// The word for it in a scenario.
@@ -140,6 +141,18 @@ pub trait CongestionLaw {
     /// An ACK with news arrived, or a duplicate, in recovery too; before anything else is made of it. Only laws that
     /// measure hear of it ([`LawKind::measures`]).
     fn on_delivery(&mut self, _delivery: &Delivery) {}
+
+    /// The handshake is over; `rtt` is its round trip.
+    fn on_established(&mut self, _now: Instant, _rtt: Option<Duration>) {}
+
+    /// An ACK was processed, recovery included; only for laws that keep their window in recovery, under recoveries that
+    /// count segments.
+    fn on_control(&mut self, _control: &Control) {}
+
+    /// Does the law send less than it could, so that rates do not tell of the path?
+    fn lowers_rate_on_purpose(&self) -> bool {
+        false
+    }
 
     /// Congestion was seen, once for each window of data. `in_use`: what a reduction is computed from,
     /// in segments of SMSS (the flight size; ns-2: the window).
@@ -235,6 +248,18 @@ impl CongestionLaw for Law {
 
     fn on_delivery(&mut self, delivery: &Delivery) {
         dispatch!(self, law => law.on_delivery(delivery));
+    }
+
+    fn on_established(&mut self, now: Instant, rtt: Option<Duration>) {
+        dispatch!(self, law => law.on_established(now, rtt));
+    }
+
+    fn on_control(&mut self, control: &Control) {
+        dispatch!(self, law => law.on_control(control));
+    }
+
+    fn lowers_rate_on_purpose(&self) -> bool {
+        dispatch!(self, law => law.lowers_rate_on_purpose())
     }
 
     fn on_congestion(&mut self, now: Instant, congestion: Congestion, in_use: f64) {

@@ -5,6 +5,7 @@
 //! duplicates and those of recovery included, with the delivery rate of
 //! draft-ietf-ccwg-bbr, section 4.1 (draft-cheng-iccrg-delivery-rate-estimation), taken from the records of what was sent.
 
+use crate::tcp::info::RecoveryState;
 use crate::units::{Duration, Instant};
 
 /// An ACK for new data that arrived outside recovery.
@@ -66,6 +67,26 @@ pub struct Passage {
     pub sent: Instant,
     /// By the clock of the receiver: an unknown but constant time off.
     pub received: Instant,
+}
+
+/// An ACK that was processed, for a law that sets its window and rate after each (Linux: cong_control). Numbers are in
+/// segments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Control {
+    /// What it delivered.
+    pub delivery: Delivery,
+    /// Segments that it acknowledges or SACKs for the first time.
+    pub delivered: u32,
+    /// Segments found lost by it, retransmissions included.
+    pub losses: u32,
+    /// Neither delivered nor lost, with retransmissions, before it and after it.
+    pub prior_in_flight: u32,
+    /// See above.
+    pub in_flight: u32,
+    /// Where recovery stands after it.
+    pub state: RecoveryState,
+    /// How long pacing holds the next segment back.
+    pub until_departure: Duration,
 }
 
 /// A delivery-rate sample: what was delivered between the sending of a segment and its acknowledgment.

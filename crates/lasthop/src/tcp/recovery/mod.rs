@@ -251,6 +251,14 @@ impl Recovery {
         }
     }
 
+    /// Segments that are believed to be on their way, of a recovery that counts them.
+    pub fn in_flight(&self, flight: &Flight) -> u32 {
+        match self {
+            Recovery::RackTlp(rack) => rack.in_flight(flight),
+            _ => flight.outstanding_segments() as u32,
+        }
+    }
+
     /// First byte of the segment to send now, if any.
     #[inline]
     pub fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64> {

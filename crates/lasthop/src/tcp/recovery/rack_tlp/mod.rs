@@ -35,7 +35,7 @@ mod timers;
 use super::super::config::{Config, Conventions, UndoKind};
 use super::super::flight::Flight;
 use super::super::info::{Outstanding, RecoveryState};
-use super::super::law::{AckSample, CongestionLaw};
+use super::super::law::{AckSample, CongestionLaw, Control, Delivery};
 use super::super::loss::rack::Rack;
 use super::super::loss::tail_probe::TailProbe;
 use super::super::timers::Timer;
@@ -112,13 +112,13 @@ struct News {
     has_original: bool,
     /// Segments that had been sent again were acknowledged.
     has_resent: bool,
-    /// Retransmissions were found lost.
-    has_lost_again: bool,
     /// The timer is to start anew.
     sets_timer: bool,
     /// Segments delivered, and found lost.
     delivered: u32,
     lost: u32,
+    /// Retransmissions found lost.
+    lost_again: u32,
     acked: u32,
     duplicates: u32,
     prior_fack: u64,
@@ -217,7 +217,7 @@ impl RackTlp {
     }
 
     /// Outstanding segments that are neither known to have arrived nor lost, and retransmissions.
-    fn in_flight(&self, flight: &Flight) -> u32 {
+    pub fn in_flight(&self, flight: &Flight) -> u32 {
         let records = flight.records();
         let marks = records.marks();
         // Without SACK the duplicates may exceed what is not lost for a moment.
@@ -245,6 +245,8 @@ impl RackTlp {
             return;
         }
         let had_outstanding = flight.records().len() > 0;
+        let prior_in_flight = self.in_flight(flight);
+        flight.begin_ack();
         let mut news = News {
             una_advanced: arrival.ack > una,
             prior_fack: self.rack.fack().max(una),
@@ -258,9 +260,10 @@ impl RackTlp {
             self.acknowledge(flight, arrival, &mut news);
         }
         let rtt = self.measure(flight, arrival, &mut news);
-        flight.tell_delivery(arrival.now, flight.snd_una - una, rtt);
+        let delivery = flight.tell_delivery(arrival.now, flight.snd_una - una, rtt);
         if una == 0 && news.una_advanced {
             self.on_established(flight);
+            flight.law.on_established(arrival.now, rtt);
             return;
         }
         if !had_outstanding && !news.has_dsack {
@@ -282,6 +285,32 @@ impl RackTlp {
             self.set_timer(flight, arrival.now);
         }
         self.control(flight, arrival.now, &news, rtt);
+        if flight.law.keeps_window_in_recovery() {
+            self.hand_over(flight, delivery, prior_in_flight, &news);
+        }
+    }
+
+    /// The law sets window and rate by itself.
+    fn hand_over(
+        &self,
+        flight: &mut Flight,
+        delivery: Delivery,
+        prior_in_flight: u32,
+        news: &News,
+    ) {
+        let (state, _) = self.outstanding(flight);
+        flight.law.on_control(&Control {
+            delivery,
+            delivered: news.delivered,
+            losses: news.lost + news.lost_again,
+            prior_in_flight,
+            in_flight: self.in_flight(flight),
+            state,
+            until_departure: flight.until_departure(delivery.now),
+        });
+        if flight.law.lowers_rate_on_purpose() {
+            flight.records_mut().on_app_limited();
+        }
     }
 
     /// The handshake is over.
@@ -365,7 +394,7 @@ impl RackTlp {
     }
 
     /// First byte of the segment that may go out now.
-    pub fn next_segment(&mut self, flight: &mut Flight, _now: Instant) -> Option<u64> {
+    pub fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64> {
         if flight.snd_una == 0 {
             return flight.next_allowed();
         }
@@ -375,14 +404,14 @@ impl RackTlp {
             (Some(Forced::Oldest), Some((oldest, _))) => return Some(oldest.start),
             (Some(Forced::OldProbe), Some((_, newest))) => return Some(newest.start),
             (Some(Forced::NewProbe), _) if flight.fits_receiver() => {
-                return Some(flight.advance_next());
+                return Some(Self::advance(flight, 1));
             }
             _ => self.forced = None,
         }
         let has_room = self.in_flight(flight) < Self::cwnd(flight);
         if self.resend == Resend::NewFirst && flight.snd_max == self.end {
             if has_room && flight.fits_receiver() {
-                return Some(flight.advance_next());
+                return Some(self.advance_in_window(flight));
             }
             self.frto.end();
             self.resend = Resend::Lost;
@@ -400,7 +429,37 @@ impl RackTlp {
             self.note_usage(flight);
             return None;
         }
-        Some(flight.advance_next())
+        if self.defers(flight, now) {
+            return None;
+        }
+        Some(self.advance_in_window(flight))
+    }
+
+    /// Does what the window lets out wait for an ACK that lets out more?
+    fn defers(&mut self, flight: &Flight, now: Instant) -> bool {
+        let room = Self::cwnd(flight).saturating_sub(self.in_flight(flight));
+        let defers = flight.config.autotuning
+            && self.phase < Phase::Recovery
+            && flight.is_deferred(now, room);
+        if defers {
+            self.usage.is_limited = true;
+        }
+        defers
+    }
+
+    /// Takes the next new segment; as many as the window has room for may leave with it in one piece, at most half of
+    /// the window.
+    fn advance_in_window(&self, flight: &mut Flight) -> u64 {
+        let cwnd = Self::cwnd(flight);
+        let room = cwnd.saturating_sub(self.in_flight(flight)).min((cwnd / 2).max(1));
+        Self::advance(flight, room)
+    }
+
+    fn advance(flight: &mut Flight, room: u32) -> u64 {
+        if flight.config.autotuning {
+            flight.begin_piece(room);
+        }
+        flight.advance_next()
     }
 
     /// The segment at `seq` leaves.

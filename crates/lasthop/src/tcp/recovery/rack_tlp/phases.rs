@@ -57,7 +57,7 @@ impl RackTlp {
             Phase::Loss => {
                 self.on_ack_in_loss(flight, arrival, news);
                 self.identify_losses(flight, arrival.now, news);
-                if self.phase != Phase::Open && !news.has_lost_again {
+                if self.phase != Phase::Open && news.lost_again == 0 {
                     return;
                 }
                 self.look_for_recovery(flight, arrival, news);
@@ -111,7 +111,7 @@ impl RackTlp {
         news: &mut News,
     ) {
         let is_everything = flight.snd_una >= self.end;
-        if news.una_advanced && self.may_take_back(arrival) {
+        if news.una_advanced && self.may_take_back(flight, arrival) {
             self.take_back_timeout(flight, false);
             return;
         }
@@ -155,7 +155,7 @@ impl RackTlp {
     /// All that had been sent is acknowledged. Without SACK the phase is held until something beyond it is, so that
     /// duplicates of it begin no other.
     pub(super) fn is_held_at_end(&mut self, flight: &mut Flight, arrival: &Arrival) -> bool {
-        if self.may_take_back(arrival) {
+        if self.may_take_back(flight, arrival) {
             self.take_back(flight, false);
         } else {
             self.rack.on_recovered();
@@ -176,7 +176,7 @@ impl RackTlp {
         flight: &mut Flight,
         arrival: &Arrival,
     ) -> bool {
-        if !self.duplicated.has_reduction() || !self.is_delayed(arrival) {
+        if !self.duplicated.has_reduction() || !self.is_delayed(flight, arrival) {
             return false;
         }
         self.rack.see_reordering();
@@ -297,7 +297,7 @@ impl RackTlp {
 
     pub(super) fn take_in(&mut self, flight: &mut Flight, found: &Found, news: &mut News) {
         news.lost += found.lost;
-        news.has_lost_again |= found.lost_again > 0;
+        news.lost_again += found.lost_again;
         flight.counters.losses_declared += u64::from(found.lost);
     }
 
@@ -311,14 +311,18 @@ impl RackTlp {
     }
 
     /// Does the ACK answer a segment that left before anything was sent again?
-    pub(super) fn is_delayed(&self, arrival: &Arrival) -> bool {
-        self.undo != UndoKind::Off
-            && self.resent_at.is_none_or(|sent| self.echoes_before(arrival.echo, sent))
+    pub(super) fn is_delayed(&self, flight: &Flight, arrival: &Arrival) -> bool {
+        let is_delayed = match self.resent_at {
+            Some(sent) => self.echoes_before(arrival.echo, sent),
+            // Nothing has been sent again; at the end of a phase without SACK that is forgotten (`is_held_at_end`).
+            None => self.has_sack || flight.snd_una < self.end,
+        };
+        self.undo != UndoKind::Off && is_delayed
     }
 
-    pub(super) fn may_take_back(&self, arrival: &Arrival) -> bool {
+    pub(super) fn may_take_back(&self, flight: &Flight, arrival: &Arrival) -> bool {
         let by_dsack = self.undo == UndoKind::All && self.duplicated.is_spurious();
-        self.duplicated.has_reduction() && (by_dsack || self.is_delayed(arrival))
+        self.duplicated.has_reduction() && (by_dsack || self.is_delayed(flight, arrival))
     }
 
     pub(super) fn take_back(&mut self, flight: &mut Flight, is_nothing_lost: bool) {

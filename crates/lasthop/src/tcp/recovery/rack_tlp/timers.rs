@@ -1,6 +1,6 @@
 //! The three timers of which one runs.
 
-use super::super::super::config::UndoKind;
+use super::super::super::config::{Conventions, UndoKind};
 use super::super::super::flight::Flight;
 use super::super::super::law::CongestionLaw;
 use super::super::super::loss::tail_probe;
@@ -133,7 +133,7 @@ impl RackTlp {
             self.duplicated.on_reduction(flight.snd_una, flight.records().marks().resent);
         }
         let window = self.in_flight(flight) + 1;
-        if !flight.law.keeps_window_in_recovery() {
+        if !flight.law.keeps_window_in_recovery() || self.conventions == Conventions::Linux {
             flight.law.set_cwnd(f64::from(window));
         }
         if self.phase <= Phase::Disorder && self.sacked(flight) >= self.initial_threshold {

@@ -1,0 +1,206 @@
+//! The send buffer of a Linux host: what an application has written and the peer has not acknowledged fills it, and an
+//! application that finds it full waits until a third of it is free (`tcp_sendmsg`, `sk_stream_write_space`).
+//!
+//! ```text
+//!   WRITING --memory in use >= size--> WAITING --size - use >= use / 2--> WRITING
+//!
+//!   use    bytes written and not acknowledged, and a description of each piece in which they lie
+//!   size   2 (BBR: 3) max(10, cwnd) full segments with their memory; it grows, at most to 4 MB, when the application
+//!          waits and the window is not used up, or is by more than one piece after an ACK
+//! ```
+//!
+//! *Not modelled*: limits of all connections together (`tcp_mem`); pieces that SACK takes apart, which cost a description
+//! more; the time that an application takes to wake.
+
+use super::config::Config;
+use super::law::LawKind;
+
+/// `net.ipv4.tcp_wmem`: the largest buffer.
+const LARGEST: u64 = 4_194_304;
+/// Memory of a piece beside its data.
+const DESCRIPTION: u64 = 832;
+/// Memory of a full segment beside its data, before it is rounded up to a power of two, and beside that.
+const HEADERS: u64 = 512;
+const PACKET: u64 = 256;
+/// An application writes into the last piece until it is so long.
+const LARGEST_PIECE: u64 = 65_200;
+const INITIAL_WINDOW: u64 = 10;
+
+/// What of the connection decides.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fill {
+    /// Bytes written and not acknowledged, and of these not sent.
+    pub written: u64,
+    /// See above.
+    pub unsent: u64,
+    /// Pieces that have been sent and are not acknowledged.
+    pub pieces: u64,
+    /// Segments that the window has room for.
+    pub room: u64,
+    /// Congestion window, segments.
+    pub cwnd: u64,
+    /// Receive window, bytes.
+    pub peer_window: u64,
+    /// Did more than one piece leave since the latest ACK? Then the later ones still wait below for the first to leave
+    /// the host (TCP small queues).
+    pub is_bursty: bool,
+}
+
+impl Fill {
+    fn memory(&self) -> u64 {
+        self.written + (self.pieces + u64::from(self.unsent > 0)) * DESCRIPTION
+    }
+}
+
+/// The buffer of one connection, with what the application wants to write.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SendBuffer {
+    segment: u64,
+    /// Windows that it has room for.
+    windows: u64,
+    /// Bytes of memory.
+    size: u64,
+    /// Bytes that the application could not write yet.
+    waiting: u64,
+    /// Bytes in the last piece that was not sent when it was written.
+    tail: u64,
+    /// The application closes when it has written all.
+    pub closes: bool,
+}
+
+impl SendBuffer {
+    /// An empty one.
+    pub fn new(config: &Config) -> Self {
+        let windows = if matches!(config.law, LawKind::Bbr(_)) { 3 } else { 2 };
+        let mut buffer = SendBuffer {
+            segment: config.segment.get(),
+            windows,
+            size: 0,
+            waiting: 0,
+            tail: 0,
+            closes: false,
+        };
+        buffer.expand(INITIAL_WINDOW);
+        buffer
+    }
+
+    fn expand(&mut self, cwnd: u64) {
+        let packet = (self.segment + HEADERS).next_power_of_two() + PACKET;
+        let size = self.windows * cwnd.max(INITIAL_WINDOW) * packet;
+        self.size = self.size.max(size.min(LARGEST));
+    }
+
+    /// Bytes that wait for room.
+    pub fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// The application writes `bytes`, which wait for the connection to open. Returns how many of what waits the buffer
+    /// takes now.
+    pub fn write(&mut self, bytes: u64, fill: &Fill, is_open: bool) -> u64 {
+        let is_blocked = self.waiting > 0 || !is_open;
+        self.waiting += bytes;
+        if is_blocked { 0 } else { self.take(fill) }
+    }
+
+    /// Something was acknowledged, and what may leave has left. Returns how many bytes a waiting application writes.
+    pub fn on_space(&mut self, fill: &Fill) -> u64 {
+        if self.waiting == 0 {
+            return 0;
+        }
+        if fill.room > 0 || fill.is_bursty {
+            self.expand(fill.cwnd);
+        }
+        let memory = fill.memory();
+        let is_free = self.size.saturating_sub(memory) >= memory / 2;
+        if is_free { self.take(fill) } else { 0 }
+    }
+
+    fn take(&mut self, fill: &Fill) -> u64 {
+        let half = (fill.peer_window / 2).max(self.segment);
+        let piece = LARGEST_PIECE.min(half) / self.segment * self.segment;
+        let mut fill = *fill;
+        let mut taken = 0;
+        self.tail = self.tail.min(fill.unsent);
+        loop {
+            // What is written leaves at once as far as the window lets it; the last piece then has room again.
+            let leaves = (fill.room * self.segment).min(fill.unsent);
+            fill.room -= leaves.div_ceil(self.segment);
+            fill.unsent -= leaves;
+            fill.pieces += leaves.div_ceil(2 * self.segment);
+            self.tail = self.tail.min(fill.unsent);
+            if self.tail == 0 && fill.memory() >= self.size {
+                return taken;
+            }
+            let more = (piece - self.tail.min(piece)).min(self.waiting);
+            if more == 0 && (self.waiting == 0 || fill.memory() >= self.size) {
+                return taken;
+            }
+            let more = if more > 0 {
+                self.tail += more;
+                more
+            } else {
+                self.tail = piece.min(self.waiting);
+                self.tail
+            };
+            self.waiting -= more;
+            taken += more;
+            fill.written += more;
+            fill.unsent += more;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::presets::{Overrides, Profile, Variant, config};
+
+    fn buffer() -> SendBuffer {
+        SendBuffer::new(&config(Variant::Reno, Profile::Linux, &Overrides::default()))
+    }
+
+    /// What Linux 6.18 had written before the first ACK of a connection with a window of 10 segments and a receive
+    /// window of 64,240 bytes: 32 segments, 22 in the first piece, 10 in place of those that left.
+    #[test]
+    fn the_first_write_of_a_kernel() {
+        let mut buffer = buffer();
+        assert_eq!(buffer.size, 46_080);
+        let fill = Fill {
+            written: 0,
+            unsent: 0,
+            pieces: 0,
+            room: 10,
+            cwnd: 10,
+            peer_window: 64_240,
+            is_bursty: false,
+        };
+        assert_eq!(buffer.write(1_000_000, &fill, true), 32 * 1460);
+        assert_eq!(buffer.waiting(), 1_000_000 - 32 * 1460);
+    }
+
+    /// A third must be free before the application goes on; the size follows the window only if that is not used up.
+    #[test]
+    fn an_application_that_waits_goes_on_when_a_third_is_free() {
+        let fill = |written: u64, room: u64| Fill {
+            written,
+            unsent: 0,
+            pieces: written / 2920,
+            room,
+            cwnd: 20,
+            peer_window: 1_000_000,
+            is_bursty: false,
+        };
+        for (written, room, goes_on, size) in [
+            (29_200, 0, false, 46_080),
+            (23_360, 0, true, 46_080),
+            (46_720, 1, true, 92_160),
+            (64_240, 1, false, 92_160),
+        ] {
+            let mut buffer = buffer();
+            buffer.waiting = 1_000_000;
+            assert_eq!(buffer.on_space(&fill(written, room)) > 0, goes_on, "{written} {room}");
+            assert_eq!(buffer.size, size);
+        }
+    }
+}
