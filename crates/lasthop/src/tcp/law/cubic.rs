@@ -174,6 +174,15 @@ impl Cubic {
     }
 }
 
+impl Cubic {
+    /// Slow start is over for a loss, a mark or a timeout.
+    fn end_hystart(&mut self) {
+        if let Some(hystart) = &mut self.hystart {
+            hystart.reset();
+        }
+    }
+}
+
 impl CongestionLaw for Cubic {
     fn on_ack(&mut self, sample: &AckSample) {
         let waited = sample.now - self.last_ack;
@@ -194,6 +203,7 @@ impl CongestionLaw for Cubic {
 
     fn on_congestion(&mut self, _now: Instant, congestion: Congestion, in_use: f64) {
         let is_mild = self.abe && congestion == Congestion::Ecn;
+        self.end_hystart();
         self.reduce(if is_mild { in_use * ABE_BETA / BETA } else { in_use });
         self.set(self.state.ssthresh);
     }
@@ -204,6 +214,7 @@ impl CongestionLaw for Cubic {
         }
         self.state.w_max = None;
         self.state.epoch = None;
+        self.end_hystart();
         self.set(1.0);
     }
 

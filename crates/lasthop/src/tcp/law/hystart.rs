@@ -11,7 +11,7 @@
 //!
 //! A round ends when the byte that was next at its beginning (windowEnd) is acknowledged; its round-trip time is the least of
 //! its samples, and at least eight must have been taken. Used in every slow start (the RFC: at least in the
-//! first).
+//! first), each of which begins afresh: what rounds before a loss or a timeout told says nothing of it.
 
 use super::AckSample;
 use crate::units::Duration;
@@ -58,6 +58,11 @@ impl HyStart {
             css: None,
             limit: if is_paced { f64::INFINITY } else { L },
         }
+    }
+
+    /// Slow start is over for a loss, a mark or a timeout; the next one begins afresh.
+    pub fn reset(&mut self) {
+        *self = HyStart { limit: self.limit, ..HyStart::new(false) };
     }
 
     /// Is growth slowed down?
@@ -117,7 +122,9 @@ impl HyStart {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{CongestionLaw, Law};
     use super::*;
+    use crate::tcp::presets::{Overrides, Profile, Variant, config};
     use crate::units::Instant;
 
     /// Rounds of eight segments; each row is the round-trip time of a round in ms, what the window
@@ -165,6 +172,36 @@ mod tests {
             (110, 8, true), // The sixth: over, and nothing is slowed down any more.
         ]);
         assert!(!hystart.is_conservative());
+    }
+
+    /// A timeout in the second round, while growth is slowed down: the slow start after it begins afresh.
+    #[test]
+    fn slow_start_after_a_timeout_begins_afresh() {
+        let set = Overrides { hystart: Some(true), ..Overrides::default() };
+        for variant in [Variant::Reno, Variant::Cubic] {
+            let mut law = Law::new(&config(variant, Profile::Rfc, &set), 10.0);
+            let ack = |law: &mut Law, una: u64, millis: u64| {
+                let before = law.cwnd();
+                law.on_ack(&AckSample {
+                    now: Instant::ZERO,
+                    acked: 1460,
+                    delivered_segments: 1,
+                    is_window_limited: true,
+                    prior_in_flight: 1_000_000,
+                    snd_una: 1460 * una,
+                    snd_max: 1460 * (una + 7),
+                    rtt: Some(Duration::from_millis(millis)),
+                    srtt: Duration::ZERO,
+                });
+                law.cwnd() - before
+            };
+            for una in 1..16 {
+                ack(&mut law, una, if una <= 8 { 80 } else { 100 });
+            }
+            assert_eq!(ack(&mut law, 16, 100), 0.25, "{variant:?}");
+            law.on_timeout(Instant::ZERO, Some(40.0));
+            assert_eq!(ack(&mut law, 17, 100), 1.0, "{variant:?}");
+        }
     }
 
     #[test]

@@ -157,6 +157,12 @@ impl<A: Arithmetic> Reno<A> {
         }
         growth
     }
+
+    fn end_hystart(&mut self) {
+        if let Some(hystart) = &mut self.hystart {
+            hystart.reset();
+        }
+    }
 }
 
 impl<A: Arithmetic> CongestionLaw for Reno<A> {
@@ -174,6 +180,7 @@ impl<A: Arithmetic> CongestionLaw for Reno<A> {
 
     fn on_congestion(&mut self, _now: Instant, congestion: Congestion, in_use: f64) {
         self.prior = (self.cwnd, self.ssthresh);
+        self.end_hystart();
         let keeps = if congestion == Congestion::Ecn { self.marked_share } else { 0.5 };
         let (ssthresh, cwnd) = A::halve(2.0 * keeps * in_use);
         self.ssthresh = ssthresh;
@@ -185,6 +192,7 @@ impl<A: Arithmetic> CongestionLaw for Reno<A> {
             self.prior = (self.cwnd, self.ssthresh);
             self.ssthresh = A::halve(in_use).0;
         }
+        self.end_hystart();
         self.set(1.0);
     }
 

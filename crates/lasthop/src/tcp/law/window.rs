@@ -119,6 +119,13 @@ impl Window {
         true
     }
 
+    /// Slow start is over for a loss, a mark or a timeout.
+    fn end_hystart(&mut self) {
+        if let Some(hystart) = &mut self.hystart {
+            hystart.reset();
+        }
+    }
+
     /// Grows by one segment in `acks` ACKs. They count as one each, whatever they acknowledge, as in Reno's avoidance;
     /// under Linux as many as they deliver.
     #[inline]
@@ -205,6 +212,7 @@ impl<L: WindowLaw> CongestionLaw for L {
         let window = self.state_mut();
         window.prior = (window.cwnd, window.ssthresh);
         window.ssthresh = ssthresh;
+        window.end_hystart();
         window.set(window.cwnd.min(ssthresh));
     }
 
@@ -216,6 +224,7 @@ impl<L: WindowLaw> CongestionLaw for L {
             window.ssthresh = ssthresh;
         }
         let cwnd = self.after_timeout();
+        self.state_mut().end_hystart();
         self.state_mut().set(cwnd);
     }
 
