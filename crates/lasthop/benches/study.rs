@@ -7,7 +7,7 @@
 //! Each case runs a batch of replications on this thread; the batches of all cases alternate for
 //! some rounds, and the median round counts.
 
-use lasthop::app::{OnOffParameters, WebParameters};
+use lasthop::app::{App, OnOffKeys, Replay, SourceSite, WebParameters};
 use lasthop::channel::{Channel, Clean, Uniform};
 use lasthop::link::{LinkEndpoint, LinkTiming, SelectiveRepeat, SelectiveRepeatParameters};
 use lasthop::queue::{Limit, Queue, Transmitter};
@@ -111,14 +111,20 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
         builder.file("transfer", Instant::ZERO, &config, path, size);
     }
     if case.congestion != Congestion::None {
-        let parameters = OnOffParameters {
+        let app = App::OnOff(OnOffKeys {
             rate: Rate::from_bps(9_990_000),
             on: DurationLaw::Exponential(Duration::from_secs(1)),
             off: DurationLaw::Exponential(Duration::from_millis(1350)),
             packet: Bytes::new(250),
-        };
-        let lazy = case.congestion == Congestion::Lazy;
-        builder.on_off("congestion", Instant::ZERO, parameters, &path.there[..1], lazy);
+            replay: match case.congestion {
+                Congestion::Lazy => Replay::Lazy,
+                _ => Replay::PerPacket,
+            },
+        });
+        let component = "flow.congestion";
+        let site = SourceSite { streams: &streams, component, start: Instant::ZERO };
+        let Some(source) = app.source(&site) else { unreachable!("it sends datagrams") };
+        builder.datagrams("congestion", Instant::ZERO, source, &path.there[..1]);
     }
     let mut world = builder.build(Silent);
     let stop = Instant::ZERO + Duration::from_secs(if case.web { 2_000 } else { 100_000 });

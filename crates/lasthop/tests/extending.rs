@@ -50,8 +50,8 @@ fn main() {
 "#;
 
 /// The examples that are a new file and one line elsewhere.
-const PATCHES: [&str; 5] =
-    ["alternating_bit", "every_nth", "drop_head", "scalable", "window_clamp"];
+const PATCHES: [&str; 6] =
+    ["alternating_bit", "every_nth", "drop_head", "scalable", "window_clamp", "poisson"];
 
 /// Files that a patch makes, and the lines that it adds to and takes from each other file.
 fn changes(patch: &str) -> (Vec<String>, HashMap<String, [u32; 2]>) {
@@ -147,6 +147,14 @@ fn the_recipes_apply_build_and_run() {
     assert_eq!(metric("link.wireless.forward.nacks"), 0.0);
     assert!(metric("agent.wireless.2.clamped") >= 1.0, "{out}");
     assert!(metric("link.wireless.forward.queue_drops") >= 1.0, "{out}");
+    // The counts of three replications are those of a Poisson process: 5 standard deviations, false
+    // alarm below 1e-6.
+    let expected = metric("flow.background.duration_s") / 0.1;
+    let sent = metric("flow.background.packets_sent");
+    assert!((sent - expected).abs() < 5.0 * (expected / 3.0).sqrt(), "{out}");
+    let delivered = metric("flow.background.packets_delivered");
+    assert!(1.0 <= delivered && delivered <= sent, "{out}");
+    assert!((metric("flow.background.delivered_bytes") - 40.0 * delivered).abs() < 1e-6, "{out}");
     // Of the data on the wired link every 100th is lost.
     let sent = metric("link.wired.forward.frames_sent");
     assert!((metric("link.wired.forward.frames_lost") - sent / 100.0).abs() < 1.0, "{out}");

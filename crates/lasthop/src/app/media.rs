@@ -22,9 +22,86 @@
 //! *Not modelled*: adaptive playback and its buffer, codecs and concealment, layered or
 //! variable-rate video, feedback (RTCP), loss hidden by error correction of the application.
 
-use crate::units::{Duration, Instant};
+use super::family::{SourceKeys, SourceSite};
+use super::{Datagram, DatagramSource, OnOff, OnOffParameters};
+use crate::link::airtime;
+use crate::rng::DurationLaw;
+use crate::schema::keys::{Limits, table};
+use crate::units::{Bytes, Duration, Instant, Rate};
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
+
+table! {
+    /// Speech, or audio and video: packets at a constant rate while someone talks; its
+    /// receiver reports loss, delay and missed playback deadlines; needs udp or udp-lite.
+    pub struct MediaKeys as "media" {
+        /// Rate while someone talks, packet headers included.
+        rate: Rate, Limits::RATE;
+        /// Size of each packet, headers included.
+        packet: Bytes, Limits::PACKET;
+        /// Duration of a talk spurt.
+        talk: DurationLaw = "exp 1 s", Limits::POSITIVE;
+        /// Duration of a silence; 0 s makes the rate constant.
+        silence: DurationLaw = "exp 1.35 s";
+        /// Time after sending at which the receiver plays a packet; later it is of no use.
+        deadline: Duration = "400 ms", Limits::POSITIVE;
+    }
+}
+
+/// The machine.
+pub type Machine = MediaFlow;
+
+impl SourceKeys for MediaKeys {
+    type Machine = Machine;
+
+    fn packet(&self) -> Bytes {
+        self.packet
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        Some(airtime(self.packet, self.rate))
+    }
+
+    fn build(&self, site: &SourceSite<'_>) -> Machine {
+        let MediaKeys { rate, packet, talk: on, silence: off, deadline } = *self;
+        let stream = site.streams.stream(site.component, "talk and silence");
+        let source = OnOff::new(OnOffParameters { rate, on, off, packet }, site.start, stream);
+        MediaFlow { source, statistics: MediaStatistics::new(deadline) }
+    }
+}
+
+/// A media stream and what its receiver experiences.
+#[derive(Clone, Debug)]
+pub struct MediaFlow {
+    source: OnOff,
+    statistics: MediaStatistics,
+}
+
+impl DatagramSource for MediaFlow {
+    #[inline]
+    fn next_at(&self) -> Instant {
+        self.source.next_at()
+    }
+
+    #[inline]
+    fn send(&mut self, now: Instant) -> Datagram {
+        self.source.advance(1);
+        Datagram { number: self.statistics.send(now), size: self.source.packet() }
+    }
+
+    #[inline]
+    fn receive(&mut self, _now: Instant, number: u64, at: Instant) {
+        self.statistics.receive(number, at);
+    }
+
+    fn delivered_bytes(&self, now: Instant) -> u64 {
+        self.statistics.delivered(now) * self.source.packet().get()
+    }
+
+    fn metrics(&self, now: Instant, report: &mut dyn FnMut(&'static str, f64)) {
+        self.statistics.report(now).metrics(report);
+    }
+}
 
 /// Packets sent less than this long (or the playback deadline, if longer) before the end of a run
 /// are left out of its shares: those that take part have had their chance.
@@ -165,6 +242,12 @@ impl MediaStatistics {
         }
     }
 
+    /// Packets that have come by `now`.
+    pub fn delivered(&self, now: Instant) -> u64 {
+        let come = self.window.iter().filter(|sent| sent.arrival <= now).count();
+        self.tally.delivered + come as u64
+    }
+
     /// What there is to say at `now`, the end of the run.
     pub fn report(&self, now: Instant) -> MediaReport {
         let mut tally = self.tally.clone();
@@ -208,6 +291,24 @@ impl MediaStatistics {
             burst_mean: share(tally.lost, tally.bursts),
             burst_max: tally.longest_burst,
         }
+    }
+}
+
+impl MediaReport {
+    fn metrics(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        let [p50, p95, p99] = self.delay_percentiles;
+        report("packets_sent", self.sent as f64);
+        report("packets_delivered", self.delivered as f64);
+        report("residual_loss", self.residual_loss);
+        report("deadline_miss", self.deadline_miss);
+        report("delay_mean_s", self.delay_mean);
+        report("delay_sd_s", self.delay_sd);
+        report("delay_mean_plus_2sd_s", self.delay_mean + 2.0 * self.delay_sd);
+        report("delay_p50_s", p50);
+        report("delay_p95_s", p95);
+        report("delay_p99_s", p99);
+        report("loss_burst_mean", self.burst_mean);
+        report("loss_burst_max", self.burst_max as f64);
     }
 }
 

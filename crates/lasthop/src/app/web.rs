@@ -17,7 +17,32 @@
 //! *Not modelled*: think times, several servers, pipelining, caches.
 
 use super::Empirical;
+use super::family::TransferKeys;
 use crate::rng::{Stream, Streams};
+use crate::schema::keys::{Limits, table};
+
+table! {
+    /// Web browsing: pages of several objects, requested one after the other; needs tcp.
+    pub struct WebKeys as "web" {
+        /// Connections that the browser holds open at a time.
+        connections: u32 = "4", Limits::range(1, 64);
+        /// Whether the page itself is one of the objects drawn for it.
+        page_counts_itself: bool = "false";
+    }
+}
+
+/// The browser sends requests.
+impl TransferKeys for WebKeys {
+    const SENDS_BACK: bool = true;
+}
+
+impl WebKeys {
+    /// What a browser is built from.
+    pub fn parameters(&self) -> WebParameters {
+        let WebKeys { connections, page_counts_itself } = *self;
+        WebParameters { connections, page_counts_itself }
+    }
+}
 
 /// Replaces an empty request or reply, in bytes (ns-2).
 const EMPTY_LENGTH: u64 = 1000;

@@ -4,7 +4,7 @@ use super::RunError;
 use super::links::services;
 use super::oracle;
 use super::plan::{Hop, Plan};
-use crate::app::{OnOffParameters, WebParameters};
+use crate::app::SourceSite;
 use crate::link::Protocol;
 use crate::medium::dcf::{MacParameters, Medium, StationId};
 use crate::queue::QueueSite;
@@ -94,7 +94,7 @@ pub(super) fn build(
         builder.name_services(&link.protocol.service_names().collect::<Vec<_>>());
     }
     for index in 0..scenario.flows.len() {
-        add_flow(&mut builder, scenario, plan, index);
+        add_flow(&mut builder, &streams, scenario, plan, index);
     }
     for (index, link) in scenario.links.iter().enumerate() {
         let site = link.agent_site(plan.largest_packet(index));
@@ -170,7 +170,13 @@ fn host_pairs(scenario: &Scenario) -> Vec<u32> {
     pairs.iter().map(first).collect()
 }
 
-fn add_flow(builder: &mut Builder, scenario: &Scenario, plan: &Plan, index: usize) {
+fn add_flow(
+    builder: &mut Builder,
+    streams: &Streams,
+    scenario: &Scenario,
+    plan: &Plan,
+    index: usize,
+) {
     let flow = &scenario.flows[index];
     let config = |tcp: &scenario::Tcp| oracle::tell(tcp.config(), scenario, plan, index);
     let [there, back] = plan.routes(index).each_ref().map(|route| {
@@ -186,33 +192,15 @@ fn add_flow(builder: &mut Builder, scenario: &Scenario, plan: &Plan, index: usiz
             builder.file(&flow.name, start, &config(tcp), round_trip, file.size);
         }
         (Transport::Tcp(tcp), App::Web(web)) => {
-            let parameters = WebParameters {
-                connections: web.connections,
-                page_counts_itself: web.page_counts_itself,
-            };
-            builder.web(&flow.name, start, &config(tcp), round_trip, parameters);
+            builder.web(&flow.name, start, &config(tcp), round_trip, web.parameters());
         }
-        (_, App::OnOff(source)) => {
-            let parameters = OnOffParameters {
-                rate: source.rate,
-                on: source.on,
-                off: source.off,
-                packet: source.packet,
-            };
-            let lazy = source.replay == scenario::Replay::Lazy;
-            builder.on_off(&flow.name, start, parameters, &there, lazy);
+        // The scenario's checks leave sources of datagrams alone.
+        (_, app) => {
+            let component = &format!("flow.{}", flow.name);
+            if let Some(source) = app.source(&SourceSite { streams, component, start }) {
+                builder.datagrams(&flow.name, start, source, &there);
+            }
         }
-        (_, App::Media(media)) => {
-            let parameters = OnOffParameters {
-                rate: media.rate,
-                on: media.talk,
-                off: media.silence,
-                packet: media.packet,
-            };
-            builder.media(&flow.name, start, parameters, media.deadline, &there);
-        }
-        // The scenario's checks leave no other combination.
-        (Transport::Udp | Transport::UdpLite, App::File(_) | App::Web(_)) => {}
     }
     if flow.transport == Transport::UdpLite {
         builder.accept_damaged();

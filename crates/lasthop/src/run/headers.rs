@@ -174,11 +174,8 @@ impl<'a> Writer<'a> {
 
     fn datagram(&self, mut ip: Ipv4Header, flow: u32, packet: &Packet, snap: usize) -> Bytes {
         // A piece of a packet knows its own length only.
-        let whole = match &self.flows[flow as usize].app {
-            App::OnOff(source) => source.packet.get(),
-            App::Media(media) => media.packet.get(),
-            App::File(_) | App::Web(_) => packet.bytes.into(),
-        };
+        let whole = self.flows[flow as usize].app.packet();
+        let whole = whole.map_or(packet.bytes.into(), |size| size.get());
         let length = (whole as u32).clamp(DATAGRAM_HEADERS, u16::MAX.into()) - DATAGRAM_HEADERS;
         let mut payload = vec![0; length as usize];
         let number = packet.datagram_number();

@@ -1,8 +1,8 @@
 //! What all replications of a point have in common, found out once: the ways of its flows, and what
 //! crosses its links.
 
-use crate::link::{Air, Site, airtime};
-use crate::scenario::{App, Direction, Flow, Routes, Scenario};
+use crate::link::{Air, Site};
+use crate::scenario::{Direction, Routes, Scenario};
 use crate::units::{Bytes, Duration};
 
 /// A hop: the index of a link, and whether it is crossed from its first host to its second.
@@ -38,7 +38,9 @@ impl Plan {
         for flow in &scenario.flows {
             let route = [(&flow.from, &flow.to), (&flow.to, &flow.from)]
                 .map(|(from, to)| ways.route(from, to));
-            let interval = packet_interval(flow);
+            // Between the packets of a constant-rate flow: the slowest of several still talks while a
+            // faster one is silent.
+            let interval = flow.app.interval();
             for (way, packet) in flow.largest_packets().into_iter().enumerate() {
                 for &(link, is_forward) in &route[way] {
                     let service = scenario.links[link].protocol.service_of(flow);
@@ -108,16 +110,6 @@ pub(crate) fn link_site(
         wait: Duration::ZERO,
         own_wait: Duration::ZERO,
         turn: Duration::ZERO,
-    }
-}
-
-/// The time between the packets of a constant-rate flow: the slowest of several still talks while a
-/// faster one is silent.
-fn packet_interval(flow: &Flow) -> Option<Duration> {
-    match &flow.app {
-        App::OnOff(source) => Some(airtime(source.packet, source.rate)),
-        App::Media(media) => Some(airtime(media.packet, media.rate)),
-        App::File(_) | App::Web(_) => None,
     }
 }
 

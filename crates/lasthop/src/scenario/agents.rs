@@ -1,6 +1,6 @@
 //! The agents of a link: reading, writing, and what is checked beyond their single keys.
 
-use super::model::{App, Flow, Link, Scenario, Transport};
+use super::model::{Flow, Link, Scenario, Transport};
 use super::routes::Routes;
 use super::services::LinkProtocol;
 use crate::agent::{AgentKind, AgentSite, Governed, Refusal};
@@ -143,7 +143,7 @@ impl Scenario {
         self.flows.iter().any(|flow| {
             // Browsers send requests, which are data too.
             passes(flow, &flow.from, &flow.to)
-                || matches!(flow.app, App::Web(_)) && passes(flow, &flow.to, &flow.from)
+                || flow.app.sends_back() && passes(flow, &flow.to, &flow.from)
         })
     }
 }

@@ -19,6 +19,7 @@ mod transport;
 mod wlan;
 
 pub use crate::agent::AgentKind as Agent;
+pub use crate::app::App;
 pub use crate::channel::Errors;
 pub use crate::link::Protocol;
 pub use crate::queue::Discipline;

@@ -7,10 +7,10 @@ use super::agents::Agents;
 use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use super::wlan::Wlan;
+use crate::app::App;
 use crate::channel::Errors;
 use crate::link::{Air, Protocol};
 use crate::queue::{Discipline, RateKeys, Transmitter};
-use crate::rng::DurationLaw;
 use crate::schema::keys::{Limits, choice, table, table_field, union};
 use crate::schema::quantity::{DelayedAck, Hosts, LinkRate, Window};
 use crate::schema::shorthand::{OrShort, Shorthand};
@@ -448,81 +448,6 @@ choice! {
         NcrCareful = "ncr-careful",
         /// A window of them (RFC 4653); one new segment for each of them meanwhile.
         NcrAggressive = "ncr-aggressive",
-    }
-}
-
-union! {
-    /// An application.
-    pub enum App {
-        /// One file, sent as fast as the transport can; needs tcp.
-        File(FileTransfer) = "file",
-        /// Web browsing: pages of several objects, requested one after the other; needs tcp.
-        Web(Web) = "web",
-        /// Packets at a constant rate in on periods, silence between them; needs udp or udp-lite.
-        OnOff(OnOff) = "on-off",
-        /// Speech, or audio and video: packets at a constant rate while someone talks; its
-        /// receiver reports loss, delay and missed playback deadlines; needs udp or udp-lite.
-        Media(Media) = "media",
-    }
-}
-
-table! {
-    /// Parameters of a file transfer.
-    pub struct FileTransfer {
-        /// Size of the file.
-        size: Bytes, Limits::FILE;
-    }
-}
-
-table! {
-    /// Parameters of web browsing.
-    pub struct Web {
-        /// Connections that the browser holds open at a time.
-        connections: u32 = "4", Limits::range(1, 64);
-        /// Whether the page itself is one of the objects drawn for it.
-        page_counts_itself: bool = "false";
-    }
-}
-
-table! {
-    /// Parameters of an on-off source.
-    pub struct OnOff {
-        /// Rate at which it sends while on, packet headers included.
-        rate: Rate, Limits::RATE;
-        /// Duration of an on period.
-        on: DurationLaw, POSITIVE;
-        /// Duration of an off period.
-        off: DurationLaw;
-        /// Size of each packet, headers included.
-        packet: Bytes, PACKET;
-        /// How the simulator works through the packets; the results are the same.
-        replay: Replay = "lazy";
-    }
-}
-
-table! {
-    /// Parameters of a media stream.
-    pub struct Media {
-        /// Rate while someone talks, packet headers included.
-        rate: Rate, Limits::RATE;
-        /// Size of each packet, headers included.
-        packet: Bytes, PACKET;
-        /// Duration of a talk spurt.
-        talk: DurationLaw = "exp 1 s", POSITIVE;
-        /// Duration of a silence; 0 s makes the rate constant.
-        silence: DurationLaw = "exp 1.35 s";
-        /// Time after sending at which the receiver plays a packet; later it is of no use.
-        deadline: Duration = "400 ms", POSITIVE;
-    }
-}
-
-choice! {
-    /// How the simulator works through the packets of an on-off source.
-    pub enum Replay {
-        /// Only when somebody looks at the queue they share: fast.
-        Lazy = "lazy",
-        /// One event for each packet and hop.
-        PerPacket = "per-packet",
     }
 }
 

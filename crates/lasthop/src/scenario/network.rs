@@ -1,8 +1,9 @@
 //! The checks that concern more than one key.
 
-use super::model::{App, Flow, PACKET, Profile, Scenario, Tcp, Transport};
+use super::model::{Flow, PACKET, Profile, Scenario, Tcp, Transport};
 use super::routes::Routes;
 use super::transport::TcpPackets;
+use crate::app::App;
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::schema::quantity::Window;
 use crate::tcp::config::{LossDetection, RecoveryKind, UndoKind};
@@ -20,7 +21,7 @@ impl Scenario {
             self.check_flow(&routes, flow)?;
         }
         let run = &self.run;
-        let ends_by_itself = self.flows.iter().any(|flow| matches!(flow.app, App::File(_)));
+        let ends_by_itself = self.flows.iter().any(|flow| flow.app.ends());
         match run.duration {
             None if !ends_by_itself => Err(ScenarioError::new(
                 "run.duration",
@@ -82,20 +83,26 @@ impl Scenario {
                 format!("a time before run.max_time, {}", quoted(self.run.max_time)),
             ));
         }
-        match (&flow.transport, &flow.app) {
-            (Transport::Udp | Transport::UdpLite, App::File(_) | App::Web(_)) => {
-                Err(ScenarioError::new(
-                    path("app.kind"),
-                    format!("{:?} over {}", flow.app.kind(), flow.transport.kind()),
-                    "\"on-off\" or \"media\" over udp or udp-lite; \"file\" and \"web\" need transport kind \"tcp\"",
-                ))
-            }
-            (Transport::Tcp(_), App::OnOff(_) | App::Media(_)) => Err(ScenarioError::new(
+        match (&flow.transport, flow.app.packet()) {
+            (Transport::Udp | Transport::UdpLite, None) => Err(ScenarioError::new(
+                path("app.kind"),
+                format!("{:?} over {}", flow.app.kind(), flow.transport.kind()),
+                format!(
+                    "{} over udp or udp-lite; {} need transport kind \"tcp\"",
+                    listed(App::DATAGRAMS, "or"),
+                    listed(App::OVER_TCP, "and"),
+                ),
+            )),
+            (Transport::Tcp(_), Some(_)) => Err(ScenarioError::new(
                 path("app.kind"),
                 format!("{:?} over tcp", flow.app.kind()),
-                "\"file\" or \"web\" over tcp; \"on-off\" and \"media\" need transport kind \"udp\" or \"udp-lite\"",
+                format!(
+                    "{} over tcp; {} need transport kind \"udp\" or \"udp-lite\"",
+                    listed(App::OVER_TCP, "or"),
+                    listed(App::DATAGRAMS, "and"),
+                ),
             )),
-            (Transport::Tcp(tcp), _) => {
+            (Transport::Tcp(tcp), None) => {
                 check_tcp(tcp, &path("transport"))?;
                 let TcpPackets { data, control, ack } = TcpPackets::new(&tcp.config());
                 let key = match (tcp.segment, tcp.header) {
@@ -105,7 +112,7 @@ impl Scenario {
                 let back = routes.route(&flow.to, &flow.from);
                 self.check_size(&route, &path(key), data)?;
                 let mut opening = control;
-                if matches!(flow.app, App::Web(_)) {
+                if flow.app.sends_back() {
                     // Requests are data too, and replies are acknowledged.
                     self.check_size(&back, &path(key), data)?;
                     opening = ack;
@@ -113,11 +120,8 @@ impl Scenario {
                 self.check_size(&route, &path("transport.ack_size"), opening)?;
                 self.check_size(&back, &path("transport.ack_size"), ack)
             }
-            (Transport::Udp | Transport::UdpLite, App::OnOff(on_off)) => {
-                self.check_size(&route, &path("app.packet"), on_off.packet)
-            }
-            (Transport::Udp | Transport::UdpLite, App::Media(media)) => {
-                self.check_size(&route, &path("app.packet"), media.packet)
+            (Transport::Udp | Transport::UdpLite, Some(packet)) => {
+                self.check_size(&route, &path("app.packet"), packet)
             }
         }
     }
@@ -332,4 +336,14 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
 /// A quantity as the scenario would write it.
 fn quoted(quantity: impl std::fmt::Display) -> String {
     format!("\"{quantity}\"")
+}
+
+/// Words in quotes, the last one after `word`: `"a", "b" or "c"`.
+fn listed(words: &[&str], word: &str) -> String {
+    let quoted: Vec<_> = words.iter().map(|one| format!("{one:?}")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} {word} {last}", others.join(", ")),
+        None => String::new(),
+    }
 }

@@ -1,7 +1,7 @@
 //! From the keys of a transport to its parameters: the one place where profiles fill in what a
 //! scenario leaves open. The checks and the simulator both ask here.
 
-use super::model::{App, Ersn, Flow, LossDetection, Profile, SackRecovery, Tcp, Transport, Undo};
+use super::model::{Ersn, Flow, LossDetection, Profile, SackRecovery, Tcp, Transport, Undo};
 use crate::schema::quantity::{DelayedAck, Window};
 use crate::tcp::config::{self, RecoveryKind, UndoKind};
 use crate::tcp::{self, Config, Overrides, presets};
@@ -101,24 +101,11 @@ impl TcpPackets {
 impl Flow {
     /// The largest packets that it sends: from `from` to `to`, and back.
     pub fn largest_packets(&self) -> [Bytes; 2] {
-        match (&self.transport, &self.app) {
-            (Transport::Tcp(tcp), app) => {
-                let TcpPackets { data, control, ack } = TcpPackets::new(&tcp.config());
-                match app {
-                    // Requests of a browser are data too.
-                    App::Web(_) => [data.max(ack); 2],
-                    _ => [data.max(control), ack],
-                }
-            }
-            (Transport::Udp | Transport::UdpLite, App::OnOff(source)) => {
-                [source.packet, Bytes::default()]
-            }
-            (Transport::Udp | Transport::UdpLite, App::Media(media)) => {
-                [media.packet, Bytes::default()]
-            }
-            (Transport::Udp | Transport::UdpLite, App::File(_) | App::Web(_)) => {
-                [Bytes::default(); 2]
-            }
-        }
+        let Transport::Tcp(tcp) = &self.transport else {
+            return [self.app.packet().unwrap_or_default(), Bytes::default()];
+        };
+        let TcpPackets { data, control, ack } = TcpPackets::new(&tcp.config());
+        // Requests of a browser are data too.
+        if self.app.sends_back() { [data.max(ack); 2] } else { [data.max(control), ack] }
     }
 }

@@ -8,18 +8,17 @@ use super::ids::{AirId, DirectionId, LineId, PathId, RadioId, SeatId, Side};
 use super::line::{Line, LineEnd};
 use super::probe::Probe;
 use super::radio::{Radio, RadioParameters};
-use super::traffic::{App, Browser, Flow, Media, Stage};
+use super::traffic::{App, Browser, Datagrams, Flow, Stage};
 use super::wlan::{Air, Shared};
 use super::world::{Machine, Pair, World, boot_offset, replay_slice};
 use crate::agent::{Agent, AgentMachine, Governed};
-use crate::app::{MediaStatistics, OnOff, OnOffParameters, Web, WebParameters};
+use crate::app::{DatagramSource, OnOff, Source, Web, WebParameters};
 use crate::link::{Endpoint, LinkEndpoint};
 use crate::medium::dcf::{self, MacParameters, StationId};
 use crate::packet::Packet;
-use crate::queue::Newest;
 use crate::rng::{Stream, Streams};
 use crate::tcp::{Config, Connection, Role};
-use crate::units::{Bytes, Duration, Instant, Rate};
+use crate::units::{Bytes, Instant, Rate};
 use std::collections::VecDeque;
 
 /// A way through the network, fixed for the run: the range of its hops among all, at least one.
@@ -343,70 +342,28 @@ impl Builder {
         self.flow(name, start, App::Web(Box::new(browser)));
     }
 
-    /// An on-off source of datagrams. `lazy`: replayed by the queue of its only link, if it has
-    /// just one and that is raw; the results are the same.
-    pub fn on_off(
-        &mut self,
-        name: &str,
-        start: Instant,
-        parameters: OnOffParameters,
-        path: &[DirectionId],
-        lazy: bool,
-    ) {
-        let stream = self.streams.stream(&format!("flow.{name}"), "on-off");
-        let source = OnOff::new(parameters, start, stream);
-        let index = match path {
-            &[direction] if lazy => {
-                self.background(direction, &source).map(|index| (direction, index))
-            }
+    /// A source of datagrams, replayed by the queue of its only link, if it may be, has just one and that
+    /// is raw; the results are the same.
+    pub fn datagrams(&mut self, name: &str, start: Instant, source: Source, path: &[DirectionId]) {
+        let replayed = match (source.replayable(), path) {
+            (Some(departures), &[direction]) => self.background(direction, departures),
             _ => None,
         };
-        let app = match index {
-            Some((direction, index)) => {
-                App::Background { direction, index, packet: parameters.packet }
-            }
-            None => {
-                let hop = self.datagram_path(path);
-                App::Datagrams {
-                    source,
-                    machine: MachineId::default(),
-                    hop,
-                    sent: 0,
-                    delivered: 0,
-                    arrivals: Newest::new(),
-                }
-            }
-        };
+        let app = replayed.unwrap_or_else(|| {
+            let (machine, hop) = (MachineId::default(), self.datagram_path(path));
+            App::Datagrams(Box::new(Datagrams { source, machine, hop }))
+        });
         self.flow(name, start, app);
     }
 
-    /// A media stream: talk spurts and silences of `parameters` (on and off), and a receiver that
-    /// wants each packet within `deadline`.
-    pub fn media(
-        &mut self,
-        name: &str,
-        start: Instant,
-        parameters: OnOffParameters,
-        deadline: Duration,
-        path: &[DirectionId],
-    ) {
-        let stream = self.streams.stream(&format!("flow.{name}"), "talk and silence");
-        let media = Media {
-            source: OnOff::new(parameters, start, stream),
-            machine: MachineId::default(),
-            hop: self.datagram_path(path),
-            statistics: MediaStatistics::new(deadline),
+    /// Lets the queue of `direction` replay `source`, unless that is driven by a protocol.
+    fn background(&mut self, direction: DirectionId, source: &OnOff) -> Option<App> {
+        let fifo = match &mut self.directions[direction.index()].medium {
+            Medium::Fifo(fifo) => fifo,
+            Medium::Line(_) | Medium::Shared(_) => return None,
         };
-        self.flow(name, start, App::Media(Box::new(media)));
-    }
-
-    /// Lets `source` be replayed in the queue of `direction`, unless that is driven by a protocol;
-    /// returns the source's index there.
-    fn background(&mut self, direction: DirectionId, source: &OnOff) -> Option<usize> {
-        match &mut self.directions[direction.index()].medium {
-            Medium::Fifo(fifo) => Some(fifo.queue.add_background(source.clone(), fifo.delay)),
-            Medium::Line(_) | Medium::Shared(_) => None,
-        }
+        let index = fifo.queue.add_background(source.clone(), fifo.delay);
+        Some(App::Background { direction, index, packet: source.packet() })
     }
 
     /// The connection of each path as an agent numbers it, and how many numbers there are. `groups`:
@@ -684,12 +641,9 @@ impl Builder {
             pair.machines = [Some(opener), acceptor];
         }
         for (index, flow) in self.flows.iter_mut().enumerate() {
-            let machine = match &mut flow.app {
-                App::Datagrams { machine, .. } => machine,
-                App::Media(media) => &mut media.machine,
-                App::File { .. } | App::Web(_) | App::Background { .. } => continue,
-            };
-            *machine = place(Machine::Datagrams(index as u32));
+            if let App::Datagrams(datagrams) = &mut flow.app {
+                datagrams.machine = place(Machine::Datagrams(index as u32));
+            }
         }
         for (index, seat) in self.agents.iter_mut().enumerate() {
             seat.machine = place(Machine::Agent(SeatId::new(index)));

@@ -5,10 +5,10 @@ use super::direction::Medium;
 use super::ids::{DirectionId, Side};
 use super::probe::Probe;
 use super::world::{World, boot_offset};
-use crate::app::{MediaReport, MediaStatistics, OnOff, Web};
+use crate::app::{Datagram, DatagramCounts, DatagramSource, Source, Web};
 use crate::link::{Endpoint, LinkCounters};
 use crate::packet::Packet;
-use crate::queue::{DisciplineCounters, Newest, QueueCounters};
+use crate::queue::{DisciplineCounters, QueueCounters};
 use crate::units::{Bytes, Instant};
 
 /// What a flow does.
@@ -19,30 +19,18 @@ pub(super) enum App {
     /// A browser; transfers run over the connections of each slot.
     Web(Box<Browser>),
     /// Datagrams, an event each.
-    Datagrams {
-        source: OnOff,
-        machine: MachineId,
-        /// Its first hop.
-        hop: u32,
-        sent: u64,
-        delivered: u64,
-        /// The newest arrivals that were told ahead of the clock.
-        arrivals: Newest<Instant>,
-    },
-    /// Datagrams, an event each, whose receiver is observed.
-    Media(Box<Media>),
+    Datagrams(Box<Datagrams>),
     /// Datagrams that the queue of one direction replays.
     Background { direction: DirectionId, index: usize, packet: Bytes },
 }
 
-/// A media stream and what its receiver experiences.
+/// A source of datagrams.
 #[derive(Clone, Debug)]
-pub(super) struct Media {
-    pub source: OnOff,
+pub(super) struct Datagrams {
+    pub source: Source,
     pub machine: MachineId,
     /// Its first hop.
     pub hop: u32,
-    pub statistics: MediaStatistics,
 }
 
 /// A browser and its transfers.
@@ -89,15 +77,8 @@ impl Flow {
 
     /// A datagram got through; it comes at `at`, which may lie ahead of the clock.
     pub fn receive_datagram(&mut self, now: Instant, at: Instant, packet: &Packet) {
-        match &mut self.app {
-            App::Datagrams { delivered, arrivals, .. } => {
-                *delivered += 1;
-                if at > now {
-                    arrivals.put(now, at);
-                }
-            }
-            App::Media(media) => media.statistics.receive(packet.datagram_number(), at),
-            App::File { .. } | App::Web(_) | App::Background { .. } => {}
+        if let App::Datagrams(datagrams) = &mut self.app {
+            datagrams.source.receive(now, packet.datagram_number(), at);
         }
     }
 }
@@ -119,11 +100,9 @@ impl<P: Probe> World<P> {
                     browser.web.start_page();
                     self.send_requests(index);
                 }
-                App::Datagrams { source, machine, .. } => {
-                    self.deadlines.put(*machine, Due::new(source.next_at(), 0));
-                }
-                App::Media(media) => {
-                    self.deadlines.put(media.machine, Due::new(media.source.next_at(), 0));
+                App::Datagrams(datagrams) => {
+                    let due = Due::new(datagrams.source.next_at(), 0);
+                    self.deadlines.put(datagrams.machine, due);
                 }
                 App::Background { .. } => {}
             }
@@ -141,24 +120,14 @@ impl<P: Probe> World<P> {
 
     /// A datagram is due.
     pub(super) fn on_datagram(&mut self, index: u32) {
-        let (source, machine, hop, number) = match &mut self.flows[index as usize].app {
-            App::Datagrams { source, machine, hop, sent, .. } => {
-                *sent += 1;
-                (source, *machine, *hop, *sent - 1)
-            }
-            App::Media(media) => {
-                let number = media.statistics.send(self.now);
-                (&mut media.source, media.machine, media.hop, number)
-            }
-            App::File { .. } | App::Web(_) | App::Background { .. } => {
-                unreachable!("only sources of datagrams have this deadline")
-            }
+        let App::Datagrams(datagrams) = &mut self.flows[index as usize].app else {
+            unreachable!("only sources of datagrams have this deadline")
         };
-        let bytes = source.packet().get() as u32;
-        source.advance(1);
+        let Datagram { number, size } = datagrams.source.send(self.now);
+        let hop = datagrams.hop;
         // Ticket 0: at a tie datagrams come first, as in the lazy replay.
-        self.deadlines.put(machine, Due::new(source.next_at(), 0));
-        self.send_datagram(index, &Packet::datagram(hop, bytes, number, self.now));
+        self.deadlines.put(datagrams.machine, Due::new(datagrams.source.next_at(), 0));
+        self.send_datagram(index, &Packet::datagram(hop, size.get() as u32, number, self.now));
     }
 
     /// A TCP end may have come to the end of a transfer.
@@ -179,7 +148,7 @@ impl<P: Probe> World<P> {
                 }
             }
             App::Web(_) => self.on_web_progress(index, connection, opener),
-            App::Datagrams { .. } | App::Media(_) | App::Background { .. } => {}
+            App::Datagrams(_) | App::Background { .. } => {}
         }
     }
 
@@ -378,30 +347,23 @@ impl<P: Probe> World<P> {
                 report(&entity, "replies", counters.replies as f64);
                 self.tcp_metrics(&entity, &browser.connections, report);
             }
-            App::Datagrams { source, sent, delivered, arrivals, .. } => {
-                let under_way = arrivals.iter().filter(|&&at| at > self.now).count() as u64;
-                let told = Datagrams { sent: *sent, survived: *delivered, under_way };
-                delivery(told.arrived() * source.packet().get(), end_or(None));
-                told.report(&entity, report);
-                damage_metrics(&entity, flow.damaged, report);
-            }
-            App::Media(media) => {
-                let told = media.statistics.report(self.now);
-                delivery(told.delivered * media.source.packet().get(), end_or(None));
-                media_metrics(&entity, &told, report);
+            App::Datagrams(datagrams) => {
+                let source = &datagrams.source;
+                delivery(source.delivered_bytes(self.now), end_or(None));
+                source.metrics(self.now, &mut |metric, value| report(&entity, metric, value));
                 damage_metrics(&entity, flow.damaged, report);
             }
             App::Background { direction, index, packet } => {
                 let fifo = self.directions[direction.index()].fifo();
                 let fifo = fifo.expect("only a FIFO replays background traffic");
                 let counters = fifo.queue.background_counters(*index);
-                let told = Datagrams {
+                let told = DatagramCounts {
                     sent: counters.frames_sent + counters.drops,
                     survived: counters.frames_sent - counters.frames_lost,
                     under_way: fifo.queue.background_under_way(*index, self.now),
                 };
                 delivery(told.arrived() * packet.get(), end_or(None));
-                told.report(&entity, report);
+                told.metrics(&mut |metric, value| report(&entity, metric, value));
             }
         }
     }
@@ -518,29 +480,6 @@ pub(crate) fn receiver_metrics(
     report(entity, "skipped", link.skipped as f64);
 }
 
-/// What became of the datagrams of a flow.
-struct Datagrams {
-    sent: u64,
-    /// Known to get through.
-    survived: u64,
-    /// Those of them that have not arrived yet.
-    under_way: u64,
-}
-
-impl Datagrams {
-    fn arrived(&self) -> u64 {
-        self.survived - self.under_way
-    }
-
-    fn report(&self, entity: &str, report: &mut dyn FnMut(&str, &'static str, f64)) {
-        let Datagrams { sent, survived, .. } = *self;
-        report(entity, "packets_sent", sent as f64);
-        report(entity, "packets_delivered", self.arrived() as f64);
-        let lost = sent.saturating_sub(survived);
-        report(entity, "loss", if sent == 0 { f64::NAN } else { lost as f64 / sent as f64 });
-    }
-}
-
 /// What a transport that delivers damaged packets has delivered of them.
 fn damage_metrics(
     entity: &str,
@@ -550,24 +489,4 @@ fn damage_metrics(
     if let Some(damaged) = damaged {
         report(entity, "packets_damaged", damaged as f64);
     }
-}
-
-fn media_metrics(
-    entity: &str,
-    told: &MediaReport,
-    report: &mut dyn FnMut(&str, &'static str, f64),
-) {
-    let [p50, p95, p99] = told.delay_percentiles;
-    report(entity, "packets_sent", told.sent as f64);
-    report(entity, "packets_delivered", told.delivered as f64);
-    report(entity, "residual_loss", told.residual_loss);
-    report(entity, "deadline_miss", told.deadline_miss);
-    report(entity, "delay_mean_s", told.delay_mean);
-    report(entity, "delay_sd_s", told.delay_sd);
-    report(entity, "delay_mean_plus_2sd_s", told.delay_mean + 2.0 * told.delay_sd);
-    report(entity, "delay_p50_s", p50);
-    report(entity, "delay_p95_s", p95);
-    report(entity, "delay_p99_s", p99);
-    report(entity, "loss_burst_mean", told.burst_mean);
-    report(entity, "loss_burst_max", told.burst_max as f64);
 }

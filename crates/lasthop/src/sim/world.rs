@@ -10,6 +10,7 @@ use super::probe::{Event, Probe, SegmentLabel};
 use super::radio::Radio;
 use super::traffic::{App, Flow};
 use super::wlan::Air;
+use crate::app::DatagramSource;
 use crate::packet::{Packet, TcpHeader};
 use crate::queue::{Fate, Queue};
 use crate::rng::Stream;
@@ -220,8 +221,8 @@ impl<P: Probe> World<P> {
             }
         }
         for flow in &mut self.flows {
-            if let App::Datagrams { arrivals, .. } = &mut flow.app {
-                arrivals.set_horizon(horizon);
+            if let App::Datagrams(datagrams) = &mut flow.app {
+                datagrams.source.set_horizon(horizon);
             }
         }
     }

@@ -167,7 +167,7 @@ fn counts_agree_with_events(text: &str, seed: u64) -> Result<(), TestCaseError> 
     for flow in &mut scenario.flows {
         if let App::OnOff(source) = &mut flow.app {
             // What a queue replays has no events.
-            source.replay = lasthop::scenario::Replay::PerPacket;
+            source.replay = lasthop::app::Replay::PerPacket;
         }
     }
     let trace = run::trace(&scenario, seed, 0, &AtomicBool::new(false))

@@ -5,12 +5,12 @@
 //! alone: every admission and air time against a model that knows nothing of runs and blocks.
 
 use crate::common::scenarios::scenario;
-use lasthop::app::{OnOff, OnOffParameters};
+use lasthop::app::{OnOff, OnOffParameters, Replay};
 use lasthop::channel::{Airtime, Channel, Clean, TwoState, TwoStateParameters, Uniform};
 use lasthop::queue::{ComputedFifo, Fate, Limit, QueueCounters, Transmitter};
 use lasthop::rng::{DurationLaw, ParetoShape, Streams};
 use lasthop::run::{self, Options};
-use lasthop::scenario::{App, Replay, Scenario};
+use lasthop::scenario::{App, Scenario};
 use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
 use proptest::prelude::*;
 use std::collections::VecDeque;

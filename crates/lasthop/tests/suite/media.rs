@@ -1,6 +1,6 @@
 //! Media streams: what their receivers report, against what can be computed by hand.
 
-use lasthop::app::{OnOff, OnOffParameters};
+use lasthop::app::{App, MediaKeys, OnOff, OnOffParameters, SourceSite};
 use lasthop::channel::{Channel, Uniform};
 use lasthop::link::{LinkEndpoint, Raw};
 use lasthop::queue::{Limit, Queue, Transmitter};
@@ -173,15 +173,18 @@ fn two_links(driven: [bool; 2], stop: Instant) -> Metrics {
         }
     }
     // While it talks the second link is overloaded: packets wait, and some are refused.
-    let parameters = OnOffParameters {
+    let speech = App::Media(MediaKeys {
         rate: Rate::from_bps(50_000),
-        on: DurationLaw::Exponential(Duration::from_secs(1)),
-        off: DurationLaw::Exponential(Duration::from_millis(600)),
         packet: Bytes::new(50),
-    };
-    let deadline = Duration::from_millis(1420);
+        talk: DurationLaw::Exponential(Duration::from_secs(1)),
+        silence: DurationLaw::Exponential(Duration::from_millis(600)),
+        deadline: Duration::from_millis(1420),
+    });
+    let component = "flow.speech";
+    let site = SourceSite { streams: &streams, component, start: Instant::ZERO };
+    let source = speech.source(&site).expect("it sends datagrams");
     let path = [0, 1].map(|link| DirectionId::of(link, Side::Forward));
-    builder.media("speech", Instant::ZERO, parameters, deadline, &path);
+    builder.datagrams("speech", Instant::ZERO, source, &path);
     let mut world = builder.build(Silent);
     assert_eq!(world.run(stop, false, &AtomicBool::new(false)), End::Stopped);
     let mut metrics = Metrics::new();

@@ -1,5 +1,6 @@
 //! What good scenarios become: model, sweep, hash, schema, reference.
 
+use lasthop::app::{FileKeys, OnOffKeys, Replay};
 use lasthop::channel::clean::CleanKeys;
 use lasthop::channel::two_state::TwoStateKeys;
 use lasthop::link::raw::RawKeys;
@@ -69,10 +70,10 @@ fn the_example_is_read_as_written() {
     let Transport::Tcp(tcp) = &transfer.transport else { panic!("tcp") };
     assert_eq!((tcp.variant, tcp.profile), (Variant::Sack, Profile::Ns2));
     assert_eq!((tcp.segment, tcp.header), (Some(Bytes::new(250)), None));
-    assert_eq!(transfer.app, App::File(FileTransfer { size: Bytes::new(10_000_000) }));
+    assert_eq!(transfer.app, App::File(FileKeys { size: Bytes::new(10_000_000) }));
     assert_eq!(
         congestion.app,
-        App::OnOff(OnOff {
+        App::OnOff(OnOffKeys {
             rate: Rate::from_bps(9_990_000),
             on: DurationLaw::Exponential(Duration::from_secs(1)),
             off: DurationLaw::Exponential(Duration::from_millis(1350)),
