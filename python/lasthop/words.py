@@ -103,6 +103,7 @@ NAMES = {
     "snoop": "Snoop",
     "adaptive-persistence": "Adaptive persistence",
     "lt-tcp": "LT-TCP",
+    "fq-codel": "FQ-CoDel",
     "tahoe": "Tahoe",
     "reno": "Reno",
     "newreno": "NewReno",

@@ -60,6 +60,12 @@ pub trait Payload {
         false
     }
 
+    /// What packets of its flow share and those of others, most probably, do not: how a queue for each flow
+    /// tells them apart.
+    fn flow(&self) -> u64 {
+        0
+    }
+
     /// Its traffic class, the DS code point of RFC 2474, 0 to 63: 0 is best effort.
     fn class(&self) -> u8 {
         0
@@ -163,6 +169,36 @@ impl Payload for Vec<u8> {
     fn is_out(&self) -> bool {
         let class = self.class();
         (10..=38).contains(&class) && class & 6 > 2
+    }
+
+    /// A hash of addresses, protocol and, of what has them, ports in an IPv4 or IPv6 header; 0 for anything
+    /// else. Fragments, and packets with extension headers of IPv6, go by their addresses and protocol.
+    fn flow(&self) -> u64 {
+        /// TCP, DCCP, UDP, SCTP and UDP-Lite (IANA), whose headers begin with the ports.
+        const WITH_PORTS: [u8; 5] = [6, 33, 17, 132, 136];
+        let (addresses, protocol, ports) = match *self.as_slice() {
+            [version, ..] if version >> 4 == 4 && self.len() >= 20 => {
+                let is_fragment = self[6] & 0x3f != 0 || self[7] != 0;
+                let ports = (!is_fragment).then_some(usize::from(version & 0xf) * 4);
+                (&self[12..20], self[9], ports)
+            }
+            [version, ..] if version >> 4 == 6 && self.len() >= 40 => {
+                (&self[8..40], self[6], Some(40))
+            }
+            _ => return 0,
+        };
+        let ports = ports
+            .filter(|_| WITH_PORTS.contains(&protocol))
+            .and_then(|from| self.get(from..from + 4))
+            .unwrap_or_default();
+        // FNV-1a.
+        addresses
+            .iter()
+            .chain([&protocol])
+            .chain(ports)
+            .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+            })
     }
 
     /// From the first two bytes of an IPv4 or IPv6 header; 0 for anything else.
@@ -405,6 +441,11 @@ impl Payload for Packet {
         self.bytes += next.bytes;
     }
 
+    /// The hop: no two flows, and no two directions of one, share it.
+    fn flow(&self) -> u64 {
+        self.hop.into()
+    }
+
     fn is_out(&self) -> bool {
         self.tcp.flags & flags::OUT != 0 && self.tcp.payload > 0
     }
@@ -436,6 +477,32 @@ mod tests {
         assert_eq!(vec![0x6bu8, 0x80, 0, 0].class(), 46);
         assert_eq!(vec![0x45u8, 0x03].class(), 0, "the congestion bits are no class");
         assert_eq!([vec![], vec![0x45u8], vec![0x15, 0xb8]].map(|bytes| bytes.class()), [0; 3]);
+    }
+
+    #[test]
+    fn flows_of_real_bytes_are_told_by_addresses_protocol_and_ports() {
+        let of = |protocol: u8, fragment: u8, host: u8, port: u8| {
+            let mut packet = vec![0x45, 0, 0, 24, 0, 0, 0, fragment, 64, protocol];
+            packet.extend([0, 0, 10, 0, 0, 1, 10, 0, 0, host, 0, port, 0, 80]);
+            packet.flow()
+        };
+        let flow = of(6, 0, 2, 1);
+        assert_eq!(of(6, 0, 2, 1), flow);
+        for other in [of(17, 0, 2, 1), of(6, 0, 3, 1), of(6, 0, 2, 2)] {
+            assert_ne!(other, flow);
+        }
+        // What stands there in a fragment, and in ICMP, are no ports.
+        assert_eq!(of(6, 9, 2, 1), of(6, 9, 2, 2));
+        assert_eq!(of(1, 0, 2, 1), of(1, 0, 2, 2));
+        let six = |port: u8| {
+            let mut packet = vec![0; 44];
+            (packet[0], packet[6], packet[41]) = (0x60, 17, port);
+            packet.flow()
+        };
+        assert_ne!(six(1), six(2));
+        // Too short, no IP, options beyond the end.
+        assert_eq!([vec![], vec![0x45; 19], vec![0x15; 60]].map(|bytes| bytes.flow()), [0; 3]);
+        assert_ne!(vec![0x4f; 20].flow(), 0);
     }
 
     #[test]

@@ -140,6 +140,22 @@ impl<P: Payload> Codel<P> {
         }
     }
 
+    /// Bytes of the packets that wait, link headers included.
+    pub(super) fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+
+    /// Takes out the packet at the head, however long it has stayed.
+    pub(super) fn pop(&mut self) -> Option<P> {
+        self.arrivals.pop_front();
+        self.fifo.pop()
+    }
+
+    /// What the last call dropped, for its caller to take.
+    pub(super) fn dropped_mut(&mut self) -> &mut Vec<P> {
+        &mut self.dropped
+    }
+
     /// The packet at the head, and whether it may be dropped.
     fn take(&mut self, now: Instant) -> Option<(P, bool)> {
         let (Some(packet), Some(arrival)) = (self.fifo.pop(), self.arrivals.pop_front()) else {

@@ -38,6 +38,7 @@ pub use drop_tail::{DropTail, DropTailKeys};
 pub use fair::FairQueue;
 pub use family::QueueSite;
 pub use fifo::{Fifo, Limit};
+pub use fq_codel::{FqCodel, FqCodelKeys};
 pub use link_rate::{ConstantRateKeys, RateFormat, RateKeys, RateStepsKeys, RateTraceKeys};
 pub use pie::{Pie, PieKeys};
 pub use rate_schedule::{Opportunities, RateSchedule, RateSteps};
@@ -115,6 +116,7 @@ queue_disciplines! {
     red: Red(RedKeys);
     codel: Codel(CodelKeys);
     pie: Pie(PieKeys);
+    fq_codel: FqCodel(FqCodelKeys);
     step: Step(StepKeys);
     biased: Biased(BiasedKeys);
 }
