@@ -1,4 +1,4 @@
-"""Draws the pictures on the page about TCP: each window beside Reno's, over the same losses."""
+"""Draws the pictures on the page about TCP: each window beside Reno's, over the same path."""
 
 from functools import cache
 from pathlib import Path
@@ -13,22 +13,29 @@ HERE = Path(__file__).parent
 GREY, BLUE = "#999999", "#0072B2"
 
 
+# Those that go by the share of marks meet a queue that marks, and no losses.
+BY_MARKS = ("dctcp", "prague")
+
+
 @cache
-def traced(variant: str) -> lasthop.Trace:
-    """The run of the scenario with this TCP."""
-    scenario = lasthop.load(HERE / "tcp" / "losses.toml")
+def traced(variant: str, scene: str) -> lasthop.Trace:
+    """The run of this scenario with this TCP."""
+    scenario = lasthop.load(HERE / "tcp" / f"{scene}.toml")
     return lasthop.trace(scenario.set("flow.transfer.transport.variant", variant))
 
 
 def picture(variant: str) -> Figure:
-    """The windows of this TCP and of Reno with SACK, and when frames are lost."""
+    """The windows of this TCP and of Reno with SACK, and when frames are lost, if any."""
     figure = Figure(figsize=(7.0, 2.4), layout="constrained")
     axes = figure.subplots()
+    scene, other = (
+        ("marks", "Reno with SACK and ECN") if variant in BY_MARKS else ("losses", "Reno with SACK")
+    )
     for name, label, colour in (
-        ("sack", "Reno with SACK", GREY),
+        ("sack", other, GREY),
         (variant, value_name(variant), BLUE),
     ):
-        own = traced(name)
+        own = traced(name, scene)
         windows = own.frame.filter(event="cwnd", entity="flow.transfer")
         axes.step(
             windows["time_s"], windows["value"], where="post", color=colour, lw=1.0, label=label
