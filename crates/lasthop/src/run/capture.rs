@@ -220,8 +220,12 @@ impl Course {
         let Some(FrameLabel { kind, service, .. }) = label else { return Role::New };
         let next = self.next.entry(service).or_default();
         match kind {
-            FrameKind::Data { sequence } if sequence < *next => Role::Copy(sequence),
-            FrameKind::Data { sequence } => {
+            FrameKind::Data { sequence } | FrameKind::Block { sequence, .. }
+                if sequence < *next =>
+            {
+                Role::Copy(sequence)
+            }
+            FrameKind::Data { sequence } | FrameKind::Block { sequence, .. } => {
                 *next = sequence + 1;
                 Role::New
             }

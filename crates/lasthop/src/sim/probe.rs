@@ -172,7 +172,7 @@ pub enum Event {
         /// The TCP segment that it carried; `None` of other packets, and where there is a link
         /// protocol: its frames have numbers of their own.
         segment: Option<SegmentLabel>,
-        /// The packet that it carried, or a piece of it; `None` in control frames and parity.
+        /// The packet that it carried, a piece of it or units of its block; `None` in control frames and parity.
         packet: Option<Packet>,
         /// Length on the air in bytes, link header included.
         bytes: u32,
@@ -255,7 +255,9 @@ impl Event {
             label: Some(FrameLabel::from(frame)),
             segment: None,
             packet: match frame.kind {
-                FrameKind::Data { .. } | FrameKind::Segment { .. } => frame.payload,
+                FrameKind::Data { .. } | FrameKind::Segment { .. } | FrameKind::Block { .. } => {
+                    frame.payload
+                }
                 _ => None,
             },
             bytes: frame.bytes,
