@@ -11,7 +11,7 @@ use crate::live::network::Network;
 use crate::live::recording::Recorder;
 use crate::units::Instant;
 use hdrhistogram::Histogram;
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -122,12 +122,11 @@ impl Driver {
         self.network.advance(now);
         self.deliver();
         let due = self.network.next_timeout().saturating_since(self.now());
-        let nap = std::time::Duration::from_nanos(due.as_nanos()).min(NAP);
-        let nap = Timespec { tv_sec: 0, tv_nsec: nap.as_nanos() as _ };
+        self.sleep(std::time::Duration::from_nanos(due.as_nanos()).min(NAP))?;
         self.events.clear();
         let mut events = std::mem::take(&mut self.events);
         let spare = rustix::buffer::spare_capacity(&mut events);
-        match epoll::wait(&self.poll, spare, Some(&nap)) {
+        match epoll::wait(&self.poll, spare, Some(&Timespec::default())) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error).context("epoll"),
         }
@@ -140,6 +139,19 @@ impl Driver {
         }
         self.events = events;
         Ok(ready)
+    }
+
+    /// Sleeps for `nap`, or until something is to be read. `epoll_wait` would round the time up to a whole
+    /// millisecond, and its form that does not (`epoll_pwait2`) needs Linux 5.11.
+    fn sleep(&self, nap: std::time::Duration) -> Result<(), Fault> {
+        if nap.is_zero() {
+            return Ok(());
+        }
+        let nap = Timespec { tv_sec: 0, tv_nsec: nap.as_nanos() as _ };
+        match poll(&mut [PollFd::new(&self.poll, PollFlags::IN)], Some(&nap)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error).context("poll"),
+        }
     }
 
     /// Takes what a host has sent.
