@@ -254,6 +254,14 @@ def test_a_link_without_a_limit_is_explained_as_such() -> None:
     assert "18446744074" not in text
 
 
+def test_bit_error_rates_are_explained_as_written() -> None:
+    scenario = lasthop.load(ROOT / "examples/sr-file-transfer.toml").set(
+        "link.wireless.errors",
+        {"kind": "two-state", "good": "1 s", "bad": "100 ms", "good_ber": 1e-6, "bad_ber": 1e-3},
+    )
+    assert "good 1 s, bad 100 ms, good BER 1e-6, bad BER 0.001" in explain(scenario)
+
+
 def test_explain_refuses_points_that_are_not_there(
     small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -175,6 +175,12 @@ def test_long_words_are_folded_into_the_figure(count: int) -> None:
     assert axes.get_window_extent().height > 1.5 * figure.dpi
 
 
+def test_a_figure_whose_curves_take_every_swept_key_has_no_axis() -> None:
+    message = f"x: found nothing; allowed: {DELAY}, {VARIANT}, one of them not in by; or kind cdf"
+    with pytest.raises(lasthop.PlotError, match=re.escape(message)):
+        lasthop.plot(made(), by=[DELAY, VARIANT])
+
+
 def test_tables_are_told_apart_by_what_differs() -> None:
     losses = [{"kind": "uniform", "loss": f"{loss} %"} for loss in (1, 5)]
     links = [{"kind": "raw"}, {"kind": "selective-repeat", "window": 8}]

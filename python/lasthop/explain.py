@@ -16,6 +16,7 @@ from lasthop.arguments import check_point
 from lasthop.cells import value_text
 from lasthop.scenario import Scenario
 from lasthop.theory.network import frame_loss
+from lasthop.words import spaced
 
 __all__ = ["explain"]
 
@@ -197,7 +198,7 @@ def _with(table: Table) -> str:
             shown = _some([_value(key, one) for one in value])
         else:
             shown = _value(key, value)
-        told.append(f"{key.replace('_', ' ')} {shown}")
+        told.append(f"{spaced(key)} {shown}")
     return f"{table['kind']}{': ' if told else ''}{', '.join(told)}"
 
 
@@ -212,6 +213,8 @@ def _value(key: str, value: object) -> str:
             return _size(value)
         if key in SHARES:
             return _share(value)
+        # 1e-6, not Python's 1e-06.
+        return f"{value:.12g}".replace("e-0", "e-")
     return str(value)
 
 

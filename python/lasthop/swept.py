@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lasthop.cells import quantity_of, value_text
-from lasthop.words import key_words, value_name
+from lasthop.words import key_words, spaced, value_name
 
 if TYPE_CHECKING:
     from lasthop.results import Point
@@ -174,13 +174,13 @@ def _name(word: str, value: Any) -> str:
     if not word and (value is None or isinstance(value, bool)):
         return "yes" if value else "none" if value is None else "no"
     if isinstance(value, bool):
-        return word.replace("_", " ") if value else f"no {word.replace('_', ' ')}"
+        return spaced(word) if value else f"no {spaced(word)}"
     if value is None:
         return f"no {word}"
     if isinstance(value, list):
         return ", ".join(map(str, value))
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    return text if quantity_of(value) is None else f"{word.replace('_', ' ')} {text}".strip()
+    return text if quantity_of(value) is None else f"{spaced(word)} {text}".strip()
 
 
 def key_label(key: str) -> str:

@@ -158,11 +158,16 @@ def value_name(value: str) -> str:
     return NAMES.get(value, value)
 
 
+def spaced(key: str) -> str:
+    """The last part of a key in words: `good_ber` is "good BER"."""
+    return re.sub(r"\bber\b", "BER", key.replace("_", " "))
+
+
 def key_words(key: str) -> tuple[str, str]:
     """A dotted key in words, and the name of the link or flow that it is of (or nothing)."""
     parts = key.split(".")
     if parts[0] not in ("link", "flow", "radio", "wlan") or len(parts) < 3:
-        text = " ".join(parts).replace("_", " ")
+        text = spaced(" ".join(parts))
         return text[:1].upper() + text[1:], ""
     name, rest = parts[1], parts[2:]
     side = service = ""
@@ -175,7 +180,7 @@ def key_words(key: str) -> tuple[str, str]:
     if ".".join(rest) in KEYS:
         text = KEYS[".".join(rest)]
     else:
-        text = " ".join(rest[-2:] if rest[0] == "errors" else rest[-1:]).replace("_", " ")
+        text = spaced(" ".join(rest[-2:] if rest[0] == "errors" else rest[-1:]))
     if side:
         text = f"{side} {text if text[:2].isupper() else text[:1].lower() + text[1:]}"
     text = text[:1].upper() + text[1:]
@@ -267,7 +272,7 @@ def point_label(parameters: Mapping[str, Any]) -> str:
     texts = []
     for label, value in zip(labels, parameters.values(), strict=True):
         if isinstance(value, dict):
-            rest = [f"{k.replace('_', ' ')} {v}" for k, v in value.items() if k != "kind"]
+            rest = [f"{spaced(k)} {v}" for k, v in value.items() if k != "kind"]
             said = ", ".join([value_name(str(value.get("kind", ""))), *rest])
         else:
             said = value_name(str(value))

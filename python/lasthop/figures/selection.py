@@ -304,7 +304,10 @@ class Table:
         for found in (numeric, free):
             if len(found) == 1:
                 return found[0]
-        allowed = ", ".join(free) or "kind cdf, since nothing is swept"
+        if groups and not free:
+            allowed = f"{', '.join(self.keys)}, one of them not in by; or kind cdf"
+        else:
+            allowed = ", ".join(free) or "kind cdf, since nothing is swept"
         raise PlotError(f"x: found nothing; allowed: {allowed}")
 
     def _group(

@@ -122,8 +122,9 @@ pub enum RunError {
     },
     /// A replication has more events than are kept in memory.
     #[error(
-        "found more than {most} events by {at}; allowed: a shorter run (run.duration, or a smaller \
-         file), since all of them are kept in memory"
+        "found more than {most} events by {:.3} s; allowed: a shorter run (run.duration, or a smaller \
+         file), since all of them are kept in memory",
+        at.as_secs_f64()
     )]
     TooManyEvents {
         /// Events that are kept at most.

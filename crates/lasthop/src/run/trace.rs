@@ -292,7 +292,9 @@ mod tests {
         let refused = traced(1000).expect_err("too many events");
         assert!(matches!(refused, RunError::TooManyEvents { most: 1000, .. }));
         let text = refused.to_string();
-        assert!(text.starts_with("found more than 1000 events by "), "{text}");
+        // 1,000 events are some 100 segments of 12 ms: in seconds, to the millisecond.
+        assert!(text.starts_with("found more than 1000 events by 1."), "{text}");
+        assert!(text.contains(" s; allowed: a shorter run"), "{text}");
         assert!(traced(10_000_000).expect("room").complete);
     }
 }
