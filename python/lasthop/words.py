@@ -104,6 +104,7 @@ NAMES = {
     "adaptive-persistence": "Adaptive persistence",
     "lt-tcp": "LT-TCP",
     "fq-codel": "FQ-CoDel",
+    "dualpi2": "DualPI2",
     "tahoe": "Tahoe",
     "reno": "Reno",
     "newreno": "NewReno",

@@ -55,6 +55,11 @@ pub trait Payload {
         false
     }
 
+    /// Does its ECN field ask for the treatment of L4S (RFC 9331): ECT(1), or CE?
+    fn is_l4s(&self) -> bool {
+        false
+    }
+
     /// Has its sender marked it as one to be dropped before others ("out"; drop precedences of RFC 2597)?
     fn is_out(&self) -> bool {
         false
@@ -138,6 +143,14 @@ impl Payload for Vec<u8> {
         ReedSolomon::new().decode(units.data, &received, &mut packet).ok()?;
         packet.truncate(packet.len().saturating_sub(usize::from(units.padding)));
         Some(packet)
+    }
+
+    fn is_l4s(&self) -> bool {
+        match self.as_slice() {
+            [version, traffic, ..] if *version >> 4 == 4 => Ecn::from_bits(*traffic).is_l4s(),
+            [version, traffic, ..] if *version >> 4 == 6 => Ecn::from_bits(*traffic >> 4).is_l4s(),
+            _ => false,
+        }
     }
 
     /// In the header of IPv4, whose checksum is updated (RFC 1624), or IPv6.
@@ -251,6 +264,11 @@ impl Ecn {
     /// May a queue mark the packet instead of dropping it?
     pub const fn is_capable(self) -> bool {
         !matches!(self, Ecn::NotEct)
+    }
+
+    /// Does a queue treat the packet as one of L4S (RFC 9331, section 5.1)? One that is marked already may be.
+    pub const fn is_l4s(self) -> bool {
+        matches!(self, Ecn::Ect1 | Ecn::Ce)
     }
 }
 
@@ -450,6 +468,10 @@ impl Payload for Packet {
         self.tcp.flags & flags::OUT != 0 && self.tcp.payload > 0
     }
 
+    fn is_l4s(&self) -> bool {
+        self.tcp.ecn.is_l4s()
+    }
+
     fn mark_congestion(&mut self) -> bool {
         let knows = self.tcp.ecn.is_capable();
         self.tcp.ecn = if knows { Ecn::Ce } else { Ecn::NotEct };
@@ -545,6 +567,10 @@ mod tests {
             assert_eq!(packet.mark_congestion(), bits != 0);
             assert_eq!(packet.tcp.ecn, if bits == 0 { Ecn::NotEct } else { Ecn::Ce });
             assert_eq!(ecn.bits(), bits);
+            // ECT(1) and CE, in a descriptor and in the headers of IPv4 and IPv6.
+            let bytes = [vec![0x45, 0x80 | bits], vec![0x60, bits << 4], vec![bits; 2]];
+            assert_eq!(ecn.is_l4s(), bits & 1 == 1);
+            assert_eq!(bytes.map(|bytes| bytes.is_l4s()), [bits & 1 == 1, bits & 1 == 1, false]);
         }
     }
 

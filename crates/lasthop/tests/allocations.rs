@@ -110,6 +110,7 @@ fn a_run_ten_times_as_long_allocates_no_more() {
     let red = r#"{ kind = "red", limit = "50 packets", min = "5 packets", max = "15 packets" }"#;
     let codel = r#"{ kind = "codel", limit = "50 packets" }"#;
     let pie = r#"{ kind = "pie", limit = "50 packets" }"#;
+    let dualpi2 = r#"{ kind = "dualpi2", limit = "50 packets" }"#;
     let fq_codel = r#"{ kind = "fq-codel", limit = "50 packets" }"#;
     let cases = [
         ("raw", raw, uniform, "reno", ns2, false, None, "50 packets"),
@@ -130,6 +131,7 @@ fn a_run_ten_times_as_long_allocates_no_more() {
         ("congestion, RED", raw, uniform, "sack", ns2, false, per_packet, red),
         ("congestion, CoDel", raw, uniform, "sack", ns2, false, per_packet, codel),
         ("congestion, PIE", raw, uniform, "sack", ns2, false, per_packet, pie),
+        ("congestion, DualPI2", raw, uniform, "sack", ns2, false, per_packet, dualpi2),
         ("congestion, FQ-CoDel", raw, uniform, "sack", ns2, false, per_packet, fq_codel),
         ("CUBIC", raw, uniform, "cubic", paced, false, None, "50 packets"),
         ("CUBIC, web", raw, uniform, "cubic", paced, true, None, "50 packets"),

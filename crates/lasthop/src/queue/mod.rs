@@ -35,6 +35,7 @@ pub use biased::{Biased, BiasedKeys};
 pub use codel::{Codel, CodelKeys};
 pub use computed::{ComputedFifo, Fate, QueueCounters};
 pub use drop_tail::{DropTail, DropTailKeys};
+pub use dualpi2::{DualPi2, DualPi2Keys};
 pub use fair::FairQueue;
 pub use family::QueueSite;
 pub use fifo::{Fifo, Limit};
@@ -117,6 +118,7 @@ queue_disciplines! {
     codel: Codel(CodelKeys);
     pie: Pie(PieKeys);
     fq_codel: FqCodel(FqCodelKeys);
+    dualpi2: DualPi2(DualPi2Keys);
     step: Step(StepKeys);
     biased: Biased(BiasedKeys);
 }

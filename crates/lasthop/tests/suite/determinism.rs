@@ -296,8 +296,9 @@ const HARQ_CELL: (&str, &str) = (
 );
 
 /// name, queue, rate: a file and bursts that meet before a slow link
-const QUEUE_CELLS: [[&str; 3]; 5] = [
+const QUEUE_CELLS: [[&str; 3]; 6] = [
     ["queue-codel", r#"{ kind = "codel", limit = "100 packets" }"#, "\"1 Mbps\""],
+    ["queue-dualpi2", r#"{ kind = "dualpi2", limit = "100 packets" }"#, "\"1 Mbps\""],
     ["queue-fq-codel", r#"{ kind = "fq-codel", limit = "100 packets" }"#, "\"1 Mbps\""],
     ["queue-pie", r#"{ kind = "pie", limit = "100 packets" }"#, "\"1 Mbps\""],
     ["queue-red", r#"{ kind = "red", limit = "30 packets", min = "4 packets" }"#, "\"1 Mbps\""],
