@@ -6,12 +6,17 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -260,6 +265,88 @@ def test_ctrl_c_is_for_the_program(tmp_path: Path) -> None:
     os.killpg(command.pid, signal.SIGINT)
     assert command.wait(timeout=PATIENCE_S) == 5
     assert until_gone()
+
+
+def _state(address: str, token: str) -> dict[str, Any]:
+    request = urllib.request.Request(
+        f"{address}api/state",
+        data=b'{"since": 0}',
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        state: dict[str, Any] = json.load(answer)
+        return state
+
+
+def test_the_page_shows_what_the_links_do(tmp_path: Path) -> None:
+    program = f"{sys.executable} -P -m lasthop.live.transfer"
+    # The program at the server ends with this file.
+    wait = f'sh -c "{program} send client 2000000 1; while [ ! -e seen ]; do sleep 0.1; done"'
+    command = subprocess.Popen(
+        [
+            *(*COMMAND, str(scenario(tmp_path)), "--page"),
+            *("--at", "client", "--", f"{program} receive 2000000 1", "--at", "server", "--", wait),
+        ],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert command.stderr is not None
+        told = iter(command.stderr)
+        address = next(
+            found for line in told if (found := re.search(r"http://[^ ]*token=\S+", line))
+        )[0]
+        address, _, token = address.partition("?token=")
+        end = time.monotonic() + PATIENCE_S
+        ticks: list[Any] = []
+        # Counters since the start: 2 MB are 1,370 segments and more.
+        while not ticks or max(way["delivered"] for way in ticks[-1]["links"]) < 1370:
+            assert time.monotonic() < end, ticks
+            time.sleep(0.1)
+            ticks = _state(address, token)["ticks"]
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            _state(address, "guessed")
+    except BaseException:
+        command.kill()
+        raise
+    (tmp_path / "seen").touch()
+    command.communicate(timeout=PATIENCE_S)
+    assert command.returncode == 0
+    assert until_gone()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs CAP_NET_ADMIN")
+def test_a_host_can_be_the_machine_itself(tmp_path: Path) -> None:
+    known = devices()
+    ask = "import socket; print(socket.create_connection(('server', PORT), 20).recv(9).decode())"
+    with socket.create_server(("0.0.0.0", 0)) as listening:
+        listening.settimeout(PATIENCE_S)
+        ask = ask.replace("PORT", str(listening.getsockname()[1]))
+        command = subprocess.Popen(
+            [
+                *(*COMMAND, str(scenario(tmp_path)), "--quiet", "--outside", "server"),
+                *("--", sys.executable, "-c", ask),
+            ],
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        connection, peer = listening.accept()
+        with connection:
+            # Its device is on the machine, and who turns the links may do nothing any more but end
+            # programs (CAP_KILL is the sixth).
+            assert [name for name in devices() if name not in known] == ["wireless"]
+            (driver,) = (pid for pid in processes() if _role(pid) == "driver")
+            status = Path(f"/proc/{driver}/status").read_text()
+            assert re.findall(r"^Cap(?:Prm|Eff):\s(\w+)", status, re.M) == [f"{1 << 5:016x}"] * 2
+            connection.sendall(b"from here")
+        out, _ = command.communicate(timeout=PATIENCE_S)
+    assert (command.returncode, out, peer[0]) == (0, "from here\n", "10.71.0.2")
+    assert until_gone()
+    assert devices() == known
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ use crate::scenario::{Routes, Scenario};
 use crate::sim::ids::Side;
 use rustix::net::netdevice::name_to_index;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -34,6 +35,8 @@ pub struct Host {
     pub address: Ipv4Addr,
     net: OwnedFd,
     uts: OwnedFd,
+    /// `/proc/net/dev` of its namespace, which it shows to whoever reads it.
+    devices: File,
 }
 
 /// The device of a host at one end of a link.
@@ -137,10 +140,11 @@ fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>
     {
         netlink.route(None, numbers[link], own).context("the route to the outside")?;
     }
-    let open = |kind: &str| std::fs::File::open(format!("/proc/thread-self/ns/{kind}"));
+    let open = |kind: &str| File::open(format!("/proc/thread-self/ns/{kind}"));
     let net = open("net").context("the network namespace")?.into();
     let uts = open("uts").context("the namespace of names")?.into();
-    Ok((Host { name: name.to_owned(), address: own, net, uts }, ports))
+    let devices = File::open("/proc/thread-self/net/dev").context("the devices")?;
+    Ok((Host { name: name.to_owned(), address: own, net, uts, devices }, ports))
 }
 
 fn number_of(device: &str) -> io::Result<u32> {
@@ -206,17 +210,18 @@ impl Host {
 
     /// Packets that a device of the host had no room for: the driver was too slow to read them.
     pub fn overflows(&self) -> u64 {
-        let count = || {
-            let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
-            // Behind the name eight numbers of arrivals, then bytes, packets, errors and drops sent.
-            let drops = |line: &str| {
-                let (name, numbers) = line.split_once(':')?;
-                let dropped = numbers.split_whitespace().nth(11)?.parse::<u64>().ok()?;
-                (name.trim() != "lo").then_some(dropped)
-            };
-            Ok(text.lines().filter_map(drops).sum())
+        let mut text = String::new();
+        let mut devices = &self.devices;
+        if devices.rewind().and_then(|()| devices.read_to_string(&mut text)).is_err() {
+            return 0;
+        }
+        // Behind the name eight numbers of arrivals, then bytes, packets, errors and drops sent.
+        let drops = |line: &str| {
+            let (name, numbers) = line.split_once(':')?;
+            let dropped = numbers.split_whitespace().nth(11)?.parse::<u64>().ok()?;
+            (name.trim() != "lo").then_some(dropped)
         };
-        self.inside(count).unwrap_or(0)
+        text.lines().filter_map(drops).sum()
     }
 
     /// Does a program listen here, on a port of TCP or UDP?

@@ -32,7 +32,10 @@ use driver::{Driver, Files, say};
 use hdrhistogram::Histogram;
 use programs::{Order, Program, reap};
 use rustix::process::{Signal, WaitOptions};
-use rustix::thread::UnshareFlags;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, UnshareFlags, capabilities, remove_capability_from_bounding_set,
+    set_capabilities,
+};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -233,7 +236,6 @@ fn try_launch(channels: Channels) -> Result<i32, Fault> {
 
 /// May this process make devices in its own network namespace?
 fn may_administer() -> bool {
-    use rustix::thread::{CapabilitySet, capabilities};
     capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN))
 }
 
@@ -289,6 +291,7 @@ fn try_drive(channels: Channels, control: OwnedFd, status: &mut File) -> Result<
         status,
         told: Instant::now(),
         watches_control: true,
+        is_confined: request.outside.is_some(),
         scenario,
     };
     run.driver.watch(&control, CONTROL)?;
@@ -319,9 +322,6 @@ fn mount() -> Result<(), Fault> {
 /// Keeps what the driver needs to enter its namespaces, and leaves the programs what root has to do
 /// with files and ports of its own.
 fn drop_capabilities() -> Result<(), Fault> {
-    use rustix::thread::{
-        CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities,
-    };
     let programs = CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE
         | CapabilitySet::FOWNER
@@ -336,7 +336,11 @@ fn drop_capabilities() -> Result<(), Fault> {
             Err(error) => return Err(error).context("dropping capabilities"),
         }
     }
-    let kept = CapabilitySet::SYS_ADMIN | CapabilitySet::KILL;
+    keep_capabilities(CapabilitySet::SYS_ADMIN | CapabilitySet::KILL)
+}
+
+/// Gives up all capabilities but `kept`.
+fn keep_capabilities(kept: CapabilitySet) -> Result<(), Fault> {
     let sets =
         CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     set_capabilities(None, sets).context("dropping capabilities")
@@ -379,6 +383,8 @@ struct Run<'a> {
     status: &'a mut File,
     told: Instant,
     watches_control: bool,
+    /// One of the hosts is the machine itself, so that capabilities are given up.
+    is_confined: bool,
     scenario: &'a Scenario,
 }
 
@@ -414,6 +420,10 @@ impl Run<'_> {
             self.turn(control)?;
         }
         self.start(last, hosts, true)?;
+        if self.is_confined {
+            // No namespace has to be entered any more.
+            keep_capabilities(CapabilitySet::KILL)?;
+        }
         let front = self.programs.len() - 1;
         while self.programs[front].code.is_none() && self.watches_control {
             self.turn(control)?;
