@@ -526,6 +526,19 @@ def test_differences_from_a_baseline(small: Path, capsys: pytest.CaptureFixture[
         assert message in capsys.readouterr().err
 
 
+def test_a_baseline_without_a_metric_has_no_difference(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A raw link has no timeouts of its own."""
+    link = "link.wireless.protocol"
+    sweep = f'sweep={{"{link}" = ["raw", "selective-repeat"]}}'
+    run = ["run", str(small), "--set", sweep, "--baseline", "protocol=raw"]
+    assert cli._main([*run, "--metric", "timeouts", "--metric", "duration_s"]) == 0
+    _, _, differences = capsys.readouterr().out.partition("Difference from")
+    rows = [line.split("│")[1].strip() for line in differences.splitlines() if line[:1] == "│"]
+    assert rows == ["Timeouts", "Duration"]
+
+
 @pytest.mark.parametrize(
     ("share", "text"),
     [(0.034, "+3.4 %"), (-0.5, "-50 %"), (3.2, "+320 %"), (9.99, "+999 %"), (24.0, "× 25")],

@@ -232,12 +232,15 @@ def show_differences(found: pl.DataFrame, key: str, baseline: object) -> Table:
         table.add_column(heading.replace(" ", "\n"), overflow="fold")
     for heading in ("difference", "", "ratio", "p\n(Holm)", "n"):
         table.add_column(heading, justify="left" if not heading else "right")
+    # What the baseline does not have, as a raw link has no timeouts, has no difference.
+    found = found.drop_nulls("mean")
+    metrics = found["metric"].unique(maintain_order=True).to_list()
     for row in found.iter_rows(named=True):
         unit = scaled(metric_unit(row["metric"]), [row["mean"]])
         ratio = "–" if row["ratio"] is None else f"{row['ratio']:.3g}"
         p = "–" if row["p_holm"] is None else f"{row['p_holm']:.2g}"
         table.add_row(
-            row["metric"],
+            metric_heading(row["metric"], metrics, Unit("", 1.0)).replace("\n", " "),
             *(value_text(_swept(row[name])) for name in others),
             measured(row["mean"], row["ci95"], unit),
             unit.name,
