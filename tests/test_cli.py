@@ -1,6 +1,7 @@
 import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -498,6 +499,20 @@ def test_metric_filters_every_format(small: Path, capsys: pytest.CaptureFixture[
     assert latex.startswith("\\begin{tabular}{lr}\n\\toprule\nTCP & Goodput (kbps) \\\\\n")
     assert "Reno & " in latex
     assert " $\\pm$ " in latex
+
+
+def test_uneven_intervals_stand_above_and_below_in_latex(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Few replications have a timeout at this loss, so that their sample is skewed."""
+    run = ["run", str(small), "--metric", "timeouts", "--replications", "12"]
+    changes = ["link.wireless.protocol=raw", "link.wireless.errors={kind='uniform',loss='1 %'}"]
+    sets = [word for change in changes for word in ("--set", change)]
+    assert cli._main([*run, *sets, "--format", "latex"]) == 0
+    latex = capsys.readouterr().out
+    assert re.search(r" & \d+\.\d+\$_\{-\d+\.\d+\}\^\{\+\d+\.\d+\}\$ ", latex), latex
+    # What pdflatex takes without a package.
+    assert latex.isascii()
 
 
 def test_an_unknown_metric_names_the_nearest(

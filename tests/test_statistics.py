@@ -57,6 +57,13 @@ def test_pairs_with_a_missing_side_are_left_out() -> None:
     assert result.mean == 1.5
 
 
+def test_nothing_is_known_of_samples_without_a_pair() -> None:
+    nothing = difference([1.0, math.nan], [math.nan, 2.0])
+    assert nothing.n == 0
+    for value in (nothing.mean, nothing.ci95, nothing.p_value, nothing.ratio, nothing.ratio_ci95):
+        assert math.isnan(value)
+
+
 def test_equal_differences() -> None:
     same = difference([1.0, 2.0, 4.0], [1.0, 2.0, 4.0])
     assert (same.mean, same.ci95, same.p_value) == (0.0, 0.0, 1.0)

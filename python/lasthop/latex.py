@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ SPECIAL = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
+    "−": "$-$",
     "µ": r"$\mu$",
     "–": "--",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
@@ -28,7 +29,13 @@ SPECIAL = {
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"[\\~^±µ–&%$#_{}]", lambda found: SPECIAL[found[0]], text)
+    return re.sub(r"[\\~^±−µ–&%$#_{}]", lambda found: SPECIAL[found[0]], text)
+
+
+def _value(text: str) -> str:
+    """A mean with its interval; what lies below and above it stands below and above the line."""
+    uneven = re.fullmatch(r"(\S+) −(\S+) \+(\S+)", text)
+    return "{}$_{{-{}}}^{{+{}}}$".format(*uneven.groups()) if uneven else _escaped(text)
 
 
 def summary(results: Results, metrics: Sequence[str] = ()) -> str:
@@ -67,18 +74,18 @@ def summary(results: Results, metrics: Sequence[str] = ()) -> str:
     lines = [
         f"\\begin{{tabular}}{{{'l' * len(words)}{'r' * len(chosen)}}}",
         r"\toprule",
-        _row([*key_labels(list(words)), *heads]),
+        _row(map(_escaped, [*key_labels(list(words)), *heads])),
         r"\midrule",
     ]
     for index in range(len(results.points)):
-        cells = [value_name(cell[index]) for cell in words.values()]
+        cells = [_escaped(value_name(cell[index])) for cell in words.values()]
         for metric in chosen:
             row = there.get((index, metric))
             text = "–" if row is None else measured_row(row, units[metric])
-            cells.append(text)
+            cells.append(_value(text))
         lines.append(_row(cells))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
-def _row(cells: Sequence[str]) -> str:
-    return " & ".join(map(_escaped, cells)) + r" \\"
+def _row(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"

@@ -168,7 +168,8 @@ def difference(samples: ArrayLike, baseline: ArrayLike) -> Difference:
         quantile = float(special.stdtrit(gaps.n - 1, 0.5 + CONFIDENCE / 2.0))
         p_value = 2.0 * float(special.stdtr(gaps.n - 1, -abs(gaps.mean) / (gaps.ci95 / quantile)))
     ratio = Estimate.of(left) / Estimate.of(right)
-    return Difference(gaps.mean, gaps.ci95, gaps.n, p_value, ratio.value, ratio.half_width())
+    ratio_ci95 = math.nan if math.isnan(ratio.value) else ratio.half_width()
+    return Difference(gaps.mean, gaps.ci95, gaps.n, p_value, ratio.value, ratio_ci95)
 
 
 @dataclass(frozen=True, slots=True)
