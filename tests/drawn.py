@@ -40,8 +40,9 @@ TEXTS = (
 NUMBERS = (0, 1e-5, 0.1, 0.5, 1, 2, 3.5, 8, 33, 200, 32768, 65535)
 
 _FILES = Path(tempfile.mkdtemp(prefix="lasthop-drawn-"))
-_LOSSES, _RATES = _FILES / "losses.txt", _FILES / "rates.txt"
+_LOSSES, _RATES, _DELAYS = (_FILES / name for name in ("losses.txt", "rates.txt", "delays.csv"))
 _LOSSES.write_text("0\n0\n1\n0\n0\n0\n1\n1\n0\n0\n")
+_DELAYS.write_text("0,0.02\n0.1,0.001\n0.2,0.05\n")
 _RATES.write_text("".join(f"{ms}\n" for ms in range(1, 100, 3)))
 
 SHARES = st.sampled_from([0.0, 0.1, 1.0])
@@ -71,6 +72,14 @@ GIVEN: Mapping[str, Strategy] = {
             {"kind": "steps", "at": [["0 s", "64 kbps"]]},
             {"kind": "steps", "at": [["0 s", "2 Mbps"], ["100 ms", "0 bps"], ["200 ms", "1 Mbps"]]},
             {"kind": "steps", "at": [["0 s", "2 Mbps"], ["9 ms", "1 Mbps"]], "repeat": "10 ms"},
+        ]
+    ),
+    "delay[trace]": st.just({"kind": "trace", "file": str(_DELAYS)}),
+    "delay[steps]": st.sampled_from(
+        [
+            {"kind": "steps", "at": [["0 s", "10 ms"]]},
+            {"kind": "steps", "at": [["0 s", "1 ms"], ["100 ms", "80 ms"], ["200 ms", "5 ms"]]},
+            {"kind": "steps", "at": [["0 s", "20 ms"], ["5 ms", "1 ms"]], "repeat": "10 ms"},
         ]
     ),
     "[adaptive-persistence]": st.fixed_dictionaries(

@@ -43,7 +43,7 @@ def catalogue(category: str) -> list[tuple[str, str]]:
         case "presets":
             return _words(link["preset"])
         case "queues":
-            return _kinds(next(form for form in link["queue"]["anyOf"] if variants(form)))
+            return _kinds(link["queue"])
         case "agents":
             return _kinds(link["agent"])
         case "errors":
@@ -61,8 +61,15 @@ def _items(table: str) -> Mapping[str, Any]:
 
 
 def variants(union: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The tables that a schema tells apart by their `kind`; besides, it has the kinds as words."""
-    return [form for form in union.get("oneOf", []) if "properties" in form]
+    """The tables that a schema tells apart by their `kind`.
+
+    Besides, it has the kinds as words, or a single value that may stand in place of a table.
+    """
+    forms = [
+        *union.get("oneOf", []),
+        *(form for one in union.get("anyOf", []) for form in variants(one)),
+    ]
+    return [form for form in forms if "properties" in form]
 
 
 def _kinds(union: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -264,7 +264,7 @@ def _frames(link: Table, packet: int) -> tuple[int, int]:
 
 def _direction(title: str, link: Table, side: Table) -> list[str]:
     lines = [
-        f"  {title}: {_rate(side['rate'])}, {_time(side['delay'])}, "
+        f"  {title}: {_rate(side['rate'])}, {_delay(side)}, "
         f"queue {_queue(side['queue'])}; errors {_with(side['errors'])}"
     ]
     packet = side["largest_packet"]
@@ -283,6 +283,16 @@ def _direction(title: str, link: Table, side: Table) -> list[str]:
     if side["timeout"]:
         lines.append(f"    retransmission timeout {_time(side['timeout'])}")
     return lines + _window(side, frame)
+
+
+def _delay(side: Table) -> str:
+    """The delay of a direction; of one that changes, from where to where."""
+    return _span(*side["delays"])
+
+
+def _span(shortest: float, longest: float) -> str:
+    """From where to where a time goes."""
+    return _time(longest) if shortest == longest else f"{_time(shortest)} to {_time(longest)}"
 
 
 def _window(side: Table, frame: int) -> list[str]:
@@ -325,15 +335,18 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
         lines.append(f"  service {flow['service']}")
     hops = ", ".join(hop[0] for hop in flow["route"])
     there, back = flow["packets"]
-    away = _path_time(flow["route"], there, links)
+    away = [_path_time(flow["route"], there, links, most) for most in (False, True)]
     narrowest = min(flow["route"], key=lambda hop: links[hop[0]][hop[1]]["rate"])
     rate = links[narrowest[0]][narrowest[1]]["rate"]
     if not tcp:
-        lines.append(f"  over {hops}: a packet of {_size(there)} takes {_time(away)} at least")
+        lines.append(f"  over {hops}: a packet of {_size(there)} takes {_span(*away)} at least")
         return lines
-    trip = away + _path_time(flow["back"], back if app["kind"] == "web" else tcp["ack"], links)
+    answer = back if app["kind"] == "web" else tcp["ack"]
+    ways_back = (_path_time(flow["back"], answer, links, most) for most in (False, True))
+    trips = [one + other for one, other in zip(away, ways_back, strict=True)]
+    trip = trips[1]
     lines.append(
-        f"  over {hops}: {_time(trip)} round trip for a full segment and its acknowledgment, "
+        f"  over {hops}: {_span(*trips)} round trip for a full segment and its acknowledgment, "
         "queues empty"
     )
     if rate == UNLIMITED_BPS:
@@ -350,8 +363,11 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
     return lines
 
 
-def _path_time(route: Iterable[list[str]], packet: int, links: Table) -> float:
-    """Transmission and propagation over every hop, link headers included."""
+def _path_time(route: Iterable[list[str]], packet: int, links: Table, most: bool) -> float:
+    """Transmission and propagation over every hop, link headers included.
+
+    Where delays change, they are the shortest, or the longest if `most`.
+    """
     total = 0.0
     for name, side, *_ in route:
         link = links[name]
@@ -365,7 +381,7 @@ def _path_time(route: Iterable[list[str]], packet: int, links: Table) -> float:
             total += -(-pieces // radio[side]) * radio["frame"]
         else:
             total += (packet + pieces * _header(link)) * 8 / direction["rate"]
-        total += direction["delay"]
+        total += direction["delays"][most]
     return total
 
 
@@ -455,7 +471,7 @@ def _facts(link: Table, side: str) -> list[str]:
     protocol = link["protocol"]["kind"]
     return [
         both([_rate(way["rate"]) for way in ways]),
-        both([_time(way["delay"]) for way in ways]),
+        both([_delay(way) for way in ways]),
         protocol + "".join(f", {agent}" for agent in link["agents"]),
         both([_errors(way["errors"]) for way in ways]),
     ]

@@ -68,7 +68,7 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
     let streams = Streams { seed: 1, replication };
     let direction = |rate, delay, channel| DirectionParameters {
         transmitter: Transmitter::new(Rate::from_bps(rate)),
-        delay: Duration::from_millis(delay),
+        propagation: Duration::from_millis(delay).into(),
         queue: Queue::drop_tail(Limit::Packets(50), Bytes::new(0)),
         header: Bytes::new(0),
         channel,

@@ -195,8 +195,8 @@ class Hop:
 
     @property
     def changes(self) -> bool:
-        """Whether its rate changes with time."""
-        return self.own.get("rate_changes") is not None
+        """Whether its rate or its delay changes with time."""
+        return any(self.own.get(key) is not None for key in ("rate_changes", "delay_changes"))
 
     @property
     def delay(self) -> float:

@@ -19,10 +19,10 @@ use crate::agent::{Agent, AgentMachine, Crossing, Verdict};
 use crate::channel::{Airtime, Channel};
 use crate::interface::{Interface, Transmission, expose};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint};
-use crate::queue::QueueCounters;
+use crate::queue::{Propagation, QueueCounters};
 use crate::sim::deadlines::{Deadlines, Due};
 use crate::sim::ids::Side;
-use crate::units::{Duration, Instant};
+use crate::units::Instant;
 use std::collections::VecDeque;
 
 /// An IP packet.
@@ -93,7 +93,7 @@ struct OnAir {
 pub struct End {
     interface: Interface<LinkEndpoint<Bytes>, Bytes>,
     channel: Channel,
-    delay: Duration,
+    propagation: Propagation,
     /// Frames of this end that the other one will hear.
     ring: VecDeque<OnAir>,
     counters: EndCounters,
@@ -113,13 +113,13 @@ impl End {
     pub fn new(
         interface: Interface<LinkEndpoint<Bytes>, Bytes>,
         channel: Channel,
-        delay: Duration,
+        propagation: Propagation,
         classes: Vec<u8>,
     ) -> Self {
         End {
             interface,
             channel,
-            delay,
+            propagation,
             ring: VecDeque::with_capacity(64),
             counters: EndCounters::default(),
             agents: Vec::new(),
@@ -437,7 +437,7 @@ impl Link {
                 end.counters.unreadable += 1;
                 continue;
             }
-            let due = Due::new(airtime.end + end.delay, deadlines.ticket());
+            let due = Due::new(end.propagation.arrival(airtime.end), deadlines.ticket());
             end.ring.push_back(OnAir { due, bytes, length: frame.bytes });
         }
         end.interface.endpoint.drop_events();

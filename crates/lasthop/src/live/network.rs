@@ -252,7 +252,7 @@ fn build(scenario: &Scenario, index: usize, streams: Streams, mtu: u32) -> Resul
         });
         let channel = own.errors.build(&streams, &component).map_err(|error| refused(&error))?;
         let interface = Interface::new(endpoint, queue, own.transmitter());
-        ends.push(End::new(interface, channel, own.delay, link.protocol.classes()));
+        ends.push(End::new(interface, channel, own.propagation(), link.protocol.classes()));
     }
     let mut ends: [End; 2] = ends.try_into().unwrap_or_else(|_| unreachable!("two sides"));
     let site = link.agent_site(packet);
@@ -278,7 +278,7 @@ pub fn round_trip(scenario: &Scenario, link: usize, mtu: u32) -> Duration {
             true => Duration::ZERO,
             false => crate::link::airtime(Bytes::new(bytes), rate),
         };
-        direction.delay + sending
+        direction.air().delay + sending
     };
     air(&link.forward, mtu.into()) + air(&link.reverse, 40)
 }

@@ -28,7 +28,7 @@
 
 use super::ahead::{Ahead, Pace, UnderWay};
 use super::earliest::Earliest;
-use super::{Limit, Ring, Transmitter};
+use super::{Limit, Propagation, Ring, Transmitter};
 use crate::app::OnOff;
 use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::units::{Bytes, Duration, ExactTime, Instant, Rate};
@@ -115,6 +115,7 @@ struct Background {
 #[derive(Clone, Debug)]
 pub struct ComputedFifo {
     transmitter: Transmitter,
+    propagation: Propagation,
     limit: Limit,
     channel: Channel,
     /// Frame header added to each packet, in bytes.
@@ -155,6 +156,7 @@ impl ComputedFifo {
         let is_plain = matches!(limit, Limit::Packets(_)) && transmitter.is_steady();
         ComputedFifo {
             transmitter,
+            propagation: Propagation::default(),
             limit,
             channel,
             header: header.get() as u32,
@@ -174,15 +176,26 @@ impl ComputedFifo {
         }
     }
 
+    /// The same before a medium on which frames are on their way for so long.
+    #[must_use]
+    pub fn over(self, propagation: Propagation) -> Self {
+        ComputedFifo { propagation, ..self }
+    }
+
+    /// When a frame arrives that ends at `end` and survives; asked of each, in order.
+    #[inline(always)]
+    pub fn arrival(&mut self, end: Instant) -> Instant {
+        self.propagation.arrival(end)
+    }
+
     /// Packets will be offered ahead of the clock.
     pub(crate) fn run_ahead(&mut self) {
         self.ahead = Some(Box::new(Ahead::new()));
         self.remembered_from = Instant::ZERO;
     }
 
-    /// Lets `source` share this queue; its packets arrive `delay` after they depart. Returns its
-    /// index for [`Self::background_counters`].
-    pub fn add_background(&mut self, source: OnOff, delay: Duration) -> usize {
+    /// Lets `source` share this queue. Returns its index for [`Self::background_counters`].
+    pub fn add_background(&mut self, source: OnOff) -> usize {
         let service = ExactTime::default()
             .after(self.frame_bits(source.packet().get() as u32), self.transmitter.rate());
         // Two nanoseconds of margin keep rounded times monotone within a block.
@@ -190,6 +203,7 @@ impl ComputedFifo {
         let in_blocks = has_slack
             && matches!(self.limit, Limit::Packets(_))
             && self.transmitter.is_steady()
+            && self.propagation.constant().is_some()
             && matches!(self.channel, Channel::Clean(_))
             && self.background.is_empty();
         for other in &mut self.background {
@@ -200,6 +214,8 @@ impl ComputedFifo {
             source: (packet.bits(), source.rate()),
             link: (self.frame_bits(packet.get() as u32), link),
         };
+        // Where the delay changes, arrivals are remembered instead of departures.
+        let delay = self.propagation.constant().unwrap_or_default();
         let under_way = UnderWay::new(delay, pace);
         self.is_plain = false;
         self.usual = NO_LENGTH;
@@ -671,7 +687,11 @@ impl ComputedFifo {
                 counters.frames_sent += 1;
                 counters.bits_sent += bits;
                 if !lost {
-                    under_way.one(at, airtime.end);
+                    let end = match self.propagation.constant() {
+                        Some(_) => airtime.end,
+                        None => self.propagation.arrival(airtime.end),
+                    };
+                    under_way.one(at, end);
                 }
             }
         }

@@ -4,11 +4,13 @@ use super::{Opportunities, RateSchedule, RateSteps, Transmitter};
 use crate::schema::ScenarioError;
 use crate::schema::keys::{Key, Kind, Limits, Node, Read, Table, choice, kinds, table};
 use crate::schema::quantity::LinkRate;
+use crate::schema::recording::{
+    LONGEST_SECONDS, Refused, StepList, check_repeat, lines, mean, read, steps,
+};
 use crate::schema::shorthand::Shorthand;
 use crate::schema::steps::Steps;
 use crate::units::{Bytes, Duration, Rate};
 use serde_json::{Map, Value};
-use std::path::Path;
 use std::sync::Arc;
 
 kinds! {
@@ -87,28 +89,13 @@ enum Record {
     /// Times of opportunities.
     Opportunities(Arc<[u64]>),
     /// Times and rates.
-    Steps(StepList),
+    Steps(StepList<Rate>),
 }
-
-/// Times in nanoseconds, and the rates from then on.
-type StepList = Arc<[(u64, Rate)]>;
-
-/// Line number, what was found there, what is allowed.
-type Refused = (usize, String, &'static str);
 
 const MILLISECOND_ALLOWED: &str =
     "a whole number of milliseconds a line, not before that of the line before";
 const PAIR_ALLOWED: &str = "a time in seconds, a comma and a rate in whole bits per second, up to \
      1000 Gbps; times from 0 on, each after the one before";
-
-/// The longest recording: a year.
-const LONGEST_SECONDS: f64 = 366.0 * 86_400.0;
-
-/// Lines with something in them, and their numbers.
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
-    numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-}
 
 fn opportunities(text: &str) -> Result<Arc<[u64]>, Refused> {
     let mut times: Vec<u64> = Vec::new();
@@ -123,25 +110,9 @@ fn opportunities(text: &str) -> Result<Arc<[u64]>, Refused> {
     }
 }
 
-fn rates(text: &str) -> Result<StepList, Refused> {
-    let mut steps: Vec<(u64, Rate)> = Vec::new();
-    for (index, (number, line)) in lines(text).enumerate() {
-        let pair = line.split_once(',').map(|(time, rate)| (time.trim(), rate.trim()));
-        if index == 0 && pair.is_some_and(|(time, _)| time.parse::<f64>().is_err()) {
-            continue;
-        }
-        let step = pair.and_then(|(time, rate)| {
-            let time = time.parse::<f64>().ok().filter(|s| (0.0..=LONGEST_SECONDS).contains(s))?;
-            let rate = rate.parse().ok().map(Rate::from_bps).filter(|&r| r <= Rate::FASTEST)?;
-            Some(((time * 1e9).round() as u64, rate))
-        });
-        let follows = |&(at, _): &(u64, Rate)| match steps.last() {
-            None => at == 0,
-            Some(&(last, _)) => at > last,
-        };
-        steps.push(step.filter(follows).ok_or((number, format!("{line:?}"), PAIR_ALLOWED))?);
-    }
-    if steps.is_empty() { Err((0, "no line".to_owned(), PAIR_ALLOWED)) } else { Ok(steps.into()) }
+/// A rate in whole bits per second.
+fn rate(text: &str) -> Option<Rate> {
+    text.parse().ok().map(Rate::from_bps).filter(|&rate| rate <= Rate::FASTEST)
 }
 
 impl Kind for RateTraceKeys {
@@ -154,22 +125,11 @@ impl Table for RateTraceKeys {
 
     fn read(node: &Node<'_>) -> Read<Self> {
         let TraceKeys { file, format, opportunity, repeat } = TraceKeys::read(node)?;
-        let read = |path: &Path| {
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                let found = format!("{file:?}, which cannot be read ({error})");
-                let base = node.files.base_dir().display();
-                node.key_error("file", found, format!("a text file, relative to {base}"))
-            })?;
-            let record = match format {
-                RateFormat::Mahimahi => opportunities(&text).map(Record::Opportunities),
-                RateFormat::Csv => rates(&text).map(Record::Steps),
-            };
-            record.map_err(|(line, found, allowed)| {
-                let place = if line == 0 { String::new() } else { format!(" in line {line}") };
-                node.key_error("file", format!("{found}{place} of {file:?}"), allowed)
-            })
+        let parse = |text: &str| match format {
+            RateFormat::Mahimahi => opportunities(text).map(Record::Opportunities),
+            RateFormat::Csv => steps(text, rate, PAIR_ALLOWED).map(Record::Steps),
         };
-        let record = node.files.read_once(&file, &format!("rate {}", format.word()), read)?;
+        let record = read(node, &file, &format!("rate {}", format.word()), parse)?;
         match (&record, repeat) {
             (Record::Opportunities(_), Some(repeat)) => {
                 let allowed = "no repeat: a recording of mahimahi begins again after its last line";
@@ -189,13 +149,8 @@ impl Table for RateTraceKeys {
 
 /// The list must begin again after its last step, and no frame may wait for ever.
 fn check(steps: &[(u64, Rate)], repeat: Option<Duration>, node: &Node<'_>, list: &str) -> Read<()> {
-    let (last, last_rate) = steps[steps.len() - 1];
-    if let Some(repeat) = repeat
-        && repeat.as_nanos() <= last
-    {
-        let allowed = format!("more than the last time, {}", Duration::from_nanos(last));
-        return Err(node.key_error("repeat", format!("\"{repeat}\""), allowed));
-    }
+    check_repeat(steps, repeat, node)?;
+    let (_, last_rate) = steps[steps.len() - 1];
     let lives = match repeat {
         None => last_rate > Rate::default(),
         Some(_) => steps.iter().any(|&(_, rate)| rate > Rate::default()),
@@ -208,21 +163,13 @@ fn check(steps: &[(u64, Rate)], repeat: Option<Duration>, node: &Node<'_>, list:
     Err(node.key_error(list, "a link that stays down", allowed))
 }
 
-/// The long-run mean of steps, in whole bits per second.
-fn mean(steps: &[(u64, Rate)], repeat: Option<Duration>) -> Rate {
-    let Some(period) = repeat.map(Duration::as_nanos) else { return steps[steps.len() - 1].1 };
-    let ends = steps.iter().skip(1).map(|&(begin, _)| begin).chain([period]);
-    let bits = steps.iter().zip(ends);
-    let bits =
-        bits.map(|(&(begin, rate), end)| u128::from(end - begin) * u128::from(rate.as_bps()));
-    Rate::from_bps(((bits.sum::<u128>() / u128::from(period)) as u64).max(1))
-}
-
 impl RateKeys {
     /// The rate in one number: of one that changes, its long-run mean.
     pub fn mean(&self) -> Rate {
         match self.steps() {
-            Some((steps, repeat)) => mean(&steps, repeat),
+            Some((steps, repeat)) => {
+                Rate::from_bps(mean(&steps, repeat, Rate::as_bps).max(u64::from(repeat.is_some())))
+            }
             None => match self {
                 RateKeys::Trace(RateTraceKeys {
                     record: Record::Opportunities(times),
@@ -247,7 +194,7 @@ impl RateKeys {
     }
 
     /// Times in nanoseconds with the rates from then on, and when they begin again.
-    fn steps(&self) -> Option<(StepList, Option<Duration>)> {
+    fn steps(&self) -> Option<(StepList<Rate>, Option<Duration>)> {
         match self {
             RateKeys::Steps(keys) => {
                 let steps = keys.at.0.iter().map(|&(at, rate)| (at.as_nanos(), rate));

@@ -25,9 +25,12 @@ mod earliest;
 mod fair;
 mod family;
 mod fifo;
+mod link_delay;
 mod link_rate;
+mod propagation;
 mod rate_schedule;
 mod ring;
+mod timeline;
 mod transmitter;
 
 pub(crate) use ahead::{Ahead, Newest};
@@ -40,12 +43,15 @@ pub use fair::FairQueue;
 pub use family::QueueSite;
 pub use fifo::{Fifo, Limit};
 pub use fq_codel::{FqCodel, FqCodelKeys};
+pub use link_delay::{ConstantDelayKeys, DelayKeys, DelayStepsKeys, DelayTraceKeys};
 pub use link_rate::{ConstantRateKeys, RateFormat, RateKeys, RateStepsKeys, RateTraceKeys};
 pub use pie::{Pie, PieKeys};
+pub use propagation::Propagation;
 pub use rate_schedule::{Opportunities, RateSchedule, RateSteps};
 pub use red::{Red, RedDetector, RedKeys, RedParameters, RedVerdict};
 pub(crate) use ring::Ring;
 pub use step::{Step, StepKeys};
+pub use timeline::Timeline;
 pub use transmitter::Transmitter;
 
 use crate::packet::Payload;

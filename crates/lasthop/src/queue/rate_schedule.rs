@@ -15,6 +15,7 @@
 //!
 //! Not modelled: a rate that depends on what is sent.
 
+use super::Timeline;
 use crate::units::{Bytes, ExactTime, Instant, Rate};
 use std::sync::Arc;
 
@@ -71,68 +72,32 @@ impl RateSchedule {
     pub fn fastest(&self) -> Rate {
         match self {
             RateSchedule::Steps(steps) => {
-                steps.steps.iter().map(|&(_, rate)| rate).max().unwrap_or_default()
+                steps.0.steps().iter().map(|&(_, rate)| rate).max().unwrap_or_default()
             }
             RateSchedule::Opportunities(_) => Rate::UNLIMITED,
         }
     }
 }
 
-/// Steps of a rate.
+/// Steps of a rate, at that of the last frame.
 #[derive(Clone, Debug)]
-pub struct RateSteps {
-    /// When each rate begins, in nanoseconds, the first at 0.
-    steps: Arc<[(u64, Rate)]>,
-    /// After this time the list begins again.
-    period: Option<u64>,
-    /// The step of the last frame, and when its repetition of the list began.
-    index: usize,
-    base: u64,
-}
+pub struct RateSteps(Timeline<Rate>);
 
 impl RateSteps {
     /// `steps` by their beginnings, the first of which is 0; after `period`, if there is one, the list
     /// begins again. Some rate that comes again or stays is above 0.
     pub fn new(steps: Arc<[(u64, Rate)]>, period: Option<u64>) -> Self {
-        debug_assert!(steps.first().is_some_and(|&(begin, _)| begin == 0), "a rate from the start");
-        RateSteps { steps, period, index: 0, base: 0 }
-    }
-
-    /// When the present step is over.
-    fn step_end(&self) -> u64 {
-        let next = self.steps.get(self.index + 1).map(|&(begin, _)| begin).or(self.period);
-        next.map_or(u64::MAX, |end| self.base.saturating_add(end))
-    }
-
-    fn advance(&mut self) {
-        self.index += 1;
-        if self.index == self.steps.len() {
-            self.index = 0;
-            self.base = self.base.saturating_add(self.period.unwrap_or_default());
-        }
-    }
-
-    /// Goes on to the step of `now`.
-    fn go_to(&mut self, now: u64) {
-        if let Some(period) = self.period
-            && now >= self.base + period
-        {
-            let cycles = (now - self.base) / period;
-            (self.base, self.index) = (self.base + cycles * period, 0);
-        }
-        while self.step_end() <= now {
-            self.advance();
-        }
+        RateSteps(Timeline::new(steps, period))
     }
 
     fn end(&mut self, start: ExactTime, bits: u64) -> ExactTime {
-        self.go_to(start.nanos);
+        self.0.go_to(start.nanos);
         let mut at = start;
         // In units of 1e-9 bit, as is a nanosecond times a rate.
         let mut work = u128::from(bits) * SECOND;
         loop {
-            let rate = u128::from(self.steps[self.index].1.as_bps());
-            let end = self.step_end();
+            let rate = u128::from(self.0.value().as_bps());
+            let end = self.0.step_end();
             let done = work + u128::from(at.fraction);
             if rate > 0 && done <= u128::from(end - at.nanos) * rate {
                 let nanos = at.nanos + (done / rate) as u64;
@@ -140,14 +105,14 @@ impl RateSteps {
             }
             work = done - u128::from(end - at.nanos) * rate;
             at = Instant::from_nanos(end).into();
-            self.advance();
+            self.0.advance();
         }
     }
 
     /// Bits of the whole list, up to `until` of its time.
     fn capacity_of_list(&self, until: u64) -> f64 {
-        let ends = self.steps.iter().skip(1).map(|&(begin, _)| begin).chain([u64::MAX]);
-        let steps = self.steps.iter().zip(ends);
+        let ends = self.0.steps().iter().skip(1).map(|&(begin, _)| begin).chain([u64::MAX]);
+        let steps = self.0.steps().iter().zip(ends);
         let bits = steps.map(|(&(begin, rate), end)| {
             end.min(until).saturating_sub(begin) as f64 / SECOND as f64 * rate.as_bps() as f64
         });
@@ -156,7 +121,7 @@ impl RateSteps {
 
     fn capacity(&self, until: Instant) -> f64 {
         let until = until.as_nanos();
-        match self.period {
+        match self.0.period() {
             None => self.capacity_of_list(until),
             Some(period) => {
                 let whole = (until / period) as f64 * self.capacity_of_list(period);

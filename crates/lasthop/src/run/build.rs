@@ -30,7 +30,7 @@ pub(super) fn build(
             frame: keys.frame,
             uplink: keys.uplink,
             downlink: keys.downlink,
-            delay: keys.delay,
+            propagation: keys.delay.0.propagation(),
         });
     }
     let cells = airs(&mut builder, scenario);
@@ -40,7 +40,7 @@ pub(super) fn build(
             let refused = |error| RunError::Channel { link: link.name.clone(), error };
             Ok(DirectionParameters {
                 transmitter: direction.transmitter(),
-                delay: direction.delay,
+                propagation: direction.propagation(),
                 queue: direction.queue.build(&QueueSite {
                     streams: &streams,
                     component: &component,

@@ -93,9 +93,9 @@ pub(crate) fn link_site(
     let link = &scenario.links[index];
     let radio_frame = link.radio.map(|radio| scenario.radios[radio].keys.frame);
     // What is sent in a radio frame arrives when that is over.
-    let air = |side: &Direction| Air {
-        rate: side.air().rate,
-        delay: side.delay + radio_frame.unwrap_or_default(),
+    let air = |side: &Direction| {
+        let Air { rate, delay } = side.air();
+        Air { rate, delay: delay + radio_frame.unwrap_or_default() }
     };
     let (forward, reverse) = (air(&link.forward), air(&link.reverse));
     let (own, other) = if is_forward { (forward, reverse) } else { (reverse, forward) };

@@ -23,7 +23,8 @@ use serde_json::{Value, json};
 /// - `links`, by name: `between`; `header`; `control`, the size of control
 ///   frames (null where the protocol has none of their own, and with services); `protocol`, as in a scenario file, sizes of control frames that
 ///   follow from other keys filled in; `agents`, their kinds;
-///   `forward` and `reverse`, each with `rate`, of one that changes its mean, `rate_changes`, as in a scenario file or null, `delay`, `queue` (`packets` or `bytes` of drop-tail, else its `kind` and keys),
+///   `forward` and `reverse`, each with `rate`, of one that changes its mean, `rate_changes`, as in a scenario file or null, `delay` and `delay_changes` in the same way,
+///   `delays`, the shortest and the longest, `queue` (`packets` or `bytes` of drop-tail, else its `kind` and keys),
 ///   `errors`, `recorded_frames` of a recorded trace or null, `largest_packet` of all flows that
 ///   cross the link, `timeout` of the sender (null where the protocol has none or there are services), `window` of the sender in frames and `round_trip`,
 ///   from the start of a largest frame to the end of its acknowledgment (null where the protocol has no
@@ -103,6 +104,8 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
             "rate": own.rate.as_bps(),
             "rate_changes": own.rate_changes.as_ref().map(numbers),
             "delay": seconds(own.delay),
+            "delay_changes": own.delay_changes.as_ref().map(numbers),
+            "delays": own.delays().map(seconds),
             "queue": queue(&own.queue),
             "errors": numbers(&own.errors),
             "recorded_frames": match &own.errors {
@@ -133,7 +136,7 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
                 "frame": seconds(keys.frame),
                 "uplink": keys.uplink,
                 "downlink": keys.downlink,
-                "delay": seconds(keys.delay),
+                "delay": seconds(link.forward.delay),
             })
         }),
         "wlan": link.wlan.map(|wlan| scenario.wlans[wlan].name.as_str()),

@@ -2,7 +2,7 @@
 
 use super::model::{Scenario, ScenarioKeys};
 use super::sweep::{Axis, CASE, MAX_POINTS, Setting, Sweep, ZIP};
-use crate::queue::RateKeys;
+use crate::queue::{DelayKeys, RateKeys};
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::schema::files::Files;
 use crate::schema::json;
@@ -94,7 +94,9 @@ impl Scenario {
         // The name of a recording does not say what is in it.
         for direction in self.links.iter().flat_map(|link| [&link.forward, &link.reverse]) {
             let rates = direction.rate_changes.as_ref().map(RateKeys::contents);
-            for contents in [direction.errors.contents(), rates.unwrap_or_default()] {
+            let delays = direction.delay_changes.as_ref().map(DelayKeys::contents);
+            let changes = [rates, delays].map(Option::unwrap_or_default);
+            for contents in [direction.errors.contents()].into_iter().chain(changes) {
                 if !contents.is_empty() {
                     hash.bytes(&contents);
                 }

@@ -10,7 +10,7 @@ use super::wlan::Wlan;
 use crate::app::App;
 use crate::channel::Errors;
 use crate::link::{Air, Protocol};
-use crate::queue::{Discipline, RateKeys, Transmitter};
+use crate::queue::{DelayKeys, Discipline, Propagation, RateKeys, Transmitter};
 use crate::schema::keys::{Limits, choice, table, table_field, union};
 use crate::schema::quantity::{DelayedAck, Hosts, LinkRate, Window};
 use crate::schema::shorthand::{OrShort, Shorthand};
@@ -84,8 +84,10 @@ pub struct Direction {
     pub rate: Rate,
     /// How the rate changes; `None`: it does not.
     pub rate_changes: Option<RateKeys>,
-    /// Propagation delay.
+    /// Propagation delay, of one that changes its long-run mean.
     pub delay: Duration,
+    /// How the delay changes; `None`: it does not.
+    pub delay_changes: Option<DelayKeys>,
     /// What waits at its head.
     pub queue: Discipline,
     /// What destroys frames.
@@ -100,10 +102,22 @@ impl Link {
 }
 
 impl Direction {
-    /// How long frames take, at the lowest rate.
+    /// How long frames take, at the lowest rate and the longest delay.
     pub fn air(&self) -> Air {
         let rate = self.rate_changes.as_ref().map_or(self.rate, RateKeys::slowest);
-        Air { rate, delay: self.delay }
+        let [_, delay] = self.delays();
+        Air { rate, delay }
+    }
+
+    /// The shortest and the longest propagation delay.
+    pub fn delays(&self) -> [Duration; 2] {
+        self.delay_changes.as_ref().map_or([self.delay; 2], DelayKeys::range)
+    }
+
+    /// How long frames are on their way, none yet.
+    pub fn propagation(&self) -> Propagation {
+        let changing = self.delay_changes.as_ref().map(DelayKeys::propagation);
+        changing.unwrap_or_else(|| self.delay.into())
     }
 
     /// An idle transmitter of its rate.
@@ -115,6 +129,11 @@ impl Direction {
     /// The rate as a scenario file has it.
     pub(super) fn rate_keys(&self) -> RateKeys {
         self.rate_changes.clone().unwrap_or_else(|| RateKeys::from_short(LinkRate(self.rate)))
+    }
+
+    /// The delay as a scenario file has it.
+    pub(super) fn delay_keys(&self) -> DelayKeys {
+        self.delay_changes.clone().unwrap_or_else(|| DelayKeys::from_short(self.delay))
     }
 }
 
@@ -151,8 +170,8 @@ table! {
         /// queue, as on a path that only loses and delays them; needs protocol "raw" and a delay. A
         /// table makes it change with time.
         rate: Option<OrShort<RateKeys>>;
-        /// Propagation delay, one way; required without preset.
-        delay: Option<Duration>;
+        /// Propagation delay, one way; required without preset. A table makes it change with time.
+        delay: Option<OrShort<DelayKeys>>;
         /// The queue at the head of each direction: what a drop-tail queue holds, the packet in
         /// transmission included, a size counting packets with the frame header; or a table with its
         /// discipline.
@@ -202,8 +221,9 @@ table! {
         downlink: u32 = "25", SLOTS;
         /// The largest link frame, header included, that one slot takes.
         slot: Bytes = "42 B", PACKET;
-        /// Time from the end of a frame to the arrival of what was sent in it.
-        delay: Duration = "0 s";
+        /// Time from the end of a frame to the arrival of what was sent in it; a table makes it change
+        /// with time.
+        delay: OrShort<DelayKeys> = "0 s";
         /// The queue of each station in each direction: what a drop-tail queue holds, a size counting
         /// packets with the frame header; or a table with its discipline.
         queue: OrShort<Discipline> = "50 packets";
@@ -251,8 +271,8 @@ table! {
     pub(super) struct Reverse {
         /// Transmission rate, or a table that makes it change with time.
         rate: Option<OrShort<RateKeys>>;
-        /// Propagation delay, one way.
-        delay: Option<Duration>;
+        /// Propagation delay, one way, or a table that makes it change with time.
+        delay: Option<OrShort<DelayKeys>>;
         /// What the queue holds, or a table with its discipline.
         queue: Option<OrShort<Discipline>>;
         /// What destroys frames.

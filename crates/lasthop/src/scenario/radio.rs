@@ -106,7 +106,8 @@ impl Radio {
         let direction = |slots, errors: &Errors| Direction {
             rate: self.rate(slots),
             rate_changes: None,
-            delay: self.keys.delay,
+            delay: self.keys.delay.0.mean(),
+            delay_changes: self.keys.delay.0.changes(),
             queue: self.keys.queue.0.clone(),
             errors: errors.clone(),
         };

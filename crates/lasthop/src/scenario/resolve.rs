@@ -7,7 +7,7 @@ use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use super::wlan::check_channels;
 use crate::link::Protocol;
-use crate::queue::{Discipline, RateKeys};
+use crate::queue::{DelayKeys, Discipline, RateKeys};
 use crate::schema::error::ScenarioError;
 use crate::schema::keys::{
     Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, allowed, is_name,
@@ -88,11 +88,14 @@ impl Table for Link {
         let of_preset = preset.map(|(rate, _, _)| RateKeys::from_short(LinkRate(rate)));
         let rate = keys.rate.map(|rate| rate.0).or(of_preset);
         let rate = rate.ok_or_else(|| missing("rate"))?;
-        let delay = keys.delay.or(preset.map(|(_, delay, _)| delay));
+        let of_preset = preset.map(|(_, delay, _)| DelayKeys::from_short(delay));
+        let delay = keys.delay.map(|delay| delay.0).or(of_preset);
+        let delay = delay.ok_or_else(|| missing("delay"))?;
         let forward = Direction {
             rate: rate.mean(),
             rate_changes: rate.to_short().is_none().then_some(rate),
-            delay: delay.ok_or_else(|| missing("delay"))?,
+            delay: delay.mean(),
+            delay_changes: delay.changes(),
             queue: keys.queue.0,
             errors: keys.errors,
         };
@@ -100,10 +103,12 @@ impl Table for Link {
             None => forward.clone(),
             Some(Reverse { rate, delay, queue, errors }) => {
                 let rate = rate.map_or_else(|| forward.rate_keys(), |rate| rate.0);
+                let delay = delay.map_or_else(|| forward.delay_keys(), |delay| delay.0);
                 Direction {
                     rate: rate.mean(),
                     rate_changes: rate.to_short().is_none().then_some(rate),
-                    delay: delay.unwrap_or(forward.delay),
+                    delay: delay.mean(),
+                    delay_changes: delay.changes(),
                     queue: queue.map_or_else(|| forward.queue.clone(), |queue| queue.0),
                     errors: errors.unwrap_or_else(|| forward.errors.clone()),
                 }
@@ -142,7 +147,8 @@ impl Table for Link {
         let different = Reverse {
             rate: (self.reverse.rate_keys() != self.forward.rate_keys())
                 .then(|| OrShort(self.reverse.rate_keys())),
-            delay: (self.reverse.delay != self.forward.delay).then_some(self.reverse.delay),
+            delay: (self.reverse.delay_keys() != self.forward.delay_keys())
+                .then(|| OrShort(self.reverse.delay_keys())),
             queue: (self.reverse.queue != self.forward.queue)
                 .then(|| OrShort(self.reverse.queue.clone())),
             errors: (self.reverse.errors != self.forward.errors)
@@ -152,7 +158,7 @@ impl Table for Link {
             between: self.between.clone(),
             preset: None,
             rate: Some(OrShort(self.forward.rate_keys())),
-            delay: Some(self.forward.delay),
+            delay: Some(OrShort(self.forward.delay_keys())),
             queue: OrShort(self.forward.queue.clone()),
             header: matches!(self.protocol, LinkProtocol::One(_)).then_some(self.header),
             max_payload: self.max_payload,
@@ -217,7 +223,7 @@ fn check_unlimited(
             let allowed = "a rate such as \"64 kbps\"; \"unlimited\" needs protocol kind \"raw\"";
             return error("rate", found, allowed);
         }
-        if direction.delay == Duration::ZERO {
+        if direction.delays()[0] == Duration::ZERO {
             let found = "\"0 s\" with rate \"unlimited\"".to_owned();
             return error("delay", found, "more than zero where the rate is \"unlimited\"");
         }

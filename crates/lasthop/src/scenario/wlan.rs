@@ -350,6 +350,7 @@ impl Wlan {
                 rate: self.rate(Some(station)),
                 rate_changes: None,
                 delay: Duration::ZERO,
+                delay_changes: None,
                 queue: keys.queue.into(),
                 errors: errors.clone(),
             };

@@ -10,6 +10,7 @@ pub(crate) mod json;
 pub(crate) mod keys;
 pub(crate) mod numbers;
 pub(crate) mod quantity;
+pub(crate) mod recording;
 pub(crate) mod shorthand;
 pub(crate) mod steps;
 

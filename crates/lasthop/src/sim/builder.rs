@@ -362,7 +362,7 @@ impl Builder {
             Medium::Fifo(fifo) => fifo,
             Medium::Line(_) | Medium::Shared(_) => return None,
         };
-        let index = fifo.queue.add_background(source.clone(), fifo.delay);
+        let index = fifo.queue.add_background(source.clone());
         Some(App::Background { direction, index, packet: source.packet() })
     }
 

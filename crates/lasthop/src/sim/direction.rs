@@ -11,8 +11,8 @@ use super::ids::{LineId, SeatId};
 use super::wlan::Shared;
 use crate::channel::Channel;
 use crate::packet::Packet;
-use crate::queue::{ComputedFifo, Queue, Ring, Transmitter};
-use crate::units::{Bytes, Duration};
+use crate::queue::{ComputedFifo, Propagation, Queue, Ring, Transmitter};
+use crate::units::Bytes;
 
 /// Something on its way, and when it arrives.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,8 +26,8 @@ pub(super) struct InFlight<T> {
 pub struct DirectionParameters {
     /// What sends its frames, at which rate.
     pub transmitter: Transmitter,
-    /// Propagation delay.
-    pub delay: Duration,
+    /// How long its frames are on their way.
+    pub propagation: Propagation,
     /// The interface queue; drop-tail where the direction is computed.
     pub queue: Queue<Packet>,
     /// Link header of each frame. Endpoints of ARQ links add it themselves.
@@ -42,7 +42,6 @@ pub(super) struct Fifo {
     pub queue: ComputedFifo,
     /// Packets that have been computed and not yet handled, in order of arrival.
     pub ring: Ring<InFlight<Packet>>,
-    pub delay: Duration,
     /// The deadline of its arrivals, if any must be handled.
     pub machine: Option<MachineId>,
     /// Everything that enters comes from one computed direction, in order: packets can be handed
@@ -52,14 +51,13 @@ pub(super) struct Fifo {
 
 impl Fifo {
     pub fn new(parameters: DirectionParameters) -> Self {
-        let DirectionParameters { transmitter, delay, queue, header, channel } = parameters;
+        let DirectionParameters { transmitter, propagation, queue, header, channel } = parameters;
         let Queue::DropTail(queue) = queue else {
             unreachable!("only drop-tail is computed: see QueueDiscipline")
         };
         Fifo {
-            queue: ComputedFifo::new(transmitter, queue.limit(), header, channel),
+            queue: ComputedFifo::new(transmitter, queue.limit(), header, channel).over(propagation),
             ring: Ring::with_capacity(8),
-            delay,
             machine: None,
             is_chained: false,
         }

@@ -22,8 +22,8 @@ use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::interface::{Carrier, Interface, expose};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
 use crate::packet::Packet;
-use crate::queue::{Ahead, Queue, QueueCounters, Ring};
-use crate::units::{Duration, Instant};
+use crate::queue::{Ahead, Propagation, Queue, QueueCounters, Ring};
+use crate::units::Instant;
 use std::collections::VecDeque;
 
 /// A frame of a link protocol on its way.
@@ -45,7 +45,7 @@ pub(super) struct LineEnd {
 #[derive(Clone, Debug)]
 pub(super) struct Air {
     channel: Channel,
-    delay: Duration,
+    propagation: Propagation,
     /// Frames that arrive at the other end.
     pub ring: Ring<InFlight<Crossing>>,
     /// Which damaged frames the endpoint at the other end is told of.
@@ -106,13 +106,14 @@ impl<P: Probe> Transmission<'_, P> {
     #[inline(always)]
     fn launch(&mut self, now: Instant, frame: &Frame<Packet>, end: Instant, is_damaged: bool) {
         let air = &mut *self.air;
-        let at = end + air.delay;
+        let arrives = !is_damaged || air.tells_of_damage();
+        let at = if arrives { air.propagation.arrival(end) } else { Instant::NEVER };
         if P::ACTIVE {
             let event = Event::frame_sent(self.direction, frame, now, is_damaged, at);
             self.probe.record(end, event);
             self.has_sent = true;
         }
-        if !is_damaged || air.tells_of_damage() {
+        if arrives {
             let due = Due::new(at, self.deadlines.ticket());
             if air.ring.is_empty() {
                 *self.arrival = due;
@@ -231,7 +232,7 @@ impl LineEnd {
         endpoint: LinkEndpoint<Packet>,
         far_hears: Hearing,
     ) -> Self {
-        let DirectionParameters { transmitter, delay, queue, channel, .. } = parameters;
+        let DirectionParameters { transmitter, propagation, queue, channel, .. } = parameters;
         let count = match &endpoint {
             LinkEndpoint::Services(services) => services.count(),
             _ => 0,
@@ -243,7 +244,7 @@ impl LineEnd {
         };
         let air = Air {
             channel,
-            delay,
+            propagation,
             ring: Ring::with_capacity(8),
             far_hears,
             counters: QueueCounters::default(),

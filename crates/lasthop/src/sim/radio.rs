@@ -36,11 +36,11 @@ use super::probe::{Event, Probe};
 use super::world::{World, record_dropped};
 use crate::link::Endpoint;
 use crate::packet::Packet;
-use crate::queue::{Queue, Ring};
+use crate::queue::{Propagation, Queue, Ring};
 use crate::units::{Duration, Instant};
 
 /// Parameters of a radio.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct RadioParameters {
     /// Duration of a frame, more than zero.
     pub frame: Duration,
@@ -49,7 +49,7 @@ pub struct RadioParameters {
     /// Slots of a frame from the base to the stations, at least 1.
     pub downlink: u32,
     /// From the end of a frame to the arrival of what was sent in it.
-    pub delay: Duration,
+    pub propagation: Propagation,
 }
 
 /// A radio and who shares it.
@@ -114,7 +114,10 @@ impl<P: Probe> World<P> {
         let radio = &mut self.radios[id.index()];
         let stations = radio.stations.len();
         if radio.arrivals.front() == Some(&now) {
-            radio.arrivals.pop();
+            // Where the delay falls, several frames arrive at once.
+            while radio.arrivals.front() == Some(&now) {
+                radio.arrivals.pop();
+            }
             for station in 0..stations {
                 let line = self.radios[id.index()].stations[station];
                 for side in Side::BOTH {
@@ -129,7 +132,8 @@ impl<P: Probe> World<P> {
             let radio = &mut self.radios[id.index()];
             if is_used != [false; 2] {
                 radio.filled_until = now + radio.parameters.frame;
-                radio.arrivals.push(radio.filled_until + radio.parameters.delay);
+                let arrival = radio.parameters.propagation.arrival(radio.filled_until);
+                radio.arrivals.push(arrival);
             }
             // Who still has something needs the next frame.
             radio.due = Instant::NEVER;
@@ -228,9 +232,8 @@ impl<P: Probe> World<P> {
     fn fill(&mut self, id: RadioId, way: Side) -> bool {
         let now = self.now;
         let radio = &mut self.radios[id.index()];
-        let RadioParameters { frame, delay, uplink, downlink } = radio.parameters;
+        let RadioParameters { frame, uplink, downlink, .. } = radio.parameters;
         let slots = u64::from([uplink, downlink][way as usize]);
-        let at = now + frame + delay;
         let turn = radio.turns[way as usize];
         let count = radio.stations.len();
         let mut ready = std::mem::take(&mut radio.ready);
@@ -275,6 +278,8 @@ impl<P: Probe> World<P> {
             }
             if P::ACTIVE {
                 let packets = sender.length(now);
+            // That something is sent makes this a frame that arrives; both ways ask for the same time.
+            let at = self.radios[id.index()].parameters.propagation.arrival(now + frame);
                 let event = Event::frame_sent(direction, &sent.frame, start, sent.is_lost, at);
                 self.probe.record(end, event);
                 self.probe.record(now, Event::QueueServed { direction, packets });
@@ -334,12 +339,12 @@ mod tests {
             frame: Duration::from_millis(10),
             uplink: 1,
             downlink: 1,
-            delay: Duration::ZERO,
+            propagation: Propagation::default(),
         };
         // Now, end of the last frame filled, due.
         for (now, filled, due) in [(0, 0, 0), (1, 0, 10), (20, 20, 20), (20, 30, 30), (25, 30, 30)]
         {
-            let mut radio = Radio::new(parameters);
+            let mut radio = Radio::new(parameters.clone());
             radio.filled_until = millis(filled);
             radio.wake(millis(now));
             assert_eq!(radio.due, millis(due));

@@ -364,7 +364,7 @@ impl<P: Probe> World<P> {
                 record_fate(&mut self.probe, direction, fifo, times, fate, &packet, listener);
             }
             let Fate::Sent { end } = fate else { return };
-            at = end + fifo.delay;
+            at = fifo.queue.arrival(end);
             match known.then {
                 Then::Chain => {
                     hop += 1;
@@ -602,7 +602,7 @@ pub(super) fn segment_label(listener: Listener, packet: &Packet) -> Option<Segme
 fn record_fate<P: Probe>(
     probe: &mut P,
     direction: DirectionId,
-    fifo: &Fifo,
+    fifo: &mut Fifo,
     [at, start]: [Instant; 2],
     fate: Fate,
     packet: &Packet,
@@ -624,7 +624,7 @@ fn record_fate<P: Probe>(
         }
         Fate::Lost { end } => probe.record(end, sent(None)),
         Fate::Sent { end } => {
-            let at = end + fifo.delay;
+            let at = fifo.queue.arrival(end);
             probe.record(end, sent(Some(at)));
             let delivered = Event::Delivered { direction, service: 0, by_timer: false, packet };
             probe.record(at, delivered);

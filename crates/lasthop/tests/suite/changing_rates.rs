@@ -7,20 +7,20 @@ use lasthop::scenario::Scenario;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-fn scenario(text: &str, directory: &Path) -> Result<Scenario, String> {
+pub fn scenario(text: &str, directory: &Path) -> Result<Scenario, String> {
     Scenario::from_toml(text, directory)
         .and_then(|document| document.points())
         .map(|mut points| points.remove(0).scenario)
         .map_err(|error| error.to_string())
 }
 
-fn metrics(text: &str, directory: &Path) -> Vec<Metrics> {
+pub fn metrics(text: &str, directory: &Path) -> Vec<Metrics> {
     let scenario = scenario(text, directory).unwrap_or_else(|error| panic!("{error}\n{text}"));
     scenarios::metrics(&scenario, 3, 3)
 }
 
 /// A folder of this test's own with a file in it.
-fn folder(name: &str, text: &str) -> PathBuf {
+pub fn folder(name: &str, text: &str) -> PathBuf {
     let process = std::process::id();
     let directory = std::env::temp_dir().join(format!("lasthop-rates-{process}-{name}"));
     std::fs::create_dir_all(&directory).unwrap();
@@ -29,7 +29,7 @@ fn folder(name: &str, text: &str) -> PathBuf {
 }
 
 /// A file and two sources of noise through a link of this rate.
-fn shared(rate: &str, queue: &str, protocol: &str, replay: &str) -> String {
+pub fn shared(rate: &str, queue: &str, protocol: &str, replay: &str) -> String {
     format!(
         r#"
         name = "shared"
@@ -67,7 +67,7 @@ fn shared(rate: &str, queue: &str, protocol: &str, replay: &str) -> String {
 
 const STEPS: &str = r#"{ kind = "steps", at = [["0 s", "1 Mbps"], ["1.7 s", "0 bps"], ["2 s", "300 kbps"], ["4 s", "2.3 Mbps"]], repeat = "5 s" }"#;
 
-fn assert_same(one: &[Metrics], other: &[Metrics], but: &[&str]) {
+pub fn assert_same(one: &[Metrics], other: &[Metrics], but: &[&str]) {
     assert_eq!(one.len(), other.len());
     for (one, other) in one.iter().zip(other) {
         for (name, value) in one.iter().filter(|(name, _)| !but.contains(&name.as_str())) {
@@ -77,7 +77,7 @@ fn assert_same(one: &[Metrics], other: &[Metrics], but: &[&str]) {
 }
 
 /// What is under way at the end of a run counts as lost where it is not computed.
-const UNDER_WAY: [&str; 2] = ["flow.noise.loss", "flow.hum.loss"];
+pub const UNDER_WAY: [&str; 2] = ["flow.noise.loss", "flow.hum.loss"];
 
 #[test]
 fn replayed_traffic_is_the_same_packet_by_packet() {

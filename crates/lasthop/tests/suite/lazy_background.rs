@@ -521,7 +521,7 @@ proptest! {
             let start = Instant::from_nanos(source.start_us * 1000);
             let stream = streams.stream(&format!("source {index}"), "on-off");
             let source = OnOff::new(parameters, start, stream);
-            prop_assert_eq!(queue.add_background(source.clone(), Duration::ZERO), index);
+            prop_assert_eq!(queue.add_background(source.clone()), index);
             naive.sources.push((source, QueueCounters::default()));
         }
         let mut now = Instant::ZERO;

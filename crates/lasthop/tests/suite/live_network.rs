@@ -79,11 +79,19 @@ fn metrics(network: &Network, scenario: &Scenario) -> HashMap<String, f64> {
     all
 }
 
-/// The same arrivals meet the same losses as in the simulator, and the same frames are sent.
+/// A delay that rises, and falls by more than packets are apart.
+const DELAYS: &str = r#"{ kind = "steps", at = [["0 s", "20 ms"], ["3 s", "70 ms"], ["5 s", "8 ms"]], repeat = "7 s" }"#;
+
+/// The same arrivals meet the same losses as in the simulator, and the same frames are sent, whatever the delay
+/// does.
 #[test]
 fn a_live_link_does_what_the_simulator_does() {
-    for protocol in PROTOCOLS {
-        let scenario = scenario(protocol, "");
+    for (delay, protocol) in
+        ["\"20 ms\"", DELAYS].iter().flat_map(|delay| PROTOCOLS.iter().map(move |one| (delay, one)))
+    {
+        let text = text(protocol, "").replace("delay = \"20 ms\"", &format!("delay = {delay}"));
+        let document = Scenario::from_toml(&text, Path::new(".")).expect("a scenario");
+        let scenario = document.points().expect("points").remove(0).scenario;
         let options = Options { replications: 1, first_replication: 3, seed: 5, jobs: 1 };
         let points = [scenario.clone()];
         let simulated = run(&points, &options, &mut |_| true).expect("a run");

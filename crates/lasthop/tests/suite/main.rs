@@ -5,6 +5,7 @@ mod agent_stacks;
 mod air;
 mod analysis_models;
 mod analysis_tables;
+mod changing_delays;
 mod changing_rates;
 mod common;
 mod computed_queue;

@@ -156,7 +156,7 @@ fn two_links(driven: [bool; 2], stop: Instant) -> Metrics {
     for (link, driven) in driven.into_iter().enumerate() {
         let [forward, reverse] = ["forward", "reverse"].map(|side| DirectionParameters {
             transmitter: Transmitter::new(Rate::from_bps(if link == 0 { 120_000 } else { 43_200 })),
-            delay: Duration::from_millis(700),
+            propagation: Duration::from_millis(700).into(),
             queue: Queue::drop_tail(Limit::Packets(3), Bytes::new(0)),
             header: Bytes::new(0),
             channel: Channel::Uniform(Uniform::new(

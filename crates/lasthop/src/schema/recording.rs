@@ -1,0 +1,109 @@
+//! Recordings of values that change with time: text files that keys of several families name.
+
+use super::keys::{Node, Read};
+use crate::units::Duration;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Times in nanoseconds, and the values from then on.
+pub(crate) type StepList<T> = Arc<[(u64, T)]>;
+
+/// Number of the line, 0 of the file as a whole; what was found there; what is allowed.
+pub(crate) type Refused = (usize, String, &'static str);
+
+/// The longest recording: a year.
+pub(crate) const LONGEST_SECONDS: f64 = 366.0 * 86_400.0;
+
+/// Lines with something in them that is no comment, and their numbers.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// Lines of a time in seconds and a value, which `value` reads, separated by a comma; the first time is
+/// 0, each is after the one before. A line of column names may come first.
+///
+/// # Errors
+/// The first line that is not so; `allowed` says how they are to be.
+pub(crate) fn steps<T>(
+    text: &str,
+    value: impl Fn(&str) -> Option<T>,
+    allowed: &'static str,
+) -> Result<StepList<T>, Refused> {
+    let mut steps: Vec<(u64, T)> = Vec::new();
+    for (index, (number, line)) in lines(text).enumerate() {
+        let pair = line.split_once(',').map(|(time, value)| (time.trim(), value.trim()));
+        if index == 0 && pair.is_some_and(|(time, _)| time.parse::<f64>().is_err()) {
+            continue;
+        }
+        let step = pair.and_then(|(time, text)| {
+            let time = time.parse::<f64>().ok().filter(|s| (0.0..=LONGEST_SECONDS).contains(s))?;
+            Some(((time * 1e9).round() as u64, value(text)?))
+        });
+        let follows = |&(at, _): &(u64, T)| match steps.last() {
+            None => at == 0,
+            Some(&(last, _)) => at > last,
+        };
+        steps.push(step.filter(follows).ok_or((number, format!("{line:?}"), allowed))?);
+    }
+    if steps.is_empty() { Err((0, "no line".to_owned(), allowed)) } else { Ok(steps.into()) }
+}
+
+/// What `parse` makes of the recording that the key `file` of `node` names. `part`: what is wanted of it.
+///
+/// # Errors
+/// If it cannot be read, or `parse` refuses it.
+pub(crate) fn read<T: Clone + Send + Sync + 'static>(
+    node: &Node<'_>,
+    file: &str,
+    part: &str,
+    parse: impl FnOnce(&str) -> Result<T, Refused>,
+) -> Read<T> {
+    let read = |path: &Path| {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let found = format!("{file:?}, which cannot be read ({error})");
+            let base = node.files.base_dir().display();
+            node.key_error("file", found, format!("a text file, relative to {base}"))
+        })?;
+        parse(&text).map_err(|(line, found, allowed)| {
+            let place = if line == 0 { String::new() } else { format!(" in line {line}") };
+            node.key_error("file", format!("{found}{place} of {file:?}"), allowed)
+        })
+    };
+    node.files.read_once(file, part, read)
+}
+
+/// A list begins again after its last step.
+///
+/// # Errors
+/// If the key `repeat` of `node` says otherwise.
+pub(crate) fn check_repeat<T>(
+    steps: &[(u64, T)],
+    repeat: Option<Duration>,
+    node: &Node<'_>,
+) -> Read<()> {
+    let last = steps.last().map_or(0, |&(at, _)| at);
+    match repeat {
+        Some(repeat) if repeat.as_nanos() <= last => {
+            let allowed = format!("more than the last time, {}", Duration::from_nanos(last));
+            Err(node.key_error("repeat", format!("\"{repeat}\""), allowed))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The long-run mean of a quantity in whole units, `unit` of each value: without `repeat` the last one stays.
+pub(crate) fn mean<T: Copy>(
+    steps: &[(u64, T)],
+    repeat: Option<Duration>,
+    unit: impl Fn(T) -> u64,
+) -> u64 {
+    let Some(period) = repeat.map(Duration::as_nanos) else {
+        return steps.last().map_or(0, |&(_, value)| unit(value));
+    };
+    let ends = steps.iter().skip(1).map(|&(begin, _)| begin).chain([period]);
+    let parts = steps.iter().zip(ends);
+    let parts =
+        parts.map(|(&(begin, value), end)| u128::from(end - begin) * u128::from(unit(value)));
+    (parts.sum::<u128>() / u128::from(period)) as u64
+}
