@@ -18,7 +18,7 @@
 //! Choices where the paper is silent: ELN and ERSN name the first byte of the segment; SYN and FIN are
 //! announced like data; pure ACKs are not, as nobody would send them again.
 //!
-//! *Not modelled*: links that cut packets up (ERSN at the first retransmission of any piece).
+//! On links that cut packets up the ERSN comes with the first retransmission of any piece.
 
 use super::family::{AgentKeys, AgentSite, Refusal};
 use super::{Agent, AgentEvent, LinkFate, Notice, Segment};
@@ -52,7 +52,8 @@ pub(super) fn check_reports(kind: &str, site: &AgentSite<'_>) -> Result<(), Refu
     Err(Refusal::new(
         "kind",
         format!("{kind:?} with protocol kind {:?}", site.protocol),
-        "a link whose link layer reports what becomes of packets: that of a station of a WLAN",
+        "a link whose sender learns what becomes of its packets: a station of a WLAN, or a link \
+         protocol with acknowledgments, such as \"selective-repeat\" or \"stop-and-wait\"",
     ))
 }
 

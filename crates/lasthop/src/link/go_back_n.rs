@@ -26,6 +26,7 @@
 //!
 //! Not modelled: reordering by the channel, a limit on retransmissions, adaptive timers.
 
+use super::fates::Fates;
 use super::protocol::{ProtocolKeys, Site, refuse};
 use super::timing::{LinkTiming, deadline};
 use super::wire::{NumberWidth, WireWindow};
@@ -34,7 +35,7 @@ use super::{
     check_parameters,
 };
 use super::{ByteFormat, BytesError, wire};
-use crate::packet::Payload;
+use crate::packet::{LinkFate, Payload};
 use crate::schema::LinkTimeout;
 use crate::schema::keys::{Limits, Read, table};
 use crate::units::{Bytes, Duration, Instant};
@@ -73,6 +74,8 @@ pub type Machine<P> = GoBackN<P>;
 
 impl ProtocolKeys for GoBackNKeys {
     type Machine<P: Payload + Clone> = Machine<P>;
+
+    const REPORTS_FATES: bool = true;
 
     fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
         let auto = GoBackNParameters::for_link(&site.timing(self.control_size()));
@@ -179,6 +182,7 @@ pub struct GoBackN<P> {
 
     up: VecDeque<P>,
     events: VecDeque<LinkEvent>,
+    fates: Fates<P>,
     counters: LinkCounters,
 }
 
@@ -211,6 +215,7 @@ impl<P> GoBackN<P> {
             in_gap: false,
             up: VecDeque::with_capacity(slots),
             events: VecDeque::with_capacity(2 * slots),
+            fates: Fates::default(),
             counters: LinkCounters::default(),
         })
     }
@@ -254,8 +259,8 @@ impl<P> GoBackN<P> {
             return;
         }
         for sequence in self.base..ack {
-            let slot = self.slot(sequence);
-            self.packets[slot] = None;
+            let packet = self.packets[self.slot(sequence)].take();
+            self.fates.finish(sequence, LinkFate::Acknowledged, packet);
         }
         self.base = ack;
         self.cursor = self.cursor.max(ack);
@@ -342,6 +347,7 @@ impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
         if sequence < self.next {
             self.counters.retransmissions += 1;
             self.events.push_back(LinkEvent::Retransmitted { sequence });
+            self.fates.retry(sequence, &packet);
         } else {
             self.counters.data_frames += 1;
             self.next += 1;
@@ -399,6 +405,14 @@ impl<P: Payload + Clone> Endpoint<P> for GoBackN<P> {
             self.events.push_back(LinkEvent::TimedOut { sequence: self.base });
             self.go_back();
         }
+    }
+
+    fn keep_fates(&mut self) {
+        self.fates.keep();
+    }
+
+    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
+        self.fates.poll()
     }
 
     fn counters(&self) -> LinkCounters {

@@ -35,9 +35,10 @@
 //! Not modelled: a window, numbers that wrap, whatever tells a receiver which frame was damaged.
 
 use super::ByteFormat;
+use super::fates::Fates;
 use super::protocol::{ProtocolKeys, Site};
 use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
-use crate::packet::Payload;
+use crate::packet::{LinkFate, Payload};
 use crate::schema::Transmissions;
 use crate::schema::keys::{Limits, table};
 use crate::units::{Bytes, Instant};
@@ -65,6 +66,7 @@ impl ProtocolKeys for IdealSrKeys {
     type Machine<P: Payload + Clone> = Machine<P>;
 
     const LIMITS_TRANSMISSIONS: bool = true;
+    const REPORTS_FATES: bool = true;
 
     fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
         let end = IdealSr::new(IdealSrParameters {
@@ -144,6 +146,7 @@ pub struct IdealSr<P> {
     owes_ack: bool,
 
     events: VecDeque<LinkEvent>,
+    fates: Fates<P>,
     counters: LinkCounters,
 }
 
@@ -184,6 +187,7 @@ impl<P> IdealSr<P> {
             nacks: VecDeque::with_capacity(64),
             owes_ack: false,
             events: VecDeque::with_capacity(16),
+            fates: Fates::default(),
             counters: LinkCounters::default(),
         })
     }
@@ -226,10 +230,14 @@ impl<P> IdealSr<P> {
             } else if beyond > self.acked {
                 return;
             }
+            let fate =
+                if oldest.is_given_up { LinkFate::Abandoned } else { LinkFate::Acknowledged };
+            let number = oldest.first;
             self.counters.packets += 1;
             self.transmissions.drain(..oldest.segments as usize);
             self.base = beyond;
-            self.packets.pop_front();
+            let finished = self.packets.pop_front();
+            self.fates.finish(number, fate, finished.map(|finished| finished.packet));
         }
     }
 
@@ -367,6 +375,8 @@ impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
         if let Some(sequence) = self.failed.pop_front() {
             self.counters.retransmissions += 1;
             self.events.push_back(LinkEvent::Retransmitted { sequence });
+            let packet = &self.packets[self.place(sequence)];
+            self.fates.retry(packet.first, &packet.packet);
             return self.transmit(sequence);
         }
         if self.next == self.end {
@@ -465,6 +475,14 @@ impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
     fn handle_timeout(&mut self, _now: Instant) {}
 
     #[inline]
+    fn keep_fates(&mut self) {
+        self.fates.keep();
+    }
+
+    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
+        self.fates.poll()
+    }
+
     fn counters(&self) -> LinkCounters {
         self.counters
     }

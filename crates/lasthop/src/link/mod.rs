@@ -20,10 +20,13 @@
 //!   endpoint that sends such frames may want damaged ones too ([`Endpoint::wants_damaged`]);
 //! - a damaged frame is lost, unless its header could be read and the endpoint asks for such frames
 //!   ([`Endpoint::wants_headers`]): then it goes into [`Endpoint::receive_header`];
+//! - once somebody has called [`Endpoint::keep_fates`], what becomes of packets waits for
+//!   [`Endpoint::poll_fate`] in the same way;
 //! - events also come from [`Endpoint::poll_transmit`] and [`Endpoint::handle_timeout`]; they wait,
 //!   in memory, until they are drained.
 
 mod bytes;
+mod fates;
 pub mod fec_wire;
 mod number_set;
 mod protocol;
@@ -54,7 +57,7 @@ pub use timing::{LinkTiming, airtime};
 pub use xor_fec::{XorFec, XorFecParameters};
 
 use crate::coding::CodedUnits;
-use crate::packet::Payload;
+use crate::packet::{LinkFate, Payload};
 use crate::schema::keys::{Read, choice, kinds};
 use crate::units::{Bytes, Duration, Instant};
 use protocol::{ProtocolKeys, link_protocols};
@@ -568,6 +571,15 @@ pub trait Endpoint<P: Payload> {
         (self.poll_deliver(), true)
     }
 
+    /// From now on it keeps what it learns of the packets that it sends, for [`Self::poll_fate`]. A
+    /// protocol whose sender learns nothing ignores it.
+    fn keep_fates(&mut self) {}
+
+    /// What has become of the next packet: sent again for the first time, acknowledged, or given up.
+    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
+        None
+    }
+
     /// Does it cut packets up, so that it counts them beside its frames?
     fn counts_packets(&self) -> bool {
         false
@@ -729,6 +741,14 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
     #[inline]
     fn next_poll_while_busy(&self, free_at: Instant, has_packets: bool) -> Instant {
         dispatch!(self, endpoint => endpoint.next_poll_while_busy(free_at, has_packets))
+    }
+
+    fn keep_fates(&mut self) {
+        dispatch!(self, endpoint => endpoint.keep_fates());
+    }
+
+    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
+        dispatch!(self, endpoint => endpoint.poll_fate())
     }
 
     fn counts_packets(&self) -> bool {

@@ -80,6 +80,9 @@ pub(crate) trait ProtocolKeys: Table + Kind {
     /// Can an agent limit how often a packet is sent?
     const LIMITS_TRANSMISSIONS: bool = false;
 
+    /// Does its sender learn what becomes of its packets ([`Endpoint::poll_fate`](super::Endpoint::poll_fate))?
+    const REPORTS_FATES: bool = false;
+
     /// The endpoint at `site`.
     fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Self::Machine<P>, LinkError>;
 
@@ -180,6 +183,13 @@ macro_rules! link_protocols {
                     $($(Protocol::$kind(_) => {
                         <$module::$keys as ProtocolKeys>::LIMITS_TRANSMISSIONS
                     })+)*
+                }
+            }
+
+            /// Does its sender learn what becomes of its packets?
+            pub fn reports_fates(&self) -> bool {
+                match self {
+                    $($(Protocol::$kind(_) => <$module::$keys as ProtocolKeys>::REPORTS_FATES,)+)*
                 }
             }
 

@@ -40,7 +40,7 @@ use super::rlc_wire::RlcWireWindow;
 use super::timing::{LinkTiming, deadline};
 use super::{ByteFormat, BytesError, rlc_wire};
 use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
-use crate::packet::Payload;
+use crate::packet::{LinkFate, Payload};
 use crate::schema::keys::{Limits, choice, table};
 use crate::schema::{Every, LinkTimeout, OptionalTimer, Transmissions};
 use crate::units::{Bytes, Duration, Instant};
@@ -119,6 +119,7 @@ impl ProtocolKeys for RlcAmKeys {
     type Machine<P: Payload + Clone> = Machine<P>;
 
     const LIMITS_TRANSMISSIONS: bool = true;
+    const REPORTS_FATES: bool = true;
 
     fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
         let header = site.header;
@@ -301,7 +302,7 @@ pub struct Rlc<P> {
     log: Log,
 }
 
-impl<P> Rlc<P> {
+impl<P: Clone> Rlc<P> {
     /// An idle endpoint; refuses sizes, windows, times and limits that make no sense.
     pub fn new(parameters: RlcParameters) -> Result<Self, LinkError> {
         let (header, payload) = parameters.check()?;
@@ -484,6 +485,14 @@ impl<P: Payload + Clone> Endpoint<P> for Rlc<P> {
             self.reset_deadline = Instant::NEVER;
             self.reset_due = true;
         }
+    }
+
+    fn keep_fates(&mut self) {
+        self.sender.fates.keep();
+    }
+
+    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
+        self.sender.fates.poll()
     }
 
     fn counters(&self) -> LinkCounters {

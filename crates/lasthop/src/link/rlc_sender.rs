@@ -14,12 +14,13 @@
 //! At the n-th transmission, or when its time is over, its whole SDU is given up. SDUs before it
 //! are not: its numbers are skipped when they are all that the window waits for.
 
+use super::fates::Fates;
 use super::number_set::{NumberSet, low_bits};
 use super::rlc::{AtLimit, Log, RlcParameters};
 use super::timers::Timers;
 use super::timing::deadline;
 use super::{Frame, FrameKind, LinkEvent};
-use crate::packet::Payload;
+use crate::packet::{LinkFate, Payload};
 use crate::units::Instant;
 use std::collections::VecDeque;
 
@@ -97,9 +98,11 @@ pub(super) struct Sender<P> {
     /// The first SDU whose time is not over.
     discard_from: u64,
     pub timers: Timers<5>,
+    /// What becomes of packets, where somebody asks.
+    pub fates: Fates<P>,
 }
 
-impl<P> Sender<P> {
+impl<P: Clone> Sender<P> {
     pub fn new(set: &RlcParameters, header: u32, payload: u32) -> Self {
         // One number more than the window: see `abandon`.
         let slots = (u64::from(set.window) + 1).next_power_of_two();
@@ -129,6 +132,7 @@ impl<P> Sender<P> {
             skips_sent: 0,
             discard_from: 0,
             timers: Timers::default(),
+            fates: Fates::default(),
         }
     }
 
@@ -299,8 +303,13 @@ impl<P> Sender<P> {
             && let Some(sdu) = self.sdus.front()
             && sdu.end <= self.base
         {
-            log.counters.packets += u64::from(!sdu.is_abandoned);
-            self.sdus.pop_front();
+            let is_abandoned = sdu.is_abandoned;
+            log.counters.packets += u64::from(!is_abandoned);
+            let finished = self.sdus.pop_front();
+            if self.fates.are_kept() && !is_abandoned {
+                let packet = finished.map(|sdu| sdu.packet);
+                self.fates.finish(self.first_sdu, LinkFate::Acknowledged, packet);
+            }
             self.first_sdu += 1;
         }
     }
@@ -375,6 +384,9 @@ impl<P> Sender<P> {
         sdu.is_abandoned = true;
         log.counters.packets += 1;
         log.counters.packets_abandoned += 1;
+        if self.fates.are_kept() {
+            self.fates.finish(number, LinkFate::Abandoned, Some(sdu.packet.clone()));
+        }
         let (mut first, mut end) = (sdu.first, sdu.end);
         if number == self.sending {
             (first, end) = (self.next - self.pieces_sent, self.next);
@@ -562,6 +574,7 @@ impl<P: Payload + Clone> Sender<P> {
         let (is_last, piece) = piece(sdu, sequence, self.payload);
         log.counters.retransmissions += 1;
         log.events.push_back(LinkEvent::Retransmitted { sequence });
+        self.fates.retry(pdu.sdu, &sdu.packet);
         let poll = self.poll(now, set, log);
         Some(self.frame(FrameKind::Segment { sequence, is_last, poll }, Some(piece)))
     }

@@ -36,6 +36,7 @@
 //! Not modelled: reordering by the channel, adaptive timers, a limit on retransmissions, combined
 //! NACKs for several frames.
 
+use super::fates::Fates;
 use super::number_set::NumberSet;
 use super::protocol::{ProtocolKeys, Site};
 use super::timers::TransmissionOrder;
@@ -46,7 +47,7 @@ use super::{
     check_parameters,
 };
 use super::{ByteFormat, BytesError, wire};
-use crate::packet::Payload;
+use crate::packet::{LinkFate, Payload};
 use crate::schema::LinkTimeout;
 use crate::schema::keys::{Limits, choice, table};
 use crate::units::{Bytes, Duration, Instant};
@@ -125,6 +126,8 @@ pub type Machine<P> = SelectiveRepeat<P>;
 
 impl ProtocolKeys for SelectiveRepeatKeys {
     type Machine<P: Payload + Clone> = Machine<P>;
+
+    const REPORTS_FATES: bool = true;
 
     fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
         let timing = site.timing(self.control_size());
@@ -240,6 +243,7 @@ pub struct SelectiveRepeat<P> {
 
     up: VecDeque<P>,
     events: VecDeque<LinkEvent>,
+    fates: Fates<P>,
     counters: LinkCounters,
 }
 
@@ -275,6 +279,7 @@ impl<P> SelectiveRepeat<P> {
             nacked: vec![Instant::ZERO; slots].into(),
             up: VecDeque::with_capacity(slots),
             events: VecDeque::with_capacity(2 * slots),
+            fates: Fates::default(),
             counters: LinkCounters::default(),
         })
     }
@@ -323,6 +328,9 @@ impl<P> SelectiveRepeat<P> {
         if ack <= self.base || ack > self.next {
             return;
         }
+        if self.fates.are_kept() {
+            self.report_acknowledged(ack);
+        }
         for sequence in self.base..ack {
             let slot = self.slot(sequence);
             self.packets[slot] = None;
@@ -339,6 +347,15 @@ impl<P> SelectiveRepeat<P> {
             } else {
                 Instant::NEVER
             };
+        }
+    }
+
+    /// All before `ack` have arrived.
+    #[cold]
+    fn report_acknowledged(&mut self, ack: u64) {
+        for sequence in self.base..ack {
+            let packet = self.packets[self.slot(sequence)].take();
+            self.fates.finish(sequence, LinkFate::Acknowledged, packet);
         }
     }
 
@@ -508,6 +525,9 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
             self.queued.remove(sequence);
             self.counters.retransmissions += 1;
             self.events.push_back(LinkEvent::Retransmitted { sequence });
+            if let Some(packet) = &self.packets[self.slot(sequence)] {
+                self.fates.retry(sequence, packet);
+            }
             return self.data_frame(now, sequence);
         }
         if self.filled > self.next {
@@ -638,6 +658,14 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
             self.events.push_back(LinkEvent::TimedOut { sequence });
             self.queue(sequence);
         }
+    }
+
+    fn keep_fates(&mut self) {
+        self.fates.keep();
+    }
+
+    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
+        self.fates.poll()
     }
 
     fn counters(&self) -> LinkCounters {

@@ -41,7 +41,7 @@
 //! fragments.
 
 use super::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkError, LinkEvent};
-use crate::packet::Payload;
+use crate::packet::{LinkFate, Payload};
 use crate::queue::{FairQueue, Limit};
 use crate::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
@@ -248,6 +248,14 @@ impl<P: Payload + Clone> Services<P> {
 
 /// Out of line: what calls an endpoint of any kind stays small, and fast for the other kinds.
 impl<P: Payload + Clone> Endpoint<P> for Services<P> {
+    fn keep_fates(&mut self) {
+        self.services.iter_mut().for_each(|service| service.endpoint.keep_fates());
+    }
+
+    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
+        self.services.iter_mut().find_map(|service| service.endpoint.poll_fate())
+    }
+
     /// Always: the queues are in here.
     fn wants_packet(&self) -> bool {
         true

@@ -33,12 +33,13 @@
 //!
 //! Not modelled: reordering by the channel, negative acknowledgments, adaptive timers, back-off.
 
+use super::fates::Fates;
 use super::protocol::{ARQ_HEADER, ProtocolKeys, Site};
 use super::timing::{LinkTiming, deadline};
 use super::wire::{NumberWidth, WireWindow};
 use super::{ByteFormat, BytesError, wire};
 use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
-use crate::packet::Payload;
+use crate::packet::{LinkFate, Payload};
 use crate::schema::keys::{Limits, table};
 use crate::schema::{LinkTimeout, Retries};
 use crate::units::{Bytes, Duration, Instant};
@@ -63,6 +64,7 @@ impl ProtocolKeys for StopAndWaitKeys {
     type Machine<P: Payload + Clone> = Machine<P>;
 
     const LIMITS_TRANSMISSIONS: bool = true;
+    const REPORTS_FATES: bool = true;
 
     fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
         let auto = StopAndWaitParameters::for_link(&site.timing(self.control));
@@ -135,6 +137,7 @@ pub struct StopAndWait<P> {
 
     up: VecDeque<P>,
     events: VecDeque<LinkEvent>,
+    fates: Fates<P>,
     counters: LinkCounters,
 }
 
@@ -159,6 +162,7 @@ impl<P> StopAndWait<P> {
             ack_pending: false,
             up: VecDeque::with_capacity(4),
             events: VecDeque::with_capacity(4),
+            fates: Fates::default(),
             counters: LinkCounters::default(),
         })
     }
@@ -178,9 +182,10 @@ impl<P> StopAndWait<P> {
 
     /// Done with the frame, one way or the other.
     #[inline]
-    fn finish(&mut self) {
+    fn finish(&mut self, fate: LinkFate) {
         self.counters.packets += 1;
-        self.packet = None;
+        let packet = self.packet.take();
+        self.fates.finish(self.sequence, fate, packet);
         self.sequence += 1;
         self.tries = 0;
         self.must_send = false;
@@ -191,7 +196,7 @@ impl<P> StopAndWait<P> {
     fn on_ack(&mut self, ack: u64) {
         self.acknowledged = self.acknowledged.max(ack);
         if ack == self.sequence + 1 && self.tries > 0 {
-            self.finish();
+            self.finish(LinkFate::Acknowledged);
         }
     }
 
@@ -252,6 +257,7 @@ impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
         if self.tries > 0 {
             self.counters.retransmissions += 1;
             self.events.push_back(LinkEvent::Retransmitted { sequence });
+            self.fates.retry(sequence, &packet);
         } else {
             self.counters.data_frames += 1;
         }
@@ -310,11 +316,19 @@ impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
             self.counters.abandoned += 1;
             self.counters.packets_abandoned += 1;
             self.events.push_back(LinkEvent::Abandoned { sequence });
-            self.finish();
+            self.finish(LinkFate::Abandoned);
         } else {
             self.deadline = Instant::NEVER;
             self.must_send = true;
         }
+    }
+
+    fn keep_fates(&mut self) {
+        self.fates.keep();
+    }
+
+    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
+        self.fates.poll()
     }
 
     fn counters(&self) -> LinkCounters {

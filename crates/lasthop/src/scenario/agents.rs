@@ -61,10 +61,16 @@ impl Link {
             LinkProtocol::One(one) => (one.kind(), one.limits_transmissions(), one.payload()),
             LinkProtocol::Services(_) => ("services", false, None),
         };
+        let reports_fates = match &self.protocol {
+            LinkProtocol::One(one) => one.reports_fates(),
+            LinkProtocol::Services(set) => {
+                set.services.iter().all(|service| service.protocol.reports_fates())
+            }
+        };
         AgentSite {
             between: self.between.each_ref().map(String::as_str),
             protocol,
-            reports_fates: self.wlan.is_some(),
+            reports_fates: reports_fates || self.wlan.is_some(),
             limits_transmissions,
             payload,
             errors: [&self.forward.errors, &self.reverse.errors],

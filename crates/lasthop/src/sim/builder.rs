@@ -417,12 +417,16 @@ impl Builder {
             let end = self.lines[line.index()].end_mut(direction.side());
             end.interface.endpoint.limit_transmissions(Some(limit));
         }
-        if agent.watches_link()
-            && let Medium::Shared(Shared { air, .. }) = self.directions[direction.index()].medium
-        {
-            let air = &mut self.airs[air.index()];
-            air.has_watchers = true;
-            air.medium.keep_outcomes();
+        if agent.watches_link() {
+            match self.directions[direction.index()].medium {
+                Medium::Shared(Shared { air, .. }) => {
+                    let air = &mut self.airs[air.index()];
+                    air.has_watchers = true;
+                    air.medium.keep_outcomes();
+                }
+                Medium::Line(line) => self.lines[line.index()].watch(direction.side()),
+                Medium::Fifo(_) => unreachable!("it is refused on links that learn nothing"),
+            }
         }
         let seat = SeatId::new(self.agents.len());
         let below = self.directions[direction.index()].near_agent.replace(seat);

@@ -427,6 +427,8 @@ pub(super) struct Line {
     /// The earliest of these, as told last, and whether one has changed since.
     next: usize,
     is_stale: bool,
+    /// Does an agent want to hear what becomes of packets?
+    pub is_watched: bool,
     /// The radio whose slots it shares.
     pub radio: Option<RadioId>,
     pub machine: MachineId,
@@ -471,6 +473,7 @@ impl Line {
             dues: [Due::NEVER; 4],
             next: 0,
             is_stale: false,
+            is_watched: false,
             radio: None,
             machine: MachineId::default(),
         }
@@ -482,6 +485,12 @@ impl Line {
         for end in &mut self.ends {
             end.air.slots = Some(Box::new(Ahead::new()));
         }
+    }
+
+    /// The endpoint of `side` keeps what it learns of its packets, for agents.
+    pub fn watch(&mut self, side: Side) {
+        self.is_watched = true;
+        self.end_mut(side).interface.endpoint.keep_fates();
     }
 
     /// The direction on which an end transmits.
@@ -584,6 +593,9 @@ impl<P: Probe> World<P> {
                 break;
             }
             up = self.poll_deliver(id, side.other());
+        }
+        if self.lines[id.index()].is_watched {
+            self.tell_fates(id, side.other());
         }
         self.serve_after_arrival(id, side.other());
     }
@@ -721,6 +733,17 @@ impl<P: Probe> World<P> {
         }
     }
 
+    /// Tells agents what the endpoint of `side` has learnt of the packets that went down past them.
+    #[cold]
+    pub(super) fn tell_fates(&mut self, id: LineId, side: Side) {
+        let direction = self.lines[id.index()].direction(side);
+        while let Some((fate, packet)) =
+            self.lines[id.index()].end_mut(side).interface.endpoint.poll_fate()
+        {
+            self.report_fate(direction, fate, &packet);
+        }
+    }
+
     /// The same after a frame has arrived, mostly at a busy transmitter: then nothing happens but that
     /// there may be something to send when it falls idle.
     #[inline]
@@ -774,6 +797,9 @@ impl<P: Probe> World<P> {
         let line = &mut self.lines[id.index()];
         line.serve_at(side, next, &mut self.deadlines);
         line.schedule(&mut self.deadlines);
+        if line.is_watched {
+            self.tell_fates(id, side);
+        }
         if P::ACTIVE {
             self.record_link_events(id, side);
         }

@@ -200,6 +200,9 @@ impl<P: Probe> World<P> {
                 }
             }
         }
+        if self.lines[line.index()].is_watched {
+            Side::BOTH.into_iter().for_each(|side| self.tell_fates(line, side));
+        }
     }
 
     /// A frame of no length is sent and arrives.
@@ -225,6 +228,9 @@ impl<P: Probe> World<P> {
         let timeout = end.interface.endpoint.next_timeout().max(self.now);
         line.serve_at(side, timeout, &mut self.deadlines);
         line.schedule(&mut self.deadlines);
+        if line.is_watched {
+            self.tell_fates(id, side);
+        }
     }
 
     /// Gives the slots of one way (that on which the stations' ends `way` transmit) of the frame
@@ -272,14 +278,14 @@ impl<P: Probe> World<P> {
                 self.exchange_free(line, way);
                 continue;
             }
+            // That something is sent makes this a frame that arrives; both ways ask for the same time.
+            let at = self.radios[id.index()].parameters.propagation.arrival(now + frame);
             if sender.arrives(&sent) {
                 let item = Crossing { frame: sent.frame, is_damaged: sent.is_lost };
                 sender.air.ring.push(InFlight { due: Due::new(at, 0), item });
             }
             if P::ACTIVE {
                 let packets = sender.length(now);
-            // That something is sent makes this a frame that arrives; both ways ask for the same time.
-            let at = self.radios[id.index()].parameters.propagation.arrival(now + frame);
                 let event = Event::frame_sent(direction, &sent.frame, start, sent.is_lost, at);
                 self.probe.record(end, event);
                 self.probe.record(now, Event::QueueServed { direction, packets });

@@ -16,6 +16,7 @@ mod determinism;
 mod interface_on_bytes;
 mod lazy_background;
 mod link_closed_forms;
+mod link_fates;
 mod link_fec;
 mod link_harq;
 mod link_ideal_sr;

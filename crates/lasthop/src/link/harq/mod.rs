@@ -49,7 +49,7 @@ use super::{
     ByteFormat, BytesError, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
     LinkTiming, Port, check_sizes,
 };
-use crate::packet::Payload;
+use crate::packet::{LinkFate, Payload};
 use crate::schema::keys::{Limits, choice, table};
 use crate::schema::{LinkTimeout, Transmissions};
 use crate::units::{Bytes, Duration, Instant, Probability, Rate};
@@ -150,6 +150,7 @@ impl ProtocolKeys for HarqKeys {
     type Machine<P: Payload + Clone> = Machine<P>;
 
     const LIMITS_TRANSMISSIONS: bool = true;
+    const REPORTS_FATES: bool = true;
 
     fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
         let headers = u64::from(self.units) * site.header.get();
@@ -374,6 +375,14 @@ impl<P: Payload + Clone> Endpoint<P> for Harq<P> {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.sender.handle_timeout(now);
+    }
+
+    fn keep_fates(&mut self) {
+        self.sender.fates.keep();
+    }
+
+    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
+        self.sender.fates.poll()
     }
 
     fn counters(&self) -> LinkCounters {

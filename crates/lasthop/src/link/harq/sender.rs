@@ -1,5 +1,6 @@
 //! The sending half: packets until they are resolved, the two modes, the estimates.
 
+use super::super::fates::Fates;
 use super::super::number_set::NumberSet;
 use super::super::timers::TransmissionOrder;
 use super::super::timing::{airtime, deadline};
@@ -7,7 +8,7 @@ use super::super::{Frame, FrameKind, LinkCounters, LinkEvent};
 use super::estimate::Estimate;
 use super::{HarqMode, HarqParameters, Proactive, Reactive};
 use crate::coding::CodedUnits;
-use crate::packet::Payload;
+use crate::packet::{LinkFate, Payload};
 use crate::units::{Bytes, Instant};
 use std::collections::VecDeque;
 
@@ -66,6 +67,8 @@ pub(super) struct Sender<P> {
     skip_deadline: Instant,
 
     events: VecDeque<LinkEvent>,
+    /// What becomes of packets, where somebody asks.
+    pub fates: Fates<P>,
     counters: LinkCounters,
 }
 
@@ -102,6 +105,7 @@ impl<P> Sender<P> {
             told: 0,
             skip_deadline: Instant::NEVER,
             events: VecDeque::with_capacity(16),
+            fates: Fates::default(),
             counters: LinkCounters::default(),
         }
     }
@@ -230,7 +234,7 @@ impl<P> Sender<P> {
             if self.probe == Some(sequence) {
                 self.probe = None;
             }
-            self.resolve(sequence);
+            self.resolve(sequence, LinkFate::Acknowledged);
         } else if is_latest {
             self.order.remove(at);
             self.again(sequence);
@@ -238,9 +242,10 @@ impl<P> Sender<P> {
     }
 
     /// The packet has arrived, or is given up.
-    fn resolve(&mut self, sequence: u64) {
+    fn resolve(&mut self, sequence: u64, fate: LinkFate) {
         let at = self.slot(sequence);
-        self.slots[at].packet = None;
+        let packet = self.slots[at].packet.take();
+        self.fates.finish(sequence, fate, packet);
         self.order.remove(at);
         if self.queued.len() != 0 {
             self.queued.remove(sequence);
@@ -263,7 +268,7 @@ impl<P> Sender<P> {
         self.counters.packets_abandoned += 1;
         self.events.push_back(LinkEvent::Abandoned { sequence });
         self.given_up = self.given_up.max(sequence + 1);
-        self.resolve(sequence);
+        self.resolve(sequence, LinkFate::Abandoned);
     }
 
     #[inline]
@@ -335,6 +340,9 @@ impl<P: Payload + Clone> Sender<P> {
             self.queued.remove(sequence);
             self.counters.retransmissions += 1;
             self.events.push_back(LinkEvent::Retransmitted { sequence });
+            if let Some(packet) = &self.slots[self.slot(sequence)].packet {
+                self.fates.retry(sequence, packet);
+            }
             return self.transmit(now, sequence);
         }
         if self.filled > self.next {

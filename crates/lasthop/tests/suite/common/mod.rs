@@ -10,7 +10,7 @@ use lasthop::link::{
     ServiceParameters, Services, ServicesParameters, StopAndWait, StopAndWaitParameters, TimerMode,
     XorFec, XorFecParameters,
 };
-use lasthop::packet::Payload;
+use lasthop::packet::{LinkFate, Payload};
 use lasthop::queue::Limit;
 use lasthop::units::{Bytes, Duration, Instant, Rate};
 use std::collections::VecDeque;
@@ -132,6 +132,8 @@ pub struct Link<P> {
     /// What the ends told, and when, if a log is kept.
     pub events: [Vec<LinkEvent>; 2],
     pub event_times: [Vec<Instant>; 2],
+    /// What the ends learnt of their packets, if they keep it.
+    pub fates: [Vec<(LinkFate, P)>; 2],
     /// What arrived at each end, and when, if a log is kept.
     pub arrivals: [Vec<(Instant, FrameKind)>; 2],
     /// Every frame in order of transmission, if kept.
@@ -163,6 +165,7 @@ impl<P: Payload + Clone + Debug> Link<P> {
             delivered_at: [Vec::new(), Vec::new()],
             events: [Vec::new(), Vec::new()],
             event_times: [Vec::new(), Vec::new()],
+            fates: [Vec::new(), Vec::new()],
             arrivals: [Vec::new(), Vec::new()],
             log: None,
             strict: false,
@@ -320,6 +323,7 @@ impl<P: Payload + Clone + Debug> Link<P> {
     }
 
     fn drain(&mut self, side: usize) {
+        self.fates[side].extend(std::iter::from_fn(|| self.ends[side].poll_fate()));
         while let Some(event) = self.ends[side].poll_event() {
             if self.log.is_some() {
                 self.events[side].push(event);
@@ -344,11 +348,11 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    pub fn ends<P>(self) -> [LinkEndpoint<P>; 2] {
+    pub fn ends<P: Clone>(self) -> [LinkEndpoint<P>; 2] {
         [self.end(), self.end()]
     }
 
-    fn end<P>(self) -> LinkEndpoint<P> {
+    fn end<P: Clone>(self) -> LinkEndpoint<P> {
         match self {
             Protocol::Raw => LinkEndpoint::Raw(Raw::new()),
             Protocol::SelectiveRepeat(parameters) => LinkEndpoint::SelectiveRepeat(
