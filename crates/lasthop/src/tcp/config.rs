@@ -139,8 +139,15 @@ pub struct Config {
     /// how.
     pub abe: bool,
     /// Do the buffers of both hosts grow with the connection, as Linux's do (`net.ipv4.tcp_rmem`, `tcp_wmem`)? Then
-    /// `receive_window` says nothing, and segments leave in pairs where the window has room for two.
+    /// `receive_window` says nothing.
     pub autotuning: bool,
+    /// Are tail losses probed for (RFC 8985, section 7)? Only with [`RecoveryKind::RackTlp`], as the next.
+    pub tail_probes: bool,
+    /// Do the ACKs after a timeout show whether it was spurious (RFC 5682)?
+    pub frto: bool,
+    /// Segments that leave in one piece at least if there are as many, as from a host with segmentation offload; 0: each
+    /// leaves by itself.
+    pub pieces: u32,
     /// ACKs that leave at once at the beginning of a connection, whatever `delayed_ack` says.
     pub quick_acks: u32,
     /// What the marks that it echoes and gets tell.

@@ -186,8 +186,12 @@ impl Connection {
             if self.receiver.is_ack_waiting() && ecn.ends_run(segment, self.receiver.rcv_nxt) {
                 self.receiver.challenge();
             }
+            let was_echoing = ecn.is_echoing();
             if ecn.on_segment(segment) {
                 self.sender.on_echo_of_mark();
+            }
+            if self.config.quick_acks > 0 && segment.payload > 0 {
+                self.receiver.on_mark(!was_echoing && ecn.is_echoing(), segment.flags);
             }
         }
         let control = segment.flags & (flags::SYN | flags::FIN) != 0;
@@ -519,7 +523,8 @@ impl Connection {
     fn stamp(&mut self, header: &mut TcpHeader, sent_to: u64) {
         let flight = &self.sender.flight;
         if let Some(ecn) = &mut self.ecn {
-            ecn.stamp(header, flight.snd_max > sent_to, flight.counters.window_cuts);
+            let reductions = flight.counters.window_cuts + flight.told_again;
+            ecn.stamp(header, flight.snd_max > sent_to, reductions);
         }
         let seq = self.sender.unwrap(header.seq);
         if header.payload > 0 && self.config.marks_some_out() && is_out(&self.config, seq) {
@@ -641,6 +646,19 @@ impl Connection {
     /// Segments received that brought nothing new.
     pub fn duplicates_received(&self) -> u64 {
         self.receiver.duplicates
+    }
+
+    /// Both ends use explicit congestion notification, as their SYN say that a [`Socket`](super::socket::Socket)
+    /// exchanged.
+    pub(super) fn agree_on_ecn(&mut self) {
+        if let Some(ecn) = &mut self.ecn {
+            ecn.agree();
+        }
+    }
+
+    /// Is explicit congestion notification in use, and has a segment come that could be marked?
+    pub fn ecn_state(&self) -> (bool, bool) {
+        self.ecn.as_ref().map_or((false, false), Ecn::state)
     }
 
     /// Its parameters.

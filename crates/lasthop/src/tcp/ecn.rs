@@ -26,6 +26,8 @@ pub(super) struct Ecn {
     is_agreed: bool,
     /// Did the peer's SYN ask for it?
     is_asked: bool,
+    /// Has a segment come that could be marked?
+    has_seen: bool,
     /// Are marks echoed?
     echoes: bool,
     /// Reductions of the window that CWR has told of.
@@ -55,6 +57,21 @@ impl Ecn {
         self.owed.take()
     }
 
+    /// Both ends are known to use it: their SYN were exchanged elsewhere.
+    pub fn agree(&mut self) {
+        self.is_agreed = true;
+    }
+
+    /// Is ECN in use, and has a segment come that could be marked?
+    pub fn state(&self) -> (bool, bool) {
+        (self.is_agreed, self.has_seen)
+    }
+
+    /// Are marks echoed?
+    pub fn is_echoing(&self) -> bool {
+        self.echoes
+    }
+
     fn is_exact(&self) -> bool {
         self.is_agreed && self.marks != Marks::Classic
     }
@@ -71,6 +88,7 @@ impl Ecn {
         if !self.is_agreed {
             return false;
         }
+        self.has_seen |= segment.ecn != Codepoint::NotEct;
         if self.is_exact() {
             if segment.payload > 0 {
                 self.echoes = segment.ecn == Codepoint::Ce;

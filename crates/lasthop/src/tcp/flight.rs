@@ -99,6 +99,8 @@ pub struct Flight {
     pub(super) timed_out_to: u64,
     /// One past the highest byte declared lost; 0 before any.
     declared_to: u64,
+    /// Timeouts that reduced the threshold no further, of which CWR tells none the less (Linux).
+    pub(super) told_again: u64,
     pub(super) counters: SenderCounters,
 }
 
@@ -132,6 +134,8 @@ const SINGLE_BELOW: f64 = 150_000.0;
 /// (`net.ipv4.tcp_tso_win_divisor`).
 const DEFERRED_AFTER: Duration = Duration::from_millis(1);
 const DEFERRED_SHARE: u64 = 3;
+/// And only if the next ACK should be here by then, or in half a round trip (since Linux 6.18).
+const EXPECTED_WITHIN: Duration = Duration::from_millis(1);
 /// The largest piece, bytes.
 const LARGEST_PIECE: u64 = 65_000;
 
@@ -240,6 +244,7 @@ impl Flight {
             timed_out_at: u64::MAX,
             timed_out_to: 0,
             declared_to: 0,
+            told_again: 0,
             counters: SenderCounters::default(),
         }
     }
@@ -292,7 +297,7 @@ impl Flight {
     }
 
     /// How full the send buffer is, with `in_flight` segments on their way.
-    fn fill(&self, in_flight: u32) -> Fill {
+    pub(super) fn fill(&self, in_flight: u32) -> Fill {
         let cwnd = self.law.cwnd() as u64;
         let windows = cwnd.saturating_sub(in_flight.into());
         Fill {
@@ -519,7 +524,8 @@ impl Flight {
     fn largest_piece(&self) -> u64 {
         let rate = self.law.pacing_rate(self.rtt.srtt().max(Duration::from_nanos(1)));
         let most = piece_size(rate, self.records().min_rtt()) / self.mss;
-        let least = if self.config.law.paces() && rate < SINGLE_BELOW { 1 } else { 2 };
+        let is_slow = self.config.law.paces() && rate < SINGLE_BELOW;
+        let least = if is_slow { 1 } else { self.config.pieces.into() };
         most.max(least)
     }
 
@@ -529,7 +535,7 @@ impl Flight {
         let latest = self.records().last().map(|newest| newest.sent);
         let oldest = self.records().get(0).map(|oldest| oldest.sent);
         let (Some(latest), Some(oldest)) = (latest, oldest) else { return false };
-        let is_recent = now - latest <= DEFERRED_AFTER;
+        let is_recent = now - latest < DEFERRED_AFTER;
         let unsent = self.write_end - self.snd_nxt;
         if self.piece.left > 0 || !is_recent || unsent <= self.mss {
             return false;
@@ -537,9 +543,10 @@ impl Flight {
         let window = self.snd_una + self.peer_window;
         let limit = (u64::from(room) * self.mss).min(window.saturating_sub(self.snd_nxt));
         let share = self.peer_window.min(self.law.window()) / DEFERRED_SHARE;
+        let srtt = self.rtt.srtt();
         limit < self.largest_piece() * self.mss
             && limit < share
-            && (now - oldest) * 2 >= self.rtt.srtt()
+            && oldest + srtt <= now + EXPECTED_WITHIN.min(Duration::from_nanos(srtt.as_nanos() / 2))
             && (unsent > LARGEST_PIECE || self.fin_at == u64::MAX)
     }
 
@@ -653,6 +660,21 @@ impl Flight {
             Conventions::Linux => self.rtt.sample_linux(now - sent, 1, 1),
             _ => self.rtt.sample(sent, now),
         }
+    }
+
+    /// The rest of a piece does not fit into the receiver's window: as much of it as fits leaves with it, unless a short
+    /// segment has to wait (`tcp_mss_split_point`). Says whether anything does.
+    pub(super) fn cut_piece_to_window(&mut self) -> bool {
+        let edge = self.snd_una + self.peer_window;
+        let waits = self.is_corked || self.config.nagle && self.short_end > self.snd_una;
+        let cuts = self.piece.left > 0
+            && !waits
+            && self.snd_nxt == self.snd_max
+            && self.snd_nxt < edge.min(self.write_end);
+        if cuts {
+            self.cut_to_window();
+        }
+        cuts
     }
 
     /// What is left of the receiver's window below a full segment becomes a segment by itself.
@@ -908,6 +930,11 @@ impl Flight {
         let is_plain = recovery.is_plain(self);
         self.set_plain(is_plain);
         let seq = seq?;
+        if self.config.join_writes && self.config.pieces > 0 && seq < self.snd_max {
+            let most = self.mss;
+            let records = self.records_mut();
+            records.join_short(records.index_of(seq), most);
+        }
         Some((seq, self.end_of(seq)))
     }
 
@@ -948,6 +975,9 @@ impl Flight {
         if let Some(sent) = &mut self.sent {
             sent.on_losses(lost);
             sent.on_sent(now, seq, end);
+            if self.is_record_closed && end == self.write_end {
+                sent.end_record();
+            }
             if self.piece.left > 0 && end == self.snd_max {
                 self.piece.left -= 1;
                 if self.piece.left == 0 {
@@ -966,7 +996,7 @@ impl Flight {
             // At least a segment in a round trip: a window below one must not stop the sender.
             let least = self.mss as f64 / srtt.as_secs_f64();
             let rate = self.law.pacing_rate(srtt).max(least);
-            if self.config.autotuning {
+            if self.config.pieces > 0 {
                 self.piece.bytes += end - seq;
                 if self.piece.left > 0 {
                     return;

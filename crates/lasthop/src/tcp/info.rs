@@ -87,6 +87,10 @@ pub struct TcpInfo {
     pub delayed_ack: Option<Instant>,
     /// Probes of a closed window that nobody has answered.
     pub probes: u32,
+    /// Segments delivered so far; 0 where nobody counts them, as the next.
+    pub delivered: u64,
+    /// Segments that the receiver has reported as duplicates.
+    pub duplicates_reported: u64,
 }
 
 impl Connection {
@@ -94,7 +98,10 @@ impl Connection {
     pub fn info(&self) -> TcpInfo {
         let flight = &self.sender.flight;
         let (recovery, outstanding) = self.sender.outstanding();
-        let unacked = flight.outstanding_segments();
+        let whole = self.sender.whole_segments();
+        let unacked = whole.map_or_else(|| flight.outstanding_segments(), |(unacked, ..)| unacked);
+        let (delivered, duplicates_reported) =
+            whole.map_or((0, 0), |(_, delivered, duplicates)| (delivered, duplicates));
         let running = |timer| {
             let deadline = flight.timers.deadline(timer);
             (deadline != Instant::NEVER).then_some(deadline)
@@ -126,6 +133,8 @@ impl Connection {
             pending,
             delayed_ack: running(Timer::DelayedAck),
             probes: 0,
+            delivered,
+            duplicates_reported,
         }
     }
 }

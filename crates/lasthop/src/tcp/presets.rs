@@ -118,6 +118,9 @@ const NS2: Config = Config {
     ecn: false,
     abe: false,
     autotuning: false,
+    pieces: 0,
+    tail_probes: true,
+    frto: true,
     quick_acks: 0,
     marks: Marks::Classic,
     timestamps: false,
@@ -159,6 +162,9 @@ const RFC: Config = Config {
     ecn: false,
     abe: false,
     autotuning: false,
+    pieces: 0,
+    tail_probes: true,
+    frto: true,
     quick_acks: 0,
     marks: Marks::Classic,
     timestamps: false,
@@ -191,6 +197,7 @@ const LINUX: Config = Config {
     sack: true,
     dsack: true,
     autotuning: true,
+    pieces: 2,
     quick_acks: 16,
     timestamps: true,
     min_rto: Duration::from_millis(200),
@@ -231,6 +238,10 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         Profile::Linux => base.initial_window,
         Profile::Rfc => (14_600.0 / segment.get() as f64).floor().clamp(2.0, base.initial_window),
     };
+    let autotuning = base.autotuning
+        && !sends_blocks
+        && set.receive_window.is_none()
+        && set.autotuning.unwrap_or(true);
     Config {
         recovery,
         loss_detection: set.loss_detection.unwrap_or(detection),
@@ -246,10 +257,8 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         header: set.header.unwrap_or(base.header),
         ack_size: set.ack_size.unwrap_or(base.ack_size),
         receive_window: set.receive_window.unwrap_or(base.receive_window),
-        autotuning: base.autotuning
-            && !sends_blocks
-            && set.receive_window.is_none()
-            && set.autotuning.unwrap_or(true),
+        autotuning,
+        pieces: if autotuning { base.pieces } else { 0 },
         delayed_ack: set.delayed_ack.unwrap_or(base.delayed_ack.filter(|_| !sends_blocks)),
         sack,
         dsack: base.dsack && sack,

@@ -5,6 +5,7 @@ use super::random::{is_out, outs};
 use super::ranges::{Range, Ranges};
 use super::receive_buffer::ReceiveBuffer;
 use super::timers::{Timer, Timers};
+use crate::packet::flags;
 use crate::units::{Duration, Instant};
 
 #[derive(Clone, Debug)]
@@ -273,6 +274,18 @@ impl Receiver {
         if is_quick {
             self.ack_due |= self.unacked > 0;
         }
+    }
+
+    /// A segment with data and `flags` arrived at an end that knows ECN; is it the first one marked since marks were
+    /// echoed? Linux tells of that at once, and acknowledges at once what says that the window was reduced, as that may be
+    /// all that the sender may send.
+    #[cold]
+    pub fn on_mark(&mut self, is_first: bool, segment_flags: u8) {
+        if is_first {
+            self.quick.left = self.quick.left.max(2);
+            self.quick.is_interactive = false;
+        }
+        self.ack_due |= segment_flags & flags::CWR != 0;
     }
 
     /// RFC 7323, section 4.3: the echo is that of the earliest unacknowledged segment, so that a

@@ -66,6 +66,8 @@ pub(super) struct SendBuffer {
     tail: u64,
     /// The application closes when it has written all.
     pub closes: bool,
+    /// While so much is not sent, it takes no further piece.
+    pub unsent_limit: u64,
 }
 
 impl SendBuffer {
@@ -79,9 +81,40 @@ impl SendBuffer {
             waiting: 0,
             tail: 0,
             closes: false,
+            unsent_limit: u64::MAX,
         };
         buffer.expand(INITIAL_WINDOW);
         buffer
+    }
+
+    /// That of a socket: `size` bytes of memory, which stay if `is_fixed`.
+    pub fn of_socket(segment: u64, size: u64, is_fixed: bool) -> Self {
+        let windows = if is_fixed { 0 } else { 2 };
+        let mut buffer = SendBuffer {
+            segment,
+            windows,
+            size,
+            waiting: 0,
+            tail: 0,
+            closes: false,
+            unsent_limit: u64::MAX,
+        };
+        buffer.expand(INITIAL_WINDOW);
+        buffer
+    }
+
+    /// How much of a write of `bytes` it takes now.
+    pub fn write_at_once(&mut self, bytes: u64, fill: &Fill) -> u64 {
+        self.waiting = bytes;
+        let taken = self.take(fill);
+        self.waiting = 0;
+        taken
+    }
+
+    /// Is so much free that an application that waits may go on?
+    pub fn is_free(&self, fill: &Fill) -> bool {
+        let memory = fill.memory();
+        self.size.saturating_sub(memory) >= memory / 2
     }
 
     fn expand(&mut self, cwnd: u64) {
@@ -111,9 +144,12 @@ impl SendBuffer {
         if fill.room > 0 || fill.is_bursty {
             self.expand(fill.cwnd);
         }
-        let memory = fill.memory();
-        let is_free = self.size.saturating_sub(memory) >= memory / 2;
-        if is_free { self.take(fill) } else { 0 }
+        if self.is_free(fill) { self.take(fill) } else { 0 }
+    }
+
+    /// Is there no room for another piece?
+    fn is_full(&self, fill: &Fill) -> bool {
+        fill.memory() >= self.size || fill.unsent >= self.unsent_limit
     }
 
     fn take(&mut self, fill: &Fill) -> u64 {
@@ -129,11 +165,11 @@ impl SendBuffer {
             fill.unsent -= leaves;
             fill.pieces += leaves.div_ceil(2 * self.segment);
             self.tail = self.tail.min(fill.unsent);
-            if self.tail == 0 && fill.memory() >= self.size {
+            if self.tail == 0 && self.is_full(&fill) {
                 return taken;
             }
             let more = (piece - self.tail.min(piece)).min(self.waiting);
-            if more == 0 && (self.waiting == 0 || fill.memory() >= self.size) {
+            if more == 0 && (self.waiting == 0 || self.is_full(&fill)) {
                 return taken;
             }
             let more = if more > 0 {

@@ -5,6 +5,7 @@ use super::flight::Flight;
 use super::info::{Outstanding, RecoveryState};
 use super::law::{CongestionLaw, Passage};
 use super::recovery::{Arrival, Recovery};
+use super::send_buffer::Fill;
 use super::timers::Timer;
 use crate::units::{Duration, Instant};
 
@@ -75,6 +76,12 @@ impl Sender {
         self.recovery.reset(&self.flight.config);
         self.marked_to = 0;
         self.refresh();
+    }
+
+    /// The handshake took from `sent` to `now`.
+    pub(super) fn sample_handshake(&mut self, sent: Instant, now: Instant) {
+        self.flight.sample_handshake(sent, now);
+        self.recovery.on_handshake(now - sent);
     }
 
     /// The SYN becomes due.
@@ -257,6 +264,18 @@ impl Sender {
     #[inline(never)]
     pub(super) fn poll_as_host(&mut self, now: Instant) -> Option<Outgoing> {
         self.poll_transmit(now)
+    }
+
+    /// Segments outstanding, delivered, and reported as duplicates, of a recovery that counts whole segments.
+    pub(super) fn whole_segments(&self) -> Option<(u64, u64, u64)> {
+        let Recovery::RackTlp(rack) = &self.recovery else { return None };
+        let (delivered, duplicates) = rack.delivered();
+        Some((self.flight.records().len().into(), delivered, duplicates))
+    }
+
+    /// How full the send buffer is.
+    pub(super) fn fill(&self) -> Fill {
+        self.flight.fill(self.recovery.in_flight(&self.flight))
     }
 
     /// Nothing more may leave: an application that waits for room in the send buffer may write. Says whether it has.

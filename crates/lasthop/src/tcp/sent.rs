@@ -36,6 +36,8 @@ pub(super) struct SentSegment {
     pub is_pushed: bool,
     /// Does it end what left in one piece?
     pub ends_piece: bool,
+    /// Does it end a record that the application keeps apart from others?
+    pub ends_record: bool,
     /// What was known when its latest copy left.
     pub before: Delivered,
 }
@@ -244,6 +246,7 @@ impl SentSegments {
                 is_resent: false,
                 is_pushed: false,
                 ends_piece: false,
+                ends_record: false,
                 before,
             });
         }
@@ -255,6 +258,36 @@ impl SentSegments {
             newest.is_pushed = is_pushed;
             newest.ends_piece = true;
             self.pieces += 1;
+        }
+    }
+
+    /// The newest segment ends a record.
+    pub fn end_record(&mut self) {
+        if let Some(newest) = self.ring.back_mut() {
+            newest.ends_record = true;
+        }
+    }
+
+    /// The record at `index` is about to go again: short ones behind it join it, as long as all of them have `most` bytes
+    /// at most.
+    pub fn join_short(&mut self, index: usize, most: u64) {
+        while let (Some(first), Some(next)) = (self.ring.get(index), self.ring.get(index + 1)) {
+            let joins = next.end - first.start <= most && !next.is_sacked && !first.ends_record;
+            if !joins {
+                return;
+            }
+            let Some(next) = self.ring.remove(index + 1) else { return };
+            self.marks.lost -= u32::from(next.is_lost);
+            self.marks.resent -= u32::from(next.is_resent);
+            let first = &mut self.ring[index];
+            first.end = next.end;
+            first.copies = first.copies.max(next.copies);
+            first.is_pushed |= next.is_pushed;
+            first.ends_record = next.ends_record;
+            if next.ends_piece {
+                self.pieces -= u32::from(first.ends_piece);
+                first.ends_piece = true;
+            }
         }
     }
 

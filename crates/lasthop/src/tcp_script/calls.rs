@@ -2,10 +2,11 @@
 
 use super::ScriptError;
 use super::constants::{errno, number, value};
-use super::environment::{self, Environment};
+use super::options::{send_buffer, unsent_limit, user_timeout};
 use super::player::Player;
+use super::readiness::Watched;
 use super::show::seconds;
-use crate::tcp::socket::{KeepAlive, Socket, SocketError, State, WriteOptions};
+use crate::tcp::socket::{Socket, SocketError, State, WriteOptions};
 use crate::units::{Duration, Instant};
 
 /// What a file descriptor stands for.
@@ -17,6 +18,8 @@ pub(super) enum Descriptor {
     Listener,
     /// The connection under test.
     Connection,
+    /// What watches others (`epoll`).
+    Watcher,
 }
 
 /// A system call that waits.
@@ -30,16 +33,43 @@ pub(super) struct Blocked {
 }
 
 /// A call that may have to wait, and what it is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Call {
     Accept,
     Connect,
-    Read(u64),
+    Read(Reading),
+    Write(Writing),
+    /// The files of `poll`.
+    Poll(String),
+    /// The descriptor of `epoll`, and what the script says of the files.
+    Events(i64, String),
+}
+
+/// What a read is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reading {
+    bytes: u64,
+    /// Bytes that it waits for.
+    least: u64,
+    /// Does it leave what it reads (`MSG_PEEK`)?
+    peeks: bool,
+    /// What is to be unread afterwards, if the script says so (`TCP_CM_INQ`).
+    left: Option<u64>,
+}
+
+/// What a write is asked, and how far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Writing {
+    bytes: u64,
+    done: u64,
+    options: WriteOptions,
+    /// Has it found the buffer full?
+    has_waited: bool,
 }
 
 /// What a call returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Returned {
+pub(super) enum Returned {
     Value(i64),
     Error(&'static str),
     /// Nothing yet.
@@ -56,47 +86,12 @@ impl std::fmt::Display for Returned {
     }
 }
 
-/// Options that a socket has.
-const TIMELY: &[&str] = &[
-    "TCP_NODELAY",
-    "TCP_CORK",
-    "TCP_QUICKACK",
-    "TCP_MAXSEG",
-    "TCP_USER_TIMEOUT",
-    "TCP_KEEPIDLE",
-    "TCP_KEEPINTVL",
-    "TCP_KEEPCNT",
-    "SO_KEEPALIVE",
-    "SO_RCVBUF",
-];
-
-/// Options that change nothing here.
-const WITHOUT_EFFECT: &[&str] = &[
-    "SO_REUSEADDR",
-    "SO_REUSEPORT",
-    "SO_ZEROCOPY",
-    "SO_PRIORITY",
-    "SO_MARK",
-    "SO_RCVLOWAT",
-    "SO_SNDBUF",
-    "SO_RCVTIMEO",
-    "SO_SNDTIMEO",
-    "IP_TOS",
-    "IP_MTU_DISCOVER",
-    "IP_RECVERR",
-    "TCP_DEFER_ACCEPT",
-    "TCP_SYNCNT",
-    "TCP_LINGER2",
-    "TCP_NOTSENT_LOWAT",
-    "TCP_THIN_LINEAR_TIMEOUTS",
-];
-
 impl Player {
-    fn differs<T>(line: u32, expected: String, found: String) -> Result<T, ScriptError> {
+    pub(super) fn differs<T>(line: u32, expected: String, found: String) -> Result<T, ScriptError> {
         Err(ScriptError::Differs { line, expected, found })
     }
 
-    fn missing<T>(line: u32, what: &str) -> Result<T, ScriptError> {
+    pub(super) fn missing<T>(line: u32, what: &str) -> Result<T, ScriptError> {
         Err(ScriptError::NotModelled { line, what: what.to_owned() })
     }
 
@@ -116,6 +111,9 @@ impl Player {
         let descriptor = value(argument(0));
         let kind = descriptor.and_then(|file| self.descriptors.get(&file)).copied();
         let is_connection = kind == Some(Descriptor::Connection);
+        if let Some(error) = self.refused(name, kind) {
+            return compare(line, result, &Returned::Error(error));
+        }
         let returned = match name {
             "socket" => self.open(line, result)?,
             "bind" | "fcntl" => return Ok(()),
@@ -137,20 +135,12 @@ impl Player {
             }
             "accept" | "accept4" => return self.wait(line, Call::Accept, result, blocks),
             "write" | "send" | "sendto" | "sendmsg" | "writev" if is_connection => {
-                if blocks.is_some_and(|time| time > Duration::ZERO) {
-                    return Self::missing(line, "a write that waits for room in the send buffer");
-                }
-                self.write(line, name, arguments, result)?
+                let writing = Self::writing(line, name, arguments)?;
+                return self.wait(line, Call::Write(writing), result, blocks);
             }
             "read" | "recv" | "recvfrom" | "readv" | "recvmsg" if is_connection => {
-                let bytes = match name {
-                    "readv" | "recvmsg" => Some(vector_bytes(argument(1))),
-                    _ => number_of(argument(2)),
-                };
-                let Some(bytes) = bytes else {
-                    return Self::missing(line, "a read of unknown length");
-                };
-                return self.wait(line, Call::Read(bytes), result, blocks);
+                let reading = self.reading(line, name, arguments)?;
+                return self.wait(line, Call::Read(reading), result, blocks);
             }
             "close" => {
                 let gone = descriptor.and_then(|file| self.descriptors.remove(&file));
@@ -172,7 +162,24 @@ impl Player {
             "setsockopt" => self.set_option(line, argument(2), argument(3))?,
             "getsockopt" => self.get_option(line, argument(2), argument(3))?,
             "ioctl" if is_connection => self.ioctl(line, argument(1), argument(2))?,
-            "poll" => self.poll(line, argument(0))?,
+            "poll" => {
+                let waits = value(argument(2)) != Some(0);
+                let blocks = blocks.filter(|_| waits);
+                return self.wait(line, Call::Poll(argument(0).to_owned()), result, blocks);
+            }
+            "epoll_create" | "epoll_create1" => {
+                let file = number_of(result).unwrap_or(0) as i64;
+                self.descriptors.insert(file, Descriptor::Watcher);
+                self.watched.insert(file, Watched::new());
+                Returned::Value(file)
+            }
+            "epoll_ctl" => self.watch(arguments),
+            "epoll_wait" | "epoll_pwait" => {
+                let waits = value(argument(3)) != Some(0);
+                let (set, wanted) = (descriptor.unwrap_or(-1), argument(1).to_owned());
+                let blocks = blocks.filter(|_| waits);
+                return self.wait(line, Call::Events(set, wanted), result, blocks);
+            }
             "nanosleep" | "usleep" | "sleep" => return Ok(()),
             _ if kind.is_none() && descriptor.is_some() && KNOWN_CALLS.contains(&name) => {
                 Returned::Error("EBADF")
@@ -188,23 +195,41 @@ impl Player {
         let mut settings = self.environment.settings(size("SO_RCVBUF"), size("TCP_MAXSEG"));
         settings.keep_alive = self.keep_alive();
         settings.user_timeout = option("TCP_USER_TIMEOUT").and_then(user_timeout);
+        if let Some(asked) = option("SO_SNDBUF") {
+            settings.send_buffer = (send_buffer(asked), true);
+        }
+        if let Some(limit) = option("TCP_NOTSENT_LOWAT") {
+            settings.unsent_limit = unsent_limit(limit);
+        }
+        if let Some(retries) = option("TCP_SYNCNT") {
+            settings.syn_retries = [retries as u32; 2];
+        }
         let configure = self.environment.configure(self.environment.law());
         let mut socket = Socket::new(settings, configure);
         socket.set_nodelay(option("TCP_NODELAY").unwrap_or(0) != 0);
         socket
     }
 
-    /// The parameters that an application may have set one by one.
-    fn keep_alive(&self) -> Option<KeepAlive> {
-        let option = |name: &str| self.socket_options.get(name).map(|&value| value.max(1) as u64);
-        (self.socket_options.get("SO_KEEPALIVE").copied().unwrap_or(0) != 0).then(|| {
-            let default = self.environment.keep_alive();
-            KeepAlive {
-                idle: option("TCP_KEEPIDLE").map_or(default.idle, environment::seconds),
-                interval: option("TCP_KEEPINTVL").map_or(default.interval, environment::seconds),
-                probes: option("TCP_KEEPCNT").map_or(default.probes, |count| count as u32),
-            }
-        })
+    /// What a call may not do in the state that the connection is in.
+    fn refused(&self, name: &str, kind: Option<Descriptor>) -> Option<&'static str> {
+        let state = self.socket.as_ref().map(Socket::state);
+        let is_reading = matches!(name, "read" | "recv" | "recvfrom" | "readv" | "recvmsg");
+        let is_writing = matches!(name, "write" | "send" | "sendto" | "sendmsg" | "writev");
+        match (kind?, name) {
+            (Descriptor::Fresh | Descriptor::Listener, _) if is_reading => Some("ENOTCONN"),
+            (Descriptor::Fresh | Descriptor::Listener, _) if is_writing => Some("EPIPE"),
+            (Descriptor::Fresh, "shutdown") => Some("ENOTCONN"),
+            (Descriptor::Fresh | Descriptor::Connection, "accept" | "accept4") => Some("EINVAL"),
+            (Descriptor::Connection, "listen") if state != Some(State::Closed) => Some("EINVAL"),
+            (Descriptor::Listener, "connect") => Some("EISCONN"),
+            (Descriptor::Connection, "connect") => match state? {
+                State::SynSent | State::SynReceived => Some("EALREADY"),
+                // The first call after the handshake tells of its end.
+                State::Established if self.has_connected => Some("EISCONN"),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     fn open(&mut self, line: u32, result: &str) -> Result<Returned, ScriptError> {
@@ -229,13 +254,18 @@ impl Player {
         expected: &str,
         blocks: Option<Duration>,
     ) -> Result<(), ScriptError> {
-        let returned = self.attempt(line, call, expected)?;
+        let mut call = call;
+        let returned = self.attempt(line, &mut call, expected, blocks.is_some())?;
         let Some(time) = blocks else {
-            let now = match returned {
+            let now = match (returned, call) {
                 // A call that does not block says that it would.
-                Returned::Waits if call == Call::Connect => Returned::Error("EINPROGRESS"),
-                Returned::Waits => Returned::Error("EAGAIN"),
-                returned => returned,
+                (Returned::Waits, Call::Connect) => Returned::Error("EINPROGRESS"),
+                (Returned::Waits, Call::Poll(_) | Call::Events(..)) => Returned::Value(0),
+                (Returned::Waits, Call::Write(Writing { done: done @ 1.., .. })) => {
+                    Returned::Value(done as i64)
+                }
+                (Returned::Waits, _) => Returned::Error("EAGAIN"),
+                (returned, _) => returned,
             };
             return compare(line, expected, &now);
         };
@@ -249,14 +279,39 @@ impl Player {
     }
 
     /// What the call would return now.
-    fn attempt(&mut self, line: u32, call: Call, expected: &str) -> Result<Returned, ScriptError> {
+    fn attempt(
+        &mut self,
+        line: u32,
+        call: &mut Call,
+        expected: &str,
+        blocks: bool,
+    ) -> Result<Returned, ScriptError> {
+        match call {
+            Call::Poll(files) => return self.poll(line, files, blocks),
+            Call::Events(set, wanted) => {
+                let (set, wanted) = (*set, wanted.clone());
+                return self.wait_for_events(line, set, &wanted, blocks);
+            }
+            _ => {}
+        }
+        let (now, is_linux) = (self.now, self.environment.is_linux());
+        let is_second = self.descriptors.values().any(|&kind| kind == Descriptor::Connection);
         let Some(socket) = &mut self.socket else { return Ok(Returned::Error("ENOTCONN")) };
         let failed = |error: SocketError| Returned::Error(errno(error).0);
         Ok(match call {
-            Call::Accept
-                if self.descriptors.values().any(|&kind| kind == Descriptor::Connection) =>
-            {
+            Call::Poll(_) | Call::Events(..) => unreachable!("handled above"),
+            Call::Accept if is_second && expected.starts_with("-1") => Returned::Waits,
+            Call::Accept if is_second => {
                 return Self::missing(line, "a second connection");
+            }
+            Call::Write(writing) => {
+                let opens = matches!(socket.state(), State::SynSent | State::SynReceived);
+                if is_linux && opens && socket.connection().is_none() {
+                    return Ok(Returned::Waits);
+                }
+                let returned = write(socket, now, writing);
+                self.awaits_room |= returned == Returned::Waits;
+                returned
             }
             Call::Accept => match socket.state() {
                 State::Listen | State::SynReceived => Returned::Waits,
@@ -267,12 +322,27 @@ impl Player {
                 }
             },
             Call::Connect => match socket.state() {
+                _ if socket.state().is_synchronized() => {
+                    self.has_connected = true;
+                    Returned::Value(0)
+                }
                 State::SynSent | State::SynReceived => Returned::Waits,
                 State::Closed => socket.take_error().map_or(Returned::Value(0), failed),
                 _ => Returned::Value(0),
             },
-            Call::Read(bytes) => {
-                let taken = socket.read(bytes);
+            Call::Read(reading) => {
+                let Reading { bytes, least, peeks, left } = *reading;
+                let there = bytes.min(socket.unread());
+                let is_over = socket.is_at_end() || socket.is_receiving_over();
+                if there > 0 && there < least && blocks && !is_over && !socket.has_error() {
+                    return Ok(Returned::Waits);
+                }
+                let taken = if peeks { there } else { socket.read(bytes) };
+                let unread = socket.unread();
+                if let Some(left) = left.filter(|&left| left != unread) {
+                    let expected = format!("{left} bytes unread");
+                    return Self::differs(line, expected, unread.to_string());
+                }
                 if taken > 0 || bytes == 0 || socket.is_at_end() {
                     Returned::Value(taken as i64)
                 } else if let Some(error) = socket.take_error() {
@@ -290,8 +360,8 @@ impl Player {
 
     /// A call that blocks may return; `must` it?
     pub(super) fn check_blocked(&mut self, must: bool) -> Result<(), ScriptError> {
-        let Some(blocked) = self.blocked.take() else { return Ok(()) };
-        let returned = self.attempt(blocked.line, blocked.call, &blocked.expected)?;
+        let Some(mut blocked) = self.blocked.take() else { return Ok(()) };
+        let returned = self.attempt(blocked.line, &mut blocked.call, &blocked.expected, true)?;
         let is_late = self.now > blocked.end + self.tolerance;
         if returned == Returned::Waits && !must && !is_late {
             self.blocked = Some(blocked);
@@ -309,34 +379,49 @@ impl Player {
         Ok(())
     }
 
-    fn write(
-        &mut self,
-        line: u32,
-        name: &str,
-        arguments: &[String],
-        result: &str,
-    ) -> Result<Returned, ScriptError> {
+    /// What a call that reads is asked.
+    fn reading(&self, line: u32, name: &str, arguments: &[String]) -> Result<Reading, ScriptError> {
+        let argument = |at: usize| arguments.get(at).map_or("", |text| text.as_str());
+        let (bytes, bits) = match name {
+            "readv" => (Some(vector_bytes(argument(1))), ""),
+            "recvmsg" => (Some(vector_bytes(argument(1))), argument(2)),
+            "read" => (number_of(argument(2)), ""),
+            _ => (number_of(argument(2)), argument(3)),
+        };
+        let Some(bytes) = bytes else { return Self::missing(line, "a read of unknown length") };
+        let bits = value(if bits.is_empty() { "0" } else { bits }).unwrap_or(0);
+        let has = |name: &str| number(name).is_some_and(|bit| bits & bit != 0);
+        for (name, what) in [("MSG_ERRQUEUE", "the error queue"), ("MSG_OOB", "urgent data")] {
+            if has(name) {
+                return Self::missing(line, what);
+            }
+        }
+        let least = if has("MSG_WAITALL") { bytes } else { self.least_read().min(bytes) };
+        let inquiry = argument(1).split_once("TCP_CM_INQ").map(|(_, rest)| rest);
+        let left = inquiry.and_then(|rest| rest.split_once("cmsg_data=")).map(|(_, data)| data);
+        let left = left.and_then(|data| number_of(data.split(['}', ',']).next()?));
+        Ok(Reading { bytes, least, peeks: has("MSG_PEEK"), left })
+    }
+
+    /// What a call that writes is asked.
+    fn writing(line: u32, name: &str, arguments: &[String]) -> Result<Writing, ScriptError> {
         let argument = |at: usize| arguments.get(at).map_or("", |text| text.as_str());
         let (bytes, bits) = match name {
             "sendmsg" => (Some(vector_bytes(argument(1))), argument(2)),
             "writev" => (Some(vector_bytes(argument(1))), ""),
+            "write" => (number_of(argument(2)), ""),
             _ => (number_of(argument(2)), argument(3)),
         };
         let Some(bytes) = bytes else { return Self::missing(line, "a write of unknown length") };
         let bits = value(if bits.is_empty() { "0" } else { bits }).unwrap_or(0);
         let has = |name: &str| number(name).is_some_and(|bit| bits & bit != 0);
-        let taken = number_of(result);
-        let is_short = taken.is_some_and(|taken| taken < bytes) || result.contains("EAGAIN");
-        if is_short {
-            return Self::missing(line, "a write for which the send buffer has no room");
+        for (name, what) in [("MSG_FASTOPEN", "Fast Open"), ("MSG_OOB", "urgent data")] {
+            if has(name) {
+                return Self::missing(line, what);
+            }
         }
         let options = WriteOptions { more: has("MSG_MORE"), end_of_record: has("MSG_EOR") };
-        let now = self.now;
-        let Some(socket) = &mut self.socket else { return Ok(Returned::Error("ENOTCONN")) };
-        Ok(match socket.write(now, bytes, options) {
-            Ok(()) => Returned::Value(bytes as i64),
-            Err(error) => Returned::Error(errno(error).0),
-        })
+        Ok(Writing { bytes, done: 0, options, has_waited: false })
     }
 
     fn shut_down(&mut self, how: &str) -> Returned {
@@ -354,173 +439,35 @@ impl Player {
         }
         Returned::Value(0)
     }
-
-    fn set_option(&mut self, line: u32, name: &str, text: &str) -> Result<Returned, ScriptError> {
-        if name == "TCP_CONGESTION" {
-            let law = text.trim_matches(['[', ']', '"']).to_owned();
-            if !Environment::has_law(&law) {
-                return Self::missing(line, &format!("the congestion law {law}"));
-            }
-            let has_connection = self.socket.as_ref().is_some_and(|one| one.connection().is_some());
-            if has_connection {
-                return Self::missing(line, "another congestion law for an open connection");
-            }
-            self.environment.set_law(&law);
-            let configure = self.environment.configure(&law);
-            if let Some(socket) = &mut self.socket {
-                socket.set_configure(configure);
-            }
-            return Ok(Returned::Value(0));
-        }
-        if name == "SO_LINGER" {
-            let says = |field: &str| text.replace(' ', "").contains(field);
-            self.resets_on_close = says("onoff=1") && says("linger=0");
-            return Ok(Returned::Value(0));
-        }
-        let Some(to) = value(text) else {
-            if WITHOUT_EFFECT.contains(&name) {
-                return Ok(Returned::Value(0));
-            }
-            return Self::missing(line, &format!("the socket option {name}"));
-        };
-        self.socket_options.insert(name.to_owned(), to);
-        let keep_alive = self.keep_alive();
-        let now = self.now;
-        let is_known = TIMELY.contains(&name) || WITHOUT_EFFECT.contains(&name);
-        if !is_known {
-            return Self::missing(line, &format!("the socket option {name}"));
-        }
-        // Before there is a socket, they count when it is made.
-        let Some(socket) = &mut self.socket else { return Ok(Returned::Value(0)) };
-        match name {
-            "TCP_NODELAY" => socket.set_nodelay(to != 0),
-            "TCP_CORK" => socket.set_corked(to != 0),
-            "TCP_QUICKACK" => socket.set_quick_acks(to != 0),
-            "SO_RCVBUF" => socket.set_receive_buffer(to.max(1) as u32),
-            "TCP_USER_TIMEOUT" => socket.set_user_timeout(now, user_timeout(to)),
-            "SO_KEEPALIVE" | "TCP_KEEPIDLE" | "TCP_KEEPINTVL" | "TCP_KEEPCNT" => {
-                socket.set_keep_alive(now, keep_alive);
-            }
-            _ => {}
-        }
-        Ok(Returned::Value(0))
-    }
-
-    fn get_option(&mut self, line: u32, name: &str, text: &str) -> Result<Returned, ScriptError> {
-        let set = self.socket_options.get(name).copied();
-        let keep_alive = self.environment.keep_alive();
-        let whole = |time: Duration| (time.as_nanos() / 1_000_000_000) as i64;
-        let found = match name {
-            "SO_ERROR" => {
-                let error = self.socket.as_mut().and_then(Socket::take_error);
-                error.map_or(0, |error| errno(error).1)
-            }
-            // Linux doubles what is asked for.
-            "SO_SNDBUF" | "SO_RCVBUF" if set.is_some() => 2 * set.unwrap_or(0),
-            "TCP_MAXSEG" => {
-                let info = self.socket.as_ref().map(Socket::info).unwrap_or_default();
-                if info.segment > 0 { info.segment as i64 } else { set.unwrap_or(536) }
-            }
-            "TCP_KEEPIDLE" => set.unwrap_or(whole(keep_alive.idle)),
-            "TCP_KEEPINTVL" => set.unwrap_or(whole(keep_alive.interval)),
-            "TCP_KEEPCNT" => set.unwrap_or(keep_alive.probes.into()),
-            "TCP_NODELAY" | "TCP_CORK" | "SO_KEEPALIVE" | "TCP_USER_TIMEOUT" | "SO_REUSEADDR" => {
-                set.unwrap_or(0)
-            }
-            _ => match set {
-                Some(set) => set,
-                None => return Self::missing(line, &format!("the socket option {name}")),
-            },
-        };
-        let wanted = value(text).or_else(|| errno_number(text));
-        if wanted != Some(found) {
-            let expected = format!("{name} {text}");
-            return Self::differs(line, expected, format!("[{found}]"));
-        }
-        Ok(Returned::Value(0))
-    }
-
-    fn ioctl(&mut self, line: u32, request: &str, text: &str) -> Result<Returned, ScriptError> {
-        let Some(socket) = &self.socket else { return Ok(Returned::Error("ENOTCONN")) };
-        let (unacknowledged, unsent) = socket.unacknowledged();
-        let found = match request {
-            "SIOCINQ" | "FIONREAD" => socket.unread(),
-            "SIOCOUTQ" | "TIOCOUTQ" => unacknowledged,
-            "SIOCOUTQNSD" => unsent,
-            _ => return Self::missing(line, &format!("the request {request}")),
-        };
-        if value(text) != Some(found as i64) {
-            let expected = format!("{request} {text}");
-            return Self::differs(line, expected, format!("[{found}]"));
-        }
-        Ok(Returned::Value(0))
-    }
-
-    /// `[{fd=4, events=POLLIN|POLLOUT, revents=POLLIN}]`, without waiting.
-    fn poll(&mut self, line: u32, files: &str) -> Result<Returned, ScriptError> {
-        let mut ready = 0;
-        for file in files.split('{').skip(1) {
-            let file = file.split('}').next().unwrap_or_default();
-            let field = |name: &str| {
-                let fields = file.split(',').filter_map(|field| field.split_once('='));
-                let mut fields = fields.map(|(name, value)| (name.trim(), value.trim()));
-                fields.find(|(known, _)| *known == name).map_or("", |(_, value)| value)
-            };
-            let events = value(field("events")).unwrap_or(0);
-            let wanted = value(field("revents")).unwrap_or(0);
-            let is_listener = value(field("fd")).and_then(|file| self.descriptors.get(&file))
-                == Some(&Descriptor::Listener);
-            let bit = |name: &str| number(name).unwrap_or(0);
-            let always = bit("POLLERR") | bit("POLLHUP") | bit("POLLNVAL");
-            let found = self.readiness(is_listener) & (events | always);
-            if found != wanted {
-                let expected = format!("revents {:#x}", wanted);
-                return Self::differs(line, expected, format!("{found:#x}"));
-            }
-            ready += i64::from(found != 0);
-        }
-        Ok(Returned::Value(ready))
-    }
-
-    /// What `poll` says of the connection, or of its listener.
-    fn readiness(&self, is_listener: bool) -> i64 {
-        let Some(socket) = &self.socket else { return 0 };
-        let bit = |name: &str| number(name).unwrap_or(0);
-        let state = socket.state();
-        if is_listener {
-            let is_waiting = !matches!(state, State::Listen | State::SynReceived);
-            let is_taken = self.descriptors.values().any(|&kind| kind == Descriptor::Connection);
-            return if is_waiting && !is_taken { bit("POLLIN") | bit("POLLRDNORM") } else { 0 };
-        }
-        let mut bits = 0;
-        let is_closed = state == State::Closed;
-        if socket.has_error() {
-            bits |= bit("POLLERR");
-        }
-        let is_over = socket.is_receiving_over();
-        if is_closed || is_over && !state.may_write() {
-            bits |= bit("POLLHUP");
-        }
-        if is_over || is_closed {
-            bits |= bit("POLLIN") | bit("POLLRDNORM") | bit("POLLRDHUP");
-        }
-        if socket.unread() > 0 {
-            bits |= bit("POLLIN") | bit("POLLRDNORM");
-        }
-        if state.is_synchronized() || is_closed {
-            bits |= bit("POLLOUT") | bit("POLLWRNORM");
-        }
-        bits
-    }
 }
 
 /// Calls of a descriptor that is closed fail.
 const KNOWN_CALLS: &[&str] =
     &["write", "send", "sendto", "sendmsg", "writev", "read", "recv", "recvfrom", "shutdown"];
 
-/// Milliseconds, 0 for none.
-fn user_timeout(millis: i64) -> Option<Duration> {
-    (millis > 0).then(|| environment::span(millis as u64, 1_000_000))
+/// Writes as much as the send buffer has room for; what is left waits.
+fn write(socket: &mut Socket, now: Instant, writing: &mut Writing) -> Returned {
+    let left = writing.bytes - writing.done;
+    let is_refused = socket.has_error() || !socket.state().may_write();
+    let room = if is_refused { left } else { socket.room(left, !writing.has_waited) };
+    if room < left {
+        writing.has_waited = true;
+        if room == 0 {
+            return Returned::Waits;
+        }
+    }
+    let is_last = room == left;
+    let options = WriteOptions {
+        // The rest follows as soon as there is room.
+        more: writing.options.more,
+        end_of_record: writing.options.end_of_record && is_last,
+    };
+    match socket.write(now, room, options) {
+        Ok(()) => writing.done += room,
+        Err(_) if writing.done > 0 => return Returned::Value(writing.done as i64),
+        Err(error) => return Returned::Error(errno(error).0),
+    }
+    if is_last { Returned::Value(writing.bytes as i64) } else { Returned::Waits }
 }
 
 /// The first number of an argument or a result.
@@ -530,7 +477,7 @@ fn number_of(text: &str) -> Option<u64> {
 }
 
 /// `[104]` may be written as `[ECONNRESET]`.
-fn errno_number(text: &str) -> Option<i64> {
+pub(super) fn errno_number(text: &str) -> Option<i64> {
     use SocketError::{BrokenPipe, NotConnected, Refused, Reset, TimedOut};
     let name = text.trim_matches(['[', ']']);
     [Reset, Refused, TimedOut, BrokenPipe, NotConnected]

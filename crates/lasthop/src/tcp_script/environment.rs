@@ -1,10 +1,11 @@
 //! What a script's host is configured to: a profile, `net.ipv4.*`, and what becomes of them.
 
 use super::Note;
-use super::parser::{LONGEST, Options};
+use super::parser::{LONGEST, Options, Segment};
+use crate::packet::flags;
 use crate::tcp::config::RecoveryKind;
 use crate::tcp::presets;
-use crate::tcp::socket::{Configure, KeepAlive, Negotiated, Settings};
+use crate::tcp::socket::{Configure, EcnOffer, KeepAlive, Negotiated, Settings};
 use crate::tcp::{Config, Overrides, Profile, Variant};
 use crate::units::{Bytes, Duration};
 use std::collections::BTreeMap;
@@ -42,14 +43,36 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tcp_rto_max_ms", "60000"),
     ("tcp_reordering", "3"),
     ("tcp_slow_start_after_idle", "0"),
+    ("tcp_ecn", "0"),
+    ("tcp_syn_linear_timeouts", "4"),
+    ("tcp_dsack", "1"),
+    ("tcp_min_tso_segs", "2"),
+    ("tcp_frto", "2"),
+    ("tcp_early_retrans", "4"),
+    ("tcp_notsent_lowat", "4294967295"),
 ];
 
 /// Known, and of no consequence here.
 const WITHOUT_EFFECT: &[&str] = &[
+    "tcp_adv_win_scale",
+    "tcp_allowed_congestion_control",
+    "tcp_app_win",
+    "tcp_autocorking",
+    "tcp_backlog_ack_defer",
+    "tcp_base_mss",
+    "tcp_challenge_ack_limit",
+    "tcp_comp_sack_delay_ns",
+    "tcp_comp_sack_nr",
+    "tcp_comp_sack_slack_ns",
+    "tcp_ecn_fallback",
+    "tcp_max_reordering",
+    "tcp_min_rtt_wlen",
+    "tcp_no_ssthresh_metrics_save",
+    "tcp_recovery",
+    "tcp_retries1",
+    "tcp_tso_rtt_log",
     "tcp_fack",
     "tcp_tso_win_divisor",
-    "tcp_min_tso_segs",
-    "tcp_notsent_lowat",
     "tcp_fastopen",
     "tcp_fastopen_key",
     "tcp_syncookies",
@@ -60,6 +83,25 @@ const WITHOUT_EFFECT: &[&str] = &[
     "tcp_pacing_ss_ratio",
     "tcp_pacing_ca_ratio",
 ];
+
+/// What the SYN of a script says.
+#[derive(Clone, Debug)]
+pub(super) struct Offer {
+    options: Options,
+    ecn: EcnOffer,
+}
+
+impl Offer {
+    /// From that SYN, alone or with an ACK.
+    pub fn of(syn: &Segment) -> Self {
+        let ecn = match syn.flags & (flags::ECE | flags::CWR) {
+            0 => EcnOffer::Never,
+            flags::ECE => EcnOffer::Grants,
+            _ => EcnOffer::Asks,
+        };
+        Offer { options: syn.options.clone(), ecn }
+    }
+}
 
 /// How the host is set up.
 #[derive(Clone, Debug)]
@@ -73,13 +115,13 @@ pub(super) struct Environment {
     /// Has the script configured its host?
     is_configured: bool,
     /// What the script's own SYN offers, which counts as long as nothing else configures the host.
-    offer: Option<Options>,
+    offer: Option<Offer>,
     pub notes: Vec<Note>,
 }
 
 impl Environment {
     /// A host before any shell command; `offer` is what the script's own SYN offers.
-    pub fn new(profile: Profile, offer: Option<Options>) -> Self {
+    pub fn new(profile: Profile, offer: Option<Offer>) -> Self {
         let values = DEFAULTS.iter().map(|&(name, value)| (name, value.to_owned())).collect();
         let (is_configured, initial_window) = (false, None);
         let mss = ETHERNET_MTU - IPV4_HEADERS;
@@ -189,12 +231,13 @@ impl Environment {
         let scale = scaled.max(1).ilog2().saturating_sub(15).min(14) as u8;
         let mss = largest.map_or(self.mss, |mss| self.mss.min(mss as u32));
         let offer = self.offer.as_ref().filter(|_| !self.is_configured);
-        if let Some(offer) = offer {
+        if let Some(Offer { options: offer, ecn }) = offer {
             return Settings {
                 mss: offer.mss.unwrap_or(mss),
                 window_scale: offer.window_scale.map(|scale| scale.min(14) as u8),
                 sack: offer.sack_permitted,
                 timestamps: offer.timestamps.is_some(),
+                ecn: *ecn,
                 ..self.configured(mss, scale, buffer)
             };
         }
@@ -206,17 +249,32 @@ impl Environment {
             mss,
             window_scale: self.is_on("tcp_window_scaling").then_some(scale),
             sack: self.is_on("tcp_sack"),
+            ecn: match self.number("tcp_ecn") {
+                0 => EcnOffer::Never,
+                1 => EcnOffer::Asks,
+                _ => EcnOffer::Grants,
+            },
             timestamps: self.is_on("tcp_timestamps"),
             initial_sequence: INITIAL_SEQUENCE,
+            send_buffer: (self.sizes("tcp_wmem")[1] as u32, false),
+            unsent_limit: match self.number("tcp_notsent_lowat") {
+                limit if limit >= u32::MAX.into() => None,
+                limit => Some(limit as u32),
+            },
             receive_buffer: (buffer / u64::from(mss) * u64::from(mss)).max(buffer.min(1)) as u32,
             syn_retries: ["tcp_syn_retries", "tcp_synack_retries"]
                 .map(|name| self.number(name) as u32),
+            syn_linear: match self.is_linux() {
+                true => self.number("tcp_syn_linear_timeouts") as u32,
+                false => 0,
+            },
             retries: self.number("tcp_retries2") as u32,
             rto: [Duration::from_secs(1), self.longest_rto()],
             time_wait: Duration::from_secs(60),
             fin_wait: seconds(self.number("tcp_fin_timeout")),
             ack_delay: Duration::from_millis(if self.is_linux() { 40 } else { 200 }),
             restarts_after_idle: self.is_on("tcp_slow_start_after_idle"),
+            times_retransmissions: self.is_linux(),
             takes_oversize: self.is_linux(),
             user_timeout: None,
             keep_alive: None,
@@ -224,7 +282,7 @@ impl Environment {
         }
     }
 
-    fn is_linux(&self) -> bool {
+    pub fn is_linux(&self) -> bool {
         self.profile == Profile::Linux
     }
 
@@ -256,6 +314,15 @@ impl Environment {
         self.text("tcp_congestion_control").trim()
     }
 
+    /// The same; that of the profile where none is set.
+    pub fn law_or_default(&self) -> &str {
+        match (self.law(), self.is_linux()) {
+            ("", true) => "cubic",
+            ("", false) => "reno",
+            (law, _) => law,
+        }
+    }
+
     /// The parameters of a connection, from what its SYN agree on; `law` names its congestion law.
     pub fn configure(&self, law: &str) -> Configure {
         let (environment, law) = (self.clone(), law.to_owned());
@@ -270,6 +337,7 @@ impl Environment {
             max_rto: Some(self.longest_rto()),
             delayed_ack: (!self.is_linux()).then_some(None),
             sack: Some(negotiated.sack),
+            ecn: Some(negotiated.ecn),
             // A socket has buffers of its own.
             autotuning: Some(false),
             handshake: Some(false),
@@ -287,7 +355,14 @@ impl Environment {
         if !negotiated.sack && config.sack && !self.is_linux() {
             (config.sack, config.recovery) = (false, RecoveryKind::NewReno);
         }
+        config.dsack &= self.is_on("tcp_dsack");
+        config.frto &= self.is_on("tcp_frto");
+        config.tail_probes &= self.is_on("tcp_early_retrans");
         config.join_writes = true;
+        config.pieces = match self.is_linux() {
+            true => self.number("tcp_min_tso_segs").clamp(1, 65) as u32,
+            false => 0,
+        };
         config.nagle = true;
         config
     }

@@ -27,8 +27,10 @@ mod calls;
 mod constants;
 mod environment;
 mod expression;
+mod options;
 mod parser;
 mod player;
+mod readiness;
 mod show;
 mod state;
 

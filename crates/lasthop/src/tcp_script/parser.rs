@@ -142,12 +142,6 @@ fn blank_comments(text: &str) -> String {
     out
 }
 
-/// Echo of a congestion mark (RFC 3168).
-pub(super) const ECE: u8 = 0x40;
-
-/// The window was reduced for it.
-pub(super) const CWR: u8 = 0x80;
-
 /// A position in the text.
 struct Reader<'a> {
     rest: &'a str,
@@ -325,7 +319,11 @@ fn segment(line: u32, text: &str) -> Result<Segment, ScriptError> {
     let missing = |what: String| Err(ScriptError::NotModelled { line, what });
     let mut text = text.trim();
     if let Some((field, rest)) = text.strip_prefix('[').and_then(|text| text.split_once(']')) {
+        // Of several fields the one of ECN counts, alone or within the type of service.
+        let tos = field.trim().strip_prefix("tos ").and_then(|tos| tos.trim().strip_prefix("0x"));
+        let tos = tos.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         segment.ecn = Some(match field.trim() {
+            _ if tos.is_some() => tos.unwrap_or(0) & 3,
             "noecn" => 0,
             "ect1" => 1,
             "ect0" => 2,
@@ -348,8 +346,8 @@ fn segment(line: u32, text: &str) -> Result<Segment, ScriptError> {
             'F' => flags::FIN,
             'R' => flags::RST,
             '.' => flags::ACK,
-            'E' => ECE,
-            'W' => CWR,
+            'E' => flags::ECE,
+            'W' => flags::CWR,
             // PSH says nothing to a model without a receive call that waits for it.
             'P' | '-' => 0,
             'U' => return missing("urgent data".to_owned()),
@@ -471,6 +469,6 @@ mod tests {
         assert_eq!(script.events[0].blocks, Some(200_000_000));
         let What::Outgoing(segment) = &script.events[1].what else { panic!("a segment") };
         assert!(segment.any_options && segment.ecn == Some(2));
-        assert_eq!(segment.flags, flags::ACK | ECE | CWR);
+        assert_eq!(segment.flags, flags::ACK | flags::ECE | flags::CWR);
     }
 }

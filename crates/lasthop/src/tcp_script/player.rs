@@ -1,11 +1,12 @@
 //! Plays the events of a script: turns the clock, hands segments over, compares what leaves.
 
 use super::calls::{Blocked, Descriptor};
-use super::environment::{Environment, INITIAL_SEQUENCE, PEER_SEQUENCE, span};
-use super::parser::{CWR, ECE, Event, Options, Script, Segment, Time, What};
+use super::environment::{Environment, INITIAL_SEQUENCE, Offer, PEER_SEQUENCE, span};
+use super::parser::{Event, Options, Script, Segment, Time, What};
+use super::readiness::Watched;
 use super::show::{Found, show};
 use super::{Note, Played, ScriptError};
-use crate::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS, TcpHeader, flags};
+use crate::packet::{Ecn, MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS, TcpHeader, flags};
 use crate::tcp::Profile;
 use crate::tcp::socket::{self, Socket, SynOptions};
 use crate::units::{Duration, Instant};
@@ -34,6 +35,14 @@ pub(super) struct Player {
     pub descriptors: BTreeMap<i64, Descriptor>,
     /// Socket options that were set, by name.
     pub socket_options: BTreeMap<String, i64>,
+    /// What `epoll` watches, by descriptor.
+    pub watched: BTreeMap<i64, Watched>,
+    /// How often something happened that wakes who waits for a file.
+    pub happened: u64,
+    /// Does somebody wait for room in the send buffer?
+    pub awaits_room: bool,
+    /// Has a call told of the end of the handshake?
+    pub has_connected: bool,
     /// A system call that has not returned.
     pub blocked: Option<Blocked>,
     pub variables: BTreeMap<String, f64>,
@@ -68,7 +77,7 @@ impl Player {
             _ => None,
         });
         let mut syns = outgoing.filter(|segment| segment.flags & flags::SYN != 0);
-        let offer = syns.next().filter(|syn| !syn.any_options).map(|syn| syn.options.clone());
+        let offer = syns.next().filter(|syn| !syn.any_options).map(Offer::of);
         let mut environment = Environment::new(profile, offer);
         const KNOWN: &[&str] =
             &["tolerance_usecs", "tcp_ts_tick_usecs", "mss", "mtu", "ip_version", "timeout"];
@@ -83,6 +92,10 @@ impl Player {
             socket: None,
             descriptors: BTreeMap::new(),
             socket_options: BTreeMap::new(),
+            watched: BTreeMap::new(),
+            happened: 0,
+            awaits_room: false,
+            has_connected: false,
             blocked: None,
             variables: BTreeMap::new(),
             resets_on_close: false,
@@ -112,10 +125,8 @@ impl Player {
         self.run_until(at)?;
         match &event.what {
             What::Incoming(segment) => {
-                let segment = self.incoming(event.line, segment)?;
-                if let Some(socket) = &mut self.socket {
-                    socket.receive(self.now, &segment);
-                }
+                let segment = self.incoming(segment);
+                self.deliver(&segment)?;
             }
             What::Call { name, arguments, result } => {
                 let blocks = event.blocks.map(Duration::from_nanos);
@@ -126,6 +137,25 @@ impl Player {
             What::Outgoing(_) => unreachable!("handled above"),
         }
         self.pump()
+    }
+
+    /// Hands a segment to the connection, and wakes who waits for what it brings.
+    fn deliver(&mut self, segment: &socket::Segment) -> Result<(), ScriptError> {
+        let now = self.now;
+        let news = |socket: &Socket| {
+            (socket.unread(), socket.state(), socket.has_error(), socket.is_receiving_over())
+        };
+        let Some(socket) = &mut self.socket else { return Ok(()) };
+        let before = news(socket);
+        socket.receive(now, segment);
+        let has_news = news(socket) != before;
+        self.pump()?;
+        let has_room = self.socket.as_ref().is_some_and(Socket::is_writable);
+        if has_news || self.awaits_room && has_room {
+            self.happened += 1;
+            self.awaits_room &= !has_room;
+        }
+        Ok(())
     }
 
     /// The last event is over: a call that blocks has its time to return.
@@ -176,10 +206,6 @@ impl Player {
         span: Duration,
         expected: &Segment,
     ) -> Result<Instant, ScriptError> {
-        if expected.flags & (ECE | CWR) != 0 || expected.ecn.is_some_and(|ecn| ecn > 0) {
-            let what = "explicit congestion notification".to_owned();
-            return Err(ScriptError::NotModelled { line, what });
-        }
         let latest = at.map_or(Instant::NEVER, |at| at + span + self.tolerance);
         let differs =
             |found: Found| ScriptError::Differs { line, expected: show(expected), found: found.0 };
@@ -292,24 +318,20 @@ impl Player {
                 sack: blocks.iter().map(|block| (relative(block.0), relative(block.1))).collect(),
             },
             any_options: false,
-            ecn: None,
+            ecn: Some(header.ecn as u8),
         }
     }
 
     /// An incoming segment as the connection sees it.
-    fn incoming(&self, line: u32, segment: &Segment) -> Result<socket::Segment, ScriptError> {
-        let has_mark = segment.flags & (ECE | CWR) != 0 && segment.flags & flags::SYN == 0;
-        if has_mark || segment.ecn == Some(3) {
-            let what = "explicit congestion notification".to_owned();
-            return Err(ScriptError::NotModelled { line, what });
-        }
+    fn incoming(&self, segment: &Segment) -> socket::Segment {
         let has_ack = segment.flags & flags::ACK != 0;
         let mut header = TcpHeader {
             seq: segment.seq.wrapping_add(PEER_SEQUENCE),
             ack: if has_ack { segment.ack.unwrap_or(0).wrapping_add(INITIAL_SEQUENCE) } else { 0 },
             payload: segment.payload,
             window: segment.window.unwrap_or(0),
-            flags: segment.flags & !(ECE | CWR),
+            flags: segment.flags,
+            ecn: Ecn::from_bits(segment.ecn.unwrap_or(0)),
             ..TcpHeader::default()
         };
         let options = &segment.options;
@@ -330,6 +352,6 @@ impl Player {
             window_scale: options.window_scale.map(|scale| scale.min(255) as u8),
             sack_permitted: options.sack_permitted,
         };
-        Ok(socket::Segment { header, options })
+        socket::Segment { header, options }
     }
 }

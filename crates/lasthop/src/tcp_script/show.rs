@@ -1,6 +1,6 @@
 //! Segments in the language of scripts, for messages.
 
-use super::parser::{CWR, ECE, Options, Segment};
+use super::parser::{Options, Segment};
 use crate::packet::flags;
 use crate::units::Instant;
 use std::fmt::Write as _;
@@ -47,8 +47,8 @@ pub(super) fn show(segment: &Segment) -> String {
         (flags::SYN, 'S'),
         (flags::FIN, 'F'),
         (flags::RST, 'R'),
-        (ECE, 'E'),
-        (CWR, 'W'),
+        (flags::ECE, 'E'),
+        (flags::CWR, 'W'),
         (flags::ACK, '.'),
     ];
     text.extend(letters.iter().filter(|(bit, _)| segment.flags & bit != 0).map(|(_, c)| c));

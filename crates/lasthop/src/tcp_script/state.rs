@@ -119,6 +119,14 @@ impl Player {
             "tcpi_notsent_bytes" => socket.unacknowledged().1 as f64,
             "tcpi_snd_wscale" => f64::from(socket.window_scales().0),
             "tcpi_rcv_wscale" => f64::from(socket.window_scales().1),
+            "tcpi_segs_out" => socket.traffic().segments_sent as f64,
+            "tcpi_segs_in" => socket.traffic().segments_received as f64,
+            "tcpi_data_segs_out" => socket.traffic().data_segments_sent as f64,
+            "tcpi_data_segs_in" => socket.traffic().data_segments_received as f64,
+            "tcpi_bytes_sent" => socket.traffic().bytes_sent as f64,
+            "tcpi_bytes_retrans" => socket.traffic().bytes_sent_again as f64,
+            "tcpi_delivered" => info.delivered as f64,
+            "tcpi_dsack_dups" => info.duplicates_reported as f64,
             "tcpi_options" => f64::from(self.options()),
             _ => return None,
         })
@@ -129,10 +137,13 @@ impl Player {
         let Some(socket) = &self.socket else { return 0 };
         let config = socket.connection().map(|data| data.config());
         let has = |option: fn(&crate::tcp::Config) -> bool| config.is_some_and(option);
+        let (ecn, has_seen) = socket.connection().map_or((false, false), |data| data.ecn_state());
         let has_scale = socket.window_scales() != (0, 0);
         u8::from(has(|config| config.timestamps))
             | u8::from(has(|config| config.sack)) << 1
             | u8::from(has_scale) << 2
+            | u8::from(ecn) << 3
+            | u8::from(has_seen) << 4
     }
 
     /// The values of the names in a condition.

@@ -87,7 +87,7 @@ impl CubicLinux {
         self.window.reduce(scaled(BETA, 1024).max(2));
     }
 
-    fn on_round_trip(&mut self, sample: &AckSample, rtt: Duration) {
+    fn take_round_trip(&mut self, sample: &AckSample, rtt: Duration) {
         if self.epoch.is_some_and(|epoch| sample.now - epoch.start < QUIET) {
             return;
         }
@@ -146,7 +146,7 @@ impl CubicLinux {
 impl CongestionLaw for CubicLinux {
     fn on_ack(&mut self, sample: &AckSample) {
         if let Some(rtt) = sample.rtt {
-            self.on_round_trip(sample, rtt);
+            self.take_round_trip(sample, rtt);
         }
         self.is_idle = sample.snd_una == sample.snd_max;
         if !sample.is_window_limited {
@@ -159,6 +159,12 @@ impl CongestionLaw for CubicLinux {
         if delivered > 0 {
             self.update(sample.now, delivered);
             self.window.avoid(self.count, delivered);
+        }
+    }
+
+    fn on_round_trip(&mut self, sample: &AckSample) {
+        if let Some(rtt) = sample.rtt {
+            self.take_round_trip(sample, rtt);
         }
     }
 

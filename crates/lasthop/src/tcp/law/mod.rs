@@ -162,6 +162,9 @@ pub trait CongestionLaw {
     /// before, which reduces the threshold once only.
     fn on_timeout(&mut self, now: Instant, in_use: Option<f64>);
 
+    /// An ACK told a round trip, but nothing by which the window may grow.
+    fn on_round_trip(&mut self, _sample: &AckSample) {}
+
     /// A segment was lost for another reason than congestion, as the network or the link said.
     fn on_explicit_loss(&mut self) {}
 
@@ -268,6 +271,10 @@ impl CongestionLaw for Law {
 
     fn on_timeout(&mut self, now: Instant, in_use: Option<f64>) {
         dispatch!(self, law => law.on_timeout(now, in_use));
+    }
+
+    fn on_round_trip(&mut self, sample: &AckSample) {
+        dispatch!(self, law => law.on_round_trip(sample));
     }
 
     fn on_explicit_loss(&mut self) {

@@ -20,7 +20,7 @@ pub(super) use rack_tlp::Arrival;
 use super::config::{Config, Conventions, Notices, RecoveryKind};
 use super::flight::Flight;
 use super::info::{Outstanding, RecoveryState};
-use crate::units::Instant;
+use crate::units::{Duration, Instant};
 
 /// A recovery scheme, chosen per connection.
 #[derive(Clone, Debug)]
@@ -117,6 +117,13 @@ impl Recovery {
             Recovery::Lhp(lhp) => lhp.on_timeout(),
             Recovery::Told(told) => told.on_timeout(flight),
             Recovery::RackTlp(_) => unreachable!("it has timers of its own: `handle_timeout`"),
+        }
+    }
+
+    /// The handshake told the round trip `rtt`. Who does not look back takes no notice.
+    pub fn on_handshake(&mut self, rtt: Duration) {
+        if let Recovery::RackTlp(rack) = self {
+            rack.on_handshake(rtt);
         }
     }
 

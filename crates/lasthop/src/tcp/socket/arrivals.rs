@@ -2,8 +2,8 @@
 //! RFC 7323, section 5.
 
 use super::states::{State, TIMESTAMP_TICK};
-use super::{Segment, Socket, SocketError};
-use crate::packet::{TcpHeader, flags};
+use super::{EcnOffer, Segment, Socket, SocketError};
+use crate::packet::{Ecn, TcpHeader, flags};
 use crate::tcp::connection::Connection;
 use crate::units::{Duration, Instant};
 
@@ -26,6 +26,8 @@ impl TcpHeader {
 impl Socket {
     /// A segment arrived.
     pub fn receive(&mut self, now: Instant, segment: &Segment) {
+        self.traffic.segments_received += 1;
+        self.traffic.data_segments_received += u64::from(segment.header.payload > 0);
         match self.state {
             State::Closed => self.refuse(&segment.header),
             State::Listen => self.receive_in_listen(now, segment),
@@ -58,6 +60,13 @@ impl Socket {
         self.peer_sequence = segment.header.seq;
         self.peer_options = segment.options;
         self.peer_has_timestamps = segment.header.has_timestamps;
+        let both = segment.header.flags & (flags::ECE | flags::CWR);
+        // An answer grants what our SYN asked for; a SYN that could be marked itself is no RFC 3168's.
+        self.peer_has_ecn = if segment.header.has(flags::ACK) {
+            both == flags::ECE && self.settings.ecn == EcnOffer::Asks && self.syns_sent == 1
+        } else {
+            both == flags::ECE | flags::CWR && segment.header.ecn == Ecn::NotEct
+        };
         self.peer_syn = (segment.header.window, segment.header.timestamps.0);
         if !segment.header.has_timestamps {
             self.peer_syn.1 = 0;
@@ -286,6 +295,7 @@ impl Socket {
         }
         if ack > una {
             self.waiting_since = now;
+            self.repeating_since = None;
             self.retransmission_back_off = 0;
         }
         let flight = &connection.sender.flight;
@@ -294,6 +304,7 @@ impl Socket {
             let is_open = flight.snd_una < flight.write_end && flight.fits_receiver();
             self.deadlines.persist = Instant::NEVER;
             if is_open {
+                self.repeating_since = None;
                 self.probe_back_off = 0;
             }
         }

@@ -34,10 +34,12 @@ mod usage;
 mod window;
 
 pub use states::State;
+pub use usage::Traffic;
 
 use super::config::Config;
 use super::connection::Connection;
 use super::info::{PendingTimer, TcpInfo};
+use super::send_buffer::SendBuffer;
 use crate::packet::{TcpHeader, flags};
 use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
@@ -57,12 +59,20 @@ pub struct Settings {
     pub sack: bool,
     /// Are timestamps offered (RFC 7323, section 3)?
     pub timestamps: bool,
+    /// Is explicit congestion notification offered (RFC 3168, section 6.1.1)?
+    pub ecn: EcnOffer,
     /// Initial sequence number (ISS).
     pub initial_sequence: u32,
     /// Bytes that arrive and are not read: the largest window.
     pub receive_buffer: u32,
+    /// Memory for what is written and not acknowledged, bytes; does it stay as it is?
+    pub send_buffer: (u32, bool),
+    /// Bytes written and not sent of which there are always less (Linux: `TCP_NOTSENT_LOWAT`), if limited.
+    pub unsent_limit: Option<u32>,
     /// Retransmissions of a SYN, and of a SYN with ACK, before the connection is given up.
     pub syn_retries: [u32; 2],
+    /// Expiries of a SYN's timer that leave it as long as it was (Linux: `net.ipv4.tcp_syn_linear_timeouts`).
+    pub syn_linear: u32,
     /// Retransmissions of a segment, or probes, before the connection is given up (R2 of RFC 9293,
     /// section 3.8.3).
     pub retries: u32,
@@ -78,6 +88,9 @@ pub struct Settings {
     pub user_timeout: Option<Duration>,
     /// Probing of an idle peer (RFC 9293, section 3.8.4), if any.
     pub keep_alive: Option<KeepAlive>,
+    /// Does the user timeout count from the first retransmission or probe, as in Linux? RFC 5482 counts from when the data
+    /// left.
+    pub times_retransmissions: bool,
     /// Does a pause longer than the RTO halve the window, once for each RTO (RFC 5681, section 4.1, as
     /// Linux does it)?
     pub restarts_after_idle: bool,
@@ -85,6 +98,17 @@ pub struct Settings {
     pub takes_oversize: bool,
     /// Does a repeated SYN get the SYN and ACK again, as in Linux? RFC 9293 answers it with an ACK.
     pub repeats_syn_ack: bool,
+}
+
+/// What a host does about explicit congestion notification (Linux: `net.ipv4.tcp_ecn`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnOffer {
+    /// Neither asks for it nor grants it.
+    Never,
+    /// Grants it to a peer that asks.
+    Grants,
+    /// Asks as well, in the first SYN; the ones after do without (RFC 3168, section 6.1.1.1).
+    Asks,
 }
 
 /// When an idle peer is probed.
@@ -108,6 +132,8 @@ pub struct Negotiated {
     pub sack: bool,
     /// Both offer timestamps.
     pub timestamps: bool,
+    /// Both use explicit congestion notification.
+    pub ecn: bool,
     /// Were SYN retransmitted so often that the initial window is one segment (RFC 6928, section 2)?
     pub has_lost_syns: bool,
 }
@@ -197,6 +223,10 @@ impl Deadlines {
     }
 }
 
+fn new_send_buffer((size, is_fixed): (u32, bool), segment: u32) -> SendBuffer {
+    SendBuffer::of_socket(segment.into(), size.into(), is_fixed)
+}
+
 /// From what was negotiated to the parameters of the connection.
 pub type Configure = Arc<dyn Fn(Negotiated) -> Config + Send + Sync>;
 
@@ -214,6 +244,8 @@ pub struct Socket {
     peer_sequence: u32,
     peer_options: SynOptions,
     peer_has_timestamps: bool,
+    /// Does its SYN ask for ECN, or its answer to ours grant it?
+    peer_has_ecn: bool,
     /// Window that the peer's SYN advertised, and its timestamp.
     peer_syn: (u32, u32),
     /// How far the peer's windows are shifted, and ours.
@@ -226,6 +258,7 @@ pub struct Socket {
     /// Replies that are no part of the data: SYN, RST, probes, challenges.
     replies: VecDeque<Segment>,
     window: ReceiveWindow,
+    buffer: SendBuffer,
     /// Bytes that the application has read.
     read: u64,
     /// Where the peer's FIN stands.
@@ -250,17 +283,21 @@ pub struct Socket {
     heard_at: Instant,
     /// Since when data wait for an acknowledgment.
     waiting_since: Instant,
+    /// When the first retransmission or probe left since something was acknowledged.
+    repeating_since: Option<Instant>,
     /// When data left and arrived last.
     sent_at: Instant,
     data_at: Instant,
     usage: Usage,
+    traffic: Traffic,
 }
 
 impl Socket {
     /// A closed socket. `configure` makes the parameters of the connection once both SYN are known.
     pub fn new(settings: Settings, configure: Configure) -> Self {
         Socket {
-            window: ReceiveWindow::new(settings.receive_buffer),
+            window: ReceiveWindow::new(settings.receive_buffer, settings.takes_oversize),
+            buffer: new_send_buffer(settings.send_buffer, DEFAULT_MSS),
             settings,
             configure,
             state: State::Closed,
@@ -269,6 +306,7 @@ impl Socket {
             peer_sequence: 0,
             peer_options: SynOptions::default(),
             peer_has_timestamps: false,
+            peer_has_ecn: false,
             peer_syn: (0, 0),
             shifts: (0, 0),
             syn_sent_at: Instant::ZERO,
@@ -291,9 +329,11 @@ impl Socket {
             retransmission_back_off: 0,
             heard_at: Instant::ZERO,
             waiting_since: Instant::ZERO,
+            repeating_since: None,
             sent_at: Instant::ZERO,
             data_at: Instant::ZERO,
             usage: Usage::default(),
+            traffic: Traffic::default(),
         }
     }
 
@@ -403,6 +443,47 @@ impl Socket {
         connection.sender.flight.is_record_closed = options.end_of_record;
         self.watch_data(now);
         Ok(())
+    }
+
+    /// How many bytes of a write of `bytes` the send buffer takes now, more than none only if `is_awake`: a writer that
+    /// waits sleeps until a third of the buffer is free.
+    pub fn room(&mut self, bytes: u64, is_awake: bool) -> u64 {
+        let Some(connection) = &self.connection else { return bytes };
+        if !connection.sender.flight.keeps_records() {
+            return bytes;
+        }
+        let fill = connection.sender.fill();
+        let limit = self.settings.unsent_limit.map_or(u64::MAX, u64::from);
+        if !is_awake && (2 * fill.unsent >= limit || !self.buffer.is_free(&fill)) {
+            return 0;
+        }
+        self.buffer.unsent_limit = limit;
+        self.buffer.write_at_once(bytes, &fill)
+    }
+
+    /// Could an application write, as `poll` tells?
+    pub fn is_writable(&self) -> bool {
+        let Some(connection) = &self.connection else { return true };
+        if !connection.sender.flight.keeps_records() {
+            return true;
+        }
+        let fill = connection.sender.fill();
+        // To wake a writer, Linux wants half of the limit.
+        let limit = self.settings.unsent_limit.map_or(u64::MAX, u64::from);
+        self.buffer.is_free(&fill) && fill.unsent * 2 < limit.max(1)
+    }
+
+    /// The send buffer has so many bytes of memory, whatever the window.
+    pub fn set_send_buffer(&mut self, bytes: u32) {
+        self.settings.send_buffer = (bytes, true);
+        let segment =
+            self.connection.as_ref().map_or(DEFAULT_MSS, |data| data.sender.flight.mss as u32);
+        self.buffer = new_send_buffer(self.settings.send_buffer, segment);
+    }
+
+    /// Bytes written and not sent of which there are always less.
+    pub fn set_unsent_limit(&mut self, limit: Option<u32>) {
+        self.settings.unsent_limit = limit;
     }
 
     /// Bytes that have arrived in order and are not read.
@@ -547,8 +628,26 @@ impl Socket {
         self.usage.times(now)
     }
 
+    /// What has crossed its border so far.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
     /// The next segment to send now.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
+        let sent_to = self.connection.as_ref().map_or(0, |data| data.sender.flight.snd_max);
+        let segment = self.poll_segment(now)?;
+        let is_again =
+            self.connection.as_ref().is_none_or(|data| data.sender.flight.snd_max == sent_to);
+        let payload = u64::from(segment.header.payload);
+        self.traffic.segments_sent += 1;
+        self.traffic.data_segments_sent += u64::from(payload > 0);
+        self.traffic.bytes_sent += payload;
+        self.traffic.bytes_sent_again += if is_again { payload } else { 0 };
+        Some(segment)
+    }
+
+    fn poll_segment(&mut self, now: Instant) -> Option<Segment> {
         if let Some(reply) = self.replies.pop_front() {
             return Some(reply);
         }

@@ -1,6 +1,6 @@
 //! The states of RFC 9293, section 3.3.2, how they change, and the timers that belong to them.
 
-use super::{Deadlines, KeepAlive, Segment, Socket, SocketError, SynOptions};
+use super::{Deadlines, EcnOffer, KeepAlive, Segment, Socket, SocketError, SynOptions};
 use crate::packet::{TcpHeader, flags};
 use crate::tcp::connection::{Connection, Role};
 use crate::tcp::flight::Flight;
@@ -63,6 +63,11 @@ impl Socket {
             has_timestamps,
             ..TcpHeader::default()
         };
+        header.flags |= match (is_answer, settings.ecn) {
+            (false, EcnOffer::Asks) if self.syns_sent == 0 => flags::ECE | flags::CWR,
+            (true, EcnOffer::Grants | EcnOffer::Asks) if self.peer_has_ecn => flags::ECE,
+            _ => 0,
+        };
         if is_answer {
             header.flags |= flags::ACK;
             header.ack = self.peer_sequence.wrapping_add(1);
@@ -72,7 +77,8 @@ impl Socket {
         }
         self.replies.push_back(Segment { header, options });
         let [initial, longest] = self.settings.rto;
-        let rto = initial * (1 << self.syns_sent.min(20));
+        let linear = if is_answer { 0 } else { self.settings.syn_linear };
+        let rto = initial * (1 << self.syns_sent.saturating_sub(linear).min(20));
         self.deadlines.handshake = now + rto.min(longest);
         self.syns_sent += 1;
     }
@@ -90,6 +96,7 @@ impl Socket {
             segment,
             sack: ours.sack && theirs.sack_permitted,
             timestamps,
+            ecn: self.peer_has_ecn && ours.ecn != EcnOffer::Never,
             has_lost_syns: self.syns_sent > 2,
         };
         self.shifts = match (theirs.window_scale, ours.window_scale) {
@@ -101,13 +108,17 @@ impl Socket {
         let mut connection = Connection::new(&config, Role::Opener, Duration::ZERO);
         connection.sender.flight.begin_established(self.peer_syn.0.into(), !self.nodelay);
         connection.receiver.ts_recent = self.peer_syn.1;
+        if negotiated.ecn {
+            connection.agree_on_ecn();
+        }
         let is_clear = self.syns_sent == 1;
         if let Some(sent) = echo.or(is_clear.then_some(self.syn_sent_at)) {
-            connection.sender.flight.sample_handshake(sent, now);
+            connection.sender.sample_handshake(sent, now);
         } else {
             connection.sender.flight.rtt.after_lost_syn();
         }
         connection.sender.refresh();
+        self.buffer = super::new_send_buffer(self.settings.send_buffer, segment);
         let syn_window = self.settings.receive_buffer.min(u16::MAX.into());
         self.window.open(segment, syn_window, self.shifts.1);
         self.deadlines.handshake = Instant::NEVER;
@@ -196,8 +207,13 @@ impl Socket {
     pub(super) fn watch_data(&mut self, now: Instant) {
         let Some(connection) = &self.connection else { return };
         let has_data = !connection.is_all_acked();
-        self.deadlines.give_up = match self.settings.user_timeout {
-            Some(limit) if has_data => self.waiting_since + limit,
+        let since = if self.settings.times_retransmissions {
+            self.repeating_since
+        } else {
+            has_data.then_some(self.waiting_since)
+        };
+        self.deadlines.give_up = match (self.settings.user_timeout, since) {
+            (Some(limit), Some(since)) => since + limit,
             _ => Instant::NEVER,
         };
         self.deadlines.keep_alive = match self.settings.keep_alive {
@@ -258,6 +274,7 @@ impl Socket {
             if timeouts > self.timeouts_seen {
                 self.timeouts_seen = timeouts;
                 self.retransmission_back_off += 1;
+                self.note_repetition(now);
                 if self.retransmission_back_off > self.settings.retries {
                     self.abort(now, Some(SocketError::TimedOut));
                 }
@@ -283,6 +300,16 @@ impl Socket {
         self.deadlines = Deadlines::NONE;
     }
 
+    /// Something is sent again, or a closed window probed: the user timeout counts from the first time.
+    fn note_repetition(&mut self, now: Instant) {
+        let since = *self.repeating_since.get_or_insert(now);
+        if let (true, Some(limit)) =
+            (self.settings.times_retransmissions, self.settings.user_timeout)
+        {
+            self.deadlines.give_up = since + limit;
+        }
+    }
+
     fn on_persist(&mut self, now: Instant) {
         self.deadlines.persist = Instant::NEVER;
         let Some(connection) = &mut self.connection else { return };
@@ -301,6 +328,7 @@ impl Socket {
             return self.abort(now, Some(SocketError::TimedOut));
         }
         self.probe(now);
+        self.note_repetition(now);
         self.probe_back_off += 1;
         self.probes_unanswered += 1;
         self.set_persist(now);

@@ -3,6 +3,23 @@
 use crate::tcp::connection::Connection;
 use crate::units::{Duration, Instant};
 
+/// Segments and bytes that crossed the border of a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Segments sent, those with data among them, and their bytes.
+    pub segments_sent: u64,
+    /// See above.
+    pub data_segments_sent: u64,
+    /// See above.
+    pub bytes_sent: u64,
+    /// Bytes of these that had been sent before.
+    pub bytes_sent_again: u64,
+    /// Segments received, and those with data among them.
+    pub segments_received: u64,
+    /// See above.
+    pub data_segments_received: u64,
+}
+
 /// What a connection does with its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Use {

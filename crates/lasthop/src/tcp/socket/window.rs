@@ -12,11 +12,14 @@ pub(super) struct ReceiveWindow {
     segment: u64,
     /// One past the last byte that was allowed to the peer.
     right: u64,
+    /// Is what the scale cannot say rounded up, as in Linux, or down?
+    rounds_up: bool,
 }
 
 impl ReceiveWindow {
-    pub fn new(buffer: u32) -> Self {
-        ReceiveWindow { buffer: buffer.into(), largest: u16::MAX.into(), segment: 1, right: 0 }
+    pub fn new(buffer: u32, rounds_up: bool) -> Self {
+        let largest = u16::MAX.into();
+        ReceiveWindow { buffer: buffer.into(), largest, segment: 1, right: 0, rounds_up }
     }
 
     /// The buffer changes its size.
@@ -48,7 +51,9 @@ impl ReceiveWindow {
     /// The window to advertise now, which the peer learns in units of `1 << shift` bytes.
     pub fn advertise(&mut self, rcv_nxt: u64, read: u64, shift: u8) -> u32 {
         let edge = self.edge(rcv_nxt, read);
-        let window = edge.saturating_sub(rcv_nxt) >> shift << shift;
+        let open = edge.saturating_sub(rcv_nxt);
+        let unit = 1 << shift;
+        let window = if self.rounds_up { open.div_ceil(unit) } else { open / unit } * unit;
         self.right = self.right.max(rcv_nxt + window);
         // What was allowed stays so (RFC 9293, section 3.8.6): rounded up where the scale rounds.
         let kept = self.allowed(rcv_nxt).div_ceil(1 << shift) << shift;
@@ -70,7 +75,7 @@ mod tests {
 
     #[test]
     fn reads_move_the_right_edge_and_nothing_moves_it_back() {
-        let mut window = ReceiveWindow::new(4000);
+        let mut window = ReceiveWindow::new(4000, false);
         window.open(1000, 4000, 0);
         // Arrived and read so far; what is advertised; is an update due before that?
         for (rcv_nxt, read, update, advertised) in [

@@ -165,6 +165,8 @@ pub struct RackTlp {
     timeouts: u32,
     /// Segments reported as duplicates.
     dsacks: u64,
+    /// Segments delivered.
+    delivered: u64,
     resend: Resend,
     forced: Option<Forced>,
     usage: Usage,
@@ -191,6 +193,7 @@ impl RackTlp {
             resent_at: None,
             timeouts: 0,
             dsacks: 0,
+            delivered: 0,
             resend: Resend::Nothing,
             forced: None,
             usage: Usage::default(),
@@ -284,6 +287,7 @@ impl RackTlp {
         if news.sets_timer {
             self.set_timer(flight, arrival.now);
         }
+        self.delivered += u64::from(news.delivered);
         self.control(flight, arrival.now, &news, rtt);
         if flight.law.keeps_window_in_recovery() {
             self.hand_over(flight, delivery, prior_in_flight, &news);
@@ -313,6 +317,11 @@ impl RackTlp {
         }
     }
 
+    /// The handshake took so long.
+    pub fn on_handshake(&mut self, rtt: Duration) {
+        self.rack.on_round_trip(rtt);
+    }
+
     /// The handshake is over.
     fn on_established(&mut self, flight: &mut Flight) {
         let initial_window = flight.initial_window;
@@ -339,29 +348,32 @@ impl RackTlp {
     /// The window after an ACK: PRR while it shrinks, the law's growth otherwise.
     fn control(&mut self, flight: &mut Flight, now: Instant, news: &News, rtt: Option<Duration>) {
         let keeps = flight.law.keeps_window_in_recovery();
-        if self.is_reducing() && !keeps {
-            if news.delivered > 0 {
-                let is_safe = news.una_advanced && news.lost == 0;
-                self.proportion(flight, news.delivered, is_safe);
-            }
-            return;
+        let reduces = self.is_reducing() && !keeps;
+        if reduces && news.delivered > 0 {
+            let is_safe = news.una_advanced && news.lost + news.lost_again == 0;
+            self.proportion(flight, news.delivered, is_safe);
         }
         let progress = news.has_acked
             || self.threshold > self.initial_threshold && news.has_sacked
             || keeps && news.delivered > 0;
-        if progress {
-            flight.law.on_ack(&AckSample {
-                now,
-                acked: u64::from(news.delivered) * flight.mss,
-                delivered_segments: news.delivered,
-                is_window_limited: self.is_window_limited(flight),
-                prior_in_flight: flight.snd_max - flight.snd_una
-                    + u64::from(news.acked) * flight.mss,
-                snd_una: flight.snd_una,
-                snd_max: flight.snd_max,
-                rtt,
-                srtt: flight.rtt.srtt(),
-            });
+        let grows = progress && !reduces;
+        if !grows && rtt.is_none() {
+            return;
+        }
+        let sample = AckSample {
+            now,
+            acked: u64::from(news.delivered) * flight.mss,
+            delivered_segments: news.delivered,
+            is_window_limited: self.is_window_limited(flight),
+            prior_in_flight: flight.snd_max - flight.snd_una + u64::from(news.acked) * flight.mss,
+            snd_una: flight.snd_una,
+            snd_max: flight.snd_max,
+            rtt,
+            srtt: flight.rtt.srtt(),
+        };
+        match grows {
+            true => flight.law.on_ack(&sample),
+            false => flight.law.on_round_trip(&sample),
         }
     }
 
@@ -386,6 +398,11 @@ impl RackTlp {
         if flight.snd_una >= usage.end || is_limited || is_more {
             *usage = Usage { is_limited, most: outstanding, end: flight.snd_max };
         }
+    }
+
+    /// Segments delivered so far, and segments reported as duplicates.
+    pub fn delivered(&self) -> (u64, u64) {
+        (self.delivered, self.dsacks)
     }
 
     /// Duplicates that mean a loss: more once the network has been seen to change the order.
@@ -422,7 +439,7 @@ impl RackTlp {
         {
             return Some(lost.start);
         }
-        if !flight.fits_receiver() {
+        if !(flight.fits_receiver() || has_room && flight.cut_piece_to_window()) {
             return None;
         }
         if !has_room {
@@ -438,7 +455,7 @@ impl RackTlp {
     /// Does what the window lets out wait for an ACK that lets out more?
     fn defers(&mut self, flight: &Flight, now: Instant) -> bool {
         let room = Self::cwnd(flight).saturating_sub(self.in_flight(flight));
-        let defers = flight.config.autotuning
+        let defers = flight.config.pieces > 0
             && self.phase < Phase::Recovery
             && flight.is_deferred(now, room);
         if defers {
@@ -456,7 +473,7 @@ impl RackTlp {
     }
 
     fn advance(flight: &mut Flight, room: u32) -> u64 {
-        if flight.config.autotuning {
+        if flight.config.pieces > 0 {
             flight.begin_piece(room);
         }
         flight.advance_next()
@@ -473,7 +490,12 @@ impl RackTlp {
         }
         let index = flight.records().index_of(seq);
         let is_again = flight.records().get(index).is_some_and(|record| record.was_resent());
-        if is_again {
+        if is_again && forced == Some(Forced::OldProbe) && self.conventions == Conventions::Linux {
+            // Linux: a probe is no retransmission in any of its counts but the total.
+            if self.phase < Phase::Recovery {
+                flight.records_mut().unmark_resent(index);
+            }
+        } else if is_again {
             self.duplicated.on_retransmission();
             self.resent_at.get_or_insert(now);
             if index == 0 && !awaits_reordering && forced != Some(Forced::Oldest) {

@@ -54,7 +54,8 @@ impl RackTlp {
     ) -> bool {
         let outstanding = flight.records().len();
         let is_calm = matches!(self.phase, Phase::Open | Phase::Reduced);
-        if !self.has_sack || outstanding == 0 || !is_calm || flight.snd_una == 0 {
+        let probes = self.has_sack && flight.config.tail_probes;
+        if !probes || outstanding == 0 || !is_calm || flight.snd_una == 0 {
             return false;
         }
         let until_rto =
@@ -131,6 +132,8 @@ impl RackTlp {
             flight.counters.window_cuts += 1;
             self.can_restore = true;
             self.duplicated.on_reduction(flight.snd_una, flight.records().marks().resent);
+        } else {
+            flight.told_again += 1;
         }
         let window = self.in_flight(flight) + 1;
         if !flight.law.keeps_window_in_recovery() || self.conventions == Conventions::Linux {
@@ -141,7 +144,8 @@ impl RackTlp {
         }
         self.phase = Phase::Loss;
         self.end = flight.snd_max;
-        let may_suspect = self.undo == UndoKind::All && (is_new || self.timeouts > 0);
+        let knows = self.undo == UndoKind::All && flight.config.frto;
+        let may_suspect = knows && (is_new || self.timeouts > 0);
         self.frto.on_timeout(may_suspect);
     }
 }

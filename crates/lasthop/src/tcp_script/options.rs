@@ -1,0 +1,228 @@
+//! Socket options, and the requests of `ioctl`.
+
+use super::ScriptError;
+use super::calls::{Returned, errno_number};
+use super::constants::{errno, value};
+use super::environment::{self, Environment};
+use super::player::Player;
+use crate::tcp::socket::{KeepAlive, Socket};
+use crate::units::Duration;
+
+/// Options that a socket has, with the values that they may have.
+const KNOWN: &[(&str, i64, i64)] = &[
+    ("TCP_NODELAY", i64::MIN, i64::MAX),
+    ("TCP_CORK", i64::MIN, i64::MAX),
+    ("TCP_QUICKACK", i64::MIN, i64::MAX),
+    ("TCP_MAXSEG", 88, 32_767),
+    ("TCP_USER_TIMEOUT", 0, i64::MAX),
+    ("TCP_KEEPIDLE", 1, 32_767),
+    ("TCP_KEEPINTVL", 1, 32_767),
+    ("TCP_KEEPCNT", 1, 127),
+    ("TCP_SYNCNT", 1, 127),
+    ("TCP_LINGER2", i64::MIN, i64::MAX),
+    ("TCP_NOTSENT_LOWAT", i64::MIN, i64::MAX),
+    ("TCP_INQ", 0, 1),
+    ("SO_KEEPALIVE", i64::MIN, i64::MAX),
+    ("SO_RCVBUF", i64::MIN, i64::MAX),
+    ("SO_SNDBUF", i64::MIN, i64::MAX),
+    ("SO_RCVLOWAT", i64::MIN, i64::MAX),
+];
+
+/// Options that change nothing here.
+const WITHOUT_EFFECT: &[&str] = &[
+    "SO_REUSEADDR",
+    "SO_REUSEPORT",
+    "SO_ZEROCOPY",
+    "SO_PRIORITY",
+    "SO_MARK",
+    "SO_RCVTIMEO",
+    "SO_SNDTIMEO",
+    "SO_BUSY_POLL",
+    "SO_INCOMING_CPU",
+    "IP_TOS",
+    "IPV6_TCLASS",
+    "IP_MTU_DISCOVER",
+    "IP_RECVERR",
+    "IPV6_RECVERR",
+    "IP_FREEBIND",
+    "TCP_DEFER_ACCEPT",
+];
+
+/// Bytes of memory that a send buffer has at least, and of both buffers that an application may ask for at most
+/// (`net.core.wmem_max`), before they are doubled.
+const LEAST_SEND_BUFFER: i64 = 2304;
+const LARGEST_BUFFER: i64 = 212_992;
+/// The same of the receive buffer.
+const LEAST_RECEIVE_BUFFER: i64 = 1152;
+
+/// What Linux makes of `SO_SNDBUF`.
+pub(super) fn send_buffer(asked: i64) -> u32 {
+    (2 * asked.clamp(LEAST_SEND_BUFFER, LARGEST_BUFFER)) as u32
+}
+
+impl Player {
+    /// The parameters of keep-alive that an application may have set one by one.
+    pub(super) fn keep_alive(&self) -> Option<KeepAlive> {
+        let option = |name: &str| self.socket_options.get(name).map(|&value| value.max(1) as u64);
+        (self.socket_options.get("SO_KEEPALIVE").copied().unwrap_or(0) != 0).then(|| {
+            let default = self.environment.keep_alive();
+            KeepAlive {
+                idle: option("TCP_KEEPIDLE").map_or(default.idle, environment::seconds),
+                interval: option("TCP_KEEPINTVL").map_or(default.interval, environment::seconds),
+                probes: option("TCP_KEEPCNT").map_or(default.probes, |count| count as u32),
+            }
+        })
+    }
+
+    pub(super) fn set_option(
+        &mut self,
+        line: u32,
+        name: &str,
+        text: &str,
+    ) -> Result<Returned, ScriptError> {
+        if name == "TCP_CONGESTION" {
+            return self.set_law(line, text);
+        }
+        if name == "SO_LINGER" {
+            let says = |field: &str| text.replace(' ', "").contains(field);
+            self.resets_on_close = says("onoff=1") && says("linger=0");
+            return Ok(Returned::Value(0));
+        }
+        let is_idle = WITHOUT_EFFECT.contains(&name);
+        let known = KNOWN.iter().find(|(known, ..)| *known == name);
+        let Some(to) = value(text).filter(|_| known.is_some()) else {
+            return match is_idle {
+                true => {
+                    self.socket_options.extend(value(text).map(|to| (name.to_owned(), to)));
+                    Ok(Returned::Value(0))
+                }
+                false => Self::missing(line, &format!("the socket option {name}")),
+            };
+        };
+        if known.is_some_and(|&(_, least, most)| to < least || to > most) {
+            return Ok(Returned::Error("EINVAL"));
+        }
+        self.socket_options.insert(name.to_owned(), to);
+        self.apply_option(name, to);
+        Ok(Returned::Value(0))
+    }
+
+    /// Before there is a socket, options count when it is made.
+    fn apply_option(&mut self, name: &str, to: i64) {
+        let (now, keep_alive) = (self.now, self.keep_alive());
+        let Some(socket) = &mut self.socket else { return };
+        match name {
+            "TCP_NODELAY" => socket.set_nodelay(to != 0),
+            "TCP_CORK" => socket.set_corked(to != 0),
+            "TCP_QUICKACK" => socket.set_quick_acks(to != 0),
+            "SO_RCVBUF" => {
+                socket.set_receive_buffer(to.clamp(LEAST_RECEIVE_BUFFER, LARGEST_BUFFER) as u32);
+            }
+            "SO_SNDBUF" => socket.set_send_buffer(send_buffer(to)),
+            "TCP_NOTSENT_LOWAT" => socket.set_unsent_limit(unsent_limit(to)),
+            "TCP_USER_TIMEOUT" => socket.set_user_timeout(now, user_timeout(to)),
+            "SO_KEEPALIVE" | "TCP_KEEPIDLE" | "TCP_KEEPINTVL" | "TCP_KEEPCNT" => {
+                socket.set_keep_alive(now, keep_alive);
+            }
+            _ => {}
+        }
+    }
+
+    fn set_law(&mut self, line: u32, text: &str) -> Result<Returned, ScriptError> {
+        let law = text.trim_matches(['[', ']', '"']).to_owned();
+        if !Environment::has_law(&law) {
+            return Self::missing(line, &format!("the congestion law {law}"));
+        }
+        let has_connection = self.socket.as_ref().is_some_and(|one| one.connection().is_some());
+        if has_connection && law != self.environment.law() {
+            return Self::missing(line, "another congestion law for an open connection");
+        }
+        self.environment.set_law(&law);
+        let configure = self.environment.configure(&law);
+        if let Some(socket) = &mut self.socket {
+            socket.set_configure(configure);
+        }
+        Ok(Returned::Value(0))
+    }
+
+    pub(super) fn get_option(
+        &mut self,
+        line: u32,
+        name: &str,
+        text: &str,
+    ) -> Result<Returned, ScriptError> {
+        if name == "TCP_CONGESTION" {
+            let found = self.environment.law_or_default().to_owned();
+            let is_same = text.trim_matches(['[', ']', '"']) == found;
+            return match is_same {
+                true => Ok(Returned::Value(0)),
+                false => Self::differs(line, format!("{name} {text}"), found),
+            };
+        }
+        let set = self.socket_options.get(name).copied();
+        let keep_alive = self.environment.keep_alive();
+        let whole = |time: Duration| (time.as_nanos() / 1_000_000_000) as i64;
+        let found = match name {
+            "SO_ERROR" => {
+                let error = self.socket.as_mut().and_then(Socket::take_error);
+                error.map_or(0, |error| errno(error).1)
+            }
+            "SO_SNDBUF" if set.is_some() => send_buffer(set.unwrap_or(0)).into(),
+            // Linux doubles what is asked for.
+            "SO_RCVBUF" if set.is_some() => {
+                2 * set.unwrap_or(0).clamp(LEAST_RECEIVE_BUFFER, LARGEST_BUFFER)
+            }
+            "TCP_MAXSEG" => {
+                let info = self.socket.as_ref().map(Socket::info).unwrap_or_default();
+                if info.segment > 0 { info.segment as i64 } else { set.unwrap_or(536) }
+            }
+            "TCP_KEEPIDLE" => set.unwrap_or(whole(keep_alive.idle)),
+            "TCP_KEEPINTVL" => set.unwrap_or(whole(keep_alive.interval)),
+            "TCP_KEEPCNT" => set.unwrap_or(keep_alive.probes.into()),
+            "TCP_NODELAY" | "TCP_CORK" | "SO_KEEPALIVE" => i64::from(set.unwrap_or(0) != 0),
+            "TCP_USER_TIMEOUT" | "SO_REUSEADDR" | "TCP_INQ" => set.unwrap_or(0),
+            "SO_RCVLOWAT" => set.unwrap_or(1).max(1),
+            _ => match set {
+                Some(set) => set,
+                None => return Self::missing(line, &format!("the socket option {name}")),
+            },
+        };
+        let wanted = value(text).or_else(|| errno_number(text));
+        if wanted != Some(found) {
+            let expected = format!("{name} {text}");
+            return Self::differs(line, expected, format!("[{found}]"));
+        }
+        Ok(Returned::Value(0))
+    }
+
+    pub(super) fn ioctl(
+        &mut self,
+        line: u32,
+        request: &str,
+        text: &str,
+    ) -> Result<Returned, ScriptError> {
+        let Some(socket) = &self.socket else { return Ok(Returned::Error("ENOTCONN")) };
+        let (unacknowledged, unsent) = socket.unacknowledged();
+        let found = match request {
+            "SIOCINQ" | "FIONREAD" => socket.unread(),
+            "SIOCOUTQ" | "TIOCOUTQ" => unacknowledged,
+            "SIOCOUTQNSD" => unsent,
+            _ => return Self::missing(line, &format!("the request {request}")),
+        };
+        if value(text) != Some(found as i64) {
+            let expected = format!("{request} {text}");
+            return Self::differs(line, expected, format!("[{found}]"));
+        }
+        Ok(Returned::Value(0))
+    }
+}
+
+/// Milliseconds, 0 for none.
+pub(super) fn user_timeout(millis: i64) -> Option<Duration> {
+    (millis > 0).then(|| environment::span(millis as u64, 1_000_000))
+}
+
+/// Bytes, 0 for none.
+pub(super) fn unsent_limit(bytes: i64) -> Option<u32> {
+    (bytes > 0).then_some(bytes.min(u32::MAX.into()) as u32)
+}
