@@ -35,7 +35,7 @@ TEXTS = (
         "2 segments",
         "8 frames",
     ),
-    *("0 %", "10 %", "100 %"),
+    *("0 %", "10 %", "100 %", "0 m", "200 m", "250 m", "1 km", "0 dB", "10 dB"),
 )
 NUMBERS = (0, 1e-5, 0.1, 0.5, 1, 2, 3.5, 8, 33, 200, 32768, 65535)
 
@@ -251,6 +251,14 @@ def _tables(draw: Drawer) -> dict[str, Strategy]:
     }
 
 
+def _placed(wlan: dict[str, Any]) -> dict[str, Any]:
+    """With a position for each host if one is drawn for the access point: all have one or none."""
+    if "x" not in wlan and "y" not in wlan:
+        return wlan
+    places = {"c": {"x": "0 m"}, "d": {"x": "200 m"}}
+    return wlan | {"x": "200 m", "transmission_range": "250 m", "station": places}
+
+
 def _network(tables: Mapping[str, Strategy], *last: str) -> Strategy:
     """A link from a to b, and from there another one, a radio or a WLAN."""
     parts = {"first": tables["first"], "flow": tables["flow"]} | {n: tables[n] for n in last}
@@ -260,6 +268,8 @@ def _network(tables: Mapping[str, Strategy], *last: str) -> Strategy:
         others: dict[str, Any] = {
             name: {"x": drawn[name]} for name in ("radio", "wlan") if name in drawn
         }
+        if "wlan" in others:
+            others["wlan"]["x"] = _placed(others["wlan"]["x"])
         return {"name": "x", "link": links, **others, "flow": {"f": drawn["flow"]}, "run": RUN}
 
     return st.fixed_dictionaries(parts).map(made)

@@ -49,6 +49,26 @@ def test_starter_is_explained(tmp_path: Path) -> None:
     assert resolved["links"]["cell.phone"]["wlan"] == "cell"
 
 
+def test_positions_are_drawn_and_bar_the_model_of_cells_that_hear_each_other() -> None:
+    scenario = saturated(2)
+    ends = scenario.to_dict()["wlan"]["cell"]["stations"]
+    places = {ends[0]: {"x": "0 m"}, ends[1]: {"x": "400 m", "y": "30 m"}}
+    placed = scenario.with_(
+        {
+            "wlan.cell.x": "200 m",
+            "wlan.cell.carrier_sense_range": "300 m",
+            "wlan.cell.station": places,
+        }
+    )
+    told = explain(placed)
+    assert f"do not sense each other: {ends[0]} and {ends[1]} (401.1 m)" in told
+    assert "read up to 250 m, sensed up to 300 m, disturb up to 300 m" in told
+    assert "| 400 m" in told
+    results = lasthop.run(placed.with_({"run.duration": "1 s"}))
+    table = lasthop.compare_theory(results)
+    assert "wlan.cell.collision_probability" not in table["metric"].to_list()
+
+
 def test_saturation_by_the_model() -> None:
     table = analysis.dcf_saturation([1, 10, 50], limit=None, counting="always")
     # Bianchi's equation (7) with W = 32, m = 5, alone: 2 / (W + 1).

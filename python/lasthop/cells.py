@@ -11,7 +11,14 @@ from lasthop import _lasthop
 
 __all__ = ["UNITS", "number", "plain", "quantity_of", "value_text"]
 
-QUANTITIES = {"duration": "s", "rate": "bps", "size": "bytes", "probability": "%"}
+QUANTITIES = {
+    "duration": "s",
+    "rate": "bps",
+    "size": "bytes",
+    "distance": "m",
+    "ratio": "dB",
+    "probability": "%",
+}
 """Kinds of quantities that scenarios write with units, and the unit of their numbers."""
 
 

@@ -52,7 +52,7 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
     for name, radio in resolved["radios"].items():
         parts.append(_radio(name, radio))
     for name, wlan in resolved["wlans"].items():
-        parts.append(_wlan(name, wlan))
+        parts.append([*_wlan(name, wlan), *_places(name, wlan, resolved["wlans"])])
     for name, link in resolved["links"].items():
         parts.append(_link(name, link))
     for name, flow in resolved["flows"].items():
@@ -168,6 +168,74 @@ def _wlan(name: str, wlan: Table) -> list[str]:
         f"  at most {_count(wlan['short_retry_limit'], 'attempt')} of a short frame, "
         f"{wlan['long_retry_limit']} of a long one; {rts}",
     ]
+
+
+MAP_WIDTH, MAP_HEIGHT = 60, 12
+"""Largest map of a channel, in characters and lines, which are twice as high as wide."""
+
+
+def _hosts(wlans: Mapping[str, Table], channel: str) -> dict[str, tuple[float, float]]:
+    """Where the hosts of a channel stand, in metres, access points before their stations."""
+    places = {}
+    for wlan in wlans.values():
+        if wlan["channel"] == channel and "x" in wlan:
+            own = wlan.get("station", {})
+            for host, table in [(wlan["access_point"], wlan), *own.items()]:
+                if "x" in table:
+                    places.setdefault(host, (table["x"], table.get("y", 0.0)))
+    return places
+
+
+def _map(places: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Where hosts stand, to scale: each a number, the key below."""
+    easts, norths = zip(*places.values(), strict=True)
+    width, height = max(easts) - min(easts), max(norths) - min(norths)
+    scale = max(width / MAP_WIDTH, height / MAP_HEIGHT / 2, 1e-9)
+    rows = [[" "] * (MAP_WIDTH + 3) for _ in range(round(height / scale / 2) + 1)]
+    for number, (east, north) in enumerate(places.values(), 1):
+        row = rows[round((max(norths) - north) / scale / 2)]
+        column = round((east - min(easts)) / scale)
+        for offset, character in enumerate(str(number)):
+            row[column + offset] = character
+    lines = ["".join(row).rstrip() for row in rows]
+    if width > 0:
+        lines.append(f"|{'-' * (round(width / scale) - 1)}| {_distance(width)}")
+    return [f"  {line}" for line in lines]
+
+
+def _distance(metres: float) -> str:
+    return f"{metres:.4g} m"
+
+
+def _places(name: str, wlan: Table, wlans: Mapping[str, Table]) -> list[str]:
+    """Where the hosts of a WLAN's channel stand, and who does not sense whom."""
+    if "x" not in wlan:
+        return []
+    sensed = wlan["carrier_sense_range"]
+    disturbed = wlan.get("interference_range", sensed)
+    lines = [
+        f"  frames are read up to {_distance(wlan['transmission_range'])}, sensed up to "
+        f"{_distance(sensed)}, disturb up to {_distance(disturbed)}",
+        f"  a frame {wlan['capture_threshold']:g} dB stronger than what disturbs it is read; power "
+        f"falls with distance^{wlan['path_loss_exponent']:g} beyond {_distance(wlan['crossover'])}",
+    ]
+    sharing = [other for other in wlans if wlans[other]["channel"] == wlan["channel"]]
+    if sharing[0] != name:
+        return [*lines, f"  the map of the channel stands at WLAN {sharing[0]}"]
+    places = _hosts(wlans, wlan["channel"])
+    lines += _map(places)
+    lines += [
+        f"  {number} {host} ({_distance(east)}, {_distance(north)})"
+        for number, (host, (east, north)) in enumerate(places.items(), 1)
+    ]
+    apart = [
+        f"{one} and {other} ({_distance(distance)})"
+        for (one, here), (other, there) in itertools.combinations(places.items(), 2)
+        if (distance := math.dist(here, there)) > sensed
+    ]
+    if apart:
+        lines.append(f"  do not sense each other: {_some(apart)}")
+    return lines
 
 
 TIMES = {

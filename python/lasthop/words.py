@@ -216,6 +216,7 @@ PREFIXES: Mapping[str, tuple[Unit, ...]] = {
     "bps": (Unit("bps", 1.0), Unit("kbps", 1e3), Unit("Mbps", 1e6), Unit("Gbps", 1e9)),
     "s": (Unit("µs", 1e-6), Unit("ms", 1e-3), Unit("s", 1.0)),
     "bytes": (Unit("B", 1.0), Unit("kB", 1e3), Unit("MB", 1e6), Unit("GB", 1e9)),
+    "m": (Unit("m", 1.0), Unit("km", 1e3)),
     "%": (Unit("%", 0.01),),
 }
 
@@ -224,8 +225,8 @@ def scaled(kind: str, values: Iterable[float]) -> Unit:
     """The unit in which the largest of these numbers is easy to read.
 
     Args:
-        kind: `bps`, `s`, `bytes`, `%` (numbers are shares of one) or anything else for none.
-        values: In bit/s, seconds, bytes.
+        kind: `bps`, `s`, `bytes`, `m`, `%` (numbers are shares of one) or anything else for none.
+        values: In bit/s, seconds, bytes, metres.
     """
     units = PREFIXES.get(kind, (Unit(kind, 1.0),))
     most = max((abs(value) for value in values if math.isfinite(value)), default=0.0)

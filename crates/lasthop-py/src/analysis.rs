@@ -13,7 +13,7 @@ use lasthop::analysis::{self, Restart};
 use lasthop::channel::MarkovChainParameters;
 use lasthop::medium::dcf::{Phy, Preamble, Standard};
 use lasthop::rng::Streams;
-use lasthop::units::{Bytes, Duration, Probability, Rate};
+use lasthop::units::{Bytes, Decibels, Distance, Duration, Probability, Rate};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -421,6 +421,8 @@ fn quantity(kind: &str, text: &str) -> PyResult<f64> {
         "duration" => text.parse().map(Duration::as_secs_f64).ok(),
         "rate" => text.parse().map(|rate: Rate| rate.as_bps() as f64).ok(),
         "size" => text.parse().map(|size: Bytes| size.get() as f64).ok(),
+        "distance" => text.parse().map(Distance::as_metres).ok(),
+        "ratio" => text.parse().map(|ratio: Decibels| ratio.as_thousandths() as f64 * 1e-3).ok(),
         _ => return Err(PyValueError::new_err(format!("found quantity {kind:?}"))),
     };
     value.ok_or_else(|| {
@@ -430,6 +432,8 @@ fn quantity(kind: &str, text: &str) -> PyResult<f64> {
             "rate" => {
                 "a rate such as \"64 kbps\" (units bps, kbps, Mbps, Gbps, also as Mbit/s or Mb/s)"
             }
+            "distance" => "a distance such as \"250 m\" (units mm, cm, m, km)",
+            "ratio" => "a ratio of powers such as \"10 dB\"",
             _ => "a size such as \"250 B\" (units B, kB, MB, GB, KiB, MiB, GiB)",
         };
         PyValueError::new_err(format!("found {text:?}; allowed: {allowed}"))

@@ -167,6 +167,58 @@ impl Bytes {
     }
 }
 
+/// A distance or a coordinate, in whole millimetres. Written `"250 m"`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Distance(u64);
+
+impl Distance {
+    /// From metres.
+    pub const fn from_metres(metres: u64) -> Self {
+        Distance(metres * 1_000)
+    }
+
+    /// From millimetres.
+    pub const fn from_millimetres(millimetres: u64) -> Self {
+        Distance(millimetres)
+    }
+
+    /// Millimetres.
+    pub const fn as_millimetres(self) -> u64 {
+        self.0
+    }
+
+    /// Metres.
+    pub fn as_metres(self) -> f64 {
+        self.0 as f64 * 1e-3
+    }
+}
+
+/// A ratio of powers of at least one, in whole thousandths of a decibel. Written `"10 dB"`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Decibels(u64);
+
+impl Decibels {
+    /// From decibels.
+    pub const fn new(decibels: u64) -> Self {
+        Decibels(decibels * 1_000)
+    }
+
+    /// From thousandths of a decibel.
+    pub const fn from_thousandths(thousandths: u64) -> Self {
+        Decibels(thousandths)
+    }
+
+    /// Thousandths of a decibel.
+    pub const fn as_thousandths(self) -> u64 {
+        self.0
+    }
+
+    /// The ratio of powers: 10 for 10 dB.
+    pub fn ratio(self) -> f64 {
+        libm::pow(10.0, self.0 as f64 * 1e-4)
+    }
+}
+
 /// A probability in [0, 1]. Written `"2.5 %"` or `0.025`.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct Probability(f64);
@@ -325,6 +377,11 @@ const BYTES_UNITS: &[(&str, u64)] = &[
 const BYTES_PRINT: &[(&str, u64)] =
     &[("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("B", 1)];
 
+const DISTANCE_UNITS: &[(&str, u64)] = &[("km", 1_000_000), ("m", 1_000), ("cm", 10), ("mm", 1)];
+/// Units a distance is printed with.
+const DISTANCE_PRINT: &[(&str, u64)] = &[("km", 1_000_000), ("m", 1_000), ("mm", 1)];
+const DECIBEL_UNITS: &[(&str, u64)] = &[("dB", 1_000)];
+
 impl FromStr for Duration {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
@@ -397,6 +454,46 @@ impl fmt::Display for Bytes {
 }
 
 impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Distance {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let allowed = "a distance such as \"250 m\" (units mm, cm, m, km; whole millimetres)";
+        scaled(text, DISTANCE_UNITS, allowed).map(Distance)
+    }
+}
+
+impl fmt::Display for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 { f.write_str("0 m") } else { print_scaled(self.0, DISTANCE_PRINT, f) }
+    }
+}
+
+impl fmt::Debug for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Decibels {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let allowed = "a ratio of powers such as \"10 dB\" (at most three decimals)";
+        scaled(text, DECIBEL_UNITS, allowed).map(Decibels)
+    }
+}
+
+impl fmt::Display for Decibels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print_scaled(self.0, DECIBEL_UNITS, f)
+    }
+}
+
+impl fmt::Debug for Decibels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

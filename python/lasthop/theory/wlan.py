@@ -18,6 +18,9 @@ def saturated_wlan(network: Network) -> Iterator[Prediction]:
         channels = [other["channel"] for other in wlans.values()]
         if not wlan["has_standard_times"] or channels.count(wlan["channel"]) > 1:
             continue
+        if "x" in wlan:
+            # Not all need hear each other, and the stronger of two that collide may be read.
+            continue
         links = [network.resolved["links"][f"{name}.{station}"] for station in wlan["stations"]]
         sides = [link[side] for link in links for side in ("forward", "reverse")]
         if any(side["errors"]["kind"] != "none" for side in sides):

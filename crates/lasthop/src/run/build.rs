@@ -156,7 +156,20 @@ fn airs<'a>(builder: &mut Builder, scenario: &'a Scenario) -> Vec<Cell<'a>> {
         let stations = keys.stations.0.iter().map(|host| (host, station(host, wlan.away(host))));
         Cell { place: (air, index), access_point, stations: stations.collect() }
     };
-    scenario.wlans.iter().map(cell).collect()
+    let cells = scenario.wlans.iter().map(cell).collect();
+    for (channel, (air, _)) in known {
+        let mut here = scenario.wlans.iter().filter(|wlan| wlan.channel() == channel);
+        let positions = here.clone().flat_map(|wlan| {
+            let stations = wlan.keys.stations.0.iter().map(|station| Some(station.as_str()));
+            std::iter::once(None).chain(stations).map(|station| wlan.position(station))
+        });
+        // The scenario's checks leave channels alone on which only some have one.
+        if let (Some(wlan), Some(positions)) = (here.next(), positions.collect::<Option<Vec<_>>>())
+        {
+            builder.place(air, &wlan.propagation(), &positions);
+        }
+    }
+    cells
 }
 
 /// For each flow the number of its pair of hosts, in either order.

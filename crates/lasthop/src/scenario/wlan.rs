@@ -7,13 +7,13 @@ use super::services::LinkProtocol;
 use crate::agent::AgentKind;
 use crate::channel::Errors;
 use crate::link::Protocol;
-use crate::medium::dcf::{Phy, Preamble, Standard, Timing, frames};
+use crate::medium::dcf::{Capture, Phy, Position, Preamble, Propagation, Standard, Timing, frames};
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::schema::keys::{
     Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name, one_of, table,
 };
-use crate::schema::quantity::{Hosts, QueueLimit};
-use crate::units::{Bytes, Duration, Rate};
+use crate::schema::quantity::{Hosts, Mean, QueueLimit};
+use crate::units::{Bytes, Decibels, Distance, Duration, Rate};
 use serde_json::{Map, Value};
 
 /// Attempts of a frame.
@@ -22,6 +22,13 @@ const ATTEMPTS: Limits = Limits::range(1, 255);
 const WINDOW: Limits = Limits::range(0, 65_535);
 /// Slots and spaces, from 1 ns to 10 ms.
 const SPACE: Limits = Limits::range(1, 10_000_000);
+
+/// How far frames reach, from 1 m to 100 km.
+const RANGE: Limits = Limits::range(1_000, 100_000_000);
+/// Coordinates, up to 1000 km.
+const PLACE: Limits = Limits::range(0, 1_000_000_000);
+/// Ratios of powers, in thousandths of a decibel.
+const RATIO: Limits = Limits::range(0, 100_000);
 
 /// The largest packet that a data frame takes: an MSDU of 2304 bytes (802.11-2012, 8.2.3) less the header
 /// of LLC and SNAP.
@@ -65,6 +72,26 @@ table! {
         /// What the air is called that all stations share; those of all WLANs with the same name hear
         /// each other. By default each WLAN has its own.
         channel: Option<String>;
+        /// Where the access point stands, to the east. With a position for each host of the channel stations
+        /// hear who is in range; without positions everybody hears everybody.
+        x: Option<Distance>, PLACE;
+        /// Where it stands, to the north; with x by default 0 m.
+        y: Option<Distance>, PLACE;
+        /// Frames are read up to this distance, and answered. This and the six next keys need positions.
+        transmission_range: Distance = "250 m", RANGE;
+        /// Frames keep the medium busy up to this distance, at least transmission_range.
+        carrier_sense_range: Distance = "550 m", RANGE;
+        /// Frames disturb others up to this distance, at least transmission_range; by default
+        /// carrier_sense_range.
+        interference_range: Option<Distance>, RANGE;
+        /// By how much a frame must be stronger than the sum of what disturbs it to be read.
+        capture_threshold: Decibels = "10 dB", RATIO;
+        /// Which frame a receiver tries to read when several reach it.
+        capture: Capture = "first";
+        /// Power falls with this power of the distance, beyond the crossover.
+        path_loss_exponent: Mean = "4";
+        /// Power falls with the square of the distance up to here.
+        crossover: Distance = "86 m", PLACE;
         /// What a data frame adds to its packet: MAC header, LLC and SNAP, frame check sequence.
         header: Bytes = "36 B", Limits::HEADER;
         /// What the drop-tail queue of the access point holds, and that of each station, the frame that
@@ -114,6 +141,10 @@ table! {
         errors: Option<Errors>;
         /// What is different from the access point to it.
         downlink_errors: Option<Errors>;
+        /// Where it stands, to the east.
+        x: Option<Distance>, PLACE;
+        /// Where it stands, to the north; with x by default 0 m.
+        y: Option<Distance>, PLACE;
         /// When it goes out of reach: frames to it fail, its own packets wait.
         leaves: Option<Duration>;
         /// When it comes back; without it, never.
@@ -262,6 +293,7 @@ impl Wlan {
             let allowed = "no such key where shared_errors is true";
             return Err(node.key_error("downlink_errors", "errors of their own", allowed));
         }
+        self.check_positions(node)?;
         for (index, agent) in keys.agent.0.iter().enumerate() {
             if self.is_at_station(agent) {
                 continue;
@@ -274,6 +306,68 @@ impl Wlan {
             })?;
         }
         Ok(())
+    }
+
+    /// All have a position or none, ranges contain each other, and each station is in reach.
+    fn check_positions(&self, node: &Node<'_>) -> Read<()> {
+        let keys = &self.keys;
+        let Propagation { transmission, carrier_sense, interference, .. } = self.propagation();
+        for (key, range) in
+            [("carrier_sense_range", carrier_sense), ("interference_range", interference)]
+        {
+            if range < transmission {
+                let allowed = format!("at least transmission_range, \"{transmission}\"");
+                return Err(node.key_error(key, format!("\"{range}\""), allowed));
+            }
+        }
+        let own = |station: &String| self.own(station);
+        let has_any = |x: Option<Distance>, y: Option<Distance>| x.is_some() || y.is_some();
+        let stations = keys.stations.0.iter();
+        let placed = |station: &String| own(station).is_some_and(|own| has_any(own.x, own.y));
+        if !has_any(keys.x, keys.y) && !stations.clone().any(placed) {
+            return Ok(());
+        }
+        let missing = "nothing (the key is missing)";
+        let allowed = "a distance such as \"250 m\" for each host, as another one has a position";
+        let Some(point) = self.position(None) else {
+            return Err(node.key_error("x", missing, allowed));
+        };
+        for station in stations {
+            let path = format!("{}.station.{station}.x", node.path);
+            let Some(position) = self.position(Some(station)) else {
+                return Err(ScenarioError::new(path, missing, allowed));
+            };
+            let distance = point.distance(position);
+            if distance > transmission.as_metres() {
+                let found = format!("a station {distance:.1} m from its access point");
+                let allowed = format!("one within transmission_range, \"{transmission}\"");
+                return Err(ScenarioError::new(path, found, allowed));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the access point, or a station, stands; `None` where everybody hears everybody.
+    pub fn position(&self, station: Option<&str>) -> Option<Position> {
+        let (x, y) = match station {
+            None => (self.keys.x, self.keys.y),
+            Some(station) => self.own(station).map_or((None, None), |own| (own.x, own.y)),
+        };
+        Some(Position { x: x?, y: y.unwrap_or_default() })
+    }
+
+    /// How far frames reach.
+    pub fn propagation(&self) -> Propagation {
+        let keys = &self.keys;
+        Propagation {
+            transmission: keys.transmission_range,
+            carrier_sense: keys.carrier_sense_range,
+            interference: keys.interference_range.unwrap_or(keys.carrier_sense_range),
+            capture_threshold: Some(keys.capture_threshold),
+            capture: keys.capture,
+            exponent: keys.path_loss_exponent.0,
+            crossover: keys.crossover,
+        }
     }
 
     /// Does an agent sit at a station, and so on its link only?
@@ -390,6 +484,13 @@ pub(super) fn check_channels(path: &str, wlans: &[Wlan]) -> Read<()> {
             let times = [slot, sifs, response_timeout, lowest_ack];
             (wlan.phy(), times, wlan.keys.control_errors)
         };
+        let space = |wlan: &Wlan| wlan.position(None).map(|_| wlan.propagation());
+        if space(first) != space(wlan) {
+            let found = format!("{:?}, which {:?} has too", wlan.channel(), first.name);
+            let allowed = "one channel for WLANs that all have positions, with the same ranges and capture, or none";
+            let path = format!("{path}.{}.channel", wlan.name);
+            return Err(ScenarioError::new(path, found, allowed));
+        }
         if own(first) != own(wlan) {
             let found = format!("{:?}, which {:?} has too", wlan.channel(), first.name);
             let allowed = "one channel for WLANs of the same standard, preamble, slot, sifs, \

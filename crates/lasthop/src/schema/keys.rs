@@ -374,9 +374,12 @@ pub(crate) fn one_of<'a>(words: impl Iterator<Item = &'a str>) -> String {
 /// The JSON value of a default.
 pub(crate) fn default_value(shape: &Shape, text: &str) -> Value {
     match shape {
-        Shape::Integer | Shape::Bool | Shape::Table(_) | Shape::Map(_) | Shape::Sweep => {
-            serde_json::from_str(text).unwrap_or(Value::Null)
-        }
+        Shape::Integer
+        | Shape::Mean
+        | Shape::Bool
+        | Shape::Table(_)
+        | Shape::Map(_)
+        | Shape::Sweep => serde_json::from_str(text).unwrap_or(Value::Null),
         Shape::IntegerOr(_) => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
         Shape::Union(_) => Value::Object(Map::from_iter([("kind".to_owned(), text.into())])),
         _ => text.into(),

@@ -4,7 +4,7 @@
 
 use super::keys::{Field, Key, Shape, default_value};
 use crate::rng::DurationLaw;
-use crate::units::{Bytes, Duration, Rate};
+use crate::units::{Bytes, Decibels, Distance, Duration, Rate};
 use serde_json::{Map, Value, json};
 
 /// A value of the model in numbers; tables and unions have the keys of a scenario file.
@@ -74,6 +74,11 @@ fn quantity(what: &str, text: String) -> Value {
         }),
         "rate" => text.parse().ok().map(|rate: Rate| rate.as_bps().into()),
         "size" => text.parse().ok().map(|size: Bytes| size.get().into()),
+        "distance" => text.parse().ok().map(|distance: Distance| distance.as_metres().into()),
+        "ratio" => {
+            let decibels = |ratio: Decibels| ratio.as_thousandths() as f64 * 1e-3;
+            text.parse().ok().map(|ratio| decibels(ratio).into())
+        }
         "bits or size" => match text.parse::<Bytes>() {
             Ok(size) => Some(size.bits().into()),
             Err(_) => counted().map(Value::from),

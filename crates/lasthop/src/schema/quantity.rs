@@ -9,7 +9,7 @@ pub use words::{
 
 use super::keys::{Field, Limits, NAME_ALLOWED, Node, Read, Shape, is_name};
 use crate::rng::{DurationLaw, ParetoShape};
-use crate::units::{Bytes, Duration, Probability, Rate};
+use crate::units::{Bytes, Decibels, Distance, Duration, Probability, Rate};
 use serde_json::Value;
 use std::fmt;
 use std::str::FromStr;
@@ -33,6 +33,11 @@ const DURATION_ALLOWED: &str =
 const BYTES_ALLOWED: &str =
     "a size such as \"250 B\" (units B, kB, MB, GB, KiB, MiB, GiB; whole bytes)";
 
+const DISTANCE_ALLOWED: &str =
+    "a distance such as \"250 m\" (units mm, cm, m, km; whole millimetres)";
+
+const DECIBELS_ALLOWED: &str = "a ratio of powers such as \"10 dB\" (at most three decimals)";
+
 /// The longest duration a scenario may name, about 31 years: sums of a few stay far from the end
 /// of the 64-bit nanosecond clock.
 const LONGEST: Duration = Duration::from_secs(1_000_000_000);
@@ -46,6 +51,14 @@ macro_rules! number_with {
 
 fn print_duration(nanos: u64) -> String {
     Duration::from_nanos(nanos).to_string()
+}
+
+fn print_distance(millimetres: u64) -> String {
+    Distance::from_millimetres(millimetres).to_string()
+}
+
+fn print_decibels(thousandths: u64) -> String {
+    Decibels::from_thousandths(thousandths).to_string()
 }
 
 fn print_bytes(bytes: u64) -> String {
@@ -179,6 +192,40 @@ impl Field for Bytes {
     }
 }
 
+impl Field for Distance {
+    const SHAPE: Shape = Shape::Quantity {
+        what: "distance",
+        allowed: DISTANCE_ALLOWED,
+        pattern: number_with!("mm|cm|m|km"),
+        print: print_distance,
+    };
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        let allowed = format!("{DISTANCE_ALLOWED}{}", limits.text(print_distance));
+        let value: Distance = parse(node, &allowed)?;
+        within(node, value, value.as_millimetres(), limits, DISTANCE_ALLOWED, print_distance)
+    }
+    fn write(&self) -> Value {
+        self.to_string().into()
+    }
+}
+
+impl Field for Decibels {
+    const SHAPE: Shape = Shape::Quantity {
+        what: "ratio",
+        allowed: DECIBELS_ALLOWED,
+        pattern: number_with!("dB"),
+        print: print_decibels,
+    };
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        let allowed = format!("{DECIBELS_ALLOWED}{}", limits.text(print_decibels));
+        let value: Decibels = parse(node, &allowed)?;
+        within(node, value, value.as_thousandths(), limits, DECIBELS_ALLOWED, print_decibels)
+    }
+    fn write(&self) -> Value {
+        self.to_string().into()
+    }
+}
+
 impl Field for Probability {
     const SHAPE: Shape = Shape::Probability;
     fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
@@ -197,7 +244,7 @@ impl Field for Probability {
 
 /// A mean number of things of which there is at least one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Mean(pub f64);
+pub struct Mean(pub f64);
 
 impl Field for Mean {
     const SHAPE: Shape = Shape::Mean;

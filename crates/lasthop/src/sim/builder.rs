@@ -174,6 +174,16 @@ impl Builder {
         station
     }
 
+    /// Gives the stations of an air their places, in the order in which they were added.
+    pub fn place(
+        &mut self,
+        air: AirId,
+        propagation: &dcf::Propagation,
+        positions: &[dcf::Position],
+    ) {
+        self.airs[air.index()].medium.place(propagation, positions);
+    }
+
     /// The link of a station of a WLAN, which is number `wlan` on its air: `ends` are the station and the
     /// access point, forward leads to the latter. `control`: rate of control frames; `is_shared`: the
     /// error process of the forward direction serves both.

@@ -23,6 +23,8 @@ pub struct Cell {
     pub parameters: MacParameters,
     /// Of data and of control frames.
     pub rates: [Rate; 2],
+    /// Does noise meet control frames?
+    pub control_errors: bool,
     pub seed: u64,
 }
 
@@ -48,7 +50,7 @@ impl Cell {
             retry_delay: Duration::ZERO,
             queue: Limit::Packets(50),
         };
-        Cell { phy, timing, parameters, rates, seed: 1 }
+        Cell { phy, timing, parameters, rates, control_errors: true, seed: 1 }
     }
 
     /// 802.11b at 11 Mbps, acknowledgments at 2 Mbps.
@@ -68,7 +70,7 @@ impl Cell {
     /// `channel` makes the error process of each pair.
     pub fn build_with(self, stations: usize, channel: impl Fn(usize) -> Channel) -> Built {
         let streams = Streams { seed: self.seed, replication: 0 };
-        let mut machine = Medium::new(self.phy, self.timing, true);
+        let mut machine = Medium::new(self.phy, self.timing, self.control_errors);
         let ids: Vec<_> = (0..=stations)
             .map(|index| {
                 let backoff = streams.stream(&format!("station {index}"), "back-off");
@@ -86,37 +88,37 @@ impl Cell {
     }
 }
 
-fn micros(count: u64) -> Instant {
+pub fn micros(count: u64) -> Instant {
     Instant::from_nanos(count * 1_000)
 }
 
 /// Every frame's start and end in nanoseconds, its kind and fate, and every back-off.
 #[derive(Debug, Default, PartialEq)]
-struct Log {
-    frames: Vec<(usize, AirFrame, u64, u64, AirFate)>,
+pub struct Log {
+    pub frames: Vec<(usize, AirFrame, u64, u64, AirFate)>,
     /// Station, start, slots.
-    backoffs: Vec<(usize, u64, u32)>,
+    pub backoffs: Vec<(usize, u64, u32)>,
     /// When packets went up.
-    delivered: Vec<(usize, u64)>,
-    abandoned: usize,
-    retrying: usize,
-    acknowledged: usize,
+    pub delivered: Vec<(usize, u64)>,
+    pub abandoned: usize,
+    pub retrying: usize,
+    pub acknowledged: usize,
 }
 
 impl Built {
-    fn reporting(mut self) -> Self {
+    pub fn reporting(mut self) -> Self {
         self.machine.report_events();
         self.machine.keep_outcomes();
         self
     }
 
-    fn put(&mut self, at: Instant, pair: usize, bytes: usize, log: &mut Log) {
+    pub fn put(&mut self, at: Instant, pair: usize, bytes: usize, log: &mut Log) {
         self.run(at, log);
         assert!(self.machine.enqueue(at, self.pairs[pair], vec![pair as u8; bytes]));
     }
 
     /// Runs until just before `until`.
-    fn run(&mut self, until: Instant, log: &mut Log) {
+    pub fn run(&mut self, until: Instant, log: &mut Log) {
         while self.machine.next_timeout() < until {
             let now = self.machine.next_timeout();
             self.machine.handle_timeout(now);
@@ -124,7 +126,7 @@ impl Built {
         }
     }
 
-    fn note(&mut self, now: Instant, log: &mut Log) {
+    pub fn note(&mut self, now: Instant, log: &mut Log) {
         while let Some(delivery) = self.machine.poll_deliver() {
             log.delivered.push((delivery.pair.index(), now.as_nanos()));
         }
@@ -150,18 +152,18 @@ impl Built {
 }
 
 /// A cell whose stations never wait for a slot.
-fn without_backoff() -> Cell {
+pub fn without_backoff() -> Cell {
     let mut cell = Cell::b();
     (cell.parameters.cw_min, cell.parameters.cw_max) = (0, 0);
     cell
 }
 
-const DATA: AirFrame = AirFrame::Data { sequence: 0, is_retry: false };
-const AGAIN: AirFrame = AirFrame::Data { sequence: 0, is_retry: true };
+pub const DATA: AirFrame = AirFrame::Data { sequence: 0, is_retry: false };
+pub const AGAIN: AirFrame = AirFrame::Data { sequence: 0, is_retry: true };
 
 /// 1040 B in a frame of 1068 B: 192 us + 8544 / 11 us = 968.728 us, rounded up; an acknowledgment at
 /// 2 Mbps 192 + 56 = 248 us; SIFS 10, DIFS 50, EIFS 364, timeout 222 us.
-const FRAME: u64 = 968_728;
+pub const FRAME: u64 = 968_728;
 
 #[test]
 fn one_station_sends_at_once_and_then_after_difs_and_backoff() {
@@ -406,13 +408,13 @@ fn one_station_with_errors_has_its_closed_form() {
 }
 
 #[derive(Clone, Debug)]
-struct Load {
-    gap_us: u64,
-    pair: usize,
-    bytes: usize,
+pub struct Load {
+    pub gap_us: u64,
+    pub pair: usize,
+    pub bytes: usize,
 }
 
-fn load() -> impl Strategy<Value = Load> {
+pub fn load() -> impl Strategy<Value = Load> {
     (0u64..4_000, 0usize..8, 1usize..1_500).prop_map(|(gap_us, pair, bytes)| Load {
         gap_us,
         pair,

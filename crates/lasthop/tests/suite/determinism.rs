@@ -243,6 +243,48 @@ const WLAN_CELL: (&str, &str) = (
     "#,
 );
 
+/// Two cells of 802.11b on one channel whose stations have places: hidden ones, RTS, noise, capture.
+const SPREAD_CELL: (&str, &str) = (
+    "wlan-two-cells-in-space",
+    r#"
+    name = "wlan-two-cells-in-space"
+    [wlan.one]
+    access_point = "base"
+    stations = ["node"]
+    channel = "1"
+    x = "240 m"
+    capture = "strongest"
+    rts_threshold = "1300 B"
+    errors = { kind = "bit", ber = 1e-5 }
+    station.node = { x = "0 m" }
+    [wlan.two]
+    access_point = "base2"
+    stations = ["near", "far"]
+    channel = "1"
+    x = "640 m"
+    capture = "strongest"
+    station.near = { x = "600 m", y = "20 m" }
+    station.far = { x = "840 m", leaves = "2 s", returns = "3 s" }
+    [flow.upload]
+    from = "node"
+    to = "base"
+    transport = { kind = "tcp", variant = "sack", segment = "1460 B" }
+    app = { kind = "file", size = "2 MB" }
+    [flow.download]
+    from = "base2"
+    to = "far"
+    transport = { kind = "tcp", variant = "newreno", segment = "1000 B" }
+    app = { kind = "file", size = "1 MB" }
+    [flow.beside]
+    from = "near"
+    to = "base2"
+    transport = { kind = "udp" }
+    app = { kind = "on-off", rate = "2 Mbps", on = "exp 250 ms", off = "exp 1 s", packet = "1000 B" }
+    [run]
+    max_time = "1000 s"
+    "#,
+);
+
 /// A file over acknowledged mode in its richest form: bursts of losses both ways, a limit, timers.
 const RLC_CELL: (&str, &str) = (
     "rlc-am-bursts",
@@ -393,7 +435,7 @@ fn cells() -> impl Iterator<Item = (&'static str, String)> {
         .chain(tcps(&CHAIN_CELL))
         .chain(tcps(&LAW_CELLS))
         .chain(tcps(&LINK_CELLS))
-        .chain([wlan])
+        .chain([wlan, (SPREAD_CELL.0, SPREAD_CELL.1.to_owned())])
         .chain([pareto])
         .chain([(HARQ_CELL.0, HARQ_CELL.1.to_owned())])
         .chain(tcps(&SENDER_CELLS))

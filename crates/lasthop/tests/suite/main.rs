@@ -12,6 +12,7 @@ mod computed_queue;
 mod counted_by_time;
 mod dcf_machine;
 mod dcf_saturation;
+mod dcf_spread;
 mod determinism;
 mod interface_on_bytes;
 mod lazy_background;

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 
 impl<P: Payload + Clone> Medium<P> {
     /// Length of the data frame that a station tries to send, and how long it takes.
-    fn data_time(&mut self, station: u16, pair: u32) -> (Bytes, Duration) {
+    pub(super) fn data_time(&mut self, station: u16, pair: u32) -> (Bytes, Duration) {
         let station = &self.stations[usize::from(station)];
         let Some(frame) = &station.current else { unreachable!("a contender has a frame") };
         let length = station.frame_length(&frame.packet);
@@ -26,18 +26,24 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// Is a frame on `pair` destroyed?
-    fn is_lost(&mut self, pair: u32, start: Instant, end: Instant, length: u64) -> bool {
+    pub(super) fn is_lost(&mut self, pair: u32, start: Instant, end: Instant, length: u64) -> bool {
         let channel = self.pairs[pair as usize].channel;
         self.channels[channel as usize].is_lost(Airtime { start, end, bits: length * 8 })
     }
 
     /// The same of a control frame against the direction of `pair`, or along it.
-    fn is_control_lost(&mut self, pair: u32, start: Instant, end: Instant, length: u64) -> bool {
+    pub(super) fn is_control_lost(
+        &mut self,
+        pair: u32,
+        start: Instant,
+        end: Instant,
+        length: u64,
+    ) -> bool {
         self.control_errors && self.is_lost(pair, start, end, length)
     }
 
     /// Notes a frame on the air for an observer.
-    fn show(
+    pub(super) fn show(
         &mut self,
         pair: u32,
         kind: AirFrame,
@@ -72,7 +78,7 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// A data frame goes on the air.
-    fn count_data(&mut self, pair: u32, length: Bytes) {
+    pub(super) fn count_data(&mut self, pair: u32, length: Bytes) {
         let counters = &mut self.pairs[pair as usize].counters;
         counters.data_sent += 1;
         counters.bits_sent += length.bits();
@@ -217,7 +223,7 @@ impl<P: Payload + Clone> Medium<P> {
         self.phase = Phase::Busy { ending: Ending::Collided, at };
     }
 
-    fn count_attempt(&mut self, pair: u32, has_failed: bool) {
+    pub(super) fn count_attempt(&mut self, pair: u32, has_failed: bool) {
         let counters = &mut self.pairs[pair as usize].counters;
         counters.attempts += 1;
         counters.retries += u64::from(has_failed);
@@ -324,7 +330,7 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// The data frame of a station has arrived: what it carries goes up, unless it has before. Is it
     /// long?
-    fn pass_up(&mut self, station: u16) -> bool {
+    pub(super) fn pass_up(&mut self, station: u16) -> bool {
         let station = &self.stations[usize::from(station)];
         let Some(frame) = &station.current else { unreachable!("an attempt is that of a frame") };
         let pair = &mut self.pairs[frame.pair as usize];
@@ -342,6 +348,28 @@ impl<P: Payload + Clone> Medium<P> {
     /// An attempt of a station is over: the next one, of the same frame or of the next, or none.
     /// `until`: when its acknowledgment is over; `from`: when its slots count.
     fn settle(&mut self, index: u16, attempt: Attempt, until: Instant, from: Instant) {
+        let (start, end, _) = self.newest;
+        let delay = self.conclude(index, attempt, until, end.saturating_since(start));
+        let from = delay.map_or(from, |delay| from.max(until + delay));
+        let station = &mut self.stations[usize::from(index)];
+        let has_frame = station.current.is_some() || station.take_next();
+        let slots = self.draw(index, from);
+        if has_frame {
+            self.join(index, from, slots);
+        } else {
+            self.stations[usize::from(index)].backoff_until = self.base_slot + u64::from(slots);
+        }
+    }
+
+    /// Counts an attempt that is over and tells what has become of its packet; the delay of the next attempt
+    /// of the same frame, if there is one. `time`: how long an exchange that succeeds was on the air.
+    pub(super) fn conclude(
+        &mut self,
+        index: u16,
+        attempt: Attempt,
+        until: Instant,
+        time: Duration,
+    ) -> Option<Duration> {
         let station = &mut self.stations[usize::from(index)];
         let Some(frame) = &station.current else { unreachable!("an attempt is that of a frame") };
         let pair = frame.pair;
@@ -349,15 +377,13 @@ impl<P: Payload + Clone> Medium<P> {
         let next = station.on_attempt(attempt, until);
         let delay = station.parameters.retry_delay;
         let counters = &mut self.pairs[pair as usize].counters;
-        let mut from = from;
         match next {
             Next::Done => {
                 counters.acknowledged += 1;
-                let (start, end, _) = self.newest;
-                counters.success_time = counters.success_time + end.saturating_since(start);
+                counters.success_time = counters.success_time + time;
             }
             Next::GiveUp => counters.abandoned += 1,
-            Next::Retry { .. } => from = from.max(until + delay),
+            Next::Retry { .. } => {}
         }
         let fate = match next {
             Next::Done => Some(LinkFate::Acknowledged),
@@ -367,13 +393,6 @@ impl<P: Payload + Clone> Medium<P> {
         if let (Some(packet), Some(fate)) = (told, fate) {
             self.outcomes.push_back(Outcome { pair: PairId(pair), fate, packet });
         }
-        let station = &mut self.stations[usize::from(index)];
-        let has_frame = station.current.is_some() || station.take_next();
-        let slots = self.draw(index, from);
-        if has_frame {
-            self.join(index, from, slots);
-        } else {
-            self.stations[usize::from(index)].backoff_until = self.base_slot + u64::from(slots);
-        }
+        matches!(next, Next::Retry { .. }).then_some(delay)
     }
 }

@@ -1,4 +1,5 @@
-//! The medium of 802.11 stations that all hear each other: who transmits when, and what becomes of it.
+//! The medium of 802.11 stations: who transmits when, and what becomes of it. Those without positions all
+//! hear each other, as follows; those with positions are [spread](super::spread) out.
 //!
 //! ```text
 //!   busy | DIFS |  0  |  1  |  2  |  3  | busy ...             slots of the medium
@@ -43,7 +44,7 @@
 //! [`Medium::enqueue`] and [`Medium::handle_timeout`] the driver drains [`Medium::poll_deliver`]; what a
 //! delivery sets off may be enqueued at once.
 //!
-//! *Not modelled*: hidden stations, capture, fragments, broadcast, noise at stations that a frame is not
+//! *Not modelled*: fragments, broadcast, noise at stations that a frame is not
 //! for, propagation delay, power save, association.
 
 use super::frames;
@@ -51,6 +52,7 @@ use super::phy::{Phy, Timing};
 use super::report::{
     Delivery, MediumCounters, MediumEvent, Outcome, PairCounters, PairId, StationId,
 };
+use super::spread::Spread;
 use super::station::{Attempt, MacParameters, Station, StationCounters};
 use crate::channel::{Channel, ErrorProcess};
 use crate::packet::Payload;
@@ -111,7 +113,7 @@ pub(super) enum Phase {
 }
 
 /// What a stretch of busy time was used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
     Success,
     Collision,
@@ -145,6 +147,8 @@ pub struct Medium<P> {
     pub(super) keeps_outcomes: bool,
     pub(super) outcomes: VecDeque<Outcome<P>>,
     pub(super) counters: MediumCounters,
+    /// If stations have positions, what they sense; the counts of slots above then stand still.
+    pub(super) spread: Option<Box<Spread>>,
 }
 
 /// A contender as the heap orders it.
@@ -176,6 +180,7 @@ impl<P: Payload + Clone> Medium<P> {
             keeps_outcomes: false,
             outcomes: VecDeque::new(),
             counters: MediumCounters::default(),
+            spread: None,
         }
     }
 
@@ -285,6 +290,9 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// An idle station has got a frame.
     fn begin_access(&mut self, now: Instant, index: u16) {
+        if self.spread.is_some() {
+            return self.begin_apart(now, index);
+        }
         let station = &self.stations[usize::from(index)];
         let (backoff_until, defer_until) = (station.backoff_until, station.defer_until);
         if let Some(until) = station.away_until(now) {
@@ -349,6 +357,9 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// The one deadline: the end of a back-off, or what comes of an exchange.
     pub fn next_timeout(&self) -> Instant {
+        if let Some(spread) = &self.spread {
+            return spread.next_timeout();
+        }
         match self.phase {
             Phase::Busy { at, .. } => at,
             Phase::Contention => {
@@ -362,6 +373,9 @@ impl<P: Payload + Clone> Medium<P> {
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.next_timeout() > now {
             return;
+        }
+        if self.spread.is_some() {
+            return self.handle_due(now);
         }
         match self.phase {
             Phase::Busy { ending, .. } => self.finish(now, ending),
@@ -454,6 +468,9 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// Counters by `now`: what is on the air then counts as far as it is over.
     pub fn counters(&self, now: Instant) -> MediumCounters {
+        if let Some(spread) = &self.spread {
+            return spread.counters(now, self.counters);
+        }
         let (start, end, used) = self.newest;
         let left = end.saturating_since(now.max(start)).as_nanos();
         let mut counters = self.counters;

@@ -1,13 +1,17 @@
-//! IEEE 802.11: the distributed coordination function (DCF) of stations that all hear each other.
+//! IEEE 802.11: the distributed coordination function (DCF).
 //!
 //! [`phy`] has rates, preambles and timings as data, [`station`] what a station remembers between its
-//! attempts, [`medium`] the machine, [`frames`] lengths and the byte form of frames.
+//! attempts, [`medium`] the machine, of stations that all hear each other or, with positions from [`space`],
+//! of those that do not, [`frames`] lengths and the byte form of frames.
 
+mod airtime;
 mod exchange;
 pub mod frames;
 pub mod medium;
 pub mod phy;
 mod report;
+pub mod space;
+mod spread;
 pub mod station;
 
 pub use medium::Medium;
@@ -16,4 +20,5 @@ pub use report::{
     AirFate, AirFrame, Delivery, MediumCounters, MediumEvent, Outcome, PairCounters, PairId,
     StationId,
 };
+pub use space::{Capture, Position, Propagation};
 pub use station::{MacParameters, StationCounters};
