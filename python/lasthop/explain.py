@@ -176,7 +176,7 @@ MAP_WIDTH, MAP_HEIGHT = 60, 12
 
 def _hosts(wlans: Mapping[str, Table], channel: str) -> dict[str, tuple[float, float]]:
     """Where the hosts of a channel stand, in metres, access points before their stations."""
-    places = {}
+    places: dict[str, tuple[float, float]] = {}
     for wlan in wlans.values():
         if wlan["channel"] == channel and "x" in wlan:
             own = wlan.get("station", {})
