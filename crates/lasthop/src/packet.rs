@@ -300,6 +300,15 @@ pub struct TcpHeader {
 }
 
 impl TcpHeader {
+    /// Does it acknowledge, and do nothing else: no payload, SACK block, timestamp or other flag?
+    #[inline(always)]
+    pub fn is_plain_ack(&self) -> bool {
+        // One comparison.
+        let marks = [self.flags, self.sack_blocks, self.ecn as u8, u8::from(self.has_timestamps)];
+        let looks = u32::from_le_bytes(marks) & 0xff00_ffff;
+        self.payload == 0 && looks == u32::from(flags::ACK)
+    }
+
     /// Does it end data that should be handed up at once ([`flags::PSH`])?
     pub fn is_pushed(&self) -> bool {
         self.payload > 0 && self.flags & flags::NOTICE == flags::PSH

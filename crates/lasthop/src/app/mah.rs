@@ -4,46 +4,89 @@
 //! whose cumulative probability reaches the uniform draw, without interpolation.
 
 use crate::rng::Stream;
-use std::sync::OnceLock;
 
 /// An empirical distribution over whole numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Empirical {
-    values: Vec<u64>,
-    cumulative: Vec<f64>,
+    values: &'static [u64],
+    cumulative: &'static [f64],
+}
+
+/// The columns of a table of `ROWS` rows, read by the compiler.
+struct Columns<const ROWS: usize> {
+    values: [u64; ROWS],
+    cumulative: [f64; ROWS],
+}
+
+impl<const ROWS: usize> Columns<ROWS> {
+    /// Reads `value,count,cdf` lines after a header.
+    const fn read(csv: &[u8]) -> Self {
+        let mut columns = Columns { values: [0; ROWS], cumulative: [0.0; ROWS] };
+        let mut at = 0;
+        while csv[at] != b'\n' {
+            at += 1;
+        }
+        let mut row = 0;
+        while row < ROWS {
+            let (value, comma) = number(csv, at + 1);
+            let (_, comma) = number(csv, comma + 1);
+            let (cumulative, end) = number(csv, comma + 1);
+            columns.values[row] = value as u64;
+            columns.cumulative[row] = cumulative;
+            // A line ends with both a return and a line feed.
+            at = end + 1;
+            row += 1;
+        }
+        assert!(csv[at] == b'\n' && at + 1 == csv.len(), "a table has as many rows as it says");
+        columns
+    }
+}
+
+/// The decimal number that begins at `at`, and where it ends. Both parts of the quotient are exact, so that it is
+/// the nearest to what is written.
+const fn number(csv: &[u8], mut at: usize) -> (f64, usize) {
+    let (mut digits, mut scale, mut has_point) = (0_u64, 1_u64, false);
+    loop {
+        match csv[at] {
+            digit @ b'0'..=b'9' => {
+                digits = digits * 10 + (digit - b'0') as u64;
+                if has_point {
+                    scale *= 10;
+                }
+            }
+            b'.' => has_point = true,
+            b',' | b'\r' => break,
+            _ => panic!("a table holds numbers only"),
+        }
+        at += 1;
+    }
+    // Powers of ten are exact up to 10^22, more than 64 bits hold.
+    assert!(digits < 1 << 53, "the digits of a number fit a double");
+    (digits as f64 / scale as f64, at)
 }
 
 impl Empirical {
-    /// Parses `value,count,cdf` lines after a header. The tables are part of the program; a
-    /// malformed line is skipped, which the tests of the means would show.
-    fn parse(csv: &str) -> Self {
-        let rows = csv.lines().skip(1).filter_map(|line| {
-            // Searching for a single character takes longer to begin than these fields are long.
-            let mut fields = line.split([',']);
-            let value = fields.next()?.parse::<u64>().ok()?;
-            let cumulative = fields.nth(1)?.parse::<f64>().ok()?;
-            Some((value, cumulative))
-        });
-        let (values, cumulative) = rows.unzip();
-        Empirical { values, cumulative }
+    const fn of<const ROWS: usize>(columns: &'static Columns<ROWS>) -> Self {
+        Empirical { values: &columns.values, cumulative: &columns.cumulative }
     }
 
     /// Length of a request in bytes; 0 in 6 of 4100 cases.
-    pub fn request_length() -> &'static Empirical {
-        static TABLE: OnceLock<Empirical> = OnceLock::new();
-        TABLE.get_or_init(|| Empirical::parse(include_str!("mah/mah_request_length.csv")))
+    pub const fn request_length() -> Empirical {
+        static TABLE: Columns<383> = Columns::read(include_bytes!("mah/mah_request_length.csv"));
+        Empirical::of(&TABLE)
     }
 
     /// Length of a reply, page or object, in bytes; 0 in 8 of 4100 cases.
-    pub fn reply_length() -> &'static Empirical {
-        static TABLE: OnceLock<Empirical> = OnceLock::new();
-        TABLE.get_or_init(|| Empirical::parse(include_str!("mah/mah_reply_length.csv")))
+    pub const fn reply_length() -> Empirical {
+        static TABLE: Columns<2233> = Columns::read(include_bytes!("mah/mah_reply_length.csv"));
+        Empirical::of(&TABLE)
     }
 
     /// Connections per page, the page itself included.
-    pub fn connections_per_page() -> &'static Empirical {
-        static TABLE: OnceLock<Empirical> = OnceLock::new();
-        TABLE.get_or_init(|| Empirical::parse(include_str!("mah/mah_connections_per_page.csv")))
+    pub const fn connections_per_page() -> Empirical {
+        static TABLE: Columns<26> =
+            Columns::read(include_bytes!("mah/mah_connections_per_page.csv"));
+        Empirical::of(&TABLE)
     }
 
     /// One value.
@@ -57,7 +100,7 @@ impl Empirical {
     pub fn mean(&self) -> f64 {
         let mut below = 0.0;
         let mut mean = 0.0;
-        for (&value, &cumulative) in self.values.iter().zip(&self.cumulative) {
+        for (&value, &cumulative) in self.values.iter().zip(self.cumulative) {
             mean += value as f64 * (cumulative - below);
             below = cumulative;
         }

@@ -147,6 +147,7 @@ impl OnOff {
     }
 
     /// Draws the burst that follows the packet at `last`.
+    #[cold]
     fn next_burst(&mut self, last: Instant) {
         let rate = self.parameters.rate.as_bps() as f64;
         let interval = self.parameters.packet.bits() as f64 * 1e9 / rate;
@@ -158,7 +159,10 @@ impl OnOff {
 
     /// When the packet after `ahead` more of the current burst leaves.
     #[inline]
-    fn departure(&self, ahead: u64) -> ExactTime {
+    pub(crate) fn departure(&self, ahead: u64) -> ExactTime {
+        if ahead == 0 {
+            return self.next;
+        }
         let (ExactTime { nanos, fraction }, rate) = (self.interval, self.parameters.rate.as_bps());
         // A division of 64 bits is enough but for the longest steps at the highest rates.
         let (whole, rest) = match ahead.checked_mul(fraction) {
@@ -226,16 +230,19 @@ impl OnOff {
     /// `count` packets have left; never more than [`Self::left_in_burst`].
     #[inline]
     pub fn advance(&mut self, count: u64) {
+        self.advance_past(count, self.departure(count - 1));
+    }
+
+    /// The same; `last` is when the last of them left.
+    #[inline]
+    pub(crate) fn advance_past(&mut self, count: u64, last: ExactTime) {
         debug_assert!(count <= self.left_in_burst(), "a block ends with its burst");
-        if count == self.left {
-            self.next_burst(self.at(count - 1));
-            return;
-        }
         self.left -= count;
-        self.next = match count {
-            1 => self.next.plus(self.interval, self.parameters.rate),
-            _ => self.departure(count),
-        };
+        if self.left == 0 {
+            self.next_burst(last.instant());
+        } else {
+            self.next = last.plus(self.interval, self.parameters.rate);
+        }
     }
 
     /// Size of each packet.

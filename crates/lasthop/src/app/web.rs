@@ -108,7 +108,7 @@ impl Web {
     }
 
     fn request(&mut self, connection: u32) {
-        let bytes = length(Empirical::request_length(), &mut self.request_lengths);
+        let bytes = length(&Empirical::request_length(), &mut self.request_lengths);
         self.requests.push((connection, bytes));
     }
 
@@ -119,7 +119,7 @@ impl Web {
 
     /// A request reached the server, which replies with so many bytes.
     pub fn on_request(&mut self) -> u64 {
-        let bytes = length(Empirical::reply_length(), &mut self.reply_lengths);
+        let bytes = length(&Empirical::reply_length(), &mut self.reply_lengths);
         self.bytes += bytes;
         bytes
     }

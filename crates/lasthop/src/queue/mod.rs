@@ -21,7 +21,6 @@
 
 mod ahead;
 mod computed;
-mod earliest;
 mod fair;
 mod family;
 mod fifo;

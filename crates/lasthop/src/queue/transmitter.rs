@@ -126,8 +126,9 @@ impl Transmitter {
         self.repeat_from(ExactTime { fraction, ..now.into() })
     }
 
+    /// Sends another frame of the same length at `start`.
     #[inline(always)]
-    fn repeat_from(&mut self, start: ExactTime) -> Airtime {
+    pub(super) fn repeat_from(&mut self, start: ExactTime) -> Airtime {
         debug_assert!(self.is_steady(), "what a frame takes depends on nothing but its length");
         self.free_at = start.plus(self.last_time, self.rate);
         Airtime { start: start.instant(), end: self.free_at.instant(), bits: self.last_bits }
@@ -141,15 +142,15 @@ impl Transmitter {
         Airtime { start: start.instant(), end: end.instant(), bits }
     }
 
-    /// Sends `count` frames of `bits` back to back behind what has been accepted.
+    /// The air is taken until `end`, behind what has been accepted; the rate never changes.
     #[inline]
-    pub(super) fn send_back_to_back(&mut self, count: u64, bits: u64) {
-        self.free_at = self.free_at.after(bits * count, self.rate);
+    pub(super) fn send_until(&mut self, end: ExactTime) {
+        self.free_at = end;
     }
 
-    /// An idle transmitter sends a frame at `start`.
+    /// An idle transmitter sends a frame at `start` that takes `time`.
     #[inline]
-    pub(super) fn send_at(&mut self, start: Instant, bits: u64) {
-        self.free_at = ExactTime::from(start).after(bits, self.rate);
+    pub(super) fn send_at(&mut self, start: Instant, time: ExactTime) {
+        self.free_at = ExactTime::from(start).plus(time, self.rate);
     }
 }

@@ -606,7 +606,17 @@ impl Builder {
                 let &Direction { ref medium, near_agent, far_agent } =
                     &self.directions[direction.index()];
                 let entry = near_agent.map_or_else(|| medium.entry(), Entry::Agent);
-                hops.push(Hop { direction, entry, far_agent, then, service, listener, path });
+                let place = hops.len() as u32;
+                hops.push(Hop {
+                    place,
+                    direction,
+                    entry,
+                    far_agent,
+                    then,
+                    service,
+                    listener,
+                    path,
+                });
             }
         }
         hops

@@ -49,6 +49,8 @@ pub(super) enum Entry {
 /// One direction on one path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hop {
+    /// Where the record stands in the table.
+    pub place: u32,
     pub direction: DirectionId,
     pub entry: Entry,
     /// The first agent that a packet meets which has crossed the direction.

@@ -134,9 +134,6 @@ impl<P: Probe> World<P> {
     #[inline(always)]
     pub(super) fn on_progress(&mut self, connection: u32, opener: bool) {
         let pair = &mut self.connections[connection as usize];
-        if pair.is_file && !pair.ends[0].is_all_acked() {
-            return;
-        }
         let index = pair.flow;
         match &mut self.flows[index as usize].app {
             App::File { finished, .. } => {

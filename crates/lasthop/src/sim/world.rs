@@ -69,6 +69,18 @@ pub(super) struct Pair {
     pub machines: [Option<MachineId>; 2],
 }
 
+impl Pair {
+    /// A packet reaches the acceptor, which only acknowledges, at `at`, which may lie ahead of the clock;
+    /// the packet becomes its answer, if there is one.
+    #[inline(always)]
+    fn answer(&mut self, at: Instant, packet: &mut Packet) -> bool {
+        let Some(bytes) = self.ends[1].answer(at, &mut packet.tcp) else { return false };
+        packet.hop = self.first_hops[1];
+        packet.bytes = bytes;
+        true
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -301,15 +313,15 @@ impl<P: Probe> World<P> {
         self.probe
     }
 
-    /// A packet enters the direction of its hop now.
+    /// A packet enters the direction of its hop now; what is left of it is of no use.
     #[inline(always)]
-    pub(super) fn send(&mut self, packet: &Packet) {
+    pub(super) fn send(&mut self, packet: &mut Packet) {
         self.enter(packet.hop, packet);
     }
 
     /// A packet enters the direction of `hop` now, whatever hop the packet says.
     #[inline(always)]
-    pub(super) fn enter(&mut self, hop: u32, packet: &Packet) {
+    pub(super) fn enter(&mut self, hop: u32, packet: &mut Packet) {
         let known = &self.hops[hop as usize];
         if known.entry == Entry::Fifo {
             return self.compute(hop, packet);
@@ -334,7 +346,7 @@ impl<P: Probe> World<P> {
         packet: &Packet,
     ) {
         match entry {
-            Entry::Fifo => self.compute(hop, packet),
+            Entry::Fifo => self.compute(hop, &mut { *packet }),
             Entry::Line(line) => self.enter_line(line, direction, service, hop, packet),
             Entry::Shared => self.enter_air(direction, &Packet { hop, ..*packet }),
             Entry::Agent(seat) => self.send_past(seat, &Packet { hop, ..*packet }),
@@ -345,42 +357,45 @@ impl<P: Probe> World<P> {
     /// directions that are chained to it, which no agent watches, and as the answer of an acceptor
     /// that only acknowledges. All of this is one function, which the compiler keeps tight.
     #[inline(never)]
-    fn compute(&mut self, mut hop: u32, packet: &Packet) {
-        let mut packet = *packet;
-        let mut at = self.now;
-        loop {
-            packet.hop = hop;
-            let known = &self.hops[hop as usize];
+    fn compute(&mut self, hop: u32, packet: &mut Packet) {
+        let clock = self.now;
+        let mut at = clock;
+        let mut way = self.hops[hop as usize..].iter();
+        while let Some(known) = way.next() {
             let Medium::Fifo(fifo) = &mut self.directions[known.direction.index()].medium else {
                 unreachable!(
                     "only computed directions are chained to one, or lead back from a sink"
                 )
             };
-            let start = if P::ACTIVE { fifo.queue.next_start(at) } else { at };
-            let fate = fifo.queue.offer_at(self.now, at, packet.bytes);
-            if P::ACTIVE {
-                let Hop { direction, listener, .. } = *known;
-                let times = [at, start];
-                record_fate(&mut self.probe, direction, fifo, times, fate, &packet, listener);
-            }
-            let Fate::Sent { end } = fate else { return };
-            at = fifo.queue.arrival(end);
+            at = if P::ACTIVE {
+                packet.hop = known.place;
+                let times = [at, fifo.queue.next_start(at)];
+                let fate = fifo.queue.offer_at(clock, at, packet.bytes);
+                record_fate(&mut self.probe, known, fifo, times, fate, packet);
+                let Fate::Sent { end } = fate else { return };
+                fifo.queue.arrival(end)
+            } else {
+                let Some(at) = fifo.queue.pass_at(clock, at, packet.bytes) else { return };
+                at
+            };
             match known.then {
-                Then::Chain => {
-                    hop += 1;
-                    continue;
-                }
+                Then::Chain => continue,
                 Then::Forward => {}
                 Then::Arrive => match known.listener {
                     // Nobody acts on its arrival: its fate is all there is to know.
                     Listener::Datagrams { flow } => {
-                        return self.receive_datagram(flow, at, &packet);
+                        return self.receive_datagram(flow, at, packet);
                     }
                     Listener::Sink { connection } => {
-                        if !self.answer(connection, at, &mut packet) {
+                        let segment = packet.tcp;
+                        let pair = &mut self.connections[connection as usize];
+                        if !pair.answer(at, packet) {
                             return;
                         }
-                        hop = packet.hop;
+                        if P::ACTIVE {
+                            record_answer(&mut self.probe, connection, at, &segment, packet);
+                        }
+                        way = self.hops[packet.hop as usize..].iter();
                         continue;
                     }
                     Listener::Tcp { .. } | Listener::Acceptor { .. } => {}
@@ -393,38 +408,10 @@ impl<P: Probe> World<P> {
             }
             let slot = fifo.ring.push_slot();
             slot.due = due;
-            slot.item = packet;
+            slot.item = Packet { hop: known.place, ..*packet };
             return;
         }
-    }
-
-    /// A packet reaches an acceptor that only acknowledges at `at`, which may lie ahead of the clock;
-    /// the packet becomes its answer, if there is one.
-    #[inline(always)]
-    fn answer(&mut self, connection: u32, at: Instant, packet: &mut Packet) -> bool {
-        let segment = packet.tcp;
-        let pair = &mut self.connections[connection as usize];
-        let Some(bytes) = pair.ends[1].answer(at, &mut packet.tcp) else { return false };
-        packet.hop = pair.first_hops[1];
-        packet.bytes = bytes;
-        if P::ACTIVE {
-            self.record_received(connection, false, at, &segment);
-            let sequence = u64::from(packet.tcp.seq);
-            let sent = Event::SegmentSent { connection, opener: false, sequence, payload: 0 };
-            self.probe.record(at, sent);
-        }
-        true
-    }
-
-    fn record_received(&mut self, connection: u32, opener: bool, at: Instant, tcp: &TcpHeader) {
-        let TcpHeader { seq, ack, payload, sack_blocks, .. } = *tcp;
-        let (sequence, ack) = (u64::from(seq), u64::from(ack));
-        let event = Event::SegmentReceived { connection, opener, sequence, ack, payload };
-        self.probe.record(at, event);
-        for &(first, end) in &tcp.sack_blocks()[..usize::from(sack_blocks)] {
-            let block = Event::SackReceived { connection, opener, first, end };
-            self.probe.record(at, block);
-        }
+        unreachable!("a path ends where somebody waits")
     }
 
     /// The first packet on its way over a FIFO arrives.
@@ -458,7 +445,7 @@ impl<P: Probe> World<P> {
         }
         match then {
             Then::Arrive => self.deliver(listener, packet),
-            Then::Forward | Then::Chain => self.enter(packet.hop + 1, packet),
+            Then::Forward | Then::Chain => self.enter(packet.hop + 1, &mut { *packet }),
         }
     }
 
@@ -483,26 +470,26 @@ impl<P: Probe> World<P> {
             return self.deliver_segment(connection, false, packet);
         }
         let mut packet = *packet;
-        if packet.incarnation == self.connections[connection as usize].incarnation
-            && self.answer(connection, self.now, &mut packet)
-        {
-            self.send(&packet);
+        let pair = &mut self.connections[connection as usize];
+        if packet.incarnation == pair.incarnation && pair.answer(self.now, &mut packet) {
+            self.send(&mut packet);
         }
     }
 
     /// A segment is at one end of its connection.
     #[inline(never)]
     fn deliver_segment(&mut self, connection: u32, opener: bool, packet: &Packet) {
-        if packet.incarnation != self.connections[connection as usize].incarnation {
+        let pair = &mut self.connections[connection as usize];
+        if packet.incarnation != pair.incarnation {
             return;
         }
         if P::ACTIVE {
-            self.record_received(connection, opener, self.now, &packet.tcp);
+            record_received(&mut self.probe, connection, opener, self.now, &packet.tcp);
         }
-        let pair = &mut self.connections[connection as usize];
         pair.ends[usize::from(!opener)].receive(self.now, &packet.tcp);
-        self.pump_in_place(connection, opener);
-        self.on_progress(connection, opener);
+        if self.pump_in_place(connection, opener) {
+            self.on_progress(connection, opener);
+        }
     }
 
     fn on_tcp_timer(&mut self, connection: u32, opener: bool) {
@@ -520,38 +507,40 @@ impl<P: Probe> World<P> {
         self.pump_in_place(connection, opener);
     }
 
-    /// The same, compiled into its caller.
+    /// The same, compiled into its caller. Says whether its flow may have come further than to one more
+    /// segment.
     #[inline(always)]
-    fn pump_in_place(&mut self, connection: u32, opener: bool) {
+    fn pump_in_place(&mut self, connection: u32, opener: bool) -> bool {
         let end = usize::from(!opener);
-        let pair = &self.connections[connection as usize];
-        let hop = pair.first_hops[end];
-        let mut packet = Packet { hop, incarnation: pair.incarnation, ..Packet::default() };
-        loop {
-            let pair = &mut self.connections[connection as usize];
-            match pair.ends[end].poll_transmit(self.now, &mut packet.tcp) {
-                Some(bytes) => packet.bytes = bytes,
-                None => break,
-            }
+        let mut pair = &mut self.connections[connection as usize];
+        while !pair.ends[end].is_quiet() {
+            let (hop, incarnation) = (pair.first_hops[end], pair.incarnation);
+            let mut packet = if let Some((tcp, bytes)) = pair.ends[end].poll_bare(self.now) {
+                Packet { hop, incarnation, bytes, tcp }
+            } else {
+                let mut tcp = TcpHeader::default();
+                let Some(bytes) = pair.ends[end].poll_transmit(self.now, &mut tcp) else { break };
+                Packet { hop, incarnation, bytes, tcp }
+            };
             if P::ACTIVE {
                 let TcpHeader { seq, payload, .. } = packet.tcp;
                 let sequence = u64::from(seq);
                 let sent = Event::SegmentSent { connection, opener, sequence, payload };
                 self.probe.record(self.now, sent);
             }
-            self.send(&packet);
+            self.send(&mut packet);
+            pair = &mut self.connections[connection as usize];
         }
-        let pair = &self.connections[connection as usize];
-        let machine = pair.machines[end];
-        let end = &pair.ends[end];
         if P::ACTIVE {
-            let cwnd = end.sender().congestion_window();
-            let ssthresh = end.sender().slow_start_threshold();
+            let sender = pair.ends[end].sender();
+            let cwnd = sender.congestion_window();
+            let ssthresh = sender.slow_start_threshold();
             self.probe.record(self.now, Event::Window { connection, opener, cwnd, ssthresh });
         }
-        if let Some(machine) = machine {
-            self.deadlines.set(machine, end.next_timeout());
+        if let Some(machine) = pair.machines[end] {
+            self.deadlines.set(machine, pair.ends[end].next_timeout());
         }
+        !pair.is_file || pair.ends[0].is_all_acked()
     }
 
     /// Sends a datagram of a flow.
@@ -560,7 +549,7 @@ impl<P: Probe> World<P> {
             let (number, bytes) = (packet.datagram_number(), packet.bytes);
             self.probe.record(self.now, Event::DatagramSent { flow, number, bytes });
         }
-        self.send(packet);
+        self.send(&mut { *packet });
     }
 
     /// A datagram is at its destination at `at`, which may lie ahead of the clock.
@@ -573,6 +562,35 @@ impl<P: Probe> World<P> {
         }
         self.flows[flow as usize].receive_datagram(self.now, at, packet);
     }
+}
+
+/// Tells of a segment that has reached one end of its connection at `at`.
+fn record_received<P: Probe>(
+    probe: &mut P,
+    connection: u32,
+    opener: bool,
+    at: Instant,
+    tcp: &TcpHeader,
+) {
+    let TcpHeader { seq, ack, payload, sack_blocks, .. } = *tcp;
+    let (sequence, ack) = (u64::from(seq), u64::from(ack));
+    probe.record(at, Event::SegmentReceived { connection, opener, sequence, ack, payload });
+    for &(first, end) in &tcp.sack_blocks()[..usize::from(sack_blocks)] {
+        probe.record(at, Event::SackReceived { connection, opener, first, end });
+    }
+}
+
+/// Tells of a segment that has reached an acceptor that only acknowledges, and of its answer.
+fn record_answer<P: Probe>(
+    probe: &mut P,
+    connection: u32,
+    at: Instant,
+    segment: &TcpHeader,
+    answer: &Packet,
+) {
+    record_received(probe, connection, false, at, segment);
+    let sequence = u64::from(answer.tcp.seq);
+    probe.record(at, Event::SegmentSent { connection, opener: false, sequence, payload: 0 });
 }
 
 /// Tells which waiting packets a discipline has just dropped.
@@ -601,13 +619,13 @@ pub(super) fn segment_label(listener: Listener, packet: &Packet) -> Option<Segme
 /// and when its transmission starts.
 fn record_fate<P: Probe>(
     probe: &mut P,
-    direction: DirectionId,
+    hop: &Hop,
     fifo: &mut Fifo,
     [at, start]: [Instant; 2],
     fate: Fate,
     packet: &Packet,
-    listener: Listener,
 ) {
+    let Hop { direction, listener, .. } = *hop;
     let packet = *packet;
     let packets = fifo.queue.length(at);
     probe.record(at, Event::Queue { direction, packets, packet });

@@ -52,6 +52,9 @@ pub struct Connection {
     blocks: Option<Box<Blocks>>,
     /// Do its data say nothing but their numbers: no acknowledgment, no options, nothing besides?
     is_bare: bool,
+    /// Lengths on the wire of such data of full length, and of an acknowledgment without SACK blocks.
+    full_bytes: u32,
+    ack_bytes: u32,
     /// The SYN of the peer is to be acknowledged by itself, before any data (Linux).
     owes_ack: bool,
 }
@@ -76,6 +79,8 @@ impl Connection {
                 && config.quick_acks == 0
                 && !config.autotuning
                 && blocks.is_none(),
+            full_bytes: config.wire_bytes(config.segment.get() as u32, 0),
+            ack_bytes: config.wire_bytes(0, 0),
             blocks,
             owes_ack: false,
         }
@@ -126,12 +131,9 @@ impl Connection {
     /// A segment arrived.
     #[inline(always)]
     pub fn receive(&mut self, now: Instant, segment: &TcpHeader) {
-        let is_bare = segment.payload == 0 && segment.flags == flags::ACK;
-        let has_options = segment.has_timestamps || segment.sack_blocks > 0;
-        if is_bare && !has_options && self.config.one_way {
-            // The bulk of what a one-way sender hears: a plain acknowledgment.
-            let ack = self.sender.unwrap(segment.ack);
-            self.sender.on_ack(now, ack, &[], true, None);
+        if self.config.one_way && segment.is_plain_ack() {
+            // The bulk of what a one-way sender hears.
+            self.sender.on_plain_ack(now, self.sender.unwrap(segment.ack));
         } else {
             self.receive_any(now, segment);
         }
@@ -400,7 +402,7 @@ impl Connection {
                 flags: flags::ACK,
                 ..TcpHeader::default()
             };
-            return Some(self.config.wire_bytes(0, 0));
+            return Some(self.ack_bytes);
         }
         self.answer_any(now, header)
     }
@@ -411,22 +413,36 @@ impl Connection {
         self.poll_transmit(now, header)
     }
 
+    /// Is it certain that there is nothing to send before the next input?
+    #[inline(always)]
+    pub fn is_quiet(&self) -> bool {
+        self.sender.flight.is_quiet() && !self.receiver.is_ack_due()
+    }
+
     /// The next segment to send now: fills in `header` and returns the length on the wire in
     /// bytes.
     #[inline(always)]
     pub fn poll_transmit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
         // Most calls end here: drivers poll until there is nothing left.
-        if self.sender.flight.is_quiet() && !self.receiver.is_ack_due() {
+        if self.is_quiet() {
             return None;
         }
-        if self.is_bare
-            && let Some(seq) = self.sender.flight.poll_full(now)
-        {
-            let payload = self.config.segment.get() as u32;
-            *header = TcpHeader { seq: seq as u32, payload, ..TcpHeader::default() };
-            return Some(self.config.wire_bytes(payload, 0));
+        if let Some((bare, bytes)) = self.poll_bare(now) {
+            *header = bare;
+            return Some(bytes);
         }
         self.transmit(now, header)
+    }
+
+    /// The next segment to send now with its length on the wire, if it is full and says nothing but its number.
+    #[inline(always)]
+    pub fn poll_bare(&mut self, now: Instant) -> Option<(TcpHeader, u32)> {
+        if !self.is_bare {
+            return None;
+        }
+        let seq = self.sender.flight.poll_full(now)? as u32;
+        let payload = self.sender.flight.mss as u32;
+        Some((TcpHeader { seq, payload, ..TcpHeader::default() }, self.full_bytes))
     }
 
     #[inline(never)]

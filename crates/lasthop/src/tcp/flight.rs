@@ -1,6 +1,6 @@
 //! What is in flight: the sequence space, timers, windows, and what every recovery scheme works on.
 
-use super::config::{Config, Conventions, Notices};
+use super::config::{Config, Conventions, Notices, UndoKind};
 use super::law::{AckSample, Congestion, CongestionLaw, Delivery, Law, Passage};
 use super::loss::duplicates::DuplicateAcks;
 use super::pacer::Pacer;
@@ -81,6 +81,8 @@ pub struct Flight {
     is_quiet: bool,
     /// Neither records nor pacing.
     is_lean: bool,
+    /// Others than recovery and law look at each ACK: records, undo, ECN.
+    is_watched: bool,
     /// What a reduction is computed from.
     in_use: InUse,
     /// The one segment being timed: its end and when it left (Karn's rule).
@@ -163,6 +165,18 @@ impl Flight {
         Flight::begin(config, boot_offset, config.initial_window, taken)
     }
 
+    /// Has nothing ever been written to it, and could it hear of nothing that would change it?
+    pub(super) fn is_unused(&self) -> bool {
+        let first = u64::from(!self.config.handshake);
+        self.config.one_way && !self.is_watched && self.write_end == first
+    }
+
+    /// A new incarnation of one that is unused.
+    pub(super) fn restart_clock(&mut self, boot_offset: Duration) {
+        self.rtt = RttEstimator::new(&self.config, boot_offset);
+        self.timers = Timers::new();
+    }
+
     /// A new incarnation: everything afresh, except that a host which has once lost a SYN keeps its
     /// initial window of one (as ns-2's agents do), and the counters go on.
     pub(super) fn reset(&mut self, boot_offset: Duration) {
@@ -235,6 +249,7 @@ impl Flight {
             is_plain: true,
             is_quiet: true,
             is_lean: !config.keeps_records() && !config.pacing,
+            is_watched: config.keeps_records() || config.undo != UndoKind::Off || config.ecn,
             in_use,
             timed: None,
             initial_window,
@@ -386,17 +401,44 @@ impl Flight {
         }
     }
 
-    #[inline]
+    /// The same where recovery adds nothing and has no word, and an ACK for new data came.
+    #[inline(always)]
+    pub(super) fn refresh_calm(&mut self) {
+        let window = self.law.window();
+        self.allowed = self.snd_una + window.min(self.peer_window);
+        if self.config.join_writes {
+            self.limit_joined(window);
+        }
+        self.is_plain = true;
+        self.is_quiet = !self.has_next();
+    }
+
+    #[inline(always)]
     fn set_plain(&mut self, is_plain: bool) {
         self.is_plain = is_plain && !self.limited_transmit_due;
-        let has_next =
-            self.snd_nxt < self.write_end && self.segment_end(self.snd_nxt) <= self.allowed;
-        self.is_quiet = self.is_plain && !has_next;
+        self.is_quiet = self.is_plain && !self.has_next();
+    }
+
+    /// Do the windows allow the segment at `snd_nxt`, if there is one?
+    #[inline(always)]
+    fn has_next(&self) -> bool {
+        let end = self.snd_nxt + self.mss;
+        if end + 1 < self.first_message_end {
+            end <= self.allowed
+        } else {
+            self.snd_nxt < self.write_end && self.segment_end_beyond(self.snd_nxt) <= self.allowed
+        }
     }
 
     /// Others than the windows decide what goes out: they are to be asked.
     pub(super) fn stay_awake(&mut self) {
         self.is_quiet = false;
+    }
+
+    /// Do others than recovery and law look at each ACK?
+    #[inline]
+    pub(super) fn is_watched(&self) -> bool {
+        self.is_watched
     }
 
     /// Is it certain that nothing may go out before the next input?
@@ -724,7 +766,7 @@ impl Flight {
 
     /// Starts the timer anew while anything is outstanding. Halving can leave ns-2's window below
     /// one packet, which forbids all; there the timer runs on and opens it again.
-    #[inline]
+    #[inline(always)]
     pub(super) fn restart_timer(&mut self, now: Instant) {
         let is_running = self.snd_una < self.snd_max
             || self.law.window() < self.mss && self.snd_una < self.write_end;
@@ -887,7 +929,7 @@ impl Flight {
             let seq = self.snd_nxt;
             let end = self.segment_end(seq);
             self.snd_nxt = end;
-            self.set_plain(true);
+            self.is_quiet = !self.has_next();
             (seq, end)
         } else {
             let chosen = self.choose(now, recovery);
@@ -915,8 +957,9 @@ impl Flight {
             return None;
         }
         self.snd_nxt = end;
-        self.set_plain(true);
-        self.on_sent(now, seq, end);
+        self.is_quiet = !self.has_next();
+        self.note_sent(now, end);
+        self.law.on_sent(now, self.mss);
         Some(seq)
     }
 
@@ -949,6 +992,16 @@ impl Flight {
     /// The segment from `seq` to `end` leaves now.
     #[inline(always)]
     fn on_sent(&mut self, now: Instant, seq: u64, end: u64) {
+        self.note_sent(now, end);
+        if !self.is_lean {
+            self.record(now, seq, end);
+        }
+        self.law.on_sent(now, end - seq);
+    }
+
+    /// The same as far as counters and timers go.
+    #[inline(always)]
+    fn note_sent(&mut self, now: Instant, end: u64) {
         let nothing_outstanding = self.snd_una == self.snd_max;
         self.counters.segments_sent += 1;
         if end > self.snd_max {
@@ -962,10 +1015,6 @@ impl Flight {
         if nothing_outstanding || !self.timers.is_running(Timer::Retransmission) {
             self.timers.set(Timer::Retransmission, now + self.rtt.rto());
         }
-        if self.sent.is_some() || self.pacer.is_some() {
-            self.record(now, seq, end);
-        }
-        self.law.on_sent(now, end - seq);
     }
 
     /// Records and pacing, for who has them.

@@ -72,6 +72,11 @@ impl Sender {
 
     /// A new incarnation.
     pub(super) fn reset(&mut self, boot_offset: Duration) {
+        if self.flight.is_unused() {
+            // That of a receiver which only acknowledges: there is nothing to begin anew but its clock.
+            self.flight.restart_clock(boot_offset);
+            return;
+        }
         self.flight.reset(boot_offset);
         self.recovery.reset(&self.flight.config);
         self.marked_to = 0;
@@ -149,6 +154,21 @@ impl Sender {
     pub(super) fn unwrap(&self, wire: u32) -> u64 {
         let una = self.flight.snd_una;
         una.wrapping_add_signed(i64::from(wire.wrapping_sub(una as u32) as i32))
+    }
+
+    /// An ACK arrived that says nothing else, at a sender of one-way transfers.
+    #[inline(always)]
+    pub(super) fn on_plain_ack(&mut self, now: Instant, ack: u64) {
+        let flight = &mut self.flight;
+        let is_new = ack > flight.snd_una && ack <= flight.snd_max;
+        if is_new && !flight.is_watched() && self.recovery.is_calm() {
+            // The bulk: what `on_ack` comes to where nothing is amiss.
+            let acked = flight.new_ack(now, ack);
+            flight.grow_window(now, acked);
+            flight.refresh_calm();
+        } else {
+            self.on_any_ack(now, ack, &[], true, None);
+        }
     }
 
     /// An ACK arrived. `is_pure`: it carried no payload and did not update the window, so it may count

@@ -19,47 +19,54 @@ pub(super) enum Timer {
 
 /// Deadlines; a timer that does not run has none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Timers([Instant; 5]);
+pub(super) struct Timers {
+    deadlines: [Instant; 5],
+    /// The earliest but for that of the retransmission timer, which each ACK moves.
+    others: Instant,
+}
 
 impl Timers {
     /// None runs.
     pub fn new() -> Self {
-        Timers([Instant::NEVER; 5])
+        Timers { deadlines: [Instant::NEVER; 5], others: Instant::NEVER }
     }
 
     /// Starts a timer, or moves its deadline.
     #[inline]
     pub fn set(&mut self, timer: Timer, deadline: Instant) {
-        self.0[timer as usize] = deadline;
+        self.deadlines[timer as usize] = deadline;
+        if timer != Timer::Retransmission {
+            let [_, others @ ..] = self.deadlines;
+            self.others = others.into_iter().fold(Instant::NEVER, Instant::min);
+        }
     }
 
     /// Stops a timer.
     #[inline]
     pub fn stop(&mut self, timer: Timer) {
-        self.0[timer as usize] = Instant::NEVER;
+        self.set(timer, Instant::NEVER);
     }
 
     /// When it is due, or [`Instant::NEVER`].
     pub fn deadline(&self, timer: Timer) -> Instant {
-        self.0[timer as usize]
+        self.deadlines[timer as usize]
     }
 
     /// Does it run?
     #[inline]
     pub fn is_running(&self, timer: Timer) -> bool {
-        self.0[timer as usize] != Instant::NEVER
+        self.deadlines[timer as usize] != Instant::NEVER
     }
 
     /// Has its deadline come?
     #[inline]
     pub fn is_due(&self, timer: Timer, now: Instant) -> bool {
-        now >= self.0[timer as usize]
+        now >= self.deadlines[timer as usize]
     }
 
     /// The earliest deadline, or [`Instant::NEVER`].
     #[inline]
     pub fn next(&self) -> Instant {
-        let [first, second, third, fourth, fifth] = self.0;
-        first.min(second).min(third).min(fourth.min(fifth))
+        self.deadlines[Timer::Retransmission as usize].min(self.others)
     }
 }

@@ -89,6 +89,17 @@ impl Recovery {
         }
     }
 
+    /// Does an ACK for new data do no more than to move on and to let the window grow, which alone decides what goes
+    /// out then?
+    #[inline(always)]
+    pub fn is_calm(&self) -> bool {
+        match self {
+            Recovery::Reno(reno) => reno.is_calm(),
+            Recovery::NewReno(newreno) => newreno.is_calm(),
+            _ => false,
+        }
+    }
+
     /// An ACK for new data, a duplicate of `snd_una` or older, or one whose SACK blocks matter.
     #[inline(always)]
     pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {

@@ -62,6 +62,12 @@ impl NewReno {
         }
     }
 
+    /// Is it in OPEN, with nothing to send again?
+    #[inline]
+    pub fn is_calm(&self) -> bool {
+        !self.in_recovery && self.retransmit.is_none() && self.burst == u32::MAX
+    }
+
     pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
         self.burst = u32::MAX;
         if ack > flight.snd_una {

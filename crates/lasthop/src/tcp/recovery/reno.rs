@@ -39,6 +39,13 @@ impl Reno {
         }
     }
 
+    /// Is it in OPEN, with nothing to send again?
+    #[inline]
+    pub fn is_calm(&self) -> bool {
+        // The window is inflated in RECOVERY only.
+        !self.in_recovery && self.retransmit.is_none()
+    }
+
     #[inline(always)]
     pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
         if ack > flight.snd_una {

@@ -43,6 +43,14 @@ impl Earliest {
         (at <= until).then_some(index)
     }
 
+    /// When the next packet comes, or [`Instant::NEVER`] without sources.
+    pub fn next_at(&self) -> Instant {
+        match self.heap.peek() {
+            Some(&Reverse((at, _))) => at,
+            None => self.times.iter().copied().min().unwrap_or(Instant::NEVER),
+        }
+    }
+
     /// The source that [`Self::until`] gives has sent; its next packet leaves at `at`.
     #[inline]
     pub fn advance(&mut self, index: usize, at: Instant) {
@@ -78,7 +86,7 @@ mod tests {
             times.iter().for_each(|&at| earliest.add(at));
             for _ in 0..1000 {
                 let (at, index) = scanned(&times);
-                assert_eq!(earliest.until(at), Some(index));
+                assert_eq!((earliest.until(at), earliest.next_at()), (Some(index), at));
                 if let Some(before) = at.as_nanos().checked_sub(1) {
                     assert_eq!(earliest.until(Instant::from_nanos(before)), None);
                 }
