@@ -24,7 +24,7 @@ SCHEMA_FILE = "lasthop.schema.json"
 
 WIDTH = 98
 
-TEMPLATES = ("file", "web", "speech", "radio", "wlan", "satellite")
+TEMPLATES = ("file", "web", "speech", "radio", "wlan", "satellite", "proxy")
 """Names of the starters: files of the folder `starters`, without the comments on their keys."""
 
 

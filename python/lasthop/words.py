@@ -101,6 +101,7 @@ NAMES = {
     "rlc-am": "RLC AM",
     "harq": "HARQ",
     "snoop": "Snoop",
+    "split-connection": "Split connection (PEP)",
     "adaptive-persistence": "Adaptive persistence",
     "lt-tcp": "LT-TCP",
     "fq-codel": "FQ-CoDel",

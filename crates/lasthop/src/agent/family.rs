@@ -9,6 +9,7 @@ use super::{Governed, Segment};
 use crate::analysis::AnalysisError;
 use crate::channel::Errors;
 use crate::schema::keys::{Kind, Table};
+use crate::tcp::Config;
 use crate::units::Bytes;
 
 /// The link where an agent sits.
@@ -28,6 +29,8 @@ pub struct AgentSite<'a> {
     pub errors: [&'a Errors; 2],
     /// The largest packet that crosses it, in either direction.
     pub largest_packet: Bytes,
+    /// The TCP of each connection, by the agent's numbers, that passes through its host; none where the machine is not built yet.
+    pub flows: &'a [Option<Config>],
 }
 
 /// Why an agent does not go with its link: the key, what was found, what is allowed.
@@ -65,6 +68,16 @@ pub(crate) trait AgentKeys: Table + Kind {
     /// Holds these keys against the link.
     fn check(&self, _site: &AgentSite<'_>) -> Result<(), Refusal> {
         Ok(())
+    }
+
+    /// Holds these keys against a TCP flow that passes through its host.
+    fn check_flow(&self, _flow: &Config) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// Does it end connections at its host? Then it needs descriptors of packets, and sees only connections that pass through.
+    fn splits(&self) -> bool {
+        false
     }
 
     /// Do all connections between two hosts share one state?
@@ -128,6 +141,16 @@ macro_rules! agents {
             /// Holds the keys against the link.
             pub(crate) fn check(&self, site: &AgentSite<'_>) -> Result<(), Refusal> {
                 match self { $(AgentKind::$kind(keys) => keys.check(site),)* }
+            }
+
+            /// Holds the keys against a TCP flow that passes through its host.
+            pub(crate) fn check_flow(&self, flow: &crate::tcp::Config) -> Result<(), Refusal> {
+                match self { $(AgentKind::$kind(keys) => keys.check_flow(flow),)* }
+            }
+
+            /// Does it end connections at its host?
+            pub fn splits(&self) -> bool {
+                match self { $(AgentKind::$kind(keys) => keys.splits(),)* }
             }
 
             /// Do all connections between two hosts share one state?

@@ -16,7 +16,7 @@
 //! - an agent that [watches the link](Agent::watches_link) hears of each packet that went down here what
 //!   the link layer knows of it ([`Agent::on_link`]): its retransmission began, it was acknowledged, it was
 //!   given up; the driver drains both afterwards;
-//! - what it sends up may be about a packet that goes down, such as a notice to its sender
+//! - what it sends either way may be made from a packet that went the other way, such as a notice to its sender
 //!   ([`Segment::notice`]): the driver turns it around;
 //! - at [`Agent::next_timeout`] it calls [`Agent::handle_timeout`] and drains both; the deadline may
 //!   be too early, never too late, and an early or repeated call changes nothing but the deadline;
@@ -46,6 +46,7 @@ agents! {
     adaptive_persistence: AdaptivePersistence(AdaptivePersistenceKeys);
     ll_elsn: LlElsn(LlElsnKeys);
     balakrishnan_eln: BalakrishnanEln(BalakrishnanElnKeys);
+    split_connection: SplitConnection(SplitConnectionKeys);
 }
 
 use crate::analysis::AnalysisError;
@@ -87,6 +88,19 @@ pub trait Segment {
     fn notice(&self, notice: Notice) -> Option<Self>
     where
         Self: Sized;
+
+    /// The whole header, of a packet that shows it.
+    fn header(&self) -> Option<TcpHeader> {
+        None
+    }
+
+    /// A segment of the same connection with this header, `bytes` long; `None` where packets are real bytes.
+    fn with_header(&self, _bytes: u32, _header: &TcpHeader) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
 
     /// Marks an ACK: the segment that it asks for was lost on a link. What is no TCP segment stays as it is.
     fn mark_loss(&mut self);
@@ -147,6 +161,14 @@ impl Segment for Packet {
             ..TcpHeader::default()
         };
         Some(Packet { bytes: NOTICE_BYTES, tcp, ..*self })
+    }
+
+    fn header(&self) -> Option<TcpHeader> {
+        Some(self.tcp)
+    }
+
+    fn with_header(&self, bytes: u32, header: &TcpHeader) -> Option<Self> {
+        Some(Packet { bytes, tcp: *header, ..*self })
     }
 
     fn mark_loss(&mut self) {

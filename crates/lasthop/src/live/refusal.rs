@@ -52,6 +52,9 @@ pub fn check(scenario: &Scenario) -> Result<(), Refused> {
                 let needs = "needs the counters of simulated TCP senders";
                 return Err(self::agent(link, agent.kind(), needs));
             }
+            if agent.splits() {
+                return Err(self::agent(link, agent.kind(), "ends connections at its host"));
+            }
         }
     }
     let hosts = scenario.hosts();

@@ -4,6 +4,7 @@ use super::RunError;
 use super::links::services;
 use super::oracle;
 use super::plan::{Hop, Plan};
+use crate::agent::AgentSite;
 use crate::app::SourceSite;
 use crate::link::Protocol;
 use crate::medium::dcf::{MacParameters, Medium, StationId};
@@ -101,16 +102,21 @@ pub(super) fn build(
         // Each sits above those that are there already.
         for (number, agent) in link.agents.0.iter().enumerate().rev() {
             let groups = agent.shares_by_hosts().then(|| host_pairs(scenario));
-            let (connections, count) = builder.agent_connections(groups.as_deref());
-            let machine = agent
-                .build(&site, count)
-                .map_err(|error| RunError::Agent { link: link.name.clone(), error })?;
+            let (mut connections, count) = builder.agent_connections(groups.as_deref());
             let side = if agent.begins_forward(&site) { Side::Forward } else { Side::Reverse };
+            let direction = DirectionId::of(index, side);
+            let flows = match agent.splits() {
+                true => builder.passing(direction, &mut connections, count),
+                false => Vec::new(),
+            };
+            let machine = agent
+                .build(&AgentSite { flows: &flows, ..site }, count)
+                .map_err(|error| RunError::Agent { link: link.name.clone(), error })?;
             let name = match link.agents.0.len() {
                 1 => link.name.clone(),
                 _ => format!("{}.{}", link.name, number + 1),
             };
-            builder.agent(DirectionId::of(index, side), name, machine, connections, agent.hears());
+            builder.agent(direction, name, machine, connections, agent.hears());
         }
     }
     Ok(builder)

@@ -1,6 +1,6 @@
 //! The agents of a link: reading, writing, and what is checked beyond their single keys.
 
-use super::model::{Flow, Link, Scenario, Transport};
+use super::model::{Flow, Link, Scenario, Tcp, Transport};
 use super::routes::Routes;
 use super::services::LinkProtocol;
 use crate::agent::{AgentKind, AgentSite, Governed, Refusal};
@@ -75,6 +75,7 @@ impl Link {
             payload,
             errors: [&self.forward.errors, &self.reverse.errors],
             largest_packet,
+            flows: &[],
         }
     }
 }
@@ -113,6 +114,9 @@ impl Scenario {
             return Err(Refusal::new("at", format!("{at:?}{near}"), ends));
         }
         agent.check(&link.agent_site(Bytes::default()))?;
+        for tcp in self.tcp_through(routes, index, at) {
+            agent.check_flow(&tcp.config())?;
+        }
         let Some(hears) = agent.hears() else { return Ok(()) };
         // Of a radio, one station with such a flow will do.
         let alike = self.links.iter().enumerate();
@@ -132,6 +136,22 @@ impl Scenario {
             ));
         }
         Ok(())
+    }
+
+    /// The TCP of flows whose packets cross link `index` and go on at host `at`.
+    fn tcp_through(
+        &self,
+        routes: &Routes<'_>,
+        index: usize,
+        at: &str,
+    ) -> impl Iterator<Item = &Tcp> {
+        self.flows.iter().filter_map(move |flow| {
+            let Transport::Tcp(tcp) = &flow.transport else { return None };
+            let ends_here = [&flow.from, &flow.to].into_iter().any(|host| host == at);
+            let route = routes.route(&flow.from, &flow.to);
+            let crosses = route.iter().any(|&(link, _)| link == index);
+            (crosses && !ends_here).then_some(tcp)
+        })
     }
 
     /// Does TCP at host `at` send data over link `index` as its first hop, or get them over it as its

@@ -99,14 +99,14 @@ impl<P: Probe> World<P> {
         }
     }
 
-    /// What agent `seat` sends up as an answer to a packet that goes down takes the way back of that
-    /// packet's path, from the hop that ends here.
-    fn turn_around(&self, seat: SeatId, packet: &mut Packet) {
+    /// What an agent sends over `wanted` or has got over it, and has made from a packet that crosses its link the other way, takes
+    /// the way back of that packet's path from there on.
+    fn turn_around(&self, wanted: DirectionId, packet: &mut Packet) {
         let Hop { direction, listener, .. } = self.hops[packet.hop as usize];
-        let here = self.agents[seat.index()].direction;
-        if direction != here {
+        if direction == wanted {
             return;
         }
+        debug_assert!(direction == wanted.opposite(), "an agent has only seen packets of its link");
         let (connection, end) = match listener {
             Listener::Tcp { connection, opener } => (connection, usize::from(!opener)),
             Listener::Acceptor { connection } | Listener::Sink { connection } => (connection, 1),
@@ -114,7 +114,7 @@ impl<P: Probe> World<P> {
         };
         let first = self.connections[connection as usize].first_hops[end];
         let mut back = (first..).zip(&self.hops[first as usize..]);
-        let hop = back.find(|(_, hop)| hop.direction == here.opposite());
+        let hop = back.find(|(_, hop)| hop.direction == wanted);
         let (hop, _) = hop.expect("an agent's link is crossed both ways");
         packet.hop = hop;
     }
@@ -149,10 +149,11 @@ impl<P: Probe> World<P> {
                     self.probe.record(now, Event::Agent { direction, event });
                 }
             }
-            if let Some(packet) = agent.poll_down() {
+            if let Some(mut packet) = agent.poll_down() {
+                self.turn_around(direction, &mut packet);
                 self.send_below(seat, &packet);
             } else if let Some(mut packet) = agent.poll_up() {
-                self.turn_around(seat, &mut packet);
+                self.turn_around(direction.opposite(), &mut packet);
                 self.forward_above(seat, &packet);
             } else {
                 self.deadlines.set(*machine, agent.next_timeout());

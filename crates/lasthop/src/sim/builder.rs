@@ -394,6 +394,36 @@ impl Builder {
         (connections, count)
     }
 
+    /// The TCP of each connection that goes on at the host where `direction` begins, by the numbers of `connections`, which those
+    /// that end there lose.
+    pub fn passing(
+        &self,
+        direction: DirectionId,
+        connections: &mut [Option<u32>],
+        count: usize,
+    ) -> Vec<Option<Config>> {
+        let passes = |path: PathId| {
+            let Path { first, last, .. } = self.paths[path.index()];
+            (first..=last).any(|hop| {
+                let crossed = self.hops[hop as usize];
+                crossed == direction && hop != first
+                    || crossed == direction.opposite() && hop != last
+            })
+        };
+        let mut flows = vec![None; count];
+        for (pair, paths) in self.pairs.iter().zip(&self.pair_paths) {
+            let is_passing = paths.iter().all(|&path| passes(path));
+            for path in paths {
+                let number = &mut connections[path.index()];
+                match *number {
+                    Some(number) if is_passing => flows[number as usize] = Some(pair.config),
+                    _ => *number = None,
+                }
+            }
+        }
+        flows
+    }
+
     /// Puts an agent where `direction` begins, above those that sit there already; call it when all
     /// flows are there. `name` is its in results; `connections`: see [`Self::agent_connections`]; `hears`: the TCP senders
     /// whose losses it is told, those whose data begin or end their way on that direction.

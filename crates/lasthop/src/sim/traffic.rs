@@ -137,7 +137,10 @@ impl<P: Probe> World<P> {
         let index = pair.flow;
         match &mut self.flows[index as usize].app {
             App::File { finished, .. } => {
-                if opener && finished.is_none() && pair.ends[0].is_all_acked() {
+                // A proxy on the way acknowledges what has not arrived yet.
+                let [sender, receiver] = &pair.ends;
+                let has_arrived = receiver.delivered_bytes() >= sender.acked_bytes();
+                if finished.is_none() && sender.is_all_acked() && has_arrived {
                     *finished = Some(self.now);
                     self.unfinished -= 1;
                     pair.ends[0].close();

@@ -659,6 +659,19 @@ impl Connection {
         self.sender.flight.write_end - self.sender.flight.snd_max
     }
 
+    /// Advertises a window of `bytes` from now on, in place of that of the configuration. Not of a host whose buffers grow.
+    pub fn set_advertised_window(&mut self, bytes: u32) {
+        debug_assert!(!self.config.autotuning, "its window follows the buffer");
+        self.advertised_window = bytes;
+    }
+
+    /// An acknowledgment is to leave now, whatever has come.
+    pub fn acknowledge_now(&mut self) {
+        if self.receiver.rcv_nxt > 0 {
+            self.receiver.challenge();
+        }
+    }
+
     /// Segments received that brought nothing new.
     pub fn duplicates_received(&self) -> u64 {
         self.receiver.duplicates

@@ -71,6 +71,16 @@ const CELLS: [Cell; 15] = [
     ("cubic-gbn-bits-web-linux", GBN, BITS, "cubic", LINUX, true, false),
 ];
 
+const SPLIT: &str = "{ kind = \"raw\" }\n        agent = { kind = \"split-connection\", at = \"ap\", buffer = \"64 kB\" }";
+const SPLIT_HYBLA: &str = "{ kind = \"selective-repeat\", window = 8 }\n        \
+    agent = { kind = \"split-connection\", at = \"ap\", variant = \"hybla\" }";
+
+/// Proxies on the way.
+const SPLIT_CELLS: [Cell; 2] = [
+    ("split-newreno-uniform-rfc", SPLIT, UNIFORM, "newreno", RFC, false, true),
+    ("split-hybla-sr-cubic-web-linux", SPLIT_HYBLA, UNIFORM, "cubic", LINUX, true, false),
+];
+
 /// One with an error process that came later, so that the rows above stay where they are.
 const CHAIN_CELL: [Cell; 1] = [("sack-sr-markov-chain-rfc", SR, CHAIN, "sack", RFC, false, false)];
 
@@ -439,6 +449,7 @@ fn cells() -> impl Iterator<Item = (&'static str, String)> {
         .chain([pareto])
         .chain([(HARQ_CELL.0, HARQ_CELL.1.to_owned())])
         .chain(tcps(&SENDER_CELLS))
+        .chain(tcps(&SPLIT_CELLS))
 }
 
 /// All cells as one run.

@@ -47,6 +47,7 @@ mod senders;
 mod services;
 mod snoop_machine;
 mod snoop_runs;
+mod split_connections;
 mod tcp_ecn;
 mod tcp_edges;
 mod tcp_pipe;
