@@ -144,6 +144,12 @@ def _frame_loss(network: Network) -> Iterator[Prediction]:
 # Residual loss of UDP flows.
 
 
+def _block_channel(hop: Hop) -> analysis.Channel | None:
+    """The channel as the frames of a block meet it, with those of others between them."""
+    channel = hop.channel()
+    return None if channel is None else channel.spaced(int(hop.protocol["interleave"]))
+
+
 def _residual(network: Network, hop: Hop, flow: str) -> Residual | None:
     """Loss of a UDP flow's packets on one hop; None where no formula has it."""
     packet = network.flows[flow]["packets"][0]
@@ -156,7 +162,7 @@ def _residual(network: Network, hop: Hop, flow: str) -> Residual | None:
         case "raw":
             return Residual(loss)
         case "xor-fec":
-            channel = hop.channel()
+            channel = _block_channel(hop)
             if channel is not None and len(network.users(hop)) == 1 and hop.service is None:
                 independent = Hypothesis("losses are independent, or of one chain a frame", "met")
             else:
@@ -320,7 +326,7 @@ def _throughput(network: Network, hop: Hop, packet: int) -> Throughput | None:
     independent = network.independent([hop])
     if hop.kind == "xor-fec":
         block = int(protocol["block"])
-        channel = hop.channel()
+        channel = _block_channel(hop)
         if channel is None:
             channel = analysis.Channel.independent(loss)
         else:

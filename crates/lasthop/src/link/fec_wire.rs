@@ -6,10 +6,10 @@
 //! ```
 //!
 //! The first byte is one bit, data or parity, and a number modulo 128: that of the data frame, or
-//! the one after the last frame of the block. `count` is the number of frames in the block and
-//! `lengths` the exclusive or of the packets' lengths, the high byte first. Numbers are unwrapped
+//! the one after the last frame that the parity is of. `count` is how many it is of, each `interleave` numbers
+//! behind the one before, and `lengths` the exclusive or of the packets' lengths, the high byte first. Numbers are unwrapped
 //! against the next one that the receiver expects: the order is kept, so that nothing older
-//! arrives. 128 frames lost in a row pass unnoticed.
+//! arrives but parity, by less than `interleave`. 128 frames lost in a row pass unnoticed, and so many fewer before parity.
 //!
 //! Not modelled: error detection; a damaged frame must be gone before it comes here.
 
@@ -46,8 +46,12 @@ pub enum FecWireError {
     },
 }
 
-/// Appends the byte form of `frame` to `bytes`.
-pub fn encode(frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), FecWireError> {
+/// Appends the byte form of `frame` to `bytes`; `interleave`: distance of the numbers that a parity frame is of, at least 1.
+pub fn encode(
+    frame: &Frame<Vec<u8>>,
+    interleave: u64,
+    bytes: &mut Vec<u8>,
+) -> Result<(), FecWireError> {
     let packet = frame.payload.as_ref().ok_or(FecWireError::Kind)?;
     if packet.len() > usize::from(u16::MAX) {
         return Err(FecWireError::TooLong);
@@ -57,7 +61,7 @@ pub fn encode(frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), FecWire
         FrameKind::Data { sequence } => bytes.push(number(sequence)),
         FrameKind::Parity { first, count, lengths } => {
             let lengths = u16::try_from(lengths).map_err(|_| FecWireError::TooLong)?;
-            let next = first + u64::from(count);
+            let next = first + u64::from(count.max(1) - 1) * interleave + u64::from(count.min(1));
             let found =
                 u8::try_from(count).map_err(|_| FecWireError::Count { found: 255, next })?;
             bytes.extend_from_slice(&[PARITY | number(next), found]);
@@ -69,15 +73,21 @@ pub fn encode(frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), FecWire
     Ok(())
 }
 
-/// Reads one frame; `expected` is the next number that the receiver expects.
-pub fn decode(bytes: &[u8], expected: u64) -> Result<Frame<Vec<u8>>, FecWireError> {
+/// Reads one frame; `expected` is the next number that the receiver expects, `interleave` as of [`encode`].
+pub fn decode(
+    bytes: &[u8],
+    expected: u64,
+    interleave: u64,
+) -> Result<Frame<Vec<u8>>, FecWireError> {
     let too_short = FecWireError::TooShort(bytes.len());
     let (&first_byte, rest) = bytes.split_first().ok_or(too_short)?;
     let length = u32::try_from(bytes.len()).map_err(|_| FecWireError::TooLong)?;
     let number = u64::from(first_byte & !PARITY);
-    // The one at or after `expected` that has this remainder.
-    let number = expected + (number + MOST_NUMBERS - expected % MOST_NUMBERS) % MOST_NUMBERS;
-    if first_byte & PARITY == 0 {
+    let is_parity = first_byte & PARITY != 0;
+    // The one at or after the least possible that has this remainder.
+    let least = if is_parity { expected.saturating_sub(interleave - 1) } else { expected };
+    let number = least + (number + MOST_NUMBERS - least % MOST_NUMBERS) % MOST_NUMBERS;
+    if !is_parity {
         let kind = FrameKind::Data { sequence: number };
         return Ok(Frame {
             kind,
@@ -90,7 +100,8 @@ pub fn decode(bytes: &[u8], expected: u64) -> Result<Frame<Vec<u8>>, FecWireErro
     let &[count, high, low, ref packet @ ..] = rest else {
         return Err(too_short);
     };
-    let first = number.checked_sub(u64::from(count)).filter(|&first| first < number);
+    let before = u64::from(count).checked_sub(1).map(|others| others * interleave + 1);
+    let first = before.and_then(|before| number.checked_sub(before));
     let first = first.ok_or(FecWireError::Count { found: count, next: number })?;
     let lengths = u32::from(u16::from_be_bytes([high, low]));
     let kind = FrameKind::Parity { first, count: u16::from(count), lengths };

@@ -330,6 +330,21 @@ pub enum LinkError {
         /// Largest block, in frames.
         largest: u32,
     },
+    /// So many blocks together do not fit the numbers, or there is none.
+    #[error(
+        "{protocol}: found interleave {found} with blocks of {block} frames; allowed: 1 to {largest}, \
+         64 frames together"
+    )]
+    Interleave {
+        /// Name of the protocol.
+        protocol: &'static str,
+        /// Blocks at a time.
+        found: u32,
+        /// Frames of a block.
+        block: u32,
+        /// Blocks at a time at most.
+        largest: u32,
+    },
     /// Segments would carry nothing, or more than a packet can have.
     #[error("{protocol}: found segments of {found}; allowed: 1 to 65535 B")]
     Payload {

@@ -27,6 +27,15 @@
 //!                                      +--> given up
 //! ```
 //!
+//! With `interleave` d > 1 there are d blocks at a time: frame after frame goes to the next of them, and their d parity
+//! frames follow the last of their d k data frames, in the same order. So d frames in a row, of data or parity, are of d
+//! blocks, and a burst that destroys no more than d loses at most one of each. Data are not delayed; what is recovered comes at the
+//! end of d blocks.
+//!
+//! ```text
+//!   d = 3, k = 2:   a0 b0 c0 a1 b1 c1 Pa Pb Pc | a2 b2 c2 ...
+//! ```
+//!
 //! The channel keeps the order, so that a block is over when its parity, or anything sent after
 //! that, arrives. If the parity is lost the receiver does not see where its block ended, because a
 //! timeout may have closed it early: a number is given up when one arrives that is a full block
@@ -39,7 +48,7 @@
 //!
 //! Residual loss with full blocks of k frames and independent losses p: p (1 - (1 - p)^k).
 //!
-//! Not modelled: interleaved blocks, more than one parity frame a block, blocks that adapt to the
+//! Not modelled: interleavers that delay data, more than one parity frame a block, blocks that adapt to the
 //! losses, reordering by the channel.
 
 use super::fec_wire::{MOST_NUMBERS, PARITY_FIELDS};
@@ -62,6 +71,9 @@ table! {
     pub struct XorFecKeys as "xor-fec" {
         /// Data frames that one parity frame protects.
         block: u32 = "8", Limits::range(1, 64);
+        /// Blocks that frames go to in turn, so that a burst of so many losses takes one frame of each; times `block` at
+        /// most 64.
+        interleave: u32 = "1", Limits::range(1, 64);
         /// Time after the last data frame at which the parity of an unfinished block is sent;
         /// "auto" is twice the packet interval of the slowest constant-rate flow that crosses the
         /// link in that direction, or else the air time of two full frames.
@@ -80,6 +92,7 @@ impl ProtocolKeys for XorFecKeys {
         let auto = XorFecParameters::for_link(&timing, site.interval);
         XorFec::new(XorFecParameters {
             block: self.block,
+            interleave: self.interleave,
             parity_timeout: self.parity_timeout.or(auto.parity_timeout),
             header: site.header,
         })
@@ -95,6 +108,8 @@ impl ProtocolKeys for XorFecKeys {
 pub struct XorFecParameters {
     /// Data frames that one parity frame protects (k), 1 to 64; 1 sends each packet twice.
     pub block: u32,
+    /// Blocks that frames go to in turn (d), at least 1; d k is at most 64.
+    pub interleave: u32,
     /// An unfinished block is closed this long after the transmission of its last data frame has
     /// begun, in nanoseconds; above 0. It should be longer than the time between regular packets
     /// and than a frame's air time, or it cuts blocks short.
@@ -111,6 +126,7 @@ impl XorFecParameters {
         let parity_timeout = interval.unwrap_or_else(|| timing.frame_time()) * 2;
         XorFecParameters {
             block: 8,
+            interleave: 1,
             // A link that nothing crosses has frames of no length.
             parity_timeout: parity_timeout.max(Duration::from_nanos(1)),
             header: Bytes::new(1),
@@ -122,33 +138,43 @@ impl XorFecParameters {
 /// size.
 #[derive(Clone, Debug)]
 pub struct XorFec<P> {
-    block: u64,
+    /// Blocks at a time, and frames of all of them.
+    interleave: u64,
+    span: u64,
     parity_timeout: Duration,
     header: u32,
     mask: u64,
 
-    /// Number of the first frame of the block that is being sent.
+    /// Number of the first frame of the blocks that are being sent.
     first: u64,
     /// Number of the next new frame.
     next: u64,
     waiting: Option<P>,
-    /// Exclusive or of the block's packets so far, and of their lengths.
-    parity: Option<P>,
-    lengths: u32,
-    /// The block is closed and its parity waits for the transmitter.
-    parity_due: bool,
+    /// The blocks, and the one that the next frame, of data or parity, is of.
+    blocks: Box<[Block<P>]>,
+    turn: usize,
+    /// Blocks that are closed and whose parity waits for the transmitter.
+    parities_due: usize,
     deadline: Instant,
 
     /// One beyond the highest number that is known to have been sent.
     seen: u64,
     /// Bit i: number `seen - 1 - i` has not come and may still be recovered.
     missing: u64,
-    /// What came of the last `block` numbers.
+    /// What came of the last `span` numbers.
     held: Box<[Option<P>]>,
 
     up: VecDeque<P>,
     events: VecDeque<LinkEvent>,
     counters: LinkCounters,
+}
+
+/// A block at the sender.
+#[derive(Clone, Debug, Default)]
+struct Block<P> {
+    /// Exclusive or of its packets so far, and of their lengths.
+    parity: Option<P>,
+    lengths: u32,
 }
 
 /// Bitmap with the `n` lowest bits set.
@@ -158,28 +184,34 @@ fn low_bits(n: u64) -> u64 {
 }
 
 impl<P> XorFec<P> {
-    /// An idle endpoint; refuses a block outside 1 to 64 and a timeout of 0.
+    /// An idle endpoint; refuses a block outside 1 to 64, blocks of more than 64 frames together, and a timeout of 0.
     pub fn new(parameters: XorFecParameters) -> Result<Self, LinkError> {
-        let XorFecParameters { block, parity_timeout, header } = parameters;
+        let XorFecParameters { block, interleave, parity_timeout, header } = parameters;
         let protocol = "XOR FEC";
         if !(1..=MOST_FRAMES).contains(&block) {
             return Err(LinkError::Block { protocol, found: block, largest: MOST_FRAMES });
         }
+        let largest = MOST_FRAMES / block;
+        if !(1..=largest).contains(&interleave) {
+            return Err(LinkError::Interleave { protocol, found: interleave, block, largest });
+        }
         if parity_timeout == Duration::ZERO {
             return Err(LinkError::Timeout { protocol });
         }
-        let slots = block.next_power_of_two() as usize;
+        let span = block * interleave;
+        let slots = span.next_power_of_two() as usize;
         Ok(XorFec {
-            block: u64::from(block),
+            interleave: interleave.into(),
+            span: span.into(),
             parity_timeout,
             header: check_header(protocol, header)?,
             mask: slots as u64 - 1,
             first: 0,
             next: 0,
             waiting: None,
-            parity: None,
-            lengths: 0,
-            parity_due: false,
+            blocks: (0..interleave).map(|_| Block { parity: None, lengths: 0 }).collect(),
+            turn: 0,
+            parities_due: 0,
             deadline: Instant::NEVER,
             seen: 0,
             missing: 0,
@@ -200,8 +232,10 @@ impl<P> XorFec<P> {
         (sequence & self.mask) as usize
     }
 
-    fn close_block(&mut self) {
-        self.parity_due = true;
+    fn close_blocks(&mut self) {
+        // At most 64, and at least one frame has been sent.
+        self.parities_due = self.interleave.min(self.next - self.first) as usize;
+        self.turn = 0;
         self.deadline = Instant::NEVER;
     }
 
@@ -249,7 +283,7 @@ impl<P: Payload + Clone> XorFec<P> {
             return;
         }
         if sequence > self.seen || self.missing != 0 {
-            self.pass((sequence + 1).saturating_sub(self.block), sequence);
+            self.pass((sequence + 1).saturating_sub(self.span), sequence);
         }
         self.seen = sequence + 1;
         self.missing <<= 1;
@@ -263,28 +297,57 @@ impl<P: Payload + Clone> XorFec<P> {
 
     #[inline]
     fn on_parity(&mut self, first: u64, count: u64, lengths: u32, parity: P) {
-        let next = first + count;
-        if next < self.seen || !(1..=self.block).contains(&count) {
+        let next = first + count.saturating_sub(1) * self.interleave + 1;
+        // Behind it there may be frames of the other blocks.
+        let is_late = next + self.interleave <= self.seen;
+        if is_late || !(1..=self.span / self.interleave).contains(&count) {
             // A correct sender cannot have sent it now.
             self.counters.discarded += 1;
             return;
         }
-        if next > self.seen || self.missing != 0 {
+        if next > self.seen {
             self.pass(first, next);
-            self.recover(first, lengths, parity);
-            self.give_up_below(next);
+        } else if self.missing != 0 {
+            self.give_up_below(first);
+        } else {
+            return;
+        }
+        self.recover(first, next, lengths, parity);
+        self.give_up_of(first, next);
+    }
+
+    /// Bitmap of the numbers from `first` on, `interleave` apart, below `next`.
+    fn members(&self, first: u64, next: u64) -> u64 {
+        let ages = (first..next).step_by(self.interleave as usize).map(|n| self.seen - 1 - n);
+        ages.filter(|&age| age < 64).fold(0, |bits, age| bits | 1 << age)
+    }
+
+    /// Gives up what is missing of a block whose parity has been used.
+    #[cold]
+    fn give_up_of(&mut self, first: u64, next: u64) {
+        if self.interleave == 1 {
+            return self.give_up_below(next);
+        }
+        let mut lost = self.missing & self.members(first, next);
+        self.missing &= !lost;
+        while lost != 0 {
+            let age = 63 - lost.leading_zeros();
+            lost &= !(1 << age);
+            self.give_up(self.seen - 1 - u64::from(age));
         }
     }
 
-    /// Delivers the one missing packet of the block from `first` to `seen`, if it is one.
+    /// Delivers the one missing packet of the block from `first` to below `next`, if it is one.
     #[cold]
-    fn recover(&mut self, first: u64, lengths: u32, parity: P) {
-        if !self.missing.is_power_of_two() {
+    fn recover(&mut self, first: u64, next: u64, lengths: u32, parity: P) {
+        let lost = self.missing & self.members(first, next);
+        if !lost.is_power_of_two() {
             return;
         }
-        let sequence = self.seen - 1 - u64::from(self.missing.trailing_zeros());
+        let sequence = self.seen - 1 - u64::from(lost.trailing_zeros());
         let (mut packet, mut bytes) = (parity, lengths);
-        for other in (first..self.seen).filter(|&other| other != sequence) {
+        let members = (first..next).step_by(self.interleave as usize);
+        for other in members.filter(|&other| other != sequence) {
             if let Some(held) = &self.held[self.slot(other)] {
                 packet.xor(held);
                 bytes ^= held.wire_bytes();
@@ -295,7 +358,7 @@ impl<P: Payload + Clone> XorFec<P> {
             return;
         }
         packet.truncate(bytes);
-        self.missing = 0;
+        self.missing &= !lost;
         self.counters.recovered += 1;
         self.events.push_back(LinkEvent::Recovered { sequence });
         self.up.push_back(packet);
@@ -305,7 +368,7 @@ impl<P: Payload + Clone> XorFec<P> {
 impl<P: Payload + Clone> Endpoint<P> for XorFec<P> {
     #[inline]
     fn wants_packet(&self) -> bool {
-        !self.parity_due && self.waiting.is_none()
+        self.parities_due == 0 && self.waiting.is_none()
     }
 
     #[inline]
@@ -316,16 +379,19 @@ impl<P: Payload + Clone> Endpoint<P> for XorFec<P> {
 
     #[inline]
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
-        if self.parity_due {
-            let parity = self.parity.take();
+        if self.parities_due > 0 {
+            let Block { parity, lengths } = &mut self.blocks[self.turn];
+            let (parity, lengths) = (parity.take(), std::mem::take(lengths));
             let packet = parity.as_ref().map_or(0, Payload::wire_bytes);
             let bytes = self.header + PARITY_FIELDS + packet;
-            let (first, lengths) = (self.first, self.lengths);
+            let first = self.first + self.turn as u64;
             // At most 64.
-            let count = (self.next - first) as u16;
-            self.parity_due = false;
-            self.first = self.next;
-            self.lengths = 0;
+            let count = (self.next - first).div_ceil(self.interleave) as u16;
+            self.turn += 1;
+            self.parities_due -= 1;
+            if self.parities_due == 0 {
+                (self.first, self.turn) = (self.next, 0);
+            }
             self.counters.parities += 1;
             let kind = FrameKind::Parity { first, count, lengths };
             return Some(Frame { kind, ack: None, payload: parity, bytes, service: 0 });
@@ -334,13 +400,18 @@ impl<P: Payload + Clone> Endpoint<P> for XorFec<P> {
         let sequence = self.next;
         self.next += 1;
         self.counters.data_frames += 1;
-        self.lengths ^= packet.wire_bytes();
-        match &mut self.parity {
+        let block = &mut self.blocks[self.turn];
+        block.lengths ^= packet.wire_bytes();
+        match &mut block.parity {
             Some(parity) => parity.xor(&packet),
             parity => *parity = Some(packet.clone()),
         }
-        if self.next - self.first == self.block {
-            self.close_block();
+        self.turn += 1;
+        if self.turn == self.blocks.len() {
+            self.turn = 0;
+        }
+        if self.next - self.first == self.span {
+            self.close_blocks();
         } else {
             self.deadline = deadline(now, self.parity_timeout);
         }
@@ -356,7 +427,7 @@ impl<P: Payload + Clone> Endpoint<P> for XorFec<P> {
 
     #[inline]
     fn has_frame(&self) -> bool {
-        self.parity_due || self.waiting.is_some()
+        self.parities_due > 0 || self.waiting.is_some()
     }
 
     #[inline]
@@ -387,7 +458,7 @@ impl<P: Payload + Clone> Endpoint<P> for XorFec<P> {
 
     fn handle_timeout(&mut self, now: Instant) {
         if self.deadline <= now {
-            self.close_block();
+            self.close_blocks();
         }
     }
 
@@ -398,10 +469,10 @@ impl<P: Payload + Clone> Endpoint<P> for XorFec<P> {
 
 impl ByteFormat for XorFec<Vec<u8>> {
     fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
-        Ok(fec_wire::encode(frame, bytes)?)
+        Ok(fec_wire::encode(frame, self.interleave, bytes)?)
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
-        Ok(fec_wire::decode(bytes, self.next_expected())?)
+        Ok(fec_wire::decode(bytes, self.next_expected(), self.interleave)?)
     }
 }

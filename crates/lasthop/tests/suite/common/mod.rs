@@ -440,7 +440,7 @@ pub fn stop_and_wait(retries: Option<u32>, timeout: Duration) -> StopAndWaitPara
 
 /// Exclusive-or FEC with the one-byte header.
 pub fn xor_fec(block: u32, parity_timeout: Duration) -> XorFecParameters {
-    XorFecParameters { block, parity_timeout, header: Bytes::new(1) }
+    XorFecParameters { block, interleave: 1, parity_timeout, header: Bytes::new(1) }
 }
 
 /// Ideal selective repeat of 40-byte segments.
