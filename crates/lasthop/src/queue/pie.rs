@@ -16,6 +16,9 @@
 //! that left last, by its time stamp, which section 4.3 allows instead of an estimate of the departure
 //! rate; 0 where none waits.
 //!
+//! Two places of the RFC differ: section 4.2 lets drop_p decay where both delays are 0, its pseudocode (appendix) already where both
+//! are below target / 2; here it is section 4.2. The RFC writes the factor as 0.98 and calls 1 - 1/64 sufficient; here it is 1 - 1/64.
+//!
 //! States: the packets that wait and when they came; drop_p, the delays of the last two updates, the
 //! allowance. Updates have no timer: those that are due are made up for before the next call, since the
 //! queue does not change in between.
