@@ -148,6 +148,23 @@ fn a_packet_that_is_given_up_is_skipped() {
     assert_eq!(receiver.skipped, 1);
 }
 
+/// A disruption begins within a transmission: three of five units arrive, and nothing of the next transmission. What has arrived counts:
+/// two units of the last transmission that is allowed are enough, one is not, and then the packet is given up.
+#[test]
+fn units_from_before_a_disruption_count_after_it() {
+    let parameters = HarqParameters { max_transmissions: Some(3), ..ladder_parameters() };
+    let enough: &'static [u64] = &[0b00111, 0, 0b00011];
+    let too_few: &'static [u64] = &[0b00111, 0, 0b00001];
+    for (masks, delivered, abandoned) in [(enough, vec![0], 0), (too_few, vec![], 1)] {
+        let (link, lines) = ladder(parameters, 1, masks, [clean(), clean()]);
+        let blocks = lines.iter().filter(|line| line.contains(" A block 0 ")).count();
+        assert_eq!((numbers(&link), blocks), (delivered, 3), "{lines:#?}");
+        let [sender, receiver] = link.ends.each_ref().map(|end| end.counters());
+        assert_eq!((sender.abandoned, receiver.skipped), (abandoned, abandoned), "{lines:#?}");
+        assert!(link.events[0].contains(&LinkEvent::Disrupted { sequence: 0 }), "{lines:#?}");
+    }
+}
+
 #[test]
 fn units_of_all_transmissions_count() {
     // 3 of 5, then 2 of 5: together as many as there are data units.
