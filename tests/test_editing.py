@@ -262,6 +262,26 @@ def test_bit_error_rates_are_explained_as_written() -> None:
     assert "good 1 s, bad 100 ms, good BER 1e-6, bad BER 0.001" in explain(scenario)
 
 
+@pytest.mark.parametrize(
+    ("queue", "is_told"),
+    [
+        ("50 packets", True),
+        ({"kind": "red", "ecn": False}, True),
+        ({"kind": "biased"}, True),
+        ({"kind": "red"}, False),
+        ({"kind": "dualpi2"}, False),
+        ({"kind": "step"}, False),
+    ],
+)
+def test_lt_tcp_without_marks_is_explained(queue: object, is_told: bool) -> None:
+    scenario = lasthop.load(ROOT / "examples/first.toml")
+    links = {f"link.{name}.queue": queue for name in scenario.to_dict()["link"]}
+    (flow,) = scenario.to_dict()["flow"]
+    tcp = {"kind": "tcp", "variant": "lt-tcp"}
+    changed = scenario.with_({**links, f"flow.{flow}.transport": tcp})
+    assert ("lt-tcp takes marks alone for congestion" in explain(changed)) == is_told
+
+
 def test_explain_refuses_points_that_are_not_there(
     small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

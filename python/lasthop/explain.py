@@ -397,6 +397,7 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
             f"{'off' if tcp['delayed_ack'] is None else _time(tcp['delayed_ack'])}, "
             f"minimum RTO {_time(tcp['min_rto'])}"
         )
+        lines += _unmarked(flow, links)
     else:
         lines.append("  UDP")
     if flow["service"]:
@@ -429,6 +430,23 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
     if window < product * tcp["segment"] / there:
         lines.append("  the window is smaller: it limits the rate, to " + _rate(8 * window / trip))
     return lines
+
+
+def _unmarked(flow: Table, links: Table) -> list[str]:
+    """That LT-TCP hears of no congestion where queues drop without a mark."""
+    if flow["tcp"]["variant"] != "lt-tcp":
+        return []
+
+    def marks(queue: Table) -> bool:
+        return bool(queue.get("ecn", queue.get("kind") in ("step", "dualpi2")))
+
+    silent = [name for name, side, *_ in flow["route"] if not marks(links[name][side]["queue"])]
+    if not silent:
+        return []
+    return [
+        "  lt-tcp takes marks alone for congestion, and the queues before these links mark "
+        f"nothing: {', '.join(silent)}"
+    ]
 
 
 def _path_time(route: Iterable[list[str]], packet: int, links: Table, most: bool) -> float:
