@@ -162,17 +162,6 @@ impl Field for Vec<WlanStation> {
     }
 }
 
-/// Stations drop frames whose check sequence is wrong, so that no header of a damaged one matters.
-fn resolve_errors(errors: &mut Errors, node: &Node<'_>, key: &str) -> Read<()> {
-    errors.resolve(&node.child_path(key), None)?;
-    if errors.leaves_headers() {
-        let found = "errors that leave headers readable";
-        let allowed = "errors without header and readable_headers: a WLAN drops damaged frames";
-        return Err(node.key_error(key, found, allowed));
-    }
-    Ok(())
-}
-
 impl Table for WlanStation {
     const KEYS: &'static [Key] = WlanStationKeys::KEYS;
 
@@ -182,7 +171,7 @@ impl Table for WlanStation {
             [("errors", &mut keys.errors), ("downlink_errors", &mut keys.downlink_errors)]
         {
             if let Some(errors) = errors {
-                resolve_errors(errors, node, name)?;
+                errors.resolve(&node.child_path(name), None)?;
             }
         }
         match (keys.leaves, keys.returns) {
@@ -226,9 +215,9 @@ impl Table for Wlan {
             let found = format!("{:?}, which is the access point", keys.access_point);
             return Err(node.key_error("stations", found, "hosts other than the access point"));
         }
-        resolve_errors(&mut keys.errors, node, "errors")?;
+        keys.errors.resolve(&node.child_path("errors"), None)?;
         if let Some(errors) = &mut keys.downlink_errors {
-            resolve_errors(errors, node, "downlink_errors")?;
+            errors.resolve(&node.child_path("downlink_errors"), None)?;
         }
         keys.downlink_errors.take_if(|errors| *errors == keys.errors);
         let wlan = Wlan { name: node.name().to_owned(), keys };

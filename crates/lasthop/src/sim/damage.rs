@@ -1,6 +1,6 @@
 //! Damaged packets whose header could be read: who sees them.
 //!
-//! A link without protocol hands them up as what they are. The agents at its far end see them, from the link upwards,
+//! A link without protocol and a WLAN hand them up as what they are. The agents at its far end see them, from the link upwards,
 //! as far as each lets them pass; then the transport, if the packet is at its end. A host that forwards packets drops
 //! damaged ones: the next link would carry a payload that is known to be wrong.
 
@@ -11,7 +11,7 @@ use crate::agent::{Agent, Verdict};
 use crate::packet::Packet;
 
 impl<P: Probe> World<P> {
-    /// What came over the line at hand damaged goes up.
+    /// What came over the line or the air at hand damaged goes up.
     #[cold]
     pub(super) fn hand_up_damaged(&mut self) {
         while let Some(packet) = self.damaged.pop_front() {

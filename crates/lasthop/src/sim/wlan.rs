@@ -80,6 +80,11 @@ impl<P: Probe> World<P> {
         loop {
             let Air { medium, directions, .. } = &mut self.airs[air.index()];
             let Some(delivery) = medium.poll_deliver() else { break };
+            if delivery.is_damaged {
+                self.damaged.push_back(delivery.packet);
+                self.hand_up_damaged();
+                continue;
+            }
             if P::ACTIVE {
                 let direction = directions[delivery.pair.index()];
                 let label = data_label(delivery.sequence);
@@ -190,6 +195,9 @@ impl<P: Probe> World<P> {
         let elapsed = self.now.as_secs_f64();
         let airtime = pair.success_time.as_secs_f64() + pair.error_time.as_secs_f64();
         report(entity, "airtime", (airtime / elapsed).min(1.0));
+        if let Some(readable) = medium.readable_headers(shared.pair) {
+            report(entity, "headers_readable", readable as f64);
+        }
     }
 
     /// Counters of a direction of a WLAN.

@@ -1,9 +1,10 @@
 //! The machine of 802.11 DCF: traces worked by hand, and a cell of stations for other tests.
 
-use lasthop::channel::{Channel, Clean, Uniform};
+use crate::dcf_spread::ranges as everywhere;
+use lasthop::channel::{Channel, Clean, HeaderRule, Uniform, WithHeaders};
 use lasthop::medium::dcf::{
-    AirFate, AirFrame, MacParameters, Medium, MediumEvent, PairId, Phy, Preamble, Standard,
-    StationId, Timing,
+    AirFate, AirFrame, MacParameters, Medium, MediumEvent, PairId, Phy, Position, Preamble,
+    Standard, StationId, Timing,
 };
 use lasthop::packet::LinkFate;
 use lasthop::queue::Limit;
@@ -324,6 +325,43 @@ fn a_lost_acknowledgment_repeats_the_frame_but_not_the_packet() {
     assert_eq!(log.delivered, [(0, 1_000_000 + FRAME)]);
     let counters = cell.machine.pair_counters(cell.pairs[0]);
     assert_eq!((counters.duplicates, counters.abandoned, counters.acknowledged), (2, 1, 0));
+}
+
+/// All attempts come damaged, the first two with their header intact: these go up as they end, unacknowledged.
+/// With positions it is the same.
+#[test]
+fn a_damaged_frame_goes_up_when_it_ends_and_is_sent_again() {
+    let mut cell = without_backoff();
+    cell.parameters.short_retry_limit = 3;
+    let streams = Streams { seed: 1, replication: 0 };
+    let listed = |pair| match pair {
+        0 => {
+            let rule = HeaderRule::Listed(vec![1, 2]);
+            Channel::WithHeaders(Box::new(WithHeaders::new(dead(), rule, &streams, "air")))
+        }
+        _ => Channel::Clean(Clean {}),
+    };
+    for is_placed in [false, true] {
+        let mut cell = cell.build_with(1, listed);
+        if is_placed {
+            let positions = [Position::default(); 2];
+            cell.machine.place(&everywhere(), &positions);
+        }
+        assert!(cell.machine.enqueue(micros(1_000), cell.pairs[0], vec![0; 1040]));
+        let mut up = Vec::new();
+        while cell.machine.next_timeout() < Instant::NEVER {
+            let now = cell.machine.next_timeout();
+            cell.machine.handle_timeout(now);
+            let next = std::iter::from_fn(|| cell.machine.poll_deliver());
+            up.extend(next.map(|delivery| (now.as_nanos(), delivery.is_damaged)));
+        }
+        let round = FRAME + 272_000;
+        let end = 1_000_000 + FRAME;
+        assert_eq!(up, [(end, true), (end + round, true)]);
+        let counters = cell.machine.pair_counters(cell.pairs[0]);
+        assert_eq!((counters.attempts, counters.abandoned, counters.errors), (3, 1, 3));
+        assert_eq!(cell.machine.readable_headers(cell.pairs[0]), Some(2));
+    }
 }
 
 #[test]

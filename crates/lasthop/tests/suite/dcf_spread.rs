@@ -14,7 +14,7 @@ use lasthop::units::{Bytes, Decibels, Distance, Duration, Instant, Probability};
 use proptest::prelude::*;
 
 /// The ranges of ns-2, all of which are in metres.
-fn ranges() -> Propagation {
+pub fn ranges() -> Propagation {
     Propagation {
         transmission: Distance::from_metres(250),
         carrier_sense: Distance::from_metres(550),

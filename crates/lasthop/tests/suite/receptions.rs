@@ -184,11 +184,4 @@ fn what_cannot_be_is_refused() {
     assert!(read(&zero).expect_err("no header").contains("errors.header"));
     let listed = cell(r#"kind = "listed", lose = [3], readable_headers = [5]"#, "udp", "raw");
     assert!(read(&listed).expect_err("5 is not lost").contains("errors.readable_headers"));
-    let wlan = "name = \"w\"\n[wlan.cell]\naccess_point = \"ap\"\nstations = [\"a\"]\n\
-        errors = { kind = \"uniform\", loss = \"1 %\", readable_headers = \"1 %\" }\n\
-        [flow.f]\nfrom = \"a\"\nto = \"ap\"\ntransport = { kind = \"udp\" }\n\
-        app = { kind = \"on-off\", rate = \"80 kbps\", packet = \"100 B\", on = \"1 s\", off = \"0 s\" }\n\
-        [run]\nduration = \"1 s\"\n";
-    let error = read(wlan).expect_err("a WLAN drops damaged frames");
-    assert!(error.contains("wlan.cell.errors"), "{error}");
 }

@@ -6,7 +6,7 @@ use super::medium::{Apart, Ending, Medium, Pair, Phase, Use};
 use super::phy::Timing;
 use super::report::{AirFate, AirFrame, Delivery, MediumEvent, Outcome, PairId};
 use super::station::{Attempt, Current, Next};
-use crate::channel::Airtime;
+use crate::channel::{Airtime, ErrorProcess};
 use crate::packet::{LinkFate, Payload};
 use crate::units::{Bytes, Duration, Instant};
 use std::cmp::Reverse;
@@ -31,7 +31,12 @@ impl<P: Payload + Clone> Medium<P> {
         self.channels[channel as usize].is_lost(Airtime { start, end, bits: length * 8 })
     }
 
-    /// The same of a control frame against the direction of `pair`, or along it.
+    /// Of the frame on `pair` that was destroyed last, can the header be read?
+    pub(super) fn is_header_readable(&self, pair: u32) -> bool {
+        self.channels[self.pairs[pair as usize].channel as usize].is_header_readable()
+    }
+
+    /// Is a control frame destroyed, against the direction of `pair`, or along it.
     pub(super) fn is_control_lost(
         &mut self,
         pair: u32,
@@ -149,7 +154,11 @@ impl<P: Payload + Clone> Medium<P> {
             self.defer_sender(index, timeout + difs);
             self.account(start, data_end, Use::Error);
             let attempt = Attempt::NoAck { is_long };
-            self.phase = Phase::Busy { ending: Ending::Failed { attempt }, at: timeout };
+            self.phase = if is_there && self.is_header_readable(pair) {
+                Phase::Busy { ending: Ending::Damaged { attempt, at: timeout }, at: data_end }
+            } else {
+                Phase::Busy { ending: Ending::Failed { attempt }, at: timeout }
+            };
             return;
         }
         self.pairs[pair as usize].counters.data_received += 1;
@@ -277,6 +286,11 @@ impl<P: Payload + Clone> Medium<P> {
                 let ending = Ending::Failed { attempt: Attempt::NoAck { is_long } };
                 self.phase = Phase::Busy { ending, at };
             }
+            Ending::Damaged { attempt, at } => {
+                let (station, _) = self.transmitters[0];
+                self.pass_up_damaged(station);
+                self.phase = Phase::Busy { ending: Ending::Failed { attempt }, at };
+            }
             Ending::Failed { attempt } => {
                 let (station, _) = self.transmitters[0];
                 self.release();
@@ -340,9 +354,22 @@ impl<P: Payload + Clone> Medium<P> {
             pair.last_received = Some(frame.sequence);
             let Current { pair, sequence, ref packet, .. } = *frame;
             let (pair, packet) = (PairId(pair), packet.clone());
-            self.up.push_back(Delivery { pair, sequence, packet });
+            self.up.push_back(Delivery { pair, sequence, packet, is_damaged: false });
         }
         station.frame_length(&frame.packet) > station.parameters.rts_threshold
+    }
+
+    /// The data frame of a station has come damaged, and its header can be read: it goes up as what it is,
+    /// unless the receiver has it already.
+    #[cold]
+    pub(super) fn pass_up_damaged(&mut self, station: u16) {
+        let station = &self.stations[usize::from(station)];
+        let Some(frame) = &station.current else { unreachable!("an attempt is that of a frame") };
+        if self.pairs[frame.pair as usize].last_received != Some(frame.sequence) {
+            let (pair, packet) = (PairId(frame.pair), frame.packet.clone());
+            let sequence = frame.sequence;
+            self.up.push_back(Delivery { pair, sequence, packet, is_damaged: true });
+        }
     }
 
     /// An attempt of a station is over: the next one, of the same frame or of the next, or none.

@@ -49,10 +49,10 @@
 
 use super::frames;
 use super::phy::{Phy, Timing};
+use super::posts::Spread;
 use super::report::{
     Delivery, MediumCounters, MediumEvent, Outcome, PairCounters, PairId, StationId,
 };
-use super::spread::Spread;
 use super::station::{Attempt, MacParameters, Station, StationCounters};
 use crate::channel::{Channel, ErrorProcess};
 use crate::packet::Payload;
@@ -97,6 +97,8 @@ pub(super) enum Ending {
     Acknowledged { at: Instant },
     /// Data have arrived, the acknowledgment will not; then this attempt is over.
     AckLost { at: Instant },
+    /// Data have arrived with nothing but their header intact; the attempt is over at this time.
+    Damaged { attempt: Attempt, at: Instant },
     /// Data or an RTS have not been answered.
     Failed { attempt: Attempt },
     /// Several transmitted.
@@ -491,6 +493,12 @@ impl<P: Payload + Clone> Medium<P> {
     /// Changes of state of the error processes in a second of simulated time.
     pub fn replay_rate(&self) -> f64 {
         self.channels.iter().map(ErrorProcess::replay_rate).sum()
+    }
+
+    /// Data frames of a pair so far that were damaged and whose header could be read; `None` where there
+    /// can be none. Pairs that share an error process count those of both.
+    pub fn readable_headers(&self, pair: PairId) -> Option<u64> {
+        self.channels[self.pairs[pair.index()].channel as usize].readable_headers()
     }
 
     /// Counters of a pair.

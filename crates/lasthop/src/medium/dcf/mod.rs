@@ -9,6 +9,7 @@ mod exchange;
 pub mod frames;
 pub mod medium;
 pub mod phy;
+mod posts;
 mod report;
 pub mod space;
 mod spread;

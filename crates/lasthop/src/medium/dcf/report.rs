@@ -34,6 +34,8 @@ pub struct Delivery<P> {
     pub sequence: u64,
     /// The packet.
     pub packet: P,
+    /// Only its header is as it was sent: the receiver's MAC has not acknowledged it.
+    pub is_damaged: bool,
 }
 
 /// Always-on counters of a transmitter and a receiver.
