@@ -3,12 +3,15 @@
 //! `cargo bench --bench scale`. Building: the plan of a point, one world and the names of its
 //! metrics. Running: one replication of a fixed simulated time, or of files of fixed size. The last
 //! column is the cost for each flow, hop or station, the first row of its kind being 1.
+//! `-- --once NAME COUNT` runs one replication of one case and prints nothing, so that its
+//! instructions can be counted.
 
 use lasthop::run::{Options, metric_names, run};
 use lasthop::scenario::Scenario;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write;
 use std::path::Path;
+use std::slice;
 
 /// Best of so many.
 const ROUNDS: usize = 3;
@@ -110,34 +113,59 @@ fn least(clock: fn() -> f64, mut work: impl FnMut()) -> f64 {
     rounds.fold(f64::INFINITY, f64::min)
 }
 
+/// What a network is built from for a count, and the counts.
+type Group = (fn(usize) -> Case, [usize; 3]);
+
+const GROUPS: [Group; 6] = [
+    (flows, [10, 100, 1000]),
+    (|count| hops(count, "raw hops", ""), [1, 10, 100]),
+    (|count| hops(count, "selective-repeat hops", RECOVERING), [1, 64, 1000]),
+    (|count| hops(count, "harq hops", CODING), [1, 64, 1000]),
+    (star, [10, 100, 1000]),
+    (radio, [5, 50, 500]),
+];
+
+const RECOVERING: &str = "protocol = { kind = \"selective-repeat\" }";
+const CODING: &str = "protocol = { kind = \"harq\" }";
+
+/// The scenario of a case, read anew.
+fn read(Case { name, count, text }: &Case) -> Scenario {
+    let document = Scenario::from_toml(text, Path::new("."));
+    let points = document.and_then(|document| document.points());
+    points.unwrap_or_else(|error| panic!("{name} {count}: {error}\n{text}")).remove(0).scenario
+}
+
+/// One replication.
+fn replicate(scenario: &Scenario) {
+    let options = Options { replications: 1, first_replication: 0, seed: 1, jobs: 1 };
+    let results = run(slice::from_ref(scenario), &options, &mut |_| true);
+    assert!(results.is_ok_and(|results| results.complete), "all of it is wanted");
+}
+
+/// The case that is asked for alone.
+fn once(arguments: &[String]) -> Option<Case> {
+    let [option, name, count, ..] = arguments else { return None };
+    let count = count.parse().ok().filter(|_| option == "--once")?;
+    GROUPS.into_iter().map(|(case, _)| case(count)).find(|case| case.name == name)
+}
+
 fn main() {
-    let recovering = "protocol = { kind = \"selective-repeat\" }";
-    let groups = [
-        [10, 100, 1000].map(flows),
-        [1, 10, 100].map(|count| hops(count, "raw hops", "")),
-        [10, 100, 1000].map(|count| hops(count, "selective-repeat hops", recovering)),
-        [10, 100, 1000].map(star),
-        [5, 50, 500].map(radio),
-    ];
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(case) = once(&arguments) {
+        return replicate(&read(&case));
+    }
     println!(
         "{:<28} {:>6} {:>10} {:>10} {:>10} {:>8} {:>8}",
         "", "count", "read ms", "build ms", "run ms", "build", "run"
     );
-    for group in groups {
+    for (case, counts) in GROUPS {
         let mut first = None;
-        for Case { name, count, text } in group {
-            let read = || {
-                let document = Scenario::from_toml(&text, Path::new("."));
-                let points = document.and_then(|document| document.points());
-                points.unwrap_or_else(|error| panic!("{name} {count}: {error}\n{text}"))
-            };
-            let scenario = read().remove(0).scenario;
-            let reading = least(processor_time, || drop(read()));
+        for case in counts.map(case) {
+            let scenario = read(&case);
+            let reading = least(processor_time, || drop(read(&case)));
             let building = least(processor_time, || drop(metric_names(&scenario)));
-            let options = Options { replications: 1, first_replication: 0, seed: 1, jobs: 1 };
-            let running = least(process_time, || {
-                drop(run(std::slice::from_ref(&scenario), &options, &mut |_| true));
-            });
+            let running = least(process_time, || replicate(&scenario));
+            let Case { name, count, .. } = case;
             let each = [building, running].map(|seconds| seconds / count as f64);
             let known = *first.get_or_insert(each);
             println!(
