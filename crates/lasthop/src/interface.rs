@@ -94,7 +94,7 @@ impl<P: Payload, C: Carrier<P>> Port<P> for Gate<'_, P, C> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn transmit(&mut self, now: Instant, frame: &mut Frame<P>) {
         let airtime = self.outlet.expose(now, frame.bytes);
         self.carrier.carry(now, frame, airtime);

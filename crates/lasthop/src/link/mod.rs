@@ -467,6 +467,9 @@ pub trait Port<P> {
 
 /// One end of a link-layer protocol that carries packets of type `P`.
 pub trait Endpoint<P: Payload> {
+    /// Does it code packets, so that the units of its frames are lost one by one?
+    const CODES_UNITS: bool = false;
+
     /// Would the next transmission be a new packet, had the endpoint one?
     fn wants_packet(&self) -> bool;
     /// The network layer hands a packet down. Call only when [`Self::wants_packet`].
@@ -535,7 +538,7 @@ pub trait Endpoint<P: Payload> {
 
     /// When a driver whose transmitter falls idle at `free_at`, and that has packets or not, must
     /// see to the endpoint again.
-    #[inline]
+    #[inline(always)]
     fn next_poll(&self, free_at: Instant, has_packets: bool) -> Instant {
         let has_frame = self.has_frame() || has_packets && self.wants_packet();
         let timeout = self.next_timeout();
@@ -547,6 +550,12 @@ pub trait Endpoint<P: Payload> {
     #[inline]
     fn next_poll_while_busy(&self, free_at: Instant, _has_packets: bool) -> Instant {
         self.next_timeout().min(free_at)
+    }
+
+    /// Is it the same by [`Self::next_poll_while_busy`] as by [`Self::next_poll`]? Then a driver that has just
+    /// asked need not ask again.
+    fn sleeps_while_busy(&self) -> bool {
+        false
     }
 
     /// All that a driver does where the transmitter may be idle, in one dispatch: sends the next frame
@@ -562,18 +571,29 @@ pub trait Endpoint<P: Payload> {
         if free_at > now {
             return Some(self.next_poll_while_busy(free_at, port.has_packet()));
         }
-        if self.wants_packet()
-            && let Some(packet) = port.take_packet()
-        {
-            self.enqueue(now, packet);
+        if self.wants_packet() {
+            self.load(now, port);
         }
         if let Some(frame) = &mut self.poll_transmit(now) {
-            port.transmit(now, frame);
+            if Self::CODES_UNITS {
+                port.transmit_units(now, frame);
+            } else {
+                port.transmit(now, frame);
+            }
         }
         if !Q::LISTENS {
             self.drop_events();
         }
         Some(self.next_poll(port.free_at(), port.has_packet()))
+    }
+
+    /// Takes the packet that waits first, if there is one, as [`Self::enqueue`] does. Call only when
+    /// [`Self::wants_packet`].
+    #[inline(always)]
+    fn load<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) {
+        if let Some(packet) = port.take_packet() {
+            self.enqueue(now, packet);
+        }
     }
 
     /// A frame came in undamaged, and perhaps lets a packet go up, which is returned, with whether there
@@ -744,6 +764,7 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
         dispatch!(self, endpoint => endpoint.next_poll(free_at, has_packets))
     }
 
+    #[inline(always)]
     fn turn<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) -> Option<Instant> {
         dispatch!(self, endpoint => endpoint.turn(now, port))
     }
@@ -764,6 +785,10 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
 
     fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
         dispatch!(self, endpoint => endpoint.poll_fate())
+    }
+
+    fn sleeps_while_busy(&self) -> bool {
+        dispatch!(self, endpoint => endpoint.sleeps_while_busy())
     }
 
     fn counts_packets(&self) -> bool {

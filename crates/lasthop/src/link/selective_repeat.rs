@@ -323,11 +323,15 @@ impl<P> SelectiveRepeat<P> {
         self.control_frame(FrameKind::Ack)
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_ack(&mut self, now: Instant, ack: u64) {
-        if ack <= self.base || ack > self.next {
-            return;
+        if ack > self.base && ack <= self.next {
+            self.move_base(now, ack);
         }
+    }
+
+    /// All frames before `ack` have arrived.
+    fn move_base(&mut self, now: Instant, ack: u64) {
         if self.fates.are_kept() {
             self.report_acknowledged(ack);
         }
@@ -487,7 +491,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         Some(self.parameters.window)
     }
 
-    #[inline]
+    #[inline(always)]
     fn wants_packet(&self) -> bool {
         self.nacks.len() == 0
             && self.queued.len() == 0
@@ -592,28 +596,12 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
         (self.poll_deliver(), !self.up.is_empty())
     }
 
-    /// A new packet goes from the queue into its place, and from there on the air.
+    /// A new packet goes from the queue into its place.
     #[inline(always)]
-    fn turn<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) -> Option<Instant> {
-        if self.next_timeout() <= now {
-            return None;
-        }
-        let free_at = port.free_at();
-        if free_at > now {
-            return Some(self.next_poll(free_at, port.has_packet()));
-        }
-        if self.wants_packet() {
-            let slot = self.slot(self.next);
-            port.take_packet_into(&mut self.packets[slot]);
-            self.filled += u64::from(self.packets[slot].is_some());
-        }
-        if let Some(frame) = &mut self.poll_transmit(now) {
-            port.transmit(now, frame);
-        }
-        if !Q::LISTENS {
-            self.events.clear();
-        }
-        Some(self.next_poll(port.free_at(), port.has_packet()))
+    fn load<Q: Port<P>>(&mut self, _now: Instant, port: &mut Q) {
+        let slot = self.slot(self.next);
+        port.take_packet_into(&mut self.packets[slot]);
+        self.filled += u64::from(self.packets[slot].is_some());
     }
 
     #[inline]
@@ -638,9 +626,13 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
     }
 
     /// The end of a frame is nothing to wake for if nothing follows it.
-    #[inline]
+    #[inline(always)]
     fn next_poll_while_busy(&self, free_at: Instant, has_packets: bool) -> Instant {
         self.next_poll(free_at, has_packets)
+    }
+
+    fn sleeps_while_busy(&self) -> bool {
+        true
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -670,6 +662,11 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
 
     fn counters(&self) -> LinkCounters {
         self.counters
+    }
+
+    #[inline]
+    fn drop_events(&mut self) {
+        self.events.clear();
     }
 }
 

@@ -105,14 +105,15 @@ impl Network {
 
     /// The earliest deadline, [`Instant::NEVER`] if there is none.
     pub fn next_timeout(&self) -> Instant {
-        self.deadlines.first().0
+        self.deadlines.next()
     }
 
     /// Handles every deadline up to and including `now`, each at its own time.
     pub fn advance(&mut self, now: Instant) {
         debug_assert!(now >= self.now, "time does not run backwards");
         loop {
-            let (at, machine) = self.deadlines.first();
+            let (due, machine) = self.deadlines.first();
+            let at = due.at();
             if at > now || at == Instant::NEVER {
                 break;
             }

@@ -46,7 +46,7 @@ impl<T: Copy + Default> Ring<T> {
     }
 
     /// Room for one more item, to be filled in place; it still holds an old one.
-    #[inline]
+    #[inline(always)]
     pub fn push_slot(&mut self) -> &mut T {
         if self.len() == self.slots.len() {
             self.grow();

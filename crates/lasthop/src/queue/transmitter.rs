@@ -93,7 +93,7 @@ impl Transmitter {
 
     /// Sends a frame of `bits` as soon as the air is free, not before `now`. Only back-to-back
     /// frames inherit a fraction of a nanosecond.
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, now: Instant, bits: u64) -> Airtime {
         if self.schedule.is_some() {
             return self.send_scheduled(now, bits);

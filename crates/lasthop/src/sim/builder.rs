@@ -1,7 +1,7 @@
 //! Assembling a [`World`]: first links, then flows, then [`Builder::build`].
 
 use super::agents::Seat;
-use super::deadlines::{Deadlines, MachineId};
+use super::deadlines::{Deadlines, Due, MachineId};
 use super::direction::{Direction, DirectionParameters, Fifo, Medium};
 use super::hops::{Entry, Hop, Listener, Then};
 use super::ids::{AirId, DirectionId, LineId, PathId, RadioId, SeatId, Side};
@@ -652,6 +652,37 @@ impl Builder {
         hops
     }
 
+    /// Finds the computed directions of which all packets go on into the same end of a line, where
+    /// no agent meets them.
+    fn find_feeders(&mut self, hops: &[Hop]) {
+        let mut fed = vec![Feeder::Nothing; self.directions.len()];
+        for (place, hop) in hops.iter().enumerate() {
+            let next = match hop.then {
+                Then::Forward if hop.far_agent.is_none() => &hops[place + 1],
+                _ => hop,
+            };
+            let into = match next.entry {
+                Entry::Line(_) if next.direction != hop.direction => {
+                    Feeder::Direction(next.direction)
+                }
+                _ => Feeder::Others,
+            };
+            let known = &mut fed[hop.direction.index()];
+            *known = if [Feeder::Nothing, into].contains(known) { into } else { Feeder::Others };
+        }
+        for (index, into) in fed.into_iter().enumerate() {
+            if let Feeder::Direction(into) = into
+                && self.directions[index].fifo().is_some()
+                && let Medium::Line(line) = self.directions[into.index()].medium
+            {
+                let end = self.lines[line.index()].end_mut(into.side());
+                if end.may_be_fed() {
+                    end.feeder = Some(DirectionId::new(index));
+                }
+            }
+        }
+    }
+
     /// The finished world.
     pub fn build<P: Probe>(mut self, probe: P) -> World<P> {
         self.find_chains();
@@ -666,6 +697,9 @@ impl Builder {
                 Then::Forward => true,
                 Then::Chain => false,
             };
+        }
+        if !P::ACTIVE {
+            self.find_feeders(&hops);
         }
         // Only who can ever have a deadline gets a place in the table.
         let mut machines = Vec::new();
@@ -726,6 +760,7 @@ impl Builder {
             + self.airs.iter().map(|air| air.medium.replay_rate()).sum::<f64>();
         World {
             now: Instant::ZERO,
+            current: Due::default(),
             caught_up: Instant::ZERO,
             replay_slice: replay_slice(steps),
             deadlines,

@@ -1,7 +1,10 @@
 //! The set of deadlines: at most one per machine.
 //!
-//! A flat table, scanned linearly while it is small, and a 4-ary indexed heap beyond
-//! [`FLAT_LIMIT`] machines. Ties go by insertion sequence, then by machine.
+//! A flat table, scanned linearly while it is small, and a 4-ary heap beyond [`FLAT_LIMIT`] machines.
+//! Ties go by insertion sequence, then by machine.
+//!
+//! A deadline is mostly put off: its machine has been seen to, or a timer starts again. In the heap it
+//! then stays where it stood, and sinks when it comes to the top.
 
 use crate::units::Instant;
 
@@ -32,6 +35,12 @@ pub struct Due {
 impl Due {
     /// Nothing is due.
     pub const NEVER: Due = Due { at: Instant::NEVER, ticket: u64::MAX };
+
+    /// After all that is due by `at`.
+    #[inline]
+    pub const fn after(at: Instant) -> Self {
+        Due { at, ticket: u64::MAX }
+    }
 
     /// At `at`, after all of smaller tickets.
     #[inline]
@@ -72,12 +81,21 @@ impl Ord for Due {
 }
 
 /// Machines up to which a linear scan beats a heap.
-pub const FLAT_LIMIT: usize = 48;
+pub const FLAT_LIMIT: usize = 16;
 
-/// Deadlines of the flat table that are compared in a knock-out round.
+/// Deadlines of the flat table that are compared in a knock-out round, and children of an entry of the
+/// heap.
 const BLOCK: usize = 4;
 
 const ABSENT: u32 = u32::MAX;
+
+/// A machine in the heap.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Its deadline, or an earlier one that it had before.
+    due: Due,
+    machine: MachineId,
+}
 
 /// Deadlines by machine index.
 #[derive(Clone, Debug, Default)]
@@ -85,8 +103,8 @@ pub struct Deadlines {
     /// By machine; of the flat table a whole number of [`BLOCK`]s.
     dues: Vec<Due>,
     inserted: u64,
-    /// Heap of machine indices, and where each machine stands in it; used beyond the limit.
-    heap: Vec<u32>,
+    /// Heap, and where each machine stands in it; used beyond the limit.
+    heap: Vec<Entry>,
     places: Vec<u32>,
 }
 
@@ -96,7 +114,8 @@ impl Deadlines {
         let heaped = if machines > FLAT_LIMIT { machines } else { 0 };
         Deadlines {
             dues: vec![Due::NEVER; machines.next_multiple_of(BLOCK)],
-            inserted: 0,
+            // Every number is larger than that of a machine: see `put_first`.
+            inserted: u64::from(u32::MAX),
             heap: Vec::with_capacity(heaped),
             places: vec![ABSENT; heaped],
         }
@@ -129,100 +148,129 @@ impl Deadlines {
     }
 
     /// Sets a machine's deadline with the sequence number of an earlier [`Self::ticket`].
-    #[inline]
+    #[inline(always)]
     pub fn put(&mut self, machine: MachineId, due: Due) {
         self.dues[machine.index()] = due;
         if !self.places.is_empty() {
-            self.reheap(machine.0);
+            self.put_in_heap(machine, due);
         }
     }
 
-    /// The earliest deadline and its machine; [`Instant::NEVER`] if there is none.
+    /// The same of what goes before everything that has a ticket, and else by machine.
     #[inline]
-    pub fn first(&self) -> (Instant, MachineId) {
+    pub fn put_first(&mut self, machine: MachineId, at: Instant) {
+        self.put(machine, Due::new(at, u64::from(machine.0)));
+    }
+
+    /// Moves a machine up in the heap, or puts it there. One that is put off sinks later.
+    #[inline(never)]
+    fn put_in_heap(&mut self, machine: MachineId, due: Due) {
+        let entry = Entry { due, machine };
+        let place = self.places[machine.index()];
+        if place != ABSENT {
+            if due < self.heap[place as usize].due {
+                self.rise(place as usize, entry);
+            }
+        } else if due.at != Instant::NEVER {
+            self.heap.push(entry);
+            self.rise(self.heap.len() - 1, entry);
+        }
+    }
+
+    /// The earliest deadline and its machine; at [`Instant::NEVER`] if there is none.
+    #[inline]
+    pub fn first(&mut self) -> (Due, MachineId) {
         if !self.places.is_empty() {
-            return self.heap.first().map_or((Instant::NEVER, MachineId(0)), |&top| {
-                (self.dues[top as usize].at, MachineId(top))
-            });
+            return self.first_of_heap();
         }
         // Conditional moves: which machine is next cannot be predicted.
         let (mut first, mut machine) = (Due::NEVER, 0);
         let (blocks, _) = self.dues.as_chunks::<BLOCK>();
         for (number, block) in blocks.iter().enumerate() {
-            let low = usize::from(block[1] < block[0]);
-            let high = 2 + usize::from(block[3] < block[2]);
-            let place = if block[high] < block[low] { high } else { low };
+            let place = earliest(block);
             let is_earlier = block[place] < first;
             machine = if is_earlier { number * BLOCK + place } else { machine };
             first = if is_earlier { block[place] } else { first };
         }
-        (first.at, MachineId::new(machine))
+        (first, MachineId::new(machine))
     }
 
-    fn key(&self, machine: u32) -> (Due, u32) {
-        (self.dues[machine as usize], machine)
+    /// When the earliest deadline is, found by looking at all.
+    pub fn next(&self) -> Instant {
+        self.dues.iter().map(|due| due.at).min().unwrap_or(Instant::NEVER)
     }
 
-    fn reheap(&mut self, machine: u32) {
-        let place = self.places[machine as usize];
-        let absent = self.dues[machine as usize].at == Instant::NEVER;
-        let place = match (place, absent) {
-            (ABSENT, true) => return,
-            (ABSENT, false) => {
-                self.heap.push(machine);
-                self.heap.len() - 1
+    /// What has been put off sinks until the top is as early as it says.
+    fn first_of_heap(&mut self) -> (Due, MachineId) {
+        while let Some(&Entry { due: known, machine }) = self.heap.first() {
+            let due = self.dues[machine.index()];
+            if due == known {
+                return (due, machine);
             }
-            (place, false) => place as usize,
-            (place, true) => {
-                self.places[machine as usize] = ABSENT;
-                let last = self.heap.len() - 1;
-                let moved = self.heap[last];
-                self.heap.truncate(last);
-                if place as usize == last {
-                    return;
-                }
-                self.heap[place as usize] = moved;
-                place as usize
+            if due.at != Instant::NEVER {
+                self.sink(Entry { due, machine });
+                continue;
             }
-        };
-        let place = self.sift_up(place);
-        self.sift_down(place);
+            self.places[machine.index()] = ABSENT;
+            if let Some(last) = self.heap.pop()
+                && !self.heap.is_empty()
+            {
+                self.sink(last);
+            }
+        }
+        (Due::NEVER, MachineId(0))
     }
 
-    fn sift_up(&mut self, mut place: usize) -> usize {
-        let machine = self.heap[place];
+    /// `entry` goes from `place` up to where it belongs.
+    fn rise(&mut self, mut place: usize, entry: Entry) {
         while place > 0 {
-            let parent = (place - 1) / 4;
-            if self.key(self.heap[parent]) <= self.key(machine) {
+            let parent = (place - 1) / BLOCK;
+            let above = self.heap[parent];
+            if above.due < entry.due {
                 break;
             }
-            self.seat(place, self.heap[parent]);
+            self.seat(place, above);
             place = parent;
         }
-        self.seat(place, machine);
-        place
+        self.seat(place, entry);
     }
 
-    fn sift_down(&mut self, mut place: usize) {
-        let machine = self.heap[place];
+    /// `entry`, which takes the top, goes down to where it belongs.
+    fn sink(&mut self, entry: Entry) {
+        let mut place = 0;
         loop {
-            let children = 4 * place + 1..(4 * place + 5).min(self.heap.len());
-            let Some(least) = children.min_by_key(|&child| self.key(self.heap[child])) else {
-                break;
+            let first = BLOCK * place + 1;
+            let below = match self.heap.get(first..) {
+                Some([a, b, c, d, ..]) => earliest(&[a.due, b.due, c.due, d.due]),
+                Some(few @ [_, ..]) => {
+                    let numbered = few.iter().enumerate();
+                    numbered.min_by_key(|(_, entry)| entry.due).map_or(0, |(number, _)| number)
+                }
+                _ => break,
             };
-            if self.key(machine) <= self.key(self.heap[least]) {
+            let least = self.heap[first + below];
+            if entry.due < least.due {
                 break;
             }
-            self.seat(place, self.heap[least]);
-            place = least;
+            self.seat(place, least);
+            place = first + below;
         }
-        self.seat(place, machine);
+        self.seat(place, entry);
     }
 
-    fn seat(&mut self, place: usize, machine: u32) {
-        self.heap[place] = machine;
-        self.places[machine as usize] = place as u32;
+    #[inline]
+    fn seat(&mut self, place: usize, entry: Entry) {
+        self.heap[place] = entry;
+        self.places[entry.machine.index()] = place as u32;
     }
+}
+
+/// Which of four is the earliest.
+#[inline(always)]
+fn earliest(dues: &[Due; BLOCK]) -> usize {
+    let low = usize::from(dues[1] < dues[0]);
+    let high = 2 + usize::from(dues[3] < dues[2]);
+    if dues[high] < dues[low] { high } else { low }
 }
 
 #[cfg(test)]
@@ -231,32 +279,48 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Table and heap agree with a plain search, ties included.
+        /// Table and heap agree with a plain search, ties included, whatever happens between two looks.
         #[test]
         fn earliest_first(
             machines in prop_oneof![1usize..FLAT_LIMIT, FLAT_LIMIT + 1..200],
-            moves in prop::collection::vec((any::<prop::sample::Index>(), prop::option::of(0u64..20)), 1..300),
+            moves in prop::collection::vec(
+                (any::<prop::sample::Index>(), prop::option::of(0u64..20), any::<bool>(), any::<bool>()),
+                1..300,
+            ),
         ) {
             let mut deadlines = Deadlines::new(machines);
             let mut model = vec![None; machines];
             let mut inserted = 0;
-            for (machine, at) in moves {
+            for (machine, at, has_ticket, looks) in moves {
                 let machine = machine.index(machines);
-                if model[machine].map(|(at, _)| at) != at {
-                    inserted += 1;
-                    model[machine] = at.map(|at| (at, inserted));
+                let id = MachineId::new(machine);
+                match at {
+                    Some(at) if !has_ticket => {
+                        model[machine] = Some((at, 0));
+                        deadlines.put_first(id, Instant::from_nanos(at));
+                    }
+                    _ => {
+                        if model[machine].map(|(at, _)| at) != at {
+                            inserted += 1;
+                            model[machine] = at.map(|at| (at, inserted));
+                        }
+                        deadlines.set(id, at.map_or(Instant::NEVER, Instant::from_nanos));
+                    }
                 }
-                deadlines.set(MachineId::new(machine), at.map_or(Instant::NEVER, Instant::from_nanos));
+                if !looks {
+                    continue;
+                }
                 let first = model
                     .iter()
                     .enumerate()
                     .filter_map(|(machine, entry)| entry.map(|(at, order)| (at, order, machine)))
                     .min();
-                match first {
-                    Some((at, _, machine)) => {
-                        prop_assert_eq!(deadlines.first(), (Instant::from_nanos(at), MachineId::new(machine)));
-                    }
-                    None => prop_assert_eq!(deadlines.first().0, Instant::NEVER),
+                let at = first.map_or(Instant::NEVER, |(at, ..)| Instant::from_nanos(at));
+                prop_assert_eq!(deadlines.next(), at);
+                let found = deadlines.first();
+                prop_assert_eq!(found.0.at, at);
+                if let Some((.., machine)) = first {
+                    prop_assert_eq!(found.1, MachineId::new(machine));
                 }
             }
         }

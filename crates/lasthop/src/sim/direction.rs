@@ -44,6 +44,9 @@ pub(super) struct Fifo {
     pub ring: Ring<InFlight<Packet>>,
     /// The deadline of its arrivals, if any must be handled.
     pub machine: Option<MachineId>,
+    /// What arrives waits here until the end of the line that takes all of it looks: see
+    /// [`LineEnd::feeder`](super::line::LineEnd).
+    pub is_held_back: bool,
     /// Everything that enters comes from one computed direction, in order: packets can be handed
     /// on as soon as that direction has computed them.
     pub is_chained: bool,
@@ -59,6 +62,7 @@ impl Fifo {
             queue: ComputedFifo::new(transmitter, queue.limit(), header, channel).over(propagation),
             ring: Ring::with_capacity(8),
             machine: None,
+            is_held_back: false,
             is_chained: false,
         }
     }
@@ -99,6 +103,15 @@ pub(super) struct Direction {
 impl Direction {
     pub fn new(medium: Medium) -> Self {
         Direction { medium, near_agent: None, far_agent: None }
+    }
+
+    /// The same, to change it.
+    #[inline]
+    pub fn fifo_mut(&mut self) -> Option<&mut Fifo> {
+        match &mut self.medium {
+            Medium::Fifo(fifo) => Some(fifo),
+            Medium::Line(_) | Medium::Shared(_) => None,
+        }
     }
 
     /// The FIFO, if it has no link protocol.

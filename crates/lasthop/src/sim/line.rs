@@ -39,6 +39,13 @@ pub(super) struct Crossing {
 pub(super) struct LineEnd {
     pub interface: Interface<LinkEndpoint<Packet>, Packet>,
     pub air: Air,
+    /// The computed direction of which all packets come here, if there is one. While others wait here, they
+    /// change nothing when they come: they join the queue, each at its time, when this end is looked at.
+    pub feeder: Option<DirectionId>,
+    /// Do others wait, so that it is held back?
+    holds_back: bool,
+    /// See [`Endpoint::sleeps_while_busy`].
+    sleeps_while_busy: bool,
 }
 
 /// What becomes of the frames of one end.
@@ -76,7 +83,7 @@ impl<P: Probe> Carrier<Packet> for Transmission<'_, P> {
         record_dropped(self.probe, self.direction, now, queue);
     }
 
-    #[inline]
+    #[inline(always)]
     fn carry(&mut self, now: Instant, frame: &mut Frame<Packet>, airtime: Option<Airtime>) {
         let air = &mut *self.air;
         let mut is_damaged = false;
@@ -251,7 +258,14 @@ impl LineEnd {
             slots: None,
             services,
         };
-        LineEnd { interface: Interface::new(endpoint, queue, transmitter), air }
+        let sleeps_while_busy = endpoint.sleeps_while_busy();
+        LineEnd {
+            interface: Interface::new(endpoint, queue, transmitter),
+            air,
+            feeder: None,
+            holds_back: false,
+            sleeps_while_busy,
+        }
     }
 
     /// Would a packet that arrives now leave room for another one like it?
@@ -324,6 +338,11 @@ impl LineEnd {
         usize::from(self.air.services.on_air) == service
     }
 
+    /// May a computed direction be its feeder: has it a queue of its own, which nobody else looks at?
+    pub fn may_be_fed(&self) -> bool {
+        self.feeder.is_none() && self.air.slots.is_none() && self.air.services.counters.is_empty()
+    }
+
     /// Does the packet that joined last stand behind others?
     #[inline]
     pub fn has_backlog(&self) -> bool {
@@ -371,8 +390,8 @@ impl LineEnd {
     }
 
     /// A frame of the other end has come.
-    #[inline]
     /// `damaged` takes what may go up damaged.
+    #[inline]
     pub fn receive(&mut self, now: Instant, arrived: &Crossing, damaged: &mut VecDeque<Packet>) {
         if arrived.is_damaged {
             return damaged.extend(self.receive_damaged(now, arrived.frame));
@@ -429,6 +448,8 @@ pub(super) struct Line {
     is_stale: bool,
     /// Does an agent want to hear what becomes of packets?
     pub is_watched: bool,
+    /// Ends that have been served since a frame arrived, and need not be asked again.
+    served: [bool; 2],
     /// The radio whose slots it shares.
     pub radio: Option<RadioId>,
     pub machine: MachineId,
@@ -474,6 +495,7 @@ impl Line {
             next: 0,
             is_stale: false,
             is_watched: false,
+            served: [false; 2],
             radio: None,
             machine: MachineId::default(),
         }
@@ -581,6 +603,7 @@ impl<P: Probe> World<P> {
         let next = near.air.ring.front().map_or(Due::NEVER, |next| next.due);
         line.dues[Cause::Arrival(side).place()] = next;
         line.is_stale = true;
+        line.served[side.other() as usize] = false;
         if P::ACTIVE {
             self.record_link_events(id, side.other());
         }
@@ -628,6 +651,9 @@ impl<P: Probe> World<P> {
     ) {
         let now = self.now;
         let packet = Packet { hop, ..*packet };
+        if self.lines[id.index()].end(direction.side()).holds_back {
+            self.absorb(id, direction.side());
+        }
         let end = self.lines[id.index()].end_mut(direction.side());
         let admitted = end.offer(now, service, packet);
         if P::ACTIVE {
@@ -749,13 +775,15 @@ impl<P: Probe> World<P> {
     #[inline]
     fn serve_after_arrival(&mut self, id: LineId, side: Side) {
         let line = &mut self.lines[id.index()];
-        let interface = &line.end(side).interface;
-        let next = interface.next_timeout_while_busy();
-        if interface.free_at() <= self.now || next <= self.now {
-            return self.serve(id, side);
-        }
-        line.serve_at(side, next, &mut self.deadlines);
         // What went up may have been answered, and the end served for it.
+        if !line.served[side as usize] {
+            let interface = &line.end(side).interface;
+            let next = interface.next_timeout_while_busy();
+            if interface.free_at() <= self.now || next <= self.now {
+                return self.serve(id, side);
+            }
+            line.serve_at(side, next, &mut self.deadlines);
+        }
         if line.is_stale {
             line.schedule(&mut self.deadlines);
         }
@@ -767,41 +795,91 @@ impl<P: Probe> World<P> {
     /// An end may have something to send, or its timer is due.
     pub(super) fn serve(&mut self, id: LineId, side: Side) {
         let now = self.now;
-        let line = &self.lines[id.index()];
+        let line = &mut self.lines[id.index()];
         if line.radio.is_some() {
             return self.wake_radio(id, side);
         }
-        let next = loop {
-            let line = &mut self.lines[id.index()];
-            let direction = line.direction(side);
-            let Line { ends, dues, .. } = line;
-            let LineEnd { interface, air } = &mut ends[side as usize];
-            let mut transmission = Transmission {
-                air,
-                direction,
-                arrival: &mut dues[Cause::Arrival(side).place()],
-                deadlines: &mut self.deadlines,
-                probe: &mut self.probe,
-                has_sent: false,
-            };
-            let next = interface.turn(now, &mut transmission);
-            if P::ACTIVE && transmission.has_sent {
-                let packets = ends[side as usize].length(now);
-                self.probe.record(now, Event::QueueServed { direction, packets });
-            }
-            match next {
-                Some(next) => break next,
-                None => self.on_link_timer(id, side),
-            }
-        };
+        if line.end(side).holds_back {
+            self.absorb(id, side);
+        }
         let line = &mut self.lines[id.index()];
+        let direction = line.direction(side);
+        let Line { ends, dues, .. } = line;
+        let end = &mut ends[side as usize];
+        let mut transmission = Transmission {
+            air: &mut end.air,
+            direction,
+            arrival: &mut dues[Cause::Arrival(side).place()],
+            deadlines: &mut self.deadlines,
+            probe: &mut self.probe,
+            has_sent: false,
+        };
+        let next = end.interface.turn(now, &mut transmission);
+        if P::ACTIVE && transmission.has_sent {
+            let packets = end.length(now);
+            self.probe.record(now, Event::QueueServed { direction, packets });
+        }
+        let Some(next) = next else { return self.serve_after_timer(id, side) };
         line.serve_at(side, next, &mut self.deadlines);
+        line.served[side as usize] = line.end(side).sleeps_while_busy;
         line.schedule(&mut self.deadlines);
-        if line.is_watched {
+        let LineEnd { ref interface, feeder, holds_back, .. } = *line.end(side);
+        let others_wait = interface.queued() > 0;
+        if let Some(feeder) = feeder
+            && holds_back != others_wait
+        {
+            self.hold_back(id, side, feeder, others_wait);
+        }
+        if self.lines[id.index()].is_watched {
             self.tell_fates(id, side);
         }
         if P::ACTIVE {
             self.record_link_events(id, side);
         }
+    }
+
+    /// What the feeder of an end has held back joins the queue, as far as it has come before the event at
+    /// hand.
+    #[inline(never)]
+    fn absorb(&mut self, id: LineId, side: Side) {
+        let end = self.lines[id.index()].end_mut(side);
+        let feeder = end.feeder.expect("what is held back comes from somewhere");
+        let fifo = self.directions[feeder.index()].fifo_mut().expect("a feeder is computed");
+        while let Some(first) = fifo.ring.front_mut()
+            && first.due < self.current
+        {
+            first.item.hop += 1;
+            end.interface.enqueue(first.due.at(), first.item);
+            fifo.ring.drop_front();
+        }
+    }
+
+    /// The same for all ends.
+    pub(super) fn absorb_all(&mut self) {
+        for line in 0..self.lines.len() {
+            for side in Side::BOTH {
+                if self.lines[line].end(side).holds_back {
+                    self.absorb(LineId::new(line), side);
+                }
+            }
+        }
+    }
+
+    /// What arrives over the feeder of an end needs no event while others wait there.
+    #[inline(never)]
+    fn hold_back(&mut self, id: LineId, side: Side, feeder: DirectionId, others_wait: bool) {
+        self.lines[id.index()].end_mut(side).holds_back = others_wait;
+        let fifo = self.directions[feeder.index()].fifo_mut().expect("a feeder is computed");
+        fifo.is_held_back = others_wait;
+        let first = fifo.ring.front().map_or(Due::NEVER, |first| first.due);
+        let due = if others_wait { Due::NEVER } else { first };
+        self.deadlines.put(fifo.machine.expect("what it carries goes on"), due);
+    }
+
+    /// The timer of an end is due, and is seen to before anything else.
+    #[cold]
+    fn serve_after_timer(&mut self, id: LineId, side: Side) {
+        self.on_link_timer(id, side);
+        self.serve(id, side);
     }
 }

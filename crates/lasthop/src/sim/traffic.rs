@@ -1,6 +1,6 @@
 //! Flows: how applications drive connections, and what they report.
 
-use super::deadlines::{Due, MachineId};
+use super::deadlines::MachineId;
 use super::direction::Medium;
 use super::ids::{DirectionId, Side};
 use super::probe::Probe;
@@ -101,8 +101,8 @@ impl<P: Probe> World<P> {
                     self.send_requests(index);
                 }
                 App::Datagrams(datagrams) => {
-                    let due = Due::new(datagrams.source.next_at(), 0);
-                    self.deadlines.put(datagrams.machine, due);
+                    let at = datagrams.source.next_at();
+                    self.deadlines.put_first(datagrams.machine, at);
                 }
                 App::Background { .. } => {}
             }
@@ -125,8 +125,8 @@ impl<P: Probe> World<P> {
         };
         let Datagram { number, size } = datagrams.source.send(self.now);
         let hop = datagrams.hop;
-        // Ticket 0: at a tie datagrams come first, as in the lazy replay.
-        self.deadlines.put(datagrams.machine, Due::new(datagrams.source.next_at(), 0));
+        // At a tie datagrams come first, as in the lazy replay.
+        self.deadlines.put_first(datagrams.machine, datagrams.source.next_at());
         self.send_datagram(index, &Packet::datagram(hop, size.get() as u32, number, self.now));
     }
 

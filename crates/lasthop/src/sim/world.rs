@@ -95,6 +95,8 @@ pub enum End {
 /// Hosts, links, connections and applications of one replication.
 pub struct World<P: Probe> {
     pub(super) now: Instant,
+    /// The deadline of the event at hand.
+    pub(super) current: Due,
     pub(super) deadlines: Deadlines,
     pub(super) machines: Vec<Machine>,
     pub(super) directions: Vec<Direction>,
@@ -153,11 +155,13 @@ impl<P: Probe> World<P> {
             if self.unfinished < least_unfinished {
                 break End::Complete;
             }
-            let (at, machine) = self.deadlines.first();
+            let (due, machine) = self.deadlines.first();
+            let at = due.at();
             debug_assert!(at >= self.now, "time runs backwards");
             if at > horizon {
                 if at > stop {
                     self.now = stop;
+                    self.current = Due::after(stop);
                     break End::Stopped;
                 }
                 if at > self.horizon_due {
@@ -169,6 +173,7 @@ impl<P: Probe> World<P> {
                 horizon = self.horizon_due.min(self.catch_up_due()).min(stop);
             }
             self.now = at;
+            self.current = due;
             self.events += 1;
             if self.events.is_multiple_of(INTERRUPT_EVENTS) && interrupt.load(Ordering::Relaxed) {
                 break End::Interrupted;
@@ -184,6 +189,7 @@ impl<P: Probe> World<P> {
                 Machine::Agent(seat) => self.on_agent_timer(seat),
             }
         };
+        self.absorb_all();
         if end == End::Interrupted || !self.catch_up(self.now, interrupt) {
             End::Interrupted
         } else {
@@ -402,7 +408,7 @@ impl<P: Probe> World<P> {
                 },
             }
             let due = Due::new(at, self.deadlines.ticket());
-            if fifo.ring.is_empty() {
+            if fifo.ring.is_empty() && !fifo.is_held_back {
                 let machine = fifo.machine.expect("what arrives here must be handled");
                 self.deadlines.put(machine, due);
             }

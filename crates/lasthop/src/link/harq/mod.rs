@@ -47,7 +47,7 @@ pub mod wire;
 use super::protocol::{ProtocolKeys, Site};
 use super::{
     ByteFormat, BytesError, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
-    LinkTiming, Port, check_sizes,
+    LinkTiming, check_sizes,
 };
 use crate::packet::{LinkFate, Payload};
 use crate::schema::keys::{Limits, choice, table};
@@ -316,6 +316,8 @@ impl<P> Harq<P> {
 }
 
 impl<P: Payload + Clone> Endpoint<P> for Harq<P> {
+    const CODES_UNITS: bool = true;
+
     #[inline]
     fn wants_packet(&self) -> bool {
         !self.receiver.has_answer() && self.sender.wants_packet()
@@ -395,29 +397,6 @@ impl<P: Payload + Clone> Endpoint<P> for Harq<P> {
 
     fn window(&self) -> Option<u32> {
         Some(self.parameters().window)
-    }
-
-    /// Units are lost one by one.
-    fn turn<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) -> Option<Instant> {
-        if self.next_timeout() <= now {
-            return None;
-        }
-        let free_at = port.free_at();
-        if free_at > now {
-            return Some(self.next_poll_while_busy(free_at, port.has_packet()));
-        }
-        if self.wants_packet()
-            && let Some(packet) = port.take_packet()
-        {
-            self.enqueue(now, packet);
-        }
-        if let Some(frame) = &mut self.poll_transmit(now) {
-            port.transmit_units(now, frame);
-        }
-        if !Q::LISTENS {
-            self.drop_events();
-        }
-        Some(self.next_poll(port.free_at(), port.has_packet()))
     }
 
     fn drop_events(&mut self) {
