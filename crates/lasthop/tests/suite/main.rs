@@ -14,6 +14,7 @@ mod dcf_machine;
 mod dcf_saturation;
 mod dcf_spread;
 mod determinism;
+mod harq_hops;
 mod held_back;
 mod interface_on_bytes;
 mod lazy_background;
