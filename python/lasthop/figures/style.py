@@ -335,7 +335,9 @@ def save(figure: Figure, path: Path, *formats: str) -> list[Path]:
         OSError: If a file cannot be written.
     """
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # laid out once, not once a format
+    # Laid out once, not once a format. "none" would leave a stand-in, for which each format is
+    # drawn twice.
+    figure.set_layout_engine(None)
     written = []
     for suffix in formats:
         file = path.with_name(f"{path.name}.{suffix}")
