@@ -301,6 +301,8 @@ impl Receiver {
     pub fn handle_timeout(&mut self, timers: &Timers, now: Instant) {
         if timers.is_due(Timer::DelayedAck, now) {
             self.ack_due = true;
+            // No answer came for the ACK to ride on: Linux counts on none any more.
+            self.quick.is_interactive = false;
         }
     }
 
@@ -314,12 +316,16 @@ impl Receiver {
         self.ack_due
     }
 
+    /// Has the byte at `seq` come?
+    pub fn has(&self, seq: u64) -> bool {
+        seq < self.rcv_nxt
+            || self.out_of_order.iter().any(|range| (range.start..range.end).contains(&seq))
+    }
+
     /// The segment at `seq` has come damaged.
     #[cold]
     pub fn on_damaged(&mut self, seq: u64) {
-        let has_come = seq < self.rcv_nxt
-            || self.out_of_order.iter().any(|range| (range.start..range.end).contains(&seq));
-        if !has_come {
+        if !self.has(seq) {
             self.damaged = Some((seq, self.ack_due));
             self.ack_due = true;
         }
