@@ -110,3 +110,4 @@ def test_run_shows_how_flows_share(capsys: pytest.CaptureFixture[str], tmp_path:
     assert "Fairness" in shown
     assert "index" in shown
     assert shown.index("first") < shown.index("Fairness")
+    assert shown.index("Fairness") < shown.index("Sent again") < shown.index("spurious", -400)

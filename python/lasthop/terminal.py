@@ -50,6 +50,7 @@ __all__ = [
     "show_list",
     "show_paired",
     "show_plan",
+    "show_repetitions",
     "show_report",
     "show_results",
     "show_sensitivity",
@@ -214,6 +215,47 @@ def show_fairness(results: Results) -> Table | None:
             *(cell[point] for cell in words.values()),
             *("–" if row is None else number_text(float(f"{row['value']:.3g}")) for row in own),
         )
+    return table
+
+
+#: Counts of a flow over TCP, and their headings.
+REPETITIONS = {
+    "retransmissions": "retransmissions",
+    "duplicates_received": "arrived\nin vain",
+    "timeouts": "timeouts",
+    "spurious_timeouts": "of these\nspurious",
+}
+
+
+def show_repetitions(results: Results) -> Table | None:
+    """What several flows over TCP sent again, and how much of it was a mistake."""
+    flows = [
+        name.split(".")[1]
+        for name in results.metrics
+        if fnmatchcase(name, "flow.*.spurious_timeouts")
+    ]
+    if len(flows) < 2:
+        return None
+    cells = {(row["point"], row["metric"]): row for row in results.summary().iter_rows(named=True)}
+    words = point_words(results.points)
+    table = Table(
+        title="Sent again",
+        title_justify="left",
+        caption="counts of a replication, means",
+        caption_justify="left",
+    )
+    for heading in (*(one.replace(" ", "\n") for one in key_labels(list(words))), "flow"):
+        table.add_column(heading, overflow="fold")
+    for heading in REPETITIONS.values():
+        table.add_column(heading, justify="right")
+    for point in range(len(results.points)):
+        for flow in flows:
+            own = [cells.get((point, f"flow.{flow}.{metric}")) for metric in REPETITIONS]
+            table.add_row(
+                *(cell[point] for cell in words.values()),
+                flow,
+                *("–" if row is None else number_text(row["mean"]) for row in own),
+            )
     return table
 
 

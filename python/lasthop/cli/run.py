@@ -248,9 +248,10 @@ def _print_results(
 
             console = terminal.console()
             console.print(terminal.show_results(results, tuple(metrics)))
-            fairness = None if metrics else terminal.show_fairness(results)
-            if fairness is not None:
-                console.print(fairness)
+            for show in () if metrics else (terminal.show_fairness, terminal.show_repetitions):
+                several = show(results)
+                if several is not None:
+                    console.print(several)
             if compared is not None:
                 found = from_baseline(results, metrics, *compared)
                 console.print(terminal.show_differences(found, *compared))

@@ -377,6 +377,7 @@ impl<P: Probe> World<P> {
         let (mut sent, mut again, mut timeouts, mut fast, mut cuts, mut duplicates) =
             (0, 0, 0, 0, 0, 0);
         let (mut probes, mut taken_back) = (0, 0);
+        let mut mistaken = 0;
         let (mut explicit, mut held, mut knows_notices) = (0, 0, false);
         let mut add = |connection: u32| {
             knows_notices |= self.connections[connection as usize].config.knows_notices();
@@ -392,6 +393,7 @@ impl<P: Probe> World<P> {
                 explicit += counters.explicit_losses;
                 held += counters.timeouts_held;
                 duplicates += end.duplicates_received();
+                mistaken += end.spurious_timeouts();
             }
         };
         for &[first, second] in connections {
@@ -403,6 +405,7 @@ impl<P: Probe> World<P> {
         report(entity, "segments_sent", sent as f64);
         report(entity, "retransmissions", again as f64);
         report(entity, "timeouts", timeouts as f64);
+        report(entity, "spurious_timeouts", mistaken as f64);
         report(entity, "fast_retransmits", fast as f64);
         report(entity, "window_cuts", cuts as f64);
         report(entity, "duplicates_received", duplicates as f64);

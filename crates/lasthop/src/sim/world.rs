@@ -499,11 +499,15 @@ impl<P: Probe> World<P> {
     }
 
     fn on_tcp_timer(&mut self, connection: u32, opener: bool) {
-        let end = &mut self.connections[connection as usize].ends[usize::from(!opener)];
+        let [first, second] = &mut self.connections[connection as usize].ends;
+        let (end, peer) = if opener { (first, second) } else { (second, first) };
         let before = end.counters().timeouts;
         end.handle_timeout(self.now);
-        if P::ACTIVE && end.counters().timeouts > before {
-            self.probe.record(self.now, Event::Timeout { connection, opener });
+        if end.counters().timeouts > before {
+            end.judge_timeout(peer);
+            if P::ACTIVE {
+                self.probe.record(self.now, Event::Timeout { connection, opener });
+            }
         }
         self.pump(connection, opener);
     }

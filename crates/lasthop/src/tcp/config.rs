@@ -200,6 +200,11 @@ impl Config {
         self.hystart || self.law.measures() || self.recovery == RecoveryKind::RackTlp
     }
 
+    /// Does it send blocks of an erasure code?
+    pub(super) fn sends_blocks(&self) -> bool {
+        matches!(self.law, LawKind::LtTcp(_))
+    }
+
     /// The window that a host advertises first, bytes.
     pub(super) fn first_window(&self) -> u64 {
         if self.autotuning {

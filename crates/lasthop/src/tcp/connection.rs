@@ -57,13 +57,32 @@ pub struct Connection {
     ack_bytes: u32,
     /// The SYN of the peer is to be acknowledged by itself, before any data (Linux).
     owes_ack: bool,
+    /// The next segment that is sent again answers a timeout, of which it is not known whether it was a mistake.
+    is_after_timeout: bool,
+    /// Timeouts of this end and of its peer that were found to be mistakes.
+    spurious_timeouts: u64,
+}
+
+/// Do segments say more than the bulk of TCPs?
+fn has_extras(config: &Config) -> bool {
+    config.ecn || config.announces_damage() || config.marks_some_out()
+}
+
+/// Do data say nothing but their numbers?
+fn is_bare(config: &Config, role: Role) -> bool {
+    config.one_way
+        && role == Role::Opener
+        && !config.timestamps
+        && !has_extras(config)
+        && config.quick_acks == 0
+        && !config.autotuning
+        && !config.sends_blocks()
 }
 
 impl Connection {
     /// One end with its parameters; `boot_offset` is the phase of its clock within a tick.
     pub fn new(config: &Config, role: Role, boot_offset: Duration) -> Self {
         let blocks = Blocks::new(config);
-        let has_extras = config.ecn || config.announces_damage() || config.marks_some_out();
         Connection {
             config: *config,
             role,
@@ -71,18 +90,14 @@ impl Connection {
             receiver: Receiver::new(config),
             advertised_window: config.first_window() as u32,
             ecn: config.ecn.then(|| Ecn::new(config.marks)),
-            has_extras,
-            is_bare: config.one_way
-                && role == Role::Opener
-                && !config.timestamps
-                && !has_extras
-                && config.quick_acks == 0
-                && !config.autotuning
-                && blocks.is_none(),
+            has_extras: has_extras(config),
+            is_bare: is_bare(config, role),
             full_bytes: config.wire_bytes(config.segment.get() as u32, 0),
             ack_bytes: config.wire_bytes(0, 0),
             blocks,
             owes_ack: false,
+            is_after_timeout: false,
+            spurious_timeouts: 0,
         }
     }
 
@@ -94,6 +109,7 @@ impl Connection {
             self.advertised_window = self.config.first_window() as u32;
         }
         self.owes_ack = false;
+        self.end_watch();
         self.ecn = self.config.ecn.then(|| Ecn::new(self.config.marks));
         if let Some(blocks) = &mut self.blocks {
             blocks.sender.reset(&self.config);
@@ -173,11 +189,39 @@ impl Connection {
         }
     }
 
+    /// The timer of this end has fired while `peer` stands at the other one. If that has what it waits for an
+    /// acknowledgment of, the timeout was a mistake; if not, what goes again tells on its arrival.
+    #[cold]
+    pub fn judge_timeout(&mut self, peer: &Connection) {
+        let una = self.sender.flight.snd_una;
+        if self.blocks.is_some() || una == self.sender.flight.snd_max {
+            return;
+        }
+        if peer.receiver.has(una) {
+            self.spurious_timeouts += 1;
+        } else if una > 0 {
+            // Whoever has something to stamp leaves the short path.
+            (self.is_after_timeout, self.has_extras, self.is_bare) = (true, true, false);
+        }
+    }
+
+    /// Timeouts that were found to be mistakes, of this end before its segment went again, of its peer thereafter.
+    pub fn spurious_timeouts(&self) -> u64 {
+        self.spurious_timeouts
+    }
+
+    /// Back to what the parameters say.
+    fn end_watch(&mut self) {
+        if std::mem::take(&mut self.is_after_timeout) {
+            self.has_extras = has_extras(&self.config);
+            self.is_bare = is_bare(&self.config, self.role);
+        }
+    }
+
     #[inline(always)]
     fn receive_segment(&mut self, now: Instant, segment: &TcpHeader) {
-        if segment.flags & flags::NOTICE != 0
-            && segment.payload == 0
-            && self.take_notice(now, segment)
+        if segment.flags & (flags::NOTICE | flags::AFTER_TIMEOUT) != 0
+            && self.take_marks(now, segment)
         {
             return;
         }
@@ -524,6 +568,17 @@ impl Connection {
         Some(self.config.wire_bytes(header.payload, header.sack_blocks))
     }
 
+    /// A segment with bits that few have. Says whether that is all there is to it: a message of a link.
+    #[cold]
+    fn take_marks(&mut self, now: Instant, segment: &TcpHeader) -> bool {
+        if segment.flags & flags::AFTER_TIMEOUT != 0 {
+            let seq = self.receiver.unwrap(segment.seq);
+            self.spurious_timeouts += u64::from(self.receiver.has(seq));
+        }
+        let is_told = segment.payload == 0 && segment.flags & flags::NOTICE != 0;
+        is_told && self.take_notice(now, segment)
+    }
+
     /// What leaves before all else, of an end that has such.
     #[cold]
     fn transmit_first(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
@@ -537,6 +592,11 @@ impl Connection {
     /// What a segment that leaves says besides, of an end that has such; `sent_to`: one past what had left before.
     #[cold]
     fn stamp(&mut self, header: &mut TcpHeader, sent_to: u64) {
+        if self.is_after_timeout && (header.payload > 0 || header.flags & flags::FIN != 0) {
+            let is_again = self.sender.unwrap(header.seq) < sent_to;
+            header.flags |= if is_again { flags::AFTER_TIMEOUT } else { 0 };
+            self.end_watch();
+        }
         let flight = &self.sender.flight;
         if let Some(ecn) = &mut self.ecn {
             let reductions = flight.counters.window_cuts + flight.told_again;

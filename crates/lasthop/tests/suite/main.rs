@@ -55,6 +55,7 @@ mod tcp_edges;
 mod tcp_pipe;
 mod tcp_properties;
 mod tcp_scripts;
+mod tcp_spurious;
 mod tcp_traces;
 mod theory;
 mod wired_loss;
