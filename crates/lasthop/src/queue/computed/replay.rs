@@ -75,7 +75,8 @@ impl Replay {
         self.next_at
     }
 
-    /// One more source, whose frames have `bits`; its packets arrive `delay` after they depart. Returns its index.
+    /// One more source, whose frames have `bits` and leave at `rate`; they arrive `delay` after they depart.
+    /// `may_block`: blocks of one source alone may be taken at once.
     fn add(&mut self, source: OnOff, bits: u64, delay: Duration, may_block: bool, rate: Rate) {
         let service = ExactTime::default().after(bits, rate);
         // Two nanoseconds of margin keep rounded times monotone within a block.
