@@ -10,7 +10,7 @@ use super::probe::Probe;
 use super::radio::{Radio, RadioParameters};
 use super::traffic::{App, Browser, Datagrams, Flow, Stage};
 use super::wlan::{Air, Shared};
-use super::world::{Machine, Pair, World, boot_offset, replay_slice};
+use super::world::{Machine, Pair, World, boot_offset, interrupt_mask, replay_slice};
 use crate::agent::{Agent, AgentMachine, Governed};
 use crate::app::{DatagramSource, OnOff, Source, Web, WebParameters};
 use crate::link::{Endpoint, LinkEndpoint};
@@ -753,6 +753,8 @@ impl Builder {
         if let Some(&first) = starts.last() {
             deadlines.set(start, self.flows[first as usize].start);
         }
+        let radios = self.radios.iter();
+        let most_stations = radios.map(|radio| radio.stations.len()).max().unwrap_or(0);
         let fifos = self.directions.iter().filter_map(Direction::fifo);
         let ends = self.lines.iter().flat_map(Line::ends);
         let steps: f64 = fifos.map(|fifo| fifo.queue.replay_rate()).sum::<f64>()
@@ -777,6 +779,7 @@ impl Builder {
             unfinished: self.unfinished,
             damaged: VecDeque::new(),
             horizon_due: Instant::NEVER,
+            interrupt_mask: interrupt_mask(most_stations),
             probe,
             events: 0,
         }

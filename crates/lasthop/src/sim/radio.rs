@@ -57,7 +57,7 @@ pub struct RadioParameters {
 pub(super) struct Radio {
     parameters: RadioParameters,
     /// Stations: their lines, on whose forward direction they transmit.
-    stations: Vec<LineId>,
+    pub stations: Vec<LineId>,
     /// The station whose turn it is: uplink, downlink.
     turns: [usize; 2],
     /// End of the last frame that was filled.

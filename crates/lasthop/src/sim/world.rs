@@ -19,9 +19,12 @@ use crate::units::{Duration, Instant, Rate};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Events between two looks at the interrupt flag: milliseconds at most, though the frame of a radio
-/// with a thousand stations is one event.
+/// Events between two looks at the interrupt flag: a millisecond or so.
 const INTERRUPT_EVENTS: u64 = 1 << 10;
+
+/// Stations that radios see to between two looks at the interrupt flag: each frame of a radio is one event, which
+/// sees to all of its stations. Some 40 ms.
+const INTERRUPT_STATIONS: u64 = 1 << 18;
 
 /// Steps that are replayed between two looks at the interrupt flag, packets of background traffic
 /// and changes of channels: some 10 ms.
@@ -120,6 +123,8 @@ pub struct World<P: Probe> {
     pub(super) replay_slice: Duration,
     /// Later than this, the horizon of the counters is found out anew.
     pub(super) horizon_due: Instant,
+    /// Where no bit of this is set in the number of an event, the interrupt flag is looked at.
+    pub(super) interrupt_mask: u64,
     pub(super) probe: P,
     pub(super) events: u64,
 }
@@ -129,6 +134,12 @@ pub struct World<P: Probe> {
 pub(super) fn replay_slice(steps: f64) -> Duration {
     // From infinity, without steps, the conversion saturates.
     Duration::from_nanos((REPLAY_STEPS / steps * 1e9) as u64).max(Duration::from_nanos(1))
+}
+
+/// See [`World::interrupt_mask`], where an event sees to `stations` stations at most.
+pub(super) fn interrupt_mask(stations: usize) -> u64 {
+    let events = INTERRUPT_STATIONS / (stations as u64).max(1);
+    events.clamp(1, INTERRUPT_EVENTS).next_power_of_two().min(INTERRUPT_EVENTS) - 1
 }
 
 /// A host's clock is somewhere within its tick.
@@ -175,7 +186,7 @@ impl<P: Probe> World<P> {
             self.now = at;
             self.current = due;
             self.events += 1;
-            if self.events.is_multiple_of(INTERRUPT_EVENTS) && interrupt.load(Ordering::Relaxed) {
+            if self.events & self.interrupt_mask == 0 && interrupt.load(Ordering::Relaxed) {
                 break End::Interrupted;
             }
             match self.machines[machine.index()] {
@@ -656,6 +667,20 @@ fn record_fate<P: Probe>(
             probe.record(end, sent(Some(at)));
             let delivered = Event::Delivered { direction, service: 0, by_timer: false, packet };
             probe.record(at, delivered);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flag_is_looked_at_more_often_where_events_are_long() {
+        for (stations, events) in
+            [(0, 1024), (1, 1024), (256, 1024), (1_000, 512), (100_000, 2), (1 << 20, 1)]
+        {
+            assert_eq!(interrupt_mask(stations), events - 1, "{stations} stations");
         }
     }
 }
