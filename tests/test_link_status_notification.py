@@ -1,8 +1,10 @@
 """The study `link-status-notification`."""
 
 import numpy as np
+import polars as pl
 import pytest
 
+import lasthop
 from lasthop.studies import Study, studies
 from lasthop.studies.claims import Cell
 
@@ -61,8 +63,6 @@ def test_a_quantity_may_be_the_fairness_of_all_flows(study: Study) -> None:
     (found,) = (one for one in report.cells if (one.row, one.column) == ("2", "SACK"))
     point = cell(study, scheme="SACK", n=2, doff=20)
     scenario = study.scenario(point)
-    import lasthop
-
     results = lasthop.run(scenario, replications=2, seed=study.seed)
     shares = np.array(
         [results.samples(f"flow.f0{one}.goodput_bps", 0, censored=True) for one in (1, 2)]
@@ -79,3 +79,48 @@ def test_theory_of_the_table_and_figure_3(study: Study) -> None:
     assert study.models.value("delay", other) == pytest.approx(20 + 1.53 / 0.95 + 0.8, abs=0.01)
     load = {"source": "model", "of": "ERSN, printed", "p": 0.2, "limit": 2}
     assert study.models.value("load", load) == pytest.approx(3.261, abs=5e-4)
+
+
+def reactions(scenario: lasthop.Scenario) -> np.ndarray:
+    """Of each data frame that the air loses, the ms until its segment leaves its sender again."""
+    trace = lasthop.trace(scenario.with_({"run.duration": "40 s"}))
+    sent = trace.frame.filter(
+        (pl.col("entity") == "flow.f01") & (pl.col("event") == "segment_sent")
+    )
+    departures: dict[int, list[float]] = {}
+    for time, segment in sent.select("time_s", "sequence").iter_rows():
+        departures.setdefault(int(segment), []).append(time)
+    lost = trace.transmissions.filter(
+        pl.col("entity").str.starts_with("link.cell.d01")
+        & (pl.col("kind") == "data")
+        & (pl.col("bytes") > 1000)
+        & pl.col("arrival_s").is_null()
+    )
+    found = []
+    for segment, end in lost.select("segment", "end_s").iter_rows():
+        later = [time for time in departures[int(segment)] if time > end]
+        found.extend([1e3 * (later[0] - end)] if later else [])
+    return np.array(found)
+
+
+def test_notices_arrive_as_quickly_as_table_1_says(study: Study) -> None:
+    """C38 in runs: the wired path of 20 ms for LL-ELSN, an acknowledgment over the air besides
+    for HACK, data and a duplicate besides for Balakrishnan; nothing for LL-ELSN at the station."""
+    elsn = reactions(study.scenario(cell(study, scheme="LL-ELSN", fer=5)))
+    hack = reactions(study.scenario(cell(study, scheme="HACK", fer=5)))
+    up = reactions(study.scenario(cell(study, scheme="LL-ELSN", fer=5, direction="uplink")))
+    marks = {
+        "flow.f01.transport.variant": "balakrishnan-eln",
+        "wlan.cell.agent": {"kind": "balakrishnan-eln", "at": "ap"},
+    }
+    balakrishnan = reactions(study.scenario(cell(study, scheme="Reno", fer=5)).with_(marks))
+    for times, count in ((elsn, 1000), (hack, 100), (up, 1000), (balakrishnan, 100)):
+        assert len(times) > count
+    # Two wires of 10 ms and 32 us, and 0.2 ms until the MAC gives up.
+    assert 20.0 < np.median(elsn) < 20.4
+    assert np.median(up) < 0.4
+    # 0.55 to 1.2 ms for an ACK over the air, more if it collides or is lost.
+    assert 20.5 < np.percentile(hack, 5) < 21.0
+    assert 20.6 < np.median(hack) < 22.0
+    # At least a data frame and its ACK; the window may let no further data go for a while.
+    assert np.percentile(balakrishnan, 5) > 22.0
