@@ -52,13 +52,13 @@
 //! losses, reordering by the channel.
 
 use super::fec_wire::{MOST_NUMBERS, PARITY_FIELDS};
-use super::protocol::{NUMBER_HEADER, ProtocolKeys, Site};
+use super::protocol::{NUMBER_HEADER, ProtocolKeys, Site, refuse};
 use super::timing::{LinkTiming, deadline};
+use super::{Air, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
 use super::{ByteFormat, BytesError, fec_wire};
-use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
 use crate::packet::Payload;
 use crate::schema::LinkTimeout;
-use crate::schema::keys::{Limits, table};
+use crate::schema::keys::{Limits, Read, table};
 use crate::units::{Bytes, Duration, Instant};
 use std::collections::VecDeque;
 
@@ -100,6 +100,16 @@ impl ProtocolKeys for XorFecKeys {
 
     fn default_header(&self) -> Bytes {
         NUMBER_HEADER
+    }
+
+    fn check(&self, path: &str, _identifier: Bytes, _directions: [Air; 2]) -> Read<()> {
+        let largest = MOST_FRAMES / self.block;
+        if self.interleave > largest {
+            let found = format!("{} with blocks of {} frames", self.interleave, self.block);
+            let allowed = format!("up to {largest}, {MOST_FRAMES} frames together");
+            return refuse(format!("{path}.interleave"), found, allowed);
+        }
+        Ok(())
     }
 }
 

@@ -469,3 +469,37 @@ fn in_a_scenario_auto_is_twice_the_packet_interval() {
     let skipped = forward(&auto, "skipped");
     assert!(skipped > 0.0 && (lost - 12.0..=lost).contains(&skipped), "{skipped} of {lost}");
 }
+
+#[test]
+fn too_many_blocks_at_a_time_are_refused_by_their_key() {
+    let refused = |keys: &str| {
+        let text = format!(
+            r#"
+            name = "x"
+            [link.air]
+            between = ["a", "b"]
+            rate = "64 kbps"
+            delay = "10 ms"
+            protocol = {{ kind = "xor-fec", {keys} }}
+            [flow.f]
+            from = "a"
+            to = "b"
+            transport = {{ kind = "udp" }}
+            app = {{ kind = "on-off", rate = "16 kbps", on = "1 s", off = "1 s", packet = "50 B" }}
+            [run]
+            duration = "1 s"
+            "#
+        );
+        scenarios::read(&text).err()
+    };
+    for keys in ["block = 8, interleave = 8", "block = 1, interleave = 64", "interleave = 8"] {
+        assert_eq!(refused(keys), None, "{keys}");
+    }
+    let error = refused("interleave = 9").expect("72 frames");
+    assert!(
+        error.starts_with(
+            "link.air.protocol.interleave: found 9 with blocks of 8 frames; allowed: up to 8"
+        ),
+        "{error}"
+    );
+}
