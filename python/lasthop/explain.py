@@ -108,6 +108,11 @@ def _queue(queue: Table) -> str:
     return f"{queue['packets']} packets" if "packets" in queue else _size(queue["bytes"])
 
 
+def _own_queue(queue: Any) -> str:
+    """The queue of a service: a limit, or a discipline with its keys."""
+    return _with(queue) if isinstance(queue, Mapping) else str(queue)
+
+
 def _law(law: Table) -> str:
     if law["mean"] == 0:
         return "0 s"
@@ -298,7 +303,7 @@ def _link(name: str, link: Table) -> list[str]:
     if services := protocol.get("service"):
         lines.append("  protocol: services, by fair queueing")
         for service, own in services.items():
-            queue = f", queue {own['queue']}" if "queue" in own else ""
+            queue = f", queue {_own_queue(own['queue'])}" if "queue" in own else ""
             told = f"weight {own['weight']}, {_with(own['protocol'])}{queue}"
             lines.append(f"    {service}: {told}")
     else:

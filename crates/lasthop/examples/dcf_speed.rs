@@ -7,7 +7,7 @@
 use lasthop::channel::{Channel, Clean};
 use lasthop::medium::dcf::{MacParameters, Medium, Phy, Preamble, Standard};
 use lasthop::packet::Packet;
-use lasthop::queue::Limit;
+use lasthop::queue::{Limit, Queue};
 use lasthop::rng::Streams;
 use lasthop::run::{Options, run};
 use lasthop::scenario::Scenario;
@@ -45,7 +45,7 @@ fn saturated(stations: usize) -> f64 {
         cw_min: timing.cw_min,
         cw_max: timing.cw_max,
         retry_delay: Duration::ZERO,
-        queue: Limit::Packets(50),
+        rate: Rate::from_bps(11_000_000),
     };
     let streams = Streams { seed: 1, replication: 0 };
     let rates = [11_000_000, 2_000_000].map(Rate::from_bps);
@@ -53,7 +53,8 @@ fn saturated(stations: usize) -> f64 {
         let mut medium: Medium<Packet> = Medium::new(phy, timing, true);
         let station = |medium: &mut Medium<Packet>, index: usize| {
             let backoff = streams.stream(&format!("station {index}"), "back-off");
-            medium.add_station(parameters, backoff)
+            let queue = Queue::drop_tail(Limit::Packets(50), parameters.header);
+            medium.add_station(parameters, queue, backoff)
         };
         let access_point = station(&mut medium, stations);
         let packet = Packet { bytes: 1000, ..Packet::default() };

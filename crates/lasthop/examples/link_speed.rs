@@ -16,7 +16,7 @@ use lasthop::link::{
     XorFecParameters,
 };
 use lasthop::packet::Packet;
-use lasthop::queue::Limit;
+use lasthop::queue::{Limit, Queue};
 use lasthop::rng::Streams;
 use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
 use std::collections::VecDeque;
@@ -219,8 +219,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let service = |endpoint| ServiceParameters {
             endpoint,
             weight: NonZeroU32::MIN,
-            limit: Limit::Packets(50),
-            header: Bytes::new(2),
+            queue: Queue::drop_tail(Limit::Packets(50), Bytes::new(2)),
         };
         let rlp = RlpParameters::for_link(&timing, Release::InSequence);
         let fec = XorFecParameters::for_link(&timing, None);
@@ -233,6 +232,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 services,
                 classes: Vec::new(),
                 identifier: Bytes::new(1),
+                rate: timing.rate,
                 measure: None,
             };
             Ok(LinkEndpoint::Services(Box::new(Services::new(parameters)?)))

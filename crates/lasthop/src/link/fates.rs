@@ -34,8 +34,18 @@ impl<P> Fates<P> {
     }
 
     /// Packet `number` is sent again; that is told the first time.
-    #[inline]
+    #[inline(always)]
     pub fn retry(&mut self, number: u64, packet: &P)
+    where
+        P: Clone,
+    {
+        if self.are_kept() {
+            self.keep_retry(number, packet);
+        }
+    }
+
+    #[cold]
+    fn keep_retry(&mut self, number: u64, packet: &P)
     where
         P: Clone,
     {
@@ -48,8 +58,15 @@ impl<P> Fates<P> {
     }
 
     /// Packet `number` is acknowledged or given up.
-    #[inline]
+    #[inline(always)]
     pub fn finish(&mut self, number: u64, fate: LinkFate, packet: Option<P>) {
+        if self.are_kept() {
+            self.keep_finish(number, fate, packet);
+        }
+    }
+
+    #[cold]
+    fn keep_finish(&mut self, number: u64, fate: LinkFate, packet: Option<P>) {
         if let Some(kept) = &mut self.0 {
             kept.retrying.retain(|&retrying| retrying != number);
             kept.fates.extend(packet.map(|packet| (fate, packet)));

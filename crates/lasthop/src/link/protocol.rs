@@ -129,7 +129,7 @@ macro_rules! link_protocols {
 
         /// Every link protocol, dispatched statically.
         #[derive(Clone, Debug)]
-        pub enum LinkEndpoint<P> {
+        pub enum LinkEndpoint<P: Payload> {
             $($(
                 #[doc = concat!("See [`", stringify!($module), "`].")]
                 $kind($module::Machine<P>),

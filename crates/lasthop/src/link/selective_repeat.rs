@@ -462,6 +462,14 @@ impl<P> SelectiveRepeat<P> {
 }
 
 impl<P: Payload + Clone> SelectiveRepeat<P> {
+    /// A frame is sent again.
+    #[cold]
+    fn report_retry(&mut self, sequence: u64) {
+        if let Some(packet) = &self.packets[self.slot(sequence)] {
+            self.fates.retry(sequence, packet);
+        }
+    }
+
     #[inline(always)]
     fn data_frame(&mut self, now: Instant, sequence: u64) -> Option<Frame<P>> {
         let slot = self.slot(sequence);
@@ -529,8 +537,8 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
             self.queued.remove(sequence);
             self.counters.retransmissions += 1;
             self.events.push_back(LinkEvent::Retransmitted { sequence });
-            if let Some(packet) = &self.packets[self.slot(sequence)] {
-                self.fates.retry(sequence, packet);
+            if self.fates.are_kept() {
+                self.report_retry(sequence);
             }
             return self.data_frame(now, sequence);
         }

@@ -42,8 +42,8 @@
 
 use super::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkError, LinkEvent};
 use crate::packet::{LinkFate, Payload};
-use crate::queue::{FairQueue, Limit};
-use crate::units::{Bytes, Duration, Instant};
+use crate::queue::{FairQueue, Queue, Transmitter};
+use crate::units::{Bytes, Duration, Instant, Rate};
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
@@ -61,21 +61,20 @@ const LEAST: u64 = 10;
 
 /// One service of a link.
 #[derive(Clone, Debug)]
-pub struct ServiceParameters<P> {
+pub struct ServiceParameters<P: Payload> {
     /// Its protocol.
     pub endpoint: LinkEndpoint<P>,
     /// Its share, in parts of the sum of all weights; with measured shares, until the end of the
     /// first interval.
     pub weight: NonZeroU32,
-    /// What its queue holds, a frame of its own in transmission included.
-    pub limit: Limit,
-    /// Frame header of its data frames, identifier included, which byte limits count.
-    pub header: Bytes,
+    /// Its queue, which counts a frame of its own in transmission; sizes count packets with the header of
+    /// its data frames, identifier included.
+    pub queue: Queue<P>,
 }
 
 /// Parameters of a link with services.
 #[derive(Clone, Debug)]
-pub struct ServicesParameters<P> {
+pub struct ServicesParameters<P: Payload> {
     /// The services, at most [`MAX_SERVICES`]; the index is the identifier on the air, and the first
     /// takes what belongs to no other.
     pub services: Vec<ServiceParameters<P>>,
@@ -85,18 +84,16 @@ pub struct ServicesParameters<P> {
     /// What every frame carries to name its service (default 1 B, our choice: a few bits would do,
     /// the field of a frame is whole bytes).
     pub identifier: Bytes,
+    /// Rate of the link, at which queues take their packets to be served.
+    pub rate: Rate,
     /// How often shares are measured; `None`: the weights are fixed.
     pub measure: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
-struct Service<P> {
+struct Service<P: Payload> {
     endpoint: LinkEndpoint<P>,
-    queue: VecDeque<P>,
-    /// Headers included.
-    queued_bytes: u64,
-    limit: Limit,
-    header: u64,
+    queue: Queue<P>,
     /// Bytes offered in this interval.
     offered: u64,
 }
@@ -116,7 +113,7 @@ struct Measurement {
 
 /// One end of a link with several services.
 #[derive(Clone, Debug)]
-pub struct Services<P> {
+pub struct Services<P: Payload> {
     services: Box<[Service<P>]>,
     schedule: FairQueue,
     /// Have frames been sent since the transmitter was last found idle?
@@ -125,13 +122,16 @@ pub struct Services<P> {
     last: (u8, u32),
     classes: Box<[u8]>,
     identifier: u32,
+    rate: Rate,
+    /// Packets that queues have dropped after they had joined, with their services.
+    dropped: VecDeque<(u8, P)>,
     measurement: Option<Measurement>,
 }
 
 impl<P: Payload + Clone> Services<P> {
     /// An idle endpoint.
     pub fn new(parameters: ServicesParameters<P>) -> Result<Self, LinkError> {
-        let ServicesParameters { services, mut classes, identifier, measure } = parameters;
+        let ServicesParameters { services, mut classes, identifier, rate, measure } = parameters;
         let count = services.len();
         if !(1..=MAX_SERVICES).contains(&count) {
             return Err(LinkError::Services { found: count });
@@ -151,10 +151,7 @@ impl<P: Payload + Clone> Services<P> {
         let weights: Vec<_> = services.iter().map(|own| own.weight).collect();
         let service = |own: ServiceParameters<P>| Service {
             endpoint: own.endpoint,
-            queue: VecDeque::with_capacity(64),
-            queued_bytes: 0,
-            limit: own.limit,
-            header: own.header.get(),
+            queue: own.queue,
             offered: 0,
         };
         Ok(Services {
@@ -164,6 +161,8 @@ impl<P: Payload + Clone> Services<P> {
             last: (0, 0),
             classes: classes.into_boxed_slice(),
             identifier: identifier.into(),
+            rate,
+            dropped: VecDeque::new(),
             measurement: measure
                 .map(|interval| Measurement { end: Instant::ZERO + interval, interval }),
         })
@@ -189,33 +188,48 @@ impl<P: Payload + Clone> Services<P> {
         self.services.iter().map(|service| service.queue.len() as u64).sum()
     }
 
-    /// A packet joins the queue of `service`; false: there is no room. `is_on_air`: the frame
-    /// polled last is still being sent.
+    /// The queue of `service`.
+    pub fn queue(&self, service: usize) -> &Queue<P> {
+        &self.services[service].queue
+    }
+
+    /// What the queue of `service` sees of the link: a frame of its own, if one is on the air.
+    fn server(&self, now: Instant, service: usize, is_on_air: bool) -> Transmitter {
+        let is_own = is_on_air && usize::from(self.last.0) == service;
+        let until = if is_own { Instant::NEVER } else { now };
+        Transmitter::standing_in(self.rate, 1, self.last.1.into(), until)
+    }
+
+    /// A packet joins the queue of `service`; false: it is dropped. `is_on_air`: the frame polled last is
+    /// still being sent.
     pub fn offer(&mut self, now: Instant, service: usize, packet: P, is_on_air: bool) -> bool {
         self.measure(now);
-        let has_room = self.has_room(service, packet.wire_bytes(), 1, is_on_air);
-        let Some(own) = self.services.get_mut(service) else { return false };
+        let server = self.server(now, service, is_on_air);
+        let own = &mut self.services[service];
         own.offered += u64::from(packet.wire_bytes());
-        if has_room {
-            own.queued_bytes += u64::from(packet.wire_bytes()) + own.header;
-            own.queue.push_back(packet);
-        }
-        has_room
+        let is_admitted = own.queue.enqueue(now, packet, &server);
+        let dropped = own.queue.dropped().iter().cloned();
+        self.dropped.extend(dropped.map(|packet| (service as u8, packet)));
+        is_admitted
     }
 
     /// Has the queue of `service` room for so many packets of `bytes`? `is_on_air`: the frame
     /// polled last is still being sent.
-    pub fn has_room(&self, service: usize, bytes: u32, count: u64, is_on_air: bool) -> bool {
-        let is_own = is_on_air && usize::from(self.last.0) == service;
-        let Some(own) = self.services.get(service) else { return false };
-        let bytes = u64::from(bytes) + own.header;
-        match own.limit {
-            Limit::Packets(limit) => own.queue.len() as u64 + u64::from(is_own) + count <= limit,
-            Limit::Bytes(limit) => {
-                let on_air = if is_own { u64::from(self.last.1) } else { 0 };
-                own.queued_bytes + on_air + bytes * count <= limit.get()
-            }
-        }
+    pub fn has_room(
+        &self,
+        now: Instant,
+        service: usize,
+        bytes: u32,
+        count: u64,
+        is_on_air: bool,
+    ) -> bool {
+        let server = self.server(now, service, is_on_air);
+        self.services[service].queue.has_room(now, bytes, count, &server)
+    }
+
+    /// The next packet that a queue has dropped after it had joined, and its service.
+    pub fn poll_dropped(&mut self) -> Option<(u8, P)> {
+        self.dropped.pop_front()
     }
 
     /// The next event and the service that it belongs to.
@@ -279,9 +293,10 @@ impl<P: Payload + Clone> Endpoint<P> for Services<P> {
         };
         let service = &mut self.services[chosen];
         if service.endpoint.wants_packet()
-            && let Some(packet) = service.queue.pop_front()
+            && let Some(packet) = service.queue.dequeue(now)
         {
-            service.queued_bytes -= u64::from(packet.wire_bytes()) + service.header;
+            let dropped = service.queue.dropped().iter().cloned();
+            self.dropped.extend(dropped.map(|packet| (chosen as u8, packet)));
             service.endpoint.enqueue(now, packet);
         }
         let frame = service.endpoint.poll_transmit(now);
@@ -320,6 +335,11 @@ impl<P: Payload + Clone> Endpoint<P> for Services<P> {
         self.poll_service_event().map(|(_, event)| event)
     }
 
+    fn drop_events(&mut self) {
+        self.dropped.clear();
+        self.services.iter_mut().for_each(|service| service.endpoint.drop_events());
+    }
+
     #[inline(never)]
     fn next_timeout(&self) -> Instant {
         let timeouts = self.services.iter().map(|service| service.endpoint.next_timeout());
@@ -347,19 +367,20 @@ mod tests {
     use super::*;
     use crate::link::Raw;
     use crate::packet::Packet;
+    use crate::queue::Limit;
 
     /// Raw services of these weights.
     fn services(weights: &[u32], measure: Option<Duration>) -> Services<Packet> {
         let service = |weight: &u32| ServiceParameters {
             endpoint: LinkEndpoint::Raw(Raw::new()),
             weight: NonZeroU32::new(*weight).expect("positive"),
-            limit: Limit::Packets(50),
-            header: Bytes::new(1),
+            queue: Queue::drop_tail(Limit::Packets(50), Bytes::new(1)),
         };
         let parameters = ServicesParameters {
             services: weights.iter().map(service).collect(),
             classes: Vec::new(),
             identifier: Bytes::new(1),
+            rate: Rate::from_bps(1_000_000),
             measure,
         };
         Services::new(parameters).expect("valid parameters")
@@ -450,12 +471,12 @@ mod tests {
                 .map(|_| ServiceParameters {
                     endpoint: LinkEndpoint::Raw(Raw::new()),
                     weight: NonZeroU32::MIN,
-                    limit: Limit::Packets(1),
-                    header: Bytes::new(1),
+                    queue: Queue::drop_tail(Limit::Packets(1), Bytes::new(1)),
                 })
                 .collect(),
             classes,
             identifier: Bytes::new(identifier),
+            rate: Rate::from_bps(1_000_000),
             measure,
         };
         let error = |parameters| Services::new(parameters).expect_err("refused").to_string();

@@ -153,6 +153,10 @@ impl End {
     pub fn counters(&self) -> EndCounters {
         let mut counters = self.counters;
         counters.queue.drops += self.interface.queue().counters().drops();
+        if let LinkEndpoint::Services(services) = &self.interface.endpoint {
+            let queues = (0..services.count()).map(|service| services.queue(service));
+            counters.queue.drops += queues.map(|queue| queue.counters().drops()).sum::<u64>();
+        }
         counters
     }
 
@@ -176,11 +180,7 @@ impl End {
         let service = self.service_of(&packet);
         let busy = self.interface.transmitter().is_busy(now);
         match &mut self.interface.endpoint {
-            LinkEndpoint::Services(services) => {
-                let admitted = services.offer(now, service, packet, busy);
-                self.counters.queue.drops += u64::from(!admitted);
-                admitted
-            }
+            LinkEndpoint::Services(services) => services.offer(now, service, packet, busy),
             _ => self.interface.enqueue(now, packet),
         }
     }
@@ -191,7 +191,7 @@ impl End {
         match &self.interface.endpoint {
             LinkEndpoint::Services(services) => {
                 let busy = self.interface.transmitter().is_busy(now);
-                services.has_room(self.service_of(packet), bytes, 2, busy)
+                services.has_room(now, self.service_of(packet), bytes, 2, busy)
             }
             _ => self.interface.has_spare_room(now, bytes),
         }

@@ -240,7 +240,8 @@ fn build(scenario: &Scenario, index: usize, streams: Streams, mtu: u32) -> Resul
         let endpoint: LinkEndpoint<Vec<u8>> = match &link.protocol {
             LinkProtocol::One(protocol) => protocol.build(&site),
             LinkProtocol::Services(set) => {
-                service_endpoints(set, own, &vec![site; set.services.len()])
+                let place = (&streams, component.clone());
+                service_endpoints(set, own, &vec![site; set.services.len()], place)
             }
         }
         .map_err(|error| refused(&error))?;

@@ -338,7 +338,7 @@ impl<P: Payload> QueueDiscipline<P> for Box<DualPi2<P>> {
         let wanted = held + transmitter.on_air_bytes(now) + count * frame;
         match self.keys.limit {
             Some(QueueLimit::Packets(limit)) => {
-                let packets = self.len() as u64 + u64::from(transmitter.is_busy(now));
+                let packets = self.len() as u64 + transmitter.on_air_frames(now);
                 packets + count <= limit.into()
             }
             Some(QueueLimit::Bytes(limit)) => wanted <= limit.get(),

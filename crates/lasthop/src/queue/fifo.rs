@@ -66,7 +66,7 @@ impl<P: Payload> Fifo<P> {
     ) -> bool {
         match self.limit {
             Limit::Packets(limit) => {
-                self.packets.len() as u64 + u64::from(transmitter.is_busy(now)) + count <= limit
+                self.packets.len() as u64 + transmitter.on_air_frames(now) + count <= limit
             }
             Limit::Bytes(limit) => {
                 let bytes = u64::from(bytes) + self.header;

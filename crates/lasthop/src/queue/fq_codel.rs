@@ -150,7 +150,7 @@ impl<P: Payload> FqCodel<P> {
     fn fits(&self, now: Instant, bytes: u64, count: u64, transmitter: &Transmitter) -> bool {
         match self.limit {
             Limit::Packets(limit) => {
-                self.packets as u64 + u64::from(transmitter.is_busy(now)) + count <= limit
+                self.packets as u64 + transmitter.on_air_frames(now) + count <= limit
             }
             Limit::Bytes(limit) => {
                 self.bytes + transmitter.on_air_bytes(now) + count * bytes <= limit.get()

@@ -78,6 +78,16 @@ impl DisciplineCounters {
     }
 }
 
+impl std::iter::Sum for DisciplineCounters {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(DisciplineCounters::default(), |sum, one| DisciplineCounters {
+            tail_drops: sum.tail_drops + one.tail_drops,
+            early_drops: sum.early_drops + one.early_drops,
+            marks: sum.marks + one.marks,
+        })
+    }
+}
+
 /// What waits before a transmitter; the contract is the top comment of this module.
 pub trait QueueDiscipline<P: Payload> {
     /// Does it drop or mark packets of a queue that is not full?

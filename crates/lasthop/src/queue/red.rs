@@ -141,7 +141,7 @@ impl<P: Payload> Red<P> {
         let queued = if parameters.byte_mode {
             self.fifo.bytes() + transmitter.on_air_bytes(now)
         } else {
-            self.fifo.len() as u64 + u64::from(transmitter.is_busy(now))
+            self.fifo.len() as u64 + transmitter.on_air_frames(now)
         };
         let idle_since = self.empty_since.max(transmitter.free_at().instant());
         let service = ExactTime::default().after(parameters.mean_packet.bits(), transmitter.rate());

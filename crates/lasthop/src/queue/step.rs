@@ -78,7 +78,7 @@ impl<P: Payload> Step<P> {
     fn is_above(&mut self, now: Instant, transmitter: &Transmitter) -> bool {
         let (queued, threshold) = match self.threshold {
             QueueLimit::Packets(packets) => {
-                let queued = self.fifo.len() as u64 + u64::from(transmitter.is_busy(now));
+                let queued = self.fifo.len() as u64 + transmitter.on_air_frames(now);
                 (queued, f64::from(packets))
             }
             QueueLimit::Bytes(bytes) => {

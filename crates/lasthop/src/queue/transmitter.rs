@@ -14,6 +14,9 @@ pub struct Transmitter {
     /// frames have the length of the one before.
     last_bits: u64,
     last_time: ExactTime,
+    /// Packets that count as queued while it is busy: the frame on the air, unless it stands in for
+    /// something else.
+    frames: u64,
     schedule: Option<Box<RateSchedule>>,
 }
 
@@ -25,8 +28,17 @@ impl Transmitter {
             free_at: ExactTime::default(),
             last_bits: 0,
             last_time: ExactTime::default(),
+            frames: 1,
             schedule: None,
         }
+    }
+
+    /// What a queue sees of a server that is no transmitter of its own, such as a station of a WLAN: it
+    /// serves `frames` packets of `bytes` in all, headers included, until `until`, at a rate of `rate`
+    /// while it serves them.
+    pub fn standing_in(rate: Rate, frames: u64, bytes: u64, until: Instant) -> Self {
+        let (free_at, last_bits) = (until.into(), bytes * 8);
+        Transmitter { free_at, last_bits, frames, ..Transmitter::new(rate) }
     }
 
     /// The same with a rate that changes; `rate` is what stands for it where one number is asked for.
@@ -83,6 +95,12 @@ impl Transmitter {
     #[inline]
     pub(super) fn last_bits(&self) -> u64 {
         self.last_bits
+    }
+
+    /// Packets that it serves now: the frame on the air.
+    #[inline]
+    pub fn on_air_frames(&self, now: Instant) -> u64 {
+        if self.is_busy(now) { self.frames } else { 0 }
     }
 
     /// Length of the frame on the air in bytes; 0 if there is none.

@@ -34,7 +34,7 @@ pub(super) fn build(
             propagation: keys.delay.0.propagation(),
         });
     }
-    let cells = airs(&mut builder, scenario);
+    let cells = airs(&mut builder, scenario, plan, &streams);
     for (index, link) in scenario.links.iter().enumerate() {
         let side = |direction: &Direction, name: &str| {
             let component = format!("link.{}.{name}", link.name);
@@ -79,7 +79,9 @@ pub(super) fn build(
                 LinkProtocol::One(protocol) => protocol.build(&site(None)),
                 LinkProtocol::Services(set) => {
                     let all = 0..set.services.len();
-                    services(set, own, &all.map(Some).map(site).collect::<Vec<_>>())
+                    let side = if is_forward { "forward" } else { "reverse" };
+                    let place = (&streams, format!("link.{}.{side}", link.name));
+                    services(set, own, &all.map(Some).map(site).collect::<Vec<_>>(), place)
                 }
             };
             end.map_err(|error| RunError::Link { link: link.name.clone(), error })
@@ -131,11 +133,19 @@ struct Cell<'a> {
 }
 
 /// The airs of all WLANs, with their stations.
-fn airs<'a>(builder: &mut Builder, scenario: &'a Scenario) -> Vec<Cell<'a>> {
+fn airs<'a>(
+    builder: &mut Builder,
+    scenario: &'a Scenario,
+    plan: &Plan,
+    streams: &Streams,
+) -> Vec<Cell<'a>> {
     // Of each channel the number of its air and how many WLANs it has.
     let mut known: HashMap<&str, (AirId, usize)> = HashMap::new();
-    let cell = |wlan: &'a scenario::Wlan| {
+    let cell = |(number, wlan): (usize, &'a scenario::Wlan)| {
         let keys = &wlan.keys;
+        let links = scenario.links.iter().enumerate();
+        let own = links.filter(|(_, link)| link.wlan == Some(number));
+        let packet = own.map(|(index, _)| plan.largest_packet(index)).max().unwrap_or_default();
         let place = known.entry(wlan.channel()).or_insert_with(|| {
             let medium = Medium::new(wlan.phy(), wlan.timing(), keys.control_errors);
             (builder.air(medium), 0)
@@ -152,17 +162,20 @@ fn airs<'a>(builder: &mut Builder, scenario: &'a Scenario) -> Vec<Cell<'a>> {
             cw_min: timing.cw_min,
             cw_max: timing.cw_max,
             retry_delay: keys.retry_delay,
-            queue: keys.queue.into(),
+            rate: wlan.rate(None),
         };
         let mut station = |host: &String, away: Option<[Duration; 2]>| {
             let away = away.map(|times| times.map(|time| Instant::ZERO + time));
-            builder.wlan_station(air, [&wlan.name, host], parameters, away)
+            let component = &format!("wlan.{}.{host}", wlan.name);
+            let site = QueueSite { streams, component, header: keys.header, packet };
+            let queue = keys.queue.0.build(&site);
+            builder.wlan_station(air, [&wlan.name, host], parameters, queue, away)
         };
         let access_point = station(&keys.access_point, None);
         let stations = keys.stations.0.iter().map(|host| (host, station(host, wlan.away(host))));
         Cell { place: (air, index), access_point, stations: stations.collect() }
     };
-    let cells = scenario.wlans.iter().map(cell).collect();
+    let cells = scenario.wlans.iter().enumerate().map(cell).collect();
     for (channel, (air, _)) in known {
         let mut here = scenario.wlans.iter().filter(|wlan| wlan.channel() == channel);
         let positions = here.clone().flat_map(|wlan| {

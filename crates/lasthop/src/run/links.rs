@@ -4,7 +4,8 @@ use crate::link::{
     LinkEndpoint, LinkError, ServiceParameters, Services, ServicesParameters, Site, airtime,
 };
 use crate::packet::Payload;
-use crate::queue::{Discipline, DropTailKeys};
+use crate::queue::QueueSite;
+use crate::rng::Streams;
 use crate::scenario;
 use crate::units::{Bytes, Duration};
 use std::num::NonZeroU32;
@@ -13,11 +14,13 @@ use std::num::NonZeroU32;
 const LONGEST_TURN: u128 = 1_000_000_000_000_000;
 
 /// The endpoint of several services that transmits on `own`; `sites` say what crosses the link for
-/// each: packets of no length where nothing asks for the service.
+/// each: packets of no length where nothing asks for the service. `component`: whose the random numbers of
+/// their queues are, with the name of the service behind it.
 pub(crate) fn services<P: Payload + Clone>(
     set: &scenario::Services,
     own: &scenario::Direction,
     sites: &[Site],
+    (streams, component): (&Streams, String),
 ) -> Result<LinkEndpoint<P>, LinkError> {
     let frame = |index: usize| {
         let service: &scenario::Service = &set.services[index];
@@ -25,9 +28,6 @@ pub(crate) fn services<P: Payload + Clone>(
     };
     let used = || (0..set.services.len()).filter(|&index| sites[index].packet > Bytes::default());
     let weights: u64 = used().map(|index| u64::from(set.services[index].weight)).sum();
-    let Discipline::DropTail(DropTailKeys { limit: queue }) = own.queue else {
-        unreachable!("services have drop-tail queues: see scenario/resolve.rs")
-    };
     let service = |(index, service): (usize, &scenario::Service)| {
         // Fair queueing lets a frame wait until its own service's turn comes, which is one frame
         // at the service's share of the rate, and for one frame of each other service.
@@ -47,14 +47,19 @@ pub(crate) fn services<P: Payload + Clone>(
         Ok(ServiceParameters {
             endpoint: service.protocol.build(&site)?,
             weight: NonZeroU32::new(service.weight).unwrap_or(NonZeroU32::MIN),
-            limit: service.queue.unwrap_or(queue).into(),
-            header: Bytes::new(header.get() + identifier.get()),
+            queue: service.queue.as_ref().map_or(&own.queue, |queue| &queue.0).build(&QueueSite {
+                streams,
+                component: &format!("{component}.{}", service.name),
+                header: Bytes::new(header.get() + identifier.get()),
+                packet: sites[index].packet,
+            }),
         })
     };
     let parameters = ServicesParameters {
         services: set.services.iter().enumerate().map(service).collect::<Result<_, _>>()?,
         classes: Vec::new(),
         identifier: set.identifier,
+        rate: own.rate,
         measure: set.measure,
     };
     Ok(LinkEndpoint::Services(Box::new(Services::new(parameters)?)))

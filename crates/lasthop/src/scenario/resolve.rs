@@ -7,7 +7,7 @@ use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use super::wlan::check_channels;
 use crate::link::Protocol;
-use crate::queue::{DelayKeys, Discipline, RateKeys};
+use crate::queue::{DelayKeys, RateKeys};
 use crate::schema::error::ScenarioError;
 use crate::schema::keys::{
     Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, allowed, is_name,
@@ -114,7 +114,7 @@ impl Table for Link {
                 }
             }
         };
-        check_queues(node, &keys.protocol, [&forward, &reverse])?;
+        check_queues(node, [&forward, &reverse])?;
         check_unlimited(node, &keys.protocol, [&forward, &reverse])?;
         let path = node.child_path("protocol");
         let airs = [forward.air(), reverse.air()];
@@ -171,24 +171,14 @@ impl Table for Link {
     }
 }
 
-/// Each discipline's own checks; services have drop-tail queues of their own.
-fn check_queues(
-    node: &Node<'_>,
-    protocol: &LinkProtocol,
-    [forward, reverse]: [&Direction; 2],
-) -> Read<()> {
+/// Each discipline's own checks.
+fn check_queues(node: &Node<'_>, [forward, reverse]: [&Direction; 2]) -> Read<()> {
     for (direction, at) in [(forward, ""), (reverse, ".reverse")] {
         if !at.is_empty() && reverse.queue == forward.queue {
             continue;
         }
         let path = format!("{}{at}.queue", node.path);
         direction.queue.check(&path)?;
-        let is_drop_tail = matches!(direction.queue, Discipline::DropTail(_));
-        if matches!(protocol, LinkProtocol::Services(_)) && !is_drop_tail {
-            let found = format!("{:?} with protocol kind \"services\"", direction.queue.kind());
-            let allowed = "a limit such as \"50 packets\": services have drop-tail queues";
-            return Err(ScenarioError::new(path, found, allowed));
-        }
     }
     Ok(())
 }

@@ -5,9 +5,10 @@ use super::resolve::read_map;
 use super::routes::Routes;
 use crate::channel::listed::FrameNumbers;
 use crate::link::{CLASSES, MAX_SERVICES, Protocol};
+use crate::queue::Discipline;
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::schema::keys::{Field, Key, Limits, Node, Read, Shape, Table, Variant, choice, table};
-use crate::schema::quantity::QueueLimit;
+use crate::schema::shorthand::OrShort;
 use crate::units::{Bytes, Duration};
 use serde_json::{Map, Value};
 
@@ -40,8 +41,8 @@ pub struct Service {
     pub weight: u32,
     /// Its protocol.
     pub protocol: Protocol,
-    /// What its queue holds; `None`: as much as the link's `queue` says.
-    pub queue: Option<QueueLimit>,
+    /// Its queue; `None`: as the link's `queue` says.
+    pub queue: Option<OrShort<Discipline>>,
     /// Frame header added to each packet, the identifier not counted.
     pub header: Bytes,
     /// Traffic classes whose packets it takes on a live link.
@@ -87,9 +88,9 @@ table! {
         weight: u32 = "1", Limits::range(1, 1000);
         /// Its link-layer protocol.
         protocol: Protocol = "raw";
-        /// What its queue holds in each direction, a packet of its own in transmission included; by
-        /// default what the link's key queue says.
-        queue: Option<QueueLimit>;
+        /// Its queue in each direction: what a drop-tail queue holds, a packet of its own in transmission
+        /// included; or a table with its discipline; by default what the link's key queue says.
+        queue: Option<OrShort<Discipline>>;
         /// Frame header added to each packet, the identifier not counted; by default as for a link
         /// with this protocol alone.
         header: Option<Bytes>, Limits::HEADER;
@@ -243,6 +244,9 @@ impl Table for Service {
     fn read(node: &Node<'_>) -> Read<Self> {
         let ServiceKeys { weight, protocol, queue, header, classes } = ServiceKeys::read(node)?;
         let header = header.unwrap_or(protocol.default_header());
+        if let Some(queue) = &queue {
+            queue.0.check(&node.child_path("queue"))?;
+        }
         Ok(Service { name: node.name().to_owned(), weight, protocol, queue, header, classes })
     }
 

@@ -8,11 +8,13 @@ use crate::agent::AgentKind;
 use crate::channel::Errors;
 use crate::link::Protocol;
 use crate::medium::dcf::{Capture, Phy, Position, Preamble, Propagation, Standard, Timing, frames};
+use crate::queue::Discipline;
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::schema::keys::{
     Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name, one_of, table,
 };
-use crate::schema::quantity::{Hosts, Mean, QueueLimit};
+use crate::schema::quantity::{Hosts, Mean};
+use crate::schema::shorthand::OrShort;
 use crate::units::{Bytes, Decibels, Distance, Duration, Rate};
 use serde_json::{Map, Value};
 
@@ -94,9 +96,10 @@ table! {
         crossover: Distance = "86 m", PLACE;
         /// What a data frame adds to its packet: MAC header, LLC and SNAP, frame check sequence.
         header: Bytes = "36 B", Limits::HEADER;
-        /// What the drop-tail queue of the access point holds, and that of each station, the frame that
-        /// is being sent included; a size counts packets with the header.
-        queue: QueueLimit = "50 packets";
+        /// The queue of the access point, and that of each station: what a drop-tail queue holds, the
+        /// frame that is being sent included, a size counting packets with the header; or a table with its
+        /// discipline.
+        queue: OrShort<Discipline> = "50 packets";
         /// Attempts of a frame up to rts_threshold, and of an RTS; 1 means no retransmission.
         short_retry_limit: u32 = "7", ATTEMPTS;
         /// Attempts of a longer frame.
@@ -215,6 +218,7 @@ impl Table for Wlan {
             let found = format!("{:?}, which is the access point", keys.access_point);
             return Err(node.key_error("stations", found, "hosts other than the access point"));
         }
+        keys.queue.0.check(&node.child_path("queue"))?;
         keys.errors.resolve(&node.child_path("errors"), None)?;
         if let Some(errors) = &mut keys.downlink_errors {
             errors.resolve(&node.child_path("downlink_errors"), None)?;
@@ -434,7 +438,7 @@ impl Wlan {
                 rate_changes: None,
                 delay: Duration::ZERO,
                 delay_changes: None,
-                queue: keys.queue.into(),
+                queue: keys.queue.0.clone(),
                 errors: errors.clone(),
             };
             let mut agents = keys.agent.clone();

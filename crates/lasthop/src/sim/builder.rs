@@ -14,8 +14,9 @@ use super::world::{Machine, Pair, World, boot_offset, interrupt_mask, replay_sli
 use crate::agent::{Agent, AgentMachine, Governed};
 use crate::app::{DatagramSource, OnOff, Source, Web, WebParameters};
 use crate::link::{Endpoint, LinkEndpoint};
-use crate::medium::dcf::{self, MacParameters, StationId};
+use crate::medium::dcf::{self, MacParameters, StationId, Waiting};
 use crate::packet::Packet;
+use crate::queue::Queue;
 use crate::rng::{Stream, Streams};
 use crate::tcp::{Config, Connection, Role};
 use crate::units::{Bytes, Instant, Rate};
@@ -165,11 +166,12 @@ impl Builder {
         air: AirId,
         [wlan, host]: [&str; 2],
         parameters: MacParameters,
+        queue: Queue<Waiting<Packet>>,
         away: Option<[Instant; 2]>,
     ) -> StationId {
         let backoff = self.streams.stream(&format!("wlan.{wlan}.{host}"), "back-off");
         let medium = &mut self.airs[air.index()].medium;
-        let station = medium.add_station(parameters, backoff);
+        let station = medium.add_station(parameters, queue, backoff);
         medium.set_away(station, away.as_slice());
         station
     }

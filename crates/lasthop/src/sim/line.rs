@@ -272,7 +272,7 @@ impl LineEnd {
     pub fn has_spare_room(&self, now: Instant, service: u8, packet: &Packet) -> bool {
         if let LinkEndpoint::Services(services) = &self.interface.endpoint {
             let busy = self.interface.transmitter().is_busy(now);
-            return services.has_room(usize::from(service), packet.bytes, 2, busy);
+            return services.has_room(now, usize::from(service), packet.bytes, 2, busy);
         }
         self.interface.has_spare_room(now, packet.bytes)
     }
@@ -294,12 +294,7 @@ impl LineEnd {
         let LinkEndpoint::Services(services) = &mut self.interface.endpoint else {
             unreachable!("only services have counters of their own")
         };
-        let admitted = services.offer(now, service, packet, busy);
-        if !admitted {
-            self.air.counters.drops += 1;
-            self.air.services.counters[service].drops += 1;
-        }
-        admitted
+        services.offer(now, service, packet, busy)
     }
 
     /// Counters of the endpoint.
@@ -331,6 +326,20 @@ impl LineEnd {
             LinkEndpoint::Services(services) => services.endpoint(service).counters(),
             endpoint => endpoint.counters(),
         }
+    }
+
+    /// The queue of `service`, where services share the link.
+    pub fn service_queue(&self, service: usize) -> Option<&Queue<Packet>> {
+        match &self.interface.endpoint {
+            LinkEndpoint::Services(services) => Some(services.queue(service)),
+            _ => None,
+        }
+    }
+
+    /// Counters of the queue and of the frames of `service`.
+    pub fn service_counters(&self, service: usize) -> QueueCounters {
+        let drops = self.service_queue(service).map_or(0, |queue| queue.counters().drops());
+        QueueCounters { drops, ..self.air.services.counters[service] }
     }
 
     /// Is the frame on the air, if there is one, of `service`?
@@ -417,7 +426,10 @@ impl LineEnd {
 
     /// Counters of its transmissions: of slots filled ahead, those that have begun.
     pub fn counters(&self, now: Instant) -> QueueCounters {
-        let drops = self.air.counters.drops + self.interface.queue().counters().drops();
+        let services = 0..self.air.services.names.len();
+        let drops = services.filter_map(|service| self.service_queue(service));
+        let drops: u64 = drops.map(|queue| queue.counters().drops()).sum();
+        let drops = drops + self.interface.queue().counters().drops();
         let counters = QueueCounters { drops, ..self.air.counters };
         match &self.air.slots {
             Some(slots) => counters - slots.after(now),
@@ -756,6 +768,12 @@ impl<P: Probe> World<P> {
         let direction = line.direction(side);
         while let Some((service, event)) = line.end_mut(side).poll_event() {
             self.probe.record(self.now, Event::Link { direction, service, event });
+        }
+        if let LinkEndpoint::Services(services) = &mut line.end_mut(side).interface.endpoint {
+            while let Some((_, packet)) = services.poll_dropped() {
+                let dropped = Event::Dropped { direction, packet, turn: None };
+                self.probe.record(self.now, dropped);
+            }
         }
     }
 

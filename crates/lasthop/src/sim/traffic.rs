@@ -270,14 +270,19 @@ impl<P: Probe> World<P> {
                 packet_metrics(&entity, &sender.link_counters(), report);
             }
             receiver_metrics(&entity, &receiver.link_counters(), report);
-            let services = sender.air.services.names.iter().zip(&sender.air.services.counters);
-            for (service, (name, own)) in services.enumerate() {
+            for (service, name) in sender.air.services.names.iter().enumerate() {
                 let entity = format!("{entity}.{name}");
+                let own = &sender.service_counters(service);
                 let unsent = if sender.is_last_of(service) { unsent } else { 0.0 };
                 let own_sent = (own.bits_sent as f64 - unsent).max(0.0);
                 queue_metrics(&entity, own, report);
                 report(&entity, "utilization", utilization(own_sent));
                 report(&entity, "share", if sent > 0.0 { own_sent / sent } else { f64::NAN });
+                if let Some(queue) = sender.service_queue(service)
+                    && queue.detects_early()
+                {
+                    discipline_metrics(&entity, &queue.counters(), report);
+                }
                 sender_metrics(&entity, &sender.service_link_counters(service), report);
                 receiver_metrics(&entity, &receiver.service_link_counters(service), report);
             }

@@ -8,6 +8,7 @@ use super::deadlines::MachineId;
 use super::direction;
 use super::ids::{AirId, DirectionId};
 use super::probe::{Event, FrameLabel, Probe};
+use super::traffic::discipline_metrics;
 use super::world::{World, segment_label};
 use crate::link::FrameKind;
 use crate::medium::dcf::{
@@ -127,6 +128,12 @@ impl<P: Probe> World<P> {
                 MediumEvent::Frame { pair, kind, start, end, fate, packet, bytes, reserves } => {
                     (pair, kind, start, end, fate, packet, bytes, reserves)
                 }
+                MediumEvent::Dropped { pair, packet } => {
+                    let direction = directions[pair.index()];
+                    let dropped = Event::Dropped { direction, packet, turn: None };
+                    self.probe.record(self.now, dropped);
+                    continue;
+                }
                 MediumEvent::Backoff { pair, from, slots, window, .. } => {
                     if let Some(pair) = pair {
                         let direction = directions[pair.index()];
@@ -172,6 +179,15 @@ impl<P: Probe> World<P> {
                 report(&entity, "airtime_collision", collision);
                 report(&entity, "airtime_error", error);
                 report(&entity, "airtime_idle", 1.0 - success - collision - error);
+                // The access point's queue is that of all its pairs.
+                let mut queues: Vec<_> =
+                    pairs.iter().filter_map(|&pair| medium.early(pair)).collect();
+                queues.sort_unstable_by_key(|(station, _)| station.index());
+                queues.dedup_by_key(|(station, _)| station.index());
+                if !queues.is_empty() {
+                    let sum = queues.into_iter().map(|(_, counters)| counters).sum();
+                    discipline_metrics(&entity, &sum, report);
+                }
             }
         }
     }

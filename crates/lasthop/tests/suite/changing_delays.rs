@@ -159,8 +159,8 @@ proptest! {
         let in_order: Vec<_> = (0..numbers.len()).map(|number| numbers[0] + number as f64).collect();
         prop_assert_eq!(&numbers, &in_order, "{}", link);
         prop_assert!(arrivals.windows(2).all(|two| two[0].0 <= two[1].0));
-        // Sent until 190 ms less the longest delay and what a protocol's frames add have arrived.
-        prop_assert!(numbers.len() >= 10, "{} of 20: {}", numbers.len(), link);
+        // A window of 8 frames, the default, has left by 81 ms and arrived 70 ms later.
+        prop_assert!(numbers.len() >= 8, "{} of 20: {}", numbers.len(), link);
     }
 }
 

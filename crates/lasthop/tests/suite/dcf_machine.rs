@@ -4,10 +4,10 @@ use crate::dcf_spread::ranges as everywhere;
 use lasthop::channel::{Channel, Clean, HeaderRule, Uniform, WithHeaders};
 use lasthop::medium::dcf::{
     AirFate, AirFrame, MacParameters, Medium, MediumEvent, PairId, Phy, Position, Preamble,
-    Standard, StationId, Timing,
+    Standard, StationId, Timing, Waiting,
 };
 use lasthop::packet::LinkFate;
-use lasthop::queue::Limit;
+use lasthop::queue::{Limit, Queue};
 use lasthop::rng::Streams;
 use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
 use proptest::prelude::*;
@@ -49,7 +49,7 @@ impl Cell {
             cw_min: timing.cw_min,
             cw_max: timing.cw_max,
             retry_delay: Duration::ZERO,
-            queue: Limit::Packets(50),
+            rate: rates[0],
         };
         Cell { phy, timing, parameters, rates, control_errors: true, seed: 1 }
     }
@@ -64,6 +64,11 @@ impl Cell {
         Cell::new(Standard::A, [rate(54_000), rate(24_000)])
     }
 
+    /// The queue of each station.
+    pub fn queue(&self) -> Queue<Waiting<Vec<u8>>> {
+        Queue::drop_tail(Limit::Packets(50), self.parameters.header)
+    }
+
     pub fn build(self, stations: usize) -> Built {
         self.build_with(stations, |_| Channel::Clean(Clean {}))
     }
@@ -75,7 +80,7 @@ impl Cell {
         let ids: Vec<_> = (0..=stations)
             .map(|index| {
                 let backoff = streams.stream(&format!("station {index}"), "back-off");
-                machine.add_station(self.parameters, backoff)
+                machine.add_station(self.parameters, self.queue(), backoff)
             })
             .collect();
         let mut pairs = Vec::new();
@@ -137,6 +142,7 @@ impl Built {
                     let [start, end] = [start, end].map(Instant::as_nanos);
                     log.frames.push((pair.index(), kind, start, end, fate));
                 }
+                MediumEvent::Dropped { .. } => unreachable!("its queues are drop-tail"),
                 MediumEvent::Backoff { station, from, slots, .. } => {
                     log.backoffs.push((station.index(), from.as_nanos(), slots));
                 }

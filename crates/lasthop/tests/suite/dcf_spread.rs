@@ -42,7 +42,7 @@ fn spread(cell: Cell, propagation: &Propagation, places: &[u64], pairs: &[[usize
     let stations: Vec<_> = (0..places.len())
         .map(|index| {
             let backoff = streams.stream(&format!("station {index}"), "back-off");
-            machine.add_station(cell.parameters, backoff)
+            machine.add_station(cell.parameters, cell.queue(), backoff)
         })
         .collect();
     let mut pair = |ends: &[usize; 2]| {

@@ -47,6 +47,7 @@ mod scenario_model;
 mod sender_traces;
 mod senders;
 mod services;
+mod shared_queues;
 mod snoop_machine;
 mod snoop_runs;
 mod split_connections;

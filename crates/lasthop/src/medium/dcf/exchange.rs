@@ -278,7 +278,7 @@ impl<P: Payload + Clone> Medium<P> {
                 let (station, _) = self.transmitters[0];
                 self.pass_up(station);
                 self.release();
-                self.settle(station, Attempt::Acknowledged, at, self.base);
+                self.settle(now, station, Attempt::Acknowledged, [at, self.base]);
             }
             Ending::AckLost { at } => {
                 let (station, _) = self.transmitters[0];
@@ -296,7 +296,7 @@ impl<P: Payload + Clone> Medium<P> {
                 self.release();
                 self.count_error(station);
                 let from = self.stations[usize::from(station)].defer_until;
-                self.settle(station, attempt, now, from);
+                self.settle(now, station, attempt, [now, from]);
             }
             Ending::Collided => {
                 self.release();
@@ -313,7 +313,7 @@ impl<P: Payload + Clone> Medium<P> {
                         false => Attempt::NoAck { is_long },
                     };
                     let from = station.defer_until;
-                    self.settle(index, attempt, now, from);
+                    self.settle(now, index, attempt, [now, from]);
                 }
             }
         }
@@ -374,12 +374,13 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// An attempt of a station is over: the next one, of the same frame or of the next, or none.
     /// `until`: when its acknowledgment is over; `from`: when its slots count.
-    fn settle(&mut self, index: u16, attempt: Attempt, until: Instant, from: Instant) {
+    fn settle(&mut self, now: Instant, index: u16, attempt: Attempt, [until, from]: [Instant; 2]) {
         let (start, end, _) = self.newest;
         let delay = self.conclude(index, attempt, until, end.saturating_since(start));
         let from = delay.map_or(from, |delay| from.max(until + delay));
         let station = &mut self.stations[usize::from(index)];
-        let has_frame = station.current.is_some() || station.take_next();
+        let has_frame = station.current.is_some() || station.take_next(now);
+        self.count_dropped(index);
         let slots = self.draw(index, from);
         if has_frame {
             self.join(index, from, slots);

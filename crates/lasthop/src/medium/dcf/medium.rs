@@ -53,9 +53,10 @@ use super::posts::Spread;
 use super::report::{
     Delivery, MediumCounters, MediumEvent, Outcome, PairCounters, PairId, StationId,
 };
-use super::station::{Attempt, MacParameters, Station, StationCounters};
+use super::station::{Attempt, MacParameters, Station, StationCounters, Waiting};
 use crate::channel::{Channel, ErrorProcess};
 use crate::packet::Payload;
+use crate::queue::{DisciplineCounters, Queue};
 use crate::rng::Stream;
 use crate::units::{Bytes, Duration, Instant, Rate};
 use std::cmp::Reverse;
@@ -124,7 +125,7 @@ pub(super) enum Use {
 
 /// Stations that share the air.
 #[derive(Clone, Debug)]
-pub struct Medium<P> {
+pub struct Medium<P: Payload> {
     pub(super) phy: Phy,
     pub(super) timing: Timing,
     /// Do noise and the two-state processes meet RTS, CTS and acknowledgments too?
@@ -196,10 +197,16 @@ impl<P: Payload + Clone> Medium<P> {
         self.keeps_outcomes = true;
     }
 
-    /// Adds a station, whose back-offs come from `backoff`; at most 65,536.
-    pub fn add_station(&mut self, parameters: MacParameters, backoff: Stream) -> StationId {
+    /// Adds a station before whose MAC packets wait in `queue`, and whose back-offs come from `backoff`; at
+    /// most 65,536.
+    pub fn add_station(
+        &mut self,
+        parameters: MacParameters,
+        queue: Queue<Waiting<P>>,
+        backoff: Stream,
+    ) -> StationId {
         let id = u16::try_from(self.stations.len()).expect("at most 65,536 stations");
-        self.stations.push(Station::new(parameters, backoff));
+        self.stations.push(Station::new(parameters, queue, backoff));
         self.contenders.reserve(self.stations.len());
         self.apart.reserve(self.stations.len());
         self.transmitters.reserve(self.stations.len());
@@ -277,17 +284,36 @@ impl<P: Payload + Clone> Medium<P> {
     /// A packet joins the queue of the transmitter of `pair`; false: it is full.
     pub fn enqueue(&mut self, now: Instant, pair: PairId, packet: P) -> bool {
         let from = self.pairs[pair.index()].from;
-        let station = &mut self.stations[usize::from(from)];
-        if !station.enqueue(now, pair.0, packet) {
+        let is_admitted = self.stations[usize::from(from)].enqueue(now, pair.0, packet);
+        self.count_dropped(from);
+        if !is_admitted {
             self.pairs[pair.index()].counters.drops += 1;
             return false;
         }
+        let station = &mut self.stations[usize::from(from)];
         if station.current.is_none() {
-            let is_there = station.take_next();
+            let is_there = station.take_next(now);
             debug_assert!(is_there, "a packet has just come");
             self.begin_access(now, from);
         }
         true
+    }
+
+    /// Counts what the queue of a station has dropped in the last call, that of a packet itself apart.
+    pub(super) fn count_dropped(&mut self, index: u16) {
+        for &Waiting { pair, ref packet } in self.stations[usize::from(index)].dropped() {
+            self.pairs[pair as usize].counters.drops += 1;
+            if self.reports {
+                let packet = packet.clone();
+                self.events.push_back(MediumEvent::Dropped { pair: PairId(pair), packet });
+            }
+        }
+    }
+
+    /// What the queue of a station did; `None` where it drops only what finds it full.
+    pub fn early(&self, pair: PairId) -> Option<(StationId, DisciplineCounters)> {
+        let from = self.pairs[pair.index()].from;
+        Some((StationId(from), self.stations[usize::from(from)].early()?))
     }
 
     /// An idle station has got a frame.

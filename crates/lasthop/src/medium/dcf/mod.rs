@@ -22,4 +22,4 @@ pub use report::{
     StationId,
 };
 pub use space::{Capture, Position, Propagation};
-pub use station::{MacParameters, StationCounters};
+pub use station::{MacParameters, StationCounters, Waiting};

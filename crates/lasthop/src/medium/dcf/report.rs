@@ -105,6 +105,13 @@ pub enum MediumEvent<P> {
         /// who read it.
         reserves: Duration,
     },
+    /// The queue of a station has dropped a packet that waited in it.
+    Dropped {
+        /// The way of the packet.
+        pair: PairId,
+        /// The packet.
+        packet: P,
+    },
     /// A station has drawn a back-off.
     Backoff {
         /// Which.

@@ -408,7 +408,7 @@ impl<P: Payload + Clone> Medium<P> {
         spread.airtime.close(exchange.start, now, Use::Success);
         let time = now.saturating_since(exchange.start);
         self.conclude(index, Attempt::Acknowledged, now, time);
-        self.next_apart(spread, index);
+        self.next_apart(spread, index, now);
     }
 
     /// An attempt of a station has failed.
@@ -438,14 +438,15 @@ impl<P: Payload + Clone> Medium<P> {
         let difs = self.timing.difs();
         let from = delay.map_or(now + difs, |delay| (now + difs).max(now + delay));
         self.stations[usize::from(index)].defer_until = from;
-        self.next_apart(spread, index);
+        self.next_apart(spread, index, now);
     }
 
     /// The frame that a station tries next, and its back-off.
-    fn next_apart(&mut self, spread: &mut Spread, index: u16) {
+    fn next_apart(&mut self, spread: &mut Spread, index: u16, now: Instant) {
         let station = &mut self.stations[usize::from(index)];
         if station.current.is_none() {
-            station.take_next();
+            station.take_next(now);
+            self.count_dropped(index);
         }
         self.draw_apart(spread, index);
     }

@@ -23,13 +23,9 @@
 //! retry limits), 9.3.2.10 (duplicates).
 
 use crate::packet::Payload;
-use crate::queue::Limit;
+use crate::queue::{DisciplineCounters, Queue, Transmitter};
 use crate::rng::Stream;
-use crate::units::{Bytes, Duration, Instant};
-use std::collections::VecDeque;
-
-/// Packets that a queue has room for at first; it grows.
-const QUEUE: usize = 64;
+use crate::units::{Bytes, Duration, Instant, Rate};
 
 /// Parameters of a station's MAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +44,8 @@ pub struct MacParameters {
     pub cw_max: u32,
     /// Time from a failure to the back-off of the next attempt of the same frame.
     pub retry_delay: Duration,
-    /// What the queue holds, the frame that is being sent included; a size counts packets with the
-    /// header.
-    pub queue: Limit,
+    /// Rate of its data frames, at which its queue takes them to be served.
+    pub rate: Rate,
 }
 
 /// What became of an attempt.
@@ -77,10 +72,45 @@ pub(super) enum Next {
 
 /// A packet and the station that it is for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting<P> {
+pub struct Waiting<P> {
     /// Index of the pair of transmitter and receiver.
-    pub pair: u32,
-    pub packet: P,
+    pub(super) pair: u32,
+    pub(super) packet: P,
+}
+
+/// To its queue it is that packet.
+impl<P: Payload> Payload for Waiting<P> {
+    fn wire_bytes(&self) -> u32 {
+        self.packet.wire_bytes()
+    }
+
+    fn xor(&mut self, other: &Self) {
+        self.packet.xor(&other.packet);
+    }
+
+    fn truncate(&mut self, bytes: u32) {
+        self.packet.truncate(bytes);
+    }
+
+    fn slice(&self, from: u32, bytes: u32) -> Self {
+        Waiting { pair: self.pair, packet: self.packet.slice(from, bytes) }
+    }
+
+    fn append(&mut self, next: &Self) {
+        self.packet.append(&next.packet);
+    }
+
+    fn mark_congestion(&mut self) -> bool {
+        self.packet.mark_congestion()
+    }
+
+    fn is_out(&self) -> bool {
+        self.packet.is_out()
+    }
+
+    fn flow(&self) -> u64 {
+        self.packet.flow()
+    }
 }
 
 /// The frame that a station tries to send.
@@ -106,7 +136,7 @@ impl<P> Current<P> {
 /// Always-on counters of one station.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StationCounters {
-    /// Packets refused because the queue was full.
+    /// Packets that its queue dropped.
     pub drops: u64,
     /// Back-offs drawn.
     pub backoffs: u64,
@@ -116,10 +146,9 @@ pub struct StationCounters {
 
 /// A station.
 #[derive(Clone, Debug)]
-pub(super) struct Station<P> {
+pub(super) struct Station<P: Payload> {
     pub parameters: MacParameters,
-    queue: VecDeque<Waiting<P>>,
-    queued_bytes: u64,
+    queue: Queue<Waiting<P>>,
     pub current: Option<Current<P>>,
     /// Contention window of the next back-off.
     cw: u32,
@@ -141,16 +170,15 @@ pub(super) struct Station<P> {
 }
 
 impl<P: Payload> Station<P> {
-    /// An idle station; its back-offs come from `backoff`.
-    pub fn new(parameters: MacParameters, backoff: Stream) -> Self {
+    /// An idle station before whose MAC packets wait in `queue`; its back-offs come from `backoff`.
+    pub fn new(parameters: MacParameters, queue: Queue<Waiting<P>>, backoff: Stream) -> Self {
         debug_assert!(
             parameters.short_retry_limit > 0 && parameters.long_retry_limit > 0,
             "limits count attempts"
         );
         Station {
             parameters,
-            queue: VecDeque::with_capacity(QUEUE),
-            queued_bytes: 0,
+            queue,
             current: None,
             cw: parameters.cw_min,
             short_retries: 0,
@@ -182,22 +210,22 @@ impl<P: Payload> Station<P> {
         Bytes::new(u64::from(packet.wire_bytes()) + self.parameters.header.get())
     }
 
+    /// What its queue sees of it: the frame that it tries to send, and the one whose acknowledgment is not
+    /// over.
+    fn server(&self, now: Instant) -> Transmitter {
+        let is_held = now < self.held_until;
+        let held = if is_held { self.held_bytes } else { 0 };
+        let (current, until) = match &self.current {
+            Some(frame) => (self.frame_length(&frame.packet).get(), Instant::NEVER),
+            None => (0, self.held_until),
+        };
+        let frames = u64::from(is_held) + u64::from(self.current.is_some());
+        Transmitter::standing_in(self.parameters.rate, frames, held + current, until)
+    }
+
     /// Is there room for `count` packets like this one?
     pub fn has_room(&self, now: Instant, packet: &P, count: u64) -> bool {
-        let is_held = now < self.held_until;
-        match self.parameters.queue {
-            Limit::Packets(limit) => {
-                let inside = u64::from(is_held) + u64::from(self.current.is_some());
-                self.queue.len() as u64 + inside + count <= limit
-            }
-            Limit::Bytes(limit) => {
-                let held = if is_held { self.held_bytes } else { 0 };
-                let current = self.current.as_ref();
-                let current = current.map_or(0, |frame| self.frame_length(&frame.packet).get());
-                let wanted = count * self.frame_length(packet).get();
-                self.queued_bytes + held + current + wanted <= limit.get()
-            }
-        }
+        self.queue.has_room(now, packet.wire_bytes(), count, &self.server(now))
     }
 
     /// Packets in the queue, the frame that is being sent included.
@@ -208,20 +236,29 @@ impl<P: Payload> Station<P> {
 
     /// A packet joins the queue; false: it is full.
     pub fn enqueue(&mut self, now: Instant, pair: u32, packet: P) -> bool {
-        if !self.has_room(now, &packet, 1) {
-            self.counters.drops += 1;
-            return false;
-        }
-        self.queued_bytes += self.frame_length(&packet).get();
-        self.queue.push_back(Waiting { pair, packet });
-        true
+        let server = self.server(now);
+        let is_admitted = self.queue.enqueue(now, Waiting { pair, packet }, &server);
+        self.counters.drops += u64::from(!is_admitted) + self.queue.dropped().len() as u64;
+        is_admitted
+    }
+
+    /// Packets that its queue has dropped in the last call, that of [`Self::enqueue`] itself apart, and
+    /// their pairs.
+    pub fn dropped(&self) -> &[Waiting<P>] {
+        self.queue.dropped()
+    }
+
+    /// What its queue did; `None` where that waits until it is full.
+    pub fn early(&self) -> Option<DisciplineCounters> {
+        self.queue.detects_early().then(|| self.queue.counters())
     }
 
     /// The next packet becomes the frame that it tries to send, if there is one.
-    pub fn take_next(&mut self) -> bool {
+    pub fn take_next(&mut self, now: Instant) -> bool {
         debug_assert!(self.current.is_none(), "one frame at a time");
-        let Some(Waiting { pair, packet }) = self.queue.pop_front() else { return false };
-        self.queued_bytes -= self.frame_length(&packet).get();
+        let next = self.queue.dequeue(now);
+        self.counters.drops += self.queue.dropped().len() as u64;
+        let Some(Waiting { pair, packet }) = next else { return false };
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         self.current = Some(Current {
@@ -300,6 +337,7 @@ impl<P: Payload> Station<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::Limit;
     use crate::rng::Streams;
 
     fn station(short: u32, long: u32) -> Station<Vec<u8>> {
@@ -311,16 +349,17 @@ mod tests {
             cw_min: 31,
             cw_max: 255,
             retry_delay: Duration::ZERO,
-            queue: Limit::Packets(3),
+            rate: Rate::from_bps(11_000_000),
         };
         let streams = Streams { seed: 1, replication: 0 };
-        Station::new(parameters, streams.stream("station", "back-off"))
+        let queue = Queue::drop_tail(Limit::Packets(3), parameters.header);
+        Station::new(parameters, queue, streams.stream("station", "back-off"))
     }
 
     /// Takes packets until one is there to send.
     fn with_frame(mut station: Station<Vec<u8>>) -> Station<Vec<u8>> {
         assert!(station.enqueue(Instant::ZERO, 0, vec![0; 100]));
-        assert!(station.take_next());
+        assert!(station.take_next(Instant::ZERO));
         station
     }
 
@@ -362,7 +401,7 @@ mod tests {
         assert!(!one.enqueue(Instant::ZERO, 0, packet.clone()));
         let over = Instant::from_nanos(100);
         assert_eq!(one.on_attempt(Attempt::Acknowledged, over), Next::Done);
-        assert!(one.take_next());
+        assert!(one.take_next(Instant::from_nanos(50)));
         assert!(!one.enqueue(Instant::from_nanos(99), 0, packet.clone()));
         assert!(one.enqueue(over, 0, packet));
         assert_eq!(one.counters.drops, 2);

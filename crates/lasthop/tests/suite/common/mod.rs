@@ -11,7 +11,7 @@ use lasthop::link::{
     XorFec, XorFecParameters,
 };
 use lasthop::packet::{LinkFate, Payload};
-use lasthop::queue::Limit;
+use lasthop::queue::{Limit, Queue};
 use lasthop::units::{Bytes, Duration, Instant, Rate};
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -125,7 +125,7 @@ struct Direction<P> {
 const MOST_TURNS: u32 = 20_000_000;
 
 /// Two endpoints and the air between them.
-pub struct Link<P> {
+pub struct Link<P: Payload> {
     pub ends: [LinkEndpoint<P>; 2],
     pub delivered: [Vec<P>; 2],
     pub delivered_at: [Vec<Instant>; 2],
@@ -348,11 +348,11 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    pub fn ends<P: Clone>(self) -> [LinkEndpoint<P>; 2] {
+    pub fn ends<P: Payload + Clone>(self) -> [LinkEndpoint<P>; 2] {
         [self.end(), self.end()]
     }
 
-    fn end<P: Clone>(self) -> LinkEndpoint<P> {
+    fn end<P: Payload + Clone>(self) -> LinkEndpoint<P> {
         match self {
             Protocol::Raw => LinkEndpoint::Raw(Raw::new()),
             Protocol::SelectiveRepeat(parameters) => LinkEndpoint::SelectiveRepeat(
@@ -392,13 +392,13 @@ pub fn services<P: Payload + Clone>(
         let service = |(index, protocol): (usize, &Protocol)| ServiceParameters {
             endpoint: protocol.end(),
             weight: NonZeroU32::MIN.saturating_add(index as u32),
-            limit: Limit::Packets(1000),
-            header: Bytes::new(2 + identifier),
+            queue: Queue::drop_tail(Limit::Packets(1000), Bytes::new(2 + identifier)),
         };
         let parameters = ServicesParameters {
             services: protocols.iter().enumerate().map(service).collect(),
             classes: (0..protocols.len() as u8).collect(),
             identifier: Bytes::new(identifier),
+            rate: Rate::from_bps(1_000_000),
             measure: None,
         };
         LinkEndpoint::Services(Box::new(Services::new(parameters).expect("valid parameters")))
