@@ -354,7 +354,9 @@ fn raw_transmissions(
         count: numbers(|sent| sent.count)?,
         ack: numbers(|sent| sent.ack.unwrap_or(u64::MAX))?,
         is_repeated: numbers(|sent| sent.is_repeated.into())?,
-        connection: numbers(|sent| sent.segment.map_or(u64::MAX, |it| it.connection.into()))?,
+        connection: numbers(|sent| {
+            sent.segment.map_or(u64::MAX, |it| it.connection.index() as u64)
+        })?,
         incarnation: numbers(|sent| sent.segment.map_or(u64::MAX, |it| it.incarnation.into()))?,
         segment: numbers(|sent| {
             sent.segment.and_then(|it| it.sequence).map_or(u64::MAX, u64::from)

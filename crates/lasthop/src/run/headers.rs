@@ -17,6 +17,7 @@
 
 use crate::packet::{self, Packet, flags};
 use crate::scenario::{App, Flow, Scenario};
+use crate::sim::ids::{ConnectionId, FlowId};
 use crate::sim::senders::{Sender, TcpSender};
 use crate::tcp::Config;
 use etherparse::TcpOptionElement as TcpOption;
@@ -51,7 +52,7 @@ pub(super) struct Writer<'a> {
     hosts: Vec<&'a str>,
     senders: Vec<Sender>,
     /// Numbers of connections and their incarnations, in the order of their first packets.
-    connections: HashMap<(u32, u32), u32>,
+    connections: HashMap<(ConnectionId, u32), u32>,
     /// Payload.
     zeros: Vec<u8>,
 }
@@ -90,7 +91,7 @@ impl<'a> Writer<'a> {
     /// A packet that has been met, cut after `snap` bytes.
     pub fn write(&self, packet: &Packet, snap: usize) -> Bytes {
         let sender = self.senders[packet.hop as usize];
-        let flow = &self.flows[sender.flow as usize];
+        let flow = &self.flows[sender.flow.index()];
         let is_source = sender.tcp.is_none_or(|tcp| tcp.is_source);
         let ends = if is_source { [&flow.from, &flow.to] } else { [&flow.to, &flow.from] };
         let [source, destination] = ends.map(|host| {
@@ -113,7 +114,7 @@ impl<'a> Writer<'a> {
     fn segment(
         &self,
         mut ip: Ipv4Header,
-        flow: u32,
+        flow: FlowId,
         sender: &TcpSender,
         packet: &Packet,
         snap: usize,
@@ -149,7 +150,7 @@ impl<'a> Writer<'a> {
         let shift = if is_syn { 0 } else { window_shift(config) };
         tcp.window_size = (window >> shift).min(PLAIN_WINDOW) as u16;
         let end = u64::from(told.seq) + u64::from(told.payload);
-        let ends_file = match &self.flows[flow as usize].app {
+        let ends_file = match &self.flows[flow.index()].app {
             App::File(file) => sender.is_opener && end > file.size.get(),
             _ => false,
         };
@@ -172,9 +173,9 @@ impl<'a> Writer<'a> {
         cut(&[&ip.to_bytes(), &header, payload], snap)
     }
 
-    fn datagram(&self, mut ip: Ipv4Header, flow: u32, packet: &Packet, snap: usize) -> Bytes {
+    fn datagram(&self, mut ip: Ipv4Header, flow: FlowId, packet: &Packet, snap: usize) -> Bytes {
         // A piece of a packet knows its own length only.
-        let whole = self.flows[flow as usize].app.packet();
+        let whole = self.flows[flow.index()].app.packet();
         let whole = whole.map_or(packet.bytes.into(), |size| size.get());
         let length = (whole as u32).clamp(DATAGRAM_HEADERS, u16::MAX.into()) - DATAGRAM_HEADERS;
         let mut payload = vec![0; length as usize];
@@ -218,8 +219,8 @@ fn address(host: usize) -> [u8; 4] {
     [10, a, b, c]
 }
 
-fn flow_port(flow: u32) -> u16 {
-    FLOW_PORTS.0 + (flow % FLOW_PORTS.1) as u16
+fn flow_port(flow: FlowId) -> u16 {
+    FLOW_PORTS.0 + (flow.index() as u32 % FLOW_PORTS.1) as u16
 }
 
 /// How far windows are shifted (RFC 7323, section 2): 0 where they need not, or no SYN can say so.
@@ -328,8 +329,14 @@ mod tests {
         let document = Scenario::from_toml(text, std::path::Path::new(".")).expect("a scenario");
         let scenario = document.points().expect("a point").remove(0).scenario;
         let config = config(Variant::Sack, Profile::Rfc, &Overrides::default());
-        let tcp = TcpSender { connection: 0, is_opener: false, is_source: false, config };
-        let mut writer = Writer::new(&scenario, vec![Sender { flow: 0, tcp: Some(tcp) }]);
+        let tcp = TcpSender {
+            connection: ConnectionId::new(0),
+            is_opener: false,
+            is_source: false,
+            config,
+        };
+        let mut writer =
+            Writer::new(&scenario, vec![Sender { flow: FlowId::new(0), tcp: Some(tcp) }]);
         let told = packet::TcpHeader {
             seq: 1,
             ack: 1461,

@@ -8,6 +8,7 @@ use crate::link::LinkEvent;
 use crate::medium::dcf::{AirFate, AirFrame, frames};
 use crate::rng::Streams;
 use crate::scenario::Scenario;
+use crate::sim::ids::ConnectionId;
 use crate::sim::ids::DirectionId;
 use crate::sim::probe::{Event, Recorder, Room};
 use crate::sim::world::End;
@@ -142,7 +143,9 @@ fn trace_up_to(
                 value,
             });
         };
-        let end = |connection: u32, opener: bool| &ends[connection as usize][usize::from(!opener)];
+        let end = |connection: ConnectionId, opener: bool| {
+            &ends[connection.index()][usize::from(!opener)]
+        };
         let direction = |index: DirectionId| &directions[index.index()];
         let carrier =
             |index: DirectionId, service: u8| &carriers[index.index()][usize::from(service)];
@@ -171,10 +174,10 @@ fn trace_up_to(
                 push(end(connection, opener), "timeout", f64::NAN, f64::NAN);
             }
             Event::DatagramSent { flow, number, bytes } => {
-                push(&flows[flow as usize][0], "datagram_sent", number as f64, bytes.into());
+                push(&flows[flow.index()][0], "datagram_sent", number as f64, bytes.into());
             }
             Event::DatagramReceived { flow, number, delay } => {
-                let entity = &flows[flow as usize][1];
+                let entity = &flows[flow.index()][1];
                 push(entity, "datagram_received", number as f64, delay.as_secs_f64());
             }
             Event::Queue { direction: index, packets, .. }

@@ -8,7 +8,7 @@
 use super::deadlines::MachineId;
 use super::direction::Medium;
 use super::hops::{Hop, Listener};
-use super::ids::{DirectionId, LineId, SeatId};
+use super::ids::{ConnectionId, DirectionId, LineId, SeatId};
 use super::probe::{Event, Probe};
 use super::wlan::Shared;
 use super::world::World;
@@ -34,7 +34,7 @@ pub(super) struct Seat {
     /// The connection that each path belongs to, by the agent's numbers.
     pub connections: Vec<Option<u32>>,
     /// The TCP senders whose losses it hears of: connection and end.
-    pub senders: Vec<(u32, usize)>,
+    pub senders: Vec<(ConnectionId, usize)>,
 }
 
 impl<P: Probe> World<P> {
@@ -112,7 +112,7 @@ impl<P: Probe> World<P> {
             Listener::Acceptor { connection } | Listener::Sink { connection } => (connection, 1),
             Listener::Datagrams { .. } => unreachable!("only segments are answered"),
         };
-        let first = self.connections[connection as usize].first_hops[end];
+        let first = self.connections[connection.index()].first_hops[end];
         let mut back = (first..).zip(&self.hops[first as usize..]);
         let hop = back.find(|(_, hop)| hop.direction == wanted);
         let (hop, _) = hop.expect("an agent's link is crossed both ways");
@@ -199,9 +199,9 @@ impl<P: Probe> World<P> {
         let LinkCounters { packets, packets_abandoned: lost, .. } = end.link_counters();
         let Seat { agent, senders, .. } = &mut self.agents[seat.index()];
         let connections = &self.connections;
-        let sum = |sum: Batch, &(connection, end): &(u32, usize)| {
+        let sum = |sum: Batch, &(connection, end): &(ConnectionId, usize)| {
             let SenderCounters { segments_sent, retransmissions, losses_declared, .. } =
-                connections[connection as usize].ends[end].counters();
+                connections[connection.index()].ends[end].counters();
             Batch {
                 packets: sum.packets + (segments_sent - retransmissions),
                 lost: sum.lost + losses_declared,

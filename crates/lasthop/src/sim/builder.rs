@@ -4,7 +4,7 @@ use super::agents::Seat;
 use super::deadlines::{Deadlines, Due, MachineId};
 use super::direction::{Direction, DirectionParameters, Fifo, Medium};
 use super::hops::{Entry, Hop, Listener, Then};
-use super::ids::{AirId, DirectionId, LineId, PathId, RadioId, SeatId, Side};
+use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, PathId, RadioId, SeatId, Side};
 use super::line::{Line, LineEnd};
 use super::probe::Probe;
 use super::radio::{Radio, RadioParameters};
@@ -251,9 +251,9 @@ impl Builder {
         back: &[DirectionId],
         slot: u32,
         mut boot: Stream,
-    ) -> u32 {
-        let connection = self.pairs.len() as u32;
-        let flow = self.flows.len() as u32;
+    ) -> ConnectionId {
+        let connection = ConnectionId::new(self.pairs.len());
+        let flow = FlowId::new(self.flows.len());
         let ends = [Role::Opener, Role::Acceptor]
             .map(|role| Connection::new(config, role, boot_offset(&mut boot, config)));
         let paths = [(there, false), (back, true)].map(|(path, opener)| {
@@ -281,7 +281,7 @@ impl Builder {
 
     /// First hop of a path for datagrams of the flow that is added next.
     fn datagram_path(&mut self, directions: &[DirectionId]) -> u32 {
-        let flow = self.flows.len() as u32;
+        let flow = FlowId::new(self.flows.len());
         let path = self.path(directions, Listener::Datagrams { flow });
         self.paths[path.index()].first
     }
@@ -386,8 +386,8 @@ impl Builder {
             Listener::Tcp { connection, .. }
             | Listener::Acceptor { connection }
             | Listener::Sink { connection } => {
-                let flow = self.pairs[connection as usize].flow as usize;
-                Some(groups.map_or(connection, |groups| groups[flow]))
+                let flow = self.pairs[connection.index()].flow.index();
+                Some(groups.map_or(connection.index() as u32, |groups| groups[flow]))
             }
             Listener::Datagrams { .. } => None,
         };
@@ -449,7 +449,7 @@ impl Builder {
         let pairs = self.pair_paths.iter().enumerate();
         let senders = pairs
             .flat_map(|(connection, paths)| {
-                [0, 1].map(|end| (connection as u32, end, hears_of(paths[end])))
+                [0, 1].map(|end| (ConnectionId::new(connection), end, hears_of(paths[end])))
             })
             .filter_map(|(connection, end, hears)| hears.then_some((connection, end)))
             .collect();
@@ -510,7 +510,7 @@ impl Builder {
         // The directions over which the data of such an acceptor come and its answers leave.
         let candidate = |(pair, paths): (&Pair, &[PathId; 2])| {
             let [[_, last], [first, _]] = paths.map(|path| ends(&self.paths[path.index()]));
-            let app = &self.flows[pair.flow as usize].app;
+            let app = &self.flows[pair.flow.index()].app;
             let suits = matches!(app, App::File { .. })
                 && pair.config.only_acknowledges()
                 && fifo(last).is_some()
@@ -540,7 +540,7 @@ impl Builder {
                 && users[first.index()] == Users::Acceptors(last)
             {
                 let path = self.pair_paths[connection][0];
-                let connection = connection as u32;
+                let connection = ConnectionId::new(connection);
                 self.paths[path.index()].listener = Listener::Sink { connection };
             }
         }
@@ -554,7 +554,7 @@ impl Builder {
         let mut is_ahead: Vec<bool> = self.directions.iter().map(is_chained).collect();
         for path in &self.paths {
             if let Listener::Sink { connection } = path.listener {
-                let back = &self.paths[self.pair_paths[connection as usize][1].index()];
+                let back = &self.paths[self.pair_paths[connection.index()][1].index()];
                 is_ahead[self.hops[back.first as usize].index()] = true;
             }
         }
@@ -572,10 +572,10 @@ impl Builder {
         let flow = match listener {
             Listener::Tcp { connection, .. }
             | Listener::Acceptor { connection }
-            | Listener::Sink { connection } => self.pairs[connection as usize].flow,
+            | Listener::Sink { connection } => self.pairs[connection.index()].flow,
             Listener::Datagrams { flow } => flow,
         };
-        let wanted = self.flows[flow as usize].service.as_ref();
+        let wanted = self.flows[flow.index()].service.as_ref();
         let mut names = end.air.services.names.iter();
         let place = wanted.and_then(|wanted| names.position(|known| known == wanted));
         place.unwrap_or(0) as u8
@@ -723,16 +723,16 @@ impl Builder {
             }
         }
         for (index, pair) in self.pairs.iter_mut().enumerate() {
-            let connection = index as u32;
+            let connection = ConnectionId::new(index);
             let is_quiet = pair.config.only_acknowledges();
-            pair.is_file = matches!(self.flows[pair.flow as usize].app, App::File { .. });
+            pair.is_file = matches!(self.flows[pair.flow.index()].app, App::File { .. });
             let opener = place(Machine::Tcp { connection, opener: true });
             let acceptor = (!is_quiet).then(|| place(Machine::Tcp { connection, opener: false }));
             pair.machines = [Some(opener), acceptor];
         }
         for (index, flow) in self.flows.iter_mut().enumerate() {
             if let App::Datagrams(datagrams) = &mut flow.app {
-                datagrams.machine = place(Machine::Datagrams(index as u32));
+                datagrams.machine = place(Machine::Datagrams(FlowId::new(index)));
             }
         }
         for (index, seat) in self.agents.iter_mut().enumerate() {
@@ -749,11 +749,11 @@ impl Builder {
         }
         // The last one, so that the table can forget it when every flow has started.
         let start = place(Machine::Start);
-        let mut starts: Vec<u32> = (0..self.flows.len() as u32).collect();
-        starts.sort_by_key(|&index| std::cmp::Reverse((self.flows[index as usize].start, index)));
+        let mut starts: Vec<_> = (0..self.flows.len()).map(FlowId::new).collect();
+        starts.sort_by_key(|&index| std::cmp::Reverse((self.flows[index.index()].start, index)));
         let mut deadlines = Deadlines::new(machines.len());
         if let Some(&first) = starts.last() {
-            deadlines.set(start, self.flows[first as usize].start);
+            deadlines.set(start, self.flows[first.index()].start);
         }
         let radios = self.radios.iter();
         let most_stations = radios.map(|radio| radio.stations.len()).max().unwrap_or(0);

@@ -41,7 +41,7 @@ impl<P: Probe> World<P> {
         }
         match listener {
             Listener::Tcp { connection, opener } => {
-                let pair = &mut self.connections[connection as usize];
+                let pair = &mut self.connections[connection.index()];
                 if packet.incarnation == pair.incarnation {
                     pair.ends[usize::from(!opener)].receive_damaged(self.now, &packet.tcp);
                     self.pump(connection, opener);
@@ -51,7 +51,7 @@ impl<P: Probe> World<P> {
             // They do nothing but acknowledge what arrives intact.
             Listener::Acceptor { .. } | Listener::Sink { .. } => {}
             Listener::Datagrams { flow } => {
-                if self.flows[flow as usize].accept_damaged() {
+                if self.flows[flow.index()].accept_damaged() {
                     self.receive_datagram(flow, self.now, packet);
                 }
             }

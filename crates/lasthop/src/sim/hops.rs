@@ -5,7 +5,7 @@
 //! that everything that depends on its path is one lookup: where it goes next, who waits for it,
 //! which service it takes.
 
-use super::ids::{DirectionId, LineId, PathId, SeatId};
+use super::ids::{ConnectionId, DirectionId, FlowId, LineId, PathId, SeatId};
 
 /// What becomes of a packet that has crossed a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,14 +23,14 @@ pub(super) enum Then {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listener {
     /// One end of a connection.
-    Tcp { connection: u32, opener: bool },
+    Tcp { connection: ConnectionId, opener: bool },
     /// An acceptor that does nothing but acknowledge at once.
-    Acceptor { connection: u32 },
+    Acceptor { connection: ConnectionId },
     /// The same on a way back that only such acceptors use: what it sends can be computed together
     /// with what it receives.
-    Sink { connection: u32 },
+    Sink { connection: ConnectionId },
     /// A flow that only counts.
-    Datagrams { flow: u32 },
+    Datagrams { flow: FlowId },
 }
 
 /// Who takes a packet that enters a direction.

@@ -39,6 +39,16 @@ id! {
 }
 
 id! {
+    /// A flow, as a scenario numbers them.
+    pub FlowId
+}
+
+id! {
+    /// A TCP connection: both its ends.
+    pub ConnectionId
+}
+
+id! {
     /// The air that the stations of WLANs share.
     pub AirId
 }

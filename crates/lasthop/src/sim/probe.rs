@@ -4,7 +4,7 @@
 //! A computed link knows a frame's fate before its time has come, so that events arrive in the
 //! order of their computation: sort by time before use.
 
-use super::ids::DirectionId;
+use super::ids::{ConnectionId, DirectionId, FlowId};
 use crate::agent::AgentEvent;
 use crate::link::{Frame, FrameKind, LinkEvent};
 use crate::medium::dcf::{AirFate, AirFrame};
@@ -33,7 +33,7 @@ impl<P> From<&Frame<P>> for FrameLabel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentLabel {
     /// Connection index.
-    pub connection: u32,
+    pub connection: ConnectionId,
     /// Incarnation of the connection.
     pub incarnation: u32,
     /// First byte of its data; the SYN is byte 0. `None` if it only acknowledges.
@@ -46,7 +46,7 @@ pub struct SegmentLabel {
 
 impl SegmentLabel {
     /// What `packet` of `connection` carries.
-    pub(super) fn new(connection: u32, packet: &Packet) -> Self {
+    pub(super) fn new(connection: ConnectionId, packet: &Packet) -> Self {
         let Packet { incarnation, tcp, .. } = *packet;
         let mut sack = [None; MAX_SACK_BLOCKS];
         let blocks = tcp.sack_blocks().into_iter().take(tcp.sack_blocks.into());
@@ -70,7 +70,7 @@ pub enum Event {
     /// A TCP end sent a segment.
     SegmentSent {
         /// Connection index.
-        connection: u32,
+        connection: ConnectionId,
         /// True at the end that opened the connection.
         opener: bool,
         /// First byte of the segment; the SYN is byte 0.
@@ -81,7 +81,7 @@ pub enum Event {
     /// A TCP end received a segment.
     SegmentReceived {
         /// Connection index.
-        connection: u32,
+        connection: ConnectionId,
         /// True at the end that opened the connection.
         opener: bool,
         /// First byte of the segment.
@@ -94,7 +94,7 @@ pub enum Event {
     /// A block of the SACK option of the segment that was just received (RFC 2018).
     SackReceived {
         /// Connection index.
-        connection: u32,
+        connection: ConnectionId,
         /// True at the end that opened the connection.
         opener: bool,
         /// Its first byte.
@@ -105,7 +105,7 @@ pub enum Event {
     /// A sender's window after something happened to it.
     Window {
         /// Connection index.
-        connection: u32,
+        connection: ConnectionId,
         /// True at the end that opened the connection.
         opener: bool,
         /// Congestion window in segments.
@@ -116,14 +116,14 @@ pub enum Event {
     /// A retransmission timer fired.
     Timeout {
         /// Connection index.
-        connection: u32,
+        connection: ConnectionId,
         /// True at the end that opened the connection.
         opener: bool,
     },
     /// A datagram was sent.
     DatagramSent {
         /// Flow index.
-        flow: u32,
+        flow: FlowId,
         /// Its number within the flow; the first is 0.
         number: u64,
         /// Its length.
@@ -132,7 +132,7 @@ pub enum Event {
     /// A datagram reached its destination.
     DatagramReceived {
         /// Flow index.
-        flow: u32,
+        flow: FlowId,
         /// Its number within the flow.
         number: u64,
         /// How long after it was sent.

@@ -1,6 +1,7 @@
 //! Whose packets take which hop: what an observer needs to give a packet its addresses.
 
 use super::hops::Listener;
+use super::ids::{ConnectionId, FlowId};
 use super::probe::Probe;
 use super::traffic::App;
 use super::world::World;
@@ -10,7 +11,7 @@ use crate::tcp::Config;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sender {
     /// Flow index.
-    pub flow: u32,
+    pub flow: FlowId,
     /// The end of the connection that sends them; `None` of datagrams, which the flow's source
     /// sends.
     pub tcp: Option<TcpSender>,
@@ -20,7 +21,7 @@ pub struct Sender {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpSender {
     /// Connection index.
-    pub connection: u32,
+    pub connection: ConnectionId,
     /// Did it open the connection?
     pub is_opener: bool,
     /// Does it sit at the host that the flow comes from?
@@ -41,8 +42,8 @@ impl<P: Probe> World<P> {
                     (connection, true)
                 }
             };
-            let pair = &self.connections[connection as usize];
-            let source_opens = match &self.flows[pair.flow as usize].app {
+            let pair = &self.connections[connection.index()];
+            let source_opens = match &self.flows[pair.flow.index()].app {
                 // A browser opens, but for connections that carry replies only.
                 App::Web(browser) => browser
                     .connections

@@ -2,7 +2,7 @@
 
 use super::deadlines::MachineId;
 use super::direction::Medium;
-use super::ids::{DirectionId, Side};
+use super::ids::{ConnectionId, DirectionId, FlowId, Side};
 use super::probe::Probe;
 use super::world::{World, boot_offset};
 use crate::app::{Datagram, DatagramCounts, DatagramSource, Source, Web};
@@ -15,7 +15,7 @@ use crate::units::{Bytes, Instant};
 #[derive(Clone, Debug)]
 pub(super) enum App {
     /// One file over one connection.
-    File { connection: u32, size: Bytes, finished: Option<Instant> },
+    File { connection: ConnectionId, size: Bytes, finished: Option<Instant> },
     /// A browser; transfers run over the connections of each slot.
     Web(Box<Browser>),
     /// Datagrams, an event each.
@@ -38,7 +38,7 @@ pub(super) struct Datagrams {
 pub(super) struct Browser {
     pub web: Web,
     /// By slot: the connection for requests and the one for replies (the same if full duplex).
-    pub connections: Vec<[u32; 2]>,
+    pub connections: Vec<[ConnectionId; 2]>,
     /// By slot: what is under way.
     pub stages: Vec<Stage>,
     /// When the newest page was complete.
@@ -87,13 +87,13 @@ impl<P: Probe> World<P> {
     /// The flows whose time has come start.
     pub(super) fn on_start(&mut self) {
         while let Some(&index) = self.starts.last()
-            && self.flows[index as usize].start <= self.now
+            && self.flows[index.index()].start <= self.now
         {
             self.starts.pop();
-            match &mut self.flows[index as usize].app {
+            match &mut self.flows[index.index()].app {
                 App::File { connection, size, .. } => {
                     let (connection, size) = (*connection, *size);
-                    self.connections[connection as usize].ends[0].write(size.get());
+                    self.connections[connection.index()].ends[0].write(size.get());
                     self.pump(connection, true);
                 }
                 App::Web(browser) => {
@@ -113,14 +113,14 @@ impl<P: Probe> World<P> {
     fn schedule_start(&mut self) {
         let machine = MachineId::new(self.machines.len() - 1);
         match self.starts.last() {
-            Some(&index) => self.deadlines.set(machine, self.flows[index as usize].start),
+            Some(&index) => self.deadlines.set(machine, self.flows[index.index()].start),
             None => self.deadlines.forget(machine),
         }
     }
 
     /// A datagram is due.
-    pub(super) fn on_datagram(&mut self, index: u32) {
-        let App::Datagrams(datagrams) = &mut self.flows[index as usize].app else {
+    pub(super) fn on_datagram(&mut self, index: FlowId) {
+        let App::Datagrams(datagrams) = &mut self.flows[index.index()].app else {
             unreachable!("only sources of datagrams have this deadline")
         };
         let Datagram { number, size } = datagrams.source.send(self.now);
@@ -132,10 +132,10 @@ impl<P: Probe> World<P> {
 
     /// A TCP end may have come to the end of a transfer.
     #[inline(always)]
-    pub(super) fn on_progress(&mut self, connection: u32, opener: bool) {
-        let pair = &mut self.connections[connection as usize];
+    pub(super) fn on_progress(&mut self, connection: ConnectionId, opener: bool) {
+        let pair = &mut self.connections[connection.index()];
         let index = pair.flow;
-        match &mut self.flows[index as usize].app {
+        match &mut self.flows[index.index()].app {
             App::File { finished, .. } => {
                 // A proxy on the way acknowledges what has not arrived yet.
                 let [sender, receiver] = &pair.ends;
@@ -153,10 +153,10 @@ impl<P: Probe> World<P> {
     }
 
     #[inline(always)]
-    fn on_web_progress(&mut self, index: u32, connection: u32, opener: bool) {
-        let pair = &mut self.connections[connection as usize];
+    fn on_web_progress(&mut self, index: FlowId, connection: ConnectionId, opener: bool) {
+        let pair = &mut self.connections[connection.index()];
         let slot = pair.slot;
-        let App::Web(browser) = &mut self.flows[index as usize].app else {
+        let App::Web(browser) = &mut self.flows[index.index()].app else {
             unreachable!("asked for browsers only")
         };
         let [requests, replies] = browser.connections[slot as usize];
@@ -191,7 +191,7 @@ impl<P: Probe> World<P> {
                     pair.ends[0].close();
                     self.pump(connection, true);
                 }
-                let App::Web(browser) = &mut self.flows[index as usize].app else {
+                let App::Web(browser) = &mut self.flows[index.index()].app else {
                     unreachable!("asked for browsers only")
                 };
                 if browser.web.on_reply(slot) {
@@ -203,8 +203,8 @@ impl<P: Probe> World<P> {
         }
     }
 
-    fn send_requests(&mut self, index: u32) {
-        while let App::Web(browser) = &mut self.flows[index as usize].app
+    fn send_requests(&mut self, index: FlowId) {
+        while let App::Web(browser) = &mut self.flows[index.index()].app
             && let Some((slot, bytes)) = browser.web.poll_request()
         {
             browser.stages[slot as usize] = Stage::Request { bytes };
@@ -214,8 +214,8 @@ impl<P: Probe> World<P> {
     }
 
     /// A fresh incarnation of a connection whose opener writes `bytes`.
-    fn start_transfer(&mut self, connection: u32, bytes: u64) {
-        let pair = &mut self.connections[connection as usize];
+    fn start_transfer(&mut self, connection: ConnectionId, bytes: u64) {
+        let pair = &mut self.connections[connection.index()];
         pair.incarnation = pair.incarnation.wrapping_add(1);
         for end in &mut pair.ends {
             let offset = boot_offset(&mut pair.boot, &pair.config);
@@ -337,7 +337,7 @@ impl<P: Probe> World<P> {
         match &flow.app {
             App::File { connection, size, finished } => {
                 // What the sender knows to have arrived: a receiver may have been computed ahead.
-                let opener = &self.connections[*connection as usize].ends[0];
+                let opener = &self.connections[connection.index()].ends[0];
                 let delivered = opener.acked_bytes().min(size.get());
                 delivery(delivered, end_or(*finished));
                 report(&entity, "complete", f64::from(u8::from(finished.is_some())));
@@ -376,7 +376,7 @@ impl<P: Probe> World<P> {
     fn tcp_metrics(
         &self,
         entity: &str,
-        connections: &[[u32; 2]],
+        connections: &[[ConnectionId; 2]],
         report: &mut dyn FnMut(&str, &'static str, f64),
     ) {
         let (mut sent, mut again, mut timeouts, mut fast, mut cuts, mut duplicates) =
@@ -384,9 +384,9 @@ impl<P: Probe> World<P> {
         let (mut probes, mut taken_back) = (0, 0);
         let mut mistaken = 0;
         let (mut explicit, mut held, mut knows_notices) = (0, 0, false);
-        let mut add = |connection: u32| {
-            knows_notices |= self.connections[connection as usize].config.knows_notices();
-            for end in &self.connections[connection as usize].ends {
+        let mut add = |connection: ConnectionId| {
+            knows_notices |= self.connections[connection.index()].config.knows_notices();
+            for end in &self.connections[connection.index()].ends {
                 let counters = end.counters();
                 sent += counters.segments_sent;
                 again += counters.retransmissions;

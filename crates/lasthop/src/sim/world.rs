@@ -4,7 +4,7 @@ use super::agents::Seat;
 use super::deadlines::{Deadlines, Due, MachineId};
 use super::direction::{Direction, Fifo, Medium};
 use super::hops::{Entry, Hop, Listener, Then};
-use super::ids::{AirId, DirectionId, LineId, RadioId, SeatId};
+use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, SeatId};
 use super::line::Line;
 use super::probe::{Event, Probe, SegmentLabel};
 use super::radio::Radio;
@@ -42,11 +42,11 @@ pub(super) enum Machine {
     /// The air of a WLAN.
     Air(AirId),
     /// A TCP end.
-    Tcp { connection: u32, opener: bool },
+    Tcp { connection: ConnectionId, opener: bool },
     /// The next flow starts.
     Start,
     /// A source of datagrams.
-    Datagrams(u32),
+    Datagrams(FlowId),
     /// An agent.
     Agent(SeatId),
 }
@@ -64,7 +64,7 @@ pub(super) struct Pair {
     /// Phase of the hosts' clocks.
     pub boot: Stream,
     /// The flow it belongs to, and which of its transfers.
-    pub flow: u32,
+    pub flow: FlowId,
     pub slot: u32,
     /// Is that flow a file transfer?
     pub is_file: bool,
@@ -112,7 +112,7 @@ pub struct World<P: Probe> {
     pub(super) radios: Vec<Radio>,
     pub(super) airs: Vec<Air>,
     /// Flows that have not started, latest first.
-    pub(super) starts: Vec<u32>,
+    pub(super) starts: Vec<FlowId>,
     /// Flows whose completion ends the run.
     pub(super) unfinished: u32,
     /// Packets that came over the line at hand damaged, and may go up as they are.
@@ -213,7 +213,7 @@ impl<P: Probe> World<P> {
     fn earliest_completion(&self) -> Instant {
         let completion = |flow: &Flow| {
             let App::File { connection, size, .. } = flow.app else { return Instant::ZERO };
-            let pair = &self.connections[connection as usize];
+            let pair = &self.connections[connection.index()];
             let mut hop = pair.first_hops[0] as usize;
             let mut slowest = self.fastest(self.hops[hop].direction);
             while !matches!(self.hops[hop].then, Then::Arrive) {
@@ -313,7 +313,7 @@ impl<P: Probe> World<P> {
     /// Names of each connection's opener and acceptor.
     pub fn connection_names(&self) -> Vec<[String; 2]> {
         let names = self.connections.iter().enumerate().map(|(index, pair)| {
-            let flow = &self.flows[pair.flow as usize];
+            let flow = &self.flows[pair.flow.index()];
             match flow.app {
                 App::File { .. } => {
                     [format!("flow.{}", flow.name), format!("flow.{}.receiver", flow.name)]
@@ -405,7 +405,7 @@ impl<P: Probe> World<P> {
                     }
                     Listener::Sink { connection } => {
                         let segment = packet.tcp;
-                        let pair = &mut self.connections[connection as usize];
+                        let pair = &mut self.connections[connection.index()];
                         if !pair.answer(at, packet) {
                             return;
                         }
@@ -482,12 +482,12 @@ impl<P: Probe> World<P> {
 
     /// A segment is at an acceptor that only acknowledges.
     #[inline(never)]
-    fn deliver_to_acceptor(&mut self, connection: u32, packet: &Packet) {
+    fn deliver_to_acceptor(&mut self, connection: ConnectionId, packet: &Packet) {
         if P::ACTIVE {
             return self.deliver_segment(connection, false, packet);
         }
         let mut packet = *packet;
-        let pair = &mut self.connections[connection as usize];
+        let pair = &mut self.connections[connection.index()];
         if packet.incarnation == pair.incarnation && pair.answer(self.now, &mut packet) {
             self.send(&mut packet);
         }
@@ -495,8 +495,8 @@ impl<P: Probe> World<P> {
 
     /// A segment is at one end of its connection.
     #[inline(never)]
-    fn deliver_segment(&mut self, connection: u32, opener: bool, packet: &Packet) {
-        let pair = &mut self.connections[connection as usize];
+    fn deliver_segment(&mut self, connection: ConnectionId, opener: bool, packet: &Packet) {
+        let pair = &mut self.connections[connection.index()];
         if packet.incarnation != pair.incarnation {
             return;
         }
@@ -509,8 +509,8 @@ impl<P: Probe> World<P> {
         }
     }
 
-    fn on_tcp_timer(&mut self, connection: u32, opener: bool) {
-        let [first, second] = &mut self.connections[connection as usize].ends;
+    fn on_tcp_timer(&mut self, connection: ConnectionId, opener: bool) {
+        let [first, second] = &mut self.connections[connection.index()].ends;
         let (end, peer) = if opener { (first, second) } else { (second, first) };
         let before = end.counters().timeouts;
         end.handle_timeout(self.now);
@@ -524,16 +524,16 @@ impl<P: Probe> World<P> {
     }
 
     /// Sends what a TCP end has to send, and notes its next deadline.
-    pub(super) fn pump(&mut self, connection: u32, opener: bool) {
+    pub(super) fn pump(&mut self, connection: ConnectionId, opener: bool) {
         self.pump_in_place(connection, opener);
     }
 
     /// The same, compiled into its caller. Says whether its flow may have come further than to one more
     /// segment.
     #[inline(always)]
-    fn pump_in_place(&mut self, connection: u32, opener: bool) -> bool {
+    fn pump_in_place(&mut self, connection: ConnectionId, opener: bool) -> bool {
         let end = usize::from(!opener);
-        let mut pair = &mut self.connections[connection as usize];
+        let mut pair = &mut self.connections[connection.index()];
         while !pair.ends[end].is_quiet() {
             let (hop, incarnation) = (pair.first_hops[end], pair.incarnation);
             let mut packet = if let Some((tcp, bytes)) = pair.ends[end].poll_bare(self.now) {
@@ -550,7 +550,7 @@ impl<P: Probe> World<P> {
                 self.probe.record(self.now, sent);
             }
             self.send(&mut packet);
-            pair = &mut self.connections[connection as usize];
+            pair = &mut self.connections[connection.index()];
         }
         if P::ACTIVE {
             let sender = pair.ends[end].sender();
@@ -565,7 +565,7 @@ impl<P: Probe> World<P> {
     }
 
     /// Sends a datagram of a flow.
-    pub(super) fn send_datagram(&mut self, flow: u32, packet: &Packet) {
+    pub(super) fn send_datagram(&mut self, flow: FlowId, packet: &Packet) {
         if P::ACTIVE {
             let (number, bytes) = (packet.datagram_number(), packet.bytes);
             self.probe.record(self.now, Event::DatagramSent { flow, number, bytes });
@@ -575,20 +575,20 @@ impl<P: Probe> World<P> {
 
     /// A datagram is at its destination at `at`, which may lie ahead of the clock.
     #[inline]
-    pub(super) fn receive_datagram(&mut self, flow: u32, at: Instant, packet: &Packet) {
+    pub(super) fn receive_datagram(&mut self, flow: FlowId, at: Instant, packet: &Packet) {
         if P::ACTIVE {
             let number = packet.datagram_number();
             let delay = at.saturating_since(packet.datagram_sent_at());
             self.probe.record(at, Event::DatagramReceived { flow, number, delay });
         }
-        self.flows[flow as usize].receive_datagram(self.now, at, packet);
+        self.flows[flow.index()].receive_datagram(self.now, at, packet);
     }
 }
 
 /// Tells of a segment that has reached one end of its connection at `at`.
 fn record_received<P: Probe>(
     probe: &mut P,
-    connection: u32,
+    connection: ConnectionId,
     opener: bool,
     at: Instant,
     tcp: &TcpHeader,
@@ -604,7 +604,7 @@ fn record_received<P: Probe>(
 /// Tells of a segment that has reached an acceptor that only acknowledges, and of its answer.
 fn record_answer<P: Probe>(
     probe: &mut P,
-    connection: u32,
+    connection: ConnectionId,
     at: Instant,
     segment: &TcpHeader,
     answer: &Packet,

@@ -4,6 +4,7 @@
 
 use lasthop::run::{self, Trace, Transmission};
 use lasthop::scenario::Scenario;
+use lasthop::sim::ids::ConnectionId;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -200,7 +201,7 @@ fn frames_without_link_protocol_tell_their_segment() {
         .iter()
         .map(|sent| (sent.sequence, sent.segment.expect("a segment")))
         .map(|(number, it)| {
-            assert_eq!((it.connection, it.incarnation), (0, 0));
+            assert_eq!((it.connection, it.incarnation), (ConnectionId::new(0), 0));
             (number, it.sequence, it.ack)
         })
         .collect();
