@@ -24,7 +24,7 @@
 //! *Not modelled*: handoff.
 
 use super::cache::unwrap;
-use super::family::{AgentKeys, AgentSite, Refusal};
+use super::family::{AgentKeys, AgentSite};
 use super::{Agent, AgentEvent, Crossing, Segment, SegmentView, Verdict};
 use crate::analysis::AnalysisError;
 use crate::schema::keys::table;
@@ -48,14 +48,6 @@ impl AgentKeys for BalakrishnanElnKeys {
 
     fn at(&self) -> Option<&str> {
         Some(&self.at)
-    }
-
-    fn place_on_radio(&mut self, base: &str, _station: &str) -> Result<(), Refusal> {
-        super::family::only_at_base(&self.at, base)
-    }
-
-    fn begins_forward(&self, site: &AgentSite<'_>) -> bool {
-        self.at == site.between[0]
     }
 
     fn build<P: Segment + Clone>(

@@ -59,11 +59,16 @@ pub(crate) trait AgentKeys: Table + Kind {
     /// The host where it sits; `None` where the key is missing.
     fn at(&self) -> Option<&str>;
 
-    /// On a radio: takes its place on the link of `station`.
-    fn place_on_radio(&mut self, base: &str, station: &str) -> Result<(), Refusal>;
+    /// On a radio: takes its place on the link of `station`; by default it sits at the base.
+    fn place_on_radio(&mut self, base: &str, _station: &str) -> Result<(), Refusal> {
+        self.at().map_or(Ok(()), |at| only_at_base(at, base))
+    }
 
-    /// Does the direction that it sits at the beginning of lead from the first host to the second?
-    fn begins_forward(&self, site: &AgentSite<'_>) -> bool;
+    /// Does the direction that it sits at the beginning of lead from the first host to the second? By default
+    /// it begins at the agent's host.
+    fn begins_forward(&self, site: &AgentSite<'_>) -> bool {
+        self.at() == Some(site.between[0])
+    }
 
     /// Holds these keys against the link.
     fn check(&self, _site: &AgentSite<'_>) -> Result<(), Refusal> {
@@ -100,7 +105,7 @@ pub(crate) trait AgentKeys: Table + Kind {
 }
 
 /// On a radio or a WLAN, an agent `at` this host takes its place: only at the base.
-pub(super) fn only_at_base(at: &str, base: &str) -> Result<(), Refusal> {
+fn only_at_base(at: &str, base: &str) -> Result<(), Refusal> {
     if at == base {
         return Ok(());
     }

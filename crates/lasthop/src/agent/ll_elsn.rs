@@ -64,14 +64,6 @@ impl AgentKeys for LlElsnKeys {
         Some(&self.at)
     }
 
-    fn place_on_radio(&mut self, base: &str, _station: &str) -> Result<(), Refusal> {
-        super::family::only_at_base(&self.at, base)
-    }
-
-    fn begins_forward(&self, site: &AgentSite<'_>) -> bool {
-        self.at == site.between[0]
-    }
-
     fn check(&self, site: &AgentSite<'_>) -> Result<(), Refusal> {
         check_reports("ll-elsn", site)
     }

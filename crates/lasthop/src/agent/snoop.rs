@@ -41,7 +41,7 @@
 //! (SMART, SACK: suppressed duplicates take their SACK blocks with them); handoff.
 
 use super::cache::{Cache, Entry, RoundTrip, unwrap};
-use super::family::{AgentKeys, AgentSite, Refusal};
+use super::family::{AgentKeys, AgentSite};
 use super::snoop_ns2::Ns2Connection;
 use super::{Agent, AgentCounters, AgentEvent, Crossing, Segment, SegmentView, Verdict};
 use crate::analysis::AnalysisError;
@@ -92,14 +92,6 @@ impl AgentKeys for SnoopKeys {
 
     fn at(&self) -> Option<&str> {
         Some(&self.at)
-    }
-
-    fn place_on_radio(&mut self, base: &str, _station: &str) -> Result<(), Refusal> {
-        super::family::only_at_base(&self.at, base)
-    }
-
-    fn begins_forward(&self, site: &AgentSite<'_>) -> bool {
-        self.at == site.between[0]
     }
 
     /// In ns-2 a pair of hosts has one state, however many connections.

@@ -175,7 +175,7 @@ impl<P: Payload> Queue<P> {
     }
 
     /// A packet arrives; false: it is dropped.
-    #[inline]
+    #[inline(always)]
     pub fn enqueue(&mut self, now: Instant, packet: P, transmitter: &Transmitter) -> bool {
         match self {
             Queue::DropTail(queue) => queue.enqueue(now, packet, transmitter),

@@ -86,14 +86,6 @@ impl AgentKeys for SplitConnectionKeys {
         Some(&self.at)
     }
 
-    fn place_on_radio(&mut self, base: &str, _station: &str) -> Result<(), Refusal> {
-        super::family::only_at_base(&self.at, base)
-    }
-
-    fn begins_forward(&self, site: &AgentSite<'_>) -> bool {
-        self.at == site.between[0]
-    }
-
     fn check(&self, _site: &AgentSite<'_>) -> Result<(), Refusal> {
         if self.profile.is_none() || self.variant.is_some() {
             return Ok(());
