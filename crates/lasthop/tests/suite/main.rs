@@ -14,6 +14,7 @@ mod dcf_machine;
 mod dcf_saturation;
 mod dcf_spread;
 mod determinism;
+mod fuzz_corpus;
 mod harq_hops;
 mod held_back;
 mod interface_on_bytes;

@@ -1,0 +1,35 @@
+//! The inputs that fuzzing found worth keeping: each reaches code that no other does. Lines of
+//! hexadecimal digits in `fuzz/corpus`; `fuzz/README.md` says how to add to them.
+
+#[path = "../../../../fuzz/fuzz_targets/common.rs"]
+mod targets;
+
+/// The inputs of a target.
+fn inputs(lines: &str) -> Vec<Vec<u8>> {
+    let byte = |digits: &[u8]| {
+        let digits = std::str::from_utf8(digits).expect("ASCII");
+        u8::from_str_radix(digits, 16).expect("hexadecimal digits")
+    };
+    lines.lines().map(|line| line.as_bytes().chunks(2).map(byte).collect()).collect()
+}
+
+#[test]
+fn frames_of_any_bytes_are_frames_or_errors() {
+    let inputs = inputs(include_str!("../../../../fuzz/corpus/codecs.txt"));
+    assert!(inputs.len() > 50);
+    inputs.iter().for_each(|input| targets::codecs(input));
+}
+
+#[test]
+fn no_packet_leaves_a_live_link_that_did_not_enter_it() {
+    let inputs = inputs(include_str!("../../../../fuzz/corpus/network.txt"));
+    assert!(inputs.len() > 50);
+    inputs.iter().for_each(|input| targets::network(input));
+}
+
+#[test]
+fn recordings_of_any_bytes_are_recordings_or_errors() {
+    let inputs = inputs(include_str!("../../../../fuzz/corpus/recording.txt"));
+    assert!(inputs.len() > 50);
+    inputs.iter().for_each(|input| targets::recording(input));
+}
