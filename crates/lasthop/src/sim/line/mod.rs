@@ -10,25 +10,27 @@
 //! either end, and the moment at which either end is to be served: its transmitter falls idle while
 //! something waits, or its endpoint's timer is due. Ties go by ticket, as among machines.
 //!
-//! The station of a [radio](super::radio) and its base are a line too. Its frames take slots of the
+//! The station of a [radio](crate::sim::radio) and its base are a line too. Its frames take slots of the
 //! radio, which sees to their arrival; of the four deadlines only the endpoints' timers are used.
 
-use super::deadlines::{Deadlines, Due, MachineId};
-use super::direction::{DirectionParameters, InFlight};
-use super::ids::{DirectionId, LineId, RadioId, Side};
-use super::probe::{Event, FrameLabel, Probe};
-use super::world::{World, record_dropped};
+mod turns;
+
 use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::interface::{Carrier, Interface, expose};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
 use crate::packet::Packet;
 use crate::queue::{Ahead, Propagation, Queue, QueueCounters, Ring};
+use crate::sim::deadlines::{Deadlines, Due, MachineId};
+use crate::sim::direction::{DirectionParameters, InFlight};
+use crate::sim::ids::{DirectionId, RadioId, Side};
+use crate::sim::probe::{Event, Probe};
+use crate::sim::world::record_dropped;
 use crate::units::Instant;
 use std::collections::VecDeque;
 
 /// A frame of a link protocol on its way.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Crossing {
+pub(in crate::sim) struct Crossing {
     pub frame: Frame<Packet>,
     /// Arrives all the same, where an endpoint wants to be told.
     pub is_damaged: bool,
@@ -36,7 +38,7 @@ pub(super) struct Crossing {
 
 /// One end of a line: its interface, and the air that its frames cross.
 #[derive(Clone, Debug)]
-pub(super) struct LineEnd {
+pub(in crate::sim) struct LineEnd {
     pub interface: Interface<LinkEndpoint<Packet>, Packet>,
     pub air: Air,
     /// The computed direction of which all packets come here, if there is one. While others wait here, they
@@ -50,7 +52,7 @@ pub(super) struct LineEnd {
 
 /// What becomes of the frames of one end.
 #[derive(Clone, Debug)]
-pub(super) struct Air {
+pub(in crate::sim) struct Air {
     channel: Channel,
     propagation: Propagation,
     /// Frames that arrive at the other end.
@@ -135,7 +137,7 @@ impl<P: Probe> Transmission<'_, P> {
 
 /// What an end knows of the services that share it, by their index.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ServiceTable {
+pub(in crate::sim) struct ServiceTable {
     pub names: Vec<String>,
     pub counters: Vec<QueueCounters>,
     /// Whose frame is on the air.
@@ -144,7 +146,7 @@ pub(super) struct ServiceTable {
 
 /// What took a slot of a radio.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(in crate::sim) struct Sent {
     pub frame: Frame<Packet>,
     pub is_lost: bool,
 }
@@ -448,7 +450,7 @@ impl LineEnd {
 
 /// A link with an endpoint at each end.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(in crate::sim) struct Line {
     /// Its number among all links.
     link: usize,
     ends: [LineEnd; 2],
@@ -580,324 +582,5 @@ impl Line {
         self.next = if dues[reverse] < dues[forward] { reverse } else { forward };
         self.is_stale = false;
         deadlines.put(self.machine, dues[self.next]);
-    }
-}
-
-impl<P: Probe> World<P> {
-    /// A line's deadline has come.
-    #[inline]
-    pub(super) fn on_line(&mut self, id: LineId) {
-        let line = &self.lines[id.index()];
-        match Cause::at(line.next) {
-            Cause::Arrival(side) => self.on_frame(id, side),
-            Cause::Service(side) if line.radio.is_some() => self.on_station_timer(id, side),
-            Cause::Service(side) => self.serve(id, side),
-        }
-    }
-
-    /// The first frame that `side` has on the air arrives at the other end.
-    #[inline]
-    fn on_frame(&mut self, id: LineId, side: Side) {
-        let now = self.now;
-        let line = &mut self.lines[id.index()];
-        let direction = line.direction(side);
-        let [near, far] = line.both(side);
-        let arrived = near.air.ring.front_mut().expect("a frame that is due is on the air");
-        if arrived.item.is_damaged {
-            return self.on_damaged_frame(id, side);
-        }
-        if P::ACTIVE {
-            let label = FrameLabel::from(&arrived.item.frame);
-            self.probe.record(now, Event::FrameReceived { direction, label });
-        }
-        let (mut up, has_more) = far.interface.endpoint.accept(now, &mut arrived.item.frame);
-        near.air.ring.drop_front();
-        let next = near.air.ring.front().map_or(Due::NEVER, |next| next.due);
-        line.dues[Cause::Arrival(side).place()] = next;
-        line.is_stale = true;
-        line.served[side.other() as usize] = false;
-        if P::ACTIVE {
-            self.record_link_events(id, side.other());
-        }
-        while let Some(packet) = &up {
-            if P::ACTIVE {
-                self.record_line_delivery(id, side.other(), packet, false);
-            }
-            self.forward(packet);
-            if !has_more {
-                break;
-            }
-            up = self.poll_deliver(id, side.other());
-        }
-        if self.lines[id.index()].is_watched {
-            self.tell_fates(id, side.other());
-        }
-        self.serve_after_arrival(id, side.other());
-    }
-
-    /// The same of a damaged frame, of which the other end is told.
-    #[cold]
-    fn on_damaged_frame(&mut self, id: LineId, side: Side) {
-        let line = &mut self.lines[id.index()];
-        let [near, far] = line.both(side);
-        let arrived = near.air.ring.front().expect("a frame that is due is on the air");
-        self.damaged.extend(far.receive_damaged(self.now, arrived.item.frame));
-        near.air.ring.drop_front();
-        let next = near.air.ring.front().map_or(Due::NEVER, |next| next.due);
-        line.dues[Cause::Arrival(side).place()] = next;
-        if P::ACTIVE {
-            self.record_link_events(id, side.other());
-        }
-        self.hand_up(id, side.other());
-        self.serve(id, side.other());
-    }
-
-    /// A packet enters the direction of a line now, which is its `hop`.
-    pub(super) fn enter_line(
-        &mut self,
-        id: LineId,
-        direction: DirectionId,
-        service: u8,
-        hop: u32,
-        packet: &Packet,
-    ) {
-        let now = self.now;
-        let packet = Packet { hop, ..*packet };
-        if self.lines[id.index()].end(direction.side()).holds_back {
-            self.absorb(id, direction.side());
-        }
-        let end = self.lines[id.index()].end_mut(direction.side());
-        let admitted = end.offer(now, service, packet);
-        if P::ACTIVE {
-            let packets = end.length(now);
-            self.probe.record(now, Event::Queue { direction, packets, packet });
-            record_dropped(&mut self.probe, direction, now, end.interface.queue());
-            if !admitted {
-                let dropped = Event::Dropped { direction, packet, turn: None };
-                self.probe.record(now, dropped);
-            }
-        }
-        // Behind others, it changes nothing until the head of the queue moves.
-        if !end.has_backlog() {
-            self.serve(id, direction.side());
-        }
-    }
-
-    /// A frame that `side` has sent reaches the other end.
-    #[inline]
-    pub(super) fn take_in(&mut self, id: LineId, side: Side, arrived: &Crossing) {
-        self.receive_frame(id, side, arrived);
-        self.hand_up(id, side.other());
-    }
-
-    /// The same, but what may go up does not yet.
-    #[inline]
-    pub(super) fn receive_frame(&mut self, id: LineId, side: Side, arrived: &Crossing) {
-        let line = &mut self.lines[id.index()];
-        if P::ACTIVE && !arrived.is_damaged {
-            let (direction, label) = (line.direction(side), FrameLabel::from(&arrived.frame));
-            self.probe.record(self.now, Event::FrameReceived { direction, label });
-        }
-        line.end_mut(side.other()).receive(self.now, arrived, &mut self.damaged);
-        if P::ACTIVE {
-            self.record_link_events(id, side.other());
-        }
-    }
-
-    /// What the endpoint of `side` lets go up does.
-    #[inline]
-    pub(super) fn hand_up(&mut self, id: LineId, side: Side) {
-        self.hand_up_damaged();
-        while let Some(packet) = self.poll_deliver(id, side) {
-            if P::ACTIVE {
-                self.record_line_delivery(id, side, &packet, false);
-            }
-            self.forward(&packet);
-        }
-    }
-
-    /// The next packet that the endpoint of `side` lets go up.
-    #[inline(always)]
-    pub(super) fn poll_deliver(&mut self, id: LineId, side: Side) -> Option<Packet> {
-        self.lines[id.index()].end_mut(side).interface.poll_deliver()
-    }
-
-    /// The timer of an endpoint is due.
-    #[cold]
-    pub(super) fn on_link_timer(&mut self, id: LineId, side: Side) {
-        let now = self.now;
-        self.lines[id.index()].end_mut(side).interface.handle_timeout(now);
-        if P::ACTIVE {
-            self.record_link_events(id, side);
-        }
-        while let Some(packet) = self.poll_deliver(id, side) {
-            if P::ACTIVE {
-                self.record_line_delivery(id, side, &packet, true);
-            }
-            self.forward(&packet);
-        }
-    }
-
-    /// Tells that a packet that has crossed `direction` goes up.
-    pub(super) fn record_delivery(
-        &mut self,
-        direction: DirectionId,
-        packet: &Packet,
-        by_timer: bool,
-    ) {
-        let service = self.hops[packet.hop as usize].service;
-        let delivered = Event::Delivered { direction, service, by_timer, packet: *packet };
-        self.probe.record(self.now, delivered);
-    }
-
-    /// The same for a line whose end `side` lets it go up.
-    pub(super) fn record_line_delivery(
-        &mut self,
-        id: LineId,
-        side: Side,
-        packet: &Packet,
-        by_timer: bool,
-    ) {
-        let direction = self.lines[id.index()].direction(side.other());
-        self.record_delivery(direction, packet, by_timer);
-    }
-
-    /// Tells the events of an endpoint as they happen: otherwise they wait for its transmitter.
-    pub(super) fn record_link_events(&mut self, id: LineId, side: Side) {
-        let line = &mut self.lines[id.index()];
-        let direction = line.direction(side);
-        while let Some((service, event)) = line.end_mut(side).poll_event() {
-            self.probe.record(self.now, Event::Link { direction, service, event });
-        }
-        if let LinkEndpoint::Services(services) = &mut line.end_mut(side).interface.endpoint {
-            while let Some((_, packet)) = services.poll_dropped() {
-                let dropped = Event::Dropped { direction, packet, turn: None };
-                self.probe.record(self.now, dropped);
-            }
-        }
-    }
-
-    /// Tells agents what the endpoint of `side` has learnt of the packets that went down past them.
-    #[cold]
-    pub(super) fn tell_fates(&mut self, id: LineId, side: Side) {
-        let direction = self.lines[id.index()].direction(side);
-        while let Some((fate, packet)) =
-            self.lines[id.index()].end_mut(side).interface.endpoint.poll_fate()
-        {
-            self.report_fate(direction, fate, &packet);
-        }
-    }
-
-    /// The same after a frame has arrived, mostly at a busy transmitter: then nothing happens but that
-    /// there may be something to send when it falls idle.
-    #[inline]
-    fn serve_after_arrival(&mut self, id: LineId, side: Side) {
-        let line = &mut self.lines[id.index()];
-        // What went up may have been answered, and the end served for it.
-        if !line.served[side as usize] {
-            let interface = &line.end(side).interface;
-            let next = interface.next_timeout_while_busy();
-            if interface.free_at() <= self.now || next <= self.now {
-                return self.serve(id, side);
-            }
-            line.serve_at(side, next, &mut self.deadlines);
-        }
-        if line.is_stale {
-            line.schedule(&mut self.deadlines);
-        }
-        if P::ACTIVE {
-            self.record_link_events(id, side);
-        }
-    }
-
-    /// An end may have something to send, or its timer is due.
-    pub(super) fn serve(&mut self, id: LineId, side: Side) {
-        let now = self.now;
-        let line = &mut self.lines[id.index()];
-        if line.radio.is_some() {
-            return self.wake_radio(id, side);
-        }
-        if line.end(side).holds_back {
-            self.absorb(id, side);
-        }
-        let line = &mut self.lines[id.index()];
-        let direction = line.direction(side);
-        let Line { ends, dues, .. } = line;
-        let end = &mut ends[side as usize];
-        let mut transmission = Transmission {
-            air: &mut end.air,
-            direction,
-            arrival: &mut dues[Cause::Arrival(side).place()],
-            deadlines: &mut self.deadlines,
-            probe: &mut self.probe,
-            has_sent: false,
-        };
-        let next = end.interface.turn(now, &mut transmission);
-        if P::ACTIVE && transmission.has_sent {
-            let packets = end.length(now);
-            self.probe.record(now, Event::QueueServed { direction, packets });
-        }
-        let Some(next) = next else { return self.serve_after_timer(id, side) };
-        line.serve_at(side, next, &mut self.deadlines);
-        line.served[side as usize] = line.end(side).sleeps_while_busy;
-        line.schedule(&mut self.deadlines);
-        let LineEnd { ref interface, feeder, holds_back, .. } = *line.end(side);
-        let others_wait = interface.queued() > 0;
-        if let Some(feeder) = feeder
-            && holds_back != others_wait
-        {
-            self.hold_back(id, side, feeder, others_wait);
-        }
-        if self.lines[id.index()].is_watched {
-            self.tell_fates(id, side);
-        }
-        if P::ACTIVE {
-            self.record_link_events(id, side);
-        }
-    }
-
-    /// What the feeder of an end has held back joins the queue, as far as it has come before the event at
-    /// hand.
-    #[inline(never)]
-    fn absorb(&mut self, id: LineId, side: Side) {
-        let end = self.lines[id.index()].end_mut(side);
-        let feeder = end.feeder.expect("what is held back comes from somewhere");
-        let fifo = self.directions[feeder.index()].fifo_mut().expect("a feeder is computed");
-        while let Some(first) = fifo.ring.front_mut()
-            && first.due < self.current
-        {
-            first.item.hop += 1;
-            end.interface.enqueue(first.due.at(), first.item);
-            fifo.ring.drop_front();
-        }
-    }
-
-    /// The same for all ends.
-    pub(super) fn absorb_all(&mut self) {
-        for line in 0..self.lines.len() {
-            for side in Side::BOTH {
-                if self.lines[line].end(side).holds_back {
-                    self.absorb(LineId::new(line), side);
-                }
-            }
-        }
-    }
-
-    /// What arrives over the feeder of an end needs no event while others wait there.
-    #[inline(never)]
-    fn hold_back(&mut self, id: LineId, side: Side, feeder: DirectionId, others_wait: bool) {
-        self.lines[id.index()].end_mut(side).holds_back = others_wait;
-        let fifo = self.directions[feeder.index()].fifo_mut().expect("a feeder is computed");
-        fifo.is_held_back = others_wait;
-        let first = fifo.ring.front().map_or(Due::NEVER, |first| first.due);
-        let due = if others_wait { Due::NEVER } else { first };
-        self.deadlines.put(fifo.machine.expect("what it carries goes on"), due);
-    }
-
-    /// The timer of an end is due, and is seen to before anything else.
-    #[cold]
-    fn serve_after_timer(&mut self, id: LineId, side: Side) {
-        self.on_link_timer(id, side);
-        self.serve(id, side);
     }
 }

@@ -1,0 +1,159 @@
+//! What a loss costs: what is declared lost, fast retransmit, limited transmit, timeouts, and taking them back.
+
+use super::Flight;
+use crate::tcp::config::{Conventions, Notices};
+use crate::tcp::law::{Congestion, CongestionLaw};
+use crate::tcp::random::is_out;
+use crate::tcp::timers::Timer;
+use crate::units::Instant;
+
+impl Flight {
+    /// The segment at `seq` counts as lost. Losses are declared in the order of the sequence space:
+    /// what lies below the last one was declared before, and is a retransmission lost in its turn.
+    pub(in crate::tcp) fn declare_lost(&mut self, seq: u64) {
+        if seq >= self.declared_to {
+            self.declared_to = self.segment_end(seq);
+            self.counters.losses_declared += 1;
+        }
+    }
+
+    /// The third duplicate: one reduction, timer restarted, nothing timed.
+    /// Returns whether the window stays, as the loss is held for random.
+    pub(in crate::tcp) fn fast_retransmit(&mut self, now: Instant, inflation: u32) -> bool {
+        let in_use = self.in_use(inflation);
+        self.fast_retransmit_of(now, self.snd_una, in_use)
+    }
+
+    /// The same for the segment at `seq`, with what is in use in segments.
+    pub(in crate::tcp) fn fast_retransmit_of(
+        &mut self,
+        now: Instant,
+        seq: u64,
+        in_use: f64,
+    ) -> bool {
+        self.declare_lost(seq);
+        let is_random = self.config.marks_some_out() && self.is_random(now, seq);
+        if is_random {
+            self.law.on_explicit_loss();
+            self.counters.explicit_losses += 1;
+        } else {
+            self.law.on_congestion(now, Congestion::Loss, in_use);
+            self.undo.on_reduction(now);
+            self.counters.window_cuts += 1;
+        }
+        self.counters.fast_retransmits += 1;
+        self.timed = None;
+        self.limited_transmit_due = false;
+        self.restart_timer(now);
+        is_random || self.law.kept_window()
+    }
+
+    /// Is the loss of the segment at `seq` random, as far as those tell that queues drop first?
+    #[cold]
+    fn is_random(&mut self, now: Instant, seq: u64) -> bool {
+        if self.config.notices == Notices::Casablanca {
+            return self.loss_mark.take() == Some(seq);
+        }
+        if is_out(&self.config, seq) {
+            self.out_lost = Some(now);
+            return false;
+        }
+        self.out_lost.is_none_or(|at| now > at + self.rtt.srtt())
+    }
+
+    /// The network marked a segment: one reduction, and nothing else.
+    pub(in crate::tcp) fn reduce_for_mark(&mut self, now: Instant) {
+        let in_use = self.in_use(0);
+        self.law.on_congestion(now, Congestion::Ecn, in_use);
+        self.counters.window_cuts += 1;
+    }
+
+    /// One of the first duplicates: RFC 3042 allows one new segment each.
+    pub(in crate::tcp) fn limited_transmit(&mut self) {
+        if self.config.limited_transmit {
+            self.limited_transmit_due = true;
+        }
+    }
+
+    /// Takes the segment that limited transmit allows, if the windows do.
+    #[inline]
+    pub(in crate::tcp) fn poll_limited_transmit(&mut self) -> Option<u64> {
+        if self.limited_transmit_due { self.limited_transmit_segment() } else { None }
+    }
+
+    #[cold]
+    fn limited_transmit_segment(&mut self) -> Option<u64> {
+        self.limited_transmit_due = false;
+        // RFC 5681, section 3.2: "previously unsent data". ns-2 does not ask.
+        let is_unsent = self.snd_nxt == self.snd_max || self.config.conventions == Conventions::Ns2;
+        if !is_unsent || !self.fits_receiver() {
+            return None;
+        }
+        let end = self.segment_end(self.snd_nxt) - self.snd_una;
+        let allowed = (self.law.cwnd() + f64::from(self.duplicates.count())) * self.mss as f64;
+        if end as f64 > allowed {
+            return None;
+        }
+        Some(self.advance_limited())
+    }
+
+    /// Takes the segment at `snd_nxt` by limited transmit.
+    pub(in crate::tcp) fn advance_limited(&mut self) -> u64 {
+        self.limited_bytes += self.segment_end(self.snd_nxt) - self.snd_nxt;
+        self.advance_next()
+    }
+
+    pub(in crate::tcp) fn on_timeout(&mut self, now: Instant) {
+        self.counters.timeouts += 1;
+        if self.snd_una < self.snd_max {
+            self.declare_lost(self.snd_una);
+        }
+        self.duplicates.clear();
+        self.limited_transmit_due = false;
+        self.limited_bytes = 0;
+        if self.snd_una == 0 && self.config.conventions != Conventions::Ns2 {
+            self.on_syn_timeout();
+        } else {
+            self.cut_after_timeout(now);
+        }
+        self.timed_out_at = self.snd_una;
+        self.timed_out_to = self.snd_max;
+        self.rtt.back_off();
+        self.timed = None;
+        self.snd_nxt = self.snd_una;
+        self.timers.set(Timer::Retransmission, now + self.rtt.rto());
+    }
+
+    fn cut_after_timeout(&mut self, now: Instant) {
+        if self.snd_una == 0 {
+            self.initial_window = self.initial_window.min(1.0);
+        }
+        // RFC 5681, section 3.1: the threshold is reduced once for each lost segment.
+        let is_again =
+            self.timed_out_at == self.snd_una && self.config.conventions != Conventions::Ns2;
+        let in_use = (!is_again).then(|| self.in_use(0));
+        self.counters.window_cuts += 1;
+        self.law.on_timeout(now, in_use);
+        self.undo.on_reduction(now);
+    }
+
+    /// The latest reduction was a mistake: the window comes back, and what was never sent goes next.
+    pub(in crate::tcp) fn take_back(&mut self) {
+        self.counters.spurious_reductions += 1;
+        self.law.on_spurious();
+        self.timed_out_to = 0;
+        self.rtt.end_back_off();
+        self.snd_nxt = self.snd_max;
+    }
+
+    /// A lost SYN. RFC 6928, section 2, recommends to keep the initial window unless there was more
+    /// than one retransmission of it; RFC 5681 reduces it at the first. A SYN carries no data whose
+    /// half could become the threshold, so that stays as it is.
+    fn on_syn_timeout(&mut self) {
+        self.syn_timeouts += 1;
+        if self.syn_timeouts == 2 {
+            self.counters.window_cuts += 1;
+            self.initial_window = self.initial_window.min(1.0);
+        }
+    }
+}

@@ -1,0 +1,551 @@
+//! What is in flight: the sequence space, timers, windows, and what every recovery scheme works on.
+
+mod losses;
+mod sending;
+mod writing;
+
+use crate::tcp::config::{Config, Conventions, UndoKind};
+use crate::tcp::law::{AckSample, CongestionLaw, Delivery, Law, Passage};
+use crate::tcp::loss::duplicates::DuplicateAcks;
+use crate::tcp::pacer::Pacer;
+use crate::tcp::rtt::RttEstimator;
+use crate::tcp::send_buffer::SendBuffer;
+use crate::tcp::sender::SenderCounters;
+use crate::tcp::sent::SentSegments;
+use crate::tcp::timers::{Timer, Timers};
+use crate::tcp::undo::Undo;
+use crate::units::{Duration, Instant};
+use sending::Piece;
+use std::collections::VecDeque;
+
+/// What is in flight, and the state that every recovery scheme works on.
+#[derive(Clone, Debug)]
+pub struct Flight {
+    pub(in crate::tcp) config: Config,
+    /// Payload bytes of a full segment.
+    pub(in crate::tcp) mss: u64,
+    /// Oldest unacknowledged byte (RFC 9293: SND.UNA).
+    pub(in crate::tcp) snd_una: u64,
+    /// Next byte to send (SND.NXT); a timeout pulls it back to `snd_una`.
+    pub(in crate::tcp) snd_nxt: u64,
+    /// One past the highest byte ever sent.
+    pub(in crate::tcp) snd_max: u64,
+    /// One past the last byte that the application wants sent (SYN and FIN count one each).
+    pub(in crate::tcp) write_end: u64,
+    /// Where the FIN stands, once the application has closed.
+    pub(in crate::tcp) fin_at: u64,
+    /// The same if it rides on the last data.
+    joined_fin: u64,
+    /// End of the latest segment that was shorter than a full one (Nagle).
+    pub(in crate::tcp) short_end: u64,
+    /// The application holds short segments back.
+    pub(in crate::tcp) is_corked: bool,
+    /// No later write joins the last one.
+    pub(in crate::tcp) is_record_closed: bool,
+    /// Where a short segment begins that has to wait.
+    held_from: u64,
+    /// Ends of application writes not yet acknowledged; segments do not cross them.
+    message_ends: VecDeque<u64>,
+    /// The first of them, or 0.
+    first_message_end: u64,
+    /// Receive window that the peer advertised, in bytes (SND.WND).
+    pub(in crate::tcp) peer_window: u64,
+    /// Sequence number of the segment that updated the window last (SND.WL1).
+    pub(in crate::tcp) window_seq: u64,
+    /// Its acknowledgment number (SND.WL2).
+    pub(in crate::tcp) window_ack: u64,
+    pub(in crate::tcp) law: Law,
+    pub(in crate::tcp) rtt: RttEstimator,
+    pub(in crate::tcp) duplicates: DuplicateAcks,
+    pub(in crate::tcp) timers: Timers,
+    /// Records of what is outstanding, if somebody looks back.
+    sent: Option<Box<SentSegments>>,
+    /// Round-trip time that the latest ACK tells, by these records.
+    ack_rtt: Option<Duration>,
+    /// The ACK in hand echoes a mark of the network (ECE).
+    pub(in crate::tcp) has_echo_of_mark: bool,
+    /// The latest ACK with the mark that what it asks for was lost on a link: its number.
+    pub(in crate::tcp) loss_mark: Option<u64>,
+    /// When a segment that queues drop first was lost last, of a sender that judges by that.
+    out_lost: Option<Instant>,
+    /// What its timestamps tell, for a law that wants to know.
+    pub(in crate::tcp) passage: Option<Passage>,
+    pacer: Option<Pacer>,
+    /// What leaves in one piece, of a host that sends so.
+    piece: Piece,
+    /// What the application could not write yet, under [`Config::autotuning`].
+    buffer: Option<Box<SendBuffer>>,
+    pub(in crate::tcp) undo: Undo,
+    /// One past the last byte that the windows of law, recovery and receiver allow.
+    allowed: u64,
+    /// New data within `allowed` are all that may go out; recovery has no word in it.
+    is_plain: bool,
+    /// Nothing may go out before the next input.
+    is_quiet: bool,
+    /// Neither records nor pacing.
+    is_lean: bool,
+    /// Others than recovery and law look at each ACK: records, undo, ECN.
+    is_watched: bool,
+    /// What a reduction is computed from.
+    in_use: InUse,
+    /// The one segment being timed: its end and when it left (Karn's rule).
+    pub(in crate::tcp) timed: Option<(u64, Instant)>,
+    /// Window after the handshake; 1 once a SYN was lost (ns-2), or two (RFC 6928, section 2).
+    pub(in crate::tcp) initial_window: f64,
+    /// Expiries of the timer of the SYN.
+    syn_timeouts: u32,
+    /// A duplicate ACK allows one new segment (RFC 3042).
+    pub(in crate::tcp) limited_transmit_due: bool,
+    /// Bytes sent that way since the latest new ACK.
+    limited_bytes: u64,
+    /// `snd_una` at the latest timeout.
+    timed_out_at: u64,
+    /// One past the highest byte sent by then.
+    pub(in crate::tcp) timed_out_to: u64,
+    /// One past the highest byte declared lost; 0 before any.
+    declared_to: u64,
+    /// Timeouts that reduced the threshold no further, of which CWR tells none the less (Linux).
+    pub(in crate::tcp) told_again: u64,
+    pub(in crate::tcp) counters: SenderCounters,
+}
+
+/// What half of the window is half of.
+#[derive(Clone, Copy, Debug)]
+enum InUse {
+    /// The congestion window with its inflation, at most the receive window in segments (ns-2).
+    Window { receive_window: f64 },
+    /// The congestion window (Linux).
+    CongestionWindow,
+    /// The flight size, without what limited transmit has sent (RFC 5681, section 3.2).
+    Flight,
+}
+
+/// Where a new incarnation finds memory that the last one took.
+#[derive(Default)]
+struct Taken {
+    message_ends: VecDeque<u64>,
+    sent: Option<Box<SentSegments>>,
+    law: Option<Law>,
+}
+
+impl Flight {
+    /// A connection's first incarnation.
+    pub(in crate::tcp) fn new(config: &Config, boot_offset: Duration) -> Self {
+        let sent = config.keeps_records().then(|| Box::new(SentSegments::new()));
+        let taken = Taken { sent, ..Taken::default() };
+        Flight::begin(config, boot_offset, config.initial_window, taken)
+    }
+
+    /// Has nothing ever been written to it, and could it hear of nothing that would change it?
+    pub(in crate::tcp) fn is_unused(&self) -> bool {
+        let first = u64::from(!self.config.handshake);
+        self.config.one_way && !self.is_watched && self.write_end == first
+    }
+
+    /// A new incarnation of one that is unused.
+    pub(in crate::tcp) fn restart_clock(&mut self, boot_offset: Duration) {
+        self.rtt = RttEstimator::new(&self.config, boot_offset);
+        self.timers = Timers::new();
+    }
+
+    /// A new incarnation: everything afresh, except that a host which has once lost a SYN keeps its
+    /// initial window of one (as ns-2's agents do), and the counters go on.
+    pub(in crate::tcp) fn reset(&mut self, boot_offset: Duration) {
+        let config = self.config;
+        let initial_window = match config.conventions {
+            Conventions::Ns2 => self.initial_window,
+            Conventions::Rfc | Conventions::Linux => config.initial_window,
+        };
+        let mut message_ends = std::mem::take(&mut self.message_ends);
+        message_ends.clear();
+        let mut sent = self.sent.take();
+        if let Some(sent) = &mut sent {
+            sent.reset();
+        }
+        let law = Some(self.law.take());
+        let counters = self.counters;
+        let taken = Taken { message_ends, sent, law };
+        *self = Flight::begin(&config, boot_offset, initial_window, taken);
+        self.counters = counters;
+    }
+
+    fn begin(config: &Config, boot_offset: Duration, initial_window: f64, taken: Taken) -> Self {
+        let first = u64::from(!config.handshake);
+        let cwnd = if config.handshake { 1.0 } else { initial_window };
+        let law = match taken.law {
+            Some(mut law) => {
+                law.reset(config, cwnd);
+                law
+            }
+            None => Law::new(config, cwnd),
+        };
+        let in_use = match config.conventions {
+            Conventions::Ns2 => InUse::Window { receive_window: config.receive_window },
+            Conventions::Rfc => InUse::Flight,
+            Conventions::Linux => InUse::CongestionWindow,
+        };
+        Flight {
+            config: *config,
+            mss: config.segment.get(),
+            snd_una: first,
+            snd_nxt: first,
+            snd_max: first,
+            write_end: first,
+            fin_at: u64::MAX,
+            joined_fin: u64::MAX,
+            short_end: 0,
+            is_corked: false,
+            is_record_closed: false,
+            held_from: u64::MAX,
+            message_ends: taken.message_ends,
+            first_message_end: 0,
+            peer_window: config.first_window(),
+            window_seq: 0,
+            window_ack: 0,
+            law,
+            rtt: RttEstimator::new(config, boot_offset),
+            duplicates: DuplicateAcks::new(config.dupack_threshold),
+            timers: Timers::new(),
+            sent: taken.sent,
+            ack_rtt: None,
+            has_echo_of_mark: false,
+            loss_mark: None,
+            out_lost: None,
+            passage: None,
+            pacer: config.pacing.then(Pacer::new),
+            piece: Piece::default(),
+            buffer: config.autotuning.then(|| Box::new(SendBuffer::new(config))),
+            undo: Undo::new(config),
+            allowed: 0,
+            is_plain: true,
+            is_quiet: true,
+            is_lean: !config.keeps_records() && !config.pacing,
+            is_watched: config.keeps_records() || config.undo != UndoKind::Off || config.ecn,
+            in_use,
+            timed: None,
+            initial_window,
+            syn_timeouts: 0,
+            limited_transmit_due: false,
+            limited_bytes: 0,
+            timed_out_at: u64::MAX,
+            timed_out_to: 0,
+            declared_to: 0,
+            told_again: 0,
+            counters: SenderCounters::default(),
+        }
+    }
+
+    /// The records of what is outstanding, of a connection that keeps them.
+    pub(in crate::tcp) fn records(&self) -> &SentSegments {
+        self.sent.as_ref().expect("this recovery keeps records")
+    }
+
+    /// The same to be marked.
+    pub(in crate::tcp) fn records_mut(&mut self) -> &mut SentSegments {
+        self.sent.as_mut().expect("this recovery keeps records")
+    }
+
+    /// Has everything written been acknowledged?
+    #[inline]
+    pub(in crate::tcp) fn is_idle(&self) -> bool {
+        self.snd_una == self.write_end && !self.has_waiting()
+    }
+
+    /// Outstanding bytes in segments, rounded up.
+    pub(in crate::tcp) fn outstanding_segments(&self) -> u64 {
+        (self.snd_max - self.snd_una).div_ceil(self.mss)
+    }
+
+    /// Windows may have changed: how far data may go now. `inflation`: segments that recovery adds to
+    /// the law's window; `is_plain`: recovery has no word in what goes out.
+    #[inline(always)]
+    pub(in crate::tcp) fn refresh(&mut self, inflation: u32, is_plain: bool) {
+        let window = self.law.window() + u64::from(inflation) * self.mss;
+        self.allowed = if self.snd_una == 0 {
+            // Nothing follows a SYN before it is acknowledged.
+            1
+        } else {
+            self.snd_una + window.min(self.peer_window)
+        };
+        if self.config.join_writes {
+            self.limit_joined(window);
+        }
+        self.set_plain(is_plain);
+    }
+
+    /// Where writes join: a FIN rides on data beyond the congestion window, and a short segment may
+    /// have to wait.
+    #[cold]
+    fn limit_joined(&mut self, window: u64) {
+        self.held_from = u64::MAX;
+        if self.fin_at != u64::MAX {
+            self.allowed = self.snd_una + (window + 1).min(self.peer_window);
+            return;
+        }
+        let waits = self.is_corked || self.config.nagle && self.short_end > self.snd_una;
+        if waits && self.write_end > self.snd_max {
+            // Only the last record may be cut short by what is not written yet.
+            let records = self.message_ends.iter().rev();
+            let start = records.copied().nth(1).unwrap_or(0).max(self.snd_max);
+            let short = (self.write_end - start) % self.mss;
+            if short > 0 && !self.is_record_closed {
+                self.held_from = self.write_end - short;
+                self.allowed = self.allowed.min(self.held_from);
+            }
+        }
+    }
+
+    /// The same where recovery adds nothing and has no word, and an ACK for new data came.
+    #[inline(always)]
+    pub(in crate::tcp) fn refresh_calm(&mut self) {
+        let window = self.law.window();
+        self.allowed = self.snd_una + window.min(self.peer_window);
+        if self.config.join_writes {
+            self.limit_joined(window);
+        }
+        self.is_plain = true;
+        self.is_quiet = !self.has_next();
+    }
+
+    #[inline(always)]
+    fn set_plain(&mut self, is_plain: bool) {
+        self.is_plain = is_plain && !self.limited_transmit_due;
+        self.is_quiet = self.is_plain && !self.has_next();
+    }
+
+    /// Do the windows allow the segment at `snd_nxt`, if there is one?
+    #[inline(always)]
+    fn has_next(&self) -> bool {
+        let end = self.snd_nxt + self.mss;
+        if end + 1 < self.first_message_end {
+            end <= self.allowed
+        } else {
+            self.snd_nxt < self.write_end && self.segment_end_beyond(self.snd_nxt) <= self.allowed
+        }
+    }
+
+    /// Others than the windows decide what goes out: they are to be asked.
+    pub(in crate::tcp) fn stay_awake(&mut self) {
+        self.is_quiet = false;
+    }
+
+    /// Do others than recovery and law look at each ACK?
+    #[inline]
+    pub(in crate::tcp) fn is_watched(&self) -> bool {
+        self.is_watched
+    }
+
+    /// Is it certain that nothing may go out before the next input?
+    #[inline]
+    pub(in crate::tcp) fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
+    /// Takes the segment at `snd_nxt` if the windows allow it.
+    #[inline]
+    pub(in crate::tcp) fn next_allowed(&mut self) -> Option<u64> {
+        let seq = self.snd_nxt;
+        if seq >= self.write_end {
+            return None;
+        }
+        let end = self.segment_end(seq);
+        if end > self.allowed {
+            return None;
+        }
+        self.snd_nxt = end;
+        Some(seq)
+    }
+
+    /// May the segment at `snd_nxt` go out as far as the receiver is concerned?
+    pub(in crate::tcp) fn fits_receiver(&self) -> bool {
+        if self.snd_nxt >= self.write_end {
+            return false;
+        }
+        if self.snd_una == 0 {
+            return self.snd_nxt == 0;
+        }
+        let end = self.segment_end(self.snd_nxt);
+        end <= self.snd_una + self.peer_window && end <= self.held_from
+    }
+
+    /// What a reduction is computed from, in segments.
+    pub(in crate::tcp) fn in_use(&self, inflation: u32) -> f64 {
+        match self.in_use {
+            InUse::Window { receive_window } => {
+                (self.law.cwnd() + f64::from(inflation)).min(receive_window)
+            }
+            InUse::CongestionWindow => self.law.cwnd(),
+            InUse::Flight => {
+                (self.snd_max - self.snd_una).saturating_sub(self.limited_bytes) as f64
+                    / self.mss as f64
+            }
+        }
+    }
+
+    /// Takes the segment at `snd_nxt` and moves on.
+    #[inline]
+    pub(in crate::tcp) fn advance_next(&mut self) -> u64 {
+        let seq = self.snd_nxt;
+        self.snd_nxt = self.segment_end(seq);
+        seq
+    }
+
+    /// An ACK for new data: times, timers, the sequence space. Returns how many bytes it
+    /// acknowledges.
+    #[inline(always)]
+    pub(in crate::tcp) fn new_ack(&mut self, now: Instant, ack: u64) -> u64 {
+        let acked = ack - self.snd_una;
+        self.duplicates.clear();
+        self.limited_transmit_due = false;
+        self.limited_bytes = 0;
+        if self.timed_out_at == 0 && self.snd_una == 0 {
+            self.rtt.after_lost_syn();
+        }
+        self.move_una(ack);
+        if let Some((end, sent)) = self.timed
+            && ack >= end
+        {
+            self.timed = None;
+            self.rtt.end_back_off();
+            self.rtt.sample(sent, now);
+        }
+        self.restart_timer(now);
+        acked
+    }
+
+    /// Do records have to hear of every ACK?
+    #[inline]
+    pub(in crate::tcp) fn keeps_records(&self) -> bool {
+        self.sent.is_some()
+    }
+
+    /// An ACK with news, or a duplicate, before recovery makes anything of it: records, and what a law measures.
+    #[cold]
+    pub(in crate::tcp) fn on_delivery(&mut self, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
+        let Some(sent) = &mut self.sent else { return };
+        let delivery = sent.on_ack(now, ack.max(self.snd_una), blocks);
+        self.ack_rtt = delivery.rtt;
+        self.measure(delivery);
+    }
+
+    /// The records have taken in an ACK that moved the left edge by `acked` bytes and tells the round trip `rtt`: what a
+    /// law measures.
+    pub(in crate::tcp) fn tell_delivery(
+        &mut self,
+        now: Instant,
+        acked: u64,
+        rtt: Option<Duration>,
+    ) -> Delivery {
+        let una = self.snd_una;
+        let delivery = self.records_mut().delivery(now, una, acked, rtt);
+        self.measure(delivery);
+        delivery
+    }
+
+    /// What a law measures, with what the ACK in hand tells besides.
+    fn measure(&mut self, delivery: Delivery) {
+        if self.config.law.measures() {
+            let (is_marked, passage) = (self.has_echo_of_mark, self.passage.take());
+            let lost = self.lost_bytes();
+            self.law.on_delivery(&Delivery { is_marked, passage, lost, ..delivery });
+        }
+    }
+
+    /// An ACK arrived.
+    pub(in crate::tcp) fn begin_ack(&mut self) {
+        self.piece.since_ack = 0;
+    }
+
+    /// Bytes declared lost so far, in full segments.
+    fn lost_bytes(&self) -> u64 {
+        self.counters.losses_declared * self.mss
+    }
+
+    /// Moves the left edge; neither duplicates nor timers are touched.
+    #[inline]
+    pub(in crate::tcp) fn move_una(&mut self, ack: u64) {
+        self.snd_una = ack;
+        self.snd_nxt = self.snd_nxt.max(ack);
+        if ack >= self.first_message_end {
+            self.forget_messages(ack);
+        }
+    }
+
+    /// The handshake took from `sent` to `now`.
+    pub(in crate::tcp) fn sample_handshake(&mut self, sent: Instant, now: Instant) {
+        match self.config.conventions {
+            Conventions::Linux => self.rtt.sample_linux(now - sent, 1, 1),
+            _ => self.rtt.sample(sent, now),
+        }
+    }
+
+    /// The rest of a piece does not fit into the receiver's window: as much of it as fits leaves with it, unless a short
+    /// segment has to wait (`tcp_mss_split_point`). Says whether anything does.
+    pub(in crate::tcp) fn cut_piece_to_window(&mut self) -> bool {
+        let edge = self.snd_una + self.peer_window;
+        let waits = self.is_corked || self.config.nagle && self.short_end > self.snd_una;
+        let cuts = self.piece.left > 0
+            && !waits
+            && self.snd_nxt == self.snd_max
+            && self.snd_nxt < edge.min(self.write_end);
+        if cuts {
+            self.cut_to_window();
+        }
+        cuts
+    }
+
+    /// What is left of the receiver's window below a full segment becomes a segment by itself.
+    pub(in crate::tcp) fn cut_to_window(&mut self) {
+        let end = self.snd_una + self.peer_window;
+        let place = self.message_ends.partition_point(|&message| message < end);
+        if self.message_ends.get(place) != Some(&end) {
+            self.message_ends.insert(place, end);
+            self.first_message_end = self.message_ends[0];
+        }
+    }
+
+    /// The segment that ends at `end` is sent again: if it is timed, its round trip tells nothing (Karn's rule).
+    pub(in crate::tcp) fn forget_timed_segment(&mut self, end: u64) {
+        if self.timed.is_some_and(|(timed, _)| timed == end) {
+            self.timed = None;
+        }
+    }
+
+    /// A partial ACK may cover the timed segment: back-off ends, but the sample is worthless.
+    pub(in crate::tcp) fn forget_timed(&mut self, ack: u64) {
+        if self.timed.is_some_and(|(end, _)| ack >= end) {
+            self.timed = None;
+            self.rtt.end_back_off();
+        }
+    }
+
+    /// Grows the window by an ACK of `acked` bytes, or opens it after the handshake.
+    #[inline(always)]
+    pub(in crate::tcp) fn grow_window(&mut self, now: Instant, acked: u64) {
+        self.law.on_ack(&AckSample {
+            now,
+            acked,
+            // Mostly one, which needs no division.
+            delivered_segments: if acked <= self.mss { 1 } else { acked.div_ceil(self.mss) as u32 },
+            is_window_limited: true,
+            prior_in_flight: self.snd_max - self.snd_una + acked,
+            snd_una: self.snd_una,
+            snd_max: self.snd_max,
+            rtt: self.ack_rtt,
+            srtt: self.rtt.srtt(),
+        });
+        if self.config.handshake && self.snd_una == 1 {
+            self.law.set_cwnd(self.initial_window);
+        }
+    }
+
+    /// Starts the timer anew while anything is outstanding. Halving can leave ns-2's window below
+    /// one packet, which forbids all; there the timer runs on and opens it again.
+    #[inline(always)]
+    pub(in crate::tcp) fn restart_timer(&mut self, now: Instant) {
+        let is_running = self.snd_una < self.snd_max
+            || self.law.window() < self.mss && self.snd_una < self.write_end;
+        let deadline = if is_running { now + self.rtt.rto() } else { Instant::NEVER };
+        self.timers.set(Timer::Retransmission, deadline);
+    }
+}

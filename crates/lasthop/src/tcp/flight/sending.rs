@@ -1,0 +1,241 @@
+//! What leaves next, and what is kept of it.
+
+use super::Flight;
+use crate::tcp::law::CongestionLaw;
+use crate::tcp::pacer::Pacer;
+use crate::tcp::recovery::Recovery;
+use crate::tcp::timers::Timer;
+use crate::units::{Duration, Instant};
+
+/// Segments that leave in one piece.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Piece {
+    /// How many.
+    pub size: u32,
+    /// How many of them have not left.
+    pub left: u32,
+    /// Pieces that have left since the latest ACK.
+    pub since_ack: u32,
+    /// Bytes that have.
+    pub bytes: u64,
+}
+
+/// Below this many bytes a second a law that paces sends segments one by one: 1.2 Mbps.
+const SINGLE_BELOW: f64 = 150_000.0;
+/// A small piece waits only if something left so recently, and if it is less than this share of the window
+/// (`net.ipv4.tcp_tso_win_divisor`).
+const DEFERRED_AFTER: Duration = Duration::from_millis(1);
+const DEFERRED_SHARE: u64 = 3;
+/// And only if the next ACK should be here by then, or in half a round trip (since Linux 6.18).
+const EXPECTED_WITHIN: Duration = Duration::from_millis(1);
+/// The largest piece, bytes.
+const LARGEST_PIECE: u64 = 65_000;
+
+/// Bytes that leave in one piece at `rate` bytes a second: what a millisecond takes, and more on short round trips
+/// (`net.ipv4.tcp_tso_rtt_log`).
+fn piece_size(rate: f64, min_rtt: Option<Duration>) -> u64 {
+    let halvings = min_rtt.map_or(u64::MAX, |rtt| (rtt.as_nanos() / 1_000) >> 9);
+    let near = if halvings < 32 { LARGEST_PIECE >> halvings } else { 0 };
+    ((rate / 1024.0) as u64 + near).min(LARGEST_PIECE)
+}
+
+impl Flight {
+    /// How long pacing holds the next segment back.
+    pub(in crate::tcp) fn until_departure(&self, now: Instant) -> Duration {
+        self.pacer.as_ref().map_or(Duration::ZERO, |pacer| pacer.next().saturating_since(now))
+    }
+
+    /// Segments that leave in one piece if there are enough.
+    fn largest_piece(&self) -> u64 {
+        let rate = self.law.pacing_rate(self.rtt.srtt().max(Duration::from_nanos(1)));
+        let most = piece_size(rate, self.records().min_rtt()) / self.mss;
+        let is_slow = self.config.law.paces() && rate < SINGLE_BELOW;
+        let least = if is_slow { 1 } else { self.config.pieces.into() };
+        most.max(least)
+    }
+
+    /// Is a piece smaller than usual held back, as the window has room for `room` segments only and an ACK that opens it
+    /// further is likely to come soon (`tcp_tso_should_defer`)? Only if something left within the last millisecond.
+    pub(in crate::tcp) fn is_deferred(&self, now: Instant, room: u32) -> bool {
+        let latest = self.records().last().map(|newest| newest.sent);
+        let oldest = self.records().get(0).map(|oldest| oldest.sent);
+        let (Some(latest), Some(oldest)) = (latest, oldest) else { return false };
+        let is_recent = now - latest < DEFERRED_AFTER;
+        let unsent = self.write_end - self.snd_nxt;
+        if self.piece.left > 0 || !is_recent || unsent <= self.mss {
+            return false;
+        }
+        let window = self.snd_una + self.peer_window;
+        let limit = (u64::from(room) * self.mss).min(window.saturating_sub(self.snd_nxt));
+        let share = self.peer_window.min(self.law.window()) / DEFERRED_SHARE;
+        let srtt = self.rtt.srtt();
+        limit < self.largest_piece() * self.mss
+            && limit < share
+            && oldest + srtt <= now + EXPECTED_WITHIN.min(Duration::from_nanos(srtt.as_nanos() / 2))
+            && (unsent > LARGEST_PIECE || self.fin_at == u64::MAX)
+    }
+
+    /// A new segment leaves, and `room` says how many the window has room for: those that leave in one piece with it
+    /// (Linux: `tcp_tso_autosize`).
+    pub(in crate::tcp) fn begin_piece(&mut self, room: u32) {
+        if self.piece.left > 0 {
+            return;
+        }
+        let most = self.largest_piece();
+        let end = self.write_end.min(self.snd_una + self.peer_window).min(self.held_from);
+        let waiting = end.saturating_sub(self.snd_nxt).div_ceil(self.mss);
+        let size = most.min(room.into()).min(waiting).max(1) as u32;
+        self.piece = Piece { size, left: size, bytes: 0, since_ack: self.piece.since_ack + 1 };
+    }
+
+    /// Is the segment at `seq` the end of a piece or of a write, so that the receiver hands it up?
+    pub(in crate::tcp) fn is_pushed(&self, seq: u64) -> bool {
+        let records = self.records();
+        records.get(records.index_of(seq)).is_some_and(|record| record.is_pushed)
+    }
+
+    /// The next segment to send now; `recovery` decides where the windows alone do not.
+    #[inline(always)]
+    pub(in crate::tcp) fn poll(
+        &mut self,
+        now: Instant,
+        recovery: &mut Recovery,
+    ) -> Option<(u64, u64)> {
+        if self.is_quiet || self.is_held_back(now) {
+            return None;
+        }
+        let was_plain = self.is_plain;
+        let (seq, end) = if was_plain {
+            let seq = self.snd_nxt;
+            let end = self.segment_end(seq);
+            self.snd_nxt = end;
+            self.is_quiet = !self.has_next();
+            (seq, end)
+        } else {
+            let chosen = self.choose(now, recovery);
+            if chosen.is_none() {
+                // A window that closed meanwhile cuts the piece short.
+                self.piece.left = 0;
+            }
+            chosen?
+        };
+        self.on_sent(now, seq, end);
+        if !was_plain {
+            recovery.on_sent(self, now, seq);
+        }
+        Some((seq, end))
+    }
+
+    /// The next segment if it is a full one in the middle of a write and nothing but the windows decides,
+    /// which let it go: its first byte.
+    #[inline(always)]
+    pub(in crate::tcp) fn poll_full(&mut self, now: Instant) -> Option<u64> {
+        let seq = self.snd_nxt;
+        let end = seq + self.mss;
+        let is_plain = !self.is_quiet && self.is_plain && self.is_lean;
+        if !is_plain || end + 1 >= self.first_message_end {
+            return None;
+        }
+        self.snd_nxt = end;
+        self.is_quiet = !self.has_next();
+        self.note_sent(now, end);
+        self.law.on_sent(now, self.mss);
+        Some(seq)
+    }
+
+    /// The segment that recovery chooses.
+    fn choose(&mut self, now: Instant, recovery: &mut Recovery) -> Option<(u64, u64)> {
+        let mut seq = recovery.next_segment(self, now);
+        // Pacing may have kept a retransmission back until its original was acknowledged.
+        while seq.is_some_and(|seq| seq < self.snd_una) {
+            seq = recovery.next_segment(self, now);
+        }
+        let is_plain = recovery.is_plain(self);
+        self.set_plain(is_plain);
+        let seq = seq?;
+        if self.config.join_writes && self.config.pieces > 0 && seq < self.snd_max {
+            let most = self.mss;
+            let records = self.records_mut();
+            records.join_short(records.index_of(seq), most);
+        }
+        Some((seq, self.end_of(seq)))
+    }
+
+    /// Does pacing keep the next segment back? Not where nothing is outstanding: there is nothing to
+    /// keep it apart from.
+    #[inline]
+    fn is_held_back(&self, now: Instant) -> bool {
+        let is_early = |pacer: &Pacer| now < pacer.next() && self.piece.left == 0;
+        self.pacer.as_ref().is_some_and(is_early) && self.snd_una < self.snd_max
+    }
+
+    /// The segment from `seq` to `end` leaves now.
+    #[inline(always)]
+    fn on_sent(&mut self, now: Instant, seq: u64, end: u64) {
+        self.note_sent(now, end);
+        if !self.is_lean {
+            self.record(now, seq, end);
+        }
+        self.law.on_sent(now, end - seq);
+    }
+
+    /// The same as far as counters and timers go.
+    #[inline(always)]
+    fn note_sent(&mut self, now: Instant, end: u64) {
+        let nothing_outstanding = self.snd_una == self.snd_max;
+        self.counters.segments_sent += 1;
+        if end > self.snd_max {
+            self.snd_max = end;
+            if self.timed.is_none() {
+                self.timed = Some((end, now));
+            }
+        } else {
+            self.counters.retransmissions += 1;
+        }
+        if nothing_outstanding || !self.timers.is_running(Timer::Retransmission) {
+            self.timers.set(Timer::Retransmission, now + self.rtt.rto());
+        }
+    }
+
+    /// Records and pacing, for who has them.
+    #[cold]
+    fn record(&mut self, now: Instant, seq: u64, end: u64) {
+        let lost = self.lost_bytes();
+        if let Some(sent) = &mut self.sent {
+            sent.on_losses(lost);
+            sent.on_sent(now, seq, end);
+            if self.is_record_closed && end == self.write_end {
+                sent.end_record();
+            }
+            if self.piece.left > 0 && end == self.snd_max {
+                self.piece.left -= 1;
+                if self.piece.left == 0 {
+                    sent.end_piece(self.piece.size > 1 || end == self.write_end);
+                }
+            }
+            let outstanding = self.snd_max - self.snd_una;
+            if self.snd_max == self.write_end && outstanding + self.mss <= self.law.window() {
+                sent.on_app_limited();
+            }
+        }
+        let srtt = self.rtt.srtt();
+        if let Some(pacer) = &mut self.pacer
+            && srtt > Duration::ZERO
+        {
+            // At least a segment in a round trip: a window below one must not stop the sender.
+            let least = self.mss as f64 / srtt.as_secs_f64();
+            let rate = self.law.pacing_rate(srtt).max(least);
+            if self.config.pieces > 0 {
+                self.piece.bytes += end - seq;
+                if self.piece.left > 0 {
+                    return;
+                }
+                let bytes = std::mem::take(&mut self.piece.bytes);
+                pacer.on_piece_sent(now, bytes, rate, self.counters.segments_sent);
+            } else {
+                pacer.on_sent(now, end - seq, rate);
+            }
+            self.timers.set(Timer::Pacing, pacer.next());
+        }
+    }
+}

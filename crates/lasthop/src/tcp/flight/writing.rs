@@ -1,0 +1,149 @@
+//! What the application writes: messages, joined and short segments, the FIN.
+
+use super::Flight;
+use crate::tcp::law::CongestionLaw;
+use crate::tcp::send_buffer::Fill;
+
+impl Flight {
+    /// End of the segment that starts at `seq`: a full segment or the end of a write.
+    #[inline]
+    pub(in crate::tcp) fn segment_end(&self, seq: u64) -> u64 {
+        let end = seq + self.mss;
+        // A FIN may be the last number of a write.
+        if end + 1 < self.first_message_end { end } else { self.segment_end_beyond(seq) }
+    }
+
+    /// The same at the end of the first write and beyond.
+    #[cold]
+    pub(super) fn segment_end_beyond(&self, seq: u64) -> u64 {
+        let message_end = self.message_ends.iter().find(|&&end| seq < end);
+        let end = message_end.map_or(self.write_end, |&end| end.min(seq + self.mss));
+        // A FIN takes no room in the segment.
+        if end == self.joined_fin { end + 1 } else { end }
+    }
+
+    /// End of the segment that starts at `seq`: that of its first transmission if there is a record of it.
+    pub(super) fn end_of(&self, seq: u64) -> u64 {
+        let known = self.sent.as_ref().filter(|_| seq < self.snd_max);
+        let record = known.and_then(|sent| sent.get(sent.index_of(seq)));
+        let is_record = record.filter(|record| record.start == seq);
+        is_record.map_or_else(|| self.segment_end(seq), |record| record.end)
+    }
+
+    /// Does the application wait for room in the send buffer?
+    #[inline]
+    pub(in crate::tcp) fn has_waiting(&self) -> bool {
+        self.buffer.as_ref().is_some_and(|buffer| buffer.waiting() > 0)
+    }
+
+    /// How full the send buffer is, with `in_flight` segments on their way.
+    pub(in crate::tcp) fn fill(&self, in_flight: u32) -> Fill {
+        let cwnd = self.law.cwnd() as u64;
+        let windows = cwnd.saturating_sub(in_flight.into());
+        Fill {
+            written: self.write_end - self.snd_una,
+            unsent: self.write_end - self.snd_max,
+            pieces: self.records().pieces().into(),
+            room: windows,
+            cwnd,
+            peer_window: self.peer_window,
+            is_bursty: self.piece.since_ack > 1,
+        }
+    }
+
+    /// What may leave has left, with `in_flight` segments on their way: an application that waits for room may write.
+    /// Says whether it has.
+    #[cold]
+    pub(in crate::tcp) fn write_waiting(&mut self, in_flight: u32) -> bool {
+        let fill = self.fill(in_flight);
+        let bytes = self.buffer.as_mut().map_or(0, |buffer| buffer.on_space(&fill));
+        self.take_written(bytes);
+        bytes > 0
+    }
+
+    /// The buffer takes `bytes` of a write, which they end or not.
+    fn take_written(&mut self, bytes: u64) {
+        match self.message_ends.back_mut() {
+            // Nothing joins a SYN.
+            Some(end) if bytes > 0 && *end > 1 => {
+                *end += bytes;
+                self.write_end += bytes;
+                self.first_message_end = self.message_ends[0];
+            }
+            _ if bytes > 0 => self.extend(bytes),
+            _ => {}
+        }
+        let closes = self
+            .buffer
+            .as_mut()
+            .is_some_and(|buffer| buffer.waiting() == 0 && std::mem::take(&mut buffer.closes));
+        if closes {
+            self.extend_by_fin();
+        }
+    }
+
+    #[cold]
+    pub(super) fn forget_messages(&mut self, ack: u64) {
+        while self.message_ends.front().is_some_and(|&end| end <= ack) {
+            self.message_ends.pop_front();
+        }
+        self.first_message_end = self.message_ends.front().copied().unwrap_or(0);
+    }
+
+    /// The application (or the handshake) wants `length` more of the sequence space sent.
+    pub(in crate::tcp) fn extend(&mut self, length: u64) {
+        self.write_end += length;
+        self.message_ends.push_back(self.write_end);
+        self.first_message_end = self.message_ends.front().copied().unwrap_or(0);
+    }
+
+    /// The application writes `length` more.
+    pub(in crate::tcp) fn extend_by_write(&mut self, length: u64) {
+        if self.is_idle() && self.law.window() < self.mss {
+            // No timer runs that would open the window.
+            self.law.set_cwnd(1.0);
+        }
+        if self.buffer.is_some() {
+            let fill = self.fill(self.records().len());
+            let is_open = self.snd_una > 0;
+            let bytes =
+                self.buffer.as_mut().map_or(0, |buffer| buffer.write(length, &fill, is_open));
+            self.take_written(bytes);
+        } else if self.config.join_writes {
+            self.extend_joined(length);
+        } else {
+            self.extend(length);
+        }
+    }
+
+    /// The same, together with what has been written before and not been sent. Says whether there was any.
+    #[cold]
+    fn extend_joined(&mut self, length: u64) -> bool {
+        let is_open = self.write_end > self.snd_max && !self.is_record_closed;
+        self.is_record_closed = false;
+        let last = self.message_ends.back_mut().filter(|_| is_open);
+        let is_joined = last.is_some();
+        if let Some(end) = last {
+            self.write_end += length;
+            *end = self.write_end;
+            self.first_message_end = self.message_ends[0];
+        } else {
+            self.extend(length);
+        }
+        is_joined
+    }
+
+    /// The application has nothing more to send.
+    pub(in crate::tcp) fn extend_by_fin(&mut self) {
+        if let Some(buffer) = self.buffer.as_mut().filter(|buffer| buffer.waiting() > 0) {
+            buffer.closes = true;
+            return;
+        }
+        self.fin_at = self.write_end;
+        if !self.config.join_writes {
+            self.extend(1);
+        } else if self.extend_joined(1) {
+            self.joined_fin = self.fin_at;
+        }
+    }
+}
