@@ -19,7 +19,7 @@ use crate::agent::{Agent, AgentMachine, Crossing, Verdict};
 use crate::channel::{Airtime, Channel};
 use crate::interface::{Interface, Transmission, expose};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint};
-use crate::queue::{Propagation, QueueCounters};
+use crate::queue::{PropagationDelay, QueueCounters};
 use crate::sim::deadlines::{Deadlines, Due};
 use crate::sim::ids::Side;
 use crate::units::Instant;
@@ -93,7 +93,7 @@ struct OnAir {
 pub struct End {
     interface: Interface<LinkEndpoint<Bytes>, Bytes>,
     channel: Channel,
-    propagation: Propagation,
+    propagation: PropagationDelay,
     /// Frames of this end that the other one will hear.
     ring: VecDeque<OnAir>,
     counters: EndCounters,
@@ -113,7 +113,7 @@ impl End {
     pub fn new(
         interface: Interface<LinkEndpoint<Bytes>, Bytes>,
         channel: Channel,
-        propagation: Propagation,
+        propagation: PropagationDelay,
         classes: Vec<u8>,
     ) -> Self {
         End {

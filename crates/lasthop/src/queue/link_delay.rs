@@ -1,6 +1,6 @@
 //! The propagation delay of a link as a scenario has it: constant, from a list, or from a recording.
 
-use super::Propagation;
+use super::PropagationDelay;
 use crate::schema::ScenarioError;
 use crate::schema::keys::{Key, Kind, Limits, Node, Read, Table, kinds, table};
 use crate::schema::recording::{StepList, check_repeat, mean, read, steps};
@@ -126,9 +126,9 @@ impl DelayKeys {
     }
 
     /// The propagation of one direction.
-    pub fn propagation(&self) -> Propagation {
+    pub fn propagation(&self) -> PropagationDelay {
         let (steps, repeat) = self.steps();
-        Propagation::changing(steps, repeat.map(Duration::as_nanos))
+        PropagationDelay::changing(steps, repeat.map(Duration::as_nanos))
     }
 
     /// What the file holds that they name, for a scenario's hash.

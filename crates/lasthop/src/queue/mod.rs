@@ -45,7 +45,7 @@ pub use fq_codel::{FqCodel, FqCodelKeys};
 pub use link_delay::{ConstantDelayKeys, DelayKeys, DelayStepsKeys, DelayTraceKeys};
 pub use link_rate::{ConstantRateKeys, RateFormat, RateKeys, RateStepsKeys, RateTraceKeys};
 pub use pie::{Pie, PieKeys};
-pub use propagation::Propagation;
+pub use propagation::PropagationDelay;
 pub use rate_schedule::{Opportunities, RateSchedule, RateSteps};
 pub use red::{Red, RedDetector, RedKeys, RedParameters, RedVerdict};
 pub(crate) use ring::Ring;

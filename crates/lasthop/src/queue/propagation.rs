@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// How long frames are on their way from one end to the other.
 #[derive(Clone, Debug, Default)]
-pub struct Propagation {
+pub struct PropagationDelay {
     /// Where it does not change.
     delay: Duration,
     changes: Option<Box<Changes>>,
@@ -34,13 +34,13 @@ struct Changes {
     last: Instant,
 }
 
-impl From<Duration> for Propagation {
+impl From<Duration> for PropagationDelay {
     fn from(delay: Duration) -> Self {
-        Propagation { delay, changes: None }
+        PropagationDelay { delay, changes: None }
     }
 }
 
-impl Propagation {
+impl PropagationDelay {
     /// A delay that changes: `steps` by their beginnings in nanoseconds, the first of which is 0; after
     /// `period`, if there is one, the list begins again. A list of one delay is a constant delay.
     pub fn changing(steps: Arc<[(u64, Duration)]>, period: Option<u64>) -> Self {
@@ -49,7 +49,7 @@ impl Propagation {
             return first.into();
         }
         let changes = Changes { delays: Timeline::new(steps, period), last: Instant::ZERO };
-        Propagation { delay: Duration::ZERO, changes: Some(Box::new(changes)) }
+        PropagationDelay { delay: Duration::ZERO, changes: Some(Box::new(changes)) }
     }
 
     /// The delay, if it is always the same.
@@ -86,9 +86,9 @@ mod tests {
         Instant::from_nanos(ms * 1_000_000)
     }
 
-    fn delays(steps: &[(u64, u64)], period: Option<u64>) -> Propagation {
+    fn delays(steps: &[(u64, u64)], period: Option<u64>) -> PropagationDelay {
         let steps = steps.iter().map(|&(at, delay)| (at * 1_000_000, Duration::from_millis(delay)));
-        Propagation::changing(steps.collect(), period.map(|at| at * 1_000_000))
+        PropagationDelay::changing(steps.collect(), period.map(|at| at * 1_000_000))
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::wlan::Wlan;
 use crate::app::App;
 use crate::channel::Errors;
 use crate::link::{Air, Protocol};
-use crate::queue::{DelayKeys, Discipline, Propagation, RateKeys, Transmitter};
+use crate::queue::{DelayKeys, Discipline, PropagationDelay, RateKeys, Transmitter};
 use crate::schema::keys::{Limits, choice, table, table_field, union};
 use crate::schema::quantity::{DelayedAck, Hosts, LinkRate, Window};
 use crate::schema::shorthand::{OrShort, Shorthand};
@@ -115,7 +115,7 @@ impl Direction {
     }
 
     /// How long frames are on their way, none yet.
-    pub fn propagation(&self) -> Propagation {
+    pub fn propagation(&self) -> PropagationDelay {
         let changing = self.delay_changes.as_ref().map(DelayKeys::propagation);
         changing.unwrap_or_else(|| self.delay.into())
     }

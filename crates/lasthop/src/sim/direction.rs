@@ -11,7 +11,7 @@ use super::ids::{LineId, SeatId};
 use super::wlan::Shared;
 use crate::channel::Channel;
 use crate::packet::Packet;
-use crate::queue::{ComputedFifo, Propagation, Queue, Ring, Transmitter};
+use crate::queue::{ComputedFifo, PropagationDelay, Queue, Ring, Transmitter};
 use crate::units::Bytes;
 
 /// Something on its way, and when it arrives.
@@ -27,7 +27,7 @@ pub struct DirectionParameters {
     /// What sends its frames, at which rate.
     pub transmitter: Transmitter,
     /// How long its frames are on their way.
-    pub propagation: Propagation,
+    pub propagation: PropagationDelay,
     /// The interface queue; drop-tail where the direction is computed.
     pub queue: Queue<Packet>,
     /// Link header of each frame. Endpoints of ARQ links add it themselves.

@@ -36,7 +36,7 @@ use super::probe::{Event, Probe};
 use super::world::{World, record_dropped};
 use crate::link::Endpoint;
 use crate::packet::Packet;
-use crate::queue::{Propagation, Queue, Ring};
+use crate::queue::{PropagationDelay, Queue, Ring};
 use crate::units::{Duration, Instant};
 
 /// Parameters of a radio.
@@ -49,7 +49,7 @@ pub struct RadioParameters {
     /// Slots of a frame from the base to the stations, at least 1.
     pub downlink: u32,
     /// From the end of a frame to the arrival of what was sent in it.
-    pub propagation: Propagation,
+    pub propagation: PropagationDelay,
 }
 
 /// A radio and who shares it.
@@ -345,7 +345,7 @@ mod tests {
             frame: Duration::from_millis(10),
             uplink: 1,
             downlink: 1,
-            propagation: Propagation::default(),
+            propagation: PropagationDelay::default(),
         };
         // Now, end of the last frame filled, due.
         for (now, filled, due) in [(0, 0, 0), (1, 0, 10), (20, 20, 20), (20, 30, 30), (25, 30, 30)]

@@ -18,7 +18,7 @@ mod earliest;
 mod replay;
 
 use super::ahead::Ahead;
-use super::{Limit, Propagation, Transmitter};
+use super::{Limit, PropagationDelay, Transmitter};
 use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::units::{Bytes, Duration, Instant, Rate};
 use backlog::Backlog;
@@ -82,7 +82,7 @@ impl std::ops::Sub for QueueCounters {
 #[derive(Clone, Debug)]
 pub struct ComputedFifo {
     backlog: Backlog,
-    propagation: Propagation,
+    propagation: PropagationDelay,
     /// Its delay, where that is constant.
     delay: Duration,
     channel: Channel,
@@ -108,7 +108,7 @@ impl ComputedFifo {
     pub fn new(transmitter: Transmitter, limit: Limit, header: Bytes, channel: Channel) -> Self {
         ComputedFifo {
             backlog: Backlog::new(transmitter, limit),
-            propagation: Propagation::default(),
+            propagation: PropagationDelay::default(),
             delay: Duration::ZERO,
             channel,
             header: header.get() as u32,
@@ -123,7 +123,7 @@ impl ComputedFifo {
 
     /// The same before a medium on which frames are on their way for so long.
     #[must_use]
-    pub fn over(mut self, propagation: Propagation) -> Self {
+    pub fn over(mut self, propagation: PropagationDelay) -> Self {
         match propagation.constant() {
             Some(delay) => self.delay = delay,
             None => self.backlog.write_everything(),

@@ -17,7 +17,7 @@
 //!
 //! *Not modelled*: blocks of more than one background source.
 
-use super::super::Propagation;
+use super::super::PropagationDelay;
 use super::super::ahead::{Pace, UnderWay};
 use super::backlog::{Backlog, LONGEST_RUN_BITS};
 use super::earliest::Earliest;
@@ -29,7 +29,7 @@ use crate::units::{Duration, ExactTime, Instant, Rate};
 /// What the packets of the sources share with others.
 pub(super) struct Line<'a> {
     pub backlog: &'a mut Backlog,
-    pub propagation: &'a mut Propagation,
+    pub propagation: &'a mut PropagationDelay,
     pub channel: &'a mut Channel,
 }
 

@@ -19,7 +19,7 @@ use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::interface::{Carrier, Interface, expose};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
 use crate::packet::Packet;
-use crate::queue::{Ahead, Propagation, Queue, QueueCounters, Ring};
+use crate::queue::{Ahead, PropagationDelay, Queue, QueueCounters, Ring};
 use crate::sim::deadlines::{Deadlines, Due, MachineId};
 use crate::sim::direction::{DirectionParameters, InFlight};
 use crate::sim::ids::{DirectionId, RadioId, Side};
@@ -54,7 +54,7 @@ pub(in crate::sim) struct LineEnd {
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct Air {
     channel: Channel,
-    propagation: Propagation,
+    propagation: PropagationDelay,
     /// Frames that arrive at the other end.
     pub ring: Ring<InFlight<Crossing>>,
     /// Which damaged frames the endpoint at the other end is told of.
