@@ -76,7 +76,7 @@ pub fn codecs(data: &[u8]) {
         network.links()[0].end(Side::Forward).interface().endpoint.clone();
     let mut now = Instant::ZERO;
     while let Some((&length, more)) = rest.split_first() {
-        now = now + Duration::from_millis(3);
+        now += Duration::from_millis(3);
         if end.next_timeout() <= now {
             end.handle_timeout(now);
         }
