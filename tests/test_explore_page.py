@@ -14,6 +14,8 @@ import pytest
 import lasthop
 from explorer import QUESTION, Explorer, explorer
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 

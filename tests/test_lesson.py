@@ -15,6 +15,7 @@ CHROMIUM = shutil.which("chromium")
 LESSON = Path(__file__).parent.parent / "docs" / "lesson.md"
 
 
+@pytest.mark.slow
 def test_the_lesson_says_what_the_page_shows(tmp_path: Path) -> None:
     """Its numbers are the page's to a tenth, and its pictures are made on the way."""
     if CHROMIUM is None:

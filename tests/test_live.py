@@ -23,6 +23,8 @@ import pytest
 import lasthop
 from lasthop.live.session import LiveError, Program, Session
 
+pytestmark = pytest.mark.slow
+
 LINK = """
 name = "live"
 [link.wireless]

@@ -81,6 +81,7 @@ def assert_sound(path: Path) -> None:
     assert count(path, "!(tcp || udp)") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["reno", "newreno", "sack"])
 @pytest.mark.parametrize("profile", ["rfc", "ns-2"])
 def test_wireshark_counts_the_retransmissions_of_the_sender(

@@ -184,6 +184,7 @@ def test_a_json_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
         lasthop.load(path)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_points_are_resolved_in_seconds() -> None:
     """One long list: each point once had a copy of all of it, and took 2.8 s / 10,000 points."""
     tables = tomllib.loads(SMALL)
