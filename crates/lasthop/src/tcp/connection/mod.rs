@@ -15,16 +15,19 @@
 //! returns `None`, then look at [`Connection::next_timeout`]. A spurious
 //! [`Connection::handle_timeout`] changes nothing.
 
-use super::blocks::{Blocks, MOST_REPORTS, OPTION, Unit};
-use super::config::{Config, Notices};
+mod extras;
+mod units;
+
+use super::blocks::Blocks;
+use super::config::Config;
 use super::ecn::Ecn;
 use super::law::Passage;
-use super::random::is_out;
 use super::receiver::{Looks, Receiver};
 use super::sender::{Outgoing, Sender, SenderCounters};
 use super::timers::Timer;
-use crate::packet::{Ecn as Codepoint, MAX_SACK_BLOCKS, TcpHeader, flags};
+use crate::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
 use crate::units::{Duration, Instant};
+use extras::has_extras;
 
 /// Which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +64,6 @@ pub struct Connection {
     is_after_timeout: bool,
     /// Timeouts of this end and of its peer that were found to be mistakes.
     spurious_timeouts: u64,
-}
-
-/// Do segments say more than the bulk of TCPs?
-fn has_extras(config: &Config) -> bool {
-    config.ecn || config.announces_damage() || config.marks_some_out()
 }
 
 /// Do data say nothing but their numbers?
@@ -155,16 +153,6 @@ impl Connection {
         }
     }
 
-    /// A segment came whose header is intact and whose payload is damaged. A TCP that announces such tells its sender
-    /// ([`Config::announces_damage`]); others make nothing of it.
-    #[cold]
-    pub fn receive_damaged(&mut self, _now: Instant, segment: &TcpHeader) {
-        let seq = self.receiver.unwrap(segment.seq);
-        if self.config.announces_damage() && segment.payload > 0 && self.receiver.rcv_nxt > 0 {
-            self.receiver.on_damaged(seq);
-        }
-    }
-
     #[inline(never)]
     fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
         if self.blocks.is_some() {
@@ -180,42 +168,6 @@ impl Connection {
             return self.wake();
         }
         self.receive_segment(now, segment);
-    }
-
-    /// Units may be waiting from the time on when the peer is known to be there.
-    fn wake(&mut self) {
-        if self.blocks.is_some() && self.sender.flight.snd_una > 0 {
-            self.sender.flight.stay_awake();
-        }
-    }
-
-    /// The timer of this end has fired while `peer` stands at the other one. If that has what it waits for an
-    /// acknowledgment of, the timeout was a mistake; if not, what goes again tells on its arrival.
-    #[cold]
-    pub fn judge_timeout(&mut self, peer: &Connection) {
-        let una = self.sender.flight.snd_una;
-        if self.blocks.is_some() || una == self.sender.flight.snd_max {
-            return;
-        }
-        if peer.receiver.has(una) {
-            self.spurious_timeouts += 1;
-        } else if una > 0 {
-            // Whoever has something to stamp leaves the short path.
-            (self.is_after_timeout, self.has_extras, self.is_bare) = (true, true, false);
-        }
-    }
-
-    /// Timeouts that were found to be mistakes, of this end before its segment went again, of its peer thereafter.
-    pub fn spurious_timeouts(&self) -> u64 {
-        self.spurious_timeouts
-    }
-
-    /// Back to what the parameters say.
-    fn end_watch(&mut self) {
-        if std::mem::take(&mut self.is_after_timeout) {
-            self.has_extras = has_extras(&self.config);
-            self.is_bare = is_bare(&self.config, self.role);
-        }
     }
 
     #[inline(always)]
@@ -287,19 +239,6 @@ impl Connection {
         }
     }
 
-    /// A link tells of a segment (Yun 2009, section 3.1); false if it is a genuine ACK with a mark.
-    #[cold]
-    fn take_notice(&mut self, now: Instant, segment: &TcpHeader) -> bool {
-        let notice = segment.flags & flags::NOTICE;
-        if notice == flags::NOTICE {
-            self.sender.flight.loss_mark = Some(self.sender.unwrap(segment.ack));
-            return false;
-        }
-        let seq = self.sender.unwrap(segment.ack);
-        self.sender.on_notice(now, seq, notice == flags::ELN);
-        true
-    }
-
     /// An ACK tells when the segment that it answers arrived. One that moves nothing echoes an older segment, which
     /// tells nothing (RFC 7323, section 4.3).
     fn on_passage(&mut self, now: Instant, segment: &TcpHeader, sent: Instant) {
@@ -307,80 +246,6 @@ impl Connection {
             let received = self.unwrap_timestamp(now, segment.timestamps.0);
             self.sender.on_passage(Passage { sent, received });
         }
-    }
-
-    /// A segment of a connection that sends blocks: a unit, or what acknowledges one.
-    #[cold]
-    fn receive_unit(&mut self, now: Instant, segment: &TcpHeader) {
-        if self.receiver.rcv_nxt == 0 {
-            return;
-        }
-        let ack = self.sender.unwrap(segment.ack);
-        if self.sender.flight.snd_una == 0 {
-            // It answers the SYN.
-            self.sender.on_any_ack(now, ack.min(1), &[], true, None);
-        }
-        let is_marked = self.ecn.as_mut().is_some_and(|ecn| ecn.on_segment(segment));
-        let seq = self.receiver.unwrap(segment.seq);
-        self.sender.update_peer_window(seq, ack, u64::from(segment.window));
-        let Connection { sender, receiver, blocks: Some(blocks), .. } = self else { return };
-        if segment.payload > 0
-            && let Some(unit) = Unit::read(segment, seq)
-        {
-            let is_new = blocks.receiver.on_unit(&unit, &mut receiver.rcv_nxt);
-            receiver.duplicates += u64::from(!is_new);
-            receiver.challenge();
-        }
-        let mut echo = None;
-        if segment.payload == 0 && segment.has_timestamps {
-            let (start, number) = segment.timestamps;
-            echo = Some((sender.unwrap(start), number as u8));
-        }
-        let mut reports = [(0, 0); MOST_REPORTS];
-        let count = usize::from(segment.sack_blocks).min(MOST_REPORTS);
-        for (report, wire) in reports[..count].iter_mut().zip(segment.sack_blocks()) {
-            *report = (sender.unwrap(wire.0), wire.1);
-        }
-        let flight = &mut sender.flight;
-        blocks.sender.on_ack(flight, now, ack, echo, &reports[..count], is_marked);
-    }
-
-    /// The next unit, or an acknowledgment of one.
-    #[cold]
-    fn transmit_unit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
-        let Connection { sender, blocks: Some(blocks), .. } = self else { return None };
-        header.flags = flags::ACK;
-        header.sack_blocks = 0;
-        let unit = blocks.sender.poll(&mut sender.flight, now);
-        let mut bytes = OPTION;
-        if let Some(unit) = unit {
-            unit.write(header);
-            header.ack = self.receiver.rcv_nxt as u32;
-            header.window = self.advertised_window;
-        } else if self.receiver.is_ack_due() {
-            header.seq = sender.flight.snd_nxt as u32;
-            header.payload = 0;
-            let echo = blocks.receiver.take_echo();
-            let mut reports = [(0, 0); MOST_REPORTS];
-            let count = blocks.receiver.reports(&mut reports);
-            self.acknowledge(header);
-            header.has_timestamps = echo.is_some();
-            if let Some((start, number)) = echo {
-                header.timestamps = (start as u32, u32::from(number));
-                header.set_sack_blocks(&reports[..count]);
-                bytes += if count > 0 { 4 + 8 * count as u32 } else { 0 };
-            } else {
-                bytes = 0;
-            }
-        } else {
-            return None;
-        }
-        if let Some(ecn) = &mut self.ecn {
-            // Parity never left before either.
-            ecn.stamp(header, unit.is_some(), self.sender.flight.counters.window_cuts);
-        }
-        let headers = if header.payload > 0 { self.config.header } else { self.config.ack_size };
-        Some(headers.get() as u32 + header.payload + bytes)
     }
 
     /// The checks of RFC 9293, section 3.10.7, that can drop a segment. Resets are not modelled: where
@@ -568,79 +433,6 @@ impl Connection {
         Some(self.config.wire_bytes(header.payload, header.sack_blocks))
     }
 
-    /// A segment with bits that few have. Says whether that is all there is to it: a message of a link.
-    #[cold]
-    fn take_marks(&mut self, now: Instant, segment: &TcpHeader) -> bool {
-        if segment.flags & flags::AFTER_TIMEOUT != 0 {
-            let seq = self.receiver.unwrap(segment.seq);
-            self.spurious_timeouts += u64::from(self.receiver.has(seq));
-        }
-        let is_told = segment.payload == 0 && segment.flags & flags::NOTICE != 0;
-        is_told && self.take_notice(now, segment)
-    }
-
-    /// What leaves before all else, of an end that has such.
-    #[cold]
-    fn transmit_first(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
-        if let Some(seq) = self.receiver.take_damaged() {
-            return Some(self.announce_damage(header, seq));
-        }
-        let (ack, echoes) = self.ecn.as_mut()?.take_owed()?;
-        Some(self.pay(now, header, ack, echoes))
-    }
-
-    /// What a segment that leaves says besides, of an end that has such; `sent_to`: one past what had left before.
-    #[cold]
-    fn stamp(&mut self, header: &mut TcpHeader, sent_to: u64) {
-        if self.is_after_timeout && (header.payload > 0 || header.flags & flags::FIN != 0) {
-            let is_again = self.sender.unwrap(header.seq) < sent_to;
-            header.flags |= if is_again { flags::AFTER_TIMEOUT } else { 0 };
-            self.end_watch();
-        }
-        let flight = &self.sender.flight;
-        if let Some(ecn) = &mut self.ecn {
-            let reductions = flight.counters.window_cuts + flight.told_again;
-            ecn.stamp(header, flight.snd_max > sent_to, reductions);
-        }
-        let seq = self.sender.unwrap(header.seq);
-        if header.payload > 0 && self.config.marks_some_out() && is_out(&self.config, seq) {
-            header.flags |= flags::OUT;
-        }
-        let judges = self.config.notices == Notices::Casablanca && header.payload == 0;
-        if judges && self.receiver.is_random_loss(&self.config) {
-            header.flags |= flags::NOTICE;
-        }
-    }
-
-    /// The message that the segment at `seq` was damaged: as that of an agent, it acknowledges nothing.
-    #[cold]
-    fn announce_damage(&mut self, header: &mut TcpHeader, seq: u64) -> u32 {
-        *header = TcpHeader {
-            seq: self.sender.flight.snd_nxt as u32,
-            ack: seq as u32,
-            window: self.advertised_window,
-            flags: flags::ELN,
-            ..TcpHeader::default()
-        };
-        self.config.wire_bytes(0, 0)
-    }
-
-    /// An acknowledgment that a marked segment, or one that is not, has pushed out (RFC 8257, section 3.2).
-    #[cold]
-    fn pay(&mut self, now: Instant, header: &mut TcpHeader, ack: u64, echoes: bool) -> u32 {
-        header.seq = self.sender.flight.snd_nxt as u32;
-        header.ack = ack as u32;
-        header.payload = 0;
-        header.sack_blocks = 0;
-        header.window = self.advertised_window;
-        header.flags = flags::ACK | if echoes { flags::ECE } else { 0 };
-        header.ecn = Codepoint::NotEct;
-        if header.has_timestamps {
-            header.timestamps = (self.timestamp(now), self.receiver.ts_recent);
-        }
-        self.config.wire_bytes(0, 0)
-    }
-
     #[inline]
     fn acknowledge(&mut self, header: &mut TcpHeader) {
         if self.config.autotuning
@@ -737,19 +529,6 @@ impl Connection {
         self.receiver.duplicates
     }
 
-    /// Both ends use explicit congestion notification, as their SYN say that a [`Socket`](super::socket::Socket)
-    /// exchanged.
-    pub(super) fn agree_on_ecn(&mut self) {
-        if let Some(ecn) = &mut self.ecn {
-            ecn.agree();
-        }
-    }
-
-    /// Is explicit congestion notification in use, and has a segment come that could be marked?
-    pub fn ecn_state(&self) -> (bool, bool) {
-        self.ecn.as_ref().map_or((false, false), Ecn::state)
-    }
-
     /// Its parameters.
     pub fn config(&self) -> &Config {
         &self.config
@@ -772,110 +551,4 @@ impl Connection {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tcp::presets::{self, Overrides, Profile, Variant};
-
-    #[test]
-    fn a_delayed_ack_echoes_the_first_segment_it_covers() {
-        let set =
-            Overrides { timestamps: Some(true), handshake: Some(false), ..Overrides::default() };
-        let config = presets::config(Variant::Reno, Profile::Rfc, &set);
-        let mut end = Connection::new(&config, Role::Acceptor, Duration::ZERO);
-        let mut ack = TcpHeader::default();
-        let mut seq = 1;
-        // A clock that is past half of its range when the connection starts.
-        let base = 3_000_000_000;
-        for round in 0..3 {
-            for place in 0..2 {
-                let stamp = base + 10 * round + place;
-                let data = TcpHeader {
-                    seq,
-                    payload: 1460,
-                    ack: 1,
-                    flags: flags::ACK,
-                    has_timestamps: true,
-                    timestamps: (stamp, 0),
-                    ..TcpHeader::default()
-                };
-                end.receive(Instant::from_nanos(1_000_000), &data);
-                seq += 1460;
-                let sent = end.poll_transmit(Instant::from_nanos(1_000_000), &mut ack);
-                assert_eq!(sent.is_some(), place == 1, "every second segment");
-            }
-            assert_eq!((ack.ack, ack.timestamps.1), (seq, base + 10 * round));
-        }
-    }
-
-    #[test]
-    fn data_echo_the_timestamp_of_the_latest_acknowledgment() {
-        for profile in [Profile::Rfc, Profile::Ns2] {
-            let set = Overrides {
-                timestamps: Some(true),
-                handshake: Some(false),
-                ..Overrides::default()
-            };
-            let config = presets::config(Variant::Reno, profile, &set);
-            let mut end = Connection::new(&config, Role::Opener, Duration::ZERO);
-            end.write(100 * config.segment.get());
-            let mut data = TcpHeader::default();
-            for round in 0..3 {
-                let now = Instant::from_nanos(1_000_000 * (1 + round));
-                while end.poll_transmit(now, &mut data).is_some() {}
-                // All but the first data come after an acknowledgment.
-                let stamp = if round == 0 { 0 } else { 1000 + round as u32 - 1 };
-                assert_eq!(data.timestamps.1, stamp, "{profile:?}");
-                let ack = TcpHeader {
-                    seq: data.ack,
-                    ack: data.seq + data.payload,
-                    window: data.window,
-                    flags: flags::ACK,
-                    has_timestamps: true,
-                    timestamps: (1000 + round as u32, data.timestamps.0),
-                    ..TcpHeader::default()
-                };
-                end.receive(now, &ack);
-            }
-        }
-    }
-
-    /// When the first data of an opener are sent again whose SYN was sent twice.
-    fn retransmission_after_lost_syn(profile: Profile, timestamps: bool) -> Instant {
-        let set = Overrides {
-            timestamps: Some(timestamps),
-            initial_rto: Some(Duration::from_secs(1)),
-            ..Overrides::default()
-        };
-        let config = presets::config(Variant::Reno, profile, &set);
-        let mut end = Connection::new(&config, Role::Opener, Duration::ZERO);
-        let mut sent = TcpHeader::default();
-        end.write(5000);
-        assert!(end.poll_transmit(Instant::ZERO, &mut sent).is_some());
-        let second = Instant::from_nanos(1_000_000_000);
-        assert_eq!(end.next_timeout(), second);
-        end.handle_timeout(second);
-        assert!(end.poll_transmit(second, &mut sent).is_some());
-        let now = second + Duration::from_millis(100);
-        let answer = TcpHeader {
-            ack: 1,
-            flags: flags::SYN | flags::ACK,
-            has_timestamps: sent.has_timestamps,
-            timestamps: (1, sent.timestamps.0),
-            window: 65_535,
-            ..TcpHeader::default()
-        };
-        end.receive(now, &answer);
-        assert!(end.poll_transmit(now, &mut sent).is_some_and(|_| sent.payload > 0));
-        end.next_timeout()
-    }
-
-    #[test]
-    fn after_a_lost_syn_data_have_three_seconds() {
-        let ms = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-        assert_eq!(retransmission_after_lost_syn(Profile::Rfc, false), ms(1100 + 3000));
-        // A measured round trip of 100 ms is worth more: 1 s, the minimum.
-        assert_eq!(retransmission_after_lost_syn(Profile::Rfc, true), ms(1100 + 1000));
-        // ns-2 goes on with its back-off.
-        assert_eq!(retransmission_after_lost_syn(Profile::Ns2, false), ms(1100 + 2000));
-    }
-}
+mod tests;

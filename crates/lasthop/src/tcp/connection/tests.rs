@@ -1,0 +1,101 @@
+use super::*;
+use crate::tcp::presets::{self, Overrides, Profile, Variant};
+
+#[test]
+fn a_delayed_ack_echoes_the_first_segment_it_covers() {
+    let set = Overrides { timestamps: Some(true), handshake: Some(false), ..Overrides::default() };
+    let config = presets::config(Variant::Reno, Profile::Rfc, &set);
+    let mut end = Connection::new(&config, Role::Acceptor, Duration::ZERO);
+    let mut ack = TcpHeader::default();
+    let mut seq = 1;
+    // A clock that is past half of its range when the connection starts.
+    let base = 3_000_000_000;
+    for round in 0..3 {
+        for place in 0..2 {
+            let stamp = base + 10 * round + place;
+            let data = TcpHeader {
+                seq,
+                payload: 1460,
+                ack: 1,
+                flags: flags::ACK,
+                has_timestamps: true,
+                timestamps: (stamp, 0),
+                ..TcpHeader::default()
+            };
+            end.receive(Instant::from_nanos(1_000_000), &data);
+            seq += 1460;
+            let sent = end.poll_transmit(Instant::from_nanos(1_000_000), &mut ack);
+            assert_eq!(sent.is_some(), place == 1, "every second segment");
+        }
+        assert_eq!((ack.ack, ack.timestamps.1), (seq, base + 10 * round));
+    }
+}
+
+#[test]
+fn data_echo_the_timestamp_of_the_latest_acknowledgment() {
+    for profile in [Profile::Rfc, Profile::Ns2] {
+        let set =
+            Overrides { timestamps: Some(true), handshake: Some(false), ..Overrides::default() };
+        let config = presets::config(Variant::Reno, profile, &set);
+        let mut end = Connection::new(&config, Role::Opener, Duration::ZERO);
+        end.write(100 * config.segment.get());
+        let mut data = TcpHeader::default();
+        for round in 0..3 {
+            let now = Instant::from_nanos(1_000_000 * (1 + round));
+            while end.poll_transmit(now, &mut data).is_some() {}
+            // All but the first data come after an acknowledgment.
+            let stamp = if round == 0 { 0 } else { 1000 + round as u32 - 1 };
+            assert_eq!(data.timestamps.1, stamp, "{profile:?}");
+            let ack = TcpHeader {
+                seq: data.ack,
+                ack: data.seq + data.payload,
+                window: data.window,
+                flags: flags::ACK,
+                has_timestamps: true,
+                timestamps: (1000 + round as u32, data.timestamps.0),
+                ..TcpHeader::default()
+            };
+            end.receive(now, &ack);
+        }
+    }
+}
+
+/// When the first data of an opener are sent again whose SYN was sent twice.
+fn retransmission_after_lost_syn(profile: Profile, timestamps: bool) -> Instant {
+    let set = Overrides {
+        timestamps: Some(timestamps),
+        initial_rto: Some(Duration::from_secs(1)),
+        ..Overrides::default()
+    };
+    let config = presets::config(Variant::Reno, profile, &set);
+    let mut end = Connection::new(&config, Role::Opener, Duration::ZERO);
+    let mut sent = TcpHeader::default();
+    end.write(5000);
+    assert!(end.poll_transmit(Instant::ZERO, &mut sent).is_some());
+    let second = Instant::from_nanos(1_000_000_000);
+    assert_eq!(end.next_timeout(), second);
+    end.handle_timeout(second);
+    assert!(end.poll_transmit(second, &mut sent).is_some());
+    let now = second + Duration::from_millis(100);
+    let answer = TcpHeader {
+        ack: 1,
+        flags: flags::SYN | flags::ACK,
+        has_timestamps: sent.has_timestamps,
+        timestamps: (1, sent.timestamps.0),
+        window: 65_535,
+        ..TcpHeader::default()
+    };
+    end.receive(now, &answer);
+    assert!(end.poll_transmit(now, &mut sent).is_some_and(|_| sent.payload > 0));
+    end.next_timeout()
+}
+
+#[test]
+fn after_a_lost_syn_data_have_three_seconds() {
+    let ms = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+    assert_eq!(retransmission_after_lost_syn(Profile::Rfc, false), ms(1100 + 3000));
+    // A measured round trip of 100 ms is worth more: 1 s, the minimum.
+    assert_eq!(retransmission_after_lost_syn(Profile::Rfc, true), ms(1100 + 1000));
+    // ns-2 goes on with its back-off.
+    assert_eq!(retransmission_after_lost_syn(Profile::Ns2, false), ms(1100 + 2000));
+}

@@ -1,0 +1,99 @@
+//! What a host offers and how long it waits, and what two of them agree on.
+
+use crate::tcp::config::Config;
+use crate::units::Duration;
+use std::sync::Arc;
+
+/// What a host offers and how long it waits: parameters of a [`Socket`] beside those of its
+/// [`Connection`].
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Maximum segment size to announce, bytes (RFC 9293, section 3.7.1).
+    pub mss: u32,
+    /// Window scale to offer (RFC 7323, section 2), if any.
+    pub window_scale: Option<u8>,
+    /// Are selective acknowledgments offered (RFC 2018)?
+    pub sack: bool,
+    /// Are timestamps offered (RFC 7323, section 3)?
+    pub timestamps: bool,
+    /// Is explicit congestion notification offered (RFC 3168, section 6.1.1)?
+    pub ecn: EcnOffer,
+    /// Initial sequence number (ISS).
+    pub initial_sequence: u32,
+    /// Bytes that arrive and are not read: the largest window.
+    pub receive_buffer: u32,
+    /// Memory for what is written and not acknowledged, bytes; does it stay as it is?
+    pub send_buffer: (u32, bool),
+    /// Bytes written and not sent of which there are always less (Linux: `TCP_NOTSENT_LOWAT`), if limited.
+    pub unsent_limit: Option<u32>,
+    /// Retransmissions of a SYN, and of a SYN with ACK, before the connection is given up.
+    pub syn_retries: [u32; 2],
+    /// Expiries of a SYN's timer that leave it as long as it was (Linux: `net.ipv4.tcp_syn_linear_timeouts`).
+    pub syn_linear: u32,
+    /// Retransmissions of a segment, or probes, before the connection is given up (R2 of RFC 9293,
+    /// section 3.8.3).
+    pub retries: u32,
+    /// RTO before the first sample, and its upper bound.
+    pub rto: [Duration; 2],
+    /// How long TIME-WAIT lasts (2 MSL).
+    pub time_wait: Duration,
+    /// How long a closed socket stays in FIN-WAIT-2.
+    pub fin_wait: Duration,
+    /// How long an ACK is delayed where the application asks for that ([`Socket::set_quick_acks`]).
+    pub ack_delay: Duration,
+    /// How long data may stay unacknowledged (RFC 5482), if limited.
+    pub user_timeout: Option<Duration>,
+    /// Probing of an idle peer (RFC 9293, section 3.8.4), if any.
+    pub keep_alive: Option<KeepAlive>,
+    /// Does the user timeout count from the first retransmission or probe, as in Linux? RFC 5482 counts from when the data
+    /// left.
+    pub times_retransmissions: bool,
+    /// Does a pause longer than the RTO halve the window, once for each RTO (RFC 5681, section 4.1, as
+    /// Linux does it)?
+    pub restarts_after_idle: bool,
+    /// Is data beyond the window taken whole if nothing waits to be read, as in Linux?
+    pub takes_oversize: bool,
+    /// Does a repeated SYN get the SYN and ACK again, as in Linux? RFC 9293 answers it with an ACK.
+    pub repeats_syn_ack: bool,
+}
+
+/// What a host does about explicit congestion notification (Linux: `net.ipv4.tcp_ecn`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnOffer {
+    /// Neither asks for it nor grants it.
+    Never,
+    /// Grants it to a peer that asks.
+    Grants,
+    /// Asks as well, in the first SYN; the ones after do without (RFC 3168, section 6.1.1.1).
+    Asks,
+}
+
+/// When an idle peer is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// Idle time before the first probe.
+    pub idle: Duration,
+    /// Time between probes.
+    pub interval: Duration,
+    /// Unanswered probes before the connection is given up.
+    pub probes: u32,
+}
+
+/// What both SYN agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// Payload bytes of a full segment: the smaller MSS, less the options that every segment carries
+    /// (RFC 6691).
+    pub segment: u32,
+    /// Both permit selective acknowledgments.
+    pub sack: bool,
+    /// Both offer timestamps.
+    pub timestamps: bool,
+    /// Both use explicit congestion notification.
+    pub ecn: bool,
+    /// Were SYN retransmitted so often that the initial window is one segment (RFC 6928, section 2)?
+    pub has_lost_syns: bool,
+}
+
+/// From what was negotiated to the parameters of the connection.
+pub type Configure = Arc<dyn Fn(Negotiated) -> Config + Send + Sync>;
