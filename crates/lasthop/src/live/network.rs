@@ -57,7 +57,7 @@ impl Network {
             mtus.push(mtu);
         }
         let mut network = Network {
-            deadlines: Deadlines::new(links.len()),
+            deadlines: Deadlines::new(links.len(), 0),
             links,
             mtus,
             outbox: Outbox::default(),

@@ -703,7 +703,7 @@ impl Builder {
         if !P::ACTIVE {
             self.find_feeders(&hops);
         }
-        // Only who can ever have a deadline gets a place in the table.
+        // Only who can ever have a deadline gets a place in the table, those that every packet moves before timers.
         let mut machines = Vec::new();
         let mut place = |machine| {
             machines.push(machine);
@@ -717,26 +717,18 @@ impl Builder {
                 }
                 Medium::Fifo(_) => {}
                 Medium::Line(line) if direction_id.side() == Side::Forward => {
-                    self.lines[line.index()].machine = place(Machine::Line(*line));
+                    let known = &mut self.lines[line.index()];
+                    if known.radio.is_none() {
+                        known.machine = place(Machine::Line(*line));
+                    }
                 }
                 Medium::Line(_) | Medium::Shared(_) => {}
             }
-        }
-        for (index, pair) in self.pairs.iter_mut().enumerate() {
-            let connection = ConnectionId::new(index);
-            let is_quiet = pair.config.only_acknowledges();
-            pair.is_file = matches!(self.flows[pair.flow.index()].app, App::File { .. });
-            let opener = place(Machine::Tcp { connection, opener: true });
-            let acceptor = (!is_quiet).then(|| place(Machine::Tcp { connection, opener: false }));
-            pair.machines = [Some(opener), acceptor];
         }
         for (index, flow) in self.flows.iter_mut().enumerate() {
             if let App::Datagrams(datagrams) = &mut flow.app {
                 datagrams.machine = place(Machine::Datagrams(FlowId::new(index)));
             }
-        }
-        for (index, seat) in self.agents.iter_mut().enumerate() {
-            seat.machine = place(Machine::Agent(SeatId::new(index)));
         }
         for (index, radio) in self.radios.iter_mut().enumerate() {
             radio.machine = place(Machine::Radio(RadioId::new(index)));
@@ -747,11 +739,32 @@ impl Builder {
                 air.medium.report_events();
             }
         }
+        let brisk = machines.len();
+        let mut place = |machine| {
+            machines.push(machine);
+            MachineId::new(machines.len() - 1)
+        };
+        for (index, line) in self.lines.iter_mut().enumerate() {
+            if line.radio.is_some() {
+                line.machine = place(Machine::Line(LineId::new(index)));
+            }
+        }
+        for (index, pair) in self.pairs.iter_mut().enumerate() {
+            let connection = ConnectionId::new(index);
+            let is_quiet = pair.config.only_acknowledges();
+            pair.is_file = matches!(self.flows[pair.flow.index()].app, App::File { .. });
+            let opener = place(Machine::Tcp { connection, opener: true });
+            let acceptor = (!is_quiet).then(|| place(Machine::Tcp { connection, opener: false }));
+            pair.machines = [Some(opener), acceptor];
+        }
+        for (index, seat) in self.agents.iter_mut().enumerate() {
+            seat.machine = place(Machine::Agent(SeatId::new(index)));
+        }
         // The last one, so that the table can forget it when every flow has started.
         let start = place(Machine::Start);
         let mut starts: Vec<_> = (0..self.flows.len()).map(FlowId::new).collect();
         starts.sort_by_key(|&index| std::cmp::Reverse((self.flows[index.index()].start, index)));
-        let mut deadlines = Deadlines::new(machines.len());
+        let mut deadlines = Deadlines::new(brisk, machines.len() - brisk);
         if let Some(&first) = starts.last() {
             deadlines.set(start, self.flows[first.index()].start);
         }

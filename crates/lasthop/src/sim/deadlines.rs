@@ -1,10 +1,12 @@
 //! The set of deadlines: at most one per machine.
 //!
-//! A flat table, scanned linearly while it is small, and a 4-ary heap beyond [`FLAT_LIMIT`] machines.
+//! *Brisk* machines move their deadline with every packet: arrivals, lines, radios. While there are a handful, they
+//! stand in a flat table, which each look scans. *Patient* ones are timers, which are put off again and again and seldom fire. Of all
+//! of them one lower bound is known: the earliest that was set since they were last looked at. They are looked at only when the clock
+//! comes to it, in a table of their own while there are a handful. More machines of either kind stand in a 4-ary heap.
 //! Ties go by insertion sequence, then by machine.
 //!
-//! A deadline is mostly put off: its machine has been seen to, or a timer starts again. In the heap it
-//! then stays where it stood, and sinks when it comes to the top.
+//! A machine in the heap whose deadline is put off stays where it stood, and sinks when it comes to the top.
 
 use crate::units::Instant;
 
@@ -83,9 +85,8 @@ impl Ord for Due {
 /// Machines up to which a linear scan beats a heap.
 pub const FLAT_LIMIT: usize = 16;
 
-/// Deadlines of the flat table that are compared in a knock-out round, and children of an entry of the
-/// heap.
-const BLOCK: usize = 4;
+/// Children of an entry of the heap.
+const CHILDREN: usize = 4;
 
 const ABSENT: u32 = u32::MAX;
 
@@ -98,24 +99,34 @@ struct Entry {
 }
 
 /// Deadlines by machine index.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Deadlines {
-    /// By machine; of the flat table a whole number of [`BLOCK`]s.
+    /// By machine, the brisk ones first; at least one.
     dues: Vec<Due>,
     inserted: u64,
-    /// Heap, and where each machine stands in it; used beyond the limit.
+    /// Machines before the first that waits behind `bound`, and those that each look scans: the same, but at least one.
+    ahead: usize,
+    scanned: usize,
+    /// None of those is due before this.
+    bound: Due,
+    /// Heap of them, and where each machine stands in it; used beyond the limit.
     heap: Vec<Entry>,
     places: Vec<u32>,
 }
 
 impl Deadlines {
-    /// `machines` machines without deadlines.
-    pub fn new(machines: usize) -> Self {
-        let heaped = if machines > FLAT_LIMIT { machines } else { 0 };
+    /// Machines without deadlines: `brisk` ones, and after them `patient` ones.
+    pub fn new(brisk: usize, patient: usize) -> Self {
+        let ahead = if brisk > FLAT_LIMIT { 0 } else { brisk };
+        let machines = brisk + patient;
+        let heaped = if machines - ahead > FLAT_LIMIT { machines } else { 0 };
         Deadlines {
-            dues: vec![Due::NEVER; machines.next_multiple_of(BLOCK)],
+            dues: vec![Due::NEVER; machines.max(1)],
             // Every number is larger than that of a machine: see `put_first`.
             inserted: u64::from(u32::MAX),
+            ahead,
+            scanned: ahead.max(1),
+            bound: Due::NEVER,
             heap: Vec::with_capacity(heaped),
             places: vec![ABSENT; heaped],
         }
@@ -142,8 +153,8 @@ impl Deadlines {
     /// Machine `last`, the last one, will never have a deadline again.
     pub fn forget(&mut self, last: MachineId) {
         self.set(last, Instant::NEVER);
-        if self.places.is_empty() {
-            self.dues.truncate(last.index().next_multiple_of(BLOCK));
+        if self.places.is_empty() && last.index() >= self.scanned {
+            self.dues.truncate(last.index());
         }
     }
 
@@ -151,8 +162,8 @@ impl Deadlines {
     #[inline(always)]
     pub fn put(&mut self, machine: MachineId, due: Due) {
         self.dues[machine.index()] = due;
-        if !self.places.is_empty() {
-            self.put_in_heap(machine, due);
+        if machine.index() >= self.ahead {
+            self.put_behind(machine, due);
         }
     }
 
@@ -162,7 +173,17 @@ impl Deadlines {
         self.put(machine, Due::new(at, u64::from(machine.0)));
     }
 
-    /// Moves a machine up in the heap, or puts it there. One that is put off sinks later.
+    /// The bound follows a machine that is due before it. In the heap that moves up; one that is put off sinks later.
+    #[inline]
+    fn put_behind(&mut self, machine: MachineId, due: Due) {
+        if due < self.bound {
+            self.bound = due;
+        }
+        if !self.places.is_empty() {
+            self.put_in_heap(machine, due);
+        }
+    }
+
     #[inline(never)]
     fn put_in_heap(&mut self, machine: MachineId, due: Due) {
         let entry = Entry { due, machine };
@@ -180,19 +201,33 @@ impl Deadlines {
     /// The earliest deadline and its machine; at [`Instant::NEVER`] if there is none.
     #[inline]
     pub fn first(&mut self) -> (Due, MachineId) {
-        if !self.places.is_empty() {
-            return self.first_of_heap();
+        // The first one is not due before the bound if it waits behind it.
+        let (mut first, mut machine) = (self.dues[0], 0);
+        for (number, &due) in self.dues[..self.scanned].iter().enumerate().skip(1) {
+            // Conditional moves: which machine is next cannot be predicted.
+            machine = if due < first { number } else { machine };
+            first = if due < first { due } else { first };
         }
-        // Conditional moves: which machine is next cannot be predicted.
-        let (mut first, mut machine) = (Due::NEVER, 0);
-        let (blocks, _) = self.dues.as_chunks::<BLOCK>();
-        for (number, block) in blocks.iter().enumerate() {
-            let place = earliest(block);
-            let is_earlier = block[place] < first;
-            machine = if is_earlier { number * BLOCK + place } else { machine };
-            first = if is_earlier { block[place] } else { first };
+        if first < self.bound {
+            return (first, MachineId::new(machine));
         }
-        (first, MachineId::new(machine))
+        self.first_of_all((first, MachineId::new(machine)))
+    }
+
+    /// The same, where `scanned`, the earliest that is scanned, has come to the bound.
+    #[inline(never)]
+    fn first_of_all(&mut self, scanned: (Due, MachineId)) -> (Due, MachineId) {
+        let behind =
+            if self.places.is_empty() { self.first_behind() } else { self.first_of_heap() };
+        self.bound = behind.0;
+        if scanned.0 < behind.0 { scanned } else { behind }
+    }
+
+    /// The earliest of those that wait behind the bound.
+    fn first_behind(&self) -> (Due, MachineId) {
+        let behind = self.dues.iter().enumerate().skip(self.ahead);
+        let first = behind.min_by_key(|&(_, &due)| due);
+        first.map_or((Due::NEVER, MachineId(0)), |(number, &due)| (due, MachineId::new(number)))
     }
 
     /// When the earliest deadline is, found by looking at all.
@@ -224,7 +259,7 @@ impl Deadlines {
     /// `entry` goes from `place` up to where it belongs.
     fn rise(&mut self, mut place: usize, entry: Entry) {
         while place > 0 {
-            let parent = (place - 1) / BLOCK;
+            let parent = (place - 1) / CHILDREN;
             let above = self.heap[parent];
             if above.due < entry.due {
                 break;
@@ -239,7 +274,7 @@ impl Deadlines {
     fn sink(&mut self, entry: Entry) {
         let mut place = 0;
         loop {
-            let first = BLOCK * place + 1;
+            let first = CHILDREN * place + 1;
             let below = match self.heap.get(first..) {
                 Some([a, b, c, d, ..]) => earliest(&[a.due, b.due, c.due, d.due]),
                 Some(few @ [_, ..]) => {
@@ -267,7 +302,7 @@ impl Deadlines {
 
 /// Which of four is the earliest.
 #[inline(always)]
-fn earliest(dues: &[Due; BLOCK]) -> usize {
+fn earliest(dues: &[Due; CHILDREN]) -> usize {
     let low = usize::from(dues[1] < dues[0]);
     let high = 2 + usize::from(dues[3] < dues[2]);
     if dues[high] < dues[low] { high } else { low }
@@ -282,13 +317,15 @@ mod tests {
         /// Table and heap agree with a plain search, ties included, whatever happens between two looks.
         #[test]
         fn earliest_first(
-            machines in prop_oneof![1usize..FLAT_LIMIT, FLAT_LIMIT + 1..200],
+            brisk in prop_oneof![0usize..FLAT_LIMIT, FLAT_LIMIT + 1..100],
+            patient in prop_oneof![1usize..FLAT_LIMIT, FLAT_LIMIT + 1..100],
             moves in prop::collection::vec(
                 (any::<prop::sample::Index>(), prop::option::of(0u64..20), any::<bool>(), any::<bool>()),
                 1..300,
             ),
         ) {
-            let mut deadlines = Deadlines::new(machines);
+            let machines = brisk + patient;
+            let mut deadlines = Deadlines::new(brisk, patient);
             let mut model = vec![None; machines];
             let mut inserted = 0;
             for (machine, at, has_ticket, looks) in moves {
