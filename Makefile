@@ -56,7 +56,7 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --workspace --profile fast --locked --quiet -- --skip properties
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 test: test-rust test-python
 
@@ -69,7 +69,7 @@ test-python: $(VENV)/.dev
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)
 	$(BIN)/ruff check $(PYTHON_SOURCES)
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 bench:
 	python3 benches/run.py

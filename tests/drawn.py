@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +109,11 @@ GIVEN: Mapping[str, Strategy] = {
 OWN = {"between", "from", "to", "service", "start", "access_point", "stations", "base", "station"}
 
 
-def unions(node: Node | None = None, key: str = "") -> Iterator[tuple[str, str]]:
+SCHEMA: Node = lasthop.schema()
+
+
+def unions(node: Node = SCHEMA, key: str = "") -> Iterator[tuple[str, str]]:
     """Every kind that some key takes: (key, kind), as `("protocol", "selective-repeat")`."""
-    node = lasthop.schema() if node is None else node
     for form in [*node.get("oneOf", []), *node.get("anyOf", [])]:
         kind = form.get("properties", {}).get("kind", {}).get("const")
         if kind is not None:
@@ -146,7 +148,7 @@ class Drawer:
 
     def table(self, name: str, *needed: str, **given: Strategy) -> Strategy:
         """A table of the schema, such as `link`; some keys are always there, some are given."""
-        node: Node = lasthop.schema()["properties"][name]["additionalProperties"]
+        node: Node = SCHEMA["properties"][name]["additionalProperties"]
         required = [*node.get("required", ()), *needed]
         return self._table({**node, "required": required}, name, OWN, given)
 
@@ -161,14 +163,17 @@ class Drawer:
             if name in node.get("required", ()) or self._has_wanted(one, name)
         } - set(kept)
         optional = sorted(set(own) - needed - set(kept))
-        drawn = {name: self.value(one, f"{path}.{name}", name) for name, one in own.items()}
-        needed_part = st.fixed_dictionaries({**{n: drawn[n] for n in sorted(needed)}, **kept})
+
+        def drawn(names: Iterable[str]) -> dict[str, Strategy]:
+            return {name: self.value(own[name], f"{path}.{name}", name) for name in names}
+
+        needed_part = st.fixed_dictionaries({**drawn(sorted(needed)), **kept})
         if not optional:
             return needed_part
         # A few keys: with many nearly all scenarios are refused.
         most = 1 if any(self.wanted) else 2
         few = st.lists(st.sampled_from(optional), max_size=most, unique=True).flatmap(
-            lambda names: st.fixed_dictionaries({name: drawn[name] for name in names})
+            lambda names: st.fixed_dictionaries(drawn(names))
         )
         return st.tuples(needed_part, few).map(lambda parts: {**parts[1], **parts[0]})
 
@@ -188,7 +193,8 @@ class Drawer:
         if forms and "properties" not in node:
             if any(self._has_wanted(form, key) or self._is_wanted(form, key) for form in forms):
                 forms = [f for f in forms if self._has_wanted(f, key) or self._is_wanted(f, key)]
-            return st.one_of([self._form(form, path, key) for form in forms])
+            # Made when it is drawn: of a union with a hundred forms most are not.
+            return st.sampled_from(forms).flatmap(lambda form: self._form(form, path, key))
         if "properties" in node:
             return self._table(node, path, set(), {})
         match node.get("type"):
@@ -241,14 +247,22 @@ PLAIN: Mapping[str, Strategy] = {
 }
 
 
-def _tables(draw: Drawer) -> dict[str, Strategy]:
-    return {
-        "first": draw.table("link", "rate", "delay", "protocol", between=st.just(["a", "b"])),
-        "second": draw.table("link", "rate", "delay", "protocol", between=st.just(["b", "c"])),
-        "flow": draw.table("flow", **ENDS),
-        "radio": draw.table("radio", "slot", base=st.just("b"), stations=st.just(["c", "d"])),
-        "wlan": draw.table("wlan", access_point=st.just("b"), stations=st.just(["c", "d"])),
-    }
+# The tables of a network, each as a drawer of values makes it.
+TABLES: Mapping[str, Callable[[Drawer], Strategy]] = {
+    "first": lambda draw: draw.table(
+        "link", "rate", "delay", "protocol", between=st.just(["a", "b"])
+    ),
+    "second": lambda draw: draw.table(
+        "link", "rate", "delay", "protocol", between=st.just(["b", "c"])
+    ),
+    "flow": lambda draw: draw.table("flow", **ENDS),
+    "radio": lambda draw: draw.table(
+        "radio", "slot", base=st.just("b"), stations=st.just(["c", "d"])
+    ),
+    "wlan": lambda draw: draw.table(
+        "wlan", access_point=st.just("b"), stations=st.just(["c", "d"])
+    ),
+}
 
 
 def _placed(wlan: dict[str, Any]) -> dict[str, Any]:
@@ -280,18 +294,16 @@ LASTS = ("second", "radio", "wlan")
 
 def networks() -> Strategy:
     """Scenarios of a second over two links, a radio and a link, or a WLAN and a link."""
-    tables = _tables(Drawer())
+    tables = {name: make(Drawer()) for name, make in TABLES.items()}
     return st.one_of([_network(tables, last) for last in LASTS])
 
 
 def networks_with(wanted: tuple[str, str]) -> Strategy:
     """Scenarios with a kind, as `unions` names it, in one table; the others are plain."""
-    schema = lasthop.schema()["properties"]
-    drawn = _tables(Drawer(wanted))
     found = []
-    for name, table in drawn.items():
+    for name, make in TABLES.items():
         of = "link" if name in ("first", "second") else name
-        if wanted in set(unions(schema[of], of)):
-            tables = {**PLAIN, name: table}
+        if wanted in set(unions(SCHEMA["properties"][of], of)):
+            tables = {**PLAIN, name: make(Drawer(wanted))}
             found += [_network(tables, name if name in LASTS else "second")]
     return st.one_of(found)

@@ -56,22 +56,22 @@ def test_names_of_the_package_are_there_when_they_are_used() -> None:
 @pytest.mark.parametrize(
     ("arguments", "allowed"),
     [
-        (["--version"], set()),
-        (["--help"], {"typer", "pydantic", "rich"}),
-        (["check", "FILE"], {"typer", "pydantic"}),
-        (["schema"], {"typer", "pydantic"}),
-        (["new", "--help"], {"typer", "pydantic", "rich"}),
-        (["list", "links"], {"typer", "pydantic", "rich"}),
-        (["run", "FILE", "--replications", "1"], {"typer", "pydantic", "rich", "numpy", "polars"}),
+        (["--version"], []),
+        (["--help"], ["typer", "pydantic", "rich"]),
+        (["check", "FILE"], ["typer", "pydantic"]),
+        (["schema"], ["typer", "pydantic"]),
+        (["new", "--help"], ["typer", "pydantic", "rich"]),
+        (["list", "links"], ["typer", "pydantic", "rich"]),
+        (["run", "FILE", "--replications", "1"], ["typer", "pydantic", "rich", "numpy", "polars"]),
     ],
     ids=" ".join,
 )
 def test_a_command_imports_only_what_it_needs(
-    arguments: list[str], allowed: set[str], small: Path
+    arguments: list[str], allowed: list[str], small: Path
 ) -> None:
     words = [small if word == "FILE" else word for word in arguments]
     loaded = loaded_by(command(*words))
-    assert loaded & HEAVY <= allowed
+    assert loaded & HEAVY <= set(allowed)
     # One replication has no interval, and Student's t is SciPy's.
     assert "scipy.stats" not in loaded
     # Tables need no masked arrays, though Polars and `numpy.unique` ask for them.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import hashlib
 import io
 import json
@@ -71,15 +72,10 @@ def page(
     Returns:
         HTML.
     """
-    folder = resources.files("lasthop")
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    template = environment.from_string((folder / "report.html.jinja").read_text(encoding="utf-8"))
     contents = _sweep(results) if report is None else _study(report)
     if baseline is not None:
         contents["tables"] = [_differences(results, *baseline), *contents["tables"]]
-    return template.render(
+    return _template().render(
         version=results.engine_version,
         facts=_facts(results),
         complete=results.complete,
@@ -87,6 +83,16 @@ def page(
         live=_live() if any(figure["chart"] for figure in contents["figures"]) else None,
         **contents,
     )
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    """Compiled once in a process, however many pages it makes."""
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    source = (resources.files("lasthop") / "report.html.jinja").read_text(encoding="utf-8")
+    return environment.from_string(source)
 
 
 def _differences(results: Results, key: str, value: object) -> _Table:

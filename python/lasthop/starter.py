@@ -6,6 +6,7 @@ descriptions, which the JSON Schema carries.
 
 from __future__ import annotations
 
+import functools
 import re
 import textwrap
 import tomllib
@@ -91,9 +92,15 @@ def _comment(text: str) -> list[str]:
     return [f"# {line}" for line in wrapped]
 
 
+@functools.cache
+def _schema() -> Mapping[str, Any]:
+    """Built once: every key of a starter is looked up in it."""
+    return schema()
+
+
 def _node(scenario: Mapping[str, Any], path: list[str]) -> Mapping[str, Any]:
     """The schema of the table at a path; of a union, that of the kind that stands there."""
-    node: Mapping[str, Any] = schema()
+    node = _schema()
     value: Any = scenario
     for part in path:
         value = value[part]
