@@ -14,7 +14,7 @@ SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*
 help:
 	@echo "make setup        build the package; the command is then $(BIN)/lasthop"
 	@echo "make demo         setup, then Table I of a study beside the published one, and a picture"
-	@echo "make check        formatting, lints, types, the faster tests: 3 minutes once it is built"
+	@echo "make check        formatting, lints, types, the faster tests: 2 minutes once it is built"
 	@echo "make test         formatting, lints, types, all tests"
 	@echo "make bench        speed, and where ns-2 is installed the ratio to it"
 	@echo "make instructions instructions of a replication, as JSON (needs valgrind)"
