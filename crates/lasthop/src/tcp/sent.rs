@@ -24,6 +24,8 @@ pub(super) struct SentSegment {
     pub end: u64,
     /// When its latest copy left.
     pub sent: Instant,
+    /// How many transmissions there were before that: which of two left first, although both did at the same instant.
+    pub order: u64,
     /// Transmissions, the first included.
     pub copies: u32,
     /// Has the receiver reported it above a hole?
@@ -83,6 +85,8 @@ pub(super) struct SentSegments {
     ring: VecDeque<SentSegment>,
     marks: Marks,
     pieces: u32,
+    /// Transmissions so far.
+    transmissions: u64,
     delivered: Delivered,
     /// What the ACK in hand delivers.
     news: News,
@@ -100,6 +104,7 @@ impl SentSegments {
             ring: VecDeque::new(),
             marks: Marks::default(),
             pieces: 0,
+            transmissions: 0,
             news: News::default(),
             delivered: Delivered {
                 bytes: 0,
@@ -222,6 +227,8 @@ impl SentSegments {
         }
         let before = Delivered { in_flight: self.in_flight() + (end - start), ..self.delivered };
         let known = self.ring.back().map_or(start, |last| last.end);
+        self.transmissions += 1;
+        let order = self.transmissions;
         if start < known {
             let first = self.ring.partition_point(|record| record.end <= start);
             for record in self.ring.range_mut(first..) {
@@ -229,6 +236,7 @@ impl SentSegments {
                     break;
                 }
                 record.sent = now;
+                record.order = order;
                 record.copies += 1;
                 self.marks.resent += u32::from(!std::mem::replace(&mut record.is_resent, true));
                 record.before = before;
@@ -240,6 +248,7 @@ impl SentSegments {
                 start,
                 end,
                 sent: now,
+                order,
                 copies: 1,
                 is_sacked: false,
                 is_lost: false,

@@ -22,8 +22,9 @@ const PERSIST: u8 = 16;
 /// What RACK remembers of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Rack {
-    /// Sending time and end of the delivered segment that left last (RACK.xmit_ts, RACK.end_seq).
-    newest: (Instant, u64),
+    /// Place among all transmissions and end of the delivered segment that left last (for RACK.xmit_ts, RACK.end_seq:
+    /// many segments may leave at the same instant).
+    newest: (u64, u64),
     /// Its round trip (RACK.rtt).
     rtt: Duration,
     /// Least round trip of the connection (RACK.min_RTT); the longest duration before the first.
@@ -57,7 +58,7 @@ impl Rack {
     /// Nothing has been delivered yet.
     pub fn new() -> Self {
         Rack {
-            newest: (Instant::ZERO, 0),
+            newest: (0, 0),
             rtt: Duration::ZERO,
             min_rtt: Duration::from_nanos(u64::MAX),
             fack: 0,
@@ -83,7 +84,7 @@ impl Rack {
         }
         self.has_advanced = true;
         self.rtt = rtt;
-        self.newest = self.newest.max((segment.sent, segment.end));
+        self.newest = self.newest.max((segment.order, segment.end));
     }
 
     /// One past the highest byte delivered.
@@ -169,7 +170,7 @@ impl Rack {
         let mut index = 0;
         while let Some(segment) = sent.get(index) {
             let is_known = segment.is_lost && !segment.is_resent;
-            let is_older = (segment.sent, segment.end) < self.newest;
+            let is_older = (segment.order, segment.end) < self.newest;
             if !segment.is_sacked && !is_known && is_older {
                 match self.remaining(now, segment, window) {
                     Some(remaining) => found.look_again = found.look_again.max(remaining),
@@ -290,6 +291,22 @@ mod tests {
         assert_eq!(sent.first_to_resend().map(|segment| segment.start), Some(0));
     }
 
+    /// What leaves at the same instant, but later, is not older: a retransmission behind new data.
+    #[test]
+    fn of_what_leaves_at_once_the_later_is_newer() {
+        let mut sent = four();
+        let mut rack = Rack::new();
+        sent.on_sent(ms(41), 40, 50);
+        sent.on_sent(ms(41), 0, 10);
+        sent.on_sent(ms(41), 50, 60);
+        sack(&mut rack, &mut sent, 4, ms(82));
+        let found = rack.look(ms(82), &mut sent, Duration::ZERO);
+        assert_eq!((found.lost, found.lost_again), (3, 0), "the second, third and fourth");
+        sack(&mut rack, &mut sent, 5, ms(82));
+        let found = rack.look(ms(82), &mut sent, Duration::ZERO);
+        assert_eq!((found.lost, found.lost_again), (1, 0), "the first, once more");
+    }
+
     /// Step 2: an ACK that comes sooner after a retransmission than any round trip answers the original.
     #[test]
     fn an_ambiguous_round_trip_moves_nothing() {
@@ -306,7 +323,7 @@ mod tests {
         rack.on_delivered(ms(95), &first, true);
         assert_eq!(rack.newest, before, "by the timestamp the original arrived");
         rack.on_delivered(ms(95), &first, false);
-        assert_eq!(rack.newest, (ms(50), 10));
+        assert_eq!(rack.newest, (5, 10), "the fifth transmission");
     }
 
     /// Step 3: only what was never sent again tells of reordering.
