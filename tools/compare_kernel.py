@@ -96,6 +96,7 @@ def scenario(row: dict[str, str]) -> str:
         variant = "{row["congestion"]}"
         sack = {sack}
         timestamps = false
+        segmentation_offload = false
         [run]
         seed = 1
     """

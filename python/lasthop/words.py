@@ -69,6 +69,7 @@ KEYS = {
     "transport.segment": "Segment size",
     "transport.receive_window": "Receive window",
     "transport.autotuning": "Growing buffers",
+    "transport.segmentation_offload": "Segmentation offload",
     "transport.initial_window": "Initial window",
     "transport.delayed_ack": "Delayed ACK",
     "transport.min_rto": "Minimum RTO",

@@ -50,6 +50,9 @@ class Cell:
         self.size = _bytes(app["size"])
         self.congestion, self.sysctls = kernel(f"flow.{name}.transport", transport)
         transport["profile"] = "linux"
+        if transport.get("receive_window") is None and transport.get("autotuning") is not False:
+            # The devices of live links take one segment at a time.
+            transport["segmentation_offload"] = False
         self.scenario = Scenario({**tables, "flow": {name: flow}}, base=base)
 
 

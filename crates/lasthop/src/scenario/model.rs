@@ -353,6 +353,8 @@ table! {
         /// Do the buffers of both hosts grow with the connection; with profile "linux" only, where they do unless
         /// `receive_window` is given.
         autotuning: Option<bool>;
+        /// Do hosts hand several segments on at once; only where `autotuning` is on. Live links have hosts that do not.
+        segmentation_offload: Option<bool>;
         /// Longest time an acknowledgment is held back.
         delayed_ack: Option<DelayedAck>;
         /// Which SACK recovery; with variants that use selective acknowledgments only.

@@ -180,6 +180,15 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
         let allowed = "false, or profile \"linux\" without receive_window".to_owned();
         return error("autotuning", found, allowed);
     }
+    if let Some(offload) = tcp.segmentation_offload
+        && !config.autotuning
+    {
+        return error(
+            "segmentation_offload",
+            format!("{offload} without autotuning"),
+            "only with profile \"linux\" without receive_window, whose hosts have it".to_owned(),
+        );
+    }
     if let Some(recovery) = tcp.sack_recovery
         && tcp.profile == Profile::Linux
         && config.recovery != RecoveryKind::RackTlp

@@ -46,6 +46,7 @@ impl Tcp {
                 DelayedAck::After(delay) => Some(delay),
             }),
             autotuning: self.autotuning,
+            segmentation_offload: self.segmentation_offload,
             sack: self.sack,
             ecn: self.ecn,
             abe: self.abe,

@@ -148,6 +148,8 @@ pub struct Config {
     /// Segments that leave in one piece at least if there are as many, as from a host with segmentation offload; 0: each
     /// leaves by itself.
     pub pieces: u32,
+    /// Does a host hand several segments on at once (segmentation offload)? If not, no piece has more than one.
+    pub offload: bool,
     /// ACKs that leave at once at the beginning of a connection, whatever `delayed_ack` says.
     pub quick_acks: u32,
     /// What the marks that it echoes and gets tell.

@@ -63,6 +63,8 @@ pub struct Overrides {
     pub receive_window: Option<f64>,
     /// See [`Config::autotuning`]; only under [`Profile::Linux`], and not with `receive_window`.
     pub autotuning: Option<bool>,
+    /// See [`Config::offload`]; only with [`Config::autotuning`].
+    pub segmentation_offload: Option<bool>,
     /// See [`Config::delayed_ack`].
     pub delayed_ack: Option<Option<Duration>>,
     /// See [`Config::sack`]; only under [`Profile::Linux`].
@@ -119,6 +121,7 @@ const NS2: Config = Config {
     abe: false,
     autotuning: false,
     pieces: 0,
+    offload: true,
     tail_probes: true,
     frto: true,
     quick_acks: 0,
@@ -163,6 +166,7 @@ const RFC: Config = Config {
     abe: false,
     autotuning: false,
     pieces: 0,
+    offload: true,
     tail_probes: true,
     frto: true,
     quick_acks: 0,
@@ -259,6 +263,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         receive_window: set.receive_window.unwrap_or(base.receive_window),
         autotuning,
         pieces: if autotuning { base.pieces } else { 0 },
+        offload: set.segmentation_offload.unwrap_or(base.offload),
         delayed_ack: set.delayed_ack.unwrap_or(base.delayed_ack.filter(|_| !sends_blocks)),
         sack,
         dsack: base.dsack && sack,

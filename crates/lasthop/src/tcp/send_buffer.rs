@@ -46,16 +46,12 @@ pub(super) struct Fill {
     pub is_bursty: bool,
 }
 
-impl Fill {
-    fn memory(&self) -> u64 {
-        self.written + (self.pieces + u64::from(self.unsent > 0)) * DESCRIPTION
-    }
-}
-
 /// The buffer of one connection, with what the application wants to write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SendBuffer {
     segment: u64,
+    /// Does a piece hold more than one segment?
+    offload: bool,
     /// Windows that it has room for.
     windows: u64,
     /// Bytes of memory.
@@ -76,6 +72,7 @@ impl SendBuffer {
         let windows = if matches!(config.law, LawKind::Bbr(_)) { 3 } else { 2 };
         let mut buffer = SendBuffer {
             segment: config.segment.get(),
+            offload: config.offload,
             windows,
             size: 0,
             waiting: 0,
@@ -92,6 +89,7 @@ impl SendBuffer {
         let windows = if is_fixed { 0 } else { 2 };
         let mut buffer = SendBuffer {
             segment,
+            offload: true,
             windows,
             size,
             waiting: 0,
@@ -113,8 +111,18 @@ impl SendBuffer {
 
     /// Is so much free that an application that waits may go on?
     pub fn is_free(&self, fill: &Fill) -> bool {
-        let memory = fill.memory();
+        let memory = self.memory(fill);
         self.size.saturating_sub(memory) >= memory / 2
+    }
+
+    /// Memory in use.
+    fn memory(&self, fill: &Fill) -> u64 {
+        let unsent = if self.offload {
+            u64::from(fill.unsent > 0)
+        } else {
+            fill.unsent.div_ceil(self.segment)
+        };
+        fill.written + (fill.pieces + unsent) * DESCRIPTION
     }
 
     fn expand(&mut self, cwnd: u64) {
@@ -149,12 +157,14 @@ impl SendBuffer {
 
     /// Is there no room for another piece?
     fn is_full(&self, fill: &Fill) -> bool {
-        fill.memory() >= self.size || fill.unsent >= self.unsent_limit
+        self.memory(fill) >= self.size || fill.unsent >= self.unsent_limit
     }
 
     fn take(&mut self, fill: &Fill) -> u64 {
         let half = (fill.peer_window / 2).max(self.segment);
-        let piece = LARGEST_PIECE.min(half) / self.segment * self.segment;
+        let most = if self.offload { LARGEST_PIECE } else { self.segment };
+        let piece = most.min(half) / self.segment * self.segment;
+        let leaves_with = if self.offload { 2 * self.segment } else { self.segment };
         let mut fill = *fill;
         let mut taken = 0;
         self.tail = self.tail.min(fill.unsent);
@@ -163,7 +173,7 @@ impl SendBuffer {
             let leaves = (fill.room * self.segment).min(fill.unsent);
             fill.room -= leaves.div_ceil(self.segment);
             fill.unsent -= leaves;
-            fill.pieces += leaves.div_ceil(2 * self.segment);
+            fill.pieces += leaves.div_ceil(leaves_with);
             self.tail = self.tail.min(fill.unsent);
             if self.tail == 0 && self.is_full(&fill) {
                 return taken;
@@ -213,6 +223,31 @@ mod tests {
         };
         assert_eq!(buffer.write(1_000_000, &fill, true), 32 * 1460);
         assert_eq!(buffer.waiting(), 1_000_000 - 32 * 1460);
+    }
+
+    /// The same with devices that take one segment at a time: 21 segments, each with a description; after an ACK that lets
+    /// two out the buffer had room for eleven windows, and the application went on at the fourth.
+    #[test]
+    fn single_segments_take_a_description_each() {
+        let set = Overrides { segmentation_offload: Some(false), ..Overrides::default() };
+        let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set));
+        let fill = |written: u64, sent: u64, room: u64, cwnd: u64| Fill {
+            written: written * 1460,
+            unsent: (written - sent) * 1460,
+            pieces: sent,
+            room,
+            cwnd,
+            peer_window: 64_240,
+            is_bursty: true,
+        };
+        assert_eq!(buffer.write(1_000_000, &fill(0, 0, 10, 10), true), 21 * 1460);
+        for (acked, cwnd, size, taken) in
+            [(1, 11, 50_688, 0), (2, 12, 55_296, 0), (3, 13, 59_904, 0), (4, 14, 64_512, 12)]
+        {
+            let fill = fill(21 - acked, cwnd, 0, cwnd);
+            assert_eq!(buffer.on_space(&fill), taken * 1460, "{acked} acknowledged");
+            assert_eq!(buffer.size, size);
+        }
     }
 
     /// A third must be free before the application goes on; the size follows the window only if that is not used up.

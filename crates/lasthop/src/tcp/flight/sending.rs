@@ -47,6 +47,9 @@ impl Flight {
 
     /// Segments that leave in one piece if there are enough.
     fn largest_piece(&self) -> u64 {
+        if !self.config.offload {
+            return 1;
+        }
         let rate = self.law.pacing_rate(self.rtt.srtt().max(Duration::from_nanos(1)));
         let most = piece_size(rate, self.records().min_rtt()) / self.mss;
         let is_slow = self.config.law.paces() && rate < SINGLE_BELOW;
@@ -62,7 +65,8 @@ impl Flight {
         let (Some(latest), Some(oldest)) = (latest, oldest) else { return false };
         let is_recent = now - latest < DEFERRED_AFTER;
         let unsent = self.write_end - self.snd_nxt;
-        if self.piece.left > 0 || !is_recent || unsent <= self.mss {
+        let is_single = !self.config.offload || unsent <= self.mss;
+        if self.piece.left > 0 || !is_recent || is_single {
             return false;
         }
         let window = self.snd_una + self.peer_window;
