@@ -273,7 +273,7 @@ impl Builder {
             boot,
             flow,
             slot,
-            is_file: false,
+            waits_for_acks: false,
             machines: [None; 2],
         });
         connection
@@ -752,7 +752,8 @@ impl Builder {
         for (index, pair) in self.pairs.iter_mut().enumerate() {
             let connection = ConnectionId::new(index);
             let is_quiet = pair.config.only_acknowledges();
-            pair.is_file = matches!(self.flows[pair.flow.index()].app, App::File { .. });
+            let is_file = matches!(self.flows[pair.flow.index()].app, App::File { .. });
+            pair.waits_for_acks = is_file || pair.config.is_simplex();
             let opener = place(Machine::Tcp { connection, opener: true });
             let acceptor = (!is_quiet).then(|| place(Machine::Tcp { connection, opener: false }));
             pair.machines = [Some(opener), acceptor];

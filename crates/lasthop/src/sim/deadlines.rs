@@ -225,9 +225,12 @@ impl Deadlines {
 
     /// The earliest of those that wait behind the bound.
     fn first_behind(&self) -> (Due, MachineId) {
-        let behind = self.dues.iter().enumerate().skip(self.ahead);
-        let first = behind.min_by_key(|&(_, &due)| due);
-        first.map_or((Due::NEVER, MachineId(0)), |(number, &due)| (due, MachineId::new(number)))
+        let (mut first, mut machine) = (Due::NEVER, self.ahead);
+        for (number, &due) in self.dues.iter().enumerate().skip(self.ahead) {
+            machine = if due < first { number } else { machine };
+            first = if due < first { due } else { first };
+        }
+        (first, MachineId::new(machine))
     }
 
     /// When the earliest deadline is, found by looking at all.

@@ -66,8 +66,8 @@ pub(super) struct Pair {
     /// The flow it belongs to, and which of its transfers.
     pub flow: FlowId,
     pub slot: u32,
-    /// Is that flow a file transfer?
-    pub is_file: bool,
+    /// Does that flow come further only when all that the opener sends has been acknowledged?
+    pub waits_for_acks: bool,
     /// Deadlines of opener and acceptor; none of an end that never waits for anything.
     pub machines: [Option<MachineId>; 2],
 }
@@ -561,7 +561,7 @@ impl<P: Probe> World<P> {
         if let Some(machine) = pair.machines[end] {
             self.deadlines.set(machine, pair.ends[end].next_timeout());
         }
-        !pair.is_file || pair.ends[0].is_all_acked()
+        !pair.waits_for_acks || pair.ends[0].is_all_acked()
     }
 
     /// Sends a datagram of a flow.

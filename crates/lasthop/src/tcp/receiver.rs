@@ -78,17 +78,30 @@ impl Receiver {
         }
     }
 
+    /// A new incarnation, in place; only the count of duplicates goes on.
     pub fn reset(&mut self, config: &Config) {
-        let mut out_of_order = std::mem::take(&mut self.out_of_order);
+        let Receiver {
+            rcv_nxt,
+            out_of_order,
+            arrivals,
+            unacked,
+            ack_due,
+            duplicate,
+            damaged,
+            last_ack_sent,
+            ts_recent,
+            duplicates: _,
+            quick,
+            buffer,
+        } = self;
+        [*rcv_nxt, *last_ack_sent] = [u64::from(!config.handshake); 2];
         out_of_order.clear();
-        let buffer = self.buffer.take();
-        let fresh = Config { autotuning: false, ..*config };
-        *self = Receiver { out_of_order, duplicates: self.duplicates, ..Receiver::new(&fresh) };
-        // In the memory that the last incarnation took.
-        self.buffer = buffer.map(|mut buffer| {
-            *buffer = ReceiveBuffer::new(config);
-            buffer
-        });
+        (*arrivals, *unacked, *ack_due, *ts_recent) = (0, 0, false, 0);
+        (*duplicate, *damaged) = (None, None);
+        *quick = QuickAcks::default();
+        if let Some(buffer) = buffer {
+            **buffer = ReceiveBuffer::new(config);
+        }
     }
 
     /// Unwraps a 32-bit number near the next expected byte.

@@ -120,65 +120,15 @@ enum InUse {
     Flight,
 }
 
-/// Where a new incarnation finds memory that the last one took.
-#[derive(Default)]
-struct Taken {
-    message_ends: VecDeque<u64>,
-    sent: Option<Box<SentSegments>>,
-    law: Option<Law>,
+/// The congestion window before the handshake, in segments, or without one.
+fn first_cwnd(config: &Config, initial_window: f64) -> f64 {
+    if config.handshake { 1.0 } else { initial_window }
 }
 
 impl Flight {
     /// A connection's first incarnation.
     pub(in crate::tcp) fn new(config: &Config, boot_offset: Duration) -> Self {
-        let sent = config.keeps_records().then(|| Box::new(SentSegments::new()));
-        let taken = Taken { sent, ..Taken::default() };
-        Flight::begin(config, boot_offset, config.initial_window, taken)
-    }
-
-    /// Has nothing ever been written to it, and could it hear of nothing that would change it?
-    pub(in crate::tcp) fn is_unused(&self) -> bool {
-        let first = u64::from(!self.config.handshake);
-        self.config.one_way && !self.is_watched && self.write_end == first
-    }
-
-    /// A new incarnation of one that is unused.
-    pub(in crate::tcp) fn restart_clock(&mut self, boot_offset: Duration) {
-        self.rtt = RttEstimator::new(&self.config, boot_offset);
-        self.timers = Timers::new();
-    }
-
-    /// A new incarnation: everything afresh, except that a host which has once lost a SYN keeps its
-    /// initial window of one (as ns-2's agents do), and the counters go on.
-    pub(in crate::tcp) fn reset(&mut self, boot_offset: Duration) {
-        let config = self.config;
-        let initial_window = match config.conventions {
-            Conventions::Ns2 => self.initial_window,
-            Conventions::Rfc | Conventions::Linux => config.initial_window,
-        };
-        let mut message_ends = std::mem::take(&mut self.message_ends);
-        message_ends.clear();
-        let mut sent = self.sent.take();
-        if let Some(sent) = &mut sent {
-            sent.reset();
-        }
-        let law = Some(self.law.take());
-        let counters = self.counters;
-        let taken = Taken { message_ends, sent, law };
-        *self = Flight::begin(&config, boot_offset, initial_window, taken);
-        self.counters = counters;
-    }
-
-    fn begin(config: &Config, boot_offset: Duration, initial_window: f64, taken: Taken) -> Self {
         let first = u64::from(!config.handshake);
-        let cwnd = if config.handshake { 1.0 } else { initial_window };
-        let law = match taken.law {
-            Some(mut law) => {
-                law.reset(config, cwnd);
-                law
-            }
-            None => Law::new(config, cwnd),
-        };
         let in_use = match config.conventions {
             Conventions::Ns2 => InUse::Window { receive_window: config.receive_window },
             Conventions::Rfc => InUse::Flight,
@@ -197,16 +147,16 @@ impl Flight {
             is_corked: false,
             is_record_closed: false,
             held_from: u64::MAX,
-            message_ends: taken.message_ends,
+            message_ends: VecDeque::new(),
             first_message_end: 0,
             peer_window: config.first_window(),
             window_seq: 0,
             window_ack: 0,
-            law,
+            law: Law::new(config, first_cwnd(config, config.initial_window)),
             rtt: RttEstimator::new(config, boot_offset),
             duplicates: DuplicateAcks::new(config.dupack_threshold),
             timers: Timers::new(),
-            sent: taken.sent,
+            sent: config.keeps_records().then(|| Box::new(SentSegments::new())),
             ack_rtt: None,
             has_echo_of_mark: false,
             loss_mark: None,
@@ -223,7 +173,7 @@ impl Flight {
             is_watched: config.keeps_records() || config.undo != UndoKind::Off || config.ecn,
             in_use,
             timed: None,
-            initial_window,
+            initial_window: config.initial_window,
             syn_timeouts: 0,
             limited_transmit_due: false,
             limited_bytes: 0,
@@ -232,6 +182,100 @@ impl Flight {
             declared_to: 0,
             told_again: 0,
             counters: SenderCounters::default(),
+        }
+    }
+
+    /// Has nothing ever been written to it, and could it hear of nothing that would change it?
+    pub(in crate::tcp) fn is_unused(&self) -> bool {
+        let first = u64::from(!self.config.handshake);
+        self.config.one_way && !self.is_watched && self.write_end == first
+    }
+
+    /// A new incarnation of one that is unused.
+    pub(in crate::tcp) fn restart_clock(&mut self, boot_offset: Duration) {
+        self.rtt = RttEstimator::new(&self.config, boot_offset);
+        self.timers = Timers::new();
+    }
+
+    /// A new incarnation: everything afresh, except that a host which has once lost a SYN keeps its
+    /// initial window of one (as ns-2's agents do), and the counters go on. In place, since a browser begins
+    /// one for each request; all fields are named, so that none is forgotten.
+    pub(in crate::tcp) fn reset(&mut self, boot_offset: Duration) {
+        let Flight {
+            config,
+            mss: _,
+            snd_una,
+            snd_nxt,
+            snd_max,
+            write_end,
+            fin_at,
+            joined_fin,
+            short_end,
+            is_corked,
+            is_record_closed,
+            held_from,
+            message_ends,
+            first_message_end,
+            peer_window,
+            window_seq,
+            window_ack,
+            law,
+            rtt,
+            duplicates,
+            timers,
+            sent,
+            ack_rtt,
+            has_echo_of_mark,
+            loss_mark,
+            out_lost,
+            passage,
+            pacer,
+            piece,
+            buffer,
+            undo,
+            allowed,
+            is_plain,
+            is_quiet,
+            is_lean: _,
+            is_watched: _,
+            in_use: _,
+            timed,
+            initial_window,
+            syn_timeouts,
+            limited_transmit_due,
+            limited_bytes,
+            timed_out_at,
+            timed_out_to,
+            declared_to,
+            told_again,
+            counters: _,
+        } = self;
+        if config.conventions != Conventions::Ns2 {
+            *initial_window = config.initial_window;
+        }
+        let first = u64::from(!config.handshake);
+        [*snd_una, *snd_nxt, *snd_max, *write_end] = [first; 4];
+        [*fin_at, *joined_fin, *held_from, *timed_out_at] = [u64::MAX; 4];
+        [*short_end, *window_seq, *window_ack, *allowed, *limited_bytes] = [0; 5];
+        [*timed_out_to, *declared_to, *told_again, *first_message_end] = [0; 4];
+        [*is_corked, *is_record_closed, *has_echo_of_mark, *limited_transmit_due] = [false; 4];
+        [*is_plain, *is_quiet] = [true; 2];
+        *syn_timeouts = 0;
+        *peer_window = config.first_window();
+        (*ack_rtt, *loss_mark, *out_lost, *passage, *timed) = (None, None, None, None, None);
+        (*piece, *timers, *undo) = (Piece::default(), Timers::new(), Undo::new(config));
+        *rtt = RttEstimator::new(config, boot_offset);
+        *duplicates = DuplicateAcks::new(config.dupack_threshold);
+        law.reset(config, first_cwnd(config, *initial_window));
+        message_ends.clear();
+        if let Some(sent) = sent {
+            sent.reset();
+        }
+        if let Some(pacer) = pacer {
+            *pacer = Pacer::new();
+        }
+        if let Some(buffer) = buffer {
+            **buffer = SendBuffer::new(config);
         }
     }
 

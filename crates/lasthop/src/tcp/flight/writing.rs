@@ -16,8 +16,13 @@ impl Flight {
     /// The same at the end of the first write and beyond.
     #[cold]
     pub(super) fn segment_end_beyond(&self, seq: u64) -> u64 {
-        let message_end = self.message_ends.iter().find(|&&end| seq < end);
-        let end = message_end.map_or(self.write_end, |&end| end.min(seq + self.mss));
+        let message_end = if seq < self.first_message_end {
+            self.first_message_end
+        } else {
+            let beyond = self.message_ends.iter().find(|&&end| seq < end);
+            beyond.copied().unwrap_or(self.write_end)
+        };
+        let end = message_end.min(seq + self.mss);
         // A FIN takes no room in the segment.
         if end == self.joined_fin { end + 1 } else { end }
     }

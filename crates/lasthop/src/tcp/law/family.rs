@@ -242,6 +242,9 @@ macro_rules! laws {
             /// Begins anew in place, without allocation.
             pub fn reset(&mut self, config: &Config, cwnd: f64) {
                 match (self, &config.law) {
+                    (Law::RenoNs2(law), _) => *law = reno::Reno::new(config, cwnd),
+                    (Law::Reno(law), _) => *law = reno::Reno::new(config, cwnd),
+                    (Law::RenoLinux(law), _) => *law = reno_linux::RenoLinux::new(config, cwnd),
                     (Law::CubicLinux(law), _) => {
                         **law = cubic_linux::CubicLinux::new(config, cwnd);
                     }
@@ -251,18 +254,6 @@ macro_rules! laws {
                     })+)*
                     (law, _) => *law = Law::new(config, cwnd),
                 }
-            }
-
-            /// Takes the law away, with its memory; what stays is never asked.
-            pub fn take(&mut self) -> Law {
-                let left = match self {
-                    Law::RenoNs2(reno) => Law::RenoNs2(*reno),
-                    Law::Reno(reno) => Law::Reno(*reno),
-                    Law::RenoLinux(reno) => Law::RenoLinux(*reno),
-                    Law::CubicLinux(_) | Law::BbrLinux(_) => Law::Reno(reno::Reno::idle()),
-                    $($(Law::$kind(_) => Law::Reno(reno::Reno::idle()),)+)*
-                };
-                std::mem::replace(self, left)
             }
         }
     };

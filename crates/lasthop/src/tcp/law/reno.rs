@@ -125,20 +125,6 @@ impl<A: Arithmetic> Reno<A> {
         }
     }
 
-    /// Allows nothing.
-    pub fn idle() -> Self {
-        Reno {
-            segment: 1,
-            cwnd: 0.0,
-            ssthresh: 0.0,
-            window: 0,
-            hystart: None,
-            prior: (0.0, 0.0),
-            marked_share: 0.5,
-            arithmetic: PhantomData,
-        }
-    }
-
     #[inline]
     fn set(&mut self, cwnd: f64) {
         self.cwnd = cwnd;
