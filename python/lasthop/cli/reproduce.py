@@ -35,6 +35,7 @@ from lasthop.cli.common import (
     write_bytes,
 )
 from lasthop.cli.values import BadInput, as_path, nearest
+from lasthop.figures.beside import Painters
 from lasthop.studies import Report, Study, sensitivity, studies
 from lasthop.studies.changes import with_changes
 from lasthop.studies.paired import PairedCell, from_baseline
@@ -155,24 +156,31 @@ def reproduce(
     if out is None and figures:
         out = Path("results") / study
     folder = None if out is None else writable(out)
-    with cluster_of(cluster, jobs) as workers, running(study) as progress:
-        if workers is not None:
-            campaign = campaign_of(store, accept_version=accept_version, cluster=workers)
-        report = chosen.reproduce(
-            artefacts or [],
-            replications=replications,
-            seed=seed,
-            jobs=jobs,
-            progress=progress,
-            campaign=campaign,
-            judge_at=judge_at or (),
-        )
-    note_campaign(campaign)
-    with nothing_lost() as step:
-        paired = [] if baseline is None else from_baseline(report, baseline)
-        step(lambda: _print_report(report, paired, output))
-        if folder is not None:
-            step(lambda: _write_report(report, paired, folder, say=output is ReportFormat.text))
+    with Painters(len(figures), jobs) as painters:
+        with cluster_of(cluster, jobs) as workers, running(study) as progress:
+            if workers is not None:
+                campaign = campaign_of(store, accept_version=accept_version, cluster=workers)
+            report = chosen.reproduce(
+                artefacts or [],
+                replications=replications,
+                seed=seed,
+                jobs=jobs,
+                progress=progress,
+                campaign=campaign,
+                judge_at=judge_at or (),
+            )
+        if folder is not None and report.complete:
+            painters.begin(report, folder)
+        note_campaign(campaign)
+        with nothing_lost() as step:
+            paired = [] if baseline is None else from_baseline(report, baseline)
+            step(lambda: _print_report(report, paired, output))
+            if folder is not None:
+                written: list[Path] = []
+                step(lambda: _write_report(report, paired, folder, written))
+                step(lambda: written.extend(painters.finish()))
+                if output is ReportFormat.text:
+                    step(lambda: print_line("\n".join(map(str, written))))
     finished = len(report.results.point)
     return ended(complete=report.complete, finished=finished, campaign=campaign)
 
@@ -255,19 +263,11 @@ def _print_report(report: Report, paired: Sequence[PairedCell], output: ReportFo
                 console.print()
 
 
-def _write_report(report: Report, paired: Sequence[PairedCell], folder: Path, *, say: bool) -> None:
-    """Writes numbers, and of a complete report its figures, which take seconds to draw."""
-    written = [folder / "report.json", folder / "replications.parquet"]
-    write(written[0], _report_json(report, paired) + "\n")
-    write_bytes(written[1], parquet(report.results.frame))
-    if report.complete:
-        from lasthop.figures.studies import draw_figure
-        from lasthop.figures.style import save
-
-        for artefact in report.artefacts:
-            if artefact.kind == "figure":
-                figure = draw_figure(artefact, report.cells)
-                written += save(figure, folder / artefact.file_name, "png", "pdf")
-    if say:
-        for path in written:
-            print_line(str(path))
+def _write_report(
+    report: Report, paired: Sequence[PairedCell], folder: Path, written: list[Path]
+) -> None:
+    """Writes numbers, and adds the names of the files to those that are written."""
+    files = [folder / "report.json", folder / "replications.parquet"]
+    write(files[0], _report_json(report, paired) + "\n")
+    write_bytes(files[1], parquet(report.results.frame))
+    written += files
