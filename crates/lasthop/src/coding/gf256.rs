@@ -7,9 +7,9 @@ pub const REDUCTION: u8 = 0x1d;
 /// Nonzero elements, all powers of x.
 const ORDER: usize = 255;
 
-/// Powers of x, twice over, so that the sum of two logarithms needs no reduction.
-const POWERS: [u8; 2 * ORDER] = {
-    let mut powers = [0; 2 * ORDER];
+/// Powers of x, three times over, so that the sum of two logarithms, or of two less a third, needs no reduction.
+const POWERS: [u8; 3 * ORDER] = {
+    let mut powers = [0; 3 * ORDER];
     let (mut value, mut exponent) = (1u8, 0);
     while exponent < powers.len() {
         powers[exponent] = value;
@@ -39,12 +39,11 @@ pub const fn double(value: u8) -> u8 {
 
 /// The product of two elements.
 #[inline]
-pub fn multiply(left: u8, right: u8) -> u8 {
+pub const fn multiply(left: u8, right: u8) -> u8 {
     if left == 0 || right == 0 {
         return 0;
     }
-    let [left, right] = [left, right].map(|factor| LOGARITHMS[usize::from(factor)]);
-    POWERS[usize::from(left) + usize::from(right)]
+    POWERS[LOGARITHMS[left as usize] as usize + LOGARITHMS[right as usize] as usize]
 }
 
 /// The logarithm of an element other than 0, to the base x.
@@ -54,10 +53,16 @@ pub fn logarithm(value: u8) -> i32 {
     i32::from(LOGARITHMS[usize::from(value)])
 }
 
-/// The element with this logarithm, which may be any number.
+/// The logarithm from 0 to 254 of the element that has `logarithm`.
 #[inline]
-pub fn power(exponent: i32) -> u8 {
-    POWERS[exponent.rem_euclid(ORDER as i32) as usize]
+pub fn reduced(logarithm: i32) -> i32 {
+    logarithm.rem_euclid(ORDER as i32)
+}
+
+/// The element whose logarithm is the sum of two, less a third one, each from 0 to 254.
+#[inline]
+pub fn power(logarithm: i32) -> u8 {
+    POWERS[(logarithm + ORDER as i32) as usize]
 }
 
 /// The inverse of an element other than 0.

@@ -7,6 +7,7 @@
 
 pub mod gf256;
 mod reed_solomon;
+mod sums;
 mod units;
 
 pub use reed_solomon::{CodingError, ReedSolomon};

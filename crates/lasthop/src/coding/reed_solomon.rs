@@ -11,28 +11,10 @@
 //! has an inverse in closed form, so that any K distinct units give the data back. A parity unit does not
 //! depend on how many others there are: a sender makes as many as it needs, when it needs them.
 //!
-//! Sums are computed for 32 bytes at once by Horner's rule over the bits of the factors, which needs only
-//! exclusive or and doubling, which every compiler makes vector instructions of:
-//!
-//! ```text
-//!   sum = 0;  for bit 7 ... 0:  sum = x sum + (sum of the inputs whose factor has that bit)
-//! ```
-//!
-//! Where many units are missing the sums of four inputs at a time are made first, all sixteen of them, and shared: a bit of four
-//! factors is then one of these sums, in place of two inputs on average.
-//!
 //! Not modelled: errors at unknown places; a damaged unit must be gone before it comes here.
 
+use super::sums::Sums;
 use super::{UnitSet, gf256};
-
-/// Bytes that are computed at once.
-const WIDE: usize = 64;
-
-/// Inputs whose sums are shared, and how many sums there are.
-const SHARED: usize = 4;
-const SUMS: usize = 1 << SHARED;
-/// Missing units from which on sharing them is worth their making.
-const WORTH: usize = 5;
 
 /// Why a block cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,11 +40,8 @@ pub enum CodingError {
 /// Coder and decoder; holds working space only, so that one serves blocks of any size.
 #[derive(Clone, Debug, Default)]
 pub struct ReedSolomon {
-    /// Inputs whose factor has bit 7, then those whose factor has bit 6 … With shared sums: of each missing unit, bit and four inputs the
-    /// number of the sum.
-    plan: Vec<u8>,
+    sums: Sums,
     factors: Vec<u8>,
-    sums: Vec<[[u8; WIDE]; SUMS]>,
 }
 
 impl ReedSolomon {
@@ -77,7 +56,7 @@ impl ReedSolomon {
         debug_assert!(usize::from(number) >= data.len(), "a lower number is a data unit");
         self.factors.clear();
         self.factors.extend((0..data.len()).map(|unit| gf256::invert(number ^ unit as u8)));
-        combine(&mut self.plan, data, &self.factors, output);
+        self.sums.combine(data, &self.factors, &mut [output]);
     }
 
     /// Appends the data of a block to `output`, from what was `received`: units with their numbers, in
@@ -141,157 +120,32 @@ impl ReedSolomon {
         // As logarithms.
         let to_missing = |from: u8| product(from, missing.iter().copied());
         let to_spare = |from: u8| product(from, spare.iter().map(|&(number, _)| number));
-        let ours: Vec<i32> =
-            used.iter().map(|&(number, _)| to_missing(number) - to_spare(number)).collect();
-        let inputs: Vec<&[u8]> = used.iter().map(|&(_, unit)| unit).collect();
-        let ReedSolomon { plan, factors, sums } = self;
-        let is_shared = missing.len() >= WORTH && length >= WIDE;
-        plan.clear();
+        let ours: Vec<i32> = used
+            .iter()
+            .map(|&(number, _)| gf256::reduced(to_missing(number) - to_spare(number)))
+            .collect();
+        self.factors.clear();
         for &number in missing {
-            let own = to_spare(number) - to_missing(number);
-            let factor = |(&(other, _), ours): (&(u8, &[u8]), &i32)| {
+            let own = gf256::reduced(to_spare(number) - to_missing(number));
+            self.factors.extend(used.iter().zip(&ours).map(|(&(other, _), ours)| {
                 gf256::power(own + ours - gf256::logarithm(other ^ number))
-            };
-            factors.clear();
-            factors.extend(used.iter().zip(&ours).map(factor));
-            if is_shared {
-                plan.extend(chosen_sums(factors));
-                continue;
-            }
-            let output = &mut block[usize::from(number) * length..][..length];
-            combine(plan, &inputs, factors, output);
+            }));
         }
-        if is_shared {
-            combine_all(sums, plan, &inputs, missing, block, length);
-        }
-    }
-}
-
-/// Which sum of each four inputs the factors choose, bit by bit from the highest.
-fn chosen_sums(factors: &[u8]) -> impl Iterator<Item = u8> {
-    (0..8).rev().flat_map(move |bit| {
-        factors.chunks(SHARED).map(move |factors| {
-            let bits = factors.iter().enumerate();
-            bits.fold(0, |sum, (place, factor)| sum | (factor >> bit & 1) << place)
-        })
-    })
-}
-
-/// Writes the `missing` units of `block`, each the sum of the inputs times the factors that `plan` has in bits.
-fn combine_all(
-    sums: &mut Vec<[[u8; WIDE]; SUMS]>,
-    plan: &[u8],
-    inputs: &[&[u8]],
-    missing: &[u8],
-    block: &mut [u8],
-    length: usize,
-) {
-    const HALF: usize = WIDE / 2;
-    sums.resize(inputs.len().div_ceil(SHARED), [[0; WIDE]; SUMS]);
-    let mut at = 0;
-    while at < length {
-        // The last run overlaps the one before it: both write the same.
-        if length - at > HALF {
-            let from = at.min(length - WIDE);
-            shared_run::<WIDE>(sums, plan, inputs, missing, block, [from, length]);
-            at += WIDE;
-        } else {
-            shared_run::<HALF>(sums, plan, inputs, missing, block, [length - HALF, length]);
-            at = length;
-        }
-    }
-}
-
-/// The same for the bytes from `from` on of units of `length` bytes.
-fn shared_run<const BYTES: usize>(
-    sums: &mut [[[u8; WIDE]; SUMS]],
-    plan: &[u8],
-    inputs: &[&[u8]],
-    missing: &[u8],
-    block: &mut [u8],
-    [from, length]: [usize; 2],
-) {
-    for (inputs, sums) in inputs.chunks(SHARED).zip(&mut *sums) {
-        for (place, input) in inputs.iter().enumerate() {
-            let (known, new) = sums.split_at_mut(1 << place);
-            let input: &[u8; BYTES] =
-                input[from..from + BYTES].try_into().expect("as long as the output");
-            for (known, new) in known.iter().zip(new) {
-                for ((new, known), input) in new.iter_mut().zip(known).zip(input) {
-                    *new = known ^ input;
-                }
-            }
-        }
-    }
-    let groups = sums.len();
-    for (&number, plan) in missing.iter().zip(plan.chunks_exact(8 * groups)) {
-        let mut sum = [0u8; BYTES];
-        for chosen in plan.chunks_exact(groups) {
-            for byte in &mut sum {
-                *byte = gf256::double(*byte);
-            }
-            for (sums, &chosen) in sums.iter().zip(chosen) {
-                for (byte, shared) in sum.iter_mut().zip(&sums[usize::from(chosen) % SUMS]) {
-                    *byte ^= shared;
-                }
-            }
-        }
-        let to = usize::from(number) * length + from;
-        block[to..to + BYTES].copy_from_slice(&sum);
+        let inputs: Vec<&[u8]> = used.iter().map(|&(_, unit)| unit).collect();
+        let mut wanted = missing.iter().copied().peekable();
+        let mut outputs: Vec<&mut [u8]> = block
+            .chunks_exact_mut(length)
+            .zip(0..)
+            .filter(|(_, number)| wanted.next_if_eq(number).is_some())
+            .map(|(unit, _)| unit)
+            .collect();
+        self.sums.combine(&inputs, &self.factors, &mut outputs);
     }
 }
 
 /// Logarithm of the product of (from + other) over the others that differ from it.
 fn product(from: u8, others: impl Iterator<Item = u8>) -> i32 {
     others.filter(|&other| other != from).map(|other| gf256::logarithm(from ^ other)).sum()
-}
-
-/// Writes the sum of the inputs, each times its factor; all are as long as `output`.
-fn combine(plan: &mut Vec<u8>, inputs: &[&[u8]], factors: &[u8], output: &mut [u8]) {
-    debug_assert_eq!(inputs.len(), factors.len());
-    plan.resize(8 * factors.len() + 1, 0);
-    let (mut ends, mut planned) = ([0; 8], 0);
-    for (bit, end) in (0..8).rev().zip(&mut ends) {
-        for (input, factor) in factors.iter().enumerate() {
-            // Without a branch, which no processor would foresee.
-            plan[planned] = input as u8;
-            planned += usize::from(factor >> bit & 1);
-        }
-        *end = planned;
-    }
-    let length = output.len();
-    // The last run overlaps the one before it: both write the same.
-    match length {
-        WIDE.. => run::<WIDE>(plan, &ends, inputs, output),
-        8.. => run::<8>(plan, &ends, inputs, output),
-        _ => run::<1>(plan, &ends, inputs, output),
-    }
-}
-
-fn run<const LENGTH: usize>(plan: &[u8], ends: &[usize; 8], inputs: &[&[u8]], output: &mut [u8]) {
-    let last = output.len().saturating_sub(LENGTH);
-    let mut at = 0;
-    while at < output.len() {
-        let from = at.min(last);
-        let mut sum = [0u8; LENGTH];
-        let mut start = 0;
-        for &end in ends {
-            for byte in &mut sum {
-                *byte = gf256::double(*byte);
-            }
-            for &input in &plan[start..end] {
-                let input: &[u8; LENGTH] = inputs[usize::from(input)][from..from + LENGTH]
-                    .try_into()
-                    .expect("as long as the output");
-                for (byte, input) in sum.iter_mut().zip(input) {
-                    *byte ^= input;
-                }
-            }
-            start = end;
-        }
-        output[from..from + LENGTH].copy_from_slice(&sum);
-        at += LENGTH;
-    }
 }
 
 #[cfg(test)]

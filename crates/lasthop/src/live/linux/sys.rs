@@ -1,5 +1,5 @@
 //! The calls of the system that have no safe form: a TUN device, new namespaces, a file that the
-//! parent process has left open. All `unsafe` of the library is in this file.
+//! parent process has left open.
 
 #![expect(unsafe_code, reason = "an ioctl, unshare and inherited files, each with its argument")]
 
