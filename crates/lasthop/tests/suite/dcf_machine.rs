@@ -1,7 +1,9 @@
 //! The machine of 802.11 DCF: traces worked by hand, and a cell of stations for other tests.
 
 use crate::dcf_spread::ranges as everywhere;
-use lasthop::channel::{Channel, Clean, HeaderRule, Uniform, WithHeaders};
+use lasthop::channel::{
+    Channel, Clean, HeaderRule, LossRecord, Trace, TraceEnd, Uniform, WithHeaders,
+};
 use lasthop::medium::dcf::{
     AirFate, AirFrame, MacParameters, Medium, MediumEvent, PairId, Phy, Position, Preamble,
     Standard, StationId, Timing, Waiting,
@@ -302,6 +304,60 @@ fn who_heard_damage_waits_for_eifs_and_others_for_the_nav() {
     cell.run(micros(10_000), &mut log);
     assert_eq!((log.frames[1].1, log.frames[1].2), (AGAIN, end + 272_000));
     assert_eq!((log.abandoned, log.retrying), (1, 1));
+}
+
+/// A CTS is lost, so that its sender goes on after EIFS, while others keep the NAV of that CTS (9.3.2.4). Its next frame does not shorten
+/// that NAV, be it short data or an RTS that is lost and would reserve less; a lost RTS that has raised it is the one that it is reset
+/// with. With positions it is the same.
+#[test]
+fn a_nav_is_raised_and_reset_as_the_standard_has_it() {
+    let data = |bytes: u64| Cell::b().phy.airtime(Bytes::new(bytes + 28), rate(11_000)).as_nanos();
+    let cts_end = 1_530_000;
+    let again = cts_end + 364_000;
+    let nav = |bytes| cts_end + 10_000 + data(bytes) + 10_000 + 248_000;
+    let reset = again + 272_000 + 20_000 + 248_000 + 40_000;
+    // Sizes of the two packets, attempts, the frame that follows, and when another station is free to send.
+    for (sizes, attempts, follows, free) in [
+        ([1040, 200], 1, AirFrame::Data { sequence: 1, is_retry: false }, nav(1040)),
+        ([2000, 300], 1, AirFrame::Rts, nav(2000)),
+        // The same packet again; nothing follows it.
+        ([1040, 0], 2, AirFrame::Rts, reset),
+    ] {
+        let mut cell = without_backoff();
+        cell.parameters.rts_threshold = Bytes::new(300);
+        cell.parameters.short_retry_limit = attempts;
+        // The first CTS, and of the sender's frames the second, if it is an RTS.
+        let losses = |pair| {
+            let lost = match pair {
+                0 => vec![false, follows == AirFrame::Rts],
+                1 => vec![true],
+                _ => vec![false],
+            };
+            let record = LossRecord::new(lost).expect("a frame");
+            Channel::Trace(Trace::new(record, TraceEnd::Clean, 0))
+        };
+        for is_placed in [false, true] {
+            let (mut cell, mut log) = (cell.build_with(2, losses).reporting(), Log::default());
+            if is_placed {
+                cell.machine.place(&everywhere(), &[Position::default(); 3]);
+            }
+            cell.put(micros(1_000), 0, sizes[0], &mut log);
+            if attempts == 1 {
+                cell.put(micros(1_000), 0, sizes[1], &mut log);
+            }
+            cell.put(micros(1_100), 2, 200, &mut log);
+            cell.run(micros(10_000), &mut log);
+            let frames = log.frames.iter().filter(|frame| frame.1 != AirFrame::Ack);
+            let frames: Vec<_> = frames.map(|frame| (frame.0, frame.1, frame.2)).collect();
+            let expected = [
+                (0, AirFrame::Rts, 1_000_000),
+                (0, AirFrame::Cts, 1_282_000),
+                (0, follows, again),
+                (2, DATA, free + 50_000),
+            ];
+            assert_eq!(frames[..4], expected, "{sizes:?}, placed: {is_placed}");
+        }
+    }
 }
 
 #[test]

@@ -113,8 +113,11 @@ impl<P: Payload + Clone> Medium<P> {
             self.show(pair, AirFrame::Rts, [at, rts_end], fate(is_lost), exchange);
             if is_lost {
                 let timeout = rts_end + response_timeout;
-                // Nobody answers: the NAV is reset, and the sender goes on after its timeout.
-                self.base = rts_end + sifs * 2 + ack + slot * 2 + difs;
+                // Nobody answers: the NAV is reset if this RTS has set it, and the sender goes on after its timeout.
+                if rts_end + exchange > self.nav_until {
+                    self.nav_until = Instant::ZERO;
+                }
+                self.count_from(rts_end + sifs * 2 + ack + slot * 2 + difs);
                 if is_there {
                     self.defer(to, rts_end + eifs);
                 }
@@ -129,7 +132,8 @@ impl<P: Payload + Clone> Medium<P> {
             let data_and_ack = sifs + data_time + sifs + ack;
             self.show(pair, AirFrame::Cts, cts, fate(is_lost), data_and_ack);
             if is_lost {
-                self.base = cts[1] + sifs + data_time + sifs + ack + difs;
+                self.nav_until = self.nav_until.max(cts[1] + data_and_ack);
+                self.count_from(self.nav_until + difs);
                 self.defer_sender(index, cts[1] + eifs);
                 self.account(start, cts[1], Use::Error);
                 let attempt = Attempt::NoCts;
@@ -145,7 +149,7 @@ impl<P: Payload + Clone> Medium<P> {
         let kind = AirFrame::Data { sequence, is_retry };
         self.show(pair, kind, [at, data_end], fate(is_lost), sifs + ack);
         let answer = [data_end + sifs, data_end + sifs + ack];
-        self.base = answer[1] + difs;
+        self.count_from(answer[1] + difs);
         if is_lost {
             let timeout = data_end + response_timeout;
             if is_there {
@@ -212,7 +216,7 @@ impl<P: Payload + Clone> Medium<P> {
         }
         self.counters.collisions += 1;
         self.account(busy[0], busy[1], Use::Collision);
-        self.base = busy[1] + eifs;
+        self.count_from(busy[1] + eifs);
         let mut first = self.base;
         for place in 0..self.transmitters.len() {
             let (index, start) = self.transmitters[place];
@@ -250,6 +254,11 @@ impl<P: Payload + Clone> Medium<P> {
         self.newest = (start, end, used);
     }
 
+    /// Slots count again from `base`, or when the NAV has ended.
+    fn count_from(&mut self, base: Instant) {
+        self.base = base.max(self.nav_until + self.timing.difs());
+    }
+
     /// A receiver that heard a damaged frame counts later than the others.
     fn defer(&mut self, index: u16, until: Instant) {
         self.stations[usize::from(index)].defer_until = until;
@@ -278,7 +287,9 @@ impl<P: Payload + Clone> Medium<P> {
                 let (station, _) = self.transmitters[0];
                 self.pass_up(station);
                 self.release();
-                self.settle(now, station, Attempt::Acknowledged, [at, self.base]);
+                // Not from `base`: the sender of data that follow an unread CTS has no NAV.
+                let from = at + self.timing.difs();
+                self.settle(now, station, Attempt::Acknowledged, [at, from]);
             }
             Ending::AckLost { at } => {
                 let (station, _) = self.transmitters[0];

@@ -37,8 +37,9 @@
 //! | a CTS that came damaged | EIFS | NAV of the whole exchange, DIFS | the same |
 //! | frames that collided | timeout or the end of the longest, DIFS | | EIFS |
 //!
-//! A NAV set by an RTS is reset if nothing follows within 2 SIFS, a CTS and 2 slots (9.3.2.4). A station
-//! that is away hears nothing, answers nothing and sends nothing; its packets wait.
+//! A NAV is only ever raised (9.3.2.4): a sender that could not read its CTS may transmit again while the NAV of that CTS keeps the
+//! others silent, and what it sends does not shorten it. A NAV that an RTS has raised is reset if nothing follows within 2 SIFS, a
+//! CTS and 2 slots. A station that is away hears nothing, answers nothing and sends nothing; its packets wait.
 //!
 //! Source: IEEE Std 802.11-2012, 9.3 (DCF). Calls carry `now`, which never decreases. After
 //! [`Medium::enqueue`] and [`Medium::handle_timeout`] the driver drains [`Medium::poll_deliver`]; what a
@@ -139,6 +140,8 @@ pub struct Medium<P: Payload> {
     /// When the medium's slot `base_slot` begins.
     pub(super) base: Instant,
     pub(super) base_slot: u64,
+    /// Until when a CTS that its receiver could not read keeps all others silent.
+    pub(super) nav_until: Instant,
     pub(super) phase: Phase,
     /// Who transmits in the exchange under way, and when they began.
     pub(super) transmitters: Vec<(u16, Instant)>,
@@ -174,6 +177,7 @@ impl<P: Payload + Clone> Medium<P> {
             apart: Vec::new(),
             base: Instant::ZERO + timing.difs(),
             base_slot: 0,
+            nav_until: Instant::ZERO,
             phase: Phase::Contention,
             transmitters: Vec::new(),
             newest: (Instant::ZERO, Instant::ZERO, Use::Success),

@@ -263,8 +263,9 @@ impl<P: Payload + Clone> Medium<P> {
             let is_read =
                 if station == to { is_received } else { lock.is_some_and(|lock| lock.is_clean) };
             if is_read && station != to && reserves > Duration::ZERO {
+                let is_raised = now + reserves > post.nav_until;
                 post.nav_until = post.nav_until.max(now + reserves);
-                if kind == AirFrame::Rts {
+                if kind == AirFrame::Rts && is_raised {
                     let Timing { sifs, slot, .. } = self.timing;
                     let reset = now + sifs * 2 + self.pairs[pair as usize].ack + slot * 2;
                     post.nav_reset = Some(reset);
