@@ -40,8 +40,11 @@ TEXTS = (
 NUMBERS = (0, 1e-5, 0.1, 0.5, 1, 2, 3.5, 8, 33, 200, 32768, 65535)
 
 _FILES = Path(tempfile.mkdtemp(prefix="lasthop-drawn-"))
-_LOSSES, _RATES, _DELAYS = (_FILES / name for name in ("losses.txt", "rates.txt", "delays.csv"))
+_LOSSES, _RATES, _DELAYS, _OUTAGES = (
+    _FILES / name for name in ("losses.txt", "rates.txt", "delays.csv", "outages.csv")
+)
 _LOSSES.write_text("0\n0\n1\n0\n0\n0\n1\n1\n0\n0\n")
+_OUTAGES.write_text("0,up\n0.2,down\n0.25,up\n")
 _DELAYS.write_text("0,0.02\n0.1,0.001\n0.2,0.05\n")
 _RATES.write_text("".join(f"{ms}\n" for ms in range(1, 100, 3)))
 
@@ -66,6 +69,16 @@ GIVEN: Mapping[str, Strategy] = {
     "errors[trace].file": st.just(str(_LOSSES)),
     "first[trace].file": st.just(str(_LOSSES)),
     "second[trace].file": st.just(str(_LOSSES)),
+    "[outages]": st.one_of(
+        st.fixed_dictionaries(
+            {"kind": st.just("outages"), "file": st.just(str(_OUTAGES))},
+            optional={"repeat": st.just("300 ms"), "start": st.just("100 ms")},
+        ),
+        st.fixed_dictionaries(
+            {"kind": st.just("outages"), "file": st.just(str(_RATES))}
+            | {"format": st.just("mahimahi"), "gap": st.sampled_from(["3 ms", "100 ms"])}
+        ),
+    ),
     "rate[trace]": st.just({"kind": "trace", "file": str(_RATES), "format": "mahimahi"}),
     "rate[steps]": st.sampled_from(
         [

@@ -151,6 +151,7 @@ NAMES = {
     "markov-chain": "Markov chain",
     "slotted-gilbert-elliott": "Slotted Gilbert–Elliott",
     "listed": "Listed frames",
+    "outages": "Recorded outages",
     "cellular": "Cellular",
     "wlan": "WLAN",
 }

@@ -4,7 +4,7 @@
 //! Every protocol is a sans-IO state machine; the simulator in [`sim`] turns a virtual clock for
 //! them. An [`interface`] puts an endpoint, its queue and its transmitter together, for any driver.
 //! Dependencies point one way: [`channel`], [`link`], [`agent`], [`queue`], [`tcp`] and [`app`]
-//! know [`units`], [`rng`] and [`packet`]; [`sim`] and [`live`] know all of them; [`scenario`] describes what to
+//! know [`units`], [`rng`], [`timeline`] and [`packet`]; [`sim`] and [`live`] know all of them; [`scenario`] describes what to
 //! simulate; [`run`] builds a world from a scenario and runs its replications. [`analysis`] is what
 //! theory says, and needs nothing but [`channel`] and [`rng`].
 
@@ -26,4 +26,5 @@ pub mod schema;
 pub mod sim;
 pub mod tcp;
 pub mod tcp_script;
+pub mod timeline;
 pub mod units;

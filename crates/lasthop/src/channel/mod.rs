@@ -28,6 +28,7 @@ pub use independent_bits::IndependentBits;
 pub use listed::Listed;
 pub use markov_chain::{MarkovChain, MarkovChainParameters};
 pub use on_off::OnOff;
+pub use outages::Outages;
 pub use product::Product;
 pub use slotted_gilbert_elliott::{SlottedGilbertElliott, SlottedGilbertElliottParameters};
 pub use trace::{CsvColumn, LossRecord, Trace, TraceEnd, TraceError};
@@ -173,6 +174,7 @@ error_processes! {
     slotted_gilbert_elliott: SlottedGilbertElliott(SlottedGilbertElliottKeys);
     trace: Trace(TraceKeys);
     on_off: OnOff(OnOffKeys);
+    outages: Outages(OutagesKeys);
     listed: Listed(ListedKeys);
     // Made of others, and no part of another.
     @of Factor: product: Product(ProductKeys);

@@ -4,9 +4,7 @@ use super::{Opportunities, RateSchedule, RateSteps, Transmitter};
 use crate::schema::ScenarioError;
 use crate::schema::keys::{Key, Kind, Limits, Node, Read, Table, choice, kinds, table};
 use crate::schema::quantity::LinkRate;
-use crate::schema::recording::{
-    LONGEST_SECONDS, Refused, StepList, check_repeat, lines, mean, read, steps,
-};
+use crate::schema::recording::{StepList, check_repeat, mean, opportunities, read, steps};
 use crate::schema::shorthand::Shorthand;
 use crate::schema::steps::Steps;
 use crate::units::{Bytes, Duration, Rate};
@@ -92,23 +90,8 @@ enum Record {
     Steps(StepList<Rate>),
 }
 
-const MILLISECOND_ALLOWED: &str =
-    "a whole number of milliseconds a line, not before that of the line before";
 const PAIR_ALLOWED: &str = "a time in seconds, a comma and a rate in whole bits per second, up to \
      1000 Gbps; times from 0 on, each after the one before";
-
-fn opportunities(text: &str) -> Result<Arc<[u64]>, Refused> {
-    let mut times: Vec<u64> = Vec::new();
-    for (number, line) in lines(text) {
-        let time = line.parse::<u64>().ok().filter(|&ms| ms as f64 <= LONGEST_SECONDS * 1e3);
-        let time = time.map(|ms| ms * 1_000_000).filter(|time| times.last() <= Some(time));
-        times.push(time.ok_or((number, format!("{line:?}"), MILLISECOND_ALLOWED))?);
-    }
-    match times.last() {
-        Some(&last) if last > 0 => Ok(times.into()),
-        _ => Err((0, "no opportunity after 0 ms".to_owned(), MILLISECOND_ALLOWED)),
-    }
-}
 
 /// A rate in whole bits per second.
 fn rate(text: &str) -> Option<Rate> {

@@ -29,7 +29,6 @@ mod link_rate;
 mod propagation;
 mod rate_schedule;
 mod ring;
-mod timeline;
 mod transmitter;
 
 pub(crate) use ahead::{Ahead, Newest};
@@ -50,7 +49,6 @@ pub use rate_schedule::{Opportunities, RateSchedule, RateSteps};
 pub use red::{Red, RedDetector, RedKeys, RedParameters, RedVerdict};
 pub(crate) use ring::Ring;
 pub use step::{Step, StepKeys};
-pub use timeline::Timeline;
 pub use transmitter::Transmitter;
 
 use crate::packet::Payload;

@@ -14,7 +14,7 @@
 //! Not modelled: frames that overtake each other, losses at a change (an error process can have them),
 //! a delay that changes while a frame is on its way.
 
-use super::Timeline;
+use crate::timeline::Timeline;
 use crate::units::{Duration, Instant};
 use std::sync::Arc;
 

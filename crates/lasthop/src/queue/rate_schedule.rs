@@ -15,7 +15,7 @@
 //!
 //! Not modelled: a rate that depends on what is sent.
 
-use super::Timeline;
+use crate::timeline::Timeline;
 use crate::units::{Bytes, ExactTime, Instant, Rate};
 use std::sync::Arc;
 

@@ -12,10 +12,12 @@ pub(crate) type StepList<T> = Arc<[(u64, T)]>;
 pub(crate) type Refused = (usize, String, &'static str);
 
 /// The longest recording: a year.
-pub(crate) const LONGEST_SECONDS: f64 = 366.0 * 86_400.0;
+const LONGEST_SECONDS: f64 = 366.0 * 86_400.0;
 
+const MILLISECOND_ALLOWED: &str =
+    "a whole number of milliseconds a line, not before that of the line before";
 /// Lines with something in them that is no comment, and their numbers.
-pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
@@ -47,6 +49,24 @@ pub(crate) fn steps<T>(
         steps.push(step.filter(follows).ok_or((number, format!("{line:?}"), allowed))?);
     }
     if steps.is_empty() { Err((0, "no line".to_owned(), allowed)) } else { Ok(steps.into()) }
+}
+
+/// Times in nanoseconds of opportunities to deliver, as mahimahi's link shell has them: a line each, in whole milliseconds
+/// from the start; several lines may name the same one. Begins again after the last, which is above 0.
+///
+/// # Errors
+/// The first line that is not so.
+pub(crate) fn opportunities(text: &str) -> Result<Arc<[u64]>, Refused> {
+    let mut times: Vec<u64> = Vec::new();
+    for (number, line) in lines(text) {
+        let time = line.parse::<u64>().ok().filter(|&ms| ms as f64 <= LONGEST_SECONDS * 1e3);
+        let time = time.map(|ms| ms * 1_000_000).filter(|time| times.last() <= Some(time));
+        times.push(time.ok_or((number, format!("{line:?}"), MILLISECOND_ALLOWED))?);
+    }
+    match times.last() {
+        Some(&last) if last > 0 => Ok(times.into()),
+        _ => Err((0, "no opportunity after 0 ms".to_owned(), MILLISECOND_ALLOWED)),
+    }
 }
 
 /// What `parse` makes of the recording that the key `file` of `node` names. `part`: what is wanted of it.
