@@ -345,6 +345,16 @@ pub enum LinkError {
         /// Blocks at a time at most.
         largest: u32,
     },
+    /// No packet would be sent, or more would take turns than a block can have parts.
+    #[error("{protocol}: found interleave {found}; allowed: 1 to {largest}")]
+    Turns {
+        /// Name of the protocol.
+        protocol: &'static str,
+        /// Packets that take turns.
+        found: u32,
+        /// So many at most.
+        largest: u32,
+    },
     /// Segments would carry nothing, or more than a packet can have.
     #[error("{protocol}: found segments of {found}; allowed: 1 to 65535 B")]
     Payload {

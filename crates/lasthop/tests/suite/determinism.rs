@@ -347,6 +347,15 @@ const HARQ_CELL: (&str, &str) = (
     "#,
 );
 
+/// The same with units of four packets in turn, and short outages.
+fn turns_cell() -> (&'static str, String) {
+    let long =
+        r#"{ kind = "on-off", up = "uniform 90 ms to 110 ms", down = "uniform 90 ms to 110 ms" }"#;
+    let short = r#"{ kind = "on-off", up = "exp 20 ms", down = "500 us" }"#;
+    let text = HARQ_CELL.1.replace(long, short).replace("harq-disruption", "harq-turns");
+    ("harq-turns", text.replace(r#"kind = "harq","#, r#"kind = "harq", interleave = 4,"#))
+}
+
 /// name, queue, rate: a file and bursts that meet before a slow link
 const QUEUE_CELLS: [[&str; 3]; 6] = [
     ["queue-codel", r#"{ kind = "codel", limit = "100 packets" }"#, "\"1 Mbps\""],
@@ -450,6 +459,7 @@ fn cells() -> impl Iterator<Item = (&'static str, String)> {
         .chain([(HARQ_CELL.0, HARQ_CELL.1.to_owned())])
         .chain(tcps(&SENDER_CELLS))
         .chain(tcps(&SPLIT_CELLS))
+        .chain([turns_cell()])
 }
 
 /// All cells as one run.

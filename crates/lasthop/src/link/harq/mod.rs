@@ -33,9 +33,17 @@
 //! many are still needed, and the number up to which all has gone up. A frame that is lost as a whole is
 //! noticed by the sender's timer, which has no back-off.
 //!
-//! A frame on the air is the units of one transmission; the medium says which of them are lost.
+//! A frame on the air is the units of one transmission; the medium says which of them are lost. With `interleave` d > 1 the units of up
+//! to d packets take turns, d parts of each, a frame a part:
 //!
-//! Not modelled: interleaved blocks; feedback that waits for the next frame's first unit (it leaves at the
+//! ```text
+//!   A1 B1 C1 A2 B2 C2 A3 D1 B3 E1 C3 F1 D2 ...      d = 3; who has sent all parts makes room for the next
+//! ```
+//!
+//! so that a burst of losses takes some units of each packet in place of all of one. Nobody waits for others: a packet alone sends its parts one after
+//! the other, and probes go out whole. The receiver answers each part; the answer to the last one, or the timer that runs from its end, ends the transmission.
+//!
+//! Not modelled: feedback that waits for the next frame's first unit (it leaves at the
 //! end of the frame that it is about); a channel that reorders; a receiver that reports a disruption by
 //! itself.
 
@@ -68,6 +76,9 @@ table! {
     pub struct HarqKeys as "harq" {
         /// Units of a transmission; with 1 packets go out whole, and uncoded.
         units: u32 = "20", Limits::range(1, MOST_UNITS as u64);
+        /// Packets whose units take turns on the air, so many parts of each; with 1 a transmission is one
+        /// frame.
+        interleave: u32 = "1", Limits::range(1, MOST_UNITS as u64);
         /// Parity units of the first transmission of a packet.
         proactive: Proactive = "adaptive";
         /// What a packet is sent again with.
@@ -158,6 +169,7 @@ impl ProtocolKeys for HarqKeys {
         let timing = LinkTiming { data_frame, ..site.timing(self.control) };
         let auto = HarqParameters::for_link(&timing, self.units);
         Harq::new(HarqParameters {
+            interleave: self.interleave,
             proactive: self.proactive,
             reactive: self.reactive,
             estimate_weight: self.estimate_weight.get(),
@@ -191,6 +203,8 @@ impl ProtocolKeys for HarqKeys {
 pub struct HarqParameters {
     /// Units of a transmission, 1 to 64.
     pub units: u32,
+    /// Packets whose units take turns, 1 to 64.
+    pub interleave: u32,
     /// Parity units of a first transmission.
     pub proactive: Proactive,
     /// What a packet is sent again with.
@@ -230,6 +244,7 @@ impl HarqParameters {
         let after = timing.turnaround().as_nanos() - timing.frame_time().as_nanos();
         HarqParameters {
             units,
+            interleave: 1,
             proactive: Proactive::Adaptive,
             reactive: Reactive::Full,
             estimate_weight: 0.005,
@@ -261,13 +276,16 @@ impl<P> Harq<P> {
     /// An idle endpoint.
     ///
     /// # Errors
-    /// If a block has no unit or more than 64, a window is outside of 1 to 32768, a timeout is 0, or no
+    /// If a block has no unit or more than 64, as many packets take turns, a window is outside of 1 to 32768, a timeout is 0, or no
     /// transmission is allowed.
     pub fn new(parameters: HarqParameters) -> Result<Self, LinkError> {
-        let HarqParameters { units, window, timeout, header, control, .. } = parameters;
+        let HarqParameters { units, interleave, window, timeout, header, control, .. } = parameters;
         let protocol = "hybrid FEC and ARQ";
         if !(1..=MOST_UNITS).contains(&units) {
             return Err(LinkError::Block { protocol, found: units, largest: MOST_UNITS });
+        }
+        if !(1..=MOST_UNITS).contains(&interleave) {
+            return Err(LinkError::Turns { protocol, found: interleave, largest: MOST_UNITS });
         }
         if !(1..=LARGEST_HARQ_WINDOW).contains(&window) {
             let largest = LARGEST_HARQ_WINDOW;

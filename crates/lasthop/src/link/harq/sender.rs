@@ -17,8 +17,13 @@ use std::collections::VecDeque;
 struct Slot<P> {
     /// `None`: resolved, or not used.
     packet: Option<P>,
-    /// Units of the latest transmission.
+    /// Units of the latest transmission; how many of them have left, and the place of the first one in the latest frame.
     units: CodedUnits,
+    sent: u8,
+    part: u8,
+    /// How many of them have been reported received, and up to which place answers have come.
+    received: u8,
+    answered: u8,
     transmissions: u32,
     /// Those that count against the limit.
     counted: u32,
@@ -47,6 +52,8 @@ pub(super) struct Sender<P> {
     slots: Box<[Slot<P>]>,
     /// To be sent again.
     queued: NumberSet,
+    /// Those of which a part has left and another is still to leave, the next one first.
+    turns: VecDeque<u64>,
     /// Those that are on their way, in order of transmission.
     order: TransmissionOrder,
 
@@ -78,6 +85,10 @@ impl<P> Sender<P> {
         let slot = || Slot {
             packet: None,
             units: CodedUnits::default(),
+            sent: 0,
+            part: 0,
+            received: 0,
+            answered: 0,
             transmissions: 0,
             counted: 0,
             needed: 0,
@@ -95,6 +106,7 @@ impl<P> Sender<P> {
             filled: 0,
             slots: (0..slots).map(|_| slot()).collect(),
             queued: NumberSet::new(u64::from(parameters.window)),
+            turns: VecDeque::with_capacity(parameters.interleave as usize),
             order: TransmissionOrder::new(slots),
             is_stopped: parameters.mode == HarqMode::StopAndWait,
             probe: None,
@@ -156,11 +168,20 @@ impl<P> Sender<P> {
             && self.queued.len() == 0
             && self.filled == self.next
             && self.next - self.base < u64::from(self.parameters.window)
+            && self.has_turn()
     }
 
     #[inline]
     pub fn has_block(&self) -> bool {
-        self.probe.is_none() && (self.queued.len() != 0 || self.filled > self.next)
+        let has_part = !self.turns.is_empty();
+        self.probe.is_none() && (has_part || self.queued.len() != 0 || self.filled > self.next)
+    }
+
+    /// May another packet begin, beside those whose parts take turns? In stop-and-wait they come to their end first.
+    #[inline]
+    fn has_turn(&self) -> bool {
+        let others = self.turns.len();
+        others == 0 || !self.is_stopped && others < self.parameters.interleave as usize
     }
 
     /// Does the peer wait for something that has been given up, and has not been told?
@@ -216,29 +237,43 @@ impl<P> Sender<P> {
         if sequence < self.base || slot.packet.is_none() {
             return;
         }
-        let is_latest = first == slot.units.first && self.order.contains(at);
-        if is_latest {
+        // Of the latest transmission, and no repetition?
+        let place = first.wrapping_sub(slot.units.first);
+        let is_sent = slot.sent == slot.units.units;
+        let is_news =
+            (slot.answered..slot.sent).contains(&place) && (!is_sent || self.order.contains(at));
+        let is_over = is_news && is_sent && place == slot.part;
+        if is_news {
+            slot.answered = place + 1;
+            slot.received = slot.received.saturating_add(received);
+            slot.needed = needed;
+        }
+        if is_over {
             if self.probe == Some(sequence) {
                 self.probe = None;
             }
-            let units = u32::from(slot.units.units);
-            let is_probe = slot.is_probe;
-            let which = usize::from(slot.transmissions > 1);
-            slot.needed = needed;
-            if !is_probe || self.parameters.mode == HarqMode::StopAndWait {
-                let lost = units.saturating_sub(u32::from(received));
-                self.losses[which].sample(lost, units);
-            }
+            self.sample(at);
         }
         if needed == 0 {
             if self.probe == Some(sequence) {
                 self.probe = None;
             }
             self.resolve(sequence, LinkFate::Acknowledged);
-        } else if is_latest {
+        } else if is_over {
             self.order.remove(at);
             self.again(sequence);
         }
+    }
+
+    /// The latest transmission of a slot is over: what was lost of it is a sample, unless it was a probe.
+    fn sample(&mut self, at: usize) {
+        let slot = &self.slots[at];
+        if slot.is_probe && self.parameters.mode != HarqMode::StopAndWait {
+            return;
+        }
+        let units = u32::from(slot.units.units);
+        let lost = units.saturating_sub(u32::from(slot.received));
+        self.losses[usize::from(slot.transmissions > 1)].sample(lost, units);
     }
 
     /// The packet has arrived, or is given up.
@@ -249,6 +284,9 @@ impl<P> Sender<P> {
         self.order.remove(at);
         if self.queued.len() != 0 {
             self.queued.remove(sequence);
+        }
+        if !self.turns.is_empty() {
+            self.turns.retain(|&other| other != sequence);
         }
         self.counters.packets += 1;
         while self.base < self.next && self.slots[self.slot(self.base)].packet.is_none() {
@@ -283,7 +321,7 @@ impl<P> Sender<P> {
         {
             // The slot's number is the one at or after `base` with these low bits.
             let sequence = self.base + ((at as u64).wrapping_sub(self.base) & self.mask);
-            self.on_erased(sequence);
+            self.on_timeout(sequence);
         }
         if self.skip_deadline <= now {
             self.skip_deadline = Instant::NEVER;
@@ -291,13 +329,18 @@ impl<P> Sender<P> {
         }
     }
 
-    /// Nothing has come of the latest transmission of this number.
-    fn on_erased(&mut self, sequence: u64) {
+    /// Nothing has come of the last part of the latest transmission of this number.
+    fn on_timeout(&mut self, sequence: u64) {
         let at = self.slot(sequence);
         self.order.remove(at);
         self.counters.timeouts += 1;
         self.events.push_back(LinkEvent::TimedOut { sequence });
         let slot = &self.slots[at];
+        if slot.received > 0 {
+            // Of the parts before something has.
+            self.sample(at);
+            return self.again(sequence);
+        }
         if !self.parameters.skip_erased && !slot.is_probe {
             let units = u32::from(slot.units.units);
             self.losses[usize::from(slot.transmissions > 1)].sample(units, units);
@@ -334,6 +377,10 @@ impl<P: Payload + Clone> Sender<P> {
         if self.probe.is_some() {
             return None;
         }
+        if !self.begins() {
+            let sequence = self.turns.pop_front()?;
+            return self.transmit_part(now, sequence);
+        }
         if self.queued.len() != 0
             && let Some(sequence) = self.queued.first(self.base, self.next)
         {
@@ -354,6 +401,29 @@ impl<P: Payload + Clone> Sender<P> {
         None
     }
 
+    /// Does a transmission begin next, in place of a part of one that has begun?
+    #[inline]
+    fn begins(&self) -> bool {
+        if self.turns.is_empty() {
+            return true;
+        }
+        let next = match self.queued.len() {
+            0 => (self.filled > self.next).then_some(self.next),
+            _ => self.queued.first(self.base, self.next),
+        };
+        // One that has the link for itself waits for the others to end.
+        let is_single = |next| self.is_single(self.slots[self.slot(next)].transmissions + 1);
+        self.has_turn() && next.is_some_and(|next| !is_single(next))
+    }
+
+    /// Does this transmission of a packet, counted from 1, have the link for itself?
+    #[inline]
+    fn is_single(&self, transmission: u32) -> bool {
+        let limit = self.parameters.pipelined_transmissions;
+        self.is_stopped || limit.is_some_and(|limit| transmission > limit)
+    }
+
+    /// Begins a transmission.
     #[inline]
     fn transmit(&mut self, now: Instant, sequence: u64) -> Option<Frame<P>> {
         let at = self.slot(sequence);
@@ -389,19 +459,41 @@ impl<P: Payload + Clone> Sender<P> {
             self.counters.parities += u64::from(count);
         }
         slot.transmissions += 1;
-        let is_single = self.is_stopped
-            || parameters.pipelined_transmissions.is_some_and(|limit| slot.transmissions > limit);
+        (slot.sent, slot.received, slot.answered) = (0, 0, 0);
+        let is_single = self.is_single(self.slots[at].transmissions);
+        let slot = &mut self.slots[at];
         slot.is_probe = is_single;
-        slot.counted += u32::from(parameters.probes_count || !is_single);
-        let units = slot.units;
-        let length = u32::from(units.units) * (self.header + units.unit_bytes(bytes));
-        let payload = packet.code_units(&units);
+        slot.counted += u32::from(self.parameters.probes_count || !is_single);
         if is_single {
             self.probe = Some(sequence);
         }
-        let deadline = self.answer_deadline(now, length);
-        self.slots[at].deadline = deadline;
-        self.order.push(at);
+        self.transmit_part(now, sequence)
+    }
+
+    /// Sends what comes next of a transmission: all of it, or its next part.
+    #[inline]
+    fn transmit_part(&mut self, now: Instant, sequence: u64) -> Option<Frame<P>> {
+        let at = self.slot(sequence);
+        let slot = &mut self.slots[at];
+        let packet = slot.packet.as_ref()?;
+        let bytes = packet.wire_bytes();
+        let mut units = slot.units;
+        let all = units.units;
+        if self.parameters.interleave > 1 && !slot.is_probe {
+            let part = all.div_ceil(self.parameters.interleave as u8);
+            units.first = units.first.wrapping_add(slot.sent);
+            units.units = part.min(all - slot.sent);
+        }
+        (slot.part, slot.sent) = (slot.sent, slot.sent + units.units);
+        let length = u32::from(units.units) * (self.header + units.unit_bytes(bytes));
+        let payload = packet.code_units(&units);
+        if slot.sent < all {
+            self.turns.push_back(sequence);
+        } else {
+            let deadline = self.answer_deadline(now, length);
+            self.slots[at].deadline = deadline;
+            self.order.push(at);
+        }
         self.told = self.base;
         // The window is at most half of the numbers.
         let behind = (sequence - self.base) as u16;

@@ -514,12 +514,16 @@ pub fn every_reliable_protocol(window: u32, timeout: Duration) -> Vec<Protocol> 
             }));
         }
     }
-    for (units, mode) in
-        [(20, HarqMode::Adaptive), (1, HarqMode::Pipelined), (64, HarqMode::StopAndWait)]
-    {
+    for (units, interleave, mode) in [
+        (20, 1, HarqMode::Adaptive),
+        (20, 3, HarqMode::Adaptive),
+        (1, 1, HarqMode::Pipelined),
+        (64, 1, HarqMode::StopAndWait),
+    ] {
         // The slots of a wide window take long to compare at every step.
         let window = window.min(32);
-        all.push(Protocol::Harq(HarqParameters { mode, window, ..harq(units, timeout) }));
+        let parameters = HarqParameters { mode, window, interleave, ..harq(units, timeout) };
+        all.push(Protocol::Harq(parameters));
     }
     all
 }
