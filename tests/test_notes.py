@@ -143,3 +143,41 @@ def test_a_recording_shorter_than_a_run_is_told(tmp_path: Path) -> None:
 def test_frames_keep_what_was_run(halves: lasthop.Results) -> None:
     unfinished = halves.frame.filter(pl.col("complete") == 0.0)
     assert unfinished["duration_s"].to_numpy() == pytest.approx(17.0)
+
+
+def test_lt_tcp_where_no_queue_marks_is_told(tmp_path: Path) -> None:
+    text = """
+name = "loss-tolerant"
+
+[link.wired]
+between = ["a", "b"]
+rate = "10 Mbps"
+delay = "5 ms"
+queue = { kind = "red", ecn = true }
+
+[link.wireless]
+between = ["b", "c"]
+rate = "1 Mbps"
+delay = "5 ms"
+
+[flow.transfer]
+from = "a"
+to = "c"
+transport = { kind = "tcp", variant = "sack" }
+app = { kind = "file", size = "10 kB" }
+
+[sweep]
+"flow.transfer.transport.variant" = ["sack", "lt-tcp"]
+
+[run]
+duration = "10 s"
+replications = 2
+"""
+    file = tmp_path / "path.toml"
+    file.write_text(text)
+    (note,) = lasthop.run(file).notes
+    assert note.startswith("flow.transfer (lt-tcp): lt-tcp takes marks alone for congestion")
+    assert note.endswith("nothing: wireless")
+    red = 'rate = "1 Mbps"\nqueue = { kind = "red", ecn = true }'
+    file.write_text(text.replace('rate = "1 Mbps"', red))
+    assert lasthop.run(file).notes == ()

@@ -439,19 +439,10 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
 
 def _unmarked(flow: Table, links: Table) -> list[str]:
     """That LT-TCP hears of no congestion where queues drop without a mark."""
-    if flow["tcp"]["variant"] != "lt-tcp":
-        return []
+    from lasthop.notes import unmarked_links, unmarked_words
 
-    def marks(queue: Table) -> bool:
-        return bool(queue.get("ecn", queue.get("kind") in ("step", "dualpi2")))
-
-    silent = [name for name, side, *_ in flow["route"] if not marks(links[name][side]["queue"])]
-    if not silent:
-        return []
-    return [
-        "  lt-tcp takes marks alone for congestion, and the queues before these links mark "
-        f"nothing: {', '.join(silent)}"
-    ]
+    silent = unmarked_links(flow, links)
+    return [f"  {unmarked_words(silent)}"] if silent else []
 
 
 def _path_time(route: Iterable[list[str]], packet: int, links: Table, most: bool) -> float:

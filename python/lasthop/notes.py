@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from lasthop import _lasthop
     from lasthop.results import Results
 
-__all__ = ["notes", "point_name", "recorded_frames"]
+__all__ = [
+    "notes",
+    "point_name",
+    "recorded_frames",
+    "unmarked_links",
+    "unmarked_queues",
+    "unmarked_words",
+]
 
 MOST_NAMED = 3
 """Points that a sentence names; of more it says how many."""
@@ -36,13 +43,14 @@ def notes(results: Results) -> Iterator[str]:
 
     Transfers that were not complete when the run ended: of their duration all that is known is that
     it is longer, so that means leave it out. Recordings of losses that are shorter than a run: it
-    meets the same losses again.
+    meets the same losses again. LT-TCP where no queue marks: it hears of no congestion.
 
     Args:
         results: What to tell about.
     """
     yield from _unfinished(results)
     yield from _short_recordings(results)
+    yield from _unmarked(results)
 
 
 def _unfinished(results: Results) -> Iterator[str]:
@@ -105,6 +113,68 @@ def _short_recordings(results: Results) -> Iterator[str]:
             f"{direction}: the recorded losses have {frames} frames and a run sends up to "
             f"{_where(results, found)}: it meets them again, and replications are not independent"
         )
+
+
+def unmarked_links(flow: Mapping[str, Any], links: Mapping[str, Any]) -> tuple[str, ...]:
+    """Links on the way of a flow of LT-TCP whose queues mark nothing; none of any other flow.
+
+    Args:
+        flow: As a resolved scenario has it.
+        links: All of them, likewise.
+    """
+
+    def marks(queue: Mapping[str, Any]) -> bool:
+        return bool(queue.get("ecn", queue.get("kind") in ("step", "dualpi2")))
+
+    if (flow.get("tcp") or {}).get("variant") != "lt-tcp":
+        return ()
+    route = flow["route"]
+    return tuple(name for name, side, *_ in route if not marks(links[name][side]["queue"]))
+
+
+def unmarked_words(links: Sequence[str]) -> str:
+    """What it means for LT-TCP that the queues before these links mark nothing."""
+    return (
+        "lt-tcp takes marks alone for congestion, and the queues before these links mark "
+        f"nothing: {', '.join(links)}"
+    )
+
+
+def unmarked_queues(
+    scenario: Mapping[str, Any] | None, points: Sequence[_lasthop.Point]
+) -> tuple[dict[str, tuple[str, ...]], ...]:
+    """Of each point the flows of LT-TCP and the links on their way whose queues mark nothing.
+
+    Args:
+        scenario: Whose points they are.
+        points: The points.
+
+    Returns:
+        Empty if there is no such flow.
+    """
+    if '"lt-tcp"' not in json.dumps(scenario, default=str):
+        return ()
+    found = []
+    for point in points:
+        resolved = json.loads(point.resolved())
+        links = {
+            name: unmarked_links(flow, resolved["links"])
+            for name, flow in resolved["flows"].items()
+        }
+        found.append({name: silent for name, silent in links.items() if silent})
+    return tuple(found)
+
+
+def _unmarked(results: Results) -> Iterator[str]:
+    told: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for index, flows in enumerate(results.unmarked):
+        for flow, links in flows.items():
+            told.setdefault((flow, tuple(links)), []).append(point_name(results, index))
+    for (flow, links), found in told.items():
+        where = ", ".join(found[:MOST_NAMED])
+        more = len(found) - MOST_NAMED
+        where += f" and so on at {more} more points" if more > 0 else ""
+        yield f"flow.{flow}{f' ({where})' if where else ''}: {unmarked_words(links)}"
 
 
 def _where(results: Results, told: Sequence[tuple[int, str]]) -> str:

@@ -76,6 +76,8 @@ class Results:
         stopped: Of a run until metrics are known precisely: where each point stopped.
         recorded: Of each point the frames of recorded losses, by direction; empty if there are
             none, or if a campaign gave the results.
+        unmarked: Of each point the flows of LT-TCP on whose way queues do not mark, and the links
+            that these are before; empty if there are none, or if a campaign gave the results.
     """
 
     scenario: Mapping[str, Any]
@@ -89,6 +91,7 @@ class Results:
     engines: Sequence[Engine] = field(default_factory=lambda: (engine(),))
     stopped: Sequence[Stopped] = ()
     recorded: Sequence[Mapping[str, int]] = ()
+    unmarked: Sequence[Mapping[str, Sequence[str]]] = ()
 
     def __repr__(self) -> str:
         name = str(self.scenario.get("name", ""))
@@ -244,6 +247,7 @@ class Results:
             values=self.values[keep],
             stopped=(),
             recorded=[self.recorded[index] for index in points] if self.recorded else (),
+            unmarked=[self.unmarked[index] for index in points] if self.unmarked else (),
         )
 
     def only(self, patterns: Sequence[str]) -> Results:
