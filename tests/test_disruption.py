@@ -1,6 +1,10 @@
 """The study `disruption`: its layout, and Table I."""
 
 import math
+import runpy
+import statistics
+from itertools import pairwise
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -9,6 +13,7 @@ import lasthop
 from lasthop.studies import Study, studies
 from lasthop.studies.claims import Cell
 
+ROOT = Path(__file__).parent.parent
 LIMITS = ("limit 2", "limit 3", "limit 4", "limit 5", "limit 6", "limit 20")
 
 
@@ -30,6 +35,8 @@ def test_tables_and_figures_are_those_of_the_paper(study: Study) -> None:
         rows = (10, 80, 200) if artefact.kind == "table" else (0, 10, 20, 30, 40, 50)
         if artefact.name == "Rate under interference":
             rows = (1, 2, 5.5, 11)
+        if artefact.name == "Loss alone":
+            rows = (0, 1, 2, 5, 10, 20)
         assert artefact.rows == rows
     (limits,) = (one for one in study.artefacts if one.name == "Figure 6(a)")
     assert limits.columns == LIMITS
@@ -54,6 +61,14 @@ def test_cells_are_what_their_coordinates_say(study: Study) -> None:
     plain = study.scenario(cell(study, link="baseline", limit=7))
     assert plain["link.hop1.protocol.units"] == 1
     assert plain["link.hop1.protocol.max_transmissions"] == 8
+    bare = study.scenario(cell(study, link="none", off=5))
+    assert bare["link.hop1.protocol"] == "raw"
+    assert bare["link.hop1.errors.loss"] == pytest.approx(0.05)
+    moving = study.scenario(cell(study, times="moving host", off=10))
+    assert moving["link.hop1.errors.first.loss"] == pytest.approx(0.1)
+    assert moving["link.hop1.errors.second.file"] == "moving-host.csv"
+    queued = study.scenario(cell(study, part="802.11b", queue="RED"))
+    assert queued["wlan.cell.queue.kind"] == "red"
     captured = study.scenario(cell(study, part="802.11b", rtt=80, capture=True))
     assert captured["link.wired.delay"] == "40 ms"
     assert captured["wlan.cell.errors.down"] == "250 ms"
@@ -104,3 +119,17 @@ def test_no_attempt_gets_through_while_the_hidden_cell_sends(study: Study) -> No
     assert not window["is_there"].any()
     quiet = mine.filter(pl.col("phase").is_between(0.3, 1.9))
     assert quiet["is_there"].to_numpy().mean() > 0.9
+
+
+def test_the_outages_of_the_moving_host_are_those_of_their_rule() -> None:
+    """As the rule says, and down for a share and at a rate that its Gaussian process has.
+
+    Above 6 dB of 4.3 it is 8 % of the time, above 4 dB 18 %: with hysteresis between them.
+    """
+    rule = runpy.run_path(str(ROOT / "tools" / "moving_host.py"))
+    text = (ROOT / "python/lasthop/papers/disruption/moving-host.csv").read_text()
+    assert text == rule["text"]()
+    states = [*rule["states"](), (rule["LENGTH"], False)]
+    down = sum(end - start for (start, is_down), (end, _) in pairwise(states) if is_down)
+    above = [statistics.NormalDist(0.0, rule["DEVIATION"]).cdf(-dB) for dB in (6.0, 4.0)]
+    assert above[0] < down / rule["LENGTH"] < above[1]

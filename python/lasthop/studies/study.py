@@ -237,7 +237,8 @@ class Study:
                 for key in _keys(tables, pattern.replace("{flow}", base["flow"])):
                     found = fill(copy.deepcopy(value), lambda name: self.models.value(name, where))
                     assign(tables, key, found)
-        scenario = Scenario(tables)
+        # Recordings that scenarios name stand in the study's folder.
+        scenario = Scenario(tables, base=str(self._folder))
         for key, text in self.changes.items():
             scenario = changed(scenario, key.replace("{flow}", base["flow"]), text) or scenario
         return scenario
