@@ -59,11 +59,13 @@ pub(crate) trait Carrier<P: Payload> {
     /// A packet has been taken from `queue`, which shows what it dropped meanwhile.
     fn on_dequeue(&mut self, now: Instant, queue: &Queue<P>);
 
-    /// A frame, which may be taken apart, is on the air as `airtime` says; `None` of one of no length.
-    fn carry(&mut self, now: Instant, frame: &mut Frame<P>, airtime: Option<Airtime>);
-
-    /// The same for a frame whose units are lost one by one.
-    fn carry_units(&mut self, now: Instant, frame: &mut Frame<P>, airtime: Option<Airtime>);
+    /// The next frame of `endpoint`, if there is one, leaves by `transmitter`, which is idle.
+    fn carry<E: Endpoint<P>>(
+        &mut self,
+        now: Instant,
+        endpoint: &mut E,
+        transmitter: &mut Transmitter,
+    );
 }
 
 /// What an endpoint sees of its interface and of what takes its frames.
@@ -95,15 +97,8 @@ impl<P: Payload, C: Carrier<P>> Port<P> for Gate<'_, P, C> {
     }
 
     #[inline(always)]
-    fn transmit(&mut self, now: Instant, frame: &mut Frame<P>) {
-        let airtime = self.outlet.expose(now, frame.bytes);
-        self.carrier.carry(now, frame, airtime);
-    }
-
-    #[inline]
-    fn transmit_units(&mut self, now: Instant, frame: &mut Frame<P>) {
-        let airtime = self.outlet.expose(now, frame.bytes);
-        self.carrier.carry_units(now, frame, airtime);
+    fn transmit<E: Endpoint<P>>(&mut self, now: Instant, endpoint: &mut E) {
+        self.carrier.carry(now, endpoint, &mut self.outlet.transmitter);
     }
 }
 
@@ -112,14 +107,6 @@ impl<P: Payload, C: Carrier<P>> Port<P> for Gate<'_, P, C> {
 struct Outlet<P: Payload> {
     queue: Queue<P>,
     transmitter: Transmitter,
-}
-
-impl<P: Payload> Outlet<P> {
-    /// A frame of `bytes` goes on the air; one of no length takes no time.
-    #[inline(always)]
-    fn expose(&mut self, now: Instant, bytes: u32) -> Option<Airtime> {
-        (bytes > 0).then(|| self.transmitter.send(now, u64::from(bytes) * 8))
-    }
 }
 
 /// Queue, endpoint and transmitter at one end of a link.
@@ -180,7 +167,7 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
             return None;
         }
         let frame = self.next_frame(now, |_| {})?;
-        let airtime = self.outlet.expose(now, frame.bytes);
+        let airtime = self.outlet.transmitter.send_now(now, frame.bytes);
         Some(Transmission { frame, airtime })
     }
 

@@ -63,7 +63,7 @@ use crate::units::{Bytes, Duration, Instant};
 use protocol::{ProtocolKeys, link_protocols};
 
 /// What crosses the air.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<P> {
     /// What the frame is.
     pub kind: FrameKind,
@@ -75,6 +75,21 @@ pub struct Frame<P> {
     pub bytes: u32,
     /// Identifier of the service that it belongs to, on a link of several ([`Services`]); else 0.
     pub service: u8,
+}
+
+impl<P> Default for Frame<P> {
+    fn default() -> Self {
+        Frame { kind: FrameKind::default(), ack: None, payload: None, bytes: 0, service: 0 }
+    }
+}
+
+impl<P> Frame<P> {
+    /// The frame, whose packet is taken out of it.
+    #[inline]
+    pub fn take(&mut self) -> Self {
+        let Frame { kind, ack, bytes, service, .. } = *self;
+        Frame { kind, ack, payload: self.payload.take(), bytes, service }
+    }
 }
 
 /// Kinds of frame. Sequence numbers are unwrapped; the wire format carries them modulo 256.
@@ -469,10 +484,10 @@ pub trait Port<P> {
         self.take_packet_into(&mut packet);
         packet
     }
-    /// A frame, which may be taken apart, goes on the air now.
-    fn transmit(&mut self, now: Instant, frame: &mut Frame<P>);
-    /// The same for a frame of a protocol that codes packets: its units are lost one by one.
-    fn transmit_units(&mut self, now: Instant, frame: &mut Frame<P>);
+    /// The next frame of `endpoint`, if there is one, goes on the air now; nothing else is there.
+    fn transmit<E: Endpoint<P>>(&mut self, now: Instant, endpoint: &mut E)
+    where
+        P: Payload;
 }
 
 /// One end of a link-layer protocol that carries packets of type `P`.
@@ -487,6 +502,17 @@ pub trait Endpoint<P: Payload> {
     /// The transmitter is idle: the next frame, control frames first, then retransmissions, then
     /// new data. Its transmission starts at `now`.
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>>;
+    /// The same, written into a place that still holds an old one; false if there is none.
+    #[inline(always)]
+    fn write_next(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        match self.poll_transmit(now) {
+            Some(next) => {
+                *frame = next;
+                true
+            }
+            None => false,
+        }
+    }
     /// Would [`Self::poll_transmit`] return a frame, or must it be called once more to see that
     /// there is none? Lets a driver sleep through an idle transmitter.
     fn has_frame(&self) -> bool;
@@ -562,8 +588,8 @@ pub trait Endpoint<P: Payload> {
         self.next_timeout().min(free_at)
     }
 
-    /// Is it the same by [`Self::next_poll_while_busy`] as by [`Self::next_poll`]? Then a driver that has just
-    /// asked need not ask again.
+    /// Is it the same by [`Self::next_poll_while_busy`] as by [`Self::next_poll`], and brings no frame that arrives a timer
+    /// forward? Then a driver that has just asked, or is to look in when the transmitter falls idle, need not ask again.
     fn sleeps_while_busy(&self) -> bool {
         false
     }
@@ -572,7 +598,10 @@ pub trait Endpoint<P: Payload> {
     /// if there is one. Returns when the endpoint must be seen to again, or `None` if its timer is
     /// due, which must be handled first.
     #[inline(always)]
-    fn turn<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) -> Option<Instant> {
+    fn turn<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) -> Option<Instant>
+    where
+        Self: Sized,
+    {
         let timeout = self.next_timeout();
         if timeout <= now {
             return None;
@@ -584,13 +613,7 @@ pub trait Endpoint<P: Payload> {
         if self.wants_packet() {
             self.load(now, port);
         }
-        if let Some(frame) = &mut self.poll_transmit(now) {
-            if Self::CODES_UNITS {
-                port.transmit_units(now, frame);
-            } else {
-                port.transmit(now, frame);
-            }
-        }
+        port.transmit(now, self);
         if !Q::LISTENS {
             self.drop_events();
         }
@@ -606,14 +629,13 @@ pub trait Endpoint<P: Payload> {
         }
     }
 
-    /// A frame came in undamaged, and perhaps lets a packet go up, which is returned, with whether there
-    /// may be more. One dispatch instead of three. The packet is taken out of the frame.
+    /// A frame came in undamaged. The packet that goes up first, if there is one, takes the place of the
+    /// frame's own, which mostly is the same; returns whether there may be more. One dispatch instead of three.
     #[inline]
-    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> (Option<P>, bool) {
-        let Frame { kind, ack, bytes, service, .. } = *frame;
-        let payload = frame.payload.take();
-        self.receive(now, Frame { kind, ack, payload, bytes, service });
-        (self.poll_deliver(), true)
+    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        self.receive(now, frame.take());
+        frame.payload = self.poll_deliver();
+        true
     }
 
     /// From now on it keeps what it learns of the packets that it sends, for [`Self::poll_fate`]. A
@@ -779,8 +801,8 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
         dispatch!(self, endpoint => endpoint.turn(now, port))
     }
 
-    #[inline]
-    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> (Option<P>, bool) {
+    #[inline(always)]
+    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
         dispatch!(self, endpoint => endpoint.accept(now, frame))
     }
 

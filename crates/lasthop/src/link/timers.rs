@@ -45,7 +45,7 @@ impl TransmissionOrder {
     }
 
     /// The slot has just been sent. It must not be in the list.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, slot: usize) {
         let new = slot as u16;
         debug_assert_eq!(self.links[slot], (new, new), "a frame has one timer");

@@ -101,9 +101,12 @@ impl<P: Payload> Fifo<P> {
     /// The same, put where it is wanted.
     #[inline(always)]
     pub fn pop_into(&mut self, place: &mut Option<P>) {
-        *place = self.packets.pop_front();
-        if let Some(packet) = place {
-            self.bytes -= u64::from(packet.wire_bytes()) + self.header;
+        match self.packets.pop_front() {
+            Some(packet) => {
+                self.bytes -= self.frame_bytes(&packet);
+                *place = Some(packet);
+            }
+            None => *place = None,
         }
     }
 

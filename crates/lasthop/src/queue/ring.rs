@@ -56,6 +56,23 @@ impl<T: Copy + Default> Ring<T> {
         &mut self.slots[slot]
     }
 
+    /// The same of an item that [`Self::push_next`] adds, if it turns out to be wanted.
+    #[inline(always)]
+    pub fn next_slot(&mut self) -> &mut T {
+        if self.len() == self.slots.len() {
+            self.grow();
+        }
+        let slot = self.slot(self.tail);
+        &mut self.slots[slot]
+    }
+
+    /// The item in [`Self::next_slot`] joins.
+    #[inline(always)]
+    pub fn push_next(&mut self) {
+        debug_assert!(self.len() < self.slots.len(), "there is a place");
+        self.tail = self.tail.wrapping_add(1);
+    }
+
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let item = *self.front()?;

@@ -120,6 +120,21 @@ impl Transmitter {
         if self.is_busy(now) { self.repeat_behind() } else { self.repeat_idle(now) }
     }
 
+    /// Sends a frame of `bytes` with nothing on the air; one of no length takes no time.
+    #[inline(always)]
+    pub(crate) fn send_now(&mut self, now: Instant, bytes: u32) -> Option<Airtime> {
+        debug_assert!(!self.is_busy(now), "one frame at a time");
+        let bits = u64::from(bytes) * 8;
+        if bits == 0 {
+            return None;
+        }
+        if self.schedule.is_some() {
+            return Some(self.send_scheduled(now, bits));
+        }
+        self.expect(bits);
+        Some(self.repeat_idle(now))
+    }
+
     /// Frames of `bits` come now; the rate never changes.
     #[inline(always)]
     pub(super) fn expect(&mut self, bits: u64) {
@@ -152,12 +167,19 @@ impl Transmitter {
         Airtime { start: start.instant(), end: self.free_at.instant(), bits: self.last_bits }
     }
 
-    #[cold]
+    #[inline(always)]
     fn send_scheduled(&mut self, now: Instant, bits: u64) -> Airtime {
+        let (start, end) = self.send_by_schedule(now, bits);
+        Airtime { start, end, bits }
+    }
+
+    /// The same; two registers hold what it returns.
+    #[cold]
+    fn send_by_schedule(&mut self, now: Instant, bits: u64) -> (Instant, Instant) {
         let Some(schedule) = &mut self.schedule else { unreachable!("asked for before") };
         let [start, end] = schedule.send(self.free_at, now, bits);
         (self.free_at, self.last_bits) = (end, bits);
-        Airtime { start: start.instant(), end: end.instant(), bits }
+        (start.instant(), end.instant())
     }
 
     /// The air is taken until `end`, behind what has been accepted; the rate never changes.

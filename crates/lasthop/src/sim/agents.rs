@@ -123,7 +123,7 @@ impl<P: Probe> World<P> {
     fn forward_above(&mut self, seat: SeatId, packet: &Packet) {
         match self.agents[seat.index()].above {
             Some(above) => self.forward_past(above, packet),
-            None => self.pass_on(packet, true),
+            None => self.pass_on(&mut { *packet }, true),
         }
     }
 

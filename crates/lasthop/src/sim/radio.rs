@@ -163,17 +163,17 @@ impl<P: Probe> World<P> {
                 }
                 is_used = true;
             }
-            up.iter().for_each(|packet| self.forward(packet));
+            up.iter_mut().for_each(|packet| self.forward(packet));
         } else {
             // The same, without a look at what goes up after each frame.
             let [near, far_end] = self.lines[line.index()].both(side);
-            while let Some(arrived) = near.air.ring.front().filter(|first| first.due.at() <= now) {
+            while let Some(arrived) = near.ring.front().filter(|first| first.due.at() <= now) {
                 far_end.receive(now, &arrived.item, &mut self.damaged);
-                near.air.ring.drop_front();
+                near.ring.drop_front();
                 is_used = true;
             }
-            if near.air.ring.is_empty() {
-                near.air.ring.clear();
+            if near.ring.is_empty() {
+                near.ring.clear();
             }
             self.hand_up(line, far);
         }
@@ -282,7 +282,7 @@ impl<P: Probe> World<P> {
             let at = self.radios[id.index()].parameters.propagation.arrival(now + frame);
             if sender.arrives(&sent) {
                 let item = Crossing { frame: sent.frame, is_damaged: sent.is_lost };
-                sender.air.ring.push(InFlight { due: Due::new(at, 0), item });
+                sender.ring.push(InFlight { due: Due::new(at, 0), item });
             }
             if P::ACTIVE {
                 let packets = sender.length(now);

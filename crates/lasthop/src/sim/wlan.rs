@@ -80,7 +80,7 @@ impl<P: Probe> World<P> {
         self.airs[air.index()].medium.handle_timeout(self.now);
         loop {
             let Air { medium, directions, .. } = &mut self.airs[air.index()];
-            let Some(delivery) = medium.poll_deliver() else { break };
+            let Some(mut delivery) = medium.poll_deliver() else { break };
             if delivery.is_damaged {
                 self.damaged.push_back(delivery.packet);
                 self.hand_up_damaged();
@@ -92,7 +92,7 @@ impl<P: Probe> World<P> {
                 self.probe.record(self.now, Event::FrameReceived { direction, label });
                 self.record_delivery(direction, &delivery.packet, false);
             }
-            self.forward(&delivery.packet);
+            self.forward(&mut delivery.packet);
         }
         self.settle_air(air);
     }

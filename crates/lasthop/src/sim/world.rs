@@ -344,29 +344,23 @@ impl<P: Probe> World<P> {
             return self.compute(hop, packet);
         }
         let Hop { direction, entry, service, .. } = *known;
-        self.enter_at(entry, direction, service, hop, packet);
+        packet.hop = hop;
+        self.enter_at(entry, direction, service, packet);
     }
 
     /// The same of a packet that the agents there have let pass.
     pub(super) fn enter_past_agents(&mut self, packet: &Packet) {
         let Hop { direction, service, .. } = self.hops[packet.hop as usize];
         let entry = self.directions[direction.index()].medium.entry();
-        self.enter_at(entry, direction, service, packet.hop, packet);
+        self.enter_at(entry, direction, service, packet);
     }
 
-    fn enter_at(
-        &mut self,
-        entry: Entry,
-        direction: DirectionId,
-        service: u8,
-        hop: u32,
-        packet: &Packet,
-    ) {
+    fn enter_at(&mut self, entry: Entry, direction: DirectionId, service: u8, packet: &Packet) {
         match entry {
-            Entry::Fifo => self.compute(hop, &mut { *packet }),
-            Entry::Line(line) => self.enter_line(line, direction, service, hop, packet),
-            Entry::Shared => self.enter_air(direction, &Packet { hop, ..*packet }),
-            Entry::Agent(seat) => self.send_past(seat, &Packet { hop, ..*packet }),
+            Entry::Fifo => self.compute(packet.hop, &mut { *packet }),
+            Entry::Line(line) => self.enter_line(line, direction, service, packet),
+            Entry::Shared => self.enter_air(direction, packet),
+            Entry::Agent(seat) => self.send_past(seat, packet),
         }
     }
 
@@ -437,23 +431,23 @@ impl<P: Probe> World<P> {
         let Medium::Fifo(fifo) = &mut self.directions[direction.index()].medium else {
             unreachable!("lines and airs see to their own arrivals")
         };
-        let packet = fifo.ring.front().expect("a packet that is due is on its way").item;
+        let mut packet = fifo.ring.front().expect("a packet that is due is on its way").item;
         fifo.ring.drop_front();
         let next = fifo.ring.front().map_or(Due::NEVER, |next| next.due);
         self.deadlines.put(fifo.machine.expect("its deadline has come"), next);
-        self.forward(&packet);
+        self.forward(&mut packet);
     }
 
     /// A packet has crossed the direction of its hop and leaves its far end for wherever it goes
-    /// next.
+    /// next; what is left of it is of no use.
     #[inline(always)]
-    pub(super) fn forward(&mut self, packet: &Packet) {
+    pub(super) fn forward(&mut self, packet: &mut Packet) {
         self.pass_on(packet, false);
     }
 
     /// The same; a packet that an agent has let pass goes by it.
     #[inline(always)]
-    pub(super) fn pass_on(&mut self, packet: &Packet, has_passed: bool) {
+    pub(super) fn pass_on(&mut self, packet: &mut Packet, has_passed: bool) {
         let Hop { far_agent, then, listener, .. } = self.hops[packet.hop as usize];
         if let Some(seat) = far_agent
             && !has_passed
@@ -462,13 +456,13 @@ impl<P: Probe> World<P> {
         }
         match then {
             Then::Arrive => self.deliver(listener, packet),
-            Then::Forward | Then::Chain => self.enter(packet.hop + 1, &mut { *packet }),
+            Then::Forward | Then::Chain => self.enter(packet.hop + 1, packet),
         }
     }
 
     /// A packet is at its destination.
     #[inline(always)]
-    fn deliver(&mut self, listener: Listener, packet: &Packet) {
+    fn deliver(&mut self, listener: Listener, packet: &mut Packet) {
         match listener {
             Listener::Tcp { connection, opener } => {
                 self.deliver_segment(connection, opener, packet);
@@ -482,14 +476,13 @@ impl<P: Probe> World<P> {
 
     /// A segment is at an acceptor that only acknowledges.
     #[inline(never)]
-    fn deliver_to_acceptor(&mut self, connection: ConnectionId, packet: &Packet) {
+    fn deliver_to_acceptor(&mut self, connection: ConnectionId, packet: &mut Packet) {
         if P::ACTIVE {
             return self.deliver_segment(connection, false, packet);
         }
-        let mut packet = *packet;
         let pair = &mut self.connections[connection.index()];
-        if packet.incarnation == pair.incarnation && pair.answer(self.now, &mut packet) {
-            self.send(&mut packet);
+        if packet.incarnation == pair.incarnation && pair.answer(self.now, packet) {
+            self.send(packet);
         }
     }
 

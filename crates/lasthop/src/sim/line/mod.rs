@@ -19,7 +19,7 @@ use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::interface::{Carrier, Interface, expose};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
 use crate::packet::Packet;
-use crate::queue::{Ahead, PropagationDelay, Queue, QueueCounters, Ring};
+use crate::queue::{Ahead, PropagationDelay, Queue, QueueCounters, Ring, Transmitter};
 use crate::sim::deadlines::{Deadlines, Due, MachineId};
 use crate::sim::direction::{DirectionParameters, InFlight};
 use crate::sim::ids::{DirectionId, RadioId, Side};
@@ -41,6 +41,9 @@ pub(in crate::sim) struct Crossing {
 pub(in crate::sim) struct LineEnd {
     pub interface: Interface<LinkEndpoint<Packet>, Packet>,
     pub air: Air,
+    propagation: PropagationDelay,
+    /// Frames that arrive at the other end.
+    pub ring: Ring<InFlight<Crossing>>,
     /// The computed direction of which all packets come here, if there is one. While others wait here, they
     /// change nothing when they come: they join the queue, each at its time, when this end is looked at.
     pub feeder: Option<DirectionId>,
@@ -54,9 +57,6 @@ pub(in crate::sim) struct LineEnd {
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct Air {
     channel: Channel,
-    propagation: PropagationDelay,
-    /// Frames that arrive at the other end.
-    pub ring: Ring<InFlight<Crossing>>,
     /// Which damaged frames the endpoint at the other end is told of.
     far_hears: Hearing,
     counters: QueueCounters,
@@ -69,6 +69,8 @@ pub(in crate::sim) struct Air {
 /// The air while an interface is turned.
 struct Transmission<'a, P> {
     air: &'a mut Air,
+    propagation: &'a mut PropagationDelay,
+    ring: &'a mut Ring<InFlight<Crossing>>,
     direction: DirectionId,
     /// When the first frame on the air arrives.
     arrival: &'a mut Due,
@@ -86,37 +88,28 @@ impl<P: Probe> Carrier<Packet> for Transmission<'_, P> {
     }
 
     #[inline(always)]
-    fn carry(&mut self, now: Instant, frame: &mut Frame<Packet>, airtime: Option<Airtime>) {
-        let air = &mut *self.air;
-        let mut is_damaged = false;
-        let mut end = now;
-        if let Some(airtime) = airtime {
+    fn carry<E: Endpoint<Packet>>(
+        &mut self,
+        now: Instant,
+        endpoint: &mut E,
+        transmitter: &mut Transmitter,
+    ) {
+        let slot = self.ring.next_slot();
+        let frame = &mut slot.item.frame;
+        if !endpoint.write_next(now, frame) {
+            return;
+        }
+        let (mut end, mut is_damaged) = (now, false);
+        if let Some(airtime) = transmitter.send_now(now, frame.bytes) {
             end = airtime.end;
-            is_damaged = if air.services.counters.is_empty() {
-                air.expose(airtime)
+            is_damaged = if E::CODES_UNITS || !self.air.services.counters.is_empty() {
+                self.air.expose_units(airtime, frame)
             } else {
-                air.expose_service(airtime, frame)
+                self.air.expose(airtime)
             };
         }
-        self.launch(now, frame, end, is_damaged);
-    }
-
-    fn carry_units(&mut self, now: Instant, frame: &mut Frame<Packet>, airtime: Option<Airtime>) {
-        let (end, is_damaged) = match airtime {
-            Some(airtime) => (airtime.end, self.air.expose_units(airtime, frame)),
-            None => (now, false),
-        };
-        self.launch(now, frame, end, is_damaged);
-    }
-}
-
-impl<P: Probe> Transmission<'_, P> {
-    /// A frame whose transmission ends at `end` is on its way.
-    #[inline(always)]
-    fn launch(&mut self, now: Instant, frame: &Frame<Packet>, end: Instant, is_damaged: bool) {
-        let air = &mut *self.air;
-        let arrives = !is_damaged || air.tells_of_damage();
-        let at = if arrives { air.propagation.arrival(end) } else { Instant::NEVER };
+        let arrives = !is_damaged || self.air.tells_of_damage();
+        let at = if arrives { self.propagation.arrival(end) } else { Instant::NEVER };
         if P::ACTIVE {
             let event = Event::frame_sent(self.direction, frame, now, is_damaged, at);
             self.probe.record(end, event);
@@ -124,13 +117,12 @@ impl<P: Probe> Transmission<'_, P> {
         }
         if arrives {
             let due = Due::new(at, self.deadlines.ticket());
-            if air.ring.is_empty() {
+            slot.due = due;
+            slot.item.is_damaged = is_damaged;
+            if self.ring.is_empty() {
                 *self.arrival = due;
             }
-            let slot = air.ring.push_slot();
-            slot.due = due;
-            slot.item.frame = *frame;
-            slot.item.is_damaged = is_damaged;
+            self.ring.push_next();
         }
     }
 }
@@ -193,19 +185,16 @@ impl Hearing {
 }
 
 impl Air {
-    /// The same for a frame whose units are lost one by one: is nothing of it left?
+    /// A frame is on the air, whose units are lost one by one if it has some: is nothing of it left?
+    #[inline(never)]
     fn expose_units(&mut self, airtime: Airtime, frame: &mut Frame<Packet>) -> bool {
         let is_lost = expose(&mut self.channel, airtime, frame);
         self.counters.frames_sent += 1;
         self.counters.bits_sent += airtime.bits;
         self.counters.frames_lost += u64::from(is_lost);
-        is_lost
-    }
-
-    /// The same for a frame of a link of several services, which may have units.
-    fn expose_service(&mut self, airtime: Airtime, frame: &mut Frame<Packet>) -> bool {
-        let is_lost = self.expose_units(airtime, frame);
-        self.services.count(frame.service, airtime, is_lost);
+        if !self.services.counters.is_empty() {
+            self.services.count(frame.service, airtime, is_lost);
+        }
         is_lost
     }
 
@@ -224,7 +213,7 @@ impl Air {
         self.channel.readable_headers()
     }
 
-    /// A frame is on the air: is it lost?
+    /// The same of a frame without units, on a link of one service.
     #[inline(always)]
     fn expose(&mut self, airtime: Airtime) -> bool {
         let is_lost = self.channel.is_lost(airtime);
@@ -251,19 +240,14 @@ impl LineEnd {
             counters: vec![QueueCounters::default(); count],
             ..ServiceTable::default()
         };
-        let air = Air {
-            channel,
-            propagation,
-            ring: Ring::with_capacity(8),
-            far_hears,
-            counters: QueueCounters::default(),
-            slots: None,
-            services,
-        };
+        let air =
+            Air { channel, far_hears, counters: QueueCounters::default(), slots: None, services };
         let sleeps_while_busy = endpoint.sleeps_while_busy();
         LineEnd {
             interface: Interface::new(endpoint, queue, transmitter),
             air,
+            propagation,
+            ring: Ring::with_capacity(8),
             feeder: None,
             holds_back: false,
             sleeps_while_busy,
@@ -396,8 +380,8 @@ impl LineEnd {
 
     /// The first of its frames that has arrived at the other end by `now`.
     pub fn take_arrived(&mut self, now: Instant) -> Option<Crossing> {
-        self.air.ring.front().filter(|first| first.due.at() <= now)?;
-        self.air.ring.pop().map(|arrived| arrived.item)
+        self.ring.front().filter(|first| first.due.at() <= now)?;
+        self.ring.pop().map(|arrived| arrived.item)
     }
 
     /// A frame of the other end has come.

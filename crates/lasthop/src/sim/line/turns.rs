@@ -3,10 +3,43 @@
 use super::{Cause, Crossing, Line, LineEnd, Transmission};
 use crate::link::{Endpoint, LinkEndpoint};
 use crate::packet::Packet;
-use crate::sim::deadlines::Due;
+use crate::sim::deadlines::{Deadlines, Due};
+use crate::sim::direction::Direction;
 use crate::sim::ids::{DirectionId, LineId, Side};
 use crate::sim::probe::{Event, FrameLabel, Probe};
 use crate::sim::world::{World, record_dropped};
+
+impl LineEnd {
+    /// What its feeder has held back joins the queue, as far as it comes before the event at hand.
+    #[inline(never)]
+    fn absorb(&mut self, event: Due, directions: &mut [Direction]) {
+        let feeder = self.feeder.expect("what is held back comes from somewhere");
+        let fifo = directions[feeder.index()].fifo_mut().expect("a feeder is computed");
+        while let Some(first) = fifo.ring.front_mut()
+            && first.due < event
+        {
+            first.item.hop += 1;
+            self.interface.enqueue(first.due.at(), first.item);
+            fifo.ring.drop_front();
+        }
+    }
+
+    /// What arrives over its feeder needs no event while others wait here.
+    #[inline(never)]
+    fn hold_back(
+        &mut self,
+        feeder: DirectionId,
+        directions: &mut [Direction],
+        deadlines: &mut Deadlines,
+    ) {
+        self.holds_back = self.interface.queued() > 0;
+        let fifo = directions[feeder.index()].fifo_mut().expect("a feeder is computed");
+        fifo.is_held_back = self.holds_back;
+        let first = fifo.ring.front().map_or(Due::NEVER, |first| first.due);
+        let due = if self.holds_back { Due::NEVER } else { first };
+        deadlines.put(fifo.machine.expect("what it carries goes on"), due);
+    }
+}
 
 impl<P: Probe> World<P> {
     /// A line's deadline has come.
@@ -27,7 +60,7 @@ impl<P: Probe> World<P> {
         let line = &mut self.lines[id.index()];
         let direction = line.direction(side);
         let [near, far] = line.both(side);
-        let arrived = near.air.ring.front_mut().expect("a frame that is due is on the air");
+        let arrived = near.ring.front_mut().expect("a frame that is due is on the air");
         if arrived.item.is_damaged {
             return self.on_damaged_frame(id, side);
         }
@@ -35,16 +68,17 @@ impl<P: Probe> World<P> {
             let label = FrameLabel::from(&arrived.item.frame);
             self.probe.record(now, Event::FrameReceived { direction, label });
         }
-        let (mut up, has_more) = far.interface.endpoint.accept(now, &mut arrived.item.frame);
-        near.air.ring.drop_front();
-        let next = near.air.ring.front().map_or(Due::NEVER, |next| next.due);
+        let has_more = far.interface.endpoint.accept(now, &mut arrived.item.frame);
+        let mut up = arrived.item.frame.payload;
+        near.ring.drop_front();
+        let next = near.ring.front().map_or(Due::NEVER, |next| next.due);
         line.dues[Cause::Arrival(side).place()] = next;
         line.is_stale = true;
         line.served[side.other() as usize] = false;
         if P::ACTIVE {
             self.record_link_events(id, side.other());
         }
-        while let Some(packet) = &up {
+        while let Some(packet) = &mut up {
             if P::ACTIVE {
                 self.record_line_delivery(id, side.other(), packet, false);
             }
@@ -65,10 +99,10 @@ impl<P: Probe> World<P> {
     fn on_damaged_frame(&mut self, id: LineId, side: Side) {
         let line = &mut self.lines[id.index()];
         let [near, far] = line.both(side);
-        let arrived = near.air.ring.front().expect("a frame that is due is on the air");
+        let arrived = near.ring.front().expect("a frame that is due is on the air");
         self.damaged.extend(far.receive_damaged(self.now, arrived.item.frame));
-        near.air.ring.drop_front();
-        let next = near.air.ring.front().map_or(Due::NEVER, |next| next.due);
+        near.ring.drop_front();
+        let next = near.ring.front().map_or(Due::NEVER, |next| next.due);
         line.dues[Cause::Arrival(side).place()] = next;
         if P::ACTIVE {
             self.record_link_events(id, side.other());
@@ -83,18 +117,16 @@ impl<P: Probe> World<P> {
         id: LineId,
         direction: DirectionId,
         service: u8,
-        hop: u32,
         packet: &Packet,
     ) {
         let now = self.now;
-        let packet = Packet { hop, ..*packet };
-        if self.lines[id.index()].end(direction.side()).holds_back {
-            self.absorb(id, direction.side());
-        }
         let end = self.lines[id.index()].end_mut(direction.side());
-        let admitted = end.offer(now, service, packet);
+        if end.holds_back {
+            end.absorb(self.current, &mut self.directions);
+        }
+        let admitted = end.offer(now, service, *packet);
         if P::ACTIVE {
-            let packets = end.length(now);
+            let (packets, packet) = (end.length(now), *packet);
             self.probe.record(now, Event::Queue { direction, packets, packet });
             record_dropped(&mut self.probe, direction, now, end.interface.queue());
             if !admitted {
@@ -133,11 +165,11 @@ impl<P: Probe> World<P> {
     #[inline]
     pub(in crate::sim) fn hand_up(&mut self, id: LineId, side: Side) {
         self.hand_up_damaged();
-        while let Some(packet) = self.poll_deliver(id, side) {
+        while let Some(mut packet) = self.poll_deliver(id, side) {
             if P::ACTIVE {
                 self.record_line_delivery(id, side, &packet, false);
             }
-            self.forward(&packet);
+            self.forward(&mut packet);
         }
     }
 
@@ -155,11 +187,11 @@ impl<P: Probe> World<P> {
         if P::ACTIVE {
             self.record_link_events(id, side);
         }
-        while let Some(packet) = self.poll_deliver(id, side) {
+        while let Some(mut packet) = self.poll_deliver(id, side) {
             if P::ACTIVE {
                 self.record_line_delivery(id, side, &packet, true);
             }
-            self.forward(&packet);
+            self.forward(&mut packet);
         }
     }
 
@@ -220,12 +252,17 @@ impl<P: Probe> World<P> {
         let line = &mut self.lines[id.index()];
         // What went up may have been answered, and the end served for it.
         if !line.served[side as usize] {
-            let interface = &line.end(side).interface;
-            let next = interface.next_timeout_while_busy();
-            if interface.free_at() <= self.now || next <= self.now {
-                return self.serve(id, side);
+            let end = line.end(side);
+            let free_at = end.interface.free_at();
+            let known = line.dues[Cause::Service(side).place()].at();
+            // Mostly it is looked at then in any case.
+            if !(end.sleeps_while_busy && known == free_at && free_at > self.now) {
+                let next = end.interface.next_timeout_while_busy();
+                if free_at <= self.now || next <= self.now {
+                    return self.serve(id, side);
+                }
+                line.serve_at(side, next, &mut self.deadlines);
             }
-            line.serve_at(side, next, &mut self.deadlines);
         }
         if line.is_stale {
             line.schedule(&mut self.deadlines);
@@ -242,15 +279,16 @@ impl<P: Probe> World<P> {
         if line.radio.is_some() {
             return self.wake_radio(id, side);
         }
-        if line.end(side).holds_back {
-            self.absorb(id, side);
-        }
-        let line = &mut self.lines[id.index()];
         let direction = line.direction(side);
         let Line { ends, dues, .. } = line;
         let end = &mut ends[side as usize];
+        if end.holds_back {
+            end.absorb(self.current, &mut self.directions);
+        }
         let mut transmission = Transmission {
             air: &mut end.air,
+            propagation: &mut end.propagation,
+            ring: &mut end.ring,
             direction,
             arrival: &mut dues[Cause::Arrival(side).place()],
             deadlines: &mut self.deadlines,
@@ -263,17 +301,16 @@ impl<P: Probe> World<P> {
             self.probe.record(now, Event::QueueServed { direction, packets });
         }
         let Some(next) = next else { return self.serve_after_timer(id, side) };
-        line.serve_at(side, next, &mut self.deadlines);
-        line.served[side as usize] = line.end(side).sleeps_while_busy;
-        line.schedule(&mut self.deadlines);
-        let LineEnd { ref interface, feeder, holds_back, .. } = *line.end(side);
-        let others_wait = interface.queued() > 0;
-        if let Some(feeder) = feeder
-            && holds_back != others_wait
+        if let Some(feeder) = end.feeder
+            && end.holds_back != (end.interface.queued() > 0)
         {
-            self.hold_back(id, side, feeder, others_wait);
+            end.hold_back(feeder, &mut self.directions, &mut self.deadlines);
         }
-        if self.lines[id.index()].is_watched {
+        let sleeps = end.sleeps_while_busy;
+        line.serve_at(side, next, &mut self.deadlines);
+        line.served[side as usize] = sleeps;
+        line.schedule(&mut self.deadlines);
+        if line.is_watched {
             self.tell_fates(id, side);
         }
         if P::ACTIVE {
@@ -281,42 +318,16 @@ impl<P: Probe> World<P> {
         }
     }
 
-    /// What the feeder of an end has held back joins the queue, as far as it has come before the event at
-    /// hand.
-    #[inline(never)]
-    fn absorb(&mut self, id: LineId, side: Side) {
-        let end = self.lines[id.index()].end_mut(side);
-        let feeder = end.feeder.expect("what is held back comes from somewhere");
-        let fifo = self.directions[feeder.index()].fifo_mut().expect("a feeder is computed");
-        while let Some(first) = fifo.ring.front_mut()
-            && first.due < self.current
-        {
-            first.item.hop += 1;
-            end.interface.enqueue(first.due.at(), first.item);
-            fifo.ring.drop_front();
-        }
-    }
-
     /// The same for all ends.
     pub(in crate::sim) fn absorb_all(&mut self) {
         for line in 0..self.lines.len() {
             for side in Side::BOTH {
-                if self.lines[line].end(side).holds_back {
-                    self.absorb(LineId::new(line), side);
+                let end = self.lines[line].end_mut(side);
+                if end.holds_back {
+                    end.absorb(self.current, &mut self.directions);
                 }
             }
         }
-    }
-
-    /// What arrives over the feeder of an end needs no event while others wait there.
-    #[inline(never)]
-    fn hold_back(&mut self, id: LineId, side: Side, feeder: DirectionId, others_wait: bool) {
-        self.lines[id.index()].end_mut(side).holds_back = others_wait;
-        let fifo = self.directions[feeder.index()].fifo_mut().expect("a feeder is computed");
-        fifo.is_held_back = others_wait;
-        let first = fifo.ring.front().map_or(Due::NEVER, |first| first.due);
-        let due = if others_wait { Due::NEVER } else { first };
-        self.deadlines.put(fifo.machine.expect("what it carries goes on"), due);
     }
 
     /// The timer of an end is due, and is seen to before anything else.

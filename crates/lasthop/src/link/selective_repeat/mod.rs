@@ -5,7 +5,7 @@
 //! Trans. Commun. 35(6), 1987. Window, timeout and the rule of repeated NACKs are published
 //! nowhere: they are parameters (`docs/links/selective-repeat.md` says where their defaults come from).
 //!
-//! A frame at the sender:
+//! A frame at the sender ([`sender`]):
 //!
 //! ```text
 //!          enqueue         sent            ACK beyond it
@@ -16,7 +16,7 @@
 //!                                  queued -------------------+
 //! ```
 //!
-//! A number at the receiver:
+//! A number at the receiver ([`receiver`]):
 //!
 //! ```text
 //!              a later one arrives             arrives
@@ -36,11 +36,11 @@
 //! Not modelled: reordering by the channel, adaptive timers, a limit on retransmissions, combined
 //! NACKs for several frames.
 
-use super::fates::Fates;
-use super::number_set::NumberSet;
+mod receiver;
+mod sender;
+
 use super::protocol::{ProtocolKeys, Site};
-use super::timers::TransmissionOrder;
-use super::timing::{LinkTiming, deadline};
+use super::timing::LinkTiming;
 use super::wire::{NumberWidth, WireWindow};
 use super::{
     Acknowledgment, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, Port,
@@ -51,6 +51,8 @@ use crate::packet::{LinkFate, Payload};
 use crate::schema::LinkTimeout;
 use crate::schema::keys::{Limits, choice, table};
 use crate::units::{Bytes, Duration, Instant};
+use receiver::{Arrival, Receiver};
+use sender::Sender;
 use std::collections::VecDeque;
 
 /// When a number that is still missing is NACKed again.
@@ -206,44 +208,15 @@ impl SelectiveRepeatParameters {
     }
 }
 
-/// One end of a selective-repeat link. Slots of the rings are numbers modulo their power-of-two
-/// size.
+/// One end of a selective-repeat link.
 #[derive(Clone, Debug)]
 pub struct SelectiveRepeat<P> {
     parameters: SelectiveRepeatParameters,
-    mask: u64,
     header: u32,
     control: u32,
-
-    /// Oldest number not acknowledged.
-    base: u64,
-    /// Number of the next new frame.
-    next: u64,
-    /// End of the numbers that have a packet: `next`, or one more if a packet waits.
-    filled: u64,
-    /// To be sent again.
-    queued: NumberSet,
-    packets: Box<[Option<P>]>,
-    /// Start of the last transmission.
-    sent: Box<[Instant]>,
-    order: TransmissionOrder,
-    /// Deadline of the oldest frame in [`TimerMode::BaseOnly`].
-    base_deadline: Instant,
-
-    /// Next number to deliver.
-    expected: u64,
-    /// One beyond the highest number seen.
-    seen: u64,
-    buffered: NumberSet,
-    /// NACKs that wait for the transmitter.
-    nacks: NumberSet,
-    ack_pending: bool,
-    held: Box<[Option<P>]>,
-    nacked: Box<[Instant]>,
-
-    up: VecDeque<P>,
+    sender: Sender<P>,
+    receiver: Receiver<P>,
     events: VecDeque<LinkEvent>,
-    fates: Fates<P>,
     counters: LinkCounters,
 }
 
@@ -254,32 +227,14 @@ impl<P> SelectiveRepeat<P> {
         let widest = NumberWidth::WIDEST_SELECTIVE;
         let (header, control) =
             check_parameters("selective repeat", window, widest, timeout, header, control)?;
-        let numbers = || NumberSet::new(u64::from(window));
         let slots = window.next_power_of_two() as usize;
-        let empty = || (0..slots).map(|_| None).collect();
         Ok(SelectiveRepeat {
             parameters,
-            mask: slots as u64 - 1,
             header,
             control,
-            base: 0,
-            next: 0,
-            filled: 0,
-            queued: numbers(),
-            packets: empty(),
-            sent: vec![Instant::ZERO; slots].into(),
-            order: TransmissionOrder::new(slots),
-            base_deadline: Instant::NEVER,
-            expected: 0,
-            seen: 0,
-            buffered: numbers(),
-            nacks: numbers(),
-            ack_pending: false,
-            held: empty(),
-            nacked: vec![Instant::ZERO; slots].into(),
-            up: VecDeque::with_capacity(slots),
+            sender: Sender::new(&parameters),
+            receiver: Receiver::new(&parameters),
             events: VecDeque::with_capacity(2 * slots),
-            fates: Fates::default(),
             counters: LinkCounters::default(),
         })
     }
@@ -292,201 +247,63 @@ impl<P> SelectiveRepeat<P> {
     /// Where both directions stand, for the byte codec.
     pub fn wire_window(&self) -> WireWindow {
         let SelectiveRepeatParameters { window, .. } = self.parameters;
-        let width = NumberWidth::selective(self.parameters.window);
-        WireWindow { expected: self.expected, base: self.base, next: self.next, window, width }
-    }
-
-    #[inline]
-    fn slot(&self, sequence: u64) -> usize {
-        (sequence & self.mask) as usize
-    }
-
-    #[inline]
-    fn per_frame(&self) -> bool {
-        self.parameters.timer == TimerMode::PerFrame
+        let width = NumberWidth::selective(window);
+        let (base, next) = self.sender.window_edges();
+        WireWindow { expected: self.receiver.expected(), base, next, window, width }
     }
 
     /// Must an acknowledgment go out on its own before any data?
-    #[inline]
-    fn ack_first(&self) -> bool {
-        self.ack_pending && self.parameters.acknowledgment == Acknowledgment::StandAlone
-    }
-
-    fn control_frame(&mut self, kind: FrameKind) -> Frame<P> {
-        // A NACK carries the acknowledgment too.
-        self.ack_pending = false;
-        Frame { kind, ack: Some(self.expected), payload: None, bytes: self.control, service: 0 }
-    }
-
-    fn ack_frame(&mut self) -> Frame<P> {
-        self.counters.acks += 1;
-        self.control_frame(FrameKind::Ack)
-    }
-
     #[inline(always)]
-    fn on_ack(&mut self, now: Instant, ack: u64) {
-        if ack > self.base && ack <= self.next {
-            self.move_base(now, ack);
-        }
+    fn ack_first(&self) -> bool {
+        self.receiver.ack_pending && self.parameters.acknowledgment == Acknowledgment::StandAlone
     }
 
-    /// All frames before `ack` have arrived.
-    fn move_base(&mut self, now: Instant, ack: u64) {
-        if self.fates.are_kept() {
-            self.report_acknowledged(ack);
-        }
-        for sequence in self.base..ack {
-            let slot = self.slot(sequence);
-            self.packets[slot] = None;
-            if self.per_frame() {
-                self.order.remove(slot);
-            }
-        }
-        self.queued.remove_range(self.base, ack);
-        self.base = ack;
-        if !self.per_frame() {
-            let running = self.base < self.next && !self.queued.contains(self.base);
-            self.base_deadline = if running {
-                deadline(self.sent[self.slot(ack)], self.parameters.timeout).max(now)
-            } else {
-                Instant::NEVER
-            };
-        }
+    /// Writes a control frame, which carries the acknowledgment too.
+    fn write_control(&mut self, frame: &mut Frame<P>, kind: FrameKind) {
+        self.receiver.ack_pending = false;
+        let ack = Some(self.receiver.expected());
+        *frame = Frame { kind, ack, payload: None, bytes: self.control, service: 0 };
     }
 
-    /// All before `ack` have arrived.
+    fn write_ack(&mut self, frame: &mut Frame<P>) {
+        self.counters.acks += 1;
+        self.write_control(frame, FrameKind::Ack);
+    }
+
+    /// Writes the next NACK, if one waits.
     #[cold]
-    fn report_acknowledged(&mut self, ack: u64) {
-        for sequence in self.base..ack {
-            let packet = self.packets[self.slot(sequence)].take();
-            self.fates.finish(sequence, LinkFate::Acknowledged, packet);
-        }
+    fn write_nack(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        let Some(sequence) = self.receiver.take_nack(now) else { return false };
+        self.counters.nacks += 1;
+        self.events.push_back(LinkEvent::NackSent { sequence });
+        self.write_control(frame, FrameKind::Nack { sequence });
+        true
     }
 
-    fn on_nack(&mut self, now: Instant, sequence: u64) {
-        if sequence < self.base || sequence >= self.next {
-            return;
-        }
-        let age = now.saturating_since(self.sent[self.slot(sequence)]);
-        if !self.queued.contains(sequence) && age >= self.parameters.nack_guard {
-            self.queue(sequence);
-        }
-    }
-
-    /// The frame is to be sent again; its timer stops until then.
-    fn queue(&mut self, sequence: u64) {
-        self.queued.insert(sequence);
-        if self.per_frame() {
-            self.order.remove(self.slot(sequence));
-        } else if sequence == self.base {
-            self.base_deadline = Instant::NEVER;
-        }
-    }
-
-    #[inline]
+    /// A data frame has come that is not simply the next one.
     fn on_data(&mut self, sequence: u64, packet: P) {
-        let Some(offset) = sequence.checked_sub(self.expected) else {
-            return self.on_duplicate();
-        };
-        if offset == 0 {
-            self.up.push_back(packet);
-            self.ack_pending = true;
-            let first = sequence + 1;
-            let end = match self.buffered.len() {
-                0 => first,
-                _ => self.buffered.first_absent(first, self.seen).unwrap_or(self.seen),
-            };
-            for later in first..end {
-                let slot = self.slot(later);
-                self.up.extend(self.held[slot].take());
-            }
-            self.buffered.remove_range(first, end);
-            self.nacks.remove_range(sequence, end);
-            self.expected = end;
-            self.seen = self.seen.max(end);
-            return;
-        }
-        if offset >= u64::from(self.parameters.window) {
-            // A correct sender cannot be there.
-            self.counters.discarded += 1;
-            return;
-        }
-        if !self.buffered.insert(sequence) {
-            return self.on_duplicate();
-        }
-        let slot = self.slot(sequence);
-        self.held[slot] = Some(packet);
-        self.nacks.remove(sequence);
-        if sequence > self.seen {
-            if self.parameters.renack == Renack::EveryGap {
-                self.ask_for_missing(|_| true);
-            }
-            for lost in self.seen..sequence {
-                self.nacks.insert(lost);
-            }
-        }
-        self.seen = self.seen.max(sequence + 1);
-    }
-
-    #[cold]
-    fn on_duplicate(&mut self) {
-        self.counters.duplicates += 1;
-        self.ack_pending = true;
-    }
-
-    /// Asks for those of the numbers missing so far for whose slot `wanted` holds.
-    fn ask_for_missing(&mut self, wanted: impl Fn(Instant) -> bool) {
-        let mut from = self.expected;
-        while let Some(missing) = self.buffered.first_absent(from, self.seen) {
-            if !self.nacks.contains(missing) && wanted(self.nacked[self.slot(missing)]) {
-                self.nacks.insert(missing);
-            }
-            from = missing + 1;
-        }
-    }
-
-    /// The numbers missing whose NACK has gone out are NACKed again where the rule says so.
-    #[cold]
-    fn renack(&mut self, now: Instant, is_data: bool) {
-        match self.parameters.renack {
-            // With `EveryGap` the arrival itself has seen to it.
-            Renack::OncePerGap | Renack::EveryGap => {}
-            // Control frames do not count, or two ends would NACK each other for ever.
-            Renack::EveryArrival if is_data => self.ask_for_missing(|_| true),
-            Renack::EveryArrival => {}
-            Renack::AfterRoundTrip(round_trip) => {
-                self.ask_for_missing(|last| now.saturating_since(last) >= round_trip);
-            }
+        match self.receiver.on_data(sequence, packet) {
+            Arrival::New => {}
+            Arrival::Duplicate => self.counters.duplicates += 1,
+            Arrival::Outside => self.counters.discarded += 1,
         }
     }
 }
 
 impl<P: Payload + Clone> SelectiveRepeat<P> {
-    /// A frame is sent again.
-    #[cold]
-    fn report_retry(&mut self, sequence: u64) {
-        if let Some(packet) = &self.packets[self.slot(sequence)] {
-            self.fates.retry(sequence, packet);
-        }
-    }
-
+    /// Writes a data frame, whose timer starts; false if it has no packet.
     #[inline(always)]
-    fn data_frame(&mut self, now: Instant, sequence: u64) -> Option<Frame<P>> {
-        let slot = self.slot(sequence);
-        debug_assert!(self.packets[slot].is_some(), "a frame in the window has its packet");
-        let packet = self.packets[slot].clone()?;
-        self.sent[slot] = now;
-        if self.per_frame() {
-            self.order.push(slot);
-        } else if sequence == self.base {
-            self.base_deadline = deadline(now, self.parameters.timeout);
-        }
+    fn write_data(&mut self, now: Instant, sequence: u64, frame: &mut Frame<P>) -> bool {
+        let Some(packet) = self.sender.send(now, sequence) else { return false };
         if self.parameters.acknowledgment == Acknowledgment::Piggyback {
-            self.ack_pending = false;
+            self.receiver.ack_pending = false;
         }
-        let bytes = self.header + packet.wire_bytes();
-        let kind = FrameKind::Data { sequence };
-        Some(Frame { kind, ack: Some(self.expected), payload: Some(packet), bytes, service: 0 })
+        frame.kind = FrameKind::Data { sequence };
+        frame.ack = Some(self.receiver.expected());
+        frame.bytes = self.header + packet.wire_bytes();
+        frame.payload = Some(packet.clone());
+        frame.service = 0;
+        true
     }
 }
 
@@ -501,68 +318,63 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
 
     #[inline(always)]
     fn wants_packet(&self) -> bool {
-        self.nacks.len() == 0
-            && self.queued.len() == 0
-            && self.filled == self.next
-            && self.next - self.base < u64::from(self.parameters.window)
+        !self.receiver.has_nacks()
+            && !self.sender.has_copies()
+            && self.sender.has_room()
             && !self.ack_first()
     }
 
     #[inline]
     fn enqueue(&mut self, _now: Instant, packet: P) {
         debug_assert!(self.wants_packet(), "enqueue without wants_packet");
-        let slot = self.slot(self.next);
-        self.packets[slot] = Some(packet);
-        self.filled = self.next + 1;
+        *self.sender.place() = Some(packet);
+        self.sender.load();
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
+        let mut frame = Frame::default();
+        self.write_next(now, &mut frame).then_some(frame)
     }
 
     #[inline(always)]
-    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
-        if self.nacks.len() != 0
-            && let Some(sequence) = self.nacks.first(self.expected, self.seen)
-        {
-            self.nacks.remove(sequence);
-            let slot = self.slot(sequence);
-            self.nacked[slot] = now;
-            self.counters.nacks += 1;
-            self.events.push_back(LinkEvent::NackSent { sequence });
-            return Some(self.control_frame(FrameKind::Nack { sequence }));
+    fn write_next(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        if self.receiver.has_nacks() && self.write_nack(now, frame) {
+            return true;
         }
         if self.ack_first() {
-            return Some(self.ack_frame());
+            self.write_ack(frame);
+            return true;
         }
-        if self.queued.len() != 0
-            && let Some(sequence) = self.queued.first(self.base, self.next)
+        if self.sender.has_copies()
+            && let Some(sequence) = self.sender.take_copy()
         {
-            self.queued.remove(sequence);
             self.counters.retransmissions += 1;
             self.events.push_back(LinkEvent::Retransmitted { sequence });
-            if self.fates.are_kept() {
-                self.report_retry(sequence);
-            }
-            return self.data_frame(now, sequence);
+            return self.write_data(now, sequence, frame);
         }
-        if self.filled > self.next {
-            let sequence = self.next;
-            self.next += 1;
+        if self.sender.has_new() {
+            let sequence = self.sender.take_new();
             self.counters.data_frames += 1;
-            return self.data_frame(now, sequence);
+            return self.write_data(now, sequence, frame);
         }
-        self.ack_pending.then(|| self.ack_frame())
+        if self.receiver.ack_pending {
+            self.write_ack(frame);
+            return true;
+        }
+        false
     }
 
     #[inline(always)]
     fn has_frame(&self) -> bool {
-        self.nacks.len() != 0
-            || self.queued.len() != 0
-            || self.filled > self.next
-            || self.ack_pending
+        self.receiver.has_nacks()
+            || self.sender.has_copies()
+            || self.sender.has_new()
+            || self.receiver.ack_pending
     }
 
-    #[inline]
     fn receive(&mut self, now: Instant, frame: Frame<P>) {
         if let Some(ack) = frame.ack {
-            self.on_ack(now, ack);
+            self.sender.on_ack(now, ack);
         }
         let mut is_data = false;
         match (frame.kind, frame.payload) {
@@ -570,51 +382,36 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
                 is_data = true;
                 self.on_data(sequence, packet);
             }
-            (FrameKind::Nack { sequence }, _) => self.on_nack(now, sequence),
+            (FrameKind::Nack { sequence }, _) => self.sender.on_nack(now, sequence),
             _ => {}
         }
-        if self.seen > self.expected {
-            self.renack(now, is_data);
-        }
+        self.receiver.ask_again(now, is_data);
     }
 
     /// The packet of the next frame in order passes through.
-    #[inline]
-    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> (Option<P>, bool) {
+    #[inline(always)]
+    fn accept(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
         if let FrameKind::Data { sequence } = frame.kind
-            && sequence == self.expected
-            && self.buffered.len() == 0
-            && self.nacks.len() == 0
-            && self.up.is_empty()
+            && self.receiver.passes(sequence)
         {
             if let Some(ack) = frame.ack {
-                self.on_ack(now, ack);
+                self.sender.on_ack(now, ack);
             }
-            self.ack_pending = true;
-            self.expected += 1;
-            self.seen = self.seen.max(self.expected);
-            if self.seen > self.expected {
-                self.renack(now, true);
-            }
-            return (frame.payload.take(), false);
+            return false;
         }
-        let Frame { kind, ack, bytes, service, .. } = *frame;
-        let payload = frame.payload.take();
-        self.receive(now, Frame { kind, ack, payload, bytes, service });
-        (self.poll_deliver(), !self.up.is_empty())
+        self.accept_other(now, frame)
     }
 
     /// A new packet goes from the queue into its place.
     #[inline(always)]
     fn load<Q: Port<P>>(&mut self, _now: Instant, port: &mut Q) {
-        let slot = self.slot(self.next);
-        port.take_packet_into(&mut self.packets[slot]);
-        self.filled += u64::from(self.packets[slot].is_some());
+        port.take_packet_into(self.sender.place());
+        self.sender.load();
     }
 
     #[inline]
     fn poll_deliver(&mut self) -> Option<P> {
-        self.up.pop_front()
+        self.receiver.poll_deliver()
     }
 
     #[inline]
@@ -624,13 +421,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
 
     #[inline(always)]
     fn next_timeout(&self) -> Instant {
-        match self.parameters.timer {
-            TimerMode::PerFrame => self
-                .order
-                .first()
-                .map_or(Instant::NEVER, |slot| deadline(self.sent[slot], self.parameters.timeout)),
-            TimerMode::BaseOnly => self.base_deadline,
-        }
+        self.sender.next_timeout()
     }
 
     /// The end of a frame is nothing to wake for if nothing follows it.
@@ -640,32 +431,22 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
     }
 
     fn sleeps_while_busy(&self) -> bool {
-        true
+        self.parameters.timer == TimerMode::PerFrame
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        while self.next_timeout() <= now && self.base < self.next {
-            let slot = match self.parameters.timer {
-                TimerMode::PerFrame => self.order.first(),
-                TimerMode::BaseOnly => {
-                    (!self.queued.contains(self.base)).then(|| self.slot(self.base))
-                }
-            };
-            let Some(slot) = slot else { return };
-            // The slot's number is the one at or after `base` with these low bits.
-            let sequence = self.base + ((slot as u64).wrapping_sub(self.base) & self.mask);
+        while let Some(sequence) = self.sender.take_expired(now) {
             self.counters.timeouts += 1;
             self.events.push_back(LinkEvent::TimedOut { sequence });
-            self.queue(sequence);
         }
     }
 
     fn keep_fates(&mut self) {
-        self.fates.keep();
+        self.sender.fates().keep();
     }
 
     fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
-        self.fates.poll()
+        self.sender.fates().poll()
     }
 
     fn counters(&self) -> LinkCounters {
@@ -675,6 +456,16 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
     #[inline]
     fn drop_events(&mut self) {
         self.events.clear();
+    }
+}
+
+impl<P: Payload + Clone> SelectiveRepeat<P> {
+    /// Takes a frame that may let several packets go up, or none.
+    #[inline(never)]
+    fn accept_other(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        self.receive(now, frame.take());
+        frame.payload = self.poll_deliver();
+        self.receiver.has_up()
     }
 }
 
