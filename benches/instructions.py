@@ -1,11 +1,16 @@
 """Count the instructions of one replication with callgrind, and print them as JSON.
 
-Usage: python benches/instructions.py [--check | --keep]
+Usage: python benches/instructions.py [--check | --keep | --frames]
 
 The cases are those of `crates/lasthop/benches/study.rs` (`--once`), and `floor`, a loop written by
 hand for the first of them. The count includes the start of the process, some 0.3 million. It
 repeats to the last digits, whatever else the machine does; other compilers and C libraries shift
 it a little.
+
+--frames counts instead what a frame of a link protocol takes, over one link and over 64 in a row:
+instructions of a case of `crates/lasthop/benches/frames.rs`, divided by the frames that its links
+send. It fails if a frame of hybrid FEC and ARQ takes more than twice as many as one of selective
+repeat.
 
 --check compares with `benches/instructions.json` and fails if a case has grown by more than 3 %;
 --keep writes that file. Needs valgrind. Standard library only.
@@ -28,12 +33,19 @@ KEPT = Path(__file__).with_suffix(".json")
 CASES = ("raw", "sr", "raw-congestion", "web")
 # Growth over the kept figure that fails the check.
 TOLERANCE = 0.03
+# Protocols and numbers of links of `frames.rs`.
+PROTOCOLS = ("raw", "selective-repeat", "harq")
+HOPS = (1, 64)
+# Instructions of a frame of hybrid FEC and ARQ for each of selective repeat, at most.
+MOST_HARQ = 2.0
 
 
-def build() -> dict[str, str]:
-    """Build the two benches as `cargo bench` does; the executables by name."""
+def build(*benches: str) -> dict[str, str]:
+    """Build some benches as `cargo bench` does; the executables by name."""
     command = ["cargo", "bench", "--locked", "--quiet", "-p", "lasthop", "--no-run"]
-    command += ["--bench", "study", "--bench", "floor", "--message-format=json"]
+    command += ["--message-format=json"]
+    for bench in benches:
+        command += ["--bench", bench]
     output = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     messages = (json.loads(line) for line in output.splitlines() if line.startswith("{"))
     return {
@@ -63,16 +75,37 @@ def grown(now: dict[str, int], kept: dict[str, int]) -> list[str]:
     ]
 
 
+def frames() -> None:
+    """Print the instructions of a frame, by protocol and number of links; fail if HARQ has more."""
+    bench = build("frames")["frames"]
+
+    def each(protocol: str, hops: int) -> float:
+        command = [bench, "--once", protocol, str(hops)]
+        process = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        return round(count(command) / int(process.stdout))
+
+    found = {protocol: {hops: each(protocol, hops) for hops in HOPS} for protocol in PROTOCOLS}
+    print(json.dumps(found))
+    for hops in HOPS:
+        ratio = found["harq"][hops] / found["selective-repeat"][hops]
+        if ratio > MOST_HARQ:
+            sys.exit(f"harq: {ratio:.2f} x selective-repeat over {hops} links; at most {MOST_HARQ}")
+
+
 def main() -> None:
     """Count, print, and do what the options say."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--check", action="store_true", help="fail if a case has grown by 3 %%")
     choice.add_argument("--keep", action="store_true", help=f"write {KEPT.name}")
+    choice.add_argument("--frames", action="store_true", help="of a frame of a link protocol")
     arguments = parser.parse_args()
     if shutil.which("valgrind") is None:
         sys.exit("valgrind is not installed (Debian: apt-get install valgrind)")
-    executables = build()
+    if arguments.frames:
+        frames()
+        return
+    executables = build("study", "floor")
     now = {case: count([executables["study"], "--once", case]) for case in CASES}
     now["floor"] = count([executables["floor"]])
     print(json.dumps(now))
