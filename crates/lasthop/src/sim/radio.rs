@@ -151,7 +151,10 @@ impl<P: Probe> World<P> {
     fn take_in_frame(&mut self, line: LineId, side: Side) {
         let now = self.now;
         let far = side.other();
-        let mut is_used = false;
+        let first = self.lines[line.index()].end(side).ring.front();
+        if first.is_none_or(|first| first.due.at() > now) {
+            return;
+        }
         if P::ACTIVE {
             // What goes up is told at once, but goes on when all has come, as without observation.
             let mut up = Vec::new();
@@ -161,7 +164,6 @@ impl<P: Probe> World<P> {
                     self.record_line_delivery(line, far, &packet, false);
                     up.push(packet);
                 }
-                is_used = true;
             }
             up.iter_mut().for_each(|packet| self.forward(packet));
         } else {
@@ -170,17 +172,14 @@ impl<P: Probe> World<P> {
             while let Some(arrived) = near.ring.front().filter(|first| first.due.at() <= now) {
                 far_end.receive(now, &arrived.item, &mut self.damaged);
                 near.ring.drop_front();
-                is_used = true;
             }
             if near.ring.is_empty() {
                 near.ring.clear();
             }
             self.hand_up(line, far);
         }
-        if is_used {
-            self.exchange_free(line, side);
-            self.settle_station(line, far);
-        }
+        self.exchange_free(line, side);
+        self.settle_station(line, far);
     }
 
     /// Hands the frames of no length of both ends of a line over, until there are none; the end
