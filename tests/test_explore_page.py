@@ -161,7 +161,8 @@ def test_every_choice_of_the_form_is_answered_or_told(visit: Visit) -> None:
                 refused.add(value)
         page.locator(f"#{key}").select_option("uniform" if key.endswith("errors") else "raw")
     # Those that have a key without a default which the form cannot give them.
-    assert refused == {"trace", "listed", "markov-chain", "slotted-gilbert-elliott"}
+    kinds = {"trace", "outages", "listed", "markov-chain", "slotted-gilbert-elliott"}
+    assert refused == kinds
     visit.wrong[:] = [text for text in visit.wrong if "422" not in text]
 
 
