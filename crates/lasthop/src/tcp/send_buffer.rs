@@ -14,6 +14,7 @@
 
 use super::config::Config;
 use super::law::LawKind;
+use std::collections::VecDeque;
 
 /// `net.ipv4.tcp_wmem`: the largest buffer.
 const LARGEST: u64 = 4_194_304;
@@ -47,7 +48,7 @@ pub(super) struct Fill {
 }
 
 /// The buffer of one connection, with what the application wants to write.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct SendBuffer {
     segment: u64,
     /// Does a piece hold more than one segment?
@@ -60,6 +61,12 @@ pub(super) struct SendBuffer {
     waiting: u64,
     /// Bytes in the last piece that was not sent when it was written.
     tail: u64,
+    /// Where single segments end that carry PSH: the last one of what was written at a time, and one each half of the
+    /// receive window.
+    pushes: VecDeque<u64>,
+    /// The latest of them, and the largest receive window so far.
+    pushed: u64,
+    most_window: u64,
     /// The application closes when it has written all.
     pub closes: bool,
     /// While so much is not sent, it takes no further piece.
@@ -77,6 +84,9 @@ impl SendBuffer {
             size: 0,
             waiting: 0,
             tail: 0,
+            pushes: VecDeque::new(),
+            pushed: 0,
+            most_window: 0,
             closes: false,
             unsent_limit: u64::MAX,
         };
@@ -94,6 +104,9 @@ impl SendBuffer {
             size,
             waiting: 0,
             tail: 0,
+            pushes: VecDeque::new(),
+            pushed: 0,
+            most_window: 0,
             closes: false,
             unsent_limit: u64::MAX,
         };
@@ -123,6 +136,30 @@ impl SendBuffer {
             fill.unsent.div_ceil(self.segment)
         };
         fill.written + (fill.pieces + unsent) * DESCRIPTION
+    }
+
+    /// What lies from `start` to `end` was written at a time; `window`: the receive window.
+    pub fn note_written(&mut self, start: u64, end: u64, window: u64) {
+        if self.offload {
+            return;
+        }
+        self.most_window = self.most_window.max(window);
+        let mut at = start;
+        while at < end {
+            at = end.min(at + self.segment);
+            if at > self.pushed + self.most_window / 2 || at == end {
+                self.pushes.push_back(at);
+                self.pushed = at;
+            }
+        }
+    }
+
+    /// Does the new segment that ends at `end` carry PSH for what was written?
+    pub fn is_pushed(&mut self, end: u64) -> bool {
+        while self.pushes.front().is_some_and(|&push| push < end) {
+            self.pushes.pop_front();
+        }
+        self.pushes.front() == Some(&end)
     }
 
     fn expand(&mut self, cwnd: u64) {
@@ -248,6 +285,21 @@ mod tests {
             assert_eq!(buffer.on_space(&fill), taken * 1460, "{acked} acknowledged");
             assert_eq!(buffer.size, size);
         }
+    }
+
+    /// Single segments with PSH as a kernel sent them (`gso_max_segs 1`): the last of 21 written at first, and of the 12 that
+    /// followed; one each half of the largest receive window within a long write.
+    #[test]
+    fn the_last_segment_of_a_write_is_pushed() {
+        let set = Overrides { segmentation_offload: Some(false), ..Overrides::default() };
+        let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set));
+        let end = |segment: u64| 1 + segment * 1460;
+        buffer.note_written(1, end(21), 64_240);
+        buffer.note_written(end(21), end(33), 64_240);
+        buffer.note_written(end(33), end(90), 70_000);
+        let pushed: Vec<u64> = (1..=90).filter(|&segment| buffer.is_pushed(end(segment))).collect();
+        // 35,000 bytes beyond segment 33 is segment 57, the 24th.
+        assert_eq!(pushed, [21, 33, 57, 81, 90]);
     }
 
     /// A third must be free before the application goes on; the size follows the window only if that is not used up.

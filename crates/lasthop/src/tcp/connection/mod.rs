@@ -435,7 +435,9 @@ impl Connection {
 
     #[inline]
     fn acknowledge(&mut self, header: &mut TcpHeader) {
+        // The window of a SYN is not scaled.
         if self.config.autotuning
+            && header.flags & flags::SYN == 0
             && let Some(window) = self.receiver.advertise()
         {
             self.advertised_window = window;

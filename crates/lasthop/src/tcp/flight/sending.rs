@@ -214,7 +214,9 @@ impl Flight {
             if self.piece.left > 0 && end == self.snd_max {
                 self.piece.left -= 1;
                 if self.piece.left == 0 {
-                    sent.end_piece(self.piece.size > 1 || end == self.write_end);
+                    let ends_write =
+                        self.buffer.as_mut().is_some_and(|buffer| buffer.is_pushed(end));
+                    sent.end_piece(self.piece.size > 1 || ends_write || end == self.write_end);
                 }
             }
             let outstanding = self.snd_max - self.snd_una;

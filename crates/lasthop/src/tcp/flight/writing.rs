@@ -68,6 +68,7 @@ impl Flight {
 
     /// The buffer takes `bytes` of a write, which they end or not.
     fn take_written(&mut self, bytes: u64) {
+        let start = self.write_end;
         match self.message_ends.back_mut() {
             // Nothing joins a SYN.
             Some(end) if bytes > 0 && *end > 1 => {
@@ -77,6 +78,9 @@ impl Flight {
             }
             _ if bytes > 0 => self.extend(bytes),
             _ => {}
+        }
+        if let Some(buffer) = &mut self.buffer {
+            buffer.note_written(start, self.write_end, self.peer_window);
         }
         let closes = self
             .buffer
