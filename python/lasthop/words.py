@@ -70,6 +70,7 @@ KEYS = {
     "transport.receive_window": "Receive window",
     "transport.autotuning": "Growing buffers",
     "transport.segmentation_offload": "Segmentation offload",
+    "transport.timer_tick": "Timer tick",
     "transport.initial_window": "Initial window",
     "transport.delayed_ack": "Delayed ACK",
     "transport.min_rto": "Minimum RTO",

@@ -25,6 +25,9 @@ pub(super) const PACKET: Limits = Limits::PACKET;
 /// Headers, frame or TCP/IP.
 const HEADER: Limits = Limits::HEADER;
 
+/// The tick of a host, up to 100 ms.
+const TICK: Limits = Limits::range(0, 100_000_000);
+
 /// A radio frame, from 1 µs to 1 h.
 const FRAME: Limits = Limits::range(1_000, Duration::from_secs(3_600).as_nanos());
 /// Slots of a radio frame.
@@ -355,6 +358,9 @@ table! {
         autotuning: Option<bool>;
         /// Do hosts hand several segments on at once; only where `autotuning` is on. Live links have hosts that do not.
         segmentation_offload: Option<bool>;
+        /// Time between two ticks of the hosts, at which their timers fire; 0 s: timers are exact. With profile "linux"
+        /// only, whose kernels tick every 4 ms (CONFIG_HZ=250) or 1 ms.
+        timer_tick: Option<Duration>, TICK;
         /// Longest time an acknowledgment is held back.
         delayed_ack: Option<DelayedAck>;
         /// Which SACK recovery; with variants that use selective acknowledgments only.

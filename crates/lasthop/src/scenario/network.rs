@@ -189,6 +189,15 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
             "only with profile \"linux\" without receive_window, whose hosts have it".to_owned(),
         );
     }
+    if let Some(tick) = tcp.timer_tick
+        && tcp.profile != Profile::Linux
+    {
+        return error(
+            "timer_tick",
+            format!("{tick} with profile {:?}", tcp.profile.word()),
+            "only with profile \"linux\"".to_owned(),
+        );
+    }
     if let Some(recovery) = tcp.sack_recovery
         && tcp.profile == Profile::Linux
         && config.recovery != RecoveryKind::RackTlp

@@ -47,6 +47,7 @@ impl Tcp {
             }),
             autotuning: self.autotuning,
             segmentation_offload: self.segmentation_offload,
+            timer_tick: self.timer_tick,
             sack: self.sack,
             ecn: self.ecn,
             abe: self.abe,

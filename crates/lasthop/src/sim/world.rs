@@ -144,8 +144,8 @@ pub(super) fn interrupt_mask(stations: usize) -> u64 {
 
 /// A host's clock is somewhere within its tick.
 pub(super) fn boot_offset(stream: &mut Stream, config: &Config) -> Duration {
-    let tick = config.clock_granularity.as_nanos();
-    Duration::from_nanos((stream.uniform() * tick as f64) as u64)
+    let period = config.clock_period().as_nanos();
+    Duration::from_nanos((stream.uniform() * period as f64) as u64)
 }
 
 impl<P: Probe> World<P> {

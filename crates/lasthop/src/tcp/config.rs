@@ -2,6 +2,7 @@
 
 use super::law::{LawKind, Marks};
 use super::receive_buffer;
+use super::wheel::Wheel;
 use crate::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS};
 use crate::units::{Bytes, Duration};
 
@@ -150,6 +151,11 @@ pub struct Config {
     pub pieces: u32,
     /// Does a host hand several segments on at once (segmentation offload)? If not, no piece has more than one.
     pub offload: bool,
+    /// Time between two ticks of the host, at which its timers fire, those of long delays at every eighth or later ones;
+    /// zero: timers are exact. Only with [`RecoveryKind::RackTlp`].
+    pub timer_tick: Duration,
+    /// The first SYN are sent again so often, before the timeout doubles (`net.ipv4.tcp_syn_linear_timeouts`).
+    pub linear_syns: u32,
     /// ACKs that leave at once at the beginning of a connection, whatever `delayed_ack` says.
     pub quick_acks: u32,
     /// What the marks that it echoes and gets tell.
@@ -200,6 +206,14 @@ impl Config {
     /// Does a sender keep a record of each segment? Parts that need the round-trip time of each ACK do.
     pub(super) fn keeps_records(&self) -> bool {
         self.hystart || self.law.measures() || self.recovery == RecoveryKind::RackTlp
+    }
+
+    /// Phases of the clocks of hosts differ within this time.
+    pub(crate) fn clock_period(&self) -> Duration {
+        match self.timer_tick {
+            Duration::ZERO => self.clock_granularity,
+            tick => Wheel::period(tick),
+        }
     }
 
     /// Does it send blocks of an erasure code?

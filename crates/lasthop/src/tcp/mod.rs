@@ -41,6 +41,7 @@ mod sent;
 pub mod socket;
 mod timers;
 mod undo;
+mod wheel;
 
 pub use config::{Config, Conventions};
 pub use connection::{Connection, Role};

@@ -65,6 +65,8 @@ pub struct Overrides {
     pub autotuning: Option<bool>,
     /// See [`Config::offload`]; only with [`Config::autotuning`].
     pub segmentation_offload: Option<bool>,
+    /// See [`Config::timer_tick`]; only under [`Profile::Linux`].
+    pub timer_tick: Option<Duration>,
     /// See [`Config::delayed_ack`].
     pub delayed_ack: Option<Option<Duration>>,
     /// See [`Config::sack`]; only under [`Profile::Linux`].
@@ -122,6 +124,8 @@ const NS2: Config = Config {
     autotuning: false,
     pieces: 0,
     offload: true,
+    timer_tick: Duration::ZERO,
+    linear_syns: 0,
     tail_probes: true,
     frto: true,
     quick_acks: 0,
@@ -167,6 +171,8 @@ const RFC: Config = Config {
     autotuning: false,
     pieces: 0,
     offload: true,
+    timer_tick: Duration::ZERO,
+    linear_syns: 0,
     tail_probes: true,
     frto: true,
     quick_acks: 0,
@@ -202,6 +208,9 @@ const LINUX: Config = Config {
     dsack: true,
     autotuning: true,
     pieces: 2,
+    // CONFIG_HZ=250.
+    timer_tick: Duration::from_millis(4),
+    linear_syns: 4,
     quick_acks: 16,
     timestamps: true,
     min_rto: Duration::from_millis(200),
@@ -264,6 +273,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         autotuning,
         pieces: if autotuning { base.pieces } else { 0 },
         offload: set.segmentation_offload.unwrap_or(base.offload),
+        timer_tick: set.timer_tick.unwrap_or(base.timer_tick),
         delayed_ack: set.delayed_ack.unwrap_or(base.delayed_ack.filter(|_| !sends_blocks)),
         sack,
         dsack: base.dsack && sack,

@@ -179,7 +179,7 @@ impl Receiver {
         if immediate || self.unacked >= 2 {
             self.ack_due = true;
         } else if let Some(delay) = config.delayed_ack {
-            timers.set(Timer::DelayedAck, now + delay);
+            timers.start(Timer::DelayedAck, now, delay);
         }
     }
 

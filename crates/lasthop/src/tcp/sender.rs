@@ -97,6 +97,13 @@ impl Sender {
         }
     }
 
+    /// The SYN that was sent goes out once more, as the peer's has come again.
+    #[cold]
+    pub(super) fn send_syn_again(&mut self, now: Instant) {
+        self.flight.send_oldest_again(now);
+        self.refresh();
+    }
+
     /// The application writes `bytes`; the last segment of the write is a short one unless the
     /// profile pads it.
     pub(super) fn write(&mut self, bytes: u64) {

@@ -1,6 +1,7 @@
 //! The timers of a connection: an enum over a fixed table.
 
-use crate::units::Instant;
+use super::wheel::Wheel;
+use crate::units::{Duration, Instant};
 
 /// What a connection may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,15 +24,22 @@ pub(super) struct Timers {
     deadlines: [Instant; 5],
     /// The earliest but for that of the retransmission timer, which each ACK moves.
     others: Instant,
+    wheel: Wheel,
 }
 
 impl Timers {
     /// None runs.
-    pub fn new() -> Self {
-        Timers { deadlines: [Instant::NEVER; 5], others: Instant::NEVER }
+    pub fn new(wheel: Wheel) -> Self {
+        Timers { deadlines: [Instant::NEVER; 5], others: Instant::NEVER, wheel }
     }
 
-    /// Starts a timer, or moves its deadline.
+    /// Starts a timer of the host, which fires `delay` after `now` or as soon as the host's ticks let it.
+    #[inline]
+    pub fn start(&mut self, timer: Timer, now: Instant, delay: Duration) {
+        self.set(timer, self.wheel.fires(now, delay));
+    }
+
+    /// Starts a timer, or moves its deadline, to the nanosecond.
     #[inline]
     pub fn set(&mut self, timer: Timer, deadline: Instant) {
         self.deadlines[timer as usize] = deadline;
@@ -45,6 +53,11 @@ impl Timers {
     #[inline]
     pub fn stop(&mut self, timer: Timer) {
         self.set(timer, Instant::NEVER);
+    }
+
+    /// Stops all of them.
+    pub fn stop_all(&mut self) {
+        *self = Timers::new(self.wheel);
     }
 
     /// When it is due, or [`Instant::NEVER`].

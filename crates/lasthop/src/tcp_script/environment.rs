@@ -364,6 +364,8 @@ impl Environment {
             false => 0,
         };
         config.nagle = true;
+        // Scripts tell times of a fine clock, and how much later a segment may leave.
+        config.timer_tick = Duration::ZERO;
         config
     }
 }

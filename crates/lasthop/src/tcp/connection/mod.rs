@@ -19,7 +19,7 @@ mod extras;
 mod units;
 
 use super::blocks::Blocks;
-use super::config::Config;
+use super::config::{Config, Conventions};
 use super::ecn::Ecn;
 use super::law::Passage;
 use super::receiver::{Looks, Receiver};
@@ -77,6 +77,13 @@ fn is_bare(config: &Config, role: Role) -> bool {
         && !config.sends_blocks()
 }
 
+/// The parameters of one end.
+fn of_role(config: &Config, role: Role) -> Config {
+    // A SYN that answers one is sent again at ever longer intervals.
+    let linear_syns = if role == Role::Opener { config.linear_syns } else { 0 };
+    Config { linear_syns, ..*config }
+}
+
 impl Connection {
     /// One end with its parameters; `boot_offset` is the phase of its clock within a tick.
     pub fn new(config: &Config, role: Role, boot_offset: Duration) -> Self {
@@ -84,7 +91,7 @@ impl Connection {
         Connection {
             config: *config,
             role,
-            sender: Sender::new(config, boot_offset),
+            sender: Sender::new(&of_role(config, role), boot_offset),
             receiver: Receiver::new(config),
             advertised_window: config.first_window() as u32,
             ecn: config.ecn.then(|| Ecn::new(config.marks)),
@@ -177,7 +184,7 @@ impl Connection {
         {
             return;
         }
-        if !self.config.one_way && !self.is_acceptable(segment) {
+        if !self.config.one_way && !self.is_acceptable(now, segment) {
             return;
         }
         if let Some(ecn) = &mut self.ecn {
@@ -251,7 +258,7 @@ impl Connection {
     /// The checks of RFC 9293, section 3.10.7, that can drop a segment. Resets are not modelled: where
     /// the RFC sends one, nothing is sent.
     #[inline]
-    fn is_acceptable(&mut self, segment: &TcpHeader) -> bool {
+    fn is_acceptable(&mut self, now: Instant, segment: &TcpHeader) -> bool {
         let has_ack = segment.flags & flags::ACK != 0;
         let ack = self.sender.unwrap(segment.ack);
         if self.receiver.rcv_nxt == 0 {
@@ -264,7 +271,12 @@ impl Connection {
             // Fifth: "if the ACK bit is off, drop the segment and return"; but first, what lies
             // outside of the window, such as a repeated SYN, is answered.
             if self.receiver.unwrap(segment.seq) < self.receiver.rcv_nxt {
-                self.receiver.challenge();
+                let awaits_ack = self.role == Role::Acceptor && self.sender.flight.snd_una == 0;
+                match self.config.conventions {
+                    // Linux answers a SYN that comes again with its own, once more.
+                    Conventions::Linux if awaits_ack => self.sender.send_syn_again(now),
+                    _ => self.receiver.challenge(),
+                }
             }
             return false;
         }

@@ -99,3 +99,57 @@ fn after_a_lost_syn_data_have_three_seconds() {
     // ns-2 goes on with its back-off.
     assert_eq!(retransmission_after_lost_syn(Profile::Ns2, false), ms(1100 + 2000));
 }
+
+/// When an opener without an answer sends its SYN, in seconds, timers exact.
+fn syns(profile: Profile) -> Vec<u64> {
+    let set = Overrides {
+        initial_rto: Some(Duration::from_secs(1)),
+        timer_tick: Some(Duration::ZERO),
+        ..Overrides::default()
+    };
+    let config = presets::config(Variant::Reno, profile, &set);
+    let mut end = Connection::new(&config, Role::Opener, Duration::ZERO);
+    let (mut sent, mut now) = (TcpHeader::default(), Instant::ZERO);
+    end.write(5000);
+    (0..8)
+        .map(|_| {
+            assert!(end.poll_transmit(now, &mut sent).is_some());
+            let second = now.as_nanos() / 1_000_000_000;
+            now = end.next_timeout();
+            end.handle_timeout(now);
+            second
+        })
+        .collect()
+}
+
+/// Linux sends the first five after a second each (`tcp_syn_linear_timeouts`), then backs off.
+#[test]
+fn the_first_syns_of_linux_come_at_even_intervals() {
+    assert_eq!(syns(Profile::Rfc), [0, 1, 3, 7, 15, 31, 63, 123]);
+    assert_eq!(syns(Profile::Linux), [0, 1, 2, 3, 4, 5, 7, 11]);
+}
+
+/// A SYN that comes again brings Linux's SYN out again, and its timer starts anew; others acknowledge it.
+#[test]
+fn a_repeated_syn_is_answered() {
+    for (profile, is_syn, timer) in [(Profile::Linux, true, 1_900), (Profile::Rfc, false, 1_000)] {
+        let set = Overrides {
+            initial_rto: Some(Duration::from_secs(1)),
+            timer_tick: (profile == Profile::Linux).then_some(Duration::ZERO),
+            ..Overrides::default()
+        };
+        let config = presets::config(Variant::Reno, profile, &set);
+        let mut end = Connection::new(&config, Role::Acceptor, Duration::ZERO);
+        let syn = TcpHeader { flags: flags::SYN, window: 65_535, ..TcpHeader::default() };
+        let mut sent = TcpHeader::default();
+        end.receive(Instant::ZERO, &syn);
+        assert!(end.poll_transmit(Instant::ZERO, &mut sent).is_some());
+        assert_eq!(sent.flags, flags::SYN | flags::ACK);
+        let now = Instant::from_nanos(900_000_000);
+        end.receive(now, &syn);
+        assert!(end.poll_transmit(now, &mut sent).is_some());
+        assert_eq!(sent.flags & flags::SYN != 0, is_syn, "{profile:?}");
+        assert_eq!(end.next_timeout(), Instant::from_nanos(timer * 1_000_000), "{profile:?}");
+        assert_eq!(end.counters().timeouts, 0);
+    }
+}

@@ -118,10 +118,19 @@ impl Flight {
         }
         self.timed_out_at = self.snd_una;
         self.timed_out_to = self.snd_max;
-        self.rtt.back_off();
+        let linear = 1..=self.config.linear_syns;
+        let is_linear = self.snd_una == 0 && linear.contains(&self.syn_timeouts);
+        if !is_linear {
+            self.rtt.back_off();
+        }
         self.timed = None;
+        self.send_oldest_again(now);
+    }
+
+    /// What is outstanding goes out again from the oldest segment on, and the timer starts anew.
+    pub(in crate::tcp) fn send_oldest_again(&mut self, now: Instant) {
         self.snd_nxt = self.snd_una;
-        self.timers.set(Timer::Retransmission, now + self.rtt.rto());
+        self.timers.start(Timer::Retransmission, now, self.rtt.rto());
     }
 
     fn cut_after_timeout(&mut self, now: Instant) {

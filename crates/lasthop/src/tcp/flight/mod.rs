@@ -14,6 +14,7 @@ use crate::tcp::sender::SenderCounters;
 use crate::tcp::sent::SentSegments;
 use crate::tcp::timers::{Timer, Timers};
 use crate::tcp::undo::Undo;
+use crate::tcp::wheel::Wheel;
 use crate::units::{Duration, Instant};
 use sending::Piece;
 use std::collections::VecDeque;
@@ -125,6 +126,11 @@ fn first_cwnd(config: &Config, initial_window: f64) -> f64 {
     if config.handshake { 1.0 } else { initial_window }
 }
 
+/// Timers of a host whose clock is so far in its turn.
+fn first_timers(config: &Config, boot_offset: Duration) -> Timers {
+    Timers::new(Wheel::new(config.timer_tick, boot_offset))
+}
+
 impl Flight {
     /// A connection's first incarnation.
     pub(in crate::tcp) fn new(config: &Config, boot_offset: Duration) -> Self {
@@ -155,7 +161,7 @@ impl Flight {
             law: Law::new(config, first_cwnd(config, config.initial_window)),
             rtt: RttEstimator::new(config, boot_offset),
             duplicates: DuplicateAcks::new(config.dupack_threshold),
-            timers: Timers::new(),
+            timers: first_timers(config, boot_offset),
             sent: config.keeps_records().then(|| Box::new(SentSegments::new())),
             ack_rtt: None,
             has_echo_of_mark: false,
@@ -194,7 +200,7 @@ impl Flight {
     /// A new incarnation of one that is unused.
     pub(in crate::tcp) fn restart_clock(&mut self, boot_offset: Duration) {
         self.rtt = RttEstimator::new(&self.config, boot_offset);
-        self.timers = Timers::new();
+        self.timers = first_timers(&self.config, boot_offset);
     }
 
     /// A new incarnation: everything afresh, except that a host which has once lost a SYN keeps its
@@ -263,7 +269,8 @@ impl Flight {
         *syn_timeouts = 0;
         *peer_window = config.first_window();
         (*ack_rtt, *loss_mark, *out_lost, *passage, *timed) = (None, None, None, None, None);
-        (*piece, *timers, *undo) = (Piece::default(), Timers::new(), Undo::new(config));
+        (*piece, *undo) = (Piece::default(), Undo::new(config));
+        *timers = first_timers(config, boot_offset);
         *rtt = RttEstimator::new(config, boot_offset);
         *duplicates = DuplicateAcks::new(config.dupack_threshold);
         law.reset(config, first_cwnd(config, *initial_window));

@@ -197,7 +197,7 @@ impl Flight {
             self.counters.retransmissions += 1;
         }
         if nothing_outstanding || !self.timers.is_running(Timer::Retransmission) {
-            self.timers.set(Timer::Retransmission, now + self.rtt.rto());
+            self.timers.start(Timer::Retransmission, now, self.rtt.rto());
         }
     }
 

@@ -5,7 +5,6 @@ use crate::packet::{TcpHeader, flags};
 use crate::tcp::connection::{Connection, Role};
 use crate::tcp::flight::Flight;
 use crate::tcp::law::CongestionLaw;
-use crate::tcp::timers::Timers;
 use crate::units::{Duration, Instant};
 
 /// Where a socket stands (RFC 9293, section 3.3.2).
@@ -145,7 +144,7 @@ impl Socket {
         self.error = error.or(self.error);
         self.deadlines = Deadlines::NONE;
         if let Some(connection) = &mut self.connection {
-            connection.sender.flight.timers = Timers::new();
+            connection.sender.flight.timers.stop_all();
         }
     }
 

@@ -290,7 +290,7 @@ impl RackTlp {
         let found = self.rack.look(now, flight.records_mut(), window);
         self.take_in(flight, &found, news);
         if found.look_again > Duration::ZERO {
-            Self::arm(flight, Timer::Reordering, now + found.look_again + self.slack());
+            Self::arm(flight, Timer::Reordering, now, found.look_again + self.slack());
             news.sets_timer = false;
         }
     }

@@ -9,9 +9,10 @@ use super::{Forced, News, Phase, RackTlp, Resend, TICK};
 use crate::units::{Duration, Instant};
 
 impl RackTlp {
-    pub(super) fn arm(flight: &mut Flight, timer: Timer, deadline: Instant) {
+    /// Starts one of the three, which stops the others.
+    pub(super) fn arm(flight: &mut Flight, timer: Timer, now: Instant, delay: Duration) {
         Self::stop_timers(flight);
-        flight.timers.set(timer, deadline);
+        flight.timers.start(timer, now, delay);
     }
 
     pub(super) fn stop_timers(flight: &mut Flight) {
@@ -32,9 +33,9 @@ impl RackTlp {
             Self::stop_timers(flight);
             return;
         }
-        let deadline =
-            if replaces { Self::oldest_deadline(flight, now) } else { now + flight.rtt.rto() };
-        Self::arm(flight, Timer::Retransmission, deadline);
+        let rto = flight.rtt.rto();
+        let delay = if replaces { Self::oldest_deadline(flight, now) - now } else { rto };
+        Self::arm(flight, Timer::Retransmission, now, delay);
     }
 
     pub(super) fn set_timer(&mut self, flight: &mut Flight, now: Instant) {
@@ -62,7 +63,7 @@ impl RackTlp {
             if is_ack { flight.rtt.rto() } else { Self::oldest_deadline(flight, now) - now };
         let srtt = flight.rtt.srtt();
         let timeout = tail_probe::timeout(srtt, outstanding, self.slack(), until_rto);
-        Self::arm(flight, Timer::TailProbe, now + timeout);
+        Self::arm(flight, Timer::TailProbe, now, timeout);
         true
     }
 
@@ -109,7 +110,7 @@ impl RackTlp {
         self.resend = Resend::Nothing;
         flight.timed = None;
         flight.rtt.back_off();
-        Self::arm(flight, Timer::Retransmission, now + flight.rtt.rto());
+        Self::arm(flight, Timer::Retransmission, now, flight.rtt.rto());
     }
 
     pub(super) fn enter_loss(&mut self, flight: &mut Flight, now: Instant) {
