@@ -4,6 +4,7 @@
 //! from that one declaration come the Rust type, the reader, the error messages, the JSON Schema and the reference page. This
 //! module is a leaf: it knows [`crate::units`] and [`crate::rng`] only.
 
+pub(crate) mod declare;
 pub(crate) mod error;
 pub(crate) mod files;
 pub(crate) mod json;

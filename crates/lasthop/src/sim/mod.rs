@@ -7,6 +7,7 @@
 //! - [`ids`]: typed indices.
 //! - `hops`: where a packet goes next, compiled to one record a hop.
 //! - [`world`]: hosts, routes, connections, applications and the event loop.
+//! - `horizon`: what the loop sees to besides events; `telling`: what probes are told.
 //! - [`radio`]: frames of slots that a base and its stations share.
 //! - `agents`: what looks into packets where a direction begins.
 //! - [`senders`]: whose packets are on which path.
@@ -19,11 +20,13 @@ mod damage;
 pub mod deadlines;
 pub mod direction;
 mod hops;
+mod horizon;
 pub mod ids;
 mod line;
 pub mod probe;
 pub mod radio;
 pub mod senders;
+mod telling;
 mod traffic;
 mod wlan;
 pub mod world;

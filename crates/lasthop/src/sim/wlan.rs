@@ -8,8 +8,9 @@ use super::deadlines::MachineId;
 use super::direction;
 use super::ids::{AirId, DirectionId};
 use super::probe::{Event, FrameLabel, Probe};
+use super::telling::segment_label;
 use super::traffic::discipline_metrics;
-use super::world::{World, segment_label};
+use super::world::World;
 use crate::link::FrameKind;
 use crate::medium::dcf::{
     AirFate, AirFrame, Medium, MediumCounters, MediumEvent, Outcome, PairCounters, PairId,

@@ -2,33 +2,22 @@
 
 use super::agents::Seat;
 use super::deadlines::{Deadlines, Due, MachineId};
-use super::direction::{Direction, Fifo, Medium};
+use super::direction::{Direction, Medium};
 use super::hops::{Entry, Hop, Listener, Then};
 use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, SeatId};
 use super::line::Line;
-use super::probe::{Event, Probe, SegmentLabel};
+use super::probe::{Event, Probe};
 use super::radio::Radio;
+use super::telling::{record_answer, record_fate, record_received};
 use super::traffic::{App, Flow};
 use super::wlan::Air;
-use crate::app::DatagramSource;
 use crate::packet::{Packet, TcpHeader};
-use crate::queue::{Fate, Queue};
+use crate::queue::Fate;
 use crate::rng::Stream;
 use crate::tcp::{Config, Connection};
-use crate::units::{Duration, Instant, Rate};
+use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Events between two looks at the interrupt flag: a millisecond or so.
-const INTERRUPT_EVENTS: u64 = 1 << 10;
-
-/// Stations that radios see to between two looks at the interrupt flag: each frame of a radio is one event, which
-/// sees to all of its stations. Some 40 ms.
-const INTERRUPT_STATIONS: u64 = 1 << 18;
-
-/// Steps that are replayed between two looks at the interrupt flag, packets of background traffic
-/// and changes of channels: some 10 ms.
-const REPLAY_STEPS: f64 = 2e5;
 
 /// The machine that a deadline belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +107,7 @@ pub struct World<P: Probe> {
     /// Packets that came over the line at hand damaged, and may go up as they are.
     pub(super) damaged: VecDeque<Packet>,
     /// Background traffic and channels have been replayed until here at least, and are again after
-    /// so much simulated time even if nobody looks at them: see [`REPLAY_STEPS`].
+    /// so much simulated time even if nobody looks at them: see `sim/horizon.rs`.
     pub(super) caught_up: Instant,
     pub(super) replay_slice: Duration,
     /// Later than this, the horizon of the counters is found out anew.
@@ -127,19 +116,6 @@ pub struct World<P: Probe> {
     pub(super) interrupt_mask: u64,
     pub(super) probe: P,
     pub(super) events: u64,
-}
-
-/// Simulated time that is replayed between two looks at the interrupt flag where a second takes
-/// `steps`.
-pub(super) fn replay_slice(steps: f64) -> Duration {
-    // From infinity, without steps, the conversion saturates.
-    Duration::from_nanos((REPLAY_STEPS / steps * 1e9) as u64).max(Duration::from_nanos(1))
-}
-
-/// See [`World::interrupt_mask`], where an event sees to `stations` stations at most.
-pub(super) fn interrupt_mask(stations: usize) -> u64 {
-    let events = INTERRUPT_STATIONS / (stations as u64).max(1);
-    events.clamp(1, INTERRUPT_EVENTS).next_power_of_two().min(INTERRUPT_EVENTS) - 1
 }
 
 /// A host's clock is somewhere within its tick.
@@ -205,98 +181,6 @@ impl<P: Probe> World<P> {
             End::Interrupted
         } else {
             end
-        }
-    }
-
-    /// No file transfer can be complete sooner than the slowest link on its way has carried once what
-    /// has not been sent by now.
-    fn earliest_completion(&self) -> Instant {
-        let completion = |flow: &Flow| {
-            let App::File { connection, size, .. } = flow.app else { return Instant::ZERO };
-            let pair = &self.connections[connection.index()];
-            let mut hop = pair.first_hops[0] as usize;
-            let mut slowest = self.fastest(self.hops[hop].direction);
-            while !matches!(self.hops[hop].then, Then::Arrive) {
-                hop += 1;
-                slowest = slowest.min(self.fastest(self.hops[hop].direction));
-            }
-            let has_started = flow.start < self.now;
-            let unsent = if has_started { pair.ends[0].unsent_bytes() } else { size.get() };
-            // The rate of a radio is rounded down.
-            let rate = u128::from(slowest.as_bps()) + 1;
-            let nanos = u128::from(unsent) * 8 * 1_000_000_000 / rate;
-            let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
-            let from = flow.start.max(self.now);
-            Instant::from_nanos(from.as_nanos().saturating_add(nanos))
-        };
-        self.flows.iter().map(completion).max().unwrap_or_default()
-    }
-
-    /// The run goes on beyond the time at which it could have been complete: finds out when it can be
-    /// now. Each time waits for longer, so that a transfer that stalls does not ask again and again.
-    #[cold]
-    fn raise_horizon(&mut self, stop: Instant) {
-        let horizon = self.earliest_completion().min(stop);
-        self.set_horizon(horizon);
-        let pause = Duration::from_nanos(self.now.as_nanos() / 8 + 1);
-        self.horizon_due = horizon.max(self.now + pause);
-    }
-
-    /// Counters will not be asked for what they were before `horizon`.
-    fn set_horizon(&mut self, horizon: Instant) {
-        for direction in &mut self.directions {
-            if let Medium::Fifo(fifo) = &mut direction.medium {
-                fifo.queue.set_horizon(horizon);
-            }
-        }
-        for flow in &mut self.flows {
-            if let App::Datagrams(datagrams) = &mut flow.app {
-                datagrams.source.set_horizon(horizon);
-            }
-        }
-    }
-
-    /// When background traffic and channels must be replayed at the latest.
-    fn catch_up_due(&self) -> Instant {
-        let slice = self.replay_slice.as_nanos();
-        Instant::from_nanos(self.caught_up.as_nanos().saturating_add(slice))
-    }
-
-    /// Replays background traffic and changes of channels up to and including `until`, before which
-    /// nothing enters a direction any more; false if it was interrupted.
-    #[cold]
-    fn catch_up(&mut self, until: Instant, interrupt: &AtomicBool) -> bool {
-        loop {
-            let to = self.catch_up_due().min(until);
-            for direction in &mut self.directions {
-                if let Medium::Fifo(fifo) = &mut direction.medium {
-                    fifo.queue.catch_up_with_channel(to);
-                }
-            }
-            for end in self.lines.iter_mut().flat_map(Line::ends_mut) {
-                end.catch_up(to);
-            }
-            for air in &mut self.airs {
-                air.medium.catch_up(to);
-            }
-            self.caught_up = to;
-            if to == until {
-                return true;
-            }
-            if interrupt.load(Ordering::Relaxed) {
-                return false;
-            }
-        }
-    }
-
-    /// The highest rate that a direction ever has.
-    fn fastest(&self, direction: DirectionId) -> Rate {
-        match &self.directions[direction.index()].medium {
-            Medium::Fifo(fifo) => fifo.queue.transmitter().fastest(),
-            Medium::Line(line) => {
-                self.lines[line.index()].end(direction.side()).interface.transmitter().fastest()
-            }
-            Medium::Shared(shared) => shared.rate,
         }
     }
 
@@ -575,105 +459,5 @@ impl<P: Probe> World<P> {
             self.probe.record(at, Event::DatagramReceived { flow, number, delay });
         }
         self.flows[flow.index()].receive_datagram(self.now, at, packet);
-    }
-}
-
-/// Tells of a segment that has reached one end of its connection at `at`.
-fn record_received<P: Probe>(
-    probe: &mut P,
-    connection: ConnectionId,
-    opener: bool,
-    at: Instant,
-    tcp: &TcpHeader,
-) {
-    let TcpHeader { seq, ack, payload, sack_blocks, .. } = *tcp;
-    let (sequence, ack) = (u64::from(seq), u64::from(ack));
-    probe.record(at, Event::SegmentReceived { connection, opener, sequence, ack, payload });
-    for &(first, end) in &tcp.sack_blocks()[..usize::from(sack_blocks)] {
-        probe.record(at, Event::SackReceived { connection, opener, first, end });
-    }
-}
-
-/// Tells of a segment that has reached an acceptor that only acknowledges, and of its answer.
-fn record_answer<P: Probe>(
-    probe: &mut P,
-    connection: ConnectionId,
-    at: Instant,
-    segment: &TcpHeader,
-    answer: &Packet,
-) {
-    record_received(probe, connection, false, at, segment);
-    let sequence = u64::from(answer.tcp.seq);
-    probe.record(at, Event::SegmentSent { connection, opener: false, sequence, payload: 0 });
-}
-
-/// Tells which waiting packets a discipline has just dropped.
-pub(super) fn record_dropped<P: Probe>(
-    probe: &mut P,
-    direction: DirectionId,
-    now: Instant,
-    queue: &Queue<Packet>,
-) {
-    for &packet in queue.dropped() {
-        probe.record(now, Event::Dropped { direction, packet, turn: None });
-    }
-}
-
-/// The TCP segment that a packet is.
-pub(super) fn segment_label(listener: Listener, packet: &Packet) -> Option<SegmentLabel> {
-    match listener {
-        Listener::Tcp { connection, .. }
-        | Listener::Acceptor { connection }
-        | Listener::Sink { connection } => Some(SegmentLabel::new(connection, packet)),
-        Listener::Datagrams { .. } => None,
-    }
-}
-
-/// Tells what becomes of a packet that has entered a computed direction. `times`: of its arrival,
-/// and when its transmission starts.
-fn record_fate<P: Probe>(
-    probe: &mut P,
-    hop: &Hop,
-    fifo: &mut Fifo,
-    [at, start]: [Instant; 2],
-    fate: Fate,
-    packet: &Packet,
-) {
-    let Hop { direction, listener, .. } = *hop;
-    let packet = *packet;
-    let packets = fifo.queue.length(at);
-    probe.record(at, Event::Queue { direction, packets, packet });
-    let (label, bytes) = (None, packet.bytes + fifo.queue.header());
-    let segment = segment_label(listener, &packet);
-    let sent = |arrival| {
-        let packet = Some(packet);
-        Event::FrameSent { direction, label, segment, packet, bytes, start, arrival }
-    };
-    match fate {
-        Fate::Dropped => {
-            let turn = Some(start);
-            probe.record(at, Event::Dropped { direction, packet, turn });
-        }
-        Fate::Lost { end } => probe.record(end, sent(None)),
-        Fate::Sent { end } => {
-            let at = fifo.queue.arrival(end);
-            probe.record(end, sent(Some(at)));
-            let delivered = Event::Delivered { direction, service: 0, by_timer: false, packet };
-            probe.record(at, delivered);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_flag_is_looked_at_more_often_where_events_are_long() {
-        for (stations, events) in
-            [(0, 1024), (1, 1024), (256, 1024), (1_000, 512), (100_000, 2), (1 << 20, 1)]
-        {
-            assert_eq!(interrupt_mask(stations), events - 1, "{stations} stations");
-        }
     }
 }

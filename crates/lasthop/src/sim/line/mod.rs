@@ -24,7 +24,7 @@ use crate::sim::deadlines::{Deadlines, Due, MachineId};
 use crate::sim::direction::{DirectionParameters, InFlight};
 use crate::sim::ids::{DirectionId, RadioId, Side};
 use crate::sim::probe::{Event, Probe};
-use crate::sim::world::record_dropped;
+use crate::sim::telling::record_dropped;
 use crate::units::Instant;
 use std::collections::VecDeque;
 

@@ -7,7 +7,8 @@ use crate::sim::deadlines::{Deadlines, Due};
 use crate::sim::direction::Direction;
 use crate::sim::ids::{DirectionId, LineId, Side};
 use crate::sim::probe::{Event, FrameLabel, Probe};
-use crate::sim::world::{World, record_dropped};
+use crate::sim::telling::record_dropped;
+use crate::sim::world::World;
 
 impl LineEnd {
     /// What its feeder has held back joins the queue, as far as it comes before the event at hand.

@@ -1,16 +1,18 @@
-//! Assembling a [`World`]: first links, then flows, then [`Builder::build`].
+//! Assembling a [`World`](super::world::World): first links, then flows, then [`Builder::build`].
+
+mod finish;
+mod routes;
 
 use super::agents::Seat;
-use super::deadlines::{Deadlines, Due, MachineId};
+use super::deadlines::MachineId;
 use super::direction::{Direction, DirectionParameters, Fifo, Medium};
-use super::hops::{Entry, Hop, Listener, Then};
-use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, PathId, RadioId, SeatId, Side};
-use super::line::{Line, LineEnd};
-use super::probe::Probe;
+use super::hops::Listener;
+use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, PathId, RadioId, SeatId};
+use super::line::Line;
 use super::radio::{Radio, RadioParameters};
 use super::traffic::{App, Browser, Datagrams, Flow, Stage};
 use super::wlan::{Air, Shared};
-use super::world::{Machine, Pair, World, boot_offset, interrupt_mask, replay_slice};
+use super::world::{Pair, boot_offset};
 use crate::agent::{Agent, AgentMachine, Governed};
 use crate::app::{DatagramSource, OnOff, Source, Web, WebParameters};
 use crate::link::{Endpoint, LinkEndpoint};
@@ -20,7 +22,6 @@ use crate::queue::Queue;
 use crate::rng::{Stream, Streams};
 use crate::tcp::{Config, Connection, Role};
 use crate::units::{Bytes, Instant, Rate};
-use std::collections::VecDeque;
 
 /// A way through the network, fixed for the run: the range of its hops among all, at least one.
 #[derive(Clone, Copy, Debug)]
@@ -28,24 +29,6 @@ struct Path {
     first: u32,
     last: u32,
     listener: Listener,
-}
-
-/// What feeds a direction with packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Feeder {
-    Nothing,
-    Direction(DirectionId),
-    /// A host, background traffic, or several directions.
-    Others,
-}
-
-/// Who uses a direction as the first of its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Users {
-    Nobody,
-    /// Only acceptors that may be computed, whose data come over this one direction.
-    Acceptors(DirectionId),
-    Others,
 }
 
 /// The directions of a path and of the way back.
@@ -497,307 +480,5 @@ impl Builder {
             connections,
             senders,
         });
-    }
-
-    /// Turns acceptors of file transfers that only acknowledge into [`Listener::Sink`]s where every packet that
-    /// enters their way back is such an acceptor's, and all they receive comes over one computed
-    /// direction: then acknowledgments enter the way back in order. There may be no agent at the
-    /// acceptor, who would have to see them in the order of time.
-    fn find_sinks(&mut self) {
-        let fifo = |direction: DirectionId| self.directions[direction.index()].fifo();
-        let direction = |index: DirectionId| &self.directions[index.index()];
-        let ends = |path: &Path| [path.first, path.last].map(|hop| self.hops[hop as usize]);
-        // The directions over which the data of such an acceptor come and its answers leave.
-        let candidate = |(pair, paths): (&Pair, &[PathId; 2])| {
-            let [[_, last], [first, _]] = paths.map(|path| ends(&self.paths[path.index()]));
-            let app = &self.flows[pair.flow.index()].app;
-            let suits = matches!(app, App::File { .. })
-                && pair.config.only_acknowledges()
-                && fifo(last).is_some()
-                && fifo(first).is_some_and(|fifo| !fifo.queue.has_background())
-                && direction(last).far_agent.is_none()
-                && direction(first).near_agent.is_none();
-            suits.then_some([last, first])
-        };
-        let candidates: Vec<_> = self.pairs.iter().zip(&self.pair_paths).map(candidate).collect();
-        let mut data_come_over = vec![None; self.paths.len()];
-        for (found, paths) in candidates.iter().zip(&self.pair_paths) {
-            data_come_over[paths[1].index()] = found.map(|[last, _]| last);
-        }
-        let mut users = vec![Users::Nobody; self.directions.len()];
-        for (path, comes_over) in self.paths.iter().zip(data_come_over) {
-            for (place, &hop) in self.directions_of(path).iter().enumerate() {
-                let here = match comes_over {
-                    Some(last) if place == 0 => Users::Acceptors(last),
-                    _ => Users::Others,
-                };
-                let known = &mut users[hop.index()];
-                *known = if [Users::Nobody, here].contains(known) { here } else { Users::Others };
-            }
-        }
-        for (connection, found) in candidates.into_iter().enumerate() {
-            if let Some([last, first]) = found
-                && users[first.index()] == Users::Acceptors(last)
-            {
-                let path = self.pair_paths[connection][0];
-                let connection = ConnectionId::new(connection);
-                self.paths[path.index()].listener = Listener::Sink { connection };
-            }
-        }
-    }
-
-    /// Directions that are offered packets ahead of the clock remember what became of the newest:
-    /// chained ones, and the first of the way back from a [`Listener::Sink`].
-    fn find_ahead(&mut self) {
-        let is_chained =
-            |direction: &Direction| direction.fifo().is_some_and(|fifo| fifo.is_chained);
-        let mut is_ahead: Vec<bool> = self.directions.iter().map(is_chained).collect();
-        for path in &self.paths {
-            if let Listener::Sink { connection } = path.listener {
-                let back = &self.paths[self.pair_paths[connection.index()][1].index()];
-                is_ahead[self.hops[back.first as usize].index()] = true;
-            }
-        }
-        for (direction, is_ahead) in self.directions.iter_mut().zip(is_ahead) {
-            if let (Medium::Fifo(fifo), true) = (&mut direction.medium, is_ahead) {
-                fifo.queue.run_ahead();
-            }
-        }
-    }
-
-    /// The service that packets of a flow take on each direction, by name.
-    fn service(&self, direction: DirectionId, listener: Listener) -> u8 {
-        let Medium::Line(line) = self.directions[direction.index()].medium else { return 0 };
-        let end = self.lines[line.index()].end(direction.side());
-        let flow = match listener {
-            Listener::Tcp { connection, .. }
-            | Listener::Acceptor { connection }
-            | Listener::Sink { connection } => self.pairs[connection.index()].flow,
-            Listener::Datagrams { flow } => flow,
-        };
-        let wanted = self.flows[flow.index()].service.as_ref();
-        let mut names = end.air.services.names.iter();
-        let place = wanted.and_then(|wanted| names.position(|known| known == wanted));
-        place.unwrap_or(0) as u8
-    }
-
-    /// Finds out which directions are chained: all that enters comes out of one computed direction.
-    fn find_chains(&mut self) {
-        let mut feeders = vec![Feeder::Nothing; self.directions.len()];
-        for (feeder, direction) in feeders.iter_mut().zip(&self.directions) {
-            if direction.fifo().is_some_and(|fifo| fifo.queue.has_background()) {
-                *feeder = Feeder::Others;
-            }
-        }
-        for path in &self.paths {
-            let mut from = Feeder::Others;
-            for &direction in self.directions_of(path) {
-                let known = &mut feeders[direction.index()];
-                *known =
-                    if [Feeder::Nothing, from].contains(known) { from } else { Feeder::Others };
-                from = Feeder::Direction(direction);
-            }
-        }
-        let is_chained: Vec<bool> = feeders
-            .into_iter()
-            .zip(&self.directions)
-            .map(|(feeder, direction)| {
-                let Feeder::Direction(from) = feeder else { return false };
-                let from = &self.directions[from.index()];
-                direction.fifo().is_some()
-                    && from.fifo().is_some()
-                    && direction.near_agent.is_none()
-                    && from.far_agent.is_none()
-            })
-            .collect();
-        for (direction, is_chained) in self.directions.iter_mut().zip(is_chained) {
-            if let Medium::Fifo(fifo) = &mut direction.medium {
-                fifo.is_chained = is_chained;
-            }
-        }
-    }
-
-    /// One record a hop.
-    fn compile_hops(&self) -> Vec<Hop> {
-        let is_chained = |direction: DirectionId| {
-            self.directions[direction.index()].fifo().is_some_and(|fifo| fifo.is_chained)
-        };
-        let mut hops = Vec::with_capacity(self.hops.len());
-        for (path, known) in self.paths.iter().enumerate() {
-            let (path, listener) = (PathId::new(path), known.listener);
-            for hop in known.first..=known.last {
-                let direction = self.hops[hop as usize];
-                let then = if hop == known.last {
-                    Then::Arrive
-                } else if is_chained(self.hops[hop as usize + 1]) {
-                    Then::Chain
-                } else {
-                    Then::Forward
-                };
-                let service = self.service(direction, listener);
-                let &Direction { ref medium, near_agent, far_agent } =
-                    &self.directions[direction.index()];
-                let entry = near_agent.map_or_else(|| medium.entry(), Entry::Agent);
-                let place = hops.len() as u32;
-                hops.push(Hop {
-                    place,
-                    direction,
-                    entry,
-                    far_agent,
-                    then,
-                    service,
-                    listener,
-                    path,
-                });
-            }
-        }
-        hops
-    }
-
-    /// Finds the computed directions of which all packets go on into the same end of a line, where
-    /// no agent meets them.
-    fn find_feeders(&mut self, hops: &[Hop]) {
-        let mut fed = vec![Feeder::Nothing; self.directions.len()];
-        for (place, hop) in hops.iter().enumerate() {
-            let next = match hop.then {
-                Then::Forward if hop.far_agent.is_none() => &hops[place + 1],
-                _ => hop,
-            };
-            let into = match next.entry {
-                Entry::Line(_) if next.direction != hop.direction => {
-                    Feeder::Direction(next.direction)
-                }
-                _ => Feeder::Others,
-            };
-            let known = &mut fed[hop.direction.index()];
-            *known = if [Feeder::Nothing, into].contains(known) { into } else { Feeder::Others };
-        }
-        for (index, into) in fed.into_iter().enumerate() {
-            if let Feeder::Direction(into) = into
-                && self.directions[index].fifo().is_some()
-                && let Medium::Line(line) = self.directions[into.index()].medium
-            {
-                let end = self.lines[line.index()].end_mut(into.side());
-                if end.may_be_fed() {
-                    end.feeder = Some(DirectionId::new(index));
-                }
-            }
-        }
-    }
-
-    /// The finished world.
-    pub fn build<P: Probe>(mut self, probe: P) -> World<P> {
-        self.find_chains();
-        self.find_sinks();
-        self.find_ahead();
-        let hops = self.compile_hops();
-        // Directions over which something comes that must be handled in its time.
-        let mut surfaces = vec![false; self.directions.len()];
-        for hop in &hops {
-            surfaces[hop.direction.index()] |= match hop.then {
-                Then::Arrive => !matches!(hop.listener, Listener::Sink { .. }),
-                Then::Forward => true,
-                Then::Chain => false,
-            };
-        }
-        if !P::ACTIVE {
-            self.find_feeders(&hops);
-        }
-        // Only who can ever have a deadline gets a place in the table, those that every packet moves before timers.
-        let mut machines = Vec::new();
-        let mut place = |machine| {
-            machines.push(machine);
-            MachineId::new(machines.len() - 1)
-        };
-        for (index, direction) in self.directions.iter_mut().enumerate() {
-            let direction_id = DirectionId::new(index);
-            match &mut direction.medium {
-                Medium::Fifo(fifo) if surfaces[index] => {
-                    fifo.machine = Some(place(Machine::Arrival(direction_id)));
-                }
-                Medium::Fifo(_) => {}
-                Medium::Line(line) if direction_id.side() == Side::Forward => {
-                    let known = &mut self.lines[line.index()];
-                    if known.radio.is_none() {
-                        known.machine = place(Machine::Line(*line));
-                    }
-                }
-                Medium::Line(_) | Medium::Shared(_) => {}
-            }
-        }
-        for (index, flow) in self.flows.iter_mut().enumerate() {
-            if let App::Datagrams(datagrams) = &mut flow.app {
-                datagrams.machine = place(Machine::Datagrams(FlowId::new(index)));
-            }
-        }
-        for (index, radio) in self.radios.iter_mut().enumerate() {
-            radio.machine = place(Machine::Radio(RadioId::new(index)));
-        }
-        for (index, air) in self.airs.iter_mut().enumerate() {
-            air.machine = place(Machine::Air(AirId::new(index)));
-            if P::ACTIVE {
-                air.medium.report_events();
-            }
-        }
-        let brisk = machines.len();
-        let mut place = |machine| {
-            machines.push(machine);
-            MachineId::new(machines.len() - 1)
-        };
-        for (index, line) in self.lines.iter_mut().enumerate() {
-            if line.radio.is_some() {
-                line.machine = place(Machine::Line(LineId::new(index)));
-            }
-        }
-        for (index, pair) in self.pairs.iter_mut().enumerate() {
-            let connection = ConnectionId::new(index);
-            let is_quiet = pair.config.only_acknowledges();
-            let is_file = matches!(self.flows[pair.flow.index()].app, App::File { .. });
-            pair.waits_for_acks = is_file || pair.config.is_simplex();
-            let opener = place(Machine::Tcp { connection, opener: true });
-            let acceptor = (!is_quiet).then(|| place(Machine::Tcp { connection, opener: false }));
-            pair.machines = [Some(opener), acceptor];
-        }
-        for (index, seat) in self.agents.iter_mut().enumerate() {
-            seat.machine = place(Machine::Agent(SeatId::new(index)));
-        }
-        // The last one, so that the table can forget it when every flow has started.
-        let start = place(Machine::Start);
-        let mut starts: Vec<_> = (0..self.flows.len()).map(FlowId::new).collect();
-        starts.sort_by_key(|&index| std::cmp::Reverse((self.flows[index.index()].start, index)));
-        let mut deadlines = Deadlines::new(brisk, machines.len() - brisk);
-        if let Some(&first) = starts.last() {
-            deadlines.set(start, self.flows[first.index()].start);
-        }
-        let radios = self.radios.iter();
-        let most_stations = radios.map(|radio| radio.stations.len()).max().unwrap_or(0);
-        let fifos = self.directions.iter().filter_map(Direction::fifo);
-        let ends = self.lines.iter().flat_map(Line::ends);
-        let steps: f64 = fifos.map(|fifo| fifo.queue.replay_rate()).sum::<f64>()
-            + ends.map(LineEnd::replay_rate).sum::<f64>()
-            + self.airs.iter().map(|air| air.medium.replay_rate()).sum::<f64>();
-        World {
-            now: Instant::ZERO,
-            current: Due::default(),
-            caught_up: Instant::ZERO,
-            replay_slice: replay_slice(steps),
-            deadlines,
-            machines,
-            directions: self.directions,
-            lines: self.lines,
-            hops,
-            connections: self.pairs,
-            flows: self.flows,
-            agents: self.agents,
-            radios: self.radios,
-            airs: self.airs,
-            starts,
-            unfinished: self.unfinished,
-            damaged: VecDeque::new(),
-            horizon_due: Instant::NEVER,
-            interrupt_mask: interrupt_mask(most_stations),
-            probe,
-            events: 0,
-        }
     }
 }

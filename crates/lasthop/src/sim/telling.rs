@@ -1,0 +1,95 @@
+//! What a probe is told of segments and of packets that enter a computed direction.
+
+use super::direction::Fifo;
+use super::hops::{Hop, Listener};
+use super::ids::{ConnectionId, DirectionId};
+use super::probe::{Event, Probe, SegmentLabel};
+use crate::packet::{Packet, TcpHeader};
+use crate::queue::{Fate, Queue};
+use crate::units::Instant;
+
+/// Tells of a segment that has reached one end of its connection at `at`.
+pub(super) fn record_received<P: Probe>(
+    probe: &mut P,
+    connection: ConnectionId,
+    opener: bool,
+    at: Instant,
+    tcp: &TcpHeader,
+) {
+    let TcpHeader { seq, ack, payload, sack_blocks, .. } = *tcp;
+    let (sequence, ack) = (u64::from(seq), u64::from(ack));
+    probe.record(at, Event::SegmentReceived { connection, opener, sequence, ack, payload });
+    for &(first, end) in &tcp.sack_blocks()[..usize::from(sack_blocks)] {
+        probe.record(at, Event::SackReceived { connection, opener, first, end });
+    }
+}
+
+/// Tells of a segment that has reached an acceptor that only acknowledges, and of its answer.
+pub(super) fn record_answer<P: Probe>(
+    probe: &mut P,
+    connection: ConnectionId,
+    at: Instant,
+    segment: &TcpHeader,
+    answer: &Packet,
+) {
+    record_received(probe, connection, false, at, segment);
+    let sequence = u64::from(answer.tcp.seq);
+    probe.record(at, Event::SegmentSent { connection, opener: false, sequence, payload: 0 });
+}
+
+/// Tells which waiting packets a discipline has just dropped.
+pub(super) fn record_dropped<P: Probe>(
+    probe: &mut P,
+    direction: DirectionId,
+    now: Instant,
+    queue: &Queue<Packet>,
+) {
+    for &packet in queue.dropped() {
+        probe.record(now, Event::Dropped { direction, packet, turn: None });
+    }
+}
+
+/// Tells what becomes of a packet that has entered a computed direction. `times`: of its arrival,
+/// and when its transmission starts.
+pub(super) fn record_fate<P: Probe>(
+    probe: &mut P,
+    hop: &Hop,
+    fifo: &mut Fifo,
+    [at, start]: [Instant; 2],
+    fate: Fate,
+    packet: &Packet,
+) {
+    let Hop { direction, listener, .. } = *hop;
+    let packet = *packet;
+    let packets = fifo.queue.length(at);
+    probe.record(at, Event::Queue { direction, packets, packet });
+    let (label, bytes) = (None, packet.bytes + fifo.queue.header());
+    let segment = segment_label(listener, &packet);
+    let sent = |arrival| {
+        let packet = Some(packet);
+        Event::FrameSent { direction, label, segment, packet, bytes, start, arrival }
+    };
+    match fate {
+        Fate::Dropped => {
+            let turn = Some(start);
+            probe.record(at, Event::Dropped { direction, packet, turn });
+        }
+        Fate::Lost { end } => probe.record(end, sent(None)),
+        Fate::Sent { end } => {
+            let at = fifo.queue.arrival(end);
+            probe.record(end, sent(Some(at)));
+            let delivered = Event::Delivered { direction, service: 0, by_timer: false, packet };
+            probe.record(at, delivered);
+        }
+    }
+}
+
+/// The TCP segment that a packet is.
+pub(super) fn segment_label(listener: Listener, packet: &Packet) -> Option<SegmentLabel> {
+    match listener {
+        Listener::Tcp { connection, .. }
+        | Listener::Acceptor { connection }
+        | Listener::Sink { connection } => Some(SegmentLabel::new(connection, packet)),
+        Listener::Datagrams { .. } => None,
+    }
+}
