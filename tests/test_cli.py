@@ -1,51 +1,18 @@
 import importlib
 import json
-import os
 import re
-import signal
 import subprocess
-import sys
-import time
 import typing
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from conftest import SMALL
+from command import COMMAND, lasthop
 from lasthop import cli, words
 from lasthop.cli import campaigns
 from lasthop.cli.app import COMMANDS
-from lasthop.cli.output import shortened
 from lasthop.cli.values import as_folder, as_path, as_picture
-
-COMMAND = [sys.executable, "-m", "lasthop"]
-
-
-def lasthop(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False
-    )
-
-
-def slow(folder: Path) -> Path:
-    """A scenario that takes far longer than any test may."""
-    path = folder / "slow.toml"
-    path.write_text("""
-name = "slow"
-[link.wireless]
-between = ["server", "client"]
-rate = "64 kbps"
-delay = "50 ms"
-[flow.transfer]
-from = "server"
-to = "client"
-transport = { kind = "tcp", variant = "reno", profile = "ns-2", segment = "250 B" }
-app = { kind = "file", size = "10 MB" }
-[run]
-replications = 1000000
-""")
-    return path
 
 
 def test_run_prints_the_json_that_scripts_rely_on(small: Path) -> None:
@@ -103,70 +70,6 @@ def test_set_changes_the_scenario(small: Path) -> None:
     assert point["parameters"] == {}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["run", "absent.toml"], "absent.toml: No such file"),
-        (["run", "."], "Is a directory"),
-        (["run", "FILE", "--set", "nonsense"], "allowed: KEY=VALUE"),
-        (["run", "FILE", "--replications", "0"], "replications"),
-        (["run", "FILE", "--jobs", "-1"], "jobs"),
-        (["run", "FILE", "--format", "xml"], "xml"),
-        (["run", "FILE", "--out", "FILE"], "--out"),
-        (["run"], "FILE"),
-        (["run", "FILE", "--metric", "flow.nobody.*"], "--metric: found 'flow.nobody.*'; allowed"),
-        (["fly"], "fly"),
-        (["list", "planets"], "'planets'; allowed: links"),
-        (["trace", "FILE", "--point", "9"], "point: found 9"),
-        (["trace", "FILE", "--link", "moon", "--out", "a.png"], "--link: found 'moon'; allowed"),
-        (["trace", "FILE", "--out", "a.png"], "a folder, or a picture with --link"),
-        (["trace", "FILE", "--from", "1 s"], "--from, --to: found no link"),
-        (["trace", "FILE", "--link", "wireless", "--from", "1"], '--from: found "1"; allowed: a'),
-        (
-            [
-                "trace",
-                "FILE",
-                "--link",
-                "wireless",
-                "--from",
-                "2 s",
-                "--to",
-                "1 s",
-                "--out",
-                "a.png",
-            ],
-            "--from: found 2 s; allowed: from 0 s to before 1 s",
-        ),
-        (
-            [
-                "trace",
-                "FILE",
-                "--link",
-                "wireless",
-                "--to",
-                "7 s",
-                "--from",
-                "0 s",
-                "--out",
-                "a.png",
-            ],
-            "frames from 0 s to 7 s; allowed: at most 120",
-        ),
-        (["reproduce", "absent"], "allowed: arq-and-tcp, disruption, link-enhancements"),
-        (["reproduce", "multilayer", "Table XX"], "no such table or figure"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(
-    arguments: list[str], message: str, small: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = cli._main([str(small) if word == "FILE" else word for word in arguments])
-    printed = capsys.readouterr()
-    assert code == 2
-    assert printed.out == ""
-    assert message in printed.err
-    assert printed.err.count("\n") == 1
-
-
 def test_without_a_command_there_is_help_and_no_message(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -174,13 +77,6 @@ def test_without_a_command_there_is_help_and_no_message(
     printed = capsys.readouterr()
     assert "reproduce" in printed.out
     assert printed.err == ""
-
-
-def test_broken_json_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "half.json"
-    path.write_text('{"name": "x",')
-    assert cli._main(["check", str(path)]) == 2
-    assert "scenario: found broken JSON: EOF" in capsys.readouterr().err
 
 
 def test_check(small: Path) -> None:
@@ -260,195 +156,8 @@ def test_the_picture_of_a_link_stands_among_the_series(small: Path, tmp_path: Pa
     assert (out / "trace.png").is_file()
 
 
-TOLD = """
-import contextlib, signal, sys
-# Ignored where a shell started the tests in the background.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from lasthop import terminal
-from lasthop.cli import main
-
-@contextlib.contextmanager
-def progress(label):
-    yield lambda done, total: done and print("under way", file=sys.stderr, flush=True)
-
-terminal.progress = progress
-main()
-"""
-
-
-def test_interrupt_stops_and_prints_what_is_finished(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", TOLD, "run", str(slow(tmp_path)), "--format", "json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    assert process.stderr.readline() == "under way\n"
-    process.send_signal(signal.SIGINT)
-    # The scenario has a million replications: it ends only because it was interrupted.
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "interrupted" in err
-    goodput = json.loads(out)["points"][0]["metrics"]["flow.transfer.goodput_bps"]
-    assert 0 < goodput["n"] < 1_000_000
-
-
-FROM_A_TERMINAL = """
-import _signal, os
-# Ignored where a shell started the tests in the background.
-_signal.signal(_signal.SIGINT, _signal.default_int_handler)
-from lasthop.cli import main
-os.write(2, b"about to start\\n")
-main()
-"""
-
-
-def interrupted(arguments: list[str], after_s: float, cwd: Path) -> tuple[int, str]:
-    """Exit code and standard error of a command that Ctrl-C ends after some time."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", FROM_A_TERMINAL, *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=cwd,
-    )
-    assert process.stderr is not None
-    assert process.stderr.readline() == "about to start\n"
-    time.sleep(after_s)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    return process.returncode, err
-
-
-# While it starts, while it imports (Polars sets a handler of its own), while it runs.
-@pytest.mark.parametrize("after_s", [0.05, 0.1, 0.3, 0.6, 1.0, 2.0])
-def test_an_interrupt_ends_a_command_at_any_time(after_s: float, tmp_path: Path) -> None:
-    # A million replications: only the interrupt ends it.
-    many = ["--replications", "1000000"]
-    code, err = interrupted(["reproduce", "multilayer", *many], after_s, tmp_path)
-    assert code in (cli.INTERRUPTED, -signal.SIGINT)
-    assert "Traceback" not in err
-    # Pictures take seconds.
-    assert not list(tmp_path.rglob("*.png"))
-
-
-def test_an_interrupt_ends_a_command_that_waits_for_a_file(tmp_path: Path) -> None:
-    trace = tmp_path / "trace.csv"
-    os.mkfifo(trace)
-    scenario = slow(tmp_path)
-    errors = f'errors = {{ kind = "trace", file = "{trace}" }}\n[flow.transfer]'
-    scenario.write_text(scenario.read_text().replace("[flow.transfer]", errors))
-    code, err = interrupted(["run", str(scenario)], 1.0, tmp_path)
-    assert code in (cli.INTERRUPTED, -signal.SIGINT)
-    assert "Traceback" not in err
-
-
-@pytest.mark.slow
-def test_a_reader_that_leaves_is_no_traceback(small: Path) -> None:
-    process = subprocess.Popen(
-        [*COMMAND, "run", str(small), "--format", "json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()
-    assert process.wait(timeout=60) == 1
-    assert process.stderr.read() == b""
-    process.stderr.close()
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_one_line_and_exit_code_1(small: Path) -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [*COMMAND, "run", str(small), "--format", "json"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert os.strerror(28) in done.stderr
-
-
 def test_version() -> None:
     assert lasthop("--version").stdout.startswith("lasthop ")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--replications", "0"], "--replications: found '0'; allowed: a whole number of at least"),
-        (["--seed", "x"], "--seed: found 'x'; allowed: a whole number"),
-        (["--dry-run", "--until", "godput_bps=1%"], "--until: found 'godput_bps'; allowed: "),
-        (["--dry-run", "--compare-theory"], "--dry-run: found --compare-theory of no results"),
-        (["--format", "xml"], "--format: found 'xml'; allowed: table, csv, json, parquet"),
-        (["--until", "x=3%"], "--until: found 'x'; allowed: flow.transfer.goodput_bps, flow."),
-        (["--until", "*.goodput=3%"], "allowed: flow.transfer.goodput_bps, with * and ?"),
-        (["--set", "link.wireless.errors.loss=nan"], "link.wireless.errors.loss: found nan; allow"),
-        (["--set", f"run.seed={2**63}"], f"run.seed: found {2**63}; allowed: a number from -2^63"),
-    ],
-)
-def test_refusals_name_the_option_or_key_and_what_was_found(
-    small: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
-) -> None:
-    assert cli._main(["run", str(small), *options]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("lasthop: ")
-    assert message in error
-    assert error.count("\n") == 1
-
-
-def test_a_full_disk_loses_no_results(small: Path, tmp_path: Path) -> None:
-    """What cannot be written is printed, the rest is written, the message names the file."""
-    full = Path("/dev/full")
-    if not full.exists():
-        pytest.skip("needs /dev/full")
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "replications.parquet").symlink_to(full)
-    done = lasthop("run", small, "--out", out)
-    assert done.returncode == cli.FAILURE
-    assert "Goodput" in done.stdout
-    assert json.loads((out / "results.json").read_text())["points"]
-    assert f"{out / 'replications.parquet'}: {os.strerror(28)}" in done.stderr
-    assert done.stderr.count("\n") == 1
-    with full.open("w") as nowhere:
-        again = tmp_path / "again"
-        code = subprocess.run(
-            [*COMMAND, "run", str(small), "--out", str(again)],
-            stdout=nowhere,
-            stderr=subprocess.PIPE,
-            check=False,
-        ).returncode
-    assert code == cli.FAILURE
-    assert json.loads((again / "results.json").read_text())["points"]
-
-
-def test_an_ascii_terminal_loses_no_results(small: Path) -> None:
-    done = subprocess.run(
-        [*COMMAND, "run", str(small)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-    )
-    assert done.returncode == cli.DONE, done.stderr
-    assert "+-" in done.stdout
-    assert done.stdout.isascii()
-
-
-@pytest.mark.parametrize("folder", ["", " ", os.fsdecode(b"\xff")])
-def test_what_is_no_name_of_a_folder_is_refused_before_anything_is_run(
-    small: Path, folder: str
-) -> None:
-    done = lasthop("run", small, "--replications", "1000000", "--store", folder)
-    assert done.returncode == cli.BAD_INPUT
-    assert done.stderr.startswith("lasthop: --store: found ")
-    assert "; allowed: " in done.stderr
 
 
 def test_tables_have_units_of_people_and_fit_a_terminal(
@@ -515,13 +224,6 @@ def test_uneven_intervals_stand_above_and_below_in_latex(
     assert latex.isascii()
 
 
-def test_an_unknown_metric_names_the_nearest(
-    small: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli._main(["run", str(small), "--metric", "godput_bps"]) == cli.BAD_INPUT
-    assert "nearest is flow.transfer.goodput_bps; allowed: " in capsys.readouterr().err
-
-
 def test_differences_from_a_baseline(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = ["run", str(small), "--metric", "goodput_bps", "--baseline", "variant=reno"]
     assert cli._main([*run, "--format", "json"]) == 0
@@ -560,55 +262,6 @@ def test_a_baseline_without_a_metric_has_no_difference(
 )
 def test_large_changes_are_told_as_factors(share: float, text: str) -> None:
     assert campaigns._change(share) == text
-
-
-def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(SMALL)
-    before = (tmp_path / "small.toml").read_bytes()
-    done = lasthop("trace", "small.toml", "--pcap", "./small.toml", cwd=tmp_path)
-    assert "--pcap: found small.toml, which is read; allowed: another file" in done.stderr
-    assert (tmp_path / "small.toml").read_bytes() == before
-    lasthop("run", "small.toml", "--replications", "2", "--store", "kept", cwd=tmp_path)
-    before = (tmp_path / "kept/ledger.sqlite").read_bytes()
-    for out in ("kept/ledger.sqlite", "kept/parts/x.html"):
-        done = lasthop("report", "kept", "--out", out, cwd=tmp_path)
-        assert f"--out: found {out}, which is read" in done.stderr
-    assert (tmp_path / "kept/ledger.sqlite").read_bytes() == before
-
-
-def test_a_series_has_a_bounded_number_of_steps(tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(SMALL)
-    done = lasthop("steady", "small.toml", "--step", "1 ns", cwd=tmp_path)
-    assert "step: found 1e-09 s; allowed: at least" in done.stderr
-    assert "at most 1,000,000 steps" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["run", "FILE", "b", "c"], "run: found b c after the last argument; allowed: FILE"),
-        (["rum"], "found no command rum, nearest is run; allowed: run, "),
-        (["repro", "x"], "found no command repro, nearest is rep"),
-        (["analyse", "nosuch"], "found no command nosuch; allowed: arq, tcp, dcf"),
-        (["run", "FILE", "--dry-run=3"], "--dry-run: found a value; allowed: none"),
-        (["run"], "FILE: found nothing; allowed: Scenario file"),
-        (["run", "FILE", "--seed"], "--seed: found no value; allowed: one"),
-        (["run", "FILE", "--replicatons", "3"], "nearest is --replications; allowed: --accept-"),
-        (["analyse", "arq", "--bad-to-good", "1"], "--good-to-bad: found nothing; allowed: Per"),
-        (["analyse", "arq", "--plot", "a.gif"], "--plot: found 'a.gif'; allowed: a name that end"),
-        (["diff", "FILE", "FILE", "--level", "x"], "--level: found 'x'; allowed: a number"),
-        (["run", "FILE", "--out", ""], "--out: found ''; allowed: the name of a file or folder"),
-        (["plot", "FILE", "--out", "absent/a.png"], "--out: found no folder absent"),
-    ],
-    ids=str,
-)
-def test_what_typer_refuses_is_told_as_all_else(
-    small: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
-    assert cli._main([str(small) if word == "FILE" else word for word in arguments]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
 
 
 def test_every_option_that_names_a_file_takes_a_tilde() -> None:
@@ -664,21 +317,3 @@ def test_a_terminal_gets_no_escape_codes_from_names(
     printed = capsys.readouterr()
     assert not set("\x1b\x07\x9b") & set(printed.out + printed.err)
     assert "\\u001b]0;title\\u0007\\u009b2J[bold].txt: 400 frames" in printed.out
-
-
-def test_long_values_are_cut_in_messages(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    long = "x" * 5000
-    for options in (
-        ["--set", f"link.wireless.rate={long}"],
-        ["--set", f"link.{long}.rate=3"],
-        ["--set", long],
-        ["--format", long],
-        ["--metric", long],
-        ["--baseline", f"{long}=1"],
-    ):
-        assert cli._main(["run", str(small), *options]) == 2
-        error = capsys.readouterr().err
-        assert len(error) < 1000
-        assert "…" in error
-        assert "; allowed: " in error
-    assert len(shortened(f"a: found b; allowed: {long}")) < 2100

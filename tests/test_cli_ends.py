@@ -1,0 +1,187 @@
+"""How commands end: at Ctrl-C, at a full disk, where nobody reads on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from command import COMMAND, lasthop
+from lasthop import cli
+
+
+def slow(folder: Path) -> Path:
+    """A scenario that takes far longer than any test may."""
+    path = folder / "slow.toml"
+    path.write_text("""
+name = "slow"
+[link.wireless]
+between = ["server", "client"]
+rate = "64 kbps"
+delay = "50 ms"
+[flow.transfer]
+from = "server"
+to = "client"
+transport = { kind = "tcp", variant = "reno", profile = "ns-2", segment = "250 B" }
+app = { kind = "file", size = "10 MB" }
+[run]
+replications = 1000000
+""")
+    return path
+
+
+TOLD = """
+import contextlib, signal, sys
+# Ignored where a shell started the tests in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from lasthop import terminal
+from lasthop.cli import main
+
+@contextlib.contextmanager
+def progress(label):
+    yield lambda done, total: done and print("under way", file=sys.stderr, flush=True)
+
+terminal.progress = progress
+main()
+"""
+
+
+def test_interrupt_stops_and_prints_what_is_finished(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", TOLD, "run", str(slow(tmp_path)), "--format", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "under way\n"
+    process.send_signal(signal.SIGINT)
+    # The scenario has a million replications: it ends only because it was interrupted.
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    goodput = json.loads(out)["points"][0]["metrics"]["flow.transfer.goodput_bps"]
+    assert 0 < goodput["n"] < 1_000_000
+
+
+FROM_A_TERMINAL = """
+import _signal, os
+# Ignored where a shell started the tests in the background.
+_signal.signal(_signal.SIGINT, _signal.default_int_handler)
+from lasthop.cli import main
+os.write(2, b"about to start\\n")
+main()
+"""
+
+
+def interrupted(arguments: list[str], after_s: float, cwd: Path) -> tuple[int, str]:
+    """Exit code and standard error of a command that Ctrl-C ends after some time."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", FROM_A_TERMINAL, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "about to start\n"
+    time.sleep(after_s)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    return process.returncode, err
+
+
+# While it starts, while it imports (Polars sets a handler of its own), while it runs.
+@pytest.mark.parametrize("after_s", [0.05, 0.1, 0.3, 0.6, 1.0, 2.0])
+def test_an_interrupt_ends_a_command_at_any_time(after_s: float, tmp_path: Path) -> None:
+    # A million replications: only the interrupt ends it.
+    many = ["--replications", "1000000"]
+    code, err = interrupted(["reproduce", "multilayer", *many], after_s, tmp_path)
+    assert code in (cli.INTERRUPTED, -signal.SIGINT)
+    assert "Traceback" not in err
+    # Pictures take seconds.
+    assert not list(tmp_path.rglob("*.png"))
+
+
+def test_an_interrupt_ends_a_command_that_waits_for_a_file(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    os.mkfifo(trace)
+    scenario = slow(tmp_path)
+    errors = f'errors = {{ kind = "trace", file = "{trace}" }}\n[flow.transfer]'
+    scenario.write_text(scenario.read_text().replace("[flow.transfer]", errors))
+    code, err = interrupted(["run", str(scenario)], 1.0, tmp_path)
+    assert code in (cli.INTERRUPTED, -signal.SIGINT)
+    assert "Traceback" not in err
+
+
+@pytest.mark.slow
+def test_a_reader_that_leaves_is_no_traceback(small: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "run", str(small), "--format", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.wait(timeout=60) == 1
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line_and_exit_code_1(small: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "run", str(small), "--format", "json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert os.strerror(28) in done.stderr
+
+
+def test_a_full_disk_loses_no_results(small: Path, tmp_path: Path) -> None:
+    """What cannot be written is printed, the rest is written, the message names the file."""
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("needs /dev/full")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "replications.parquet").symlink_to(full)
+    done = lasthop("run", small, "--out", out)
+    assert done.returncode == cli.FAILURE
+    assert "Goodput" in done.stdout
+    assert json.loads((out / "results.json").read_text())["points"]
+    assert f"{out / 'replications.parquet'}: {os.strerror(28)}" in done.stderr
+    assert done.stderr.count("\n") == 1
+    with full.open("w") as nowhere:
+        again = tmp_path / "again"
+        code = subprocess.run(
+            [*COMMAND, "run", str(small), "--out", str(again)],
+            stdout=nowhere,
+            stderr=subprocess.PIPE,
+            check=False,
+        ).returncode
+    assert code == cli.FAILURE
+    assert json.loads((again / "results.json").read_text())["points"]
+
+
+def test_an_ascii_terminal_loses_no_results(small: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "run", str(small)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == cli.DONE, done.stderr
+    assert "+-" in done.stdout
+    assert done.stdout.isascii()
