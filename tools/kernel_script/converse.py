@@ -1,0 +1,260 @@
+"""Records random conversations of the running Linux kernel with a lossy peer, as scripts.
+
+    sudo python tools/kernel_script/converse.py FIRST LAST FOLDER
+    lasthop tcp-script FOLDER
+
+then says where ours is another. A conversation is that of a seed: the kernel writes, and the peer,
+this program, loses, delays and reorders segments and ACKs as the seed says, with or without SACK,
+timestamps, ECN marks and delayed ACKs. The script has each segment of both with its time on the
+clock of the wall, and after each ACK the state of recovery, window, threshold, and what is SACKed,
+lost and sent again. Needs root and Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import random
+import select
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from play import Player
+from script import FLAGS, Event, Segment, parse_segment
+
+SEGMENT, WINDOW, TIMESTAMPS = 1000, 5000, 12
+#: How long a conversation goes on at most, seconds.
+LONGEST_S = 3.0
+DELAYED_ACK_S = 0.04
+#: After an ACK the kernel has this long to send what it lets out.
+ANSWER_S = 0.0012
+#: Timers of a kernel are late by so much at most, as far as these conversations go.
+TOLERANCE_USECS = 36_000
+#: Of `tcp_info`, without `tcpi_`.
+STATE = ("ca_state", "snd_cwnd", "snd_ssthresh", "sacked", "lost", "retrans")
+CODEPOINTS = {1: "[ect1] ", 2: "[ect0] ", 3: "[ce] "}
+
+Range = tuple[int, int]
+
+
+@dataclass
+class Receiver:
+    """What has arrived at the peer, and what its ACKs report."""
+
+    expected: int = 1
+    above: list[Range] = field(default_factory=list)
+    blocks: list[Range] = field(default_factory=list)
+
+    def take(self, start: int, end: int) -> Range | None:
+        """A segment arrives. Returns it if it had arrived before."""
+        known = end <= self.expected or any(
+            start >= first and end <= last for first, last in self.above
+        )
+        if not known:
+            merged: list[Range] = []
+            for first, last in sorted([*self.above, (start, end)]):
+                if merged and first <= merged[-1][1]:
+                    merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+                else:
+                    merged.append((first, last))
+            while merged and merged[0][0] <= self.expected:
+                self.expected = max(self.expected, merged.pop(0)[1])
+            self.above = merged
+        # The newest first (RFC 2018): that of this segment, then those reported before.
+        blocks = [(start, end), *self.blocks]
+        ranges = [self._range(block) for block in blocks]
+        self.blocks = list(dict.fromkeys(one for one in ranges if one is not None))
+        return (start, end) if known else None
+
+    def _range(self, block: Range) -> Range | None:
+        holds = (one for one in self.above if one[0] <= block[0] and block[1] <= one[1])
+        return next(holds, None)
+
+
+class Conversation(Player):
+    """One conversation: its draws, and the lines of its script."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__({}, TOLERANCE_USECS / 1e6, verbose=False)
+        draw = self.random = random.Random(seed)  # noqa: S311 - a conversation to repeat
+        self.sack = draw.random() < 0.8
+        self.timestamps = draw.random() < 0.4
+        self.dsack = self.sack and draw.random() < 0.8
+        self.delays_acks = draw.random() < 0.3
+        self.loss = draw.choice([0, 0.03, 0.08, 0.15, 0.25])
+        self.ack_loss = draw.choice([0, 0, 0, 0.1])
+        self.reordering = draw.choice([0, 0, 0, 0.1])
+        self.marks = draw.choice([0.05, 0.2]) if draw.random() < 0.15 else 0.0
+        self.one_way_s = draw.choice([0.02, 0.05, 0.05, 0.1])
+        writes = [[3000], [30_000], [60_000], [100_000], [15_000] * 2, [8000, 4000, 20_000]]
+        self.writes: list[tuple[float, int]] = []
+        at = 2 * self.one_way_s + 0.01
+        for length in draw.choice(writes):
+            self.writes.append((at, length))
+            at += draw.choice([0, 0.15, 0.6, 1.2])
+        self.defaults()
+        self.law = draw.choice(["cubic", "cubic", "reno"])
+        settings = [f"net.ipv4.tcp_congestion_control={self.law}"]
+        if self.marks:
+            settings.append("net.ipv4.tcp_ecn=2")
+            self.set("net.ipv4.tcp_ecn", "2")
+        shell = "\n".join(f"sysctl -q {setting}" for setting in settings)
+        self.lines = [
+            f"--tolerance_usecs={TOLERANCE_USECS}",
+            f"// Seed {seed}: data lost {self.loss}, ACKs lost {self.ack_loss}, reordered "
+            f"{self.reordering}, marked {self.marks}, {self.one_way_s} s each way.",
+            f"`../common/defaults.sh\n{shell}`",
+        ]
+        self.receiver = Receiver()
+        self.latest_stamp = 0
+        # Arrivals at the peer: when, a number, the segment, whether the network marks it.
+        self.way: list[tuple[float, int, Segment, bool]] = []
+        self.echoes = False
+
+    def own(self, name: str, arguments: list[str], result: str) -> None:
+        """The application makes a call, now."""
+        self.lines.append(f"{self.now():.6f} {name}({', '.join(arguments)}) = {result}")
+        event = Event(0, 0, True, 0, None, "call", (name, arguments, result))
+        self.call(event, name, arguments, result)
+
+    def options(self, more: list[str]) -> str:
+        """Options of a segment of the peer."""
+        if self.timestamps:
+            more = [f"TS val {100 + int(self.now() * 1000)} ecr {self.latest_stamp}", *more]
+        return f" <{','.join(more)}>" if more else ""
+
+    def send(self, text: str) -> None:
+        """The peer's segment reaches the kernel."""
+        self.lines.append(f"{self.now():.6f} < {text}")
+        self.inject(parse_segment(text))
+
+    def note(self) -> None:
+        """Writes down what the kernel has sent, and sends it on its way to the peer."""
+        while self.arrived:
+            at, one = self.arrived.pop(0)
+            self.lines.append(f"{at:.6f} > {self.written(one)}")
+            if not one.payload or self.random.random() < self.loss:
+                continue
+            late = 0.0
+            if self.random.random() < self.reordering:
+                late = self.random.choice([0.003, 0.01, 0.03])
+            arrives = at + 2 * self.one_way_s + late
+            is_marked = self.random.random() < self.marks
+            heapq.heappush(self.way, (arrives, len(self.lines), one, is_marked))
+
+    def written(self, one: Segment) -> str:
+        """A segment of the kernel, in the language of scripts."""
+        options = []
+        for name, value in one.options.items():
+            if name == "TS":
+                # The first stamp stands for 100 in the script.
+                first = self.stamps[0] if self.stamps else (100, value[0])
+                stamp = first[0] + value[0] - first[1]
+                self.stamps.append((stamp, value[0]))
+                self.latest_stamp = stamp
+                options.append(f"TS val {stamp} ecr {value[1]}")
+            elif name == "sack":
+                blocks = " ".join(f"{start}:{end}" for start, end in value)
+                options.append(f"sack {blocks}")
+            else:
+                options.append(name if value is True else f"{name} {value}")
+        flags = "".join(letter for letter, bit in FLAGS.items() if one.flags & bit)
+        text = f"{CODEPOINTS.get(one.ecn or 0, '')}{flags} {one.seq}:{one.seq + one.payload}"
+        text += f"({one.payload})" + (f" ack {one.ack}" if one.ack is not None else "")
+        return text + (f" <{','.join(options)}>" if options else "")
+
+    def open(self) -> None:
+        """The peer opens the connection."""
+        self.start = time.monotonic()
+        self.own("socket", ["...", "SOCK_STREAM", "IPPROTO_TCP"], "3")
+        self.own("bind", ["3", "...", "..."], "0")
+        self.own("listen", ["3", "1"], "0")
+        flags = "SEW" if self.marks else "S"
+        wanted = ["mss 1000", *(["sackOK"] if self.sack else [])]
+        stamp = [f"TS val {100 + int(self.now() * 1000)} ecr 0"] if self.timestamps else []
+        self.send(f"{flags} 0:0(0) win 65535 <{','.join([*wanted, *stamp, 'wscale 7'])}>")
+        self.drain(self.now() + 2 * self.one_way_s)
+        self.note()
+        self.send(f". 1:1(0) ack 1 win {WINDOW}{self.options([])}")
+        time.sleep(0.002)
+        self.own("accept", ["3", "...", "..."], "4")
+
+    def acknowledge(self, blocks: list[Range]) -> None:
+        """An ACK of the peer, if it is not lost, and what the kernel does."""
+        if self.random.random() < self.ack_loss:
+            return
+        room = 3 if self.timestamps else 4
+        told = " ".join(f"{start}:{end}" for start, end in blocks[:room])
+        more = [f"sack {told}"] if self.sack and blocks else []
+        flags = "E." if self.echoes else "."
+        ack = self.receiver.expected
+        self.send(f"{flags} 1:1(0) ack {ack} win {WINDOW}{self.options(more)}")
+        time.sleep(ANSWER_S)
+        self.drain(None)
+        self.note()
+        state: dict[str, Any] = self.info()
+        checks = " and ".join(f"tcpi_{name} == {state[f'tcpi_{name}']}" for name in STATE)
+        self.lines.append(f"+0 %{{ assert {checks} }}%")
+
+    def converse(self) -> str:
+        """Has the conversation, and returns its script."""
+        self.open()
+        waiting, delayed = 0, None
+        total = sum(length for _, length in self.writes)
+        while self.now() < LONGEST_S and self.receiver.expected <= total:
+            due = [at for at, *_ in self.way[:1]] + [at for at, _ in self.writes[:1]]
+            due += [LONGEST_S] if delayed is None else [LONGEST_S, delayed]
+            if select.select([self.tun], [], [], max(0.0, min(due) - self.now()))[0]:
+                self.drain(None)
+            self.note()
+            if self.writes and self.now() >= self.writes[0][0]:
+                length = str(self.writes.pop(0)[1])
+                self.own("write", ["4", "...", length], length)
+            if self.way and self.way[0][0] <= self.now():
+                _, _, one, is_marked = heapq.heappop(self.way)
+                if one.flags & FLAGS["W"]:
+                    self.echoes = False
+                self.echoes |= is_marked and one.ecn == 2
+                in_order = one.seq == self.receiver.expected and not self.receiver.above
+                again = self.receiver.take(one.seq, one.seq + one.payload)
+                waiting += 1
+                if self.delays_acks and in_order and waiting < 2:
+                    delayed = delayed or self.now() + DELAYED_ACK_S
+                    continue
+                duplicate = [again] if again and self.dsack else []
+                self.acknowledge([*duplicate, *self.receiver.blocks])
+            elif delayed is not None and self.now() >= delayed:
+                self.acknowledge(self.receiver.blocks)
+            else:
+                continue
+            waiting, delayed = 0, None
+        return "\n".join(self.lines) + "\n"
+
+
+def record(seed: int, folder: Path) -> None:
+    """One conversation; its process has no other, as it stays in the namespace."""
+    (folder / f"{seed:04}.pkt").write_text(Conversation(seed).converse())
+
+
+def main() -> int:
+    """Records the conversations of all seeds from the first to the last."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("first", type=int)
+    parser.add_argument("last", type=int)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--jobs", type=int, default=8)
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(asked.jobs, max_tasks_per_child=1) as pool:
+        seeds = range(asked.first, asked.last + 1)
+        for one in [pool.submit(record, seed, asked.folder) for seed in seeds]:
+            one.result()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
