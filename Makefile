@@ -74,7 +74,8 @@ test-python: $(VENV)/.dev
 bench:
 	python3 benches/run.py
 
-# `make instructions CHECK=--check` fails if a figure has grown by more than 3 %.
+# `make instructions CHECK=--check` fails if a figure has grown by more than 3 %; CHECK=--frames counts frames
+# of link protocols instead, and fails if one of HARQ takes more than two of selective repeat.
 instructions:
 	@python3 benches/instructions.py $(CHECK)
 
