@@ -16,7 +16,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from script import Segment, Unknown
+from script import Message, Segment, Unknown
 
 LOCAL, REMOTE, PORT, PEER_PORT = "192.168.0.1", "192.0.2.1", 8080, 32123
 PEER_SEQUENCE = 0x7FFF_FF00
@@ -161,15 +161,29 @@ class Host:
             + struct.pack("!BBH", 0, 6, len(body))
         )
         body = body[:16] + struct.pack("!H", checksum(pseudo + body)) + body[18:]
-        self.ipid = (self.ipid + 1) % 65536
-        ip = struct.pack(
-            "!BBHHHBBH4s4s", 0x45, one.ecn or 0, 20 + len(body), self.ipid, 0x4000, 64, 6, 0,
-            socket.inet_aton(REMOTE), socket.inet_aton(LOCAL),
-        )  # fmt: skip
-        ip = ip[:10] + struct.pack("!H", checksum(ip)) + ip[12:]
-        os.write(self.tun, ip + body)
+        os.write(self.tun, self.ip_header(len(body), 6, one.ecn or 0) + body)
         if self.verbose:
             print(f"  {self.now():9.4f} < {one}")
+
+    def ip_header(self, length: int, protocol: int, tos: int, *, comes_in: bool = True) -> bytes:
+        """That of a packet with `length` bytes behind it."""
+        ends = (REMOTE, LOCAL) if comes_in else (LOCAL, REMOTE)
+        self.ipid = (self.ipid + 1) % 65536
+        ip = struct.pack(
+            "!BBHHHBBH4s4s", 0x45, tos, 20 + length, self.ipid, 0x4000, 64, protocol, 0,
+            *(socket.inet_aton(end) for end in ends),
+        )  # fmt: skip
+        return ip[:10] + struct.pack("!H", checksum(ip)) + ip[12:]
+
+    def inject_message(self, one: Message) -> None:
+        """An ICMP message reaches the kernel, with the header of the segment that it is about."""
+        local, remote = self.port
+        seq = (one.seq + (self.isn or 0)) % 2**32
+        about = self.ip_header(20 + one.payload, 6, 0, comes_in=False)
+        about += struct.pack("!HHI", local, remote, seq)
+        body = struct.pack("!BBHHH", 3, one.code, 0, 0, one.mtu) + about
+        body = body[:2] + struct.pack("!H", checksum(body)) + body[4:]
+        os.write(self.tun, self.ip_header(len(body), 1, 0) + body)
 
     def live_stamp(self, echo: int) -> int:
         """The time stamp of the kernel that one of the script stands for."""

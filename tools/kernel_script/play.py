@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from host import LOCAL, PORT, REMOTE, Host
-from script import NAMES, Closed, Differs, Event, Segment, Unknown, number, parse
+from script import NAMES, Closed, Differs, Event, Message, Segment, Unknown, number, parse
 
 #: Fields of `struct tcp_info`, each with its kind in the language of `struct`.
 INFO = (
@@ -90,7 +90,7 @@ class Player(Host):
                     self.sleep_until(at)
                 last = at if at is not None else self.now()
                 if event.kind == "<":
-                    self.inject(event.body)
+                    self.arrive(event.body)
                 elif event.kind == "code":
                     time.sleep(0.0005)
                     with contextlib.suppress(Closed):
@@ -106,6 +106,13 @@ class Player(Host):
             if thread.is_alive():
                 raise Differs(f"line {event.line}: still blocks")
         self.check_blocked()
+
+    def arrive(self, one: Segment | Message) -> None:
+        """A segment or a message reaches the kernel."""
+        if isinstance(one, Message):
+            self.inject_message(one)
+        else:
+            self.inject(one)
 
     def expect(self, event: Event, at: float | None) -> float:
         """The kernel must send a segment, as one or several; from when the next event counts."""

@@ -88,8 +88,39 @@ def number(text: str) -> int:
     return total
 
 
-def parse_segment(text: str) -> Segment:
+#: Types and codes of ICMP (RFC 792) by the names of scripts.
+ICMP = {
+    "net_unreachable": 0, "host_unreachable": 1, "protocol_unreachable": 2, "port_unreachable": 3,
+    "frag_needed": 4, "source_route_failed": 5, "net_unknown": 6, "host_unknown": 7,
+    "source_host_isolated": 8, "net_prohibited": 9, "host_prohibited": 10,
+    "net_unreachable_for_tos": 11, "host_unreachable_for_tos": 12, "packet_filtered": 13,
+}  # fmt: skip
+
+
+@dataclass
+class Message:
+    """An ICMP message about a segment of the kernel's: what was unreachable, and why."""
+
+    code: int
+    mtu: int
+    seq: int
+    payload: int
+
+
+def parse_message(text: str) -> Message:
+    """`icmp unreachable NAME [mtu N] [SEQ:END(LENGTH)]`."""
+    match = re.fullmatch(
+        r"icmp unreachable (\w+)(?: mtu (\d+))? \[(\d+):\d+\((\d+)\)\]", text.strip()
+    )
+    if not match or match[1] not in ICMP:
+        raise Unknown(text)
+    return Message(ICMP[match[1]], int(match[2] or 0), int(match[3]), int(match[4]))
+
+
+def parse_segment(text: str) -> Segment | Message:
     """`FLAGS SEQ:END(LENGTH) [ack N] [win N] [<OPTIONS>]`."""
+    if text.startswith("icmp "):
+        return parse_message(text)
     one = Segment()
     head, angle, options = text.partition("<")
     if angle:
@@ -144,6 +175,8 @@ class Event:
     blocks: float | None
     kind: str
     body: Any
+    #: How the script writes it, without its time.
+    source: str = ""
 
 
 #: `0.5`, `+.1`, `*`, `+.1~+.2`, `0.1...0.2`: what stands before three dots has one at most.
@@ -202,6 +235,7 @@ def parse(text: str) -> tuple[dict[str, str], list[Event]]:
             at += match.end()
             rest = text[at:]
         when = start
+        begin = at
         if rest.startswith("%{"):
             end = rest.index("}%")
             events.append(Event(here, when, relative, span, blocks, "code", rest[2:end]))
@@ -242,3 +276,4 @@ def parse(text: str) -> tuple[dict[str, str], list[Event]]:
             result = rest[end:stop].strip().removeprefix("=").strip()
             events.append(Event(here, when, relative, span, blocks, "call", (name, parts, result)))
             at += stop
+        events[-1].source = text[begin:at].strip()
