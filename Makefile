@@ -74,8 +74,7 @@ test-python: $(VENV)/.dev
 bench:
 	python3 benches/run.py
 
-# `make instructions CHECK=--check` fails if a figure has grown by more than 3 %; CHECK=--frames counts frames
-# of link protocols instead, and fails if one of HARQ takes more than two of selective repeat.
+# `make instructions CHECK=--check` fails if a figure has grown by more than 3 %.
 instructions:
 	@python3 benches/instructions.py $(CHECK)
 

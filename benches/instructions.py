@@ -58,9 +58,7 @@ def build(*benches: str) -> dict[str, str]:
 def count(command: list[str]) -> int:
     """Instructions that a process executes in user space."""
     valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command]
-    process = subprocess.run(
-        valgrind, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
-    )
+    process = subprocess.run(valgrind, stderr=subprocess.PIPE, text=True, check=False)
     found = re.search(r"I\s+refs:\s+([\d,]+)", process.stderr)
     if process.returncode != 0 or found is None:
         sys.exit(f"{' '.join(command)}: exit code {process.returncode}\n{process.stderr}")

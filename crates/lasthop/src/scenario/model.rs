@@ -387,6 +387,15 @@ table! {
         timestamps: Option<bool>;
         /// Limited Transmit (RFC 3042).
         limited_transmit: Option<bool>;
+        /// Keep a window that the application does not use, without letting it grow (RFC 7661); with profile "rfc" only,
+        /// off by default.
+        window_validation: Option<bool>;
+        /// Bring the window back to the initial one after a pause longer than the retransmission timeout (RFC 5681,
+        /// section 4.1); with profile "rfc" only, off by default.
+        restart_after_idle: Option<bool>;
+        /// Let the window grow by the bytes that an acknowledgment acknowledges (RFC 3465), in slow start by so many
+        /// segments at most (the RFC's L); with profile "rfc" and law "reno" only, off by default.
+        byte_counting: Option<u32>, Limits::range(1, 65_535);
         /// Whether SYN segments open the connection.
         handshake: Option<bool>;
         /// Whether FIN segments close the connection.

@@ -301,6 +301,41 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
             "false, or ecn = true, profile \"rfc\" and the law \"reno\" or \"cubic\"".to_owned(),
         );
     }
+    let is_rfc = tcp.profile == Profile::Rfc;
+    let counts_segments = config.recovery == RecoveryKind::RackTlp;
+    for (key, is_on) in [
+        ("window_validation", config.window_validation),
+        ("restart_after_idle", config.restart_after_idle),
+    ] {
+        if is_on && (!is_rfc || counts_segments) {
+            return error(
+                key,
+                format!("true with profile {:?}", tcp.profile.word())
+                    + if is_rfc { " and RACK-TLP" } else { "" },
+                "false, or profile \"rfc\" with another recovery than \"rack-tlp\"".to_owned(),
+            );
+        }
+    }
+    if config.window_validation && config.restart_after_idle {
+        return error(
+            "restart_after_idle",
+            "true with window_validation, which keeps the window in a pause".to_owned(),
+            "one of the two".to_owned(),
+        );
+    }
+    if let Some(most) = config.byte_counting
+        && !(is_rfc && matches!(config.law, LawKind::Reno(_)))
+    {
+        return error(
+            "byte_counting",
+            format!(
+                "{most} with profile {:?} and the law {:?}",
+                tcp.profile.word(),
+                config.law.kind()
+            ),
+            "nothing, or profile \"rfc\" and the law \"reno\"".to_owned(),
+        );
+    }
     if config.undo == UndoKind::All && config.recovery != RecoveryKind::RackTlp {
         return error(
             "undo",

@@ -167,6 +167,12 @@ pub struct Config {
     pub timestamp_tick: Duration,
     /// Limited transmit (RFC 3042).
     pub limited_transmit: bool,
+    /// Does a window that the application does not use stay as it is (RFC 7661)?
+    pub window_validation: bool,
+    /// Does a pause longer than the RTO bring the window back to the initial one (RFC 5681, section 4.1)?
+    pub restart_after_idle: bool,
+    /// Does Reno's window grow by the bytes that an ACK acknowledges (RFC 3465), in slow start by so many segments at most?
+    pub byte_counting: Option<u32>,
     /// Does a SYN open the connection?
     pub handshake: bool,
     /// Only the opener sends data, and the other side answers the SYN with a plain ACK.

@@ -89,8 +89,16 @@ pub struct TcpInfo {
     pub probes: u32,
     /// Segments delivered so far; 0 where nobody counts them, as the next.
     pub delivered: u64,
+    /// Segments delivered by acknowledgments that echo a mark.
+    pub delivered_marked: u64,
     /// Segments that the receiver has reported as duplicates.
     pub duplicates_reported: u64,
+    /// How often the network was seen to change the order of segments.
+    pub reorderings: u64,
+    /// Segments that arrived above a hole.
+    pub out_of_order: u64,
+    /// Least round-trip time, if one was measured by records.
+    pub min_rtt: Option<Duration>,
 }
 
 impl Connection {
@@ -99,9 +107,8 @@ impl Connection {
         let flight = &self.sender.flight;
         let (recovery, outstanding) = self.sender.outstanding();
         let whole = self.sender.whole_segments();
-        let unacked = whole.map_or_else(|| flight.outstanding_segments(), |(unacked, ..)| unacked);
-        let (delivered, duplicates_reported) =
-            whole.map_or((0, 0), |(_, delivered, duplicates)| (delivered, duplicates));
+        let unacked = whole.map_or_else(|| flight.outstanding_segments(), |(unacked, _)| unacked);
+        let counts = whole.map(|(_, counts)| counts).unwrap_or_default();
         let running = |timer| {
             let deadline = flight.timers.deadline(timer);
             (deadline != Instant::NEVER).then_some(deadline)
@@ -133,8 +140,12 @@ impl Connection {
             pending,
             delayed_ack: running(Timer::DelayedAck),
             probes: 0,
-            delivered,
-            duplicates_reported,
+            delivered: counts.delivered,
+            delivered_marked: counts.marked,
+            duplicates_reported: counts.duplicates,
+            reorderings: counts.reorderings,
+            out_of_order: self.receiver.out_of_order_count,
+            min_rtt: flight.min_rtt(),
         }
     }
 }

@@ -41,6 +41,7 @@ mod sent;
 pub mod socket;
 mod timers;
 mod undo;
+mod validation;
 mod wheel;
 
 pub use config::{Config, Conventions};

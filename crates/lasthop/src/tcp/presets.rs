@@ -79,6 +79,12 @@ pub struct Overrides {
     pub timestamps: Option<bool>,
     /// See [`Config::limited_transmit`].
     pub limited_transmit: Option<bool>,
+    /// See [`Config::window_validation`].
+    pub window_validation: Option<bool>,
+    /// See [`Config::restart_after_idle`].
+    pub restart_after_idle: Option<bool>,
+    /// See [`Config::byte_counting`].
+    pub byte_counting: Option<u32>,
     /// See [`Config::handshake`].
     pub handshake: Option<bool>,
     /// See [`Config::fin`].
@@ -132,6 +138,9 @@ const NS2: Config = Config {
     marks: Marks::Classic,
     timestamps: false,
     limited_transmit: true,
+    window_validation: false,
+    restart_after_idle: false,
+    byte_counting: None,
     handshake: true,
     one_way: true,
     fin: false,
@@ -179,6 +188,9 @@ const RFC: Config = Config {
     marks: Marks::Classic,
     timestamps: false,
     limited_transmit: true,
+    window_validation: false,
+    restart_after_idle: false,
+    byte_counting: None,
     handshake: true,
     one_way: false,
     fin: true,
@@ -283,6 +295,9 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         timestamps: set.timestamps.unwrap_or(base.timestamps || law.reads_arrivals()),
         timestamp_tick: if law.reads_arrivals() { FINE_TICK } else { granularity },
         limited_transmit: set.limited_transmit.unwrap_or(base.limited_transmit),
+        window_validation: set.window_validation.unwrap_or(base.window_validation),
+        restart_after_idle: set.restart_after_idle.unwrap_or(base.restart_after_idle),
+        byte_counting: set.byte_counting.or(base.byte_counting),
         handshake: set.handshake.unwrap_or(base.handshake),
         fin: set.fin.unwrap_or(base.fin && !sends_blocks),
         pad_segments: set.pad_segments.unwrap_or(base.pad_segments),

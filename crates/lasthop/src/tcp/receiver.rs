@@ -29,6 +29,8 @@ pub(super) struct Receiver {
     pub ts_recent: u32,
     /// Segments that brought nothing new.
     pub duplicates: u64,
+    /// Segments that came above a hole.
+    pub out_of_order_count: u64,
     quick: QuickAcks,
     /// Under [`Config::autotuning`].
     buffer: Option<Box<ReceiveBuffer>>,
@@ -73,6 +75,7 @@ impl Receiver {
             last_ack_sent: u64::from(!config.handshake),
             ts_recent: 0,
             duplicates: 0,
+            out_of_order_count: 0,
             quick: QuickAcks::default(),
             buffer: config.autotuning.then(|| Box::new(ReceiveBuffer::new(config))),
         }
@@ -91,13 +94,14 @@ impl Receiver {
             last_ack_sent,
             ts_recent,
             duplicates: _,
+            out_of_order_count,
             quick,
             buffer,
         } = self;
         [*rcv_nxt, *last_ack_sent] = [u64::from(!config.handshake); 2];
         out_of_order.clear();
         (*arrivals, *unacked, *ack_due, *ts_recent) = (0, 0, false, 0);
-        (*duplicate, *damaged) = (None, None);
+        (*duplicate, *damaged, *out_of_order_count) = (None, None, 0);
         *quick = QuickAcks::default();
         if let Some(buffer) = buffer {
             **buffer = ReceiveBuffer::new(config);
@@ -157,6 +161,7 @@ impl Receiver {
         } else {
             immediate = true;
             self.arrivals += 1;
+            self.out_of_order_count += u64::from(end > self.rcv_nxt);
             if config.recovery == RecoveryKind::Lhp {
                 self.duplicate = Some((seq, end));
             }
@@ -407,6 +412,11 @@ impl Receiver {
             missing += u32::from(!has_come(seq));
         }
         !is_out(config, self.rcv_nxt) && 2 * missing <= all
+    }
+
+    /// One past the last byte beyond a hole, if there is one.
+    pub fn highest(&self) -> Option<u64> {
+        self.out_of_order.highest()
     }
 
     /// Is anything beyond a hole?

@@ -185,6 +185,16 @@ impl RttEstimator {
         self.bound();
     }
 
+    /// The latest doubling is undone. Says whether there was one.
+    pub fn take_back_off_back(&mut self) -> bool {
+        let was_doubled = self.backoff > 1;
+        if was_doubled {
+            self.backoff >>= 1;
+            self.bound();
+        }
+        was_doubled
+    }
+
     /// Data follow a SYN that was sent again. Without a sample the first RTO has proved too short:
     /// under [`Conventions::Rfc`] it becomes 3 s.
     pub fn after_lost_syn(&mut self) {

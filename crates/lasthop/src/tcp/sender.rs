@@ -4,7 +4,7 @@ use super::config::Config;
 use super::flight::Flight;
 use super::info::{Outstanding, RecoveryState};
 use super::law::{CongestionLaw, Passage};
-use super::recovery::{Arrival, Recovery};
+use super::recovery::{Arrival, RackTlp, Recovery, SegmentCounts};
 use super::send_buffer::Fill;
 use super::timers::Timer;
 use crate::units::{Duration, Instant};
@@ -282,7 +282,7 @@ impl Sender {
         let fin = end > self.flight.fin_at;
         let payload = (end - seq) as u32 - u32::from(syn) - u32::from(fin);
         if u64::from(payload) < self.flight.mss {
-            self.flight.short_end = end;
+            self.flight.note_short(end);
         }
         Some(Outgoing { seq, payload, syn, fin })
     }
@@ -293,11 +293,10 @@ impl Sender {
         self.poll_transmit(now)
     }
 
-    /// Segments outstanding, delivered, and reported as duplicates, of a recovery that counts whole segments.
-    pub(super) fn whole_segments(&self) -> Option<(u64, u64, u64)> {
+    /// Segments outstanding, and what became of the others, of a recovery that counts whole segments.
+    pub(super) fn whole_segments(&self) -> Option<(u64, SegmentCounts)> {
         let Recovery::RackTlp(rack) = &self.recovery else { return None };
-        let (delivered, duplicates) = rack.delivered();
-        Some((self.flight.records().len().into(), delivered, duplicates))
+        Some((self.flight.records().len().into(), rack.counts()))
     }
 
     /// How full the send buffer is.
@@ -317,6 +316,33 @@ impl Sender {
             self.refresh();
         }
         has_written
+    }
+
+    /// Full segments have `bytes` from now on.
+    pub(super) fn set_segment(&mut self, bytes: u64) {
+        self.flight.mss = bytes;
+        self.flight.law.set_segment(bytes);
+        self.refresh();
+    }
+
+    /// Of what is outstanding, what is larger than a segment may be now goes again in smaller ones; the congestion window
+    /// stays (RFC 1191, section 6.5).
+    pub(super) fn resend_too_large(&mut self) {
+        match &mut self.recovery {
+            Recovery::RackTlp(rack) => rack.resend_too_large(&mut self.flight),
+            _ => self.flight.snd_nxt = self.flight.snd_una,
+        }
+        self.refresh();
+    }
+
+    /// What goes again was not lost for congestion: the latest doubling of the RTO is undone (RFC 6069, section 4).
+    pub(super) fn take_back_off_back(&mut self, now: Instant) {
+        if let Recovery::RackTlp(rack) = &self.recovery
+            && rack.has_timed_out()
+            && self.flight.rtt.take_back_off_back()
+        {
+            RackTlp::restart_from_oldest(&mut self.flight, now);
+        }
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {

@@ -300,6 +300,60 @@ impl SentSegments {
         }
     }
 
+    /// No segment may have more than `most` bytes any more: each piece with larger ones, if nothing of it has arrived, is
+    /// cut anew and counts as lost. Returns how many segments newly do.
+    pub fn split(&mut self, most: u64) -> u32 {
+        let before = self.marks.lost;
+        let old = std::mem::take(&mut self.ring);
+        self.marks = Marks::default();
+        self.pieces = 0;
+        let mut piece: Vec<SentSegment> = Vec::new();
+        for record in old {
+            if record.is_sacked {
+                self.keep_piece(&mut piece, most);
+            }
+            piece.push(record);
+            if record.is_sacked || record.ends_piece || record.ends_record {
+                self.keep_piece(&mut piece, most);
+            }
+        }
+        self.keep_piece(&mut piece, most);
+        self.marks.lost.saturating_sub(before)
+    }
+
+    /// The segments of a piece go back to the ring, in sizes of `most` bytes if one of them is larger.
+    fn keep_piece(&mut self, piece: &mut Vec<SentSegment>, most: u64) {
+        let is_large = |record: &SentSegment| record.end - record.start > most && !record.is_sacked;
+        if let (true, Some(first), Some(last)) =
+            (piece.iter().any(is_large), piece.first().copied(), piece.last().copied())
+        {
+            piece.clear();
+            let mut start = first.start;
+            while start < last.end {
+                let end = last.end.min(start + most);
+                let is_last = end == last.end;
+                piece.push(SentSegment {
+                    start,
+                    end,
+                    is_lost: true,
+                    is_resent: false,
+                    is_pushed: is_last && last.is_pushed,
+                    ends_piece: is_last && last.ends_piece,
+                    ends_record: is_last && last.ends_record,
+                    ..first
+                });
+                start = end;
+            }
+        }
+        for record in piece.drain(..) {
+            self.marks.sacked += u32::from(record.is_sacked);
+            self.marks.lost += u32::from(record.is_lost);
+            self.marks.resent += u32::from(record.is_resent);
+            self.pieces += u32::from(record.ends_piece);
+            self.ring.push_back(record);
+        }
+    }
+
     /// Pieces that are outstanding.
     pub fn pieces(&self) -> u32 {
         self.pieces

@@ -6,6 +6,8 @@ use super::options::{send_buffer, unsent_limit, user_timeout};
 use super::player::Player;
 use super::readiness::Watched;
 use super::show::seconds;
+use super::stamps::Stamps;
+use super::transfers::{Reading, Writing, write};
 use crate::tcp::socket::{Socket, SocketError, State, WriteOptions};
 use crate::units::{Duration, Instant};
 
@@ -20,6 +22,10 @@ pub(super) enum Descriptor {
     Connection,
     /// What watches others (`epoll`).
     Watcher,
+    /// A file, and an end of a pipe, whose bytes are of no interest.
+    File,
+    /// See above.
+    Pipe,
 }
 
 /// A system call that waits.
@@ -39,32 +45,12 @@ enum Call {
     Connect,
     Read(Reading),
     Write(Writing),
+    /// A close that waits until all is acknowledged (`SO_LINGER`).
+    Close,
     /// The files of `poll`.
     Poll(String),
     /// The descriptor of `epoll`, and what the script says of the files.
     Events(i64, String),
-}
-
-/// What a read is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reading {
-    bytes: u64,
-    /// Bytes that it waits for.
-    least: u64,
-    /// Does it leave what it reads (`MSG_PEEK`)?
-    peeks: bool,
-    /// What is to be unread afterwards, if the script says so (`TCP_CM_INQ`).
-    left: Option<u64>,
-}
-
-/// What a write is asked, and how far it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Writing {
-    bytes: u64,
-    done: u64,
-    options: WriteOptions,
-    /// Has it found the buffer full?
-    has_waited: bool,
 }
 
 /// What a call returns.
@@ -116,7 +102,12 @@ impl Player {
         }
         let returned = match name {
             "socket" => self.open(line, result)?,
-            "bind" | "fcntl" => return Ok(()),
+            "open" | "creat" | "memfd_create" => self.open_file(result, Descriptor::File),
+            "pipe" | "pipe2" => {
+                self.open_pipe(argument(0));
+                Returned::Value(0)
+            }
+            "bind" | "fcntl" | "unlink" => return Ok(()),
             "listen" => {
                 let mut socket = self.make_socket();
                 socket.listen();
@@ -125,7 +116,11 @@ impl Player {
                 Returned::Value(0)
             }
             "connect" => {
-                if self.socket.is_none() {
+                let is_new = self.socket.as_ref().is_none_or(|one| {
+                    one.state() == State::Closed && self.has_failed && !one.has_error()
+                });
+                if is_new {
+                    self.has_failed = false;
                     let mut socket = self.make_socket();
                     socket.connect(self.now);
                     self.socket = Some(socket);
@@ -134,18 +129,58 @@ impl Player {
                 return self.wait(line, Call::Connect, result, blocks);
             }
             "accept" | "accept4" => return self.wait(line, Call::Accept, result, blocks),
+            "write" if matches!(kind, Some(Descriptor::File | Descriptor::Pipe)) => {
+                Returned::Value(number_of(argument(2)).unwrap_or(0) as i64)
+            }
+            "sendfile" | "sendfile64" if is_connection => {
+                let options = WriteOptions::default();
+                let bytes = number_of(argument(3)).unwrap_or(0);
+                let writing = Writing::of(bytes, options);
+                return self.wait(line, Call::Write(writing), result, blocks);
+            }
+            "splice" => {
+                let target =
+                    value(argument(2)).and_then(|file| self.descriptors.get(&file)).copied();
+                let bytes = number_of(argument(4)).unwrap_or(0);
+                let call = match (is_connection, target) {
+                    (true, Some(Descriptor::Pipe)) => {
+                        Call::Read(Reading { bytes, least: 1, peeks: false, left: None })
+                    }
+                    (false, Some(Descriptor::Connection)) => {
+                        let more = argument(5).contains("SPLICE_F_MORE");
+                        let options = WriteOptions { more, end_of_record: false };
+                        Call::Write(Writing::of(bytes, options))
+                    }
+                    _ => return Self::missing(line, "a splice between these files"),
+                };
+                return self.wait(line, call, result, blocks);
+            }
             "write" | "send" | "sendto" | "sendmsg" | "writev" if is_connection => {
-                let writing = Self::writing(line, name, arguments)?;
+                if argument(1) == "NULL" && number_of(argument(2)) != Some(0) {
+                    return compare(line, result, &Returned::Error("EFAULT"));
+                }
+                let writing = self.writing(line, name, arguments)?;
                 return self.wait(line, Call::Write(writing), result, blocks);
             }
             "read" | "recv" | "recvfrom" | "readv" | "recvmsg" if is_connection => {
+                let bits = value(argument(if name == "recvmsg" { 2 } else { 3 })).unwrap_or(0);
+                if bits & number("MSG_ERRQUEUE").unwrap_or(0) != 0 {
+                    let returned = self.read_report(line, argument(1))?;
+                    return compare(line, result, &returned);
+                }
+                let has_data = self.socket.as_ref().is_some_and(|one| one.unread() > 0);
+                if argument(1) == "NULL" && number_of(argument(2)) != Some(0) && has_data {
+                    return compare(line, result, &Returned::Error("EFAULT"));
+                }
                 let reading = self.reading(line, name, arguments)?;
                 return self.wait(line, Call::Read(reading), result, blocks);
             }
             "close" => {
                 let gone = descriptor.and_then(|file| self.descriptors.remove(&file));
                 let (now, resets) = (self.now, self.resets_on_close);
-                let is_alone = !self.descriptors.values().any(|&kind| kind != Descriptor::Fresh);
+                let is_socket =
+                    |kind| matches!(kind, Descriptor::Listener | Descriptor::Connection);
+                let is_alone = !self.descriptors.values().any(|&kind| is_socket(kind));
                 if let Some(socket) = self.socket.as_mut()
                     && (gone == Some(Descriptor::Connection)
                         || gone == Some(Descriptor::Listener) && is_alone)
@@ -154,6 +189,9 @@ impl Player {
                         socket.abort(now, None);
                     } else {
                         socket.close(now);
+                        if self.lingers && gone == Some(Descriptor::Connection) {
+                            return self.wait(line, Call::Close, result, blocks);
+                        }
                     }
                 }
                 Returned::Value(0)
@@ -189,7 +227,7 @@ impl Player {
         compare(line, result, &returned)
     }
 
-    fn make_socket(&self) -> Socket {
+    pub(super) fn make_socket(&self) -> Socket {
         let option = |name: &str| self.socket_options.get(name).copied();
         let size = |name: &str| option(name).map(|value| value.max(1) as u64);
         let mut settings = self.environment.settings(size("SO_RCVBUF"), size("TCP_MAXSEG"));
@@ -233,17 +271,35 @@ impl Player {
     }
 
     fn open(&mut self, line: u32, result: &str) -> Result<Returned, ScriptError> {
-        let is_second = self.descriptors.values().any(|&kind| kind != Descriptor::Listener);
-        if is_second || self.socket.is_some() {
+        let mut kinds = self.descriptors.values();
+        let is_second =
+            kinds.any(|kind| matches!(kind, Descriptor::Fresh | Descriptor::Connection));
+        let is_over = |one: &Socket| matches!(one.state(), State::Closed | State::TimeWait);
+        if is_second || !self.socket.as_ref().is_none_or(is_over) {
             return Self::missing(line, "a second connection");
         }
-        match number_of(result) {
-            Some(file) => {
-                self.descriptors.insert(file as i64, Descriptor::Fresh);
-                Ok(Returned::Value(file as i64))
-            }
-            None => Self::missing(line, "a socket call that fails"),
+        if number_of(result).is_none() {
+            return Self::missing(line, "a socket call that fails");
         }
+        // What the last connection was is over.
+        self.socket = None;
+        self.socket_options.clear();
+        self.stamps_of_writes = Stamps::default();
+        (self.resets_on_close, self.lingers, self.has_connected) = (false, false, false);
+        Ok(self.open_file(result, Descriptor::Fresh))
+    }
+
+    /// A descriptor as the script says, which nothing is known of but its kind.
+    fn open_file(&mut self, result: &str, kind: Descriptor) -> Returned {
+        let file = number_of(result).unwrap_or(0) as i64;
+        self.descriptors.insert(file, kind);
+        Returned::Value(file)
+    }
+
+    /// `pipe([5, 6])`.
+    fn open_pipe(&mut self, files: &str) {
+        let files = files.trim_matches(['[', ']']).split(',').filter_map(value);
+        self.descriptors.extend(files.map(|file| (file, Descriptor::Pipe)));
     }
 
     /// Makes a call that may wait; one that does blocks if the script says so.
@@ -300,6 +356,10 @@ impl Player {
         let failed = |error: SocketError| Returned::Error(errno(error).0);
         Ok(match call {
             Call::Poll(_) | Call::Events(..) => unreachable!("handled above"),
+            Call::Close => match socket.state() {
+                State::FinWait1 | State::Closing | State::LastAck if blocks => Returned::Waits,
+                _ => Returned::Value(0),
+            },
             Call::Accept if is_second && expected.starts_with("-1") => Returned::Waits,
             Call::Accept if is_second => {
                 return Self::missing(line, "a second connection");
@@ -309,7 +369,13 @@ impl Player {
                 if is_linux && opens && socket.connection().is_none() {
                     return Ok(Returned::Waits);
                 }
+                let done = writing.done;
                 let returned = write(socket, now, writing);
+                let (_, unsent) = socket.unacknowledged();
+                self.stamps_of_writes.on_written(writing.done - done, unsent);
+                if writing.is_uncopied && writing.done > done {
+                    self.stamps_of_writes.on_uncopied();
+                }
                 self.awaits_room |= returned == Returned::Waits;
                 returned
             }
@@ -327,7 +393,10 @@ impl Player {
                     Returned::Value(0)
                 }
                 State::SynSent | State::SynReceived => Returned::Waits,
-                State::Closed => socket.take_error().map_or(Returned::Value(0), failed),
+                State::Closed => {
+                    self.has_failed = true;
+                    socket.take_error().map_or(Returned::Error("ECONNABORTED"), failed)
+                }
                 _ => Returned::Value(0),
             },
             Call::Read(reading) => {
@@ -343,7 +412,9 @@ impl Player {
                     let expected = format!("{left} bytes unread");
                     return Self::differs(line, expected, unread.to_string());
                 }
-                if taken > 0 || bytes == 0 || socket.is_at_end() {
+                let is_over =
+                    socket.is_at_end() && (socket.has_peer_closed() || !socket.has_error());
+                if taken > 0 || bytes == 0 || is_over {
                     Returned::Value(taken as i64)
                 } else if let Some(error) = socket.take_error() {
                     failed(error)
@@ -379,51 +450,6 @@ impl Player {
         Ok(())
     }
 
-    /// What a call that reads is asked.
-    fn reading(&self, line: u32, name: &str, arguments: &[String]) -> Result<Reading, ScriptError> {
-        let argument = |at: usize| arguments.get(at).map_or("", |text| text.as_str());
-        let (bytes, bits) = match name {
-            "readv" => (Some(vector_bytes(argument(1))), ""),
-            "recvmsg" => (Some(vector_bytes(argument(1))), argument(2)),
-            "read" => (number_of(argument(2)), ""),
-            _ => (number_of(argument(2)), argument(3)),
-        };
-        let Some(bytes) = bytes else { return Self::missing(line, "a read of unknown length") };
-        let bits = value(if bits.is_empty() { "0" } else { bits }).unwrap_or(0);
-        let has = |name: &str| number(name).is_some_and(|bit| bits & bit != 0);
-        for (name, what) in [("MSG_ERRQUEUE", "the error queue"), ("MSG_OOB", "urgent data")] {
-            if has(name) {
-                return Self::missing(line, what);
-            }
-        }
-        let least = if has("MSG_WAITALL") { bytes } else { self.least_read().min(bytes) };
-        let inquiry = argument(1).split_once("TCP_CM_INQ").map(|(_, rest)| rest);
-        let left = inquiry.and_then(|rest| rest.split_once("cmsg_data=")).map(|(_, data)| data);
-        let left = left.and_then(|data| number_of(data.split(['}', ',']).next()?));
-        Ok(Reading { bytes, least, peeks: has("MSG_PEEK"), left })
-    }
-
-    /// What a call that writes is asked.
-    fn writing(line: u32, name: &str, arguments: &[String]) -> Result<Writing, ScriptError> {
-        let argument = |at: usize| arguments.get(at).map_or("", |text| text.as_str());
-        let (bytes, bits) = match name {
-            "sendmsg" => (Some(vector_bytes(argument(1))), argument(2)),
-            "writev" => (Some(vector_bytes(argument(1))), ""),
-            "write" => (number_of(argument(2)), ""),
-            _ => (number_of(argument(2)), argument(3)),
-        };
-        let Some(bytes) = bytes else { return Self::missing(line, "a write of unknown length") };
-        let bits = value(if bits.is_empty() { "0" } else { bits }).unwrap_or(0);
-        let has = |name: &str| number(name).is_some_and(|bit| bits & bit != 0);
-        for (name, what) in [("MSG_FASTOPEN", "Fast Open"), ("MSG_OOB", "urgent data")] {
-            if has(name) {
-                return Self::missing(line, what);
-            }
-        }
-        let options = WriteOptions { more: has("MSG_MORE"), end_of_record: has("MSG_EOR") };
-        Ok(Writing { bytes, done: 0, options, has_waited: false })
-    }
-
     fn shut_down(&mut self, how: &str) -> Returned {
         let now = self.now;
         let Some(socket) = &mut self.socket else { return Returned::Error("ENOTCONN") };
@@ -431,6 +457,9 @@ impl Player {
             return Returned::Error("ENOTCONN");
         }
         let how = value(how).unwrap_or(2);
+        if !(0..=2).contains(&how) {
+            return Returned::Error("EINVAL");
+        }
         if how != 1 {
             socket.shut_down_reads();
         }
@@ -445,53 +474,30 @@ impl Player {
 const KNOWN_CALLS: &[&str] =
     &["write", "send", "sendto", "sendmsg", "writev", "read", "recv", "recvfrom", "shutdown"];
 
-/// Writes as much as the send buffer has room for; what is left waits.
-fn write(socket: &mut Socket, now: Instant, writing: &mut Writing) -> Returned {
-    let left = writing.bytes - writing.done;
-    let is_refused = socket.has_error() || !socket.state().may_write();
-    let room = if is_refused { left } else { socket.room(left, !writing.has_waited) };
-    if room < left {
-        writing.has_waited = true;
-        if room == 0 {
-            return Returned::Waits;
-        }
-    }
-    let is_last = room == left;
-    let options = WriteOptions {
-        // The rest follows as soon as there is room.
-        more: writing.options.more,
-        end_of_record: writing.options.end_of_record && is_last,
-    };
-    match socket.write(now, room, options) {
-        Ok(()) => writing.done += room,
-        Err(_) if writing.done > 0 => return Returned::Value(writing.done as i64),
-        Err(error) => return Returned::Error(errno(error).0),
-    }
-    if is_last { Returned::Value(writing.bytes as i64) } else { Returned::Waits }
-}
-
 /// The first number of an argument or a result.
-fn number_of(text: &str) -> Option<u64> {
+pub(super) fn number_of(text: &str) -> Option<u64> {
     let word = text.split_whitespace().next().unwrap_or_default();
     value(word).and_then(|value| u64::try_from(value).ok())
 }
 
 /// `[104]` may be written as `[ECONNRESET]`.
 pub(super) fn errno_number(text: &str) -> Option<i64> {
-    use SocketError::{BrokenPipe, NotConnected, Refused, Reset, TimedOut};
+    use SocketError::{
+        BrokenPipe, HostUnreachable, NetworkUnreachable, NoProtocol, NotConnected, Refused, Reset,
+        TimedOut,
+    };
     let name = text.trim_matches(['[', ']']);
-    [Reset, Refused, TimedOut, BrokenPipe, NotConnected]
-        .into_iter()
-        .map(errno)
-        .find(|(known, _)| *known == name)
-        .map(|(_, number)| number)
-}
-
-/// Bytes of a vector: `[{..., 40}, {..., 20}]`, alone or within a message.
-fn vector_bytes(text: &str) -> u64 {
-    let inside = text.split_once("msg_iov").map_or(text, |(_, rest)| rest);
-    let pieces = inside.split("...,").skip(1);
-    pieces.filter_map(|piece| number_of(piece.split('}').next().unwrap_or_default())).sum()
+    let all = [
+        Reset,
+        Refused,
+        TimedOut,
+        BrokenPipe,
+        NotConnected,
+        NetworkUnreachable,
+        HostUnreachable,
+        NoProtocol,
+    ];
+    all.into_iter().map(errno).find(|(known, _)| *known == name).map(|(_, number)| number)
 }
 
 /// Does a call return what the script says?

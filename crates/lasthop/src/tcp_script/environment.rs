@@ -3,7 +3,7 @@
 use super::Note;
 use super::parser::{LONGEST, Options, Segment};
 use crate::packet::flags;
-use crate::tcp::config::RecoveryKind;
+use crate::tcp::config::{Conventions, RecoveryKind};
 use crate::tcp::presets;
 use crate::tcp::socket::{Configure, EcnOffer, KeepAlive, Negotiated, Settings};
 use crate::tcp::{Config, Overrides, Profile, Variant};
@@ -50,6 +50,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tcp_frto", "2"),
     ("tcp_early_retrans", "4"),
     ("tcp_notsent_lowat", "4294967295"),
+    // What Linux has had before 6.17; in its bounds an application may set a buffer.
+    ("net.core.rmem_max", "212992"),
 ];
 
 /// Known, and of no consequence here.
@@ -108,7 +110,8 @@ impl Offer {
 pub(super) struct Environment {
     profile: Profile,
     values: BTreeMap<&'static str, String>,
-    /// MSS that is announced: a packet less its headers.
+    /// Bytes of the largest packet, and the MSS that is announced: less its headers.
+    mtu: u32,
     mss: u32,
     /// `initcwnd` of the route, segments.
     initial_window: Option<f64>,
@@ -128,6 +131,7 @@ impl Environment {
         Environment {
             profile,
             values,
+            mtu: ETHERNET_MTU,
             mss,
             initial_window,
             is_configured,
@@ -140,6 +144,7 @@ impl Environment {
     pub fn set_path(&mut self, mtu: Option<u64>, is_ipv6: bool) {
         let headers = if is_ipv6 { IPV6_HEADERS } else { IPV4_HEADERS };
         let mtu = mtu.map_or(ETHERNET_MTU, |mtu| mtu.min(65_535) as u32);
+        self.mtu = mtu;
         self.mss = mtu.saturating_sub(headers).max(1);
     }
 
@@ -180,6 +185,11 @@ impl Environment {
                 continue;
             };
             let path = name.trim_start_matches("/proc/sys/").replace('/', ".");
+            if path == "net.core.rmem_max" {
+                self.values.insert("net.core.rmem_max", value);
+                is_known = true;
+                continue;
+            }
             let Some(name) = path.strip_prefix("net.ipv4.") else { continue };
             is_known = true;
             self.is_configured = true;
@@ -227,7 +237,8 @@ impl Environment {
         let [_, default, most] = self.sizes("tcp_rmem");
         // Linux: half of the buffer's memory is for data. A size that is set is doubled before.
         let buffer = receive_buffer.unwrap_or(default / 2);
-        let scaled = receive_buffer.unwrap_or(most.max(buffer));
+        let scaled =
+            receive_buffer.unwrap_or(most.max(buffer).max(self.number("net.core.rmem_max")));
         let scale = scaled.max(1).ilog2().saturating_sub(15).min(14) as u8;
         let mss = largest.map_or(self.mss, |mss| self.mss.min(mss as u32));
         let offer = self.offer.as_ref().filter(|_| !self.is_configured);
@@ -247,6 +258,7 @@ impl Environment {
     fn configured(&self, mss: u32, scale: u8, buffer: u64) -> Settings {
         Settings {
             mss,
+            mtu: self.mtu,
             window_scale: self.is_on("tcp_window_scaling").then_some(scale),
             sack: self.is_on("tcp_sack"),
             ecn: match self.number("tcp_ecn") {
@@ -274,11 +286,12 @@ impl Environment {
             fin_wait: seconds(self.number("tcp_fin_timeout")),
             ack_delay: Duration::from_millis(if self.is_linux() { 40 } else { 200 }),
             restarts_after_idle: self.is_on("tcp_slow_start_after_idle"),
-            times_retransmissions: self.is_linux(),
-            takes_oversize: self.is_linux(),
             user_timeout: None,
             keep_alive: None,
-            repeats_syn_ack: self.is_linux(),
+            conventions: match self.is_linux() {
+                true => Conventions::Linux,
+                false => Conventions::Rfc,
+            },
         }
     }
 

@@ -19,8 +19,8 @@
 //! The connection under test is a [`Socket`](crate::tcp::socket::Socket) with the parameters of a
 //! [`Profile`]. Shell commands that set `net.ipv4.*` change them; other commands are noted and passed over.
 //!
-//! *Not modelled*: urgent data, several connections in one script, ICMP, Fast Open, MD5, MPTCP, accurate ECN, the
-//! memory accounting of buffers, `epoll`, `splice`, time stamps of packets, zero copy. A script that needs them gets
+//! *Not modelled*: urgent data, two connections at a time, probes of the path MTU, Fast Open, MD5, MPTCP, accurate ECN,
+//! the memory accounting of buffers, time stamps of arrivals, zero copy. A script that needs them gets
 //! [`ScriptError::NotModelled`].
 
 mod calls;
@@ -32,7 +32,9 @@ mod parser;
 mod player;
 mod readiness;
 mod show;
+mod stamps;
 mod state;
+mod transfers;
 
 pub use parser::Script;
 

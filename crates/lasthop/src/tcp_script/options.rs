@@ -86,6 +86,11 @@ impl Player {
         if name == "SO_LINGER" {
             let says = |field: &str| text.replace(' ', "").contains(field);
             self.resets_on_close = says("onoff=1") && says("linger=0");
+            self.lingers = says("onoff=1") && !self.resets_on_close;
+            return Ok(Returned::Value(0));
+        }
+        if let ("SO_TIMESTAMPING", Some(bits)) = (name, value(text)) {
+            self.stamps_of_writes.set(bits);
             return Ok(Returned::Value(0));
         }
         let is_idle = WITHOUT_EFFECT.contains(&name);

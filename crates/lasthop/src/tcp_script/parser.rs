@@ -2,6 +2,7 @@
 
 use super::ScriptError;
 use crate::packet::flags;
+use crate::tcp::socket::{SocketError, Unreachable};
 use std::collections::BTreeMap;
 
 /// A script, read.
@@ -39,6 +40,8 @@ pub(super) enum Time {
 pub(super) enum What {
     /// `<`: a segment for the connection under test.
     Incoming(Segment),
+    /// `< icmp …`: a router or the peer's host says that a segment has not arrived.
+    Message(Message),
     /// `>`: a segment that it must send.
     Outgoing(Segment),
     /// A system call: its name, what stands between the parentheses, its result.
@@ -63,6 +66,14 @@ pub(super) struct Segment {
     pub any_options: bool,
     /// The ECN field of the IP header, if it is named: 0 to 3.
     pub ecn: Option<u8>,
+}
+
+/// A message of ICMP (RFC 792) about a segment of the connection under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    /// First number of the segment.
+    pub seq: u32,
+    pub what: Unreachable,
 }
 
 /// The options of a segment.
@@ -233,6 +244,12 @@ impl<'a> Reader<'a> {
         let line = self.line;
         if self.rest.starts_with(['<', '>']) {
             let incoming = self.take(1) == "<";
+            let text = self.rest.trim_start();
+            if let (true, Some(rest)) = (incoming, text.strip_prefix("icmp ")) {
+                let message = message(line, rest.lines().next().unwrap_or_default())?;
+                self.take_line();
+                return Ok(What::Message(message));
+            }
             let segment = segment(line, self.take_line())?;
             return Ok(if incoming { What::Incoming(segment) } else { What::Outgoing(segment) });
         }
@@ -303,6 +320,51 @@ fn nanos(text: &str) -> Option<u64> {
     (nanos <= LONGEST).then_some(nanos)
 }
 
+/// `unreachable NAME [mtu N] [SEQ:END(LENGTH)]`, behind `icmp`.
+fn message(line: u32, text: &str) -> Result<Message, ScriptError> {
+    const EXPECTED: &str = "a message such as unreachable frag_needed mtu 1200 [1:1001(1000)]";
+    let wrong = || syntax(line, text.trim(), EXPECTED);
+    let about =
+        text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(range, _)| range);
+    let seq = about.map_or(Some(0), |range| range.split(':').next()?.trim().parse().ok());
+    let seq = seq.ok_or_else(wrong)?;
+    let mut words = text.split('[').next().unwrap_or_default().split_whitespace();
+    let (kind, code) = (words.next().unwrap_or_default(), words.next());
+    let mtu = || {
+        let mut words = text.split_whitespace().skip_while(|word| *word != "mtu");
+        words.nth(1).and_then(|mtu| mtu.parse().ok())
+    };
+    let what = match (kind, code.unwrap_or_default()) {
+        ("unreachable", "frag_needed") | ("packet_too_big", _) => {
+            Unreachable::TooLarge(mtu().ok_or_else(wrong)?)
+        }
+        ("unreachable", code) => Unreachable::Nobody(match code {
+            "net_unreachable"
+            | "net_unknown"
+            | "net_prohibited"
+            | "net_unreachable_for_tos"
+            | "no_route" => SocketError::NetworkUnreachable,
+            "host_unreachable"
+            | "host_prohibited"
+            | "host_unreachable_for_tos"
+            | "packet_filtered"
+            | "host_precedence_violation"
+            | "precedence_cutoff"
+            | "addr_unreachable" => SocketError::HostUnreachable,
+            "port_unreachable" => SocketError::Refused,
+            "protocol_unreachable" => SocketError::NoProtocol,
+            _ => return Err(wrong()),
+        }),
+        _ => {
+            return Err(ScriptError::NotModelled {
+                line,
+                what: format!("the ICMP message {kind}"),
+            });
+        }
+    };
+    Ok(Message { seq, what })
+}
+
 /// `FLAGS SEQ:END(LENGTH) [ack N] [win N] [<OPTIONS>]`.
 fn segment(line: u32, text: &str) -> Result<Segment, ScriptError> {
     let (text, options) = match text.split_once('<') {
@@ -320,22 +382,29 @@ fn segment(line: u32, text: &str) -> Result<Segment, ScriptError> {
     let mut text = text.trim();
     if let Some((field, rest)) = text.strip_prefix('[').and_then(|text| text.split_once(']')) {
         // Of several fields the one of ECN counts, alone or within the type of service.
-        let tos = field.trim().strip_prefix("tos ").and_then(|tos| tos.trim().strip_prefix("0x"));
-        let tos = tos.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        segment.ecn = Some(match field.trim() {
-            _ if tos.is_some() => tos.unwrap_or(0) & 3,
-            "noecn" => 0,
-            "ect1" => 1,
-            "ect0" => 2,
-            "ce" => 3,
-            other => return missing(format!("the IP field [{other}]")),
-        });
+        for field in field.split(',').map(str::trim) {
+            let tos = field.strip_prefix("tos ").map(|tos| tos.trim().trim_start_matches("0x"));
+            segment.ecn = Some(match field {
+                "noecn" => 0,
+                "ect1" => 1,
+                "ect0" => 2,
+                "ce" => 3,
+                _ => match tos.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+                    Some(tos) => tos & 3,
+                    // They mark the way, not the connection.
+                    None if field.starts_with("flowlabel ") || field.starts_with("ttl ") => {
+                        continue;
+                    }
+                    None => return missing(format!("the IP field [{field}]")),
+                },
+            });
+        }
         text = rest.trim();
     }
     let mut words = text.split_whitespace();
     let first = words.next().unwrap_or_default();
     match first {
-        "icmp" => return missing("ICMP".to_owned()),
+        "icmp" => return missing("an ICMP message that leaves".to_owned()),
         "udp" => return missing("a datagram".to_owned()),
         "ipv4" | "ipv6" | "gre" | "mpls" => return missing("a tunnel".to_owned()),
         _ => {}
@@ -452,7 +521,7 @@ mod tests {
                 other => panic!("{text}: {other:?}"),
             }
         }
-        for text in ["0 < U. 1:1(0) ack 1", "0 < icmp unreachable", "0 < S 0:0(0) <FO>"] {
+        for text in ["0 < U. 1:1(0) ack 1", "0 < icmp echo_reply", "0 < S 0:0(0) <FO>"] {
             let script = Script::parse(text);
             assert!(matches!(script, Err(ScriptError::NotModelled { line: 1, .. })), "{text}");
         }

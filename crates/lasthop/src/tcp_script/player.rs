@@ -5,6 +5,7 @@ use super::environment::{Environment, INITIAL_SEQUENCE, Offer, PEER_SEQUENCE, sp
 use super::parser::{Event, Options, Script, Segment, Time, What};
 use super::readiness::Watched;
 use super::show::{Found, show};
+use super::stamps::Stamps;
 use super::{Note, Played, ScriptError};
 use crate::packet::{Ecn, MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS, TcpHeader, flags};
 use crate::tcp::Profile;
@@ -43,11 +44,17 @@ pub(super) struct Player {
     pub awaits_room: bool,
     /// Has a call told of the end of the handshake?
     pub has_connected: bool,
+    /// Times of what was written.
+    pub stamps_of_writes: Stamps,
     /// A system call that has not returned.
     pub blocked: Option<Blocked>,
     pub variables: BTreeMap<String, f64>,
     /// `SO_LINGER` without time: a close resets.
     pub resets_on_close: bool,
+    /// The same with time: a close waits.
+    pub lingers: bool,
+    /// Has a call told that the connection could not be opened?
+    pub has_failed: bool,
     pub now: Instant,
     /// When the event before was to happen.
     last: Instant,
@@ -96,9 +103,12 @@ impl Player {
             happened: 0,
             awaits_room: false,
             has_connected: false,
+            stamps_of_writes: Stamps::default(),
             blocked: None,
             variables: BTreeMap::new(),
             resets_on_close: false,
+            lingers: false,
+            has_failed: false,
             now: Instant::ZERO,
             last: Instant::ZERO,
             tolerance: tolerance_micros.map_or(tolerance, |micros| span(micros, 1_000)),
@@ -128,6 +138,13 @@ impl Player {
                 let segment = self.incoming(segment);
                 self.deliver(&segment)?;
             }
+            What::Message(message) => {
+                let (now, seq) = (self.now, message.seq.wrapping_add(INITIAL_SEQUENCE));
+                if let Some(socket) = &mut self.socket {
+                    socket.on_unreachable(now, seq, message.what);
+                }
+                self.happened += 1;
+            }
             What::Call { name, arguments, result } => {
                 let blocks = event.blocks.map(Duration::from_nanos);
                 self.call(event.line, name, arguments, result, blocks)?;
@@ -145,6 +162,7 @@ impl Player {
         let news = |socket: &Socket| {
             (socket.unread(), socket.state(), socket.has_error(), socket.is_receiving_over())
         };
+        self.renew_listener(segment);
         let Some(socket) = &mut self.socket else { return Ok(()) };
         let before = news(socket);
         socket.receive(now, segment);
@@ -156,6 +174,18 @@ impl Player {
             self.awaits_room &= !has_room;
         }
         Ok(())
+    }
+
+    /// A SYN reaches a listener whose last connection is over: another begins.
+    fn renew_listener(&mut self, segment: &socket::Segment) {
+        let is_syn = segment.header.flags & (flags::SYN | flags::ACK | flags::RST) == flags::SYN;
+        let has_listener = self.descriptors.values().any(|&kind| kind == Descriptor::Listener);
+        let is_over = self.socket.as_ref().is_some_and(|one| one.state() == socket::State::Closed);
+        if is_syn && has_listener && is_over {
+            let mut fresh = self.make_socket();
+            fresh.listen();
+            self.socket = Some(fresh);
+        }
     }
 
     /// The last event is over: a call that blocks has its time to return.
@@ -173,6 +203,8 @@ impl Player {
             while let Some(segment) = socket.poll_transmit(self.now) {
                 self.sent.push_back((self.now, segment));
             }
+            let (unacknowledged, unsent) = socket.unacknowledged();
+            self.stamps_of_writes.look(self.now, unacknowledged, unsent);
         }
         if self.blocked.is_some() {
             self.check_blocked(false)?;

@@ -158,7 +158,7 @@ impl Player {
         }
         let mut bits = 0;
         let is_closed = state == State::Closed;
-        if socket.has_error() {
+        if socket.has_error() || self.stamps_of_writes.has_reports() {
             bits |= bit("POLLERR");
         }
         let is_over = socket.is_receiving_over();

@@ -79,7 +79,11 @@ impl Player {
         let millis = |at: Instant| (self.now - at).as_nanos() as f64 / 1e6;
         let micros = |duration: Duration| (duration.as_nanos() / 1_000) as f64;
         Some(match name {
-            "tcpi_state" => f64::from(number(socket.state())),
+            // Who looks at a socket of Linux in TIME-WAIT sees a closed one.
+            "tcpi_state" => match (self.environment.is_linux(), socket.state()) {
+                (true, State::TimeWait) => f64::from(number(State::Closed)),
+                (_, state) => f64::from(number(state)),
+            },
             "tcpi_ca_state" => match info.recovery {
                 RecoveryState::Open => 0.0,
                 RecoveryState::Disorder => 1.0,
@@ -101,21 +105,29 @@ impl Player {
             "tcpi_backoff" | "tcpi_retransmits" => f64::from(info.back_off),
             "tcpi_busy_time" => micros(socket.busy_times(self.now).0),
             "tcpi_rwnd_limited" => micros(socket.busy_times(self.now).1),
-            "tcpi_sndbuf_limited" => 0.0,
+            "tcpi_sndbuf_limited" => micros(socket.busy_times(self.now).2),
             "tcpi_last_data_sent" => millis(socket.last_data_sent()),
             "tcpi_last_data_recv" => millis(socket.last_data_received()),
             "tcpi_last_ack_recv" => millis(socket.last_ack_received()),
-            "tcpi_pmtu" => 1500.0,
+            "tcpi_pmtu" => f64::from(socket.path_mtu()),
             "tcpi_probes" => f64::from(info.probes),
             "tcpi_snd_mss" => info.segment as f64,
-            "tcpi_advmss" => f64::from(socket.settings().mss),
+            "tcpi_advmss" => {
+                let stamps = connection.is_some_and(|data| data.config().timestamps);
+                f64::from(socket.settings().mss) - if stamps { 12.0 } else { 0.0 }
+            }
             "tcpi_snd_wnd" => info.peer_window as f64,
             "tcpi_rcv_wnd" => info.receive_window as f64,
             "tcpi_total_retrans" => {
                 (counters.retransmissions + socket.syn_retransmissions()) as f64
             }
-            "tcpi_bytes_acked" => connection?.acked_bytes() as f64,
-            "tcpi_bytes_received" => socket.received() as f64,
+            // The SYN of who opens counts, as Linux has a record of it.
+            "tcpi_bytes_acked" => {
+                let syn = self.environment.is_linux() && !socket.is_passive();
+                connection?.acked_bytes() as f64 + f64::from(u8::from(syn))
+            }
+            // A FIN counts as a byte.
+            "tcpi_bytes_received" => connection?.delivered_bytes() as f64,
             "tcpi_notsent_bytes" => socket.unacknowledged().1 as f64,
             "tcpi_snd_wscale" => f64::from(socket.window_scales().0),
             "tcpi_rcv_wscale" => f64::from(socket.window_scales().1),
@@ -125,8 +137,15 @@ impl Player {
             "tcpi_data_segs_in" => socket.traffic().data_segments_received as f64,
             "tcpi_bytes_sent" => socket.traffic().bytes_sent as f64,
             "tcpi_bytes_retrans" => socket.traffic().bytes_sent_again as f64,
-            "tcpi_delivered" => info.delivered as f64,
+            // Linux counts the SYN.
+            "tcpi_delivered" => info.delivered as f64 + f64::from(u8::from(connection.is_some())),
             "tcpi_dsack_dups" => info.duplicates_reported as f64,
+            "tcpi_delivered_ce" => info.delivered_marked as f64,
+            "tcpi_reord_seen" => info.reorderings as f64,
+            "tcpi_rcv_ooopack" => info.out_of_order as f64,
+            "tcpi_min_rtt" => micros(info.min_rtt.unwrap_or(info.rtt)),
+            "tcpi_last_ack_sent" | "tcpi_rehash" | "tcpi_fastopen_client_fail" => 0.0,
+            "tcpi_rcv_space" => f64::from(socket.settings().receive_buffer),
             "tcpi_options" => f64::from(self.options()),
             _ => return None,
         })

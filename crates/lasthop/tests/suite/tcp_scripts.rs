@@ -76,7 +76,7 @@ fn what_differs_is_told_with_its_line() {
         "+0 splice(3, ..., 4, ..., 10, 0) = 10",
         "+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 4",
         "+0 setsockopt(3, SOL_TCP, TCP_MD5SIG, [1], 4) = 0",
-        "+0 recvmsg(3, {}, MSG_ERRQUEUE) = 0",
+        "+0 recv(3, ..., 9, MSG_OOB) = 9",
     ] {
         let result = run(&format!("{OPEN}{more}")).outcome;
         assert!(matches!(result, Err(ScriptError::NotModelled { line: 8, .. })), "{result:?}");

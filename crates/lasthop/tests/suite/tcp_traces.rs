@@ -467,3 +467,65 @@ fn eifel_takes_a_spurious_fast_retransmit_back() {
         assert_eq!(sender.slow_start_threshold(), f64::INFINITY);
     }
 }
+
+/// The opener's window after a write of 40 segments, how many of another write of 45 leave at once after a pause of three
+/// seconds, and its window then.
+fn burst_after_pause(set: Overrides) -> (f64, usize, f64) {
+    let mut pipe = losing(&config(Variant::Reno, set), &[]);
+    pipe.ends[OPENER].write(40_000);
+    pipe.pump(OPENER);
+    pipe.run(ms(3_000));
+    let window = |pipe: &Pipe| pipe.ends[OPENER].sender().congestion_window();
+    let before = window(&pipe);
+    pipe.ends[OPENER].write(45_000);
+    pipe.pump(OPENER);
+    (before, since(&pipe, 3_000).iter().filter(|(at, _)| *at == 3_000).count(), window(&pipe))
+}
+
+/// RFC 5681, section 4.1: no more than the initial window after a pause longer than the RTO of 1 s. RFC 7661 keeps it; the
+/// last ACK of the first write ends a round trip in which 20 segments were the most, out of 49, and opens nothing.
+#[test]
+fn a_pause_may_bring_the_window_back() {
+    let restarts = Overrides { restart_after_idle: Some(true), ..at_once() };
+    let keeps = Overrides { window_validation: Some(true), ..at_once() };
+    assert_eq!(burst_after_pause(at_once()), (50.0, 45, 50.0));
+    assert_eq!(burst_after_pause(restarts), (50.0, 10, 10.0));
+    assert_eq!(burst_after_pause(keeps), (49.0, 45, 49.0));
+}
+
+/// RFC 7661, section 4.4: a segment a round trip does not use a window of ten, which does not grow; Reno's alone does.
+#[test]
+fn a_window_that_is_not_used_does_not_grow() {
+    for (validation, expected) in [(false, 40.0), (true, 10.0)] {
+        let set = Overrides { window_validation: Some(validation), ..at_once() };
+        let mut pipe = losing(&config(Variant::Reno, set), &[]);
+        for round in 0..30 {
+            pipe.ends[OPENER].write(1_000);
+            pipe.pump(OPENER);
+            pipe.run(ms(200 * (round + 1)));
+        }
+        assert_eq!(pipe.ends[OPENER].sender().congestion_window(), expected, "{validation}");
+    }
+}
+
+/// RFC 7661, section 4.4.1: eight segments a round trip out of a window of 50. Of the last eight the fifth is lost, and four
+/// are outstanding when that is found: what was used is halved, eight, in place of what is outstanding.
+#[test]
+fn a_loss_in_a_window_that_is_not_used_halves_what_was() {
+    for (validation, expected) in [(false, 2.0), (true, 4.0)] {
+        let set = Overrides { window_validation: Some(validation), ..at_once() };
+        let mut pipe = losing(&config(Variant::Reno, set), &[(60_001, 1)]);
+        pipe.ends[OPENER].write(40_000);
+        pipe.pump(OPENER);
+        for start in [3_000, 3_200, 3_400] {
+            pipe.run(ms(start));
+            pipe.ends[OPENER].write(8_000);
+            pipe.pump(OPENER);
+        }
+        pipe.run(ms(3_490));
+        assert!(pipe.ends[OPENER].sender().slow_start_threshold().is_infinite());
+        pipe.run(ms(3_510));
+        let halved = pipe.ends[OPENER].sender().slow_start_threshold();
+        assert_eq!(halved, expected, "{validation}");
+    }
+}

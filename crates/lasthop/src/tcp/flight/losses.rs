@@ -20,7 +20,7 @@ impl Flight {
     /// The third duplicate: one reduction, timer restarted, nothing timed.
     /// Returns whether the window stays, as the loss is held for random.
     pub(in crate::tcp) fn fast_retransmit(&mut self, now: Instant, inflation: u32) -> bool {
-        let in_use = self.in_use(inflation);
+        let in_use = self.in_use_at(now, inflation);
         self.fast_retransmit_of(now, self.snd_una, in_use)
     }
 
@@ -63,7 +63,7 @@ impl Flight {
 
     /// The network marked a segment: one reduction, and nothing else.
     pub(in crate::tcp) fn reduce_for_mark(&mut self, now: Instant) {
-        let in_use = self.in_use(0);
+        let in_use = self.in_use_at(now, 0);
         self.law.on_congestion(now, Congestion::Ecn, in_use);
         self.counters.window_cuts += 1;
     }
@@ -103,6 +103,21 @@ impl Flight {
         self.advance_next()
     }
 
+    /// The segment that ends at `end` is sent again: if it is timed, its round trip tells nothing (Karn's rule).
+    pub(in crate::tcp) fn forget_timed_segment(&mut self, end: u64) {
+        if self.timed.is_some_and(|(timed, _)| timed == end) {
+            self.timed = None;
+        }
+    }
+
+    /// A partial ACK may cover the timed segment: back-off ends, but the sample is worthless.
+    pub(in crate::tcp) fn forget_timed(&mut self, ack: u64) {
+        if self.timed.is_some_and(|(end, _)| ack >= end) {
+            self.timed = None;
+            self.rtt.end_back_off();
+        }
+    }
+
     pub(in crate::tcp) fn on_timeout(&mut self, now: Instant) {
         self.counters.timeouts += 1;
         if self.snd_una < self.snd_max {
@@ -140,7 +155,7 @@ impl Flight {
         // RFC 5681, section 3.1: the threshold is reduced once for each lost segment.
         let is_again =
             self.timed_out_at == self.snd_una && self.config.conventions != Conventions::Ns2;
-        let in_use = (!is_again).then(|| self.in_use(0));
+        let in_use = (!is_again).then(|| self.in_use_at(now, 0));
         self.counters.window_cuts += 1;
         self.law.on_timeout(now, in_use);
         self.undo.on_reduction(now);

@@ -1,6 +1,7 @@
 //! What is in flight: the sequence space, timers, windows, and what every recovery scheme works on.
 
 mod losses;
+mod pauses;
 mod sending;
 mod writing;
 
@@ -14,6 +15,7 @@ use crate::tcp::sender::SenderCounters;
 use crate::tcp::sent::SentSegments;
 use crate::tcp::timers::{Timer, Timers};
 use crate::tcp::undo::Undo;
+use crate::tcp::validation::Validation;
 use crate::tcp::wheel::Wheel;
 use crate::units::{Duration, Instant};
 use sending::Piece;
@@ -39,6 +41,8 @@ pub struct Flight {
     joined_fin: u64,
     /// End of the latest segment that was shorter than a full one (Nagle).
     pub(in crate::tcp) short_end: u64,
+    /// The next short segment leaves in place of a probe, and later ones do not wait for it (Linux).
+    pub(in crate::tcp) is_short_excused: bool,
     /// The application holds short segments back.
     pub(in crate::tcp) is_corked: bool,
     /// No later write joins the last one.
@@ -77,6 +81,10 @@ pub struct Flight {
     /// What the application could not write yet, under [`Config::autotuning`].
     buffer: Option<Box<SendBuffer>>,
     pub(in crate::tcp) undo: Undo,
+    /// Under [`Config::window_validation`].
+    validation: Option<Box<Validation>>,
+    /// When a segment left last, of who keeps track of it.
+    sent_at: Instant,
     /// One past the last byte that the windows of law, recovery and receiver allow.
     allowed: u64,
     /// New data within `allowed` are all that may go out; recovery has no word in it.
@@ -87,6 +95,8 @@ pub struct Flight {
     is_lean: bool,
     /// Others than recovery and law look at each ACK: records, undo, ECN.
     is_watched: bool,
+    /// Whether and how the window may grow is asked at each ACK.
+    is_judged: bool,
     /// What a reduction is computed from.
     in_use: InUse,
     /// The one segment being timed: its end and when it left (Karn's rule).
@@ -150,6 +160,7 @@ impl Flight {
             fin_at: u64::MAX,
             joined_fin: u64::MAX,
             short_end: 0,
+            is_short_excused: false,
             is_corked: false,
             is_record_closed: false,
             held_from: u64::MAX,
@@ -172,10 +183,16 @@ impl Flight {
             piece: Piece::default(),
             buffer: config.autotuning.then(|| Box::new(SendBuffer::new(config))),
             undo: Undo::new(config),
+            validation: config.window_validation.then(Box::default),
+            sent_at: Instant::ZERO,
             allowed: 0,
             is_plain: true,
             is_quiet: true,
-            is_lean: !config.keeps_records() && !config.pacing,
+            is_lean: !config.keeps_records()
+                && !config.pacing
+                && !config.window_validation
+                && !config.restart_after_idle,
+            is_judged: config.window_validation || config.byte_counting.is_some(),
             is_watched: config.keeps_records() || config.undo != UndoKind::Off || config.ecn,
             in_use,
             timed: None,
@@ -217,6 +234,7 @@ impl Flight {
             fin_at,
             joined_fin,
             short_end,
+            is_short_excused,
             is_corked,
             is_record_closed,
             held_from,
@@ -239,11 +257,14 @@ impl Flight {
             piece,
             buffer,
             undo,
+            validation,
+            sent_at,
             allowed,
             is_plain,
             is_quiet,
             is_lean: _,
             is_watched: _,
+            is_judged: _,
             in_use: _,
             timed,
             initial_window,
@@ -266,7 +287,7 @@ impl Flight {
         [*timed_out_to, *declared_to, *told_again, *first_message_end] = [0; 4];
         [*is_corked, *is_record_closed, *has_echo_of_mark, *limited_transmit_due] = [false; 4];
         [*is_plain, *is_quiet] = [true; 2];
-        *syn_timeouts = 0;
+        (*syn_timeouts, *sent_at, *is_short_excused) = (0, Instant::ZERO, false);
         *peer_window = config.first_window();
         (*ack_rtt, *loss_mark, *out_lost, *passage, *timed) = (None, None, None, None, None);
         (*piece, *undo) = (Piece::default(), Undo::new(config));
@@ -277,6 +298,9 @@ impl Flight {
         message_ends.clear();
         if let Some(sent) = sent {
             sent.reset();
+        }
+        if let Some(validation) = validation {
+            **validation = Validation::default();
         }
         if let Some(pacer) = pacer {
             *pacer = Pacer::new();
@@ -294,6 +318,11 @@ impl Flight {
     /// The same to be marked.
     pub(in crate::tcp) fn records_mut(&mut self) -> &mut SentSegments {
         self.sent.as_mut().expect("this recovery keeps records")
+    }
+
+    /// Least round trip that records have told.
+    pub(in crate::tcp) fn min_rtt(&self) -> Option<Duration> {
+        self.sent.as_ref().and_then(|sent| sent.min_rtt())
     }
 
     /// Has everything written been acknowledged?
@@ -339,7 +368,7 @@ impl Flight {
             let records = self.message_ends.iter().rev();
             let start = records.copied().nth(1).unwrap_or(0).max(self.snd_max);
             let short = (self.write_end - start) % self.mss;
-            if short > 0 && !self.is_record_closed {
+            if short > 0 {
                 self.held_from = self.write_end - short;
                 self.allowed = self.allowed.min(self.held_from);
             }
@@ -530,50 +559,10 @@ impl Flight {
         }
     }
 
-    /// The rest of a piece does not fit into the receiver's window: as much of it as fits leaves with it, unless a short
-    /// segment has to wait (`tcp_mss_split_point`). Says whether anything does.
-    pub(in crate::tcp) fn cut_piece_to_window(&mut self) -> bool {
-        let edge = self.snd_una + self.peer_window;
-        let waits = self.is_corked || self.config.nagle && self.short_end > self.snd_una;
-        let cuts = self.piece.left > 0
-            && !waits
-            && self.snd_nxt == self.snd_max
-            && self.snd_nxt < edge.min(self.write_end);
-        if cuts {
-            self.cut_to_window();
-        }
-        cuts
-    }
-
-    /// What is left of the receiver's window below a full segment becomes a segment by itself.
-    pub(in crate::tcp) fn cut_to_window(&mut self) {
-        let end = self.snd_una + self.peer_window;
-        let place = self.message_ends.partition_point(|&message| message < end);
-        if self.message_ends.get(place) != Some(&end) {
-            self.message_ends.insert(place, end);
-            self.first_message_end = self.message_ends[0];
-        }
-    }
-
-    /// The segment that ends at `end` is sent again: if it is timed, its round trip tells nothing (Karn's rule).
-    pub(in crate::tcp) fn forget_timed_segment(&mut self, end: u64) {
-        if self.timed.is_some_and(|(timed, _)| timed == end) {
-            self.timed = None;
-        }
-    }
-
-    /// A partial ACK may cover the timed segment: back-off ends, but the sample is worthless.
-    pub(in crate::tcp) fn forget_timed(&mut self, ack: u64) {
-        if self.timed.is_some_and(|(end, _)| ack >= end) {
-            self.timed = None;
-            self.rtt.end_back_off();
-        }
-    }
-
     /// Grows the window by an ACK of `acked` bytes, or opens it after the handshake.
     #[inline(always)]
     pub(in crate::tcp) fn grow_window(&mut self, now: Instant, acked: u64) {
-        self.law.on_ack(&AckSample {
+        let sample = AckSample {
             now,
             acked,
             // Mostly one, which needs no division.
@@ -584,7 +573,12 @@ impl Flight {
             snd_max: self.snd_max,
             rtt: self.ack_rtt,
             srtt: self.rtt.srtt(),
-        });
+        };
+        if self.is_judged {
+            self.judge(sample);
+        } else {
+            self.law.on_ack(&sample);
+        }
         if self.config.handshake && self.snd_una == 1 {
             self.law.set_cwnd(self.initial_window);
         }

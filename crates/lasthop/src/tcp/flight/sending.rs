@@ -176,6 +176,9 @@ impl Flight {
     /// The segment from `seq` to `end` leaves now.
     #[inline(always)]
     fn on_sent(&mut self, now: Instant, seq: u64, end: u64) {
+        if !self.is_lean {
+            self.look_at_pause(now);
+        }
         self.note_sent(now, end);
         if !self.is_lean {
             self.record(now, seq, end);

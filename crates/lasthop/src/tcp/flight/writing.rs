@@ -27,6 +27,14 @@ impl Flight {
         if end == self.joined_fin { end + 1 } else { end }
     }
 
+    /// A segment that ends at `end` leaves that is shorter than a full one.
+    #[inline]
+    pub(in crate::tcp) fn note_short(&mut self, end: u64) {
+        if !std::mem::take(&mut self.is_short_excused) {
+            self.short_end = end;
+        }
+    }
+
     /// End of the segment that starts at `seq`: that of its first transmission if there is a record of it.
     pub(super) fn end_of(&self, seq: u64) -> u64 {
         let known = self.sent.as_ref().filter(|_| seq < self.snd_max);
@@ -88,6 +96,31 @@ impl Flight {
             .is_some_and(|buffer| buffer.waiting() == 0 && std::mem::take(&mut buffer.closes));
         if closes {
             self.extend_by_fin();
+        }
+    }
+
+    /// The rest of a piece does not fit into the receiver's window: as much of it as fits leaves with it, unless a short
+    /// segment has to wait (`tcp_mss_split_point`). Says whether anything does.
+    pub(in crate::tcp) fn cut_piece_to_window(&mut self) -> bool {
+        let edge = self.snd_una + self.peer_window;
+        let waits = self.is_corked || self.config.nagle && self.short_end > self.snd_una;
+        let cuts = self.piece.left > 0
+            && !waits
+            && self.snd_nxt == self.snd_max
+            && self.snd_nxt < edge.min(self.write_end);
+        if cuts {
+            self.cut_to_window();
+        }
+        cuts
+    }
+
+    /// What is left of the receiver's window below a full segment becomes a segment by itself.
+    pub(in crate::tcp) fn cut_to_window(&mut self) {
+        let end = self.snd_una + self.peer_window;
+        let place = self.message_ends.partition_point(|&message| message < end);
+        if self.message_ends.get(place) != Some(&end) {
+            self.message_ends.insert(place, end);
+            self.first_message_end = self.message_ends[0];
         }
     }
 

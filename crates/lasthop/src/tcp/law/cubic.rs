@@ -241,6 +241,11 @@ impl CongestionLaw for Cubic {
         self.set(cwnd);
     }
 
+    fn set_segment(&mut self, bytes: u64) {
+        self.segment = bytes;
+        self.set(self.state.cwnd);
+    }
+
     fn pacing_rate(&self, srtt: Duration) -> f64 {
         super::window_over_round_trip(self.window, self.state.cwnd < self.state.ssthresh, srtt)
     }

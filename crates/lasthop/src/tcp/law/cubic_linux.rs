@@ -216,6 +216,14 @@ impl CongestionLaw for CubicLinux {
     fn set_cwnd(&mut self, cwnd: f64) {
         self.window.cwnd = cwnd as u32;
     }
+
+    fn set_segment(&mut self, bytes: u64) {
+        self.window.segment = bytes;
+    }
+
+    fn slow_start_to(&mut self, cwnd: f64, ssthresh: f64) {
+        (self.window.cwnd, self.window.ssthresh) = (cwnd as u32, ssthresh as u32);
+    }
 }
 
 #[cfg(test)]

@@ -138,6 +138,11 @@ pub trait CongestionLaw {
     /// An ACK for new data arrived outside recovery.
     fn on_ack(&mut self, sample: &AckSample);
 
+    /// The same where bytes are counted (RFC 3465). Laws that do not know how count ACKs.
+    fn on_ack_by_bytes(&mut self, sample: &AckSample) {
+        self.on_ack(sample);
+    }
+
     /// An ACK with news arrived, or a duplicate, in recovery too; before anything else is made of it. Only laws that
     /// measure hear of it ([`LawKind::measures`]).
     fn on_delivery(&mut self, _delivery: &Delivery) {}
@@ -197,6 +202,10 @@ pub trait CongestionLaw {
     /// Sets the window, in segments: after the handshake, and by recoveries that deflate it.
     fn set_cwnd(&mut self, cwnd: f64);
 
+    /// Full segments have `bytes` from now on; the window keeps its number of them. Only laws that conformance scripts may
+    /// name hear of it.
+    fn set_segment(&mut self, _bytes: u64) {}
+
     /// Sets the window to `cwnd` segments, from where slow start brings it back to `ssthresh`. Laws without a threshold
     /// set the window only.
     fn slow_start_to(&mut self, cwnd: f64, _ssthresh: f64) {
@@ -247,6 +256,10 @@ impl CongestionLaw for Law {
             Law::Reno(law) => law.on_ack(sample),
             _ => self.on_ack_of_any(*sample),
         }
+    }
+
+    fn on_ack_by_bytes(&mut self, sample: &AckSample) {
+        dispatch!(self, law => law.on_ack_by_bytes(sample));
     }
 
     fn on_delivery(&mut self, delivery: &Delivery) {
@@ -322,6 +335,10 @@ impl CongestionLaw for Law {
 
     fn set_cwnd(&mut self, cwnd: f64) {
         dispatch!(self, law => law.set_cwnd(cwnd));
+    }
+
+    fn set_segment(&mut self, bytes: u64) {
+        dispatch!(self, law => law.set_segment(bytes));
     }
 
     fn slow_start_to(&mut self, cwnd: f64, ssthresh: f64) {

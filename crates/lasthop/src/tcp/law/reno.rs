@@ -10,7 +10,9 @@
 //! N is what the ACK acknowledges, in bytes. The window counts segments with a fraction, as the
 //! literature's figures do. What differs between the RFC and ns-2 is an [`Arithmetic`].
 //!
-//! *Not modelled*: appropriate byte counting (RFC 3465), congestion window validation (RFC 7661).
+//! With a limit L of byte counting (RFC 3465) slow start adds min(N, L SMSS) for each ACK, L = 1 after a timeout until it
+//! ends, and avoidance a segment for each window of bytes that is acknowledged. Whether a window that is not used may grow
+//! (RFC 7661) is asked before the law is.
 
 use super::super::config::Config;
 use super::hystart::HyStart;
@@ -105,6 +107,12 @@ pub struct Reno<A> {
     prior: (f64, f64),
     /// Share of the window that a mark leaves: a half, or more (RFC 8511).
     marked_share: f64,
+    /// Segments that an ACK adds in slow start at most, where bytes are counted; 0 where ACKs are.
+    most: u32,
+    /// Has a timeout begun this slow start?
+    is_after_timeout: bool,
+    /// Bytes acknowledged towards the next segment.
+    credit: u64,
     arithmetic: PhantomData<A>,
 }
 
@@ -121,6 +129,9 @@ impl<A: Arithmetic> Reno<A> {
             hystart: config.hystart.then(|| HyStart::new(config.pacing)),
             prior: (cwnd, ssthresh),
             marked_share: if config.abe { ABE_SHARE } else { 0.5 },
+            most: config.byte_counting.unwrap_or(0),
+            is_after_timeout: false,
+            credit: 0,
             arithmetic: PhantomData,
         }
     }
@@ -144,7 +155,28 @@ impl<A: Arithmetic> Reno<A> {
         growth
     }
 
+    /// Growth by bytes, in segments.
+    fn count(&mut self, sample: &AckSample) -> f64 {
+        if self.cwnd < self.ssthresh && self.hystart.is_some() {
+            return self.hystart(*sample);
+        }
+        if self.cwnd < self.ssthresh {
+            let most = if self.is_after_timeout { 1 } else { self.most };
+            let segments = sample.acked as f64 / self.segment as f64;
+            return segments.min(most.into());
+        }
+        self.is_after_timeout = false;
+        self.credit += sample.acked;
+        let window = (self.cwnd * self.segment as f64) as u64;
+        if self.credit < window {
+            return 0.0;
+        }
+        self.credit -= window;
+        1.0
+    }
+
     fn end_hystart(&mut self) {
+        self.credit = 0;
         if let Some(hystart) = &mut self.hystart {
             hystart.reset();
         }
@@ -164,6 +196,11 @@ impl<A: Arithmetic> CongestionLaw for Reno<A> {
         self.set(self.cwnd + growth);
     }
 
+    fn on_ack_by_bytes(&mut self, sample: &AckSample) {
+        let growth = self.count(sample);
+        self.set(self.cwnd + growth);
+    }
+
     fn on_congestion(&mut self, _now: Instant, congestion: Congestion, in_use: f64) {
         self.prior = (self.cwnd, self.ssthresh);
         self.end_hystart();
@@ -179,6 +216,7 @@ impl<A: Arithmetic> CongestionLaw for Reno<A> {
             self.ssthresh = A::halve(in_use).0;
         }
         self.end_hystart();
+        self.is_after_timeout = true;
         self.set(1.0);
     }
 
@@ -207,8 +245,76 @@ impl<A: Arithmetic> CongestionLaw for Reno<A> {
         self.set(cwnd);
     }
 
+    fn set_segment(&mut self, bytes: u64) {
+        self.segment = bytes;
+        self.set(self.cwnd);
+    }
+
     fn slow_start_to(&mut self, cwnd: f64, ssthresh: f64) {
         self.ssthresh = ssthresh;
         self.set(cwnd);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::any_config;
+    use super::*;
+    use crate::units::Duration;
+
+    /// Window after ACKs of so many bytes each, from `cwnd` segments of 1000 bytes.
+    fn grown(most: Option<u32>, cwnd: f64, in_use: Option<f64>, acks: &[u64]) -> f64 {
+        let config = Config { byte_counting: most, ..any_config() };
+        let mut reno = Reno::<Rfc5681>::new(&config, cwnd);
+        if let Some(in_use) = in_use {
+            reno.on_timeout(Instant::ZERO, Some(in_use));
+        }
+        for &acked in acks {
+            let sample = AckSample {
+                now: Instant::ZERO,
+                acked,
+                delivered_segments: 1,
+                is_window_limited: true,
+                prior_in_flight: 0,
+                snd_una: 0,
+                snd_max: 0,
+                rtt: None,
+                srtt: Duration::ZERO,
+            };
+            match most {
+                Some(_) => reno.on_ack_by_bytes(&sample),
+                None => reno.on_ack(&sample),
+            }
+        }
+        reno.cwnd()
+    }
+
+    /// RFC 3465, sections 2.2 and 2.3.
+    #[test]
+    fn slow_start_by_bytes_up_to_the_limit() {
+        for (most, acks, expected) in [
+            (None, &[2000, 2000][..], 12.0),
+            (Some(1), &[2000, 2000], 12.0),
+            (Some(2), &[2000, 2000], 14.0),
+            (Some(2), &[500, 3000], 12.5),
+            (Some(8), &[3000, 9000], 21.0),
+        ] {
+            assert_eq!(grown(most, 10.0, None, acks), expected, "{most:?} {acks:?}");
+        }
+        // After a timeout with 10 in use: 1 to 5 by one an ACK, whatever it acknowledges.
+        assert_eq!(grown(Some(2), 10.0, Some(10.0), &[2000, 2000, 500]), 3.5);
+    }
+
+    /// RFC 3465, section 2.1: a segment for each window of bytes.
+    #[test]
+    fn avoidance_by_bytes() {
+        let acks = [2000; 5];
+        // At the threshold of 4 after two ACKs in slow start of a timeout; 4000 bytes are a window, then 5000.
+        let before = grown(Some(2), 10.0, Some(8.0), &[1000; 3]);
+        assert_eq!(before, 4.0);
+        for (count, expected) in [(1, 4.0), (2, 5.0), (3, 5.0), (4, 5.0), (5, 6.0)] {
+            let all: Vec<_> = [1000; 3].iter().chain(&acks[..count]).copied().collect();
+            assert_eq!(grown(Some(2), 10.0, Some(8.0), &all), expected, "{count}");
+        }
     }
 }

@@ -18,7 +18,7 @@ use crate::units::Instant;
 #[derive(Clone, Copy, Debug)]
 pub struct WholeWindow {
     /// SMSS in bytes.
-    segment: u64,
+    pub segment: u64,
     /// Segments.
     pub cwnd: u32,
     /// Segments; `u32::MAX` before the first reduction.
@@ -152,6 +152,14 @@ impl CongestionLaw for RenoLinux {
 
     fn set_cwnd(&mut self, cwnd: f64) {
         self.window.cwnd = cwnd as u32;
+    }
+
+    fn set_segment(&mut self, bytes: u64) {
+        self.window.segment = bytes;
+    }
+
+    fn slow_start_to(&mut self, cwnd: f64, ssthresh: f64) {
+        (self.window.cwnd, self.window.ssthresh) = (cwnd as u32, ssthresh as u32);
     }
 }
 

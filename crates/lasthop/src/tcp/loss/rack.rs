@@ -31,8 +31,8 @@ pub struct Rack {
     min_rtt: Duration,
     /// One past the highest byte delivered (RACK.fack).
     fack: u64,
-    /// RACK.reordering_seen.
-    reordering_seen: bool,
+    /// RACK.reordering_seen: how many segments were overtaken.
+    overtaken: u32,
     /// RACK.reo_wnd_mult.
     factor: u8,
     /// RACK.reo_wnd_persist.
@@ -62,7 +62,7 @@ impl Rack {
             rtt: Duration::ZERO,
             min_rtt: Duration::from_nanos(u64::MAX),
             fack: 0,
-            reordering_seen: false,
+            overtaken: 0,
             factor: 1,
             persist: PERSIST,
             dsack_round: None,
@@ -96,7 +96,7 @@ impl Rack {
     /// RACK_detect_reordering).
     pub fn on_order(&mut self, segment: &SentSegment, prior_fack: u64) {
         if segment.end < prior_fack && !segment.was_resent() {
-            self.reordering_seen = true;
+            self.overtaken += 1;
         }
         self.fack = self.fack.max(segment.end);
     }
@@ -104,7 +104,7 @@ impl Rack {
     /// A duplicate was reported. The factor grows once a round trip, if there has been reordering.
     pub fn on_dsack(&mut self, snd_una: u64, snd_max: u64) {
         let in_round = self.dsack_round.is_some_and(|end| snd_una < end);
-        if self.reordering_seen && !in_round {
+        if self.overtaken > 0 && !in_round {
             self.dsack_round = Some(snd_max);
             self.factor = self.factor.saturating_add(1);
             self.persist = PERSIST;
@@ -127,18 +127,23 @@ impl Rack {
     /// Has reordering been seen?
     #[cfg(test)]
     pub fn reordering_seen(&self) -> bool {
-        self.reordering_seen
+        self.overtaken > 0
+    }
+
+    /// Segments that were overtaken.
+    pub fn overtaken(&self) -> u32 {
+        self.overtaken
     }
 
     /// Reordering was seen without SACK: more duplicate ACKs than segments can be missing.
     pub fn see_reordering(&mut self) {
-        self.reordering_seen = true;
+        self.overtaken += 1;
     }
 
     /// How long a segment may be overtaken (step 4, RACK_update_reo_wnd). `is_eager`: recovery runs, or
     /// DupThresh segments have been SACKed.
     pub fn reordering_window(&self, is_eager: bool, srtt: Duration) -> Duration {
-        if !self.reordering_seen && is_eager {
+        if self.overtaken == 0 && is_eager {
             return Duration::ZERO;
         }
         let quarter = self.min_rtt.as_nanos() / 4;

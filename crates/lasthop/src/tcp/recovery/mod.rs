@@ -15,7 +15,7 @@ mod sack_rfc6675;
 mod tahoe;
 mod told;
 
-pub(super) use rack_tlp::Arrival;
+pub(super) use rack_tlp::{Arrival, RackTlp, SegmentCounts};
 
 use super::config::{Config, Conventions, Notices, RecoveryKind};
 use super::flight::Flight;

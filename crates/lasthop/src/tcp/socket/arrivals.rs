@@ -7,6 +7,9 @@ use crate::packet::{Ecn, TcpHeader, flags};
 use crate::tcp::connection::Connection;
 use crate::units::{Duration, Instant};
 
+/// The shortest that a timer of Linux may be (`TCP_TIMEOUT_MIN`).
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(2);
+
 /// A timestamp is older than another (RFC 7323, section 4).
 fn is_older(stamp: u32, than: u32) -> bool {
     (stamp.wrapping_sub(than) as i32) < 0
@@ -94,6 +97,10 @@ impl Socket {
         let header = &segment.header;
         let acks_syn = header.ack == self.settings.initial_sequence.wrapping_add(1);
         if header.has(flags::ACK) && !acks_syn {
+            if self.settings.is_linux() && self.syns_sent == 1 {
+                // What the reset answers may be left from before: another SYN follows at once.
+                self.deadlines.handshake = now + SHORTEST_TIMEOUT;
+            }
             return self.refuse(header);
         }
         if header.has(flags::RST) {
@@ -131,7 +138,7 @@ impl Socket {
         let window = self.settings.receive_buffer.min(u16::MAX.into());
         let offset = header.seq.wrapping_sub(next);
         if header.has(flags::SYN) && header.seq == self.peer_sequence && !header.has(flags::RST) {
-            if self.settings.repeats_syn_ack && !header.has(flags::ACK) {
+            if self.settings.is_linux() && !header.has(flags::ACK) {
                 self.send_syn_again(now);
                 return;
             }
@@ -184,6 +191,7 @@ impl Socket {
             connection.sender.flight.peer_window = u64::from(header.window) << shift;
             connection.sender.refresh();
         }
+        self.note_window();
     }
 
     fn send_syn_again(&mut self, now: Instant) {
@@ -191,6 +199,9 @@ impl Socket {
         self.send_syn(now);
         self.deadlines.handshake = deadline;
         self.syns_sent = count;
+        self.syns_repeated += 1;
+        // It reaches no connection yet.
+        self.traffic.segments_received -= 1;
     }
 
     /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK> before there is a connection.
@@ -229,19 +240,14 @@ impl Socket {
         // What lies left of the last ACK is old, what lies right of the window was never allowed. The
         // first byte beyond the window passes without data, as probes do.
         let is_outside = end < receiver.last_ack_sent() || seq > rcv_nxt + window;
-        let takes_whole = self.settings.takes_oversize
-            && self.unread() == 0
-            && !receiver.has_holes()
-            && window > 0;
+        let takes_whole =
+            self.settings.is_linux() && self.unread() == 0 && !receiver.has_holes() && window > 0;
         if header.has(flags::RST) {
             return self.receive_reset(seq, rcv_nxt, window, is_outside);
         }
+        let is_old = is_old && !self.is_reordered_ack(&header, seq);
         if is_old || is_outside || window == 0 && header.payload > 0 && end > rcv_nxt {
-            let is_pure_ack = header.length() == 0;
-            if header.has(flags::SYN) || !is_old || !is_pure_ack || seq != rcv_nxt {
-                self.on_unacceptable(now, &header, end <= rcv_nxt && !is_old);
-            }
-            return;
+            return self.on_unacceptable(now, &header, end <= rcv_nxt && !is_old);
         }
         if header.has(flags::SYN) || !header.has(flags::ACK) {
             if header.has(flags::SYN) {
@@ -255,7 +261,7 @@ impl Socket {
         }
         // Data beyond the window are cut off; Linux takes or leaves them whole.
         let allowed = (rcv_nxt + window).saturating_sub(seq);
-        if self.settings.takes_oversize && !takes_whole && u64::from(header.payload) > allowed {
+        if self.settings.is_linux() && !takes_whole && u64::from(header.payload) > allowed {
             return self.on_unacceptable(now, &header, false);
         }
         if u64::from(header.payload) > allowed && !takes_whole {
@@ -263,14 +269,18 @@ impl Socket {
             header.flags &= !flags::FIN;
         }
         let data_end = seq + u64::from(header.payload);
-        // Nobody will read what comes after the application has let go.
-        if self.is_read_shut
-            && matches!(self.state, State::FinWait1 | State::FinWait2)
-            && header.payload > 0
-            && data_end > rcv_nxt
-        {
+        // Nobody will read what comes after the application has let go, nor what a peer sends in place of what it has
+        // acknowledged to have ended.
+        let is_over = match self.state {
+            State::FinWait1 | State::FinWait2 => self.is_read_shut,
+            State::CloseWait | State::Closing | State::LastAck => {
+                self.settings.is_linux() && seq < rcv_nxt
+            }
+            _ => false,
+        };
+        if is_over && header.payload > 0 && data_end > rcv_nxt {
             self.refuse(&wire);
-            return self.end(None);
+            return self.end(Some(self.reset_error()));
         }
         if header.has(flags::FIN) {
             self.peer_fin.get_or_insert(data_end);
@@ -288,6 +298,9 @@ impl Socket {
         let una = connection.sender.flight.snd_una;
         connection.receive(now, header);
         self.heard_at = now;
+        self.note_window();
+        self.awaits_room &= !self.is_writable();
+        let Some(connection) = &self.connection else { return };
         self.probes_unanswered = 0;
         self.keep_alives_unanswered = 0;
         if header.payload > 0 {
@@ -312,13 +325,30 @@ impl Socket {
         self.follow(now, had_peer_closed);
     }
 
+    /// Is an old timestamp that of an ACK which others have overtaken (RFC 7323, section 5.2, on the age of TS.Recent;
+    /// Linux: `tcp_disordered_ack`)? It repeats what is known, and is not older than a round trip can make it.
+    fn is_reordered_ack(&self, header: &TcpHeader, seq: u64) -> bool {
+        let Some(connection) = &self.connection else { return false };
+        let (receiver, flight) = (&connection.receiver, &connection.sender.flight);
+        let age = receiver.ts_recent.wrapping_sub(header.timestamps.0);
+        let rto = flight.rtt.rto().as_nanos() / 1_000_000;
+        header.length() == 0
+            && seq == receiver.rcv_nxt
+            && connection.sender.unwrap(header.ack) == flight.snd_una
+            && flight.peer_window == u64::from(header.window)
+            && u64::from(age) * 5 <= rto * 6
+    }
+
+    /// What an application hears of a reset.
+    fn reset_error(&self) -> SocketError {
+        if self.state == State::CloseWait { SocketError::BrokenPipe } else { SocketError::Reset }
+    }
+
     /// RFC 5961, section 3.2.
     fn receive_reset(&mut self, seq: u64, rcv_nxt: u64, window: u64, is_outside: bool) {
-        if seq == rcv_nxt {
-            let error = match self.state {
-                State::CloseWait => SocketError::BrokenPipe,
-                _ => SocketError::Reset,
-            };
+        let highest = self.connection.as_ref().and_then(|data| data.receiver.highest());
+        if seq == rcv_nxt || self.settings.is_linux() && highest == Some(seq) {
+            let error = self.reset_error();
             self.end((self.state != State::TimeWait).then_some(error));
         } else if !is_outside && seq >= rcv_nxt && seq < rcv_nxt + window.max(1) {
             self.acknowledge_now();

@@ -74,10 +74,13 @@ impl Socket {
         let fill = connection.sender.fill();
         let limit = self.settings.unsent_limit.map_or(u64::MAX, u64::from);
         if !is_awake && (2 * fill.unsent >= limit || !self.buffer.is_free(&fill)) {
+            self.awaits_room = true;
             return 0;
         }
         self.buffer.unsent_limit = limit;
-        self.buffer.write_at_once(bytes, &fill)
+        let room = self.buffer.write_at_once(bytes, &fill);
+        self.awaits_room = room < bytes;
+        room
     }
 
     /// Could an application write, as `poll` tells?

@@ -24,18 +24,20 @@
 //! That of [`Connection`]: non-decreasing `now`; after any input [`Socket::poll_transmit`] until it returns
 //! `None`, then [`Socket::next_timeout`]; a spurious [`Socket::handle_timeout`] changes nothing.
 //!
-//! *Not modelled*: urgent data, IP options, path MTU discovery, SYN cookies, Fast Open, ports (all segments
+//! *Not modelled*: urgent data, IP options, SYN cookies, Fast Open, ports (all segments
 //! are the connection's), a second connection on a listening socket, automatic buffer tuning, memory
 //! accounting of buffers.
 
 mod arrivals;
 mod calls;
+mod path;
 mod settings;
 mod states;
 mod usage;
 mod window;
 
 pub use calls::WriteOptions;
+pub use path::Unreachable;
 pub use settings::{Configure, EcnOffer, KeepAlive, Negotiated, Settings};
 pub use states::State;
 pub use usage::Traffic;
@@ -45,6 +47,7 @@ use super::info::{PendingTimer, TcpInfo};
 use super::send_buffer::SendBuffer;
 use crate::packet::{TcpHeader, flags};
 use crate::units::{Duration, Instant};
+use path::Path;
 use std::collections::VecDeque;
 use usage::{Usage, connection_use};
 use window::ReceiveWindow;
@@ -76,9 +79,18 @@ pub enum SocketError {
     /// The peer reset the connection.
     #[error("connection reset by peer")]
     Reset,
-    /// The peer answered the SYN with a reset.
+    /// The peer answered the SYN with a reset, or its host has no such port.
     #[error("connection refused")]
     Refused,
+    /// A router knows no way to the network.
+    #[error("network is unreachable")]
+    NetworkUnreachable,
+    /// A router knows no way to the host.
+    #[error("no route to host")]
+    HostUnreachable,
+    /// The host does not know TCP.
+    #[error("protocol not available")]
+    NoProtocol,
     /// Nobody answered.
     #[error("connection timed out")]
     TimedOut,
@@ -152,6 +164,8 @@ pub struct Socket {
     /// When the first SYN left, and how many did.
     syn_sent_at: Instant,
     syns_sent: u32,
+    /// SYN and ACK for a repeated SYN.
+    syns_repeated: u32,
     /// Written before there is a connection.
     early: Vec<(u64, WriteOptions)>,
     /// Replies that are no part of the data: SYN, RST, probes, challenges.
@@ -171,6 +185,9 @@ pub struct Socket {
     has_more: bool,
     nodelay: bool,
     error: Option<SocketError>,
+    /// Why nobody may be answering.
+    reason: Option<SocketError>,
+    path: Path,
     deadlines: Deadlines,
     /// Probes of a closed window since it closed, and those that nobody has answered.
     probe_back_off: u32,
@@ -188,6 +205,8 @@ pub struct Socket {
     sent_at: Instant,
     data_at: Instant,
     usage: Usage,
+    /// Has a write found the send buffer full, and has there been no room since?
+    awaits_room: bool,
     traffic: Traffic,
 }
 
@@ -195,8 +214,9 @@ impl Socket {
     /// A closed socket. `configure` makes the parameters of the connection once both SYN are known.
     pub fn new(settings: Settings, configure: Configure) -> Self {
         Socket {
-            window: ReceiveWindow::new(settings.receive_buffer, settings.takes_oversize),
+            window: ReceiveWindow::new(settings.receive_buffer, settings.is_linux()),
             buffer: new_send_buffer(settings.send_buffer, DEFAULT_MSS),
+            path: Path::new(DEFAULT_MSS, settings.mtu),
             settings,
             configure,
             state: State::Closed,
@@ -210,6 +230,7 @@ impl Socket {
             shifts: (0, 0),
             syn_sent_at: Instant::ZERO,
             syns_sent: 0,
+            syns_repeated: 0,
             early: Vec::new(),
             replies: VecDeque::new(),
             read: 0,
@@ -220,6 +241,7 @@ impl Socket {
             has_more: false,
             nodelay: false,
             error: None,
+            reason: None,
             deadlines: Deadlines::NONE,
             probe_back_off: 0,
             probes_unanswered: 0,
@@ -232,6 +254,7 @@ impl Socket {
             sent_at: Instant::ZERO,
             data_at: Instant::ZERO,
             usage: Usage::default(),
+            awaits_room: false,
             traffic: Traffic::default(),
         }
     }
@@ -266,9 +289,14 @@ impl Socket {
         self.shifts
     }
 
-    /// Retransmissions of the SYN.
+    /// Has it waited for the peer's SYN?
+    pub fn is_passive(&self) -> bool {
+        self.is_passive
+    }
+
+    /// Retransmissions of the SYN, of the SYN and ACK for whatever reason.
     pub fn syn_retransmissions(&self) -> u64 {
-        self.syns_sent.saturating_sub(1).into()
+        u64::from(self.syns_sent.saturating_sub(1) + self.syns_repeated)
     }
 
     /// When data left last; the time of the handshake before that.
@@ -286,8 +314,9 @@ impl Socket {
         self.heard_at
     }
 
-    /// How long data have been waiting for ACKs or to be sent, and how long of it for the peer's window.
-    pub fn busy_times(&self, now: Instant) -> (Duration, Duration) {
+    /// How long data have been waiting for ACKs or to be sent; how long of it for the peer's window, and how long for an
+    /// application that waited for room in the send buffer.
+    pub fn busy_times(&self, now: Instant) -> (Duration, Duration, Duration) {
         self.usage.times(now)
     }
 
@@ -303,7 +332,12 @@ impl Socket {
         let is_again =
             self.connection.as_ref().is_none_or(|data| data.sender.flight.snd_max == sent_to);
         let payload = u64::from(segment.header.payload);
-        self.traffic.segments_sent += 1;
+        // The first of a passive end leaves before it is one.
+        let is_syn_ack =
+            segment.header.flags & (flags::SYN | flags::ACK) == flags::SYN | flags::ACK;
+        // And who answers for no connection is none.
+        let is_apart = is_syn_ack && self.is_passive || segment.header.flags == flags::RST;
+        self.traffic.segments_sent += u64::from(!is_apart);
         self.traffic.data_segments_sent += u64::from(payload > 0);
         self.traffic.bytes_sent += payload;
         self.traffic.bytes_sent_again += if is_again { payload } else { 0 };
@@ -329,8 +363,11 @@ impl Socket {
             || is_time_wait && header.payload > 0
         {
             self.arm_persist(now);
-            self.usage.look(now, &connection_use(self.connection.as_deref()));
+            self.usage.look(now, &connection_use(self.connection.as_deref(), self.awaits_room));
             return None;
+        }
+        if is_time_wait {
+            header.sack_blocks = 0;
         }
         if header.payload == 0 && header.flags == flags::ACK {
             header.seq = connection.sender.flight.snd_max as u32;

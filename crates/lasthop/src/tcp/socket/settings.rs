@@ -1,6 +1,6 @@
 //! What a host offers and how long it waits, and what two of them agree on.
 
-use crate::tcp::config::Config;
+use crate::tcp::config::{Config, Conventions};
 use crate::units::Duration;
 use std::sync::Arc;
 
@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub struct Settings {
     /// Maximum segment size to announce, bytes (RFC 9293, section 3.7.1).
     pub mss: u32,
+    /// Bytes of the largest packet that leaves, headers included, as far as the host knows.
+    pub mtu: u32,
     /// Window scale to offer (RFC 7323, section 2), if any.
     pub window_scale: Option<u8>,
     /// Are selective acknowledgments offered (RFC 2018)?
@@ -45,16 +47,25 @@ pub struct Settings {
     pub user_timeout: Option<Duration>,
     /// Probing of an idle peer (RFC 9293, section 3.8.4), if any.
     pub keep_alive: Option<KeepAlive>,
-    /// Does the user timeout count from the first retransmission or probe, as in Linux? RFC 5482 counts from when the data
-    /// left.
-    pub times_retransmissions: bool,
     /// Does a pause longer than the RTO halve the window, once for each RTO (RFC 5681, section 4.1, as
     /// Linux does it)?
     pub restarts_after_idle: bool,
-    /// Is data beyond the window taken whole if nothing waits to be read, as in Linux?
-    pub takes_oversize: bool,
-    /// Does a repeated SYN get the SYN and ACK again, as in Linux? RFC 9293 answers it with an ACK.
-    pub repeats_syn_ack: bool,
+    /// Whose readings of the RFCs it follows where hosts differ: see [`Settings::is_linux`].
+    pub conventions: Conventions,
+}
+
+impl Settings {
+    /// Does it do as Linux does? There
+    ///
+    /// - data beyond the window are taken whole if nothing waits to be read, otherwise not at all;
+    /// - a repeated SYN gets the SYN and ACK again, where RFC 9293 answers with an ACK;
+    /// - the user timeout counts from the first retransmission or probe, where RFC 5482 counts from when the data left;
+    /// - a segment has at most half of the largest window that the peer has advertised, and 48 bytes at least;
+    /// - a reset counts that begins where the highest SACK block ends;
+    /// - a host that hears that it cannot be reached takes a back-off back (RFC 6069).
+    pub fn is_linux(&self) -> bool {
+        self.conventions == Conventions::Linux
+    }
 }
 
 /// What a host does about explicit congestion notification (Linux: `net.ipv4.tcp_ecn`).

@@ -1,5 +1,6 @@
 //! The states of RFC 9293, section 3.3.2, how they change, and the timers that belong to them.
 
+use super::path::Path;
 use super::{Deadlines, EcnOffer, KeepAlive, Segment, Socket, SocketError, SynOptions};
 use crate::packet::{TcpHeader, flags};
 use crate::tcp::connection::{Connection, Role};
@@ -45,10 +46,10 @@ impl Socket {
         let is_answer = self.state == State::SynReceived;
         // What the peer did not offer is not repeated.
         let settings = &self.settings;
-        let offers = |ours: bool, theirs: bool| ours && (theirs || !is_answer);
-        let window_scale = settings
-            .window_scale
-            .filter(|_| !is_answer || self.peer_options.window_scale.is_some());
+        let is_bound = is_answer && (self.is_passive || !settings.is_linux());
+        let offers = |ours: bool, theirs: bool| ours && (theirs || !is_bound);
+        let window_scale =
+            settings.window_scale.filter(|_| !is_bound || self.peer_options.window_scale.is_some());
         let has_timestamps = offers(settings.timestamps, self.peer_has_timestamps);
         let options = SynOptions {
             mss: Some(settings.mss),
@@ -90,6 +91,7 @@ impl Socket {
         let timestamps = ours.timestamps && self.peer_has_timestamps;
         let options = if timestamps { super::TIMESTAMPS_BYTES } else { 0 };
         let mss = theirs.mss.unwrap_or(super::DEFAULT_MSS).min(ours.mss);
+        self.path = Path::new(mss, ours.mtu);
         let segment = mss.saturating_sub(options).max(1);
         let negotiated = super::Negotiated {
             segment,
@@ -126,6 +128,7 @@ impl Socket {
             self.state = State::Established;
         }
         self.connection = Some(Box::new(connection));
+        self.sync_segment();
         (self.heard_at, self.sent_at, self.data_at) = (now, now, now);
         self.waiting_since = now;
         for (bytes, options) in std::mem::take(&mut self.early) {
@@ -155,7 +158,7 @@ impl Socket {
     }
 
     /// Has the peer's FIN arrived, with all before it?
-    pub(super) fn has_peer_closed(&self) -> bool {
+    pub fn has_peer_closed(&self) -> bool {
         let rcv_nxt = self.connection.as_ref().map_or(0, |data| data.receiver.rcv_nxt);
         self.peer_fin.is_some_and(|fin| rcv_nxt > fin)
     }
@@ -206,7 +209,7 @@ impl Socket {
     pub(super) fn watch_data(&mut self, now: Instant) {
         let Some(connection) = &self.connection else { return };
         let has_data = !connection.is_all_acked();
-        let since = if self.settings.times_retransmissions {
+        let since = if self.settings.is_linux() {
             self.repeating_since
         } else {
             has_data.then_some(self.waiting_since)
@@ -302,9 +305,7 @@ impl Socket {
     /// Something is sent again, or a closed window probed: the user timeout counts from the first time.
     fn note_repetition(&mut self, now: Instant) {
         let since = *self.repeating_since.get_or_insert(now);
-        if let (true, Some(limit)) =
-            (self.settings.times_retransmissions, self.settings.user_timeout)
-        {
+        if let (true, Some(limit)) = (self.settings.is_linux(), self.settings.user_timeout) {
             self.deadlines.give_up = since + limit;
         }
     }
@@ -315,6 +316,7 @@ impl Socket {
         let flight = &mut connection.sender.flight;
         if flight.is_corked && flight.peer_window > 0 {
             // Corked data go out after all.
+            flight.is_short_excused = true;
             self.has_more = false;
             return self.release(false);
         }

@@ -30,6 +30,8 @@ pub(super) enum Use {
     Busy,
     /// What is written waits for the peer's window.
     WindowLimited,
+    /// All that is written has left, the windows have room, and the application waits for room in the send buffer.
+    BufferLimited,
 }
 
 /// Times so far.
@@ -39,37 +41,46 @@ pub(super) struct Usage {
     since: Instant,
     busy: Duration,
     window_limited: Duration,
+    buffer_limited: Duration,
 }
 
 impl Usage {
     /// What the connection does from `now` on.
     pub fn look(&mut self, now: Instant, use_: &Use) {
         if *use_ != self.now {
-            (self.busy, self.window_limited) = self.times(now);
+            (self.busy, self.window_limited, self.buffer_limited) = self.times(now);
             (self.now, self.since) = (*use_, now);
         }
     }
 
-    /// Time busy for whatever reason, and time limited by the peer's window.
-    pub fn times(&self, now: Instant) -> (Duration, Duration) {
+    /// Time busy for whatever reason, limited by the peer's window, and by the send buffer.
+    pub fn times(&self, now: Instant) -> (Duration, Duration, Duration) {
         let more = now - self.since;
-        match self.now {
-            Use::Idle => (self.busy, self.window_limited),
-            Use::Busy => (self.busy + more, self.window_limited),
-            Use::WindowLimited => (self.busy + more, self.window_limited + more),
-        }
+        let only = |use_| if self.now == use_ { more } else { Duration::ZERO };
+        let busy = if self.now == Use::Idle { Duration::ZERO } else { more };
+        (
+            self.busy + busy,
+            self.window_limited + only(Use::WindowLimited),
+            self.buffer_limited + only(Use::BufferLimited),
+        )
     }
 }
 
 /// What a connection does, once it has sent what it may.
-pub(super) fn connection_use(connection: Option<&Connection>) -> Use {
-    let Some(flight) = connection.map(|connection| &connection.sender.flight) else {
-        return Use::Idle;
-    };
+pub(super) fn connection_use(connection: Option<&Connection>, awaits_room: bool) -> Use {
+    let Some(connection) = connection else { return Use::Idle };
+    let flight = &connection.sender.flight;
     if flight.snd_una == flight.write_end {
         return Use::Idle;
     }
     let is_short = flight.snd_nxt < flight.write_end
         && flight.segment_end(flight.snd_nxt) > flight.snd_una + flight.peer_window;
-    if is_short { Use::WindowLimited } else { Use::Busy }
+    if is_short {
+        return Use::WindowLimited;
+    }
+    let fill = (awaits_room && flight.keeps_records()).then(|| connection.sender.fill());
+    match fill {
+        Some(fill) if fill.unsent == 0 && fill.room > 0 => Use::BufferLimited,
+        _ => Use::Busy,
+    }
 }

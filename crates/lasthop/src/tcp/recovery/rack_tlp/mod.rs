@@ -67,6 +67,19 @@ pub struct Arrival<'a> {
     pub has_echo_of_mark: bool,
 }
 
+/// What became of segments.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SegmentCounts {
+    /// Delivered.
+    pub delivered: u64,
+    /// Of these, by acknowledgments that echo a mark.
+    pub marked: u64,
+    /// Reported as duplicates.
+    pub duplicates: u64,
+    /// How often some were seen to overtake others.
+    pub reorderings: u64,
+}
+
 /// Where the sender stands, in the order of how much it has done about losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
@@ -163,10 +176,7 @@ pub struct RackTlp {
     resent_at: Option<Instant>,
     /// Timeouts in a row.
     timeouts: u32,
-    /// Segments reported as duplicates.
-    dsacks: u64,
-    /// Segments delivered.
-    delivered: u64,
+    counts: SegmentCounts,
     resend: Resend,
     forced: Option<Forced>,
     usage: Usage,
@@ -192,8 +202,7 @@ impl RackTlp {
             can_restore: false,
             resent_at: None,
             timeouts: 0,
-            dsacks: 0,
-            delivered: 0,
+            counts: SegmentCounts::default(),
             resend: Resend::Nothing,
             forced: None,
             usage: Usage::default(),
@@ -248,6 +257,7 @@ impl RackTlp {
             return;
         }
         let had_outstanding = flight.records().len() > 0;
+        let overtaken = self.rack.overtaken();
         let prior_in_flight = self.in_flight(flight);
         flight.begin_ack();
         let mut news = News {
@@ -287,7 +297,11 @@ impl RackTlp {
         if news.sets_timer {
             self.set_timer(flight, arrival.now);
         }
-        self.delivered += u64::from(news.delivered);
+        self.counts.reorderings += u64::from(self.rack.overtaken() > overtaken);
+        self.counts.delivered += u64::from(news.delivered);
+        if arrival.has_echo_of_mark {
+            self.counts.marked += u64::from(news.delivered);
+        }
         self.control(flight, arrival.now, &news, rtt);
         if flight.law.keeps_window_in_recovery() {
             self.hand_over(flight, delivery, prior_in_flight, &news);
@@ -400,9 +414,9 @@ impl RackTlp {
         }
     }
 
-    /// Segments delivered so far, and segments reported as duplicates.
-    pub fn delivered(&self) -> (u64, u64) {
-        (self.delivered, self.dsacks)
+    /// What became of segments so far.
+    pub fn counts(&self) -> SegmentCounts {
+        self.counts
     }
 
     /// Duplicates that mean a loss: more once the network has been seen to change the order.

@@ -233,6 +233,32 @@ impl RackTlp {
         self.phase = Phase::Recovery;
     }
 
+    /// Segments have become smaller: what is too large goes again as after a loss that was none of the network's
+    /// (Linux: `tcp_simple_retransmit`).
+    pub fn resend_too_large(&mut self, flight: &mut Flight) {
+        let most = flight.mss;
+        let lost = flight.records_mut().split(most);
+        if lost == 0 {
+            return;
+        }
+        flight.counters.losses_declared += u64::from(lost);
+        if !self.has_sack {
+            self.counted = 0;
+        }
+        if self.phase != Phase::Loss {
+            let (cwnd, ssthresh) = (flight.law.cwnd(), flight.law.ssthresh());
+            if !self.is_reducing() && ssthresh < 0.75 * cwnd {
+                flight.law.slow_start_to(cwnd, (0.75 * cwnd).floor());
+            }
+            self.end = flight.snd_max;
+            self.can_restore = false;
+            self.duplicated.end();
+            self.phase = Phase::Loss;
+            self.frto.end();
+        }
+        self.resend = Resend::Lost;
+    }
+
     /// One reduction; `delivered` by the ACK that begins it.
     pub(super) fn reduce(
         &mut self,

@@ -38,6 +38,16 @@ impl RackTlp {
         Self::arm(flight, Timer::Retransmission, now, delay);
     }
 
+    /// Is the timer backed off?
+    pub fn has_timed_out(&self) -> bool {
+        self.timeouts > 0
+    }
+
+    /// The RTO is another: it counts from when the oldest segment left.
+    pub fn restart_from_oldest(flight: &mut Flight, now: Instant) {
+        Self::restart_timer(flight, now, true);
+    }
+
     pub(super) fn set_timer(&mut self, flight: &mut Flight, now: Instant) {
         if !self.schedule_probe(flight, now, true) {
             let replaces = flight.timers.is_running(Timer::Reordering)

@@ -1,0 +1,60 @@
+//! What the window becomes that the application does not use, or does not for a while (`tcp/validation.rs`).
+
+use super::Flight;
+use crate::tcp::law::{AckSample, CongestionLaw};
+use crate::units::Instant;
+
+impl Flight {
+    /// The window grows by an ACK if the application has used it, and by bytes if they are counted.
+    #[cold]
+    pub(super) fn judge(&mut self, sample: AckSample) {
+        let (window, srtt) = (self.law.window(), sample.srtt);
+        let edge = (sample.snd_una, sample.acked);
+        let is_used = match &mut self.validation {
+            // A SYN says nothing.
+            Some(known) if sample.snd_una > 1 => {
+                known.on_ack(sample.now, edge, sample.snd_max, window, srtt)
+            }
+            _ => true,
+        };
+        if is_used && self.config.byte_counting.is_some() {
+            self.law.on_ack_by_bytes(&sample);
+        } else if is_used {
+            self.law.on_ack(&sample);
+        }
+    }
+
+    /// What a reduction at a loss is computed from, in segments: what was used of a window that was not used up (RFC 7661, section 4.4.1).
+    pub(in crate::tcp) fn in_use_at(&mut self, now: Instant, inflation: u32) -> f64 {
+        let in_use = self.in_use(inflation);
+        let (window, srtt) = (self.law.window(), self.rtt.srtt());
+        let outstanding = self.snd_max - self.snd_una;
+        let used = self
+            .validation
+            .as_mut()
+            .and_then(|known| known.on_loss(now, outstanding, window, srtt));
+        used.map_or(in_use, |bytes| bytes as f64 / self.mss as f64)
+    }
+
+    /// A segment is about to leave, perhaps the first after a pause: what was not used for long may have become too much.
+    #[cold]
+    pub(super) fn look_at_pause(&mut self, now: Instant) {
+        if !self.config.restart_after_idle && self.validation.is_none() {
+            return;
+        }
+        let pause = now - std::mem::replace(&mut self.sent_at, now);
+        let (cwnd, initial) = (self.law.cwnd(), self.initial_window);
+        let was_idle = self.snd_una == self.snd_max && self.snd_una > 1;
+        if self.config.restart_after_idle && was_idle && pause > self.rtt.rto() {
+            self.law.set_cwnd(cwnd.min(initial));
+        } else if let Some(known) = &mut self.validation
+            && let Some(less) = known.on_sent(now, cwnd, self.law.ssthresh(), initial)
+        {
+            self.law.slow_start_to(less.cwnd.min(cwnd), less.ssthresh);
+        }
+        if self.law.cwnd() < cwnd {
+            self.allowed = self.allowed.min(self.snd_una + self.law.window());
+            self.is_quiet = self.is_plain && !self.has_next();
+        }
+    }
+}
