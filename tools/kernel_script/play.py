@@ -317,6 +317,10 @@ class Player(Host):
                 int(size)
                 for size in re.findall(r"\.\.\.\s*,\s*(\d+)", arguments[1].split("msg_iov")[-1])
             )
+            flags = number(arguments[2]) if name == "recvmsg" else 0
+            if flags & socket.MSG_ERRQUEUE:
+                # What it says is not compared.
+                return len(one.recvmsg(1, 512, flags | socket.MSG_DONTWAIT)[0])
             return len(one.recv(total))
         if name == "close":
             one.close()

@@ -451,14 +451,13 @@ impl Player {
     }
 
     fn shut_down(&mut self, how: &str) -> Returned {
-        let now = self.now;
+        let (now, how) = (self.now, value(how).unwrap_or(2));
+        if !(0..=2).contains(&how) {
+            return Returned::Error("EINVAL");
+        }
         let Some(socket) = &mut self.socket else { return Returned::Error("ENOTCONN") };
         if matches!(socket.state(), State::Closed | State::Listen | State::TimeWait) {
             return Returned::Error("ENOTCONN");
-        }
-        let how = value(how).unwrap_or(2);
-        if !(0..=2).contains(&how) {
-            return Returned::Error("EINVAL");
         }
         if how != 1 {
             socket.shut_down_reads();

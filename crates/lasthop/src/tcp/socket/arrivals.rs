@@ -335,6 +335,7 @@ impl Socket {
         header.length() == 0
             && seq == receiver.rcv_nxt
             && connection.sender.unwrap(header.ack) == flight.snd_una
+            && seq <= flight.window_seq
             && flight.peer_window == u64::from(header.window)
             && u64::from(age) * 5 <= rto * 6
     }
