@@ -5,6 +5,7 @@ Budgets of processor time, which these lists stand for: `--help` and `--version`
 """
 
 import json
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,15 @@ def test_names_of_the_package_are_there_when_they_are_used() -> None:
     assert set(lasthop.__all__) <= set(dir(lasthop))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         lasthop.nothing  # noqa: B018
+
+
+def test_no_name_of_the_package_is_a_module_of_it() -> None:
+    """Importing the module would put it in the name's place."""
+    import lasthop
+
+    modules = {one.name for one in pkgutil.iter_modules(lasthop.__path__)}
+    assert "results" in modules
+    assert not modules & set(lasthop.__all__)
 
 
 @pytest.mark.parametrize(

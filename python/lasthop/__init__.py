@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # that of `typing`, whose import takes a while
 if TYPE_CHECKING:
     from lasthop._lasthop import AnalysisError, RunError, ScenarioError, __version__
     from lasthop.campaign import Campaign, CampaignError
-    from lasthop.convergence import Convergence, convergence
+    from lasthop.fairness import Convergence, convergence
     from lasthop.figures import PlotError, plot
     from lasthop.results import Results
     from lasthop.running import run, sweep
@@ -53,7 +53,7 @@ __all__ = [
 _HOMES = {
     "_lasthop": ("AnalysisError", "RunError", "ScenarioError", "__version__"),
     "campaign": ("Campaign", "CampaignError"),
-    "convergence": ("Convergence", "convergence"),
+    "fairness": ("Convergence", "convergence"),
     "figures": ("PlotError", "plot"),
     "results": ("Results",),
     "running": ("run", "sweep"),
