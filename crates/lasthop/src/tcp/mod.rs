@@ -33,6 +33,7 @@ mod random;
 mod ranges;
 mod receive_buffer;
 mod receiver;
+mod recent_blocks;
 pub mod recovery;
 pub mod rtt;
 mod send_buffer;

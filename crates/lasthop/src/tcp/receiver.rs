@@ -4,6 +4,7 @@ use super::config::{Config, RecoveryKind};
 use super::random::{is_out, outs};
 use super::ranges::{Range, Ranges};
 use super::receive_buffer::ReceiveBuffer;
+use super::recent_blocks::RecentBlocks;
 use super::timers::{Timer, Timers};
 use crate::packet::flags;
 use crate::units::{Duration, Instant};
@@ -13,6 +14,8 @@ pub(super) struct Receiver {
     /// Next byte expected (RFC 9293: RCV.NXT).
     pub rcv_nxt: u64,
     out_of_order: Ranges,
+    /// Of a host that reports only these.
+    recent: Option<Box<RecentBlocks>>,
     /// Counts out-of-order arrivals, to report the newest block first.
     arrivals: u64,
     /// In-order segments not yet acknowledged.
@@ -67,6 +70,7 @@ impl Receiver {
         Receiver {
             rcv_nxt: u64::from(!config.handshake),
             out_of_order: Ranges::default(),
+            recent: None,
             arrivals: 0,
             unacked: 0,
             ack_due: false,
@@ -86,6 +90,7 @@ impl Receiver {
         let Receiver {
             rcv_nxt,
             out_of_order,
+            recent,
             arrivals,
             unacked,
             ack_due,
@@ -100,6 +105,9 @@ impl Receiver {
         } = self;
         [*rcv_nxt, *last_ack_sent] = [u64::from(!config.handshake); 2];
         out_of_order.clear();
+        if let Some(recent) = recent {
+            **recent = RecentBlocks::default();
+        }
         (*arrivals, *unacked, *ack_due, *ts_recent) = (0, 0, false, 0);
         (*duplicate, *damaged, *out_of_order_count) = (None, None, 0);
         *quick = QuickAcks::default();
@@ -157,11 +165,19 @@ impl Receiver {
                 while let Some(end) = self.out_of_order.take_in_order(self.rcv_nxt) {
                     self.rcv_nxt = self.rcv_nxt.max(end);
                 }
+                if let Some(recent) = &mut self.recent {
+                    recent.remove_below(self.rcv_nxt);
+                }
             }
         } else {
             immediate = true;
             self.arrivals += 1;
             self.out_of_order_count += u64::from(end > self.rcv_nxt);
+            if let Some(recent) = &mut self.recent
+                && end > self.rcv_nxt
+            {
+                recent.add(seq, end);
+            }
             if config.recovery == RecoveryKind::Lhp {
                 self.duplicate = Some((seq, end));
             }
@@ -378,6 +394,17 @@ impl Receiver {
         self.ack_due = true;
     }
 
+    /// The peer's SYN has come twice: that is acknowledged, and reported if duplicates are.
+    pub fn repeat_syn(&mut self, config: &Config) {
+        self.ack_due = true;
+        self.duplicate = config.dsack.then_some((0, 1));
+    }
+
+    /// Reports only what a Linux host remembers.
+    pub fn remember_few(&mut self) {
+        self.recent = Some(Box::default());
+    }
+
     /// Fills in SACK blocks and returns their number: a repeated segment (RFC 2883, section 4), then
     /// what lies beyond holes, most recently received first (RFC 2018, section 4).
     pub fn sack_blocks(&self, blocks: &mut [(u32, u32)]) -> usize {
@@ -385,6 +412,13 @@ impl Receiver {
         if let (Some((start, end)), Some(first)) = (self.duplicate, blocks.first_mut()) {
             *first = (start as u32, end as u32);
             count = 1;
+        }
+        if let Some(recent) = &self.recent {
+            for (block, &(start, end)) in blocks[count..].iter_mut().zip(recent.iter()) {
+                *block = (start as u32, end as u32);
+                count += 1;
+            }
+            return count;
         }
         let mut below = u64::MAX;
         while count < blocks.len() {

@@ -178,6 +178,15 @@ impl Socket {
             rest.header.flags &= !flags::SYN;
             rest.header.seq = next;
             self.take_first_window(0, &rest.header);
+            if let Some(connection) = &mut self.connection {
+                let receiver = &mut connection.receiver;
+                if header.has_timestamps && connection.config.timestamps {
+                    receiver.on_timestamp(0, header.timestamps.0);
+                }
+                if self.settings.is_linux() {
+                    receiver.repeat_syn(&connection.config);
+                }
+            }
             return;
         }
         self.take_first_window(self.shifts.0, header);

@@ -62,6 +62,9 @@ impl Settings {
     /// - the user timeout counts from the first retransmission or probe, where RFC 5482 counts from when the data left;
     /// - a segment has at most half of the largest window that the peer has advertised, and 48 bytes at least;
     /// - a reset counts that begins where the highest SACK block ends;
+    /// - SYN that are sent again by mistake, as a time stamp tells, leave the initial window as it is;
+    /// - a simultaneous open ends with a report that the SYN came twice;
+    /// - four blocks above holes are remembered, see `recent_blocks.rs`;
     /// - a host that hears that it cannot be reached takes a back-off back (RFC 6069).
     pub fn is_linux(&self) -> bool {
         self.conventions == Conventions::Linux
@@ -102,7 +105,7 @@ pub struct Negotiated {
     pub timestamps: bool,
     /// Both use explicit congestion notification.
     pub ecn: bool,
-    /// Were SYN retransmitted so often that the initial window is one segment (RFC 6928, section 2)?
+    /// Were SYN lost so often that the initial window is one segment (RFC 6928, section 2)?
     pub has_lost_syns: bool,
 }
 

@@ -98,7 +98,7 @@ impl Socket {
             sack: ours.sack && theirs.sack_permitted,
             timestamps,
             ecn: self.peer_has_ecn && ours.ecn != EcnOffer::Never,
-            has_lost_syns: self.syns_sent > 2,
+            has_lost_syns: self.syns_sent > 2 && !self.echoes_first_syn(echo),
         };
         self.shifts = match (theirs.window_scale, ours.window_scale) {
             // RFC 7323, section 2.3: no more than 14.
@@ -109,6 +109,9 @@ impl Socket {
         let mut connection = Connection::new(&config, Role::Opener, Duration::ZERO);
         connection.sender.flight.begin_established(self.peer_syn.0.into(), !self.nodelay);
         connection.receiver.ts_recent = self.peer_syn.1;
+        if ours.is_linux() {
+            connection.receiver.remember_few();
+        }
         if negotiated.ecn {
             connection.agree_on_ecn();
         }
@@ -139,6 +142,13 @@ impl Socket {
             connection.close();
         }
         self.watch_data(now);
+    }
+
+    /// Is it the first SYN that left at `echo`, so that those after it were sent by mistake
+    /// (Linux: `tcp_try_undo_spurious_syn`)?
+    fn echoes_first_syn(&self, echo: Option<Instant>) -> bool {
+        let tick = |at| Connection::tick(at, TIMESTAMP_TICK);
+        self.settings.is_linux() && echo.map(tick) == Some(tick(self.syn_sent_at))
     }
 
     /// The connection is over; `error` is what the application will hear.

@@ -450,6 +450,7 @@ impl RackTlp {
         if has_room
             && self.resend == Resend::Lost
             && let Some(lost) = flight.records().first_to_resend()
+            && self.may_resend(flight, lost.start)
         {
             return Some(lost.start);
         }

@@ -99,8 +99,21 @@ impl RackTlp {
         if self.probe.is_outstanding() || flight.records().len() == 0 {
             return;
         }
-        self.forced =
-            Some(if flight.fits_receiver() { Forced::NewProbe } else { Forced::OldProbe });
+        let newest = flight.records().last().map_or(flight.snd_una, |newest| newest.start);
+        self.forced = if flight.fits_receiver() {
+            Some(Forced::NewProbe)
+        } else {
+            // Of a closed window nothing but the oldest segment is tried again, when its own timer expires.
+            self.may_resend(flight, newest).then_some(Forced::OldProbe)
+        };
+    }
+
+    /// Does the window leave room to send the segment at `seq` again? A peer may have taken back what it had allowed; the
+    /// oldest segment serves as a probe (Linux: `__tcp_retransmit_skb`).
+    pub(super) fn may_resend(&self, flight: &Flight, seq: u64) -> bool {
+        self.conventions != Conventions::Linux
+            || seq == flight.snd_una
+            || seq < flight.snd_una + flight.peer_window
     }
 
     pub(super) fn on_retransmission_timer(&mut self, flight: &mut Flight, now: Instant) {
