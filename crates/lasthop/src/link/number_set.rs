@@ -2,7 +2,7 @@
 
 /// Sequence numbers of a window, one bit each; a number is its place modulo the size of the ring.
 #[derive(Clone, Debug)]
-pub(super) struct NumberSet {
+pub(crate) struct NumberSet {
     words: Box<[u64]>,
     len: u64,
 }

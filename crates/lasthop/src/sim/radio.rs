@@ -16,7 +16,8 @@
 //! the frame and a delay later. At one instant, arrivals are handled before the next frame is
 //! filled.
 //!
-//! A radio has one deadline, and none while nobody has anything to send. Its directions have no
+//! A radio knows which stations have something to send and which have something on its way, so that
+//! a frame costs nothing for the others. It has one deadline, and none while nobody has anything to send. Its directions have no
 //! arrivals and no transmitter of their own, but a deadline for the timer of the endpoint.
 //!
 //! Frames of no length, ideal feedback, take no slot and arrive at once: both ends of a link
@@ -31,11 +32,11 @@
 use super::deadlines::{Due, MachineId};
 use super::direction::InFlight;
 use super::ids::{LineId, RadioId, Side};
-use super::line::{Crossing, LineEnd};
+use super::line::Crossing;
 use super::probe::{Event, Probe};
 use super::telling::record_dropped;
 use super::world::World;
-use crate::link::Endpoint;
+use crate::link::{Endpoint, NumberSet};
 use crate::packet::Packet;
 use crate::queue::{PropagationDelay, Queue, Ring};
 use crate::units::{Duration, Instant};
@@ -53,6 +54,14 @@ pub struct RadioParameters {
     pub propagation: PropagationDelay,
 }
 
+/// A line's place on a radio.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Station {
+    pub radio: RadioId,
+    /// Among the stations of that radio.
+    pub number: u64,
+}
+
 /// A radio and who shares it.
 #[derive(Clone, Debug)]
 pub(super) struct Radio {
@@ -60,7 +69,11 @@ pub(super) struct Radio {
     /// Stations: their lines, on whose forward direction they transmit.
     pub stations: Vec<LineId>,
     /// The station whose turn it is: uplink, downlink.
-    turns: [usize; 2],
+    turns: [u64; 2],
+    /// Stations of whose line an end has something to send: uplink, downlink.
+    wanting: [NumberSet; 2],
+    /// Stations of whose line a frame may be on its way.
+    awaited: NumberSet,
     /// End of the last frame that was filled.
     filled_until: Instant,
     /// Start of the next frame that somebody has something for.
@@ -68,7 +81,7 @@ pub(super) struct Radio {
     /// When what was sent arrives: the earliest first.
     arrivals: Ring<Instant>,
     /// Stations that still want slots of the frame that is being filled.
-    ready: Vec<u32>,
+    ready: Vec<u64>,
     /// Its deadline.
     pub machine: MachineId,
 }
@@ -80,6 +93,8 @@ impl Radio {
             parameters,
             stations: Vec::new(),
             turns: [0; 2],
+            wanting: [NumberSet::new(0), NumberSet::new(0)],
+            awaited: NumberSet::new(0),
             filled_until: Instant::ZERO,
             due: Instant::NEVER,
             arrivals: Ring::with_capacity(4),
@@ -88,10 +103,50 @@ impl Radio {
         }
     }
 
-    /// Adds a station, which transmits on the forward direction of `line`.
-    pub fn add_station(&mut self, line: LineId) {
+    /// Adds a station, which transmits on the forward direction of `line`; its number.
+    pub fn add_station(&mut self, line: LineId) -> u64 {
         self.stations.push(line);
+        self.count() - 1
+    }
+
+    /// All stations are there; its deadline is that of `machine`.
+    pub fn close(&mut self, machine: MachineId) {
+        let count = self.count();
+        self.machine = machine;
+        self.wanting = [NumberSet::new(count), NumberSet::new(count)];
+        self.awaited = NumberSet::new(count);
         self.ready.reserve(self.stations.len());
+    }
+
+    fn count(&self) -> u64 {
+        self.stations.len() as u64
+    }
+
+    fn line(&self, station: u64) -> LineId {
+        self.stations[station as usize]
+    }
+
+    /// A station's end `way` has something to send now, or has no longer.
+    #[inline]
+    fn note(&mut self, station: u64, way: Side, has_something: bool) {
+        let wanting = &mut self.wanting[way as usize];
+        if has_something {
+            wanting.insert(station);
+        } else {
+            wanting.remove(station);
+        }
+    }
+
+    /// Stations that want slots of `way` become those that are ready, from the one whose turn it is.
+    fn gather(&mut self, way: Side) {
+        let (wanting, turn) = (&self.wanting[way as usize], self.turns[way as usize]);
+        self.ready.clear();
+        for (mut from, end) in [(turn, self.count()), (0, turn)] {
+            while let Some(station) = wanting.first(from, end) {
+                self.ready.push(station);
+                from = station + 1;
+            }
+        }
     }
 
     /// Somebody has something to send: the first frame that can still be filled is due.
@@ -113,17 +168,21 @@ impl<P: Probe> World<P> {
     pub(super) fn on_radio(&mut self, id: RadioId) {
         let now = self.now;
         let radio = &mut self.radios[id.index()];
-        let stations = radio.stations.len();
         if radio.arrivals.front() == Some(&now) {
             // Where the delay falls, several frames arrive at once.
             while radio.arrivals.front() == Some(&now) {
                 radio.arrivals.pop();
             }
-            for station in 0..stations {
-                let line = self.radios[id.index()].stations[station];
+            let (mut from, count) = (0, radio.count());
+            while let Some(station) = self.radios[id.index()].awaited.first(from, count) {
+                let line = self.radios[id.index()].line(station);
                 for side in Side::BOTH {
                     self.take_in_frame(line, side);
                 }
+                if self.lines[line.index()].ends().iter().all(|end| end.ring.is_empty()) {
+                    self.radios[id.index()].awaited.remove(station);
+                }
+                from = station + 1;
             }
         }
         let radio = &self.radios[id.index()];
@@ -140,9 +199,17 @@ impl<P: Probe> World<P> {
             radio.due = Instant::NEVER;
         }
         let radio = &mut self.radios[id.index()];
-        let has_something =
-            |line: &LineId| self.lines[line.index()].ends().iter().any(LineEnd::has_something);
-        if radio.stations.iter().any(has_something) {
+        debug_assert!(
+            (0..radio.count()).all(|station| {
+                let line = &self.lines[radio.line(station).index()];
+                Side::BOTH.iter().all(|&way| {
+                    let known = radio.wanting[way as usize].contains(station);
+                    known == line.end(way).has_something()
+                })
+            }),
+            "a radio knows who has something to send"
+        );
+        if radio.wanting.iter().any(|wanting| wanting.len() > 0) {
             radio.wake(now);
         }
         self.deadlines.set(radio.machine, radio.next_deadline());
@@ -200,6 +267,7 @@ impl<P: Probe> World<P> {
                 }
             }
         }
+        Side::BOTH.into_iter().for_each(|side| self.note_station(line, side));
         if self.lines[line.index()].is_watched {
             Side::BOTH.into_iter().for_each(|side| self.tell_fates(line, side));
         }
@@ -231,6 +299,15 @@ impl<P: Probe> World<P> {
         if line.is_watched {
             self.tell_fates(id, side);
         }
+        self.note_station(id, side);
+    }
+
+    /// Its radio is to know whether an end of a station's line has something to send.
+    #[inline]
+    fn note_station(&mut self, id: LineId, side: Side) {
+        let line = &self.lines[id.index()];
+        let Station { radio, number } = line.station.expect("a station has its radio");
+        self.radios[radio.index()].note(number, side, line.end(side).has_something());
     }
 
     /// Gives the slots of one way (that on which the stations' ends `way` transmit) of the frame
@@ -240,17 +317,8 @@ impl<P: Probe> World<P> {
         let radio = &mut self.radios[id.index()];
         let RadioParameters { frame, uplink, downlink, .. } = radio.parameters;
         let slots = u64::from([uplink, downlink][way as usize]);
-        let turn = radio.turns[way as usize];
-        let count = radio.stations.len();
+        radio.gather(way);
         let mut ready = std::mem::take(&mut radio.ready);
-        ready.clear();
-        for step in 0..count {
-            let station = (turn + step) % count;
-            let line = &self.lines[radio.stations[station].index()];
-            if line.end(way).has_something() {
-                ready.push(station as u32);
-            }
-        }
         let (mut slot, mut place) = (0, 0);
         let mut last = None;
         let mut start = now;
@@ -258,8 +326,8 @@ impl<P: Probe> World<P> {
             if place == ready.len() {
                 place = 0;
             }
-            let station = ready[place] as usize;
-            let line = self.radios[id.index()].stations[station];
+            let station = ready[place];
+            let line = self.radios[id.index()].line(station);
             let end = now + Duration::from_nanos(frame.as_nanos() * (slot + 1) / slots);
             let direction = self.lines[line.index()].direction(way);
             let sender = self.lines[line.index()].end_mut(way);
@@ -283,6 +351,7 @@ impl<P: Probe> World<P> {
             if sender.arrives(&sent) {
                 let item = Crossing { frame: sent.frame, is_damaged: sent.is_lost };
                 sender.ring.push(InFlight { due: Due::new(at, 0), item });
+                self.radios[id.index()].awaited.insert(station);
             }
             if P::ACTIVE {
                 let packets = sender.length(now);
@@ -295,13 +364,13 @@ impl<P: Probe> World<P> {
             place += 1;
         }
         for &station in &ready {
-            let line = self.radios[id.index()].stations[station as usize];
+            let line = self.radios[id.index()].line(station);
             self.settle_station(line, way);
         }
         let radio = &mut self.radios[id.index()];
         radio.ready = ready;
         if let Some(last) = last {
-            radio.turns[way as usize] = (last + 1) % count;
+            radio.turns[way as usize] = (last + 1) % radio.count();
         }
         last.is_some()
     }
@@ -322,12 +391,14 @@ impl<P: Probe> World<P> {
     /// also have a new timer, even one whose time is over, when somebody has set another limit.
     pub(super) fn wake_radio(&mut self, id: LineId, side: Side) {
         let line = &mut self.lines[id.index()];
-        let radio = line.radio.expect("a station has its radio");
+        let Station { radio, number } = line.station.expect("a station has its radio");
         let timeout = line.end(side).interface.endpoint.next_timeout().max(self.now);
         line.serve_at(side, timeout, &mut self.deadlines);
         line.schedule(&mut self.deadlines);
         let radio = &mut self.radios[radio.index()];
-        if line.end(side).has_something() && radio.due == Instant::NEVER {
+        let has_something = line.end(side).has_something();
+        radio.note(number, side, has_something);
+        if has_something && radio.due == Instant::NEVER {
             radio.wake(self.now);
             self.deadlines.set(radio.machine, radio.next_deadline());
         }

@@ -47,7 +47,7 @@ impl Builder {
                 Medium::Fifo(_) => {}
                 Medium::Line(line) if direction_id.side() == Side::Forward => {
                     let known = &mut self.lines[line.index()];
-                    if known.radio.is_none() {
+                    if known.station.is_none() {
                         known.machine = place(Machine::Line(*line));
                     }
                 }
@@ -60,7 +60,7 @@ impl Builder {
             }
         }
         for (index, radio) in self.radios.iter_mut().enumerate() {
-            radio.machine = place(Machine::Radio(RadioId::new(index)));
+            radio.close(place(Machine::Radio(RadioId::new(index))));
         }
         for (index, air) in self.airs.iter_mut().enumerate() {
             air.machine = place(Machine::Air(AirId::new(index)));
@@ -74,7 +74,7 @@ impl Builder {
             MachineId::new(machines.len() - 1)
         };
         for (index, line) in self.lines.iter_mut().enumerate() {
-            if line.radio.is_some() {
+            if line.station.is_some() {
                 line.machine = place(Machine::Line(LineId::new(index)));
             }
         }

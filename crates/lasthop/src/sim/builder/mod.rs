@@ -9,7 +9,7 @@ use super::direction::{Direction, DirectionParameters, Fifo, Medium};
 use super::hops::Listener;
 use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, PathId, RadioId, SeatId};
 use super::line::Line;
-use super::radio::{Radio, RadioParameters};
+use super::radio::{Radio, RadioParameters, Station};
 use super::traffic::{App, Browser, Datagrams, Flow, Stage};
 use super::wlan::{Air, Shared};
 use super::world::{Pair, boot_offset};
@@ -121,8 +121,8 @@ impl Builder {
         reverse: (DirectionParameters, LinkEndpoint<Packet>),
     ) {
         let line = self.line(forward, reverse);
-        self.lines[line.index()].join(radio);
-        self.radios[radio.index()].add_station(line);
+        let number = self.radios[radio.index()].add_station(line);
+        self.lines[line.index()].join(Station { radio, number });
     }
 
     /// An air without stations.

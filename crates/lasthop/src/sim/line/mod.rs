@@ -22,8 +22,9 @@ use crate::packet::Packet;
 use crate::queue::{Ahead, PropagationDelay, Queue, QueueCounters, Ring, Transmitter};
 use crate::sim::deadlines::{Deadlines, Due, MachineId};
 use crate::sim::direction::{DirectionParameters, InFlight};
-use crate::sim::ids::{DirectionId, RadioId, Side};
+use crate::sim::ids::{DirectionId, Side};
 use crate::sim::probe::{Event, Probe};
+use crate::sim::radio::Station;
 use crate::sim::telling::record_dropped;
 use crate::units::Instant;
 use std::collections::VecDeque;
@@ -448,8 +449,8 @@ pub(in crate::sim) struct Line {
     pub is_watched: bool,
     /// Ends that have been served since a frame arrived, and need not be asked again.
     served: [bool; 2],
-    /// The radio whose slots it shares.
-    pub radio: Option<RadioId>,
+    /// Its place on a radio whose slots it shares.
+    pub station: Option<Station>,
     pub machine: MachineId,
 }
 
@@ -494,14 +495,14 @@ impl Line {
             is_stale: false,
             is_watched: false,
             served: [false; 2],
-            radio: None,
+            station: None,
             machine: MachineId::default(),
         }
     }
 
-    /// Its frames take slots of `radio`, which are filled ahead of their time.
-    pub fn join(&mut self, radio: RadioId) {
-        self.radio = Some(radio);
+    /// Its frames take slots of a radio, which are filled ahead of their time.
+    pub fn join(&mut self, station: Station) {
+        self.station = Some(station);
         for end in &mut self.ends {
             end.air.slots = Some(Box::new(Ahead::new()));
         }

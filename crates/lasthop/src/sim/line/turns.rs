@@ -49,7 +49,7 @@ impl<P: Probe> World<P> {
         let line = &self.lines[id.index()];
         match Cause::at(line.next) {
             Cause::Arrival(side) => self.on_frame(id, side),
-            Cause::Service(side) if line.radio.is_some() => self.on_station_timer(id, side),
+            Cause::Service(side) if line.station.is_some() => self.on_station_timer(id, side),
             Cause::Service(side) => self.serve(id, side),
         }
     }
@@ -277,7 +277,7 @@ impl<P: Probe> World<P> {
     pub(in crate::sim) fn serve(&mut self, id: LineId, side: Side) {
         let now = self.now;
         let line = &mut self.lines[id.index()];
-        if line.radio.is_some() {
+        if line.station.is_some() {
             return self.wake_radio(id, side);
         }
         let direction = line.direction(side);
