@@ -559,7 +559,7 @@ impl Line {
     }
 
     /// Tells its earliest deadline.
-    #[inline]
+    #[inline(always)]
     pub fn schedule(&mut self, deadlines: &mut Deadlines) {
         let dues = &self.dues;
         let forward = usize::from(dues[1] < dues[0]);
