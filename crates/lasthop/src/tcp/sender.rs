@@ -318,6 +318,16 @@ impl Sender {
         has_written
     }
 
+    /// Segments in flight, and duplicates that mean a loss, if nothing is to be sent but new data.
+    pub(super) fn calm(&self) -> Option<(u32, u32)> {
+        match &self.recovery {
+            Recovery::RackTlp(rack) if rack.is_calm() => {
+                Some((rack.in_flight(&self.flight), rack.reordering()))
+            }
+            _ => None,
+        }
+    }
+
     /// Full segments have `bytes` from now on.
     pub(super) fn set_segment(&mut self, bytes: u64) {
         self.flight.mss = bytes;

@@ -5,7 +5,7 @@ use super::parser::{LONGEST, Options, Segment};
 use crate::packet::flags;
 use crate::tcp::config::{Conventions, RecoveryKind};
 use crate::tcp::presets;
-use crate::tcp::socket::{Configure, EcnOffer, KeepAlive, Negotiated, Settings};
+use crate::tcp::socket::{Configure, EcnOffer, KeepAlive, MtuProbing, Negotiated, Settings};
 use crate::tcp::{Config, Overrides, Profile, Variant};
 use crate::units::{Bytes, Duration};
 use std::collections::BTreeMap;
@@ -49,6 +49,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tcp_min_tso_segs", "2"),
     ("tcp_frto", "2"),
     ("tcp_early_retrans", "4"),
+    ("tcp_mtu_probing", "0"),
+    ("tcp_base_mss", "1024"),
     ("tcp_notsent_lowat", "4294967295"),
     // What Linux has had before 6.17; in its bounds an application may set a buffer.
     ("net.core.rmem_max", "212992"),
@@ -194,6 +196,12 @@ impl Environment {
             is_known = true;
             self.is_configured = true;
             if let Some(known) = self.values.keys().copied().find(|known| *known == name) {
+                if known == "tcp_mtu_probing" && value == "1" {
+                    self.note(
+                        line,
+                        "net.ipv4.tcp_mtu_probing=1, for black holes, is not modelled".into(),
+                    );
+                }
                 self.values.insert(known, value);
             } else if !WITHOUT_EFFECT.contains(&name) {
                 self.note(line, format!("net.ipv4.{name} is not modelled"));
@@ -285,6 +293,8 @@ impl Environment {
             time_wait: Duration::from_secs(60),
             fin_wait: seconds(self.number("tcp_fin_timeout")),
             ack_delay: Duration::from_millis(if self.is_linux() { 40 } else { 200 }),
+            mtu_probing: (self.is_linux() && self.number("tcp_mtu_probing") > 1)
+                .then(|| MtuProbing { base: self.number("tcp_base_mss").clamp(48, 65_000) as u32 }),
             restarts_after_idle: self.is_on("tcp_slow_start_after_idle"),
             user_timeout: None,
             keep_alive: None,
@@ -447,7 +457,7 @@ mod tests {
         let notes: Vec<_> = environment.notes.iter().map(|note| (note.line, &*note.text)).collect();
         let expected = [
             (10, "the shell command \"nstat -n\" is passed over"),
-            (11, "net.ipv4.tcp_mtu_probing is not modelled"),
+            (11, "net.ipv4.tcp_mtu_probing=1, for black holes, is not modelled"),
         ];
         assert_eq!(notes, expected);
     }

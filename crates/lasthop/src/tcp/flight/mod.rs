@@ -49,6 +49,8 @@ pub struct Flight {
     pub(in crate::tcp) is_record_closed: bool,
     /// Where a short segment begins that has to wait.
     held_from: u64,
+    /// A segment larger than others, from where to where, by which a socket probes the path.
+    pub(in crate::tcp) mtu_probe: Option<(u64, u64)>,
     /// Ends of application writes not yet acknowledged; segments do not cross them.
     message_ends: VecDeque<u64>,
     /// The first of them, or 0.
@@ -164,6 +166,7 @@ impl Flight {
             is_corked: false,
             is_record_closed: false,
             held_from: u64::MAX,
+            mtu_probe: None,
             message_ends: VecDeque::new(),
             first_message_end: 0,
             peer_window: config.first_window(),
@@ -238,6 +241,7 @@ impl Flight {
             is_corked,
             is_record_closed,
             held_from,
+            mtu_probe,
             message_ends,
             first_message_end,
             peer_window,
@@ -282,6 +286,7 @@ impl Flight {
         }
         let first = u64::from(!config.handshake);
         [*snd_una, *snd_nxt, *snd_max, *write_end] = [first; 4];
+        *mtu_probe = None;
         [*fin_at, *joined_fin, *held_from, *timed_out_at] = [u64::MAX; 4];
         [*short_end, *window_seq, *window_ack, *allowed, *limited_bytes] = [0; 5];
         [*timed_out_to, *declared_to, *told_again, *first_message_end] = [0; 4];
@@ -434,6 +439,11 @@ impl Flight {
         }
         self.snd_nxt = end;
         Some(seq)
+    }
+
+    /// No new data leave until the windows are looked at again.
+    pub(in crate::tcp) fn hold_new(&mut self) {
+        self.held_from = 0;
     }
 
     /// May the segment at `snd_nxt` go out as far as the receiver is concerned?

@@ -27,6 +27,12 @@ impl Flight {
         if end == self.joined_fin { end + 1 } else { end }
     }
 
+    /// Does no write end within the next `bytes` new ones?
+    pub(in crate::tcp) fn is_undivided(&self, bytes: u64) -> bool {
+        let inside = self.snd_max + 1..self.snd_max + bytes;
+        !self.message_ends.iter().any(|end| inside.contains(end))
+    }
+
     /// A segment that ends at `end` leaves that is shorter than a full one.
     #[inline]
     pub(in crate::tcp) fn note_short(&mut self, end: u64) {

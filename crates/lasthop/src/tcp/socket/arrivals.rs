@@ -116,6 +116,8 @@ impl Socket {
         if header.has(flags::ACK) {
             let echo = self.echo(now, header);
             self.establish(now, echo);
+            self.begin_search();
+            self.sync_segment();
             self.take_first_window(0, header);
             self.acknowledge_now();
         } else {
@@ -190,6 +192,8 @@ impl Socket {
             return;
         }
         self.take_first_window(self.shifts.0, header);
+        // The first window does not make segments smaller; a larger one does.
+        self.begin_search();
         self.receive_synchronized(now, &rest);
     }
 
@@ -303,9 +307,11 @@ impl Socket {
     /// To the connection, and what follows from it.
     fn pass_on(&mut self, now: Instant, header: &TcpHeader, ack: u64) {
         let had_peer_closed = self.has_peer_closed();
+        self.note_probe_passed(ack);
         let Some(connection) = &mut self.connection else { return };
         let una = connection.sender.flight.snd_una;
         connection.receive(now, header);
+        self.note_probe_lost();
         self.heard_at = now;
         self.note_window();
         self.awaits_room &= !self.is_writable();

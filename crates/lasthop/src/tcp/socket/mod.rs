@@ -31,6 +31,7 @@
 mod arrivals;
 mod calls;
 mod path;
+mod probing;
 mod settings;
 mod states;
 mod usage;
@@ -38,7 +39,7 @@ mod window;
 
 pub use calls::WriteOptions;
 pub use path::Unreachable;
-pub use settings::{Configure, EcnOffer, KeepAlive, Negotiated, Settings};
+pub use settings::{Configure, EcnOffer, KeepAlive, MtuProbing, Negotiated, Settings};
 pub use states::State;
 pub use usage::Traffic;
 
@@ -48,6 +49,7 @@ use super::send_buffer::SendBuffer;
 use crate::packet::{TcpHeader, flags};
 use crate::units::{Duration, Instant};
 use path::Path;
+use probing::Search;
 use std::collections::VecDeque;
 use usage::{Usage, connection_use};
 use window::ReceiveWindow;
@@ -188,6 +190,7 @@ pub struct Socket {
     /// Why nobody may be answering.
     reason: Option<SocketError>,
     path: Path,
+    search: Option<Search>,
     deadlines: Deadlines,
     /// Probes of a closed window since it closed, and those that nobody has answered.
     probe_back_off: u32,
@@ -242,6 +245,7 @@ impl Socket {
             nodelay: false,
             error: None,
             reason: None,
+            search: None,
             deadlines: Deadlines::NONE,
             probe_back_off: 0,
             probes_unanswered: 0,
@@ -359,9 +363,7 @@ impl Socket {
         let rcv_nxt = connection.receiver.rcv_nxt;
         connection.advertised_window = self.window.advertise(rcv_nxt, self.read, right_shift);
         let mut header = TcpHeader::default();
-        if connection.poll_transmit(now, &mut header).is_none()
-            || is_time_wait && header.payload > 0
-        {
+        if self.poll_data(now, &mut header).is_none() || is_time_wait && header.payload > 0 {
             self.arm_persist(now);
             self.usage.look(now, &connection_use(self.connection.as_deref(), self.awaits_room));
             return None;
@@ -369,7 +371,10 @@ impl Socket {
         if is_time_wait {
             header.sack_blocks = 0;
         }
-        if header.payload == 0 && header.flags == flags::ACK {
+        if let Some(connection) = &self.connection
+            && header.payload == 0
+            && header.flags == flags::ACK
+        {
             header.seq = connection.sender.flight.snd_max as u32;
         }
         self.deadlines.persist = Instant::NEVER;

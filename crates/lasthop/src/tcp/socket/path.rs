@@ -12,6 +12,7 @@
 //!
 //! A message about data that are not outstanding is none (RFC 5927, section 4.1).
 
+use super::probing::Search;
 use super::{Socket, SocketError, State, TIMESTAMPS_BYTES};
 use crate::units::Instant;
 
@@ -30,7 +31,7 @@ const LEAST_SEGMENT: u32 = 48;
 /// Up to this window a segment may fill it: the MSS of who names none.
 const SMALL_WINDOW: u64 = 536;
 /// Bytes of the headers of IPv4 and TCP, and of the least packet (RFC 791).
-const HEADERS: u32 = 40;
+pub(super) const HEADERS: u32 = 40;
 const LEAST_PACKET: u32 = 68;
 const TCP_HEADER: u32 = 20;
 
@@ -48,6 +49,16 @@ pub(super) struct Path {
 impl Path {
     pub fn new(clamp: u32, mtu: u32) -> Self {
         Path { clamp, mtu, largest_window: 0 }
+    }
+
+    /// The smaller MSS of the two SYN.
+    pub fn clamp(&self) -> u32 {
+        self.clamp
+    }
+
+    /// Bytes of the largest packet on the path, headers included.
+    pub fn mtu(&self) -> u32 {
+        self.mtu
     }
 
     /// Payload bytes of a full segment with so many of options.
@@ -89,7 +100,8 @@ impl Socket {
         let is_linux = self.settings.is_linux();
         let Some(connection) = &mut self.connection else { return false };
         let options = if connection.config.timestamps { TIMESTAMPS_BYTES } else { 0 };
-        let segment = u64::from(self.path.segment(options, is_linux));
+        let passes = self.search.as_ref().map_or(u64::MAX, Search::bound);
+        let segment = u64::from(self.path.segment(options, is_linux)).min(passes);
         let is_new = segment != connection.sender.flight.mss;
         if is_new {
             connection.sender.set_segment(segment);

@@ -47,6 +47,8 @@ pub struct Settings {
     pub user_timeout: Option<Duration>,
     /// Probing of an idle peer (RFC 9293, section 3.8.4), if any.
     pub keep_alive: Option<KeepAlive>,
+    /// Is the path probed for larger segments, which begin small (RFC 4821)?
+    pub mtu_probing: Option<MtuProbing>,
     /// Does a pause longer than the RTO halve the window, once for each RTO (RFC 5681, section 4.1, as
     /// Linux does it)?
     pub restarts_after_idle: bool,
@@ -69,6 +71,13 @@ impl Settings {
     pub fn is_linux(&self) -> bool {
         self.conventions == Conventions::Linux
     }
+}
+
+/// How a path is probed for the largest packet that it takes (RFC 4821; Linux: `net.ipv4.tcp_mtu_probing`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MtuProbing {
+    /// Payload bytes of a segment that passes for certain (Linux: `net.ipv4.tcp_base_mss`).
+    pub base: u32,
 }
 
 /// What a host does about explicit congestion notification (Linux: `net.ipv4.tcp_ecn`).

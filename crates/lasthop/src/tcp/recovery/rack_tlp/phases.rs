@@ -100,6 +100,14 @@ impl RackTlp {
             self.try_to_open(flight, arrival, news);
             return;
         }
+        let is_probe = |probe: (u64, u64)| probe.0 == flight.snd_una;
+        if self.phase <= Phase::Disorder && flight.mtu_probe.is_some_and(is_probe) {
+            // A probe was too large; it had counted as two.
+            flight.mtu_probe = None;
+            flight.law.set_cwnd(flight.law.cwnd() + 1.0);
+            self.resend_too_large(flight);
+            return;
+        }
         self.enter_recovery(flight, arrival.now, arrival.has_echo_of_mark, news);
         self.resend = Resend::Lost;
     }

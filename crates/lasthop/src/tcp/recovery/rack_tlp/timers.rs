@@ -38,6 +38,11 @@ impl RackTlp {
         Self::arm(flight, Timer::Retransmission, now, delay);
     }
 
+    /// Has the sender nothing but new data to send?
+    pub fn is_calm(&self) -> bool {
+        self.phase == Phase::Open && self.forced.is_none()
+    }
+
     /// Is the timer backed off?
     pub fn has_timed_out(&self) -> bool {
         self.timeouts > 0
