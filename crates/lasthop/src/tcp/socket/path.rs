@@ -12,7 +12,6 @@
 //!
 //! A message about data that are not outstanding is none (RFC 5927, section 4.1).
 
-use super::probing::Search;
 use super::{Socket, SocketError, State, TIMESTAMPS_BYTES};
 use crate::units::Instant;
 
@@ -100,7 +99,8 @@ impl Socket {
         let is_linux = self.settings.is_linux();
         let Some(connection) = &mut self.connection else { return false };
         let options = if connection.config.timestamps { TIMESTAMPS_BYTES } else { 0 };
-        let passes = self.search.as_ref().map_or(u64::MAX, Search::bound);
+        let mtu = self.path.mtu;
+        let passes = self.search.as_mut().map_or(u64::MAX, |search| search.bound(mtu));
         let segment = u64::from(self.path.segment(options, is_linux)).min(passes);
         let is_new = segment != connection.sender.flight.mss;
         if is_new {

@@ -60,8 +60,9 @@ impl Search {
         Search { low: how.base + overhead, high, overhead, probe: None, is_late: false }
     }
 
-    /// Payload bytes of segments that pass.
-    pub fn bound(&self) -> u64 {
+    /// Payload bytes of segments that pass, on a path that takes packets of `mtu` bytes at most.
+    pub fn bound(&mut self, mtu: u32) -> u64 {
+        self.high = self.high.min(mtu);
         u64::from(self.low.saturating_sub(self.overhead)).max(1)
     }
 
