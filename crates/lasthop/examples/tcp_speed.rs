@@ -1,9 +1,10 @@
 //! What a congestion law costs: processor time an ACK beyond Reno's, and events a segment beyond those of Reno without pacing.
 //!
-//! `cargo run --release --example tcp_speed`; `-- --rounds N` for another number of rounds, of which the median counts. One
-//! sender, profile `rfc` with selective acknowledgments, 1460 bytes a segment, a round trip of 50 ms over 100 Mbps with 400
-//! segments of buffer, nothing lost; the ACKs are written by hand, so that only the sender costs. What a law needs beside
-//! itself, such as records of what was sent, counts as its own.
+//! `cargo run --release --example tcp_speed`; `-- --rounds N` for another number of rounds, of which the median counts;
+//! `-- --once vegas` for one round of one law, whose instructions are to be counted (200,000 ACKs; `paced`: selective
+//! acknowledgments with pacing). One sender, profile `rfc` with selective acknowledgments, 1460 bytes a segment, a round trip
+//! of 50 ms over 100 Mbps with 400 segments of buffer, nothing lost; the ACKs are written by hand, so that only the sender
+//! costs. What a law needs beside itself, such as records of what was sent, counts as its own.
 
 use lasthop::channel::{Channel, Clean};
 use lasthop::packet::{TcpHeader, flags};
@@ -20,8 +21,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 
 const SEGMENT: u64 = 1460;
-/// ACKs of a round.
-const ACKS: u64 = 200_000;
+/// ACKs of a round: tens of milliseconds, as some systems tell processor time by ticks of four.
+const ACKS: u64 = 2_000_000;
+/// ACKs of a round whose instructions are counted.
+const COUNTED_ACKS: u64 = 200_000;
 /// A segment's time on the link, and the round trip without a queue.
 const SERVICE: Duration = Duration::from_nanos(120_000);
 const ROUND_TRIP: Duration = Duration::from_millis(50);
@@ -45,14 +48,14 @@ fn processor_time() -> f64 {
     line.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0.0)
 }
 
-/// Nanoseconds an ACK that the sender takes.
-fn nanos_an_ack(config: &Config) -> f64 {
+/// Nanoseconds an ACK that the sender takes, over `count` of them.
+fn nanos_an_ack(config: &Config, count: u64) -> f64 {
     let mut sender = Connection::new(config, Role::Opener, Duration::ZERO);
     let mut acks: VecDeque<(Instant, u32, TcpHeader)> = VecDeque::new();
     let (mut now, mut free) = (Instant::ZERO, Instant::ZERO);
     let before = processor_time();
-    sender.write((ACKS + 1_000) * SEGMENT);
-    for _ in 0..ACKS {
+    sender.write((count + 1_000) * SEGMENT);
+    for _ in 0..count {
         loop {
             let mut header = TcpHeader::default();
             while sender.poll_transmit(now, &mut header).is_some() {
@@ -83,7 +86,7 @@ fn nanos_an_ack(config: &Config) -> f64 {
         };
         sender.receive(now, &answer);
     }
-    (processor_time() - before) / ACKS as f64
+    (processor_time() - before) / count as f64
 }
 
 /// Events of a file over one link.
@@ -110,6 +113,14 @@ fn events(config: &Config) -> u64 {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
+    if let Some(place) = arguments.iter().position(|argument| argument == "--once") {
+        let word = arguments.get(place + 1).map_or("sack", String::as_str);
+        let (name, pacing) = if word == "paced" { ("sack", Some(true)) } else { (word, None) };
+        let variant = Variant::ALL.iter().copied().find(|variant| variant.word() == name);
+        let Some(variant) = variant else { panic!("no variant {name:?}") };
+        nanos_an_ack(&config(variant, pacing), COUNTED_ACKS);
+        return;
+    }
     let place = arguments.iter().position(|argument| argument == "--rounds");
     let rounds = place.and_then(|place| arguments.get(place + 1)?.parse().ok()).unwrap_or(5_usize);
     let variants: Vec<_> = Variant::ALL
@@ -120,7 +131,7 @@ fn main() {
     let mut times = vec![Vec::new(); variants.len()];
     for _ in 0..rounds.max(1) {
         for (index, variant) in variants.iter().enumerate() {
-            times[index].push(nanos_an_ack(&config(*variant, None)));
+            times[index].push(nanos_an_ack(&config(*variant, None), ACKS));
         }
     }
     let medians: Vec<f64> = times

@@ -26,6 +26,7 @@ impl Instant {
     }
 
     /// Seconds since the start, for output only.
+    #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 * 1e-9
     }
@@ -99,6 +100,7 @@ impl Duration {
     }
 
     /// Seconds, for output only.
+    #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 * 1e-9
     }

@@ -1,6 +1,6 @@
 //! TCP: a full-duplex connection made of five separable parts, one for each question.
 //!
-//! 1. *What was sent?* `sent`: a ring of records, for who looks back.
+//! 1. *What was sent?* `sent`: a ring of records, for who looks back; `departures`: a smaller one, for who needs no rates.
 //! 2. *What is lost?* `loss`: duplicate ACKs, SACK scoreboards of ns-2 and of RFC 6675.
 //! 3. *What goes out next?* [`recovery`]: Reno, NewReno (RFC 6582), SACK as ns-2's Sack1 and as
 //!    RFC 6675; or `blocks` of an erasure code (LT-TCP), which find losses by themselves.
@@ -22,6 +22,7 @@
 mod blocks;
 pub mod config;
 pub mod connection;
+mod departures;
 mod ecn;
 mod flight;
 pub mod info;

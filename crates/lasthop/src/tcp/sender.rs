@@ -212,7 +212,7 @@ impl Sender {
         let is_duplicate = is_pure && ack <= flight.snd_una && flight.snd_una < flight.snd_max;
         let has_news = !blocks.is_empty() && self.recovery.wants_every_sack();
         let is_spurious = ack > flight.snd_una && flight.undo.is_spurious(sent);
-        if flight.keeps_records() && (ack > flight.snd_una || is_duplicate || !blocks.is_empty()) {
+        if flight.hears_of_acks() && (ack > flight.snd_una || is_duplicate || !blocks.is_empty()) {
             flight.on_delivery(now, ack, blocks);
         }
         if ack > flight.snd_una || is_duplicate || has_news {

@@ -1,6 +1,6 @@
 //! What was sent: one record for each outstanding segment, and the rate at which the network delivers.
 //!
-//! Only a connection whose law or loss detection looks back has this ring (`Config::keeps_records`).
+//! Only a connection whose law reads rates or whose loss detection looks back has this ring (`Config::keeps_records`).
 //! Records lie in the order of the sequence space, as segments are first sent in that order. A
 //! retransmission updates the records that it covers.
 //!
@@ -152,6 +152,12 @@ impl SentSegments {
         self.ring.partition_point(|record| record.end <= seq)
     }
 
+    /// End of the record that begins with `seq`, if there is one.
+    pub fn end_of(&self, seq: u64) -> Option<u64> {
+        let record = self.ring.get(self.index_of(seq))?;
+        (record.start == seq).then_some(record.end)
+    }
+
     /// The first lost record, in the order of the sequence space, that has not been sent again since.
     pub fn first_to_resend(&self) -> Option<&SentSegment> {
         let has_one = self.marks.lost > 0;
@@ -160,12 +166,12 @@ impl SentSegments {
     }
 
     /// Removes the oldest record if it ends at or below `una`.
+    #[inline]
     pub fn pop_below(&mut self, una: u64) -> Option<SentSegment> {
-        let first = *self.ring.front()?;
-        if first.end > una {
+        if self.ring.front()?.end > una {
             return None;
         }
-        self.ring.pop_front();
+        let first = self.ring.pop_front()?;
         self.marks.sacked -= u32::from(first.is_sacked);
         self.marks.lost -= u32::from(first.is_lost);
         self.marks.resent -= u32::from(first.is_resent);
@@ -222,10 +228,11 @@ impl SentSegments {
 
     /// The bytes from `start` to `end` leave.
     pub fn on_sent(&mut self, now: Instant, start: u64, end: u64) {
-        if self.in_flight() == 0 {
+        let in_flight = self.in_flight();
+        if in_flight == 0 {
             (self.delivered.at, self.delivered.first_sent) = (now, now);
         }
-        let before = Delivered { in_flight: self.in_flight() + (end - start), ..self.delivered };
+        let before = Delivered { in_flight: in_flight + (end - start), ..self.delivered };
         let known = self.ring.back().map_or(start, |last| last.end);
         self.transmissions += 1;
         let order = self.transmissions;
@@ -461,15 +468,14 @@ impl SentSegments {
 
     /// Takes in what an ACK delivers: GenerateRateSample().
     fn rate(&mut self, now: Instant, news: &News) -> Option<RateSample> {
-        let newest = news.newest?;
+        let (sent, before) = news.newest?;
         self.delivered.bytes += news.bytes;
         self.delivered.at = now;
-        self.delivered.first_sent = newest.sent;
+        self.delivered.first_sent = sent;
         if self.delivered.bytes > self.app_limited_until {
             self.delivered.is_app_limited = false;
         }
-        let before = newest.before;
-        let interval = (newest.sent - before.first_sent).max(now - before.at);
+        let interval = (sent - before.first_sent).max(now - before.at);
         // "It's possible to get an implausibly high rate from an interval below the minimum round trip."
         if interval < self.min_rtt.unwrap_or(Duration::ZERO) || interval == Duration::ZERO {
             return None;
@@ -489,15 +495,15 @@ impl SentSegments {
 #[derive(Clone, Copy, Debug, Default)]
 struct News {
     bytes: u64,
-    /// The segment of these that left last.
-    newest: Option<SentSegment>,
+    /// When the segment of these that left last did, and what was known then.
+    newest: Option<(Instant, Delivered)>,
 }
 
 impl News {
     fn add(&mut self, record: &SentSegment, bytes: u64) {
         self.bytes += bytes;
-        if self.newest.is_none_or(|newest| record.sent >= newest.sent) {
-            self.newest = Some(*record);
+        if self.newest.is_none_or(|(sent, _)| record.sent >= sent) {
+            self.newest = Some((record.sent, record.before));
         }
     }
 }

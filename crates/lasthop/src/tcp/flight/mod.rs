@@ -6,6 +6,7 @@ mod sending;
 mod writing;
 
 use crate::tcp::config::{Config, Conventions, UndoKind};
+use crate::tcp::departures::Departures;
 use crate::tcp::law::{AckSample, CongestionLaw, Delivery, Law, Passage};
 use crate::tcp::loss::duplicates::DuplicateAcks;
 use crate::tcp::pacer::Pacer;
@@ -67,7 +68,9 @@ pub struct Flight {
     pub(in crate::tcp) timers: Timers,
     /// Records of what is outstanding, if somebody looks back.
     sent: Option<Box<SentSegments>>,
-    /// Round-trip time that the latest ACK tells, by these records.
+    /// When what is outstanding left, if somebody measures and needs no more than that.
+    departures: Option<Box<Departures>>,
+    /// Round-trip time that the latest ACK tells, by one or the other.
     ack_rtt: Option<Duration>,
     /// The ACK in hand echoes a mark of the network (ECE).
     pub(in crate::tcp) has_echo_of_mark: bool,
@@ -93,7 +96,7 @@ pub struct Flight {
     is_plain: bool,
     /// Nothing may go out before the next input.
     is_quiet: bool,
-    /// Neither records nor pacing.
+    /// Neither records nor departures nor pacing.
     is_lean: bool,
     /// Others than recovery and law look at each ACK: records, undo, ECN.
     is_watched: bool,
@@ -177,6 +180,7 @@ impl Flight {
             duplicates: DuplicateAcks::new(config.dupack_threshold),
             timers: first_timers(config, boot_offset),
             sent: config.keeps_records().then(|| Box::new(SentSegments::new())),
+            departures: config.keeps_departures().then(Box::default),
             ack_rtt: None,
             has_echo_of_mark: false,
             loss_mark: None,
@@ -192,11 +196,15 @@ impl Flight {
             is_plain: true,
             is_quiet: true,
             is_lean: !config.keeps_records()
+                && !config.keeps_departures()
                 && !config.pacing
                 && !config.window_validation
                 && !config.restart_after_idle,
             is_judged: config.window_validation || config.byte_counting.is_some(),
-            is_watched: config.keeps_records() || config.undo != UndoKind::Off || config.ecn,
+            is_watched: config.keeps_records()
+                || config.keeps_departures()
+                || config.undo != UndoKind::Off
+                || config.ecn,
             in_use,
             timed: None,
             initial_window: config.initial_window,
@@ -252,6 +260,7 @@ impl Flight {
             duplicates,
             timers,
             sent,
+            departures,
             ack_rtt,
             has_echo_of_mark,
             loss_mark,
@@ -304,6 +313,9 @@ impl Flight {
         if let Some(sent) = sent {
             sent.reset();
         }
+        if let Some(departures) = departures {
+            departures.reset();
+        }
         if let Some(validation) = validation {
             **validation = Validation::default();
         }
@@ -325,9 +337,10 @@ impl Flight {
         self.sent.as_mut().expect("this recovery keeps records")
     }
 
-    /// Least round trip that records have told.
+    /// Least round trip that records or departures have told.
     pub(in crate::tcp) fn min_rtt(&self) -> Option<Duration> {
-        self.sent.as_ref().and_then(|sent| sent.min_rtt())
+        let told = self.departures.as_ref().and_then(|departures| departures.min_rtt());
+        self.sent.as_ref().map_or(told, |sent| sent.min_rtt())
     }
 
     /// Has everything written been acknowledged?
@@ -503,19 +516,31 @@ impl Flight {
         acked
     }
 
-    /// Do records have to hear of every ACK?
+    /// Does it keep full records of what it sent?
     #[inline]
     pub(in crate::tcp) fn keeps_records(&self) -> bool {
         self.sent.is_some()
     }
 
+    /// Do records or departures have to hear of every ACK?
+    #[inline]
+    pub(in crate::tcp) fn hears_of_acks(&self) -> bool {
+        self.departures.is_some() || self.sent.is_some()
+    }
+
     /// An ACK with news, or a duplicate, before recovery makes anything of it: records, and what a law measures.
-    #[cold]
+    #[inline(never)]
     pub(in crate::tcp) fn on_delivery(&mut self, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
-        let Some(sent) = &mut self.sent else { return };
-        let delivery = sent.on_ack(now, ack.max(self.snd_una), blocks);
+        let una = ack.max(self.snd_una);
+        let mut delivery = if let Some(departures) = &mut self.departures {
+            departures.on_ack(now, una, blocks)
+        } else if let Some(sent) = &mut self.sent {
+            sent.on_ack(now, una, blocks)
+        } else {
+            return;
+        };
         self.ack_rtt = delivery.rtt;
-        self.measure(delivery);
+        self.measure(&mut delivery);
     }
 
     /// The records have taken in an ACK that moved the left edge by `acked` bytes and tells the round trip `rtt`: what a
@@ -528,16 +553,18 @@ impl Flight {
     ) -> Delivery {
         let una = self.snd_una;
         let delivery = self.records_mut().delivery(now, una, acked, rtt);
-        self.measure(delivery);
+        self.measure(&mut { delivery });
         delivery
     }
 
-    /// What a law measures, with what the ACK in hand tells besides.
-    fn measure(&mut self, delivery: Delivery) {
+    /// What a law measures, with what the ACK in hand tells besides: filled in in place, as copies of it cost.
+    #[inline]
+    fn measure(&mut self, delivery: &mut Delivery) {
         if self.config.law.measures() {
-            let (is_marked, passage) = (self.has_echo_of_mark, self.passage.take());
-            let lost = self.lost_bytes();
-            self.law.on_delivery(&Delivery { is_marked, passage, lost, ..delivery });
+            delivery.is_marked = self.has_echo_of_mark;
+            delivery.passage = self.passage.take();
+            delivery.lost = self.lost_bytes();
+            self.law.on_delivery(delivery);
         }
     }
 

@@ -204,11 +204,13 @@ impl Flight {
         }
     }
 
-    /// Records and pacing, for who has them.
+    /// Departures or records, and pacing, for who has them.
     #[cold]
     fn record(&mut self, now: Instant, seq: u64, end: u64) {
         let lost = self.lost_bytes();
-        if let Some(sent) = &mut self.sent {
+        if let Some(departures) = &mut self.departures {
+            departures.on_sent(now, seq, end);
+        } else if let Some(sent) = &mut self.sent {
             sent.on_losses(lost);
             sent.on_sent(now, seq, end);
             if self.is_record_closed && end == self.write_end {

@@ -41,12 +41,16 @@ impl Flight {
         }
     }
 
-    /// End of the segment that starts at `seq`: that of its first transmission if there is a record of it.
+    /// End of the segment that starts at `seq`: that of its first transmission if that is kept.
     pub(super) fn end_of(&self, seq: u64) -> u64 {
-        let known = self.sent.as_ref().filter(|_| seq < self.snd_max);
-        let record = known.and_then(|sent| sent.get(sent.index_of(seq)));
-        let is_record = record.filter(|record| record.start == seq);
-        is_record.map_or_else(|| self.segment_end(seq), |record| record.end)
+        let end = if seq >= self.snd_max {
+            None
+        } else if let Some(departures) = &self.departures {
+            departures.end_of(seq)
+        } else {
+            self.sent.as_ref().and_then(|sent| sent.end_of(seq))
+        };
+        end.unwrap_or_else(|| self.segment_end(seq))
     }
 
     /// Does the application wait for room in the send buffer?

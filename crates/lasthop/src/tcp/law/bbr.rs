@@ -59,6 +59,8 @@ impl LawKeys for BbrKeys {
 
     const PACES: bool = true;
 
+    const READS_RATES: bool = true;
+
     fn build(&self, config: &Config, cwnd: f64) -> Bbr {
         Bbr::new(config, cwnd)
     }

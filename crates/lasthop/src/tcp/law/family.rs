@@ -24,9 +24,12 @@ pub(crate) trait LawKeys: Table + Kind + Copy {
     /// How the TCP that is named after the law recovers, under the profiles `rfc` and `ns-2`.
     const RECOVERY: [RecoveryKind; 2] = BY_SACK;
 
-    /// Does the law measure? Then its connection keeps records of what it sent, and
+    /// Does the law measure? Then its connection keeps when each segment left, and
     /// [`CongestionLaw::on_delivery`] is called.
     const MEASURES: bool = true;
+
+    /// Does the law read delivery rates ([`Delivery::rate`](super::Delivery))? Then its connection keeps full records.
+    const READS_RATES: bool = false;
 
     /// Does the law say when segments leave? Then pacing is on unless a scenario turns it off.
     const PACES: bool = false;
@@ -110,10 +113,19 @@ macro_rules! laws {
 
         impl LawKind {
             /// Does it measure what is delivered?
+            #[inline]
             pub fn measures(&self) -> bool {
                 match self {
                     LawKind::Reno(_) => false,
                     $($(LawKind::$kind(_) => <$module::$keys as LawKeys>::MEASURES,)+)*
+                }
+            }
+
+            /// Does it read delivery rates?
+            pub fn reads_rates(&self) -> bool {
+                match self {
+                    LawKind::Reno(_) => false,
+                    $($(LawKind::$kind(_) => <$module::$keys as LawKeys>::READS_RATES,)+)*
                 }
             }
 

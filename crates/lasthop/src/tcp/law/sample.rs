@@ -50,7 +50,7 @@ pub struct Delivery {
     pub snd_una: u64,
     /// One past the highest byte sent.
     pub snd_max: u64,
-    /// How fast the network delivered, as far as the segments of this ACK tell.
+    /// How fast the network delivered, as far as the segments of this ACK tell; only for laws that read rates.
     pub rate: Option<RateSample>,
     /// Does it say that the network marked what it answers (ECE)?
     pub is_marked: bool,

@@ -69,6 +69,8 @@ impl LawKeys for Bbr3Keys {
 
     const PACES: bool = true;
 
+    const READS_RATES: bool = true;
+
     fn build(&self, config: &Config, cwnd: f64) -> Bbr3 {
         Bbr3::new(config, cwnd)
     }
