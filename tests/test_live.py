@@ -256,16 +256,25 @@ def _role(pid: int) -> str:
 
 
 def test_ctrl_c_is_for_the_program(tmp_path: Path) -> None:
+    # A shell in the background starts its commands with the signal ignored.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    main = f"{heed}import lasthop.cli; lasthop.cli.main()"
     script = "trap 'exit 5' INT; while :; do sleep 0.1; done"
     command = subprocess.Popen(
-        [*COMMAND, str(scenario(tmp_path)), "--quiet", "--", "sh", "-c", script],
+        [
+            *(sys.executable, "-c", main, "live", str(scenario(tmp_path)), "--quiet"),
+            *("--", "sh", "-c", script),
+        ],
         start_new_session=True,
         env=ENVIRONMENT,
     )
-    # Launcher, driver, the shell and its first sleep, so that its trap is set.
-    until_running(4)
-    os.killpg(command.pid, signal.SIGINT)
-    assert command.wait(timeout=PATIENCE_S) == 5
+    try:
+        # Launcher, driver, the shell and its first sleep, so that its trap is set.
+        until_running(4)
+        os.killpg(command.pid, signal.SIGINT)
+        assert command.wait(timeout=PATIENCE_S) == 5
+    finally:
+        command.kill()
     assert until_gone()
 
 
