@@ -9,7 +9,7 @@ use lasthop::channel::{Channel, Uniform};
 use lasthop::link::{
     Harq, HarqParameters, LinkEndpoint, LinkTiming, Raw, SelectiveRepeat, SelectiveRepeatParameters,
 };
-use lasthop::packet::Packet;
+use lasthop::packet::Descriptor;
 use lasthop::queue::{Limit, Queue, Transmitter};
 use lasthop::rng::{DurationLaw, Streams};
 use lasthop::sim::builder::Builder;
@@ -27,7 +27,7 @@ const CROSSINGS: u64 = 20_000;
 const PROTOCOLS: [&str; 3] = ["raw", "selective-repeat", "harq"];
 const HOPS: [u64; 2] = [1, 64];
 
-fn endpoint(protocol: &str) -> LinkEndpoint<Packet> {
+fn endpoint(protocol: &str) -> LinkEndpoint<Descriptor<()>> {
     let [data, control] = [252, 2].map(Bytes::new);
     let timing = LinkTiming::symmetric(RATE, DELAY, data, control);
     let endpoint = match protocol {
@@ -50,7 +50,7 @@ const DELAY: Duration = Duration::from_millis(1);
 fn replicate(protocol: &str, hops: u64) -> u64 {
     let streams = Streams { seed: 1, replication: 0 };
     let loss = Probability::new(0.025).unwrap_or_default();
-    let mut builder = Builder::new(streams);
+    let mut builder = Builder::carrying(streams);
     for hop in 0..hops {
         let end = |way| DirectionParameters {
             transmitter: Transmitter::new(RATE),

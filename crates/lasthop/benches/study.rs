@@ -76,7 +76,7 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
     let wired = || direction(10_000_000, 1, Channel::Clean(Clean {}));
     let wireless =
         |name: &str| direction(64_000, 50, Channel::Uniform(Uniform::new(loss, &streams, name)));
-    let mut builder = Builder::new(streams);
+    let mut builder = Builder::<()>::carrying(streams);
     builder.raw_link(wired(), wired());
     let (forward, reverse) = (wireless("wireless.forward"), wireless("wireless.reverse"));
     // Raw packets have the link header in them; endpoints add it themselves.

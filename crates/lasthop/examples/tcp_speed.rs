@@ -7,7 +7,7 @@
 //! costs. What a law needs beside itself, such as records of what was sent, counts as its own.
 
 use lasthop::channel::{Channel, Clean};
-use lasthop::packet::{TcpHeader, flags};
+use lasthop::packet::{TcpHeader, TcpOptions, flags};
 use lasthop::queue::{Limit, Queue, Transmitter};
 use lasthop::rng::Streams;
 use lasthop::sim::builder::{Builder, RoundTrip};
@@ -75,13 +75,14 @@ fn nanos_an_ack(config: &Config, count: u64) -> f64 {
         }
         let Some((at, ack, data)) = acks.pop_front() else { break };
         now = at;
+        let stamp = data.options.timestamps.0;
         let answer = TcpHeader {
             seq: 1,
             ack,
             window: config.receive_window as u32 * SEGMENT as u32,
             flags: flags::ACK,
             has_timestamps: data.has_timestamps,
-            timestamps: (data.timestamps.0.wrapping_add(1), data.timestamps.0),
+            options: TcpOptions::stamps(stamp.wrapping_add(1), stamp),
             ..TcpHeader::default()
         };
         sender.receive(now, &answer);

@@ -50,10 +50,11 @@ agents! {
 }
 
 use crate::analysis::AnalysisError;
-use crate::packet::{Packet, TcpHeader, flags};
+use crate::packet::{Descriptor, Extension, Header, TcpHeader, flags};
 use crate::schema::keys::kinds;
 use crate::units::Instant;
 use family::{AgentKeys, agents};
+use std::borrow::Borrow;
 
 /// What an agent sees of a TCP segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,10 +134,10 @@ const fn is_notice(bits: u8) -> bool {
     matches!(bits & flags::NOTICE, flags::ERSN | flags::ELN)
 }
 
-impl Segment for Packet {
+impl<X: Extension> Segment for Descriptor<X> {
     #[inline]
     fn segment(&self) -> Option<SegmentView> {
-        let TcpHeader { seq, ack, payload, window, flags: bits, .. } = self.tcp;
+        let Header { seq, ack, payload, window, flags: bits, .. } = self.tcp;
         let control = bits & (flags::SYN | flags::FIN) != 0;
         Some(SegmentView {
             seq,
@@ -155,20 +156,17 @@ impl Segment for Packet {
     }
 
     fn notice(&self, notice: Notice) -> Option<Self> {
-        let tcp = TcpHeader {
-            ack: self.tcp.seq,
-            flags: flags::ACK | notice.bit(),
-            ..TcpHeader::default()
-        };
-        Some(Packet { bytes: NOTICE_BYTES, tcp, ..*self })
+        let flags = flags::ACK | notice.bit();
+        let tcp = Header { ack: self.tcp.seq, flags, ..Header::default() };
+        Some(Descriptor { bytes: NOTICE_BYTES, tcp, ..*self })
     }
 
     fn header(&self) -> Option<TcpHeader> {
-        Some(self.tcp)
+        Some(*self.tcp.full().borrow())
     }
 
     fn with_header(&self, bytes: u32, header: &TcpHeader) -> Option<Self> {
-        Some(Packet { bytes, tcp: *header, ..*self })
+        Some(Descriptor { bytes, tcp: X::narrow(header), ..*self })
     }
 
     fn mark_loss(&mut self) {

@@ -8,6 +8,7 @@ use crate::agent::AgentSite;
 use crate::app::SourceSite;
 use crate::link::Protocol;
 use crate::medium::dcf::{MacParameters, Medium, StationId};
+use crate::packet::Extension;
 use crate::queue::QueueSite;
 use crate::rng::Streams;
 use crate::scenario::{self, App, Direction, Discipline, Flow, LinkProtocol, Scenario, Transport};
@@ -18,13 +19,13 @@ use crate::sim::radio::RadioParameters;
 use crate::units::{Bytes, Duration, Instant};
 use std::collections::HashMap;
 
-/// Builds the world of one replication.
-pub(super) fn build(
+/// Builds the world of one replication, whose packets have the extension `X`: see [`Plan::has_options`].
+pub(super) fn build<X: Extension>(
     scenario: &Scenario,
     plan: &Plan,
     streams: Streams,
-) -> Result<Builder, RunError> {
-    let mut builder = Builder::new(streams);
+) -> Result<Builder<X>, RunError> {
+    let mut builder = Builder::carrying(streams);
     for radio in &scenario.radios {
         let keys = &radio.keys;
         builder.radio(RadioParameters {
@@ -133,8 +134,8 @@ struct Cell<'a> {
 }
 
 /// The airs of all WLANs, with their stations.
-fn airs<'a>(
-    builder: &mut Builder,
+fn airs<'a, X: Extension>(
+    builder: &mut Builder<X>,
     scenario: &'a Scenario,
     plan: &Plan,
     streams: &Streams,
@@ -202,8 +203,8 @@ fn host_pairs(scenario: &Scenario) -> Vec<u32> {
     pairs.iter().map(first).collect()
 }
 
-fn add_flow(
-    builder: &mut Builder,
+fn add_flow<X: Extension>(
+    builder: &mut Builder<X>,
     streams: &Streams,
     scenario: &Scenario,
     plan: &Plan,

@@ -21,7 +21,7 @@ use super::{RunError, build, finish};
 use crate::agent::AgentEvent;
 use crate::link::FrameKind;
 use crate::medium::dcf::{AirFate, AirFrame};
-use crate::packet::Packet;
+use crate::packet::{Packet, TcpOptions};
 use crate::rng::Streams;
 use crate::scenario::{Link, LinkProtocol, Scenario};
 use crate::sim::ids::{DirectionId, Side};
@@ -384,8 +384,8 @@ pub fn capture(
     let interfaces = interfaces(scenario, view)?;
     let out = BufWriter::new(File::create(path)?);
     let streams = Streams { seed, replication };
-    let mut world =
-        build::build(scenario, &Plan::new(scenario), streams)?.build(PacketRecorder::default());
+    let mut world = build::build::<TcpOptions>(scenario, &Plan::new(scenario), streams)?
+        .build(PacketRecorder::default());
     let complete = finish(&mut world, scenario, interrupt) != End::Interrupted;
     let end = world.now();
     let mut writer = Writer::new(scenario, world.senders());

@@ -253,7 +253,7 @@ fn options(config: &Config, told: &packet::TcpHeader) -> Vec<TcpOption> {
         }
     }
     if told.has_timestamps {
-        let (value, echo) = told.timestamps;
+        let (value, echo) = told.options.timestamps;
         put(&[Noop, Noop, TcpOption::Timestamp(value, echo)], 12);
     }
     if let Some((&first, rest)) = told.sack_blocks()[..usize::from(told.sack_blocks)].split_first()
@@ -337,16 +337,15 @@ mod tests {
         };
         let mut writer =
             Writer::new(&scenario, vec![Sender { flow: FlowId::new(0), tcp: Some(tcp) }]);
-        let told = packet::TcpHeader {
+        let mut told = packet::TcpHeader {
             seq: 1,
             ack: 1461,
             window: 20_000,
             flags: flags::ACK | flags::ECE,
             ecn: packet::Ecn::Ce,
-            sack_blocks: 1,
-            sack: [(2921, 4381), (0, 0), (0, 0)],
             ..Default::default()
         };
+        told.set_sack_blocks(&[(2921, 4381)]);
         let packet = Packet { bytes: 52, tcp: told, ..Packet::default() };
         writer.meet(&packet);
         let bytes = writer.write(&packet, 100);

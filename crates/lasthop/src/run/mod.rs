@@ -26,6 +26,7 @@ pub(crate) use plan::link_site;
 
 use plan::Plan;
 
+use crate::packet::{Extension, TcpOptions};
 use crate::rng::Streams;
 use crate::scenario::Scenario;
 use crate::sim::probe::{Probe, Silent};
@@ -212,7 +213,7 @@ pub fn metric_names(scenario: &Scenario) -> Result<Vec<String>, RunError> {
 
 fn names(scenario: &Scenario, plan: &Plan) -> Result<Vec<String>, RunError> {
     let streams = Streams { seed: 0, replication: 0 };
-    let world = build::build(scenario, plan, streams)?.build(Silent);
+    let world = build::build::<()>(scenario, plan, streams)?.build(Silent);
     let mut names = Vec::new();
     world.metrics(&link_names(scenario), &mut |entity, metric, _| {
         names.push(format!("{entity}.{metric}"));
@@ -225,7 +226,11 @@ fn link_names(scenario: &Scenario) -> Vec<String> {
 }
 
 /// Runs `world` to the end that the scenario asks for.
-fn finish<P: Probe>(world: &mut World<P>, scenario: &Scenario, interrupt: &AtomicBool) -> End {
+fn finish<P: Probe, X: Extension>(
+    world: &mut World<P, X>,
+    scenario: &Scenario,
+    interrupt: &AtomicBool,
+) -> End {
     let run = &scenario.run;
     let stop = Instant::ZERO + run.duration.unwrap_or(run.max_time);
     world.run(stop, run.duration.is_none(), interrupt)
@@ -239,7 +244,22 @@ fn replicate(
     interrupt: &AtomicBool,
     values: &mut [f64],
 ) -> Result<bool, RunError> {
-    let mut world = build::build(scenario, &shared.plan, streams)?.build(Silent);
+    let replicate = match shared.plan.has_options() {
+        true => replicate_carrying::<TcpOptions>,
+        false => replicate_carrying::<()>,
+    };
+    replicate(scenario, shared, streams, interrupt, values)
+}
+
+/// The same with this extension of packets.
+fn replicate_carrying<X: Extension>(
+    scenario: &Scenario,
+    shared: &Shared,
+    streams: Streams,
+    interrupt: &AtomicBool,
+    values: &mut [f64],
+) -> Result<bool, RunError> {
+    let mut world = build::build::<X>(scenario, &shared.plan, streams)?.build(Silent);
     if finish(&mut world, scenario, interrupt) == End::Interrupted {
         return Ok(false);
     }
@@ -250,4 +270,85 @@ fn replicate(
         }
     });
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// A point of a file over a link with such keys, beside speech.
+    fn point(transport: &str, link: &str) -> Scenario {
+        let text = format!(
+            r#"
+            name = "t"
+            [link.wired]
+            between = ["server", "ap"]
+            rate = "10 Mbps"
+            delay = "1 ms"
+            [link.wireless]
+            between = ["ap", "client"]
+            rate = "64 kbps"
+            delay = "50 ms"
+            errors = {{ kind = "uniform", loss = "2.5 %" }}
+            {link}
+            [flow.f]
+            from = "server"
+            to = "client"
+            transport = {{ kind = "tcp", segment = "250 B", {transport} }}
+            app = {{ kind = "file", size = "100 kB" }}
+            [flow.d]
+            from = "server"
+            to = "client"
+            transport = {{ kind = "udp" }}
+            app = {{ kind = "on-off", rate = "8 kbps", on = "exp 1 s", off = "exp 1 s", packet = "50 B" }}
+            "#
+        );
+        let document = Scenario::from_toml(&text, Path::new("."));
+        let points = document.and_then(|document| document.points());
+        points.unwrap_or_else(|error| panic!("{error}\n{text}")).remove(0).scenario
+    }
+
+    #[test]
+    fn packets_have_room_for_options_where_a_flow_has_any() {
+        let has = |transport: &str| Plan::new(&point(transport, "")).has_options();
+        for without in [
+            r#"variant = "reno", profile = "ns-2""#,
+            r#"variant = "newreno", profile = "rfc""#,
+            r#"variant = "cubic", profile = "linux", sack = false, timestamps = false"#,
+        ] {
+            assert!(!has(without), "{without}");
+        }
+        for with in [
+            r#"variant = "sack""#,
+            r#"variant = "reno", profile = "rfc", timestamps = true"#,
+            r#"variant = "cubic", profile = "linux""#,
+            r#"variant = "lt-tcp", profile = "rfc""#,
+        ] {
+            assert!(has(with), "{with}");
+        }
+    }
+
+    #[test]
+    fn room_for_options_that_nobody_has_changes_nothing() {
+        let split = r#"agent = { kind = "split-connection", at = "ap" }"#;
+        for (transport, link) in [
+            (r#"variant = "reno", profile = "ns-2""#, ""),
+            (r#"variant = "newreno", profile = "rfc""#, r#"protocol = { kind = "xor-fec" }"#),
+            (r#"variant = "reno", profile = "rfc""#, split),
+        ] {
+            let scenario = point(transport, link);
+            let (metrics, shared) = schema(std::slice::from_ref(&scenario)).expect("a point");
+            let streams = Streams { seed: 1, replication: 0 };
+            let interrupt = AtomicBool::new(false);
+            let [without, with] =
+                [replicate_carrying::<()>, replicate_carrying::<TcpOptions>].map(|replicate| {
+                    let mut values = vec![f64::NAN; metrics.len()];
+                    let done = replicate(&scenario, &shared[0], streams, &interrupt, &mut values);
+                    assert_eq!(done, Ok(true), "{transport}");
+                    values.into_iter().map(f64::to_bits).collect::<Vec<_>>()
+                });
+            assert_eq!(without, with, "{transport} {link}");
+        }
+    }
 }

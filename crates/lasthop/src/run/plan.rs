@@ -2,7 +2,7 @@
 //! crosses its links.
 
 use crate::link::{Air, Site};
-use crate::scenario::{Direction, Routes, Scenario};
+use crate::scenario::{Direction, Flow, Routes, Scenario, Transport};
 use crate::units::{Bytes, Duration};
 
 /// A hop: the index of a link, and whether it is crossed from its first host to its second.
@@ -25,6 +25,7 @@ pub(super) struct Plan {
     routes: Vec<[Vec<Hop>; 2]>,
     /// For each link, by service.
     loads: Vec<Vec<Load>>,
+    has_options: bool,
 }
 
 impl Plan {
@@ -54,7 +55,19 @@ impl Plan {
             }
             routes.push(route);
         }
-        Plan { routes, loads }
+        let writes_options = |flow: &Flow| match &flow.transport {
+            Transport::Tcp(tcp) => tcp.config().writes_options(),
+            Transport::Udp | Transport::UdpLite => false,
+        };
+        let has_options = scenario.flows.iter().any(writes_options);
+        Plan { routes, loads, has_options }
+    }
+
+    /// Has any segment SACK blocks or timestamps, so that packets need room for them? Those of an agent's own connections
+    /// have what the flow on whose way it stands has negotiated. Were it not so, the run would end with the first such
+    /// segment: there is no way to put it into a packet without room ([`Extension::narrow`](crate::packet::Extension)).
+    pub fn has_options(&self) -> bool {
+        self.has_options
     }
 
     /// The ways of flow `index`, there and back.

@@ -6,6 +6,7 @@ use super::{RunError, build, finish, link_names};
 use crate::agent::{AgentEvent, Notice};
 use crate::link::LinkEvent;
 use crate::medium::dcf::{AirFate, AirFrame, frames};
+use crate::packet::TcpOptions;
 use crate::rng::Streams;
 use crate::scenario::Scenario;
 use crate::sim::ids::ConnectionId;
@@ -87,7 +88,7 @@ fn trace_up_to(
     interrupt: &AtomicBool,
 ) -> Result<Trace, RunError> {
     let streams = Streams { seed, replication };
-    let mut world = build::build(scenario, &Plan::new(scenario), streams)?
+    let mut world = build::build::<TcpOptions>(scenario, &Plan::new(scenario), streams)?
         .build(Recorder::new(Room::new(most, interrupt)));
     let complete = finish(&mut world, scenario, interrupt) != End::Interrupted;
     let mut metrics = Vec::new();

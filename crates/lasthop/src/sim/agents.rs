@@ -14,13 +14,13 @@ use super::wlan::Shared;
 use super::world::World;
 use crate::agent::{Agent, AgentMachine, Batch, Crossing, LinkFate, Verdict};
 use crate::link::{Endpoint, LinkCounters};
-use crate::packet::Packet;
+use crate::packet::{Descriptor, Extension};
 use crate::tcp::SenderCounters;
 
 /// An agent and where it sits.
 #[derive(Clone, Debug)]
-pub(super) struct Seat {
-    pub agent: AgentMachine<Packet>,
+pub(super) struct Seat<X: Extension> {
+    pub agent: AgentMachine<Descriptor<X>>,
     /// What it is called in results.
     pub name: String,
     /// The direction that begins here.
@@ -37,10 +37,10 @@ pub(super) struct Seat {
     pub senders: Vec<(ConnectionId, usize)>,
 }
 
-impl<P: Probe> World<P> {
+impl<P: Probe, X: Extension> World<P, X> {
     /// A packet meets agent `seat` on its way into the direction that begins there.
     #[cold]
-    pub(super) fn send_past(&mut self, seat: SeatId, packet: &Packet) {
+    pub(super) fn send_past(&mut self, seat: SeatId, packet: &Descriptor<X>) {
         let now = self.now;
         let Hop { direction, service, path, .. } = self.hops[packet.hop as usize];
         let mut packet = *packet;
@@ -58,7 +58,7 @@ impl<P: Probe> World<P> {
     }
 
     /// A packet that agent `seat` lets pass or sends itself goes on towards the link.
-    fn send_below(&mut self, seat: SeatId, packet: &Packet) {
+    fn send_below(&mut self, seat: SeatId, packet: &Descriptor<X>) {
         match self.agents[seat.index()].below {
             Some(below) => self.send_past(below, packet),
             None => self.enter_past_agents(packet),
@@ -67,7 +67,7 @@ impl<P: Probe> World<P> {
 
     /// A packet that came over the direction that ends at agent `seat` meets it.
     #[cold]
-    pub(super) fn forward_past(&mut self, seat: SeatId, packet: &Packet) {
+    pub(super) fn forward_past(&mut self, seat: SeatId, packet: &Descriptor<X>) {
         let now = self.now;
         let path = self.hops[packet.hop as usize].path;
         let mut packet = *packet;
@@ -84,7 +84,12 @@ impl<P: Probe> World<P> {
 
     /// The link layer reports on a packet that went down `direction`.
     #[cold]
-    pub(super) fn report_fate(&mut self, direction: DirectionId, fate: LinkFate, packet: &Packet) {
+    pub(super) fn report_fate(
+        &mut self,
+        direction: DirectionId,
+        fate: LinkFate,
+        packet: &Descriptor<X>,
+    ) {
         let now = self.now;
         let path = self.hops[packet.hop as usize].path;
         let mut next = self.directions[direction.index()].near_agent;
@@ -101,7 +106,7 @@ impl<P: Probe> World<P> {
 
     /// What an agent sends over `wanted` or has got over it, and has made from a packet that crosses its link the other way, takes
     /// the way back of that packet's path from there on.
-    fn turn_around(&self, wanted: DirectionId, packet: &mut Packet) {
+    fn turn_around(&self, wanted: DirectionId, packet: &mut Descriptor<X>) {
         let Hop { direction, listener, .. } = self.hops[packet.hop as usize];
         if direction == wanted {
             return;
@@ -120,7 +125,7 @@ impl<P: Probe> World<P> {
     }
 
     /// A packet that agent `seat` lets pass or sends itself goes on from the link.
-    fn forward_above(&mut self, seat: SeatId, packet: &Packet) {
+    fn forward_above(&mut self, seat: SeatId, packet: &Descriptor<X>) {
         match self.agents[seat.index()].above {
             Some(above) => self.forward_past(above, packet),
             None => self.pass_on(&mut { *packet }, true),
@@ -178,7 +183,12 @@ impl<P: Probe> World<P> {
     }
 
     /// Would a packet that enters a direction now leave room for another one like it?
-    fn has_spare_room(&mut self, direction: DirectionId, service: u8, packet: &Packet) -> bool {
+    fn has_spare_room(
+        &mut self,
+        direction: DirectionId,
+        service: u8,
+        packet: &Descriptor<X>,
+    ) -> bool {
         match &mut self.directions[direction.index()].medium {
             Medium::Fifo(fifo) => fifo.queue.has_spare_room(self.now, packet.bytes),
             Medium::Line(line) => {

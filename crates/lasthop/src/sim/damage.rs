@@ -8,9 +8,9 @@ use super::hops::{Hop, Listener, Then};
 use super::probe::Probe;
 use super::world::World;
 use crate::agent::{Agent, Verdict};
-use crate::packet::Packet;
+use crate::packet::{Descriptor, Extension};
 
-impl<P: Probe> World<P> {
+impl<P: Probe, X: Extension> World<P, X> {
     /// What came over the line or the air at hand damaged goes up.
     #[cold]
     pub(super) fn hand_up_damaged(&mut self) {
@@ -20,7 +20,7 @@ impl<P: Probe> World<P> {
     }
 
     /// A packet has crossed the direction of its hop, and only its header is as it was sent.
-    fn forward_damaged(&mut self, packet: &Packet) {
+    fn forward_damaged(&mut self, packet: &Descriptor<X>) {
         let Hop { direction, then, listener, path, .. } = self.hops[packet.hop as usize];
         let mut next = self.directions[direction.index()].far_agent;
         while let Some(seat) = next {

@@ -10,7 +10,7 @@ use super::hops::Entry;
 use super::ids::{LineId, SeatId};
 use super::wlan::Shared;
 use crate::channel::Channel;
-use crate::packet::Packet;
+use crate::packet::{Descriptor, Extension, TcpOptions};
 use crate::queue::{ComputedFifo, PropagationDelay, Queue, Ring, Transmitter};
 use crate::units::Bytes;
 
@@ -23,13 +23,13 @@ pub(super) struct InFlight<T> {
 
 /// Parameters of one direction.
 #[derive(Clone, Debug)]
-pub struct DirectionParameters {
+pub struct DirectionParameters<X: Extension = TcpOptions> {
     /// What sends its frames, at which rate.
     pub transmitter: Transmitter,
     /// How long its frames are on their way.
     pub propagation: PropagationDelay,
     /// The interface queue; drop-tail where the direction is computed.
-    pub queue: Queue<Packet>,
+    pub queue: Queue<Descriptor<X>>,
     /// Link header of each frame. Endpoints of ARQ links add it themselves.
     pub header: Bytes,
     /// What destroys frames.
@@ -38,10 +38,10 @@ pub struct DirectionParameters {
 
 /// A direction without link protocol.
 #[derive(Clone, Debug)]
-pub(super) struct Fifo {
+pub(super) struct Fifo<X> {
     pub queue: ComputedFifo,
     /// Packets that have been computed and not yet handled, in order of arrival.
-    pub ring: Ring<InFlight<Packet>>,
+    pub ring: Ring<InFlight<Descriptor<X>>>,
     /// The deadline of its arrivals, if any must be handled.
     pub machine: Option<MachineId>,
     /// What arrives waits here until the end of the line that takes all of it looks: see
@@ -52,8 +52,8 @@ pub(super) struct Fifo {
     pub is_chained: bool,
 }
 
-impl Fifo {
-    pub fn new(parameters: DirectionParameters) -> Self {
+impl<X: Extension> Fifo<X> {
+    pub fn new(parameters: DirectionParameters<X>) -> Self {
         let DirectionParameters { transmitter, propagation, queue, header, channel } = parameters;
         let Queue::DropTail(queue) = queue else {
             unreachable!("only drop-tail is computed: see QueueDiscipline")
@@ -72,15 +72,15 @@ impl Fifo {
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "few directions, and FIFOs are the hot path")]
 #[repr(u8)]
-pub(super) enum Medium {
-    Fifo(Fifo),
+pub(super) enum Medium<X> {
+    Fifo(Fifo<X>),
     /// The end of a line that transmits on this direction.
     Line(LineId),
     /// Of a station of a WLAN: the air does all.
     Shared(Shared),
 }
 
-impl Medium {
+impl<X> Medium<X> {
     /// Who takes a packet that no agent stops.
     pub fn entry(&self) -> Entry {
         match *self {
@@ -93,21 +93,21 @@ impl Medium {
 
 /// One direction of a link.
 #[derive(Clone, Debug)]
-pub(super) struct Direction {
-    pub medium: Medium,
+pub(super) struct Direction<X> {
+    pub medium: Medium<X>,
     /// The first agent that packets meet where it begins, and where it ends.
     pub near_agent: Option<SeatId>,
     pub far_agent: Option<SeatId>,
 }
 
-impl Direction {
-    pub fn new(medium: Medium) -> Self {
+impl<X> Direction<X> {
+    pub fn new(medium: Medium<X>) -> Self {
         Direction { medium, near_agent: None, far_agent: None }
     }
 
     /// The same, to change it.
     #[inline]
-    pub fn fifo_mut(&mut self) -> Option<&mut Fifo> {
+    pub fn fifo_mut(&mut self) -> Option<&mut Fifo<X>> {
         match &mut self.medium {
             Medium::Fifo(fifo) => Some(fifo),
             Medium::Line(_) | Medium::Shared(_) => None,
@@ -115,7 +115,7 @@ impl Direction {
     }
 
     /// The FIFO, if it has no link protocol.
-    pub fn fifo(&self) -> Option<&Fifo> {
+    pub fn fifo(&self) -> Option<&Fifo<X>> {
         match &self.medium {
             Medium::Fifo(fifo) => Some(fifo),
             Medium::Line(_) | Medium::Shared(_) => None,

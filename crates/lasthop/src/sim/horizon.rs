@@ -9,6 +9,7 @@ use super::probe::Probe;
 use super::traffic::{App, Flow};
 use super::world::World;
 use crate::app::DatagramSource;
+use crate::packet::Extension;
 use crate::units::{Duration, Instant, Rate};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,7 +37,7 @@ pub(super) fn interrupt_mask(stations: usize) -> u64 {
     events.clamp(1, INTERRUPT_EVENTS).next_power_of_two().min(INTERRUPT_EVENTS) - 1
 }
 
-impl<P: Probe> World<P> {
+impl<P: Probe, X: Extension> World<P, X> {
     /// No file transfer can be complete sooner than the slowest link on its way has carried once what
     /// has not been sent by now.
     pub(super) fn earliest_completion(&self) -> Instant {

@@ -8,7 +8,7 @@ use super::ids::{ConnectionId, DirectionId, FlowId};
 use crate::agent::AgentEvent;
 use crate::link::{Frame, FrameKind, LinkEvent};
 use crate::medium::dcf::{AirFate, AirFrame};
-use crate::packet::{MAX_SACK_BLOCKS, Packet, flags};
+use crate::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet, flags};
 use crate::units::{Duration, Instant};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -243,9 +243,9 @@ pub enum Event {
 
 impl Event {
     /// A link protocol has sent a frame, which arrives at `at` unless it is lost.
-    pub(super) fn frame_sent(
+    pub(super) fn frame_sent<X: Extension>(
         direction: DirectionId,
-        frame: &Frame<Packet>,
+        frame: &Frame<Descriptor<X>>,
         start: Instant,
         is_lost: bool,
         at: Instant,
@@ -256,7 +256,7 @@ impl Event {
             segment: None,
             packet: match frame.kind {
                 FrameKind::Data { .. } | FrameKind::Segment { .. } | FrameKind::Block { .. } => {
-                    frame.payload
+                    frame.payload.map(|packet| packet.full())
                 }
                 _ => None,
             },

@@ -37,7 +37,7 @@ use super::probe::{Event, Probe};
 use super::telling::record_dropped;
 use super::world::World;
 use crate::link::{Endpoint, NumberSet};
-use crate::packet::Packet;
+use crate::packet::{Descriptor, Extension};
 use crate::queue::{PropagationDelay, Queue, Ring};
 use crate::units::{Duration, Instant};
 
@@ -163,7 +163,7 @@ impl Radio {
     }
 }
 
-impl<P: Probe> World<P> {
+impl<P: Probe, X: Extension> World<P, X> {
     /// A radio's deadline has come.
     pub(super) fn on_radio(&mut self, id: RadioId) {
         let now = self.now;
@@ -274,7 +274,7 @@ impl<P: Probe> World<P> {
     }
 
     /// A frame of no length is sent and arrives.
-    fn hand_over(&mut self, line: LineId, side: Side, free: Crossing) {
+    fn hand_over(&mut self, line: LineId, side: Side, free: Crossing<X>) {
         if P::ACTIVE {
             let direction = self.lines[line.index()].direction(side);
             let event = Event::frame_sent(direction, &free.frame, self.now, false, self.now);
@@ -331,7 +331,7 @@ impl<P: Probe> World<P> {
             let end = now + Duration::from_nanos(frame.as_nanos() * (slot + 1) / slots);
             let direction = self.lines[line.index()].direction(way);
             let sender = self.lines[line.index()].end_mut(way);
-            let on_dequeue = |queue: &Queue<Packet>| {
+            let on_dequeue = |queue: &Queue<Descriptor<X>>| {
                 if P::ACTIVE {
                     record_dropped(&mut self.probe, direction, now, queue);
                 }

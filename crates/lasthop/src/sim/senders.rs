@@ -5,6 +5,7 @@ use super::ids::{ConnectionId, FlowId};
 use super::probe::Probe;
 use super::traffic::App;
 use super::world::World;
+use crate::packet::Extension;
 use crate::tcp::Config;
 
 /// Whose packets take a hop.
@@ -30,7 +31,7 @@ pub struct TcpSender {
     pub config: Config,
 }
 
-impl<P: Probe> World<P> {
+impl<P: Probe, X: Extension> World<P, X> {
     /// For each [`hop`](crate::packet::Packet::hop), whose packets take it.
     pub fn senders(&self) -> Vec<Sender> {
         let of = |listener: &Listener| {

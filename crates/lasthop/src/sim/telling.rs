@@ -4,33 +4,35 @@ use super::direction::Fifo;
 use super::hops::{Hop, Listener};
 use super::ids::{ConnectionId, DirectionId};
 use super::probe::{Event, Probe, SegmentLabel};
-use crate::packet::{Packet, TcpHeader};
+use crate::packet::{Descriptor, Extension, Header, Packet, TcpHeader};
 use crate::queue::{Fate, Queue};
 use crate::units::Instant;
+use std::borrow::Borrow;
 
 /// Tells of a segment that has reached one end of its connection at `at`.
-pub(super) fn record_received<P: Probe>(
+pub(super) fn record_received<P: Probe, X: Extension>(
     probe: &mut P,
     connection: ConnectionId,
     opener: bool,
     at: Instant,
-    tcp: &TcpHeader,
+    tcp: &Header<X>,
 ) {
-    let TcpHeader { seq, ack, payload, sack_blocks, .. } = *tcp;
+    let tcp = tcp.full();
+    let TcpHeader { seq, ack, payload, sack_blocks, .. } = *tcp.borrow();
     let (sequence, ack) = (u64::from(seq), u64::from(ack));
     probe.record(at, Event::SegmentReceived { connection, opener, sequence, ack, payload });
-    for &(first, end) in &tcp.sack_blocks()[..usize::from(sack_blocks)] {
+    for &(first, end) in &tcp.borrow().sack_blocks()[..usize::from(sack_blocks)] {
         probe.record(at, Event::SackReceived { connection, opener, first, end });
     }
 }
 
 /// Tells of a segment that has reached an acceptor that only acknowledges, and of its answer.
-pub(super) fn record_answer<P: Probe>(
+pub(super) fn record_answer<P: Probe, X: Extension>(
     probe: &mut P,
     connection: ConnectionId,
     at: Instant,
-    segment: &TcpHeader,
-    answer: &Packet,
+    segment: &Header<X>,
+    answer: &Descriptor<X>,
 ) {
     record_received(probe, connection, false, at, segment);
     let sequence = u64::from(answer.tcp.seq);
@@ -38,29 +40,30 @@ pub(super) fn record_answer<P: Probe>(
 }
 
 /// Tells which waiting packets a discipline has just dropped.
-pub(super) fn record_dropped<P: Probe>(
+pub(super) fn record_dropped<P: Probe, X: Extension>(
     probe: &mut P,
     direction: DirectionId,
     now: Instant,
-    queue: &Queue<Packet>,
+    queue: &Queue<Descriptor<X>>,
 ) {
-    for &packet in queue.dropped() {
+    for packet in queue.dropped() {
+        let packet = packet.full();
         probe.record(now, Event::Dropped { direction, packet, turn: None });
     }
 }
 
 /// Tells what becomes of a packet that has entered a computed direction. `times`: of its arrival,
 /// and when its transmission starts.
-pub(super) fn record_fate<P: Probe>(
+pub(super) fn record_fate<P: Probe, X: Extension>(
     probe: &mut P,
     hop: &Hop,
-    fifo: &mut Fifo,
+    fifo: &mut Fifo<X>,
     [at, start]: [Instant; 2],
     fate: Fate,
-    packet: &Packet,
+    packet: &Descriptor<X>,
 ) {
     let Hop { direction, listener, .. } = *hop;
-    let packet = *packet;
+    let packet = packet.full();
     let packets = fifo.queue.length(at);
     probe.record(at, Event::Queue { direction, packets, packet });
     let (label, bytes) = (None, packet.bytes + fifo.queue.header());

@@ -7,7 +7,7 @@ use super::probe::Probe;
 use super::world::{World, boot_offset};
 use crate::app::{Datagram, DatagramCounts, DatagramSource, Source, Web};
 use crate::link::{Endpoint, LinkCounters};
-use crate::packet::Packet;
+use crate::packet::{Descriptor, Extension};
 use crate::queue::{DisciplineCounters, QueueCounters};
 use crate::units::{Bytes, Instant};
 
@@ -76,14 +76,19 @@ impl Flow {
     }
 
     /// A datagram got through; it comes at `at`, which may lie ahead of the clock.
-    pub fn receive_datagram(&mut self, now: Instant, at: Instant, packet: &Packet) {
+    pub fn receive_datagram<X: Extension>(
+        &mut self,
+        now: Instant,
+        at: Instant,
+        packet: &Descriptor<X>,
+    ) {
         if let App::Datagrams(datagrams) = &mut self.app {
             datagrams.source.receive(now, packet.datagram_number(), at);
         }
     }
 }
 
-impl<P: Probe> World<P> {
+impl<P: Probe, X: Extension> World<P, X> {
     /// The flows whose time has come start.
     pub(super) fn on_start(&mut self) {
         while let Some(&index) = self.starts.last()
@@ -127,7 +132,7 @@ impl<P: Probe> World<P> {
         let hop = datagrams.hop;
         // At a tie datagrams come first, as in the lazy replay.
         self.deadlines.put_first(datagrams.machine, datagrams.source.next_at());
-        self.send_datagram(index, &Packet::datagram(hop, size.get() as u32, number, self.now));
+        self.send_datagram(index, &Descriptor::datagram(hop, size.get() as u32, number, self.now));
     }
 
     /// A TCP end may have come to the end of a transfer.

@@ -15,14 +15,14 @@ use crate::link::FrameKind;
 use crate::medium::dcf::{
     AirFate, AirFrame, Medium, MediumCounters, MediumEvent, Outcome, PairCounters, PairId,
 };
-use crate::packet::Packet;
+use crate::packet::{Descriptor, Extension};
 use crate::queue::QueueCounters;
 use crate::units::Rate;
 
 /// The air of some stations.
 #[derive(Clone, Debug)]
-pub(super) struct Air {
-    pub medium: Medium<Packet>,
+pub(super) struct Air<X: Extension> {
+    pub medium: Medium<Descriptor<X>>,
     /// Its deadline.
     pub machine: MachineId,
     /// The direction of each pair.
@@ -57,9 +57,9 @@ fn queue_counters(pair: &PairCounters) -> QueueCounters {
     }
 }
 
-impl<P: Probe> World<P> {
+impl<P: Probe, X: Extension> World<P, X> {
     /// A packet enters a direction of a WLAN.
-    pub(super) fn enter_air(&mut self, direction: DirectionId, packet: &Packet) {
+    pub(super) fn enter_air(&mut self, direction: DirectionId, packet: &Descriptor<X>) {
         let direction::Medium::Shared(shared) = self.directions[direction.index()].medium else {
             unreachable!("its hops say so")
         };
@@ -67,7 +67,7 @@ impl<P: Probe> World<P> {
         let medium = &mut self.airs[air.index()].medium;
         let admitted = medium.enqueue(at, pair, *packet);
         if P::ACTIVE {
-            let (packets, packet) = (medium.queued(at, pair), *packet);
+            let (packets, packet) = (medium.queued(at, pair), packet.full());
             self.probe.record(at, Event::Queue { direction, packets, packet });
             if !admitted {
                 self.probe.record(at, Event::Dropped { direction, packet, turn: None });
@@ -130,7 +130,7 @@ impl<P: Probe> World<P> {
                     (pair, kind, start, end, fate, packet, bytes, reserves)
                 }
                 MediumEvent::Dropped { pair, packet } => {
-                    let direction = directions[pair.index()];
+                    let (direction, packet) = (directions[pair.index()], packet.full());
                     let dropped = Event::Dropped { direction, packet, turn: None };
                     self.probe.record(self.now, dropped);
                     continue;
@@ -144,6 +144,7 @@ impl<P: Probe> World<P> {
                 }
             };
             let direction = directions[pair.index()];
+            let packet = packet.map(|packet| packet.full());
             let on_air = Event::OnAir { direction, kind, fate, packet, end, reserves };
             self.probe.record(start, on_air);
             let (AirFrame::Data { sequence, .. }, Some(carried)) = (kind, packet) else { continue };

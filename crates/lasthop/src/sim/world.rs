@@ -11,7 +11,7 @@ use super::radio::Radio;
 use super::telling::{record_answer, record_fate, record_received};
 use super::traffic::{App, Flow};
 use super::wlan::Air;
-use crate::packet::{Packet, TcpHeader};
+use crate::packet::{Descriptor, Extension, Header, TcpHeader, TcpOptions};
 use crate::queue::Fate;
 use crate::rng::Stream;
 use crate::tcp::{Config, Connection};
@@ -65,7 +65,7 @@ impl Pair {
     /// A packet reaches the acceptor, which only acknowledges, at `at`, which may lie ahead of the clock;
     /// the packet becomes its answer, if there is one.
     #[inline(always)]
-    fn answer(&mut self, at: Instant, packet: &mut Packet) -> bool {
+    fn answer<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
         let Some(bytes) = self.ends[1].answer(at, &mut packet.tcp) else { return false };
         packet.hop = self.first_hops[1];
         packet.bytes = bytes;
@@ -84,28 +84,28 @@ pub enum End {
     Interrupted,
 }
 
-/// Hosts, links, connections and applications of one replication.
-pub struct World<P: Probe> {
+/// Hosts, links, connections and applications of one replication, whose packets have the extension `X`.
+pub struct World<P: Probe, X: Extension = TcpOptions> {
     pub(super) now: Instant,
     /// The deadline of the event at hand.
     pub(super) current: Due,
     pub(super) deadlines: Deadlines,
     pub(super) machines: Vec<Machine>,
-    pub(super) directions: Vec<Direction>,
-    pub(super) lines: Vec<Line>,
+    pub(super) directions: Vec<Direction<X>>,
+    pub(super) lines: Vec<Line<X>>,
     /// The hops of all paths, path by path.
     pub(super) hops: Vec<Hop>,
     pub(super) connections: Vec<Pair>,
     pub(super) flows: Vec<Flow>,
-    pub(super) agents: Vec<Seat>,
+    pub(super) agents: Vec<Seat<X>>,
     pub(super) radios: Vec<Radio>,
-    pub(super) airs: Vec<Air>,
+    pub(super) airs: Vec<Air<X>>,
     /// Flows that have not started, latest first.
     pub(super) starts: Vec<FlowId>,
     /// Flows whose completion ends the run.
     pub(super) unfinished: u32,
     /// Packets that came over the line at hand damaged, and may go up as they are.
-    pub(super) damaged: VecDeque<Packet>,
+    pub(super) damaged: VecDeque<Descriptor<X>>,
     /// Background traffic and channels have been replayed until here at least, and are again after
     /// so much simulated time even if nobody looks at them: see `sim/horizon.rs`.
     pub(super) caught_up: Instant,
@@ -124,7 +124,7 @@ pub(super) fn boot_offset(stream: &mut Stream, config: &Config) -> Duration {
     Duration::from_nanos((stream.uniform() * period as f64) as u64)
 }
 
-impl<P: Probe> World<P> {
+impl<P: Probe, X: Extension> World<P, X> {
     /// Runs until `stop`, which comes before the end of time, or, if `until_complete`, until every
     /// file transfer is complete. Where nothing is left to happen, the clock goes on to `stop`.
     /// `interrupt` is looked at now and then.
@@ -216,13 +216,13 @@ impl<P: Probe> World<P> {
 
     /// A packet enters the direction of its hop now; what is left of it is of no use.
     #[inline(always)]
-    pub(super) fn send(&mut self, packet: &mut Packet) {
+    pub(super) fn send(&mut self, packet: &mut Descriptor<X>) {
         self.enter(packet.hop, packet);
     }
 
     /// A packet enters the direction of `hop` now, whatever hop the packet says.
     #[inline(always)]
-    pub(super) fn enter(&mut self, hop: u32, packet: &mut Packet) {
+    pub(super) fn enter(&mut self, hop: u32, packet: &mut Descriptor<X>) {
         let known = &self.hops[hop as usize];
         if known.entry == Entry::Fifo {
             return self.compute(hop, packet);
@@ -233,13 +233,19 @@ impl<P: Probe> World<P> {
     }
 
     /// The same of a packet that the agents there have let pass.
-    pub(super) fn enter_past_agents(&mut self, packet: &Packet) {
+    pub(super) fn enter_past_agents(&mut self, packet: &Descriptor<X>) {
         let Hop { direction, service, .. } = self.hops[packet.hop as usize];
         let entry = self.directions[direction.index()].medium.entry();
         self.enter_at(entry, direction, service, packet);
     }
 
-    fn enter_at(&mut self, entry: Entry, direction: DirectionId, service: u8, packet: &Packet) {
+    fn enter_at(
+        &mut self,
+        entry: Entry,
+        direction: DirectionId,
+        service: u8,
+        packet: &Descriptor<X>,
+    ) {
         match entry {
             Entry::Fifo => self.compute(packet.hop, &mut { *packet }),
             Entry::Line(line) => self.enter_line(line, direction, service, packet),
@@ -252,7 +258,7 @@ impl<P: Probe> World<P> {
     /// directions that are chained to it, which no agent watches, and as the answer of an acceptor
     /// that only acknowledges. All of this is one function, which the compiler keeps tight.
     #[inline(never)]
-    fn compute(&mut self, hop: u32, packet: &mut Packet) {
+    fn compute(&mut self, hop: u32, packet: &mut Descriptor<X>) {
         let clock = self.now;
         let mut at = clock;
         let mut way = self.hops[hop as usize..].iter();
@@ -303,7 +309,7 @@ impl<P: Probe> World<P> {
             }
             let slot = fifo.ring.push_slot();
             slot.due = due;
-            slot.item = Packet { hop: known.place, ..*packet };
+            slot.item = Descriptor { hop: known.place, ..*packet };
             return;
         }
         unreachable!("a path ends where somebody waits")
@@ -325,13 +331,13 @@ impl<P: Probe> World<P> {
     /// A packet has crossed the direction of its hop and leaves its far end for wherever it goes
     /// next; what is left of it is of no use.
     #[inline(always)]
-    pub(super) fn forward(&mut self, packet: &mut Packet) {
+    pub(super) fn forward(&mut self, packet: &mut Descriptor<X>) {
         self.pass_on(packet, false);
     }
 
     /// The same; a packet that an agent has let pass goes by it.
     #[inline(always)]
-    pub(super) fn pass_on(&mut self, packet: &mut Packet, has_passed: bool) {
+    pub(super) fn pass_on(&mut self, packet: &mut Descriptor<X>, has_passed: bool) {
         let Hop { far_agent, then, listener, .. } = self.hops[packet.hop as usize];
         if let Some(seat) = far_agent
             && !has_passed
@@ -346,7 +352,7 @@ impl<P: Probe> World<P> {
 
     /// A packet is at its destination.
     #[inline(always)]
-    fn deliver(&mut self, listener: Listener, packet: &mut Packet) {
+    fn deliver(&mut self, listener: Listener, packet: &mut Descriptor<X>) {
         match listener {
             Listener::Tcp { connection, opener } => {
                 self.deliver_segment(connection, opener, packet);
@@ -360,7 +366,7 @@ impl<P: Probe> World<P> {
 
     /// A segment is at an acceptor that only acknowledges.
     #[inline(never)]
-    fn deliver_to_acceptor(&mut self, connection: ConnectionId, packet: &mut Packet) {
+    fn deliver_to_acceptor(&mut self, connection: ConnectionId, packet: &mut Descriptor<X>) {
         if P::ACTIVE {
             return self.deliver_segment(connection, false, packet);
         }
@@ -372,7 +378,7 @@ impl<P: Probe> World<P> {
 
     /// A segment is at one end of its connection.
     #[inline(never)]
-    fn deliver_segment(&mut self, connection: ConnectionId, opener: bool, packet: &Packet) {
+    fn deliver_segment(&mut self, connection: ConnectionId, opener: bool, packet: &Descriptor<X>) {
         let pair = &mut self.connections[connection.index()];
         if packet.incarnation != pair.incarnation {
             return;
@@ -414,14 +420,14 @@ impl<P: Probe> World<P> {
         while !pair.ends[end].is_quiet() {
             let (hop, incarnation) = (pair.first_hops[end], pair.incarnation);
             let mut packet = if let Some((tcp, bytes)) = pair.ends[end].poll_bare(self.now) {
-                Packet { hop, incarnation, bytes, tcp }
+                Descriptor { hop, incarnation, bytes, tcp }
             } else {
                 let mut tcp = TcpHeader::default();
                 let Some(bytes) = pair.ends[end].poll_transmit(self.now, &mut tcp) else { break };
-                Packet { hop, incarnation, bytes, tcp }
+                Descriptor { hop, incarnation, bytes, tcp: X::narrow(&tcp) }
             };
             if P::ACTIVE {
-                let TcpHeader { seq, payload, .. } = packet.tcp;
+                let Header { seq, payload, .. } = packet.tcp;
                 let sequence = u64::from(seq);
                 let sent = Event::SegmentSent { connection, opener, sequence, payload };
                 self.probe.record(self.now, sent);
@@ -442,7 +448,7 @@ impl<P: Probe> World<P> {
     }
 
     /// Sends a datagram of a flow.
-    pub(super) fn send_datagram(&mut self, flow: FlowId, packet: &Packet) {
+    pub(super) fn send_datagram(&mut self, flow: FlowId, packet: &Descriptor<X>) {
         if P::ACTIVE {
             let (number, bytes) = (packet.datagram_number(), packet.bytes);
             self.probe.record(self.now, Event::DatagramSent { flow, number, bytes });
@@ -452,7 +458,7 @@ impl<P: Probe> World<P> {
 
     /// A datagram is at its destination at `at`, which may lie ahead of the clock.
     #[inline]
-    pub(super) fn receive_datagram(&mut self, flow: FlowId, at: Instant, packet: &Packet) {
+    pub(super) fn receive_datagram(&mut self, flow: FlowId, at: Instant, packet: &Descriptor<X>) {
         if P::ACTIVE {
             let number = packet.datagram_number();
             let delay = at.saturating_since(packet.datagram_sent_at());

@@ -275,6 +275,11 @@ impl Config {
         by_itself || self.notices != Notices::Off
     }
 
+    /// Have any segments of such a connection SACK blocks or timestamps? Units of an erasure code stand in these, too.
+    pub fn writes_options(&self) -> bool {
+        self.sack || self.timestamps || self.sends_blocks()
+    }
+
     /// SACK blocks that an ACK reports at most: as many as the option space holds (RFC 2018,
     /// section 4); ns-2's sink reports three.
     pub fn max_sack_blocks(&self) -> usize {

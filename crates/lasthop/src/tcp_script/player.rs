@@ -346,7 +346,7 @@ impl Player {
                 mss: segment.options.mss,
                 sack_permitted: segment.options.sack_permitted,
                 window_scale: segment.options.window_scale.map(u32::from),
-                timestamps: header.has_timestamps.then_some(header.timestamps),
+                timestamps: header.has_timestamps.then_some(header.options.timestamps),
                 sack: blocks.iter().map(|block| (relative(block.0), relative(block.1))).collect(),
             },
             any_options: false,
@@ -369,7 +369,7 @@ impl Player {
         let options = &segment.options;
         if let Some((value, echo)) = options.timestamps {
             header.has_timestamps = true;
-            header.timestamps = (value, self.live_stamp(echo));
+            header.options.timestamps = (value, self.live_stamp(echo));
         }
         let most = match header.has_timestamps {
             true => MAX_SACK_BLOCKS_WITH_TIMESTAMPS,

@@ -1,6 +1,6 @@
 //! LT-TCP: hand-worked traces of its blocks, and properties under loss, repetition and delay.
 
-use lasthop::packet::{Ecn, TcpHeader};
+use lasthop::packet::{Ecn, TcpHeader, TcpOptions};
 use lasthop::tcp::law::LawKind;
 use lasthop::tcp::{Connection, Overrides, Profile, Role, Variant, presets};
 use lasthop::units::{Bytes, Duration, Instant};
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 type Seen = (u32, u32, u32, u32);
 
 fn seen(header: &TcpHeader) -> Seen {
-    let (numbers, _) = header.timestamps;
+    let (numbers, _) = header.options.timestamps;
     (header.seq, numbers & 0xff, numbers >> 8 & 0xff, header.payload)
 }
 
@@ -92,7 +92,8 @@ fn a_lost_unit_is_made_up_for_by_parity() {
     }
     assert_eq!(new[0], (10_001, 0, 11, 1000), "a window of 11 units after the first");
     let parity = TcpHeader { seq: 1, ..units[0] };
-    let parity = TcpHeader { timestamps: (10 | 10 << 8 | 1000 << 16, 10_000), ..parity };
+    let options = TcpOptions::stamps(10 | 10 << 8 | 1000 << 16, 10_000);
+    let parity = TcpHeader { options, ..parity };
     let ack = pair.acknowledged(&parity);
     assert_eq!(ack.ack, 10_001, "any ten of the block");
     let counters = pair.ends[0].counters();

@@ -196,7 +196,7 @@ fn sack_recovery_of_three_holes() {
         .log
         .iter()
         .filter(|sent| sent.end == ACCEPTOR && sent.at == ms(150))
-        .map(|sent| sent.header.sack[..usize::from(sent.header.sack_blocks)].to_vec())
+        .map(|sent| sent.header.options.sack[..usize::from(sent.header.sack_blocks)].to_vec())
         .collect();
     assert_eq!(blocks[2], [(5001, 6001), (3001, 4001), (1001, 2001)]);
     assert_eq!(blocks[6], [(5001, 10_001), (3001, 4001), (1001, 2001)]);
@@ -310,7 +310,10 @@ fn timestamps_measure_every_ack_with_its_delay() {
     pipe.run(ms(10_000));
     let ack = pipe.log.iter().rfind(|sent| sent.end == ACCEPTOR).unwrap();
     assert_eq!((ack.at, ack.header.ack), (ms(180), 2001));
-    assert_eq!(ack.header.timestamps.1, 101, "the clock of the first segment, sent at 100 ms");
+    assert_eq!(
+        ack.header.options.timestamps.1, 101,
+        "the clock of the first segment, sent at 100 ms"
+    );
     // SRTT: 100 from the handshake, then 7/8 * 100 + 1/8 * 130.
     assert_eq!(pipe.ends[OPENER].srtt(), Duration::from_nanos(103_750_000));
 }

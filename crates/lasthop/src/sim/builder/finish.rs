@@ -1,6 +1,7 @@
 //! The last step: who has a deadline, and the world.
 
 use super::Builder;
+use crate::packet::Extension;
 use crate::sim::deadlines::{Deadlines, Due, MachineId};
 use crate::sim::direction::{Direction, Medium};
 use crate::sim::hops::{Listener, Then};
@@ -13,9 +14,9 @@ use crate::sim::world::{Machine, World};
 use crate::units::Instant;
 use std::collections::VecDeque;
 
-impl Builder {
+impl<X: Extension> Builder<X> {
     /// The finished world.
-    pub fn build<P: Probe>(mut self, probe: P) -> World<P> {
+    pub fn build<P: Probe>(mut self, probe: P) -> World<P, X> {
         self.find_chains();
         self.find_sinks();
         self.find_ahead();

@@ -17,7 +17,7 @@ use crate::agent::{Agent, AgentMachine, Governed};
 use crate::app::{DatagramSource, OnOff, Source, Web, WebParameters};
 use crate::link::{Endpoint, LinkEndpoint};
 use crate::medium::dcf::{self, MacParameters, StationId, Waiting};
-use crate::packet::Packet;
+use crate::packet::{Descriptor, Extension, TcpOptions};
 use crate::queue::Queue;
 use crate::rng::{Stream, Streams};
 use crate::tcp::{Config, Connection, Role};
@@ -41,11 +41,11 @@ pub struct RoundTrip<'a> {
 }
 
 /// A world in the making. Links are numbered in the order in which they are added; paths are lists
-/// of their directions, in order.
-pub struct Builder {
+/// of their directions, in order. Packets are descriptors with the extension `X`.
+pub struct Builder<X: Extension = TcpOptions> {
     streams: Streams,
-    directions: Vec<Direction>,
-    lines: Vec<Line>,
+    directions: Vec<Direction<X>>,
+    lines: Vec<Line<X>>,
     pairs: Vec<Pair>,
     /// The directions of all paths, path by path.
     hops: Vec<DirectionId>,
@@ -53,15 +53,22 @@ pub struct Builder {
     /// Paths of each connection's opener and acceptor.
     pair_paths: Vec<[PathId; 2]>,
     flows: Vec<Flow>,
-    agents: Vec<Seat>,
+    agents: Vec<Seat<X>>,
     radios: Vec<Radio>,
-    airs: Vec<Air>,
+    airs: Vec<Air<X>>,
     unfinished: u32,
 }
 
 impl Builder {
-    /// Nothing yet; all random numbers will come from `streams`.
+    /// Nothing yet; all random numbers will come from `streams`, and segments may have any options.
     pub fn new(streams: Streams) -> Self {
+        Builder::carrying(streams)
+    }
+}
+
+impl<X: Extension> Builder<X> {
+    /// The same, for packets with this extension: `()` where no segment [has options](Config::writes_options).
+    pub fn carrying(streams: Streams) -> Self {
         Builder {
             streams,
             directions: Vec::new(),
@@ -79,7 +86,7 @@ impl Builder {
     }
 
     /// A link without protocol.
-    pub fn raw_link(&mut self, forward: DirectionParameters, reverse: DirectionParameters) {
+    pub fn raw_link(&mut self, forward: DirectionParameters<X>, reverse: DirectionParameters<X>) {
         for parameters in [forward, reverse] {
             self.directions.push(Direction::new(Medium::Fifo(Fifo::new(parameters))));
         }
@@ -88,16 +95,16 @@ impl Builder {
     /// A link with an endpoint at each end; `forward` transmits on the forward direction.
     pub fn arq_link(
         &mut self,
-        forward: (DirectionParameters, LinkEndpoint<Packet>),
-        reverse: (DirectionParameters, LinkEndpoint<Packet>),
+        forward: (DirectionParameters<X>, LinkEndpoint<Descriptor<X>>),
+        reverse: (DirectionParameters<X>, LinkEndpoint<Descriptor<X>>),
     ) {
         self.line(forward, reverse);
     }
 
     fn line(
         &mut self,
-        forward: (DirectionParameters, LinkEndpoint<Packet>),
-        reverse: (DirectionParameters, LinkEndpoint<Packet>),
+        forward: (DirectionParameters<X>, LinkEndpoint<Descriptor<X>>),
+        reverse: (DirectionParameters<X>, LinkEndpoint<Descriptor<X>>),
     ) -> LineId {
         let id = LineId::new(self.lines.len());
         let link = self.directions.len() / 2;
@@ -117,8 +124,8 @@ impl Builder {
     pub fn radio_link(
         &mut self,
         radio: RadioId,
-        forward: (DirectionParameters, LinkEndpoint<Packet>),
-        reverse: (DirectionParameters, LinkEndpoint<Packet>),
+        forward: (DirectionParameters<X>, LinkEndpoint<Descriptor<X>>),
+        reverse: (DirectionParameters<X>, LinkEndpoint<Descriptor<X>>),
     ) {
         let line = self.line(forward, reverse);
         let number = self.radios[radio.index()].add_station(line);
@@ -126,7 +133,7 @@ impl Builder {
     }
 
     /// An air without stations.
-    pub fn air(&mut self, medium: dcf::Medium<Packet>) -> AirId {
+    pub fn air(&mut self, medium: dcf::Medium<Descriptor<X>>) -> AirId {
         let machine = MachineId::default();
         self.airs.push(Air {
             medium,
@@ -149,7 +156,7 @@ impl Builder {
         air: AirId,
         [wlan, host]: [&str; 2],
         parameters: MacParameters,
-        queue: Queue<Waiting<Packet>>,
+        queue: Queue<Waiting<Descriptor<X>>>,
         away: Option<[Instant; 2]>,
     ) -> StationId {
         let backoff = self.streams.stream(&format!("wlan.{wlan}.{host}"), "back-off");
@@ -177,7 +184,7 @@ impl Builder {
         (air, wlan): (AirId, usize),
         ends: [StationId; 2],
         control: Rate,
-        [forward, reverse]: [DirectionParameters; 2],
+        [forward, reverse]: [DirectionParameters<X>; 2],
         is_shared: bool,
     ) {
         let this = &mut self.airs[air.index()];
@@ -416,7 +423,7 @@ impl Builder {
         &mut self,
         direction: DirectionId,
         name: String,
-        agent: AgentMachine<Packet>,
+        agent: AgentMachine<Descriptor<X>>,
         connections: Vec<Option<u32>>,
         hears: Option<Governed>,
     ) {

@@ -2,6 +2,7 @@
 //! records of hops.
 
 use super::{Builder, Path};
+use crate::packet::Extension;
 use crate::sim::direction::{Direction, Medium};
 use crate::sim::hops::{Entry, Hop, Listener, Then};
 use crate::sim::ids::{ConnectionId, DirectionId, PathId};
@@ -26,7 +27,7 @@ enum Users {
     Others,
 }
 
-impl Builder {
+impl<X: Extension> Builder<X> {
     /// Finds out which directions are chained: all that enters comes out of one computed direction.
     pub(super) fn find_chains(&mut self) {
         let mut feeders = vec![Feeder::Nothing; self.directions.len()];
@@ -114,7 +115,7 @@ impl Builder {
     /// chained ones, and the first of the way back from a [`Listener::Sink`].
     pub(super) fn find_ahead(&mut self) {
         let is_chained =
-            |direction: &Direction| direction.fifo().is_some_and(|fifo| fifo.is_chained);
+            |direction: &Direction<X>| direction.fifo().is_some_and(|fifo| fifo.is_chained);
         let mut is_ahead: Vec<bool> = self.directions.iter().map(is_chained).collect();
         for path in &self.paths {
             if let Listener::Sink { connection } = path.listener {

@@ -18,7 +18,7 @@ mod turns;
 use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::interface::{Carrier, Interface, expose};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
-use crate::packet::Packet;
+use crate::packet::{Descriptor, Extension};
 use crate::queue::{Ahead, PropagationDelay, Queue, QueueCounters, Ring, Transmitter};
 use crate::sim::deadlines::{Deadlines, Due, MachineId};
 use crate::sim::direction::{DirectionParameters, InFlight};
@@ -31,20 +31,20 @@ use std::collections::VecDeque;
 
 /// A frame of a link protocol on its way.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::sim) struct Crossing {
-    pub frame: Frame<Packet>,
+pub(in crate::sim) struct Crossing<X> {
+    pub frame: Frame<Descriptor<X>>,
     /// Arrives all the same, where an endpoint wants to be told.
     pub is_damaged: bool,
 }
 
 /// One end of a line: its interface, and the air that its frames cross.
 #[derive(Clone, Debug)]
-pub(in crate::sim) struct LineEnd {
-    pub interface: Interface<LinkEndpoint<Packet>, Packet>,
+pub(in crate::sim) struct LineEnd<X: Extension> {
+    pub interface: Interface<LinkEndpoint<Descriptor<X>>, Descriptor<X>>,
     pub air: Air,
     propagation: PropagationDelay,
     /// Frames that arrive at the other end.
-    pub ring: Ring<InFlight<Crossing>>,
+    pub ring: Ring<InFlight<Crossing<X>>>,
     /// The computed direction of which all packets come here, if there is one. While others wait here, they
     /// change nothing when they come: they join the queue, each at its time, when this end is looked at.
     pub feeder: Option<DirectionId>,
@@ -68,10 +68,10 @@ pub(in crate::sim) struct Air {
 }
 
 /// The air while an interface is turned.
-struct Transmission<'a, P> {
+struct Transmission<'a, P, X> {
     air: &'a mut Air,
     propagation: &'a mut PropagationDelay,
-    ring: &'a mut Ring<InFlight<Crossing>>,
+    ring: &'a mut Ring<InFlight<Crossing<X>>>,
     direction: DirectionId,
     /// When the first frame on the air arrives.
     arrival: &'a mut Due,
@@ -80,16 +80,16 @@ struct Transmission<'a, P> {
     has_sent: bool,
 }
 
-impl<P: Probe> Carrier<Packet> for Transmission<'_, P> {
+impl<P: Probe, X: Extension> Carrier<Descriptor<X>> for Transmission<'_, P, X> {
     const LISTENS: bool = P::ACTIVE;
 
     #[inline]
-    fn on_dequeue(&mut self, now: Instant, queue: &Queue<Packet>) {
+    fn on_dequeue(&mut self, now: Instant, queue: &Queue<Descriptor<X>>) {
         record_dropped(self.probe, self.direction, now, queue);
     }
 
     #[inline(always)]
-    fn carry<E: Endpoint<Packet>>(
+    fn carry<E: Endpoint<Descriptor<X>>>(
         &mut self,
         now: Instant,
         endpoint: &mut E,
@@ -139,12 +139,12 @@ pub(in crate::sim) struct ServiceTable {
 
 /// What took a slot of a radio.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::sim) struct Sent {
-    pub frame: Frame<Packet>,
+pub(in crate::sim) struct Sent<X> {
+    pub frame: Frame<Descriptor<X>>,
     pub is_lost: bool,
 }
 
-impl Sent {
+impl<X> Sent<X> {
     /// Does it take no time, so that it cannot be lost?
     pub fn is_free(&self) -> bool {
         self.frame.bytes == 0
@@ -174,7 +174,7 @@ enum Hearing {
 }
 
 impl Hearing {
-    fn of(endpoint: &LinkEndpoint<Packet>) -> Self {
+    fn of<X: Extension>(endpoint: &LinkEndpoint<Descriptor<X>>) -> Self {
         if endpoint.wants_damaged() {
             Hearing::All
         } else if endpoint.wants_headers() {
@@ -188,7 +188,7 @@ impl Hearing {
 impl Air {
     /// A frame is on the air, whose units are lost one by one if it has some: is nothing of it left?
     #[inline(never)]
-    fn expose_units(&mut self, airtime: Airtime, frame: &mut Frame<Packet>) -> bool {
+    fn expose_units<X>(&mut self, airtime: Airtime, frame: &mut Frame<Descriptor<X>>) -> bool {
         let is_lost = expose(&mut self.channel, airtime, frame);
         self.counters.frames_sent += 1;
         self.counters.bits_sent += airtime.bits;
@@ -225,10 +225,10 @@ impl Air {
     }
 }
 
-impl LineEnd {
+impl<X: Extension> LineEnd<X> {
     fn new(
-        parameters: DirectionParameters,
-        endpoint: LinkEndpoint<Packet>,
+        parameters: DirectionParameters<X>,
+        endpoint: LinkEndpoint<Descriptor<X>>,
         far_hears: Hearing,
     ) -> Self {
         let DirectionParameters { transmitter, propagation, queue, channel, .. } = parameters;
@@ -256,7 +256,7 @@ impl LineEnd {
     }
 
     /// Would a packet that arrives now leave room for another one like it?
-    pub fn has_spare_room(&self, now: Instant, service: u8, packet: &Packet) -> bool {
+    pub fn has_spare_room(&self, now: Instant, service: u8, packet: &Descriptor<X>) -> bool {
         if let LinkEndpoint::Services(services) = &self.interface.endpoint {
             let busy = self.interface.transmitter().is_busy(now);
             return services.has_room(now, usize::from(service), packet.bytes, 2, busy);
@@ -267,7 +267,7 @@ impl LineEnd {
     /// A packet joins the interface queue; false: dropped. Frames held in the endpoint's window
     /// have left the queue.
     #[inline]
-    pub fn offer(&mut self, now: Instant, service: u8, packet: Packet) -> bool {
+    pub fn offer(&mut self, now: Instant, service: u8, packet: Descriptor<X>) -> bool {
         if !self.air.services.counters.is_empty() {
             return self.offer_to_service(now, usize::from(service), packet);
         }
@@ -276,7 +276,7 @@ impl LineEnd {
 
     /// A packet joins the queue of its service, which the endpoint holds; false: dropped.
     #[inline(never)]
-    fn offer_to_service(&mut self, now: Instant, service: usize, packet: Packet) -> bool {
+    fn offer_to_service(&mut self, now: Instant, service: usize, packet: Descriptor<X>) -> bool {
         let busy = self.interface.transmitter().is_busy(now);
         let LinkEndpoint::Services(services) = &mut self.interface.endpoint else {
             unreachable!("only services have counters of their own")
@@ -316,7 +316,7 @@ impl LineEnd {
     }
 
     /// The queue of `service`, where services share the link.
-    pub fn service_queue(&self, service: usize) -> Option<&Queue<Packet>> {
+    pub fn service_queue(&self, service: usize) -> Option<&Queue<Descriptor<X>>> {
         match &self.interface.endpoint {
             LinkEndpoint::Services(services) => Some(services.queue(service)),
             _ => None,
@@ -352,8 +352,8 @@ impl LineEnd {
         &mut self,
         now: Instant,
         [start, end]: [Instant; 2],
-        on_dequeue: impl FnOnce(&Queue<Packet>),
-    ) -> Option<Sent> {
+        on_dequeue: impl FnOnce(&Queue<Descriptor<X>>),
+    ) -> Option<Sent<X>> {
         let mut frame = self.interface.next_frame(now, on_dequeue)?;
         if frame.bytes == 0 {
             return Some(Sent { frame, is_lost: false });
@@ -368,7 +368,7 @@ impl LineEnd {
 
     /// Is it on its way to somebody: arrives, or is awaited although it is damaged?
     #[inline]
-    pub fn arrives(&self, sent: &Sent) -> bool {
+    pub fn arrives(&self, sent: &Sent<X>) -> bool {
         !sent.is_lost || self.air.tells_of_damage()
     }
 
@@ -380,7 +380,7 @@ impl LineEnd {
     }
 
     /// The first of its frames that has arrived at the other end by `now`.
-    pub fn take_arrived(&mut self, now: Instant) -> Option<Crossing> {
+    pub fn take_arrived(&mut self, now: Instant) -> Option<Crossing<X>> {
         self.ring.front().filter(|first| first.due.at() <= now)?;
         self.ring.pop().map(|arrived| arrived.item)
     }
@@ -388,7 +388,12 @@ impl LineEnd {
     /// A frame of the other end has come.
     /// `damaged` takes what may go up damaged.
     #[inline]
-    pub fn receive(&mut self, now: Instant, arrived: &Crossing, damaged: &mut VecDeque<Packet>) {
+    pub fn receive(
+        &mut self,
+        now: Instant,
+        arrived: &Crossing<X>,
+        damaged: &mut VecDeque<Descriptor<X>>,
+    ) {
         if arrived.is_damaged {
             return damaged.extend(self.receive_damaged(now, arrived.frame));
         }
@@ -397,7 +402,11 @@ impl LineEnd {
 
     /// The same of a damaged one.
     #[cold]
-    fn receive_damaged(&mut self, now: Instant, frame: Frame<Packet>) -> Option<Packet> {
+    fn receive_damaged(
+        &mut self,
+        now: Instant,
+        frame: Frame<Descriptor<X>>,
+    ) -> Option<Descriptor<X>> {
         self.interface.receive_damaged(now, frame)
     }
 
@@ -435,10 +444,10 @@ impl LineEnd {
 
 /// A link with an endpoint at each end.
 #[derive(Clone, Debug)]
-pub(in crate::sim) struct Line {
+pub(in crate::sim) struct Line<X: Extension> {
     /// Its number among all links.
     link: usize,
-    ends: [LineEnd; 2],
+    ends: [LineEnd<X>; 2],
     /// By [`Cause`]: when the first frame of each end's ring arrives, and when each end is to be
     /// served.
     dues: [Due; 4],
@@ -479,9 +488,12 @@ impl Cause {
     }
 }
 
-impl Line {
+impl<X: Extension> Line<X> {
     /// The ends transmit on the forward and on the reverse direction of link number `link`.
-    pub fn new(link: usize, ends: [(DirectionParameters, LinkEndpoint<Packet>); 2]) -> Self {
+    pub fn new(
+        link: usize,
+        ends: [(DirectionParameters<X>, LinkEndpoint<Descriptor<X>>); 2],
+    ) -> Self {
         let [forward, reverse] = ends;
         let hearing = [&forward.1, &reverse.1].map(Hearing::of);
         Line {
@@ -521,26 +533,26 @@ impl Line {
     }
 
     #[inline]
-    pub fn end(&self, side: Side) -> &LineEnd {
+    pub fn end(&self, side: Side) -> &LineEnd<X> {
         &self.ends[side as usize]
     }
 
     #[inline]
-    pub fn end_mut(&mut self, side: Side) -> &mut LineEnd {
+    pub fn end_mut(&mut self, side: Side) -> &mut LineEnd<X> {
         &mut self.ends[side as usize]
     }
 
-    pub fn ends(&self) -> &[LineEnd; 2] {
+    pub fn ends(&self) -> &[LineEnd<X>; 2] {
         &self.ends
     }
 
-    pub fn ends_mut(&mut self) -> &mut [LineEnd; 2] {
+    pub fn ends_mut(&mut self) -> &mut [LineEnd<X>; 2] {
         &mut self.ends
     }
 
     /// An end and the other one.
     #[inline]
-    pub fn both(&mut self, side: Side) -> [&mut LineEnd; 2] {
+    pub fn both(&mut self, side: Side) -> [&mut LineEnd<X>; 2] {
         let [forward, reverse] = &mut self.ends;
         match side {
             Side::Forward => [forward, reverse],

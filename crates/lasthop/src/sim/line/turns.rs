@@ -2,7 +2,7 @@
 
 use super::{Cause, Crossing, Line, LineEnd, Transmission};
 use crate::link::{Endpoint, LinkEndpoint};
-use crate::packet::Packet;
+use crate::packet::{Descriptor, Extension};
 use crate::sim::deadlines::{Deadlines, Due};
 use crate::sim::direction::Direction;
 use crate::sim::ids::{DirectionId, LineId, Side};
@@ -10,10 +10,10 @@ use crate::sim::probe::{Event, FrameLabel, Probe};
 use crate::sim::telling::record_dropped;
 use crate::sim::world::World;
 
-impl LineEnd {
+impl<X: Extension> LineEnd<X> {
     /// What its feeder has held back joins the queue, as far as it comes before the event at hand.
     #[inline(never)]
-    fn absorb(&mut self, event: Due, directions: &mut [Direction]) {
+    fn absorb(&mut self, event: Due, directions: &mut [Direction<X>]) {
         let feeder = self.feeder.expect("what is held back comes from somewhere");
         let fifo = directions[feeder.index()].fifo_mut().expect("a feeder is computed");
         while let Some(first) = fifo.ring.front_mut()
@@ -30,7 +30,7 @@ impl LineEnd {
     fn hold_back(
         &mut self,
         feeder: DirectionId,
-        directions: &mut [Direction],
+        directions: &mut [Direction<X>],
         deadlines: &mut Deadlines,
     ) {
         self.holds_back = self.interface.queued() > 0;
@@ -42,7 +42,7 @@ impl LineEnd {
     }
 }
 
-impl<P: Probe> World<P> {
+impl<P: Probe, X: Extension> World<P, X> {
     /// A line's deadline has come.
     #[inline]
     pub(in crate::sim) fn on_line(&mut self, id: LineId) {
@@ -118,7 +118,7 @@ impl<P: Probe> World<P> {
         id: LineId,
         direction: DirectionId,
         service: u8,
-        packet: &Packet,
+        packet: &Descriptor<X>,
     ) {
         let now = self.now;
         let end = self.lines[id.index()].end_mut(direction.side());
@@ -127,7 +127,7 @@ impl<P: Probe> World<P> {
         }
         let admitted = end.offer(now, service, *packet);
         if P::ACTIVE {
-            let (packets, packet) = (end.length(now), *packet);
+            let (packets, packet) = (end.length(now), packet.full());
             self.probe.record(now, Event::Queue { direction, packets, packet });
             record_dropped(&mut self.probe, direction, now, end.interface.queue());
             if !admitted {
@@ -143,14 +143,14 @@ impl<P: Probe> World<P> {
 
     /// A frame that `side` has sent reaches the other end.
     #[inline]
-    pub(in crate::sim) fn take_in(&mut self, id: LineId, side: Side, arrived: &Crossing) {
+    pub(in crate::sim) fn take_in(&mut self, id: LineId, side: Side, arrived: &Crossing<X>) {
         self.receive_frame(id, side, arrived);
         self.hand_up(id, side.other());
     }
 
     /// The same, but what may go up does not yet.
     #[inline]
-    pub(in crate::sim) fn receive_frame(&mut self, id: LineId, side: Side, arrived: &Crossing) {
+    pub(in crate::sim) fn receive_frame(&mut self, id: LineId, side: Side, arrived: &Crossing<X>) {
         let line = &mut self.lines[id.index()];
         if P::ACTIVE && !arrived.is_damaged {
             let (direction, label) = (line.direction(side), FrameLabel::from(&arrived.frame));
@@ -176,7 +176,7 @@ impl<P: Probe> World<P> {
 
     /// The next packet that the endpoint of `side` lets go up.
     #[inline(always)]
-    pub(in crate::sim) fn poll_deliver(&mut self, id: LineId, side: Side) -> Option<Packet> {
+    pub(in crate::sim) fn poll_deliver(&mut self, id: LineId, side: Side) -> Option<Descriptor<X>> {
         self.lines[id.index()].end_mut(side).interface.poll_deliver()
     }
 
@@ -200,11 +200,11 @@ impl<P: Probe> World<P> {
     pub(in crate::sim) fn record_delivery(
         &mut self,
         direction: DirectionId,
-        packet: &Packet,
+        packet: &Descriptor<X>,
         by_timer: bool,
     ) {
         let service = self.hops[packet.hop as usize].service;
-        let delivered = Event::Delivered { direction, service, by_timer, packet: *packet };
+        let delivered = Event::Delivered { direction, service, by_timer, packet: packet.full() };
         self.probe.record(self.now, delivered);
     }
 
@@ -213,7 +213,7 @@ impl<P: Probe> World<P> {
         &mut self,
         id: LineId,
         side: Side,
-        packet: &Packet,
+        packet: &Descriptor<X>,
         by_timer: bool,
     ) {
         let direction = self.lines[id.index()].direction(side.other());
@@ -229,6 +229,7 @@ impl<P: Probe> World<P> {
         }
         if let LinkEndpoint::Services(services) = &mut line.end_mut(side).interface.endpoint {
             while let Some((_, packet)) = services.poll_dropped() {
+                let packet = packet.full();
                 let dropped = Event::Dropped { direction, packet, turn: None };
                 self.probe.record(self.now, dropped);
             }

@@ -89,12 +89,12 @@ impl Unit {
         header.payload = self.payload();
         header.has_timestamps = true;
         let numbers = u32::from(self.number) | u32::from(self.data) << 8;
-        header.timestamps = (numbers | u32::from(self.size) << 16, self.length as u32);
+        header.options.timestamps = (numbers | u32::from(self.size) << 16, self.length as u32);
     }
 
     /// From a header; `seq` is its sequence number, unwrapped. None if it is no unit.
     pub fn read(header: &TcpHeader, seq: u64) -> Option<Self> {
-        let (numbers, length) = header.timestamps;
+        let (numbers, length) = header.options.timestamps;
         let [number, data, low, high] = numbers.to_le_bytes();
         let size = u16::from_le_bytes([low, high]);
         if !header.has_timestamps || data == 0 || size == 0 || length == 0 {

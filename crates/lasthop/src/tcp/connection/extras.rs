@@ -2,7 +2,7 @@
 //! losses, timeouts that may have been mistakes. All of it is away from the short path.
 
 use super::{Connection, is_bare};
-use crate::packet::{Ecn as Codepoint, TcpHeader, flags};
+use crate::packet::{Ecn as Codepoint, Extension, Header, TcpHeader, flags};
 use crate::tcp::config::{Config, Notices};
 use crate::tcp::ecn::Ecn;
 use crate::tcp::random::is_out;
@@ -17,7 +17,7 @@ impl Connection {
     /// A segment came whose header is intact and whose payload is damaged. A TCP that announces such tells its sender
     /// ([`Config::announces_damage`]); others make nothing of it.
     #[cold]
-    pub fn receive_damaged(&mut self, _now: Instant, segment: &TcpHeader) {
+    pub fn receive_damaged<X: Extension>(&mut self, _now: Instant, segment: &Header<X>) {
         let seq = self.receiver.unwrap(segment.seq);
         if self.config.announces_damage() && segment.payload > 0 && self.receiver.rcv_nxt > 0 {
             self.receiver.on_damaged(seq);
@@ -82,7 +82,7 @@ impl Connection {
         header.flags = flags::ACK | if echoes { flags::ECE } else { 0 };
         header.ecn = Codepoint::NotEct;
         if header.has_timestamps {
-            header.timestamps = (self.timestamp(now), self.receiver.ts_recent);
+            header.options.timestamps = (self.timestamp(now), self.receiver.ts_recent);
         }
         self.config.wire_bytes(0, 0)
     }

@@ -25,9 +25,10 @@ use super::law::Passage;
 use super::receiver::{Looks, Receiver};
 use super::sender::{Outgoing, Sender, SenderCounters};
 use super::timers::Timer;
-use crate::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
+use crate::packet::{Extension, Header, MAX_SACK_BLOCKS, TcpHeader, flags};
 use crate::units::{Duration, Instant};
 use extras::has_extras;
+use std::borrow::Borrow;
 
 /// Which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,12 +152,12 @@ impl Connection {
 
     /// A segment arrived.
     #[inline(always)]
-    pub fn receive(&mut self, now: Instant, segment: &TcpHeader) {
+    pub fn receive<X: Extension>(&mut self, now: Instant, segment: &Header<X>) {
         if self.config.one_way && segment.is_plain_ack() {
             // The bulk of what a one-way sender hears.
             self.sender.on_plain_ack(now, self.sender.unwrap(segment.ack));
         } else {
-            self.receive_any(now, segment);
+            self.receive_any(now, segment.full().borrow());
         }
     }
 
@@ -203,7 +204,7 @@ impl Connection {
         let length = u64::from(segment.payload) + u64::from(control);
         if segment.has_timestamps {
             let seq = self.receiver.unwrap(segment.seq);
-            self.receiver.on_timestamp(seq, segment.timestamps.0);
+            self.receiver.on_timestamp(seq, segment.options.timestamps.0);
         }
         // What of the segment's number the sender needs is taken before the receiver moves on.
         let seq = self.receiver.unwrap(segment.seq);
@@ -212,7 +213,7 @@ impl Connection {
             if self.config.autotuning {
                 looks.is_pushed = segment.is_pushed();
                 self.owes_ack |= segment.flags & flags::SYN != 0 && self.role == Role::Opener;
-                let sent = self.unwrap_timestamp(now, segment.timestamps.1);
+                let sent = self.unwrap_timestamp(now, segment.options.timestamps.1);
                 let has_echo = segment.has_timestamps && self.receiver.rcv_nxt > 0;
                 looks.echo = has_echo.then(|| now - sent);
             }
@@ -226,8 +227,9 @@ impl Connection {
             }
         }
         if segment.flags & flags::ACK != 0 {
-            let sent =
-                segment.has_timestamps.then(|| self.unwrap_timestamp(now, segment.timestamps.1));
+            let sent = segment
+                .has_timestamps
+                .then(|| self.unwrap_timestamp(now, segment.options.timestamps.1));
             let ack = self.sender.unwrap(segment.ack);
             if let Some(sent) = sent
                 && self.config.law.reads_arrivals()
@@ -250,7 +252,7 @@ impl Connection {
     /// tells nothing (RFC 7323, section 4.3).
     fn on_passage(&mut self, now: Instant, segment: &TcpHeader, sent: Instant) {
         if self.sender.unwrap(segment.ack) > self.sender.flight.snd_una {
-            let received = self.unwrap_timestamp(now, segment.timestamps.0);
+            let received = self.unwrap_timestamp(now, segment.options.timestamps.0);
             self.sender.on_passage(Passage { sent, received });
         }
     }
@@ -309,29 +311,31 @@ impl Connection {
     /// [`Self::receive`] and [`Self::poll_transmit`] do together. The segment's `header` becomes that of
     /// the ACK; without one, it is worth nothing.
     #[inline(always)]
-    pub fn answer(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+    pub fn answer<X: Extension>(&mut self, now: Instant, header: &mut Header<X>) -> Option<u32> {
         // The bulk: plain data in order.
         if header.flags == 0
             && !header.has_timestamps
             && self.ecn.is_none()
             && self.receiver.take_next(header.seq, header.payload)
         {
-            *header = TcpHeader {
+            *header = Header {
                 seq: self.sender.flight.snd_nxt as u32,
                 ack: self.receiver.rcv_nxt as u32,
                 window: self.advertised_window,
                 flags: flags::ACK,
-                ..TcpHeader::default()
+                ..Header::default()
             };
             return Some(self.ack_bytes);
         }
         self.answer_any(now, header)
     }
 
-    fn answer_any(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
-        let segment = std::mem::take(header);
-        self.receive_any(now, &segment);
-        self.poll_transmit(now, header)
+    fn answer_any<X: Extension>(&mut self, now: Instant, header: &mut Header<X>) -> Option<u32> {
+        self.receive_any(now, header.full().borrow());
+        let mut answer = TcpHeader::default();
+        let bytes = self.poll_transmit(now, &mut answer)?;
+        *header = X::narrow(&answer);
+        Some(bytes)
     }
 
     /// Is it certain that there is nothing to send before the next input?
@@ -357,13 +361,13 @@ impl Connection {
 
     /// The next segment to send now with its length on the wire, if it is full and says nothing but its number.
     #[inline(always)]
-    pub fn poll_bare(&mut self, now: Instant) -> Option<(TcpHeader, u32)> {
+    pub fn poll_bare<X: Extension>(&mut self, now: Instant) -> Option<(Header<X>, u32)> {
         if !self.is_bare {
             return None;
         }
         let seq = self.sender.flight.poll_full(now)? as u32;
         let payload = self.sender.flight.mss as u32;
-        Some((TcpHeader { seq, payload, ..TcpHeader::default() }, self.full_bytes))
+        Some((Header { seq, payload, ..Header::default() }, self.full_bytes))
     }
 
     #[inline(never)]
@@ -437,7 +441,7 @@ impl Connection {
             return None;
         }
         if header.has_timestamps {
-            header.timestamps = (self.timestamp(now), self.receiver.ts_recent);
+            header.options.timestamps = (self.timestamp(now), self.receiver.ts_recent);
         }
         if self.has_extras {
             self.stamp(header, sent_to);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::packet::TcpOptions;
 use crate::tcp::presets::{self, Overrides, Profile, Variant};
 
 #[test]
@@ -19,7 +20,7 @@ fn a_delayed_ack_echoes_the_first_segment_it_covers() {
                 ack: 1,
                 flags: flags::ACK,
                 has_timestamps: true,
-                timestamps: (stamp, 0),
+                options: TcpOptions::stamps(stamp, 0),
                 ..TcpHeader::default()
             };
             end.receive(Instant::from_nanos(1_000_000), &data);
@@ -27,7 +28,7 @@ fn a_delayed_ack_echoes_the_first_segment_it_covers() {
             let sent = end.poll_transmit(Instant::from_nanos(1_000_000), &mut ack);
             assert_eq!(sent.is_some(), place == 1, "every second segment");
         }
-        assert_eq!((ack.ack, ack.timestamps.1), (seq, base + 10 * round));
+        assert_eq!((ack.ack, ack.options.timestamps.1), (seq, base + 10 * round));
     }
 }
 
@@ -45,14 +46,14 @@ fn data_echo_the_timestamp_of_the_latest_acknowledgment() {
             while end.poll_transmit(now, &mut data).is_some() {}
             // All but the first data come after an acknowledgment.
             let stamp = if round == 0 { 0 } else { 1000 + round as u32 - 1 };
-            assert_eq!(data.timestamps.1, stamp, "{profile:?}");
+            assert_eq!(data.options.timestamps.1, stamp, "{profile:?}");
             let ack = TcpHeader {
                 seq: data.ack,
                 ack: data.seq + data.payload,
                 window: data.window,
                 flags: flags::ACK,
                 has_timestamps: true,
-                timestamps: (1000 + round as u32, data.timestamps.0),
+                options: TcpOptions::stamps(1000 + round as u32, data.options.timestamps.0),
                 ..TcpHeader::default()
             };
             end.receive(now, &ack);
@@ -81,7 +82,7 @@ fn retransmission_after_lost_syn(profile: Profile, timestamps: bool) -> Instant 
         ack: 1,
         flags: flags::SYN | flags::ACK,
         has_timestamps: sent.has_timestamps,
-        timestamps: (1, sent.timestamps.0),
+        options: TcpOptions::stamps(1, sent.options.timestamps.0),
         window: 65_535,
         ..TcpHeader::default()
     };

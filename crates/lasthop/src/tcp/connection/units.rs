@@ -30,7 +30,7 @@ impl Connection {
         }
         let mut echo = None;
         if segment.payload == 0 && segment.has_timestamps {
-            let (start, number) = segment.timestamps;
+            let (start, number) = segment.options.timestamps;
             echo = Some((sender.unwrap(start), number as u8));
         }
         let mut reports = [(0, 0); MOST_REPORTS];
@@ -63,7 +63,7 @@ impl Connection {
             self.acknowledge(header);
             header.has_timestamps = echo.is_some();
             if let Some((start, number)) = echo {
-                header.timestamps = (start as u32, u32::from(number));
+                header.options.timestamps = (start as u32, u32::from(number));
                 header.set_sack_blocks(&reports[..count]);
                 bytes += if count > 0 { 4 + 8 * count as u32 } else { 0 };
             } else {

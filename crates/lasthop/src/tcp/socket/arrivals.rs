@@ -70,7 +70,7 @@ impl Socket {
         } else {
             both == flags::ECE | flags::CWR && segment.header.ecn == Ecn::NotEct
         };
-        self.peer_syn = (segment.header.window, segment.header.timestamps.0);
+        self.peer_syn = (segment.header.window, segment.header.options.timestamps.0);
         if !segment.header.has_timestamps {
             self.peer_syn.1 = 0;
         }
@@ -130,7 +130,7 @@ impl Socket {
     /// When the segment left that this one echoes.
     fn echo(&self, now: Instant, header: &TcpHeader) -> Option<Instant> {
         (header.has_timestamps && self.settings.timestamps)
-            .then(|| Connection::sent_at(now, header.timestamps.1, TIMESTAMP_TICK))
+            .then(|| Connection::sent_at(now, header.options.timestamps.1, TIMESTAMP_TICK))
     }
 
     /// SYN-RECEIVED of 3.10.7.4, and FIN-WAIT-1 before the SYN is acknowledged.
@@ -183,7 +183,7 @@ impl Socket {
             if let Some(connection) = &mut self.connection {
                 let receiver = &mut connection.receiver;
                 if header.has_timestamps && connection.config.timestamps {
-                    receiver.on_timestamp(0, header.timestamps.0);
+                    receiver.on_timestamp(0, header.options.timestamps.0);
                 }
                 if self.settings.is_linux() {
                     receiver.repeat_syn(&connection.config);
@@ -249,7 +249,7 @@ impl Socket {
         let is_old = header.has_timestamps
             && connection.config.timestamps
             && receiver.ts_recent != 0
-            && is_older(header.timestamps.0, receiver.ts_recent);
+            && is_older(header.options.timestamps.0, receiver.ts_recent);
         // What lies left of the last ACK is old, what lies right of the window was never allowed. The
         // first byte beyond the window passes without data, as probes do.
         let is_outside = end < receiver.last_ack_sent() || seq > rcv_nxt + window;
@@ -345,7 +345,7 @@ impl Socket {
     fn is_reordered_ack(&self, header: &TcpHeader, seq: u64) -> bool {
         let Some(connection) = &self.connection else { return false };
         let (receiver, flight) = (&connection.receiver, &connection.sender.flight);
-        let age = receiver.ts_recent.wrapping_sub(header.timestamps.0);
+        let age = receiver.ts_recent.wrapping_sub(header.options.timestamps.0);
         let rto = flight.rtt.rto().as_nanos() / 1_000_000;
         header.length() == 0
             && seq == receiver.rcv_nxt

@@ -2,7 +2,7 @@
 
 use super::path::Path;
 use super::{Deadlines, EcnOffer, KeepAlive, Segment, Socket, SocketError, SynOptions};
-use crate::packet::{TcpHeader, flags};
+use crate::packet::{TcpHeader, TcpOptions, flags};
 use crate::tcp::connection::{Connection, Role};
 use crate::tcp::flight::Flight;
 use crate::tcp::law::CongestionLaw;
@@ -73,7 +73,7 @@ impl Socket {
             header.ack = self.peer_sequence.wrapping_add(1);
         }
         if has_timestamps {
-            header.timestamps = (Connection::tick(now, TIMESTAMP_TICK), self.peer_syn.1);
+            header.options.timestamps = (Connection::tick(now, TIMESTAMP_TICK), self.peer_syn.1);
         }
         self.replies.push_back(Segment { header, options });
         let [initial, longest] = self.settings.rto;
@@ -366,14 +366,17 @@ impl Connection {
     /// A segment without data that is no part of the stream.
     pub(super) fn control(&self, now: Instant, flags: u8, seq: u64) -> TcpHeader {
         let has_timestamps = self.config.timestamps;
-        let stamps = (Connection::tick(now, TIMESTAMP_TICK), self.receiver.ts_recent);
+        let stamps = || {
+            let value = Connection::tick(now, TIMESTAMP_TICK);
+            TcpOptions::stamps(value, self.receiver.ts_recent)
+        };
         TcpHeader {
             flags,
             seq: seq as u32,
             ack: self.receiver.rcv_nxt as u32,
             window: self.advertised_window,
             has_timestamps,
-            timestamps: if has_timestamps { stamps } else { (0, 0) },
+            options: if has_timestamps { stamps() } else { TcpOptions::default() },
             ..TcpHeader::default()
         }
     }

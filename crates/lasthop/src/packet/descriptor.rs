@@ -1,0 +1,207 @@
+//! The packet of the simulator.
+
+use super::Payload;
+use super::header::{Ecn, Extension, Header, TcpOptions, flags};
+use crate::units::Instant;
+use std::borrow::Borrow;
+
+/// An IP packet in flight: 32 bytes, and what `X` has room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Descriptor<X> {
+    /// Where it is on which way, and who waits for it: an index into the world's table of hops.
+    pub hop: u32,
+    /// Incarnation of the connection; packets of earlier ones are stale.
+    pub incarnation: u32,
+    /// Length in bytes, headers included as far as the profile charges them.
+    pub bytes: u32,
+    /// TCP header. A datagram has none: its place holds what [`Descriptor::datagram`] says.
+    pub tcp: Header<X>,
+}
+
+/// A packet whose segment may have any options.
+pub type Packet = Descriptor<TcpOptions>;
+
+/// The two halves of a number, low half first.
+fn halves(number: u64) -> (u32, u32) {
+    (number as u32, (number >> 32) as u32)
+}
+
+fn whole((low, high): (u32, u32)) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+impl<X: Extension> Descriptor<X> {
+    /// A UDP datagram that carries its number and the time when it was sent, as RTP does
+    /// (RFC 3550, section 5.1); both stand where a segment has its incarnation and its TCP header, so that the
+    /// descriptor stays as small as it is. It looks like a segment without payload.
+    pub fn datagram(hop: u32, bytes: u32, number: u64, sent_at: Instant) -> Self {
+        let (seq, ack) = halves(number);
+        let (incarnation, window) = halves(sent_at.as_nanos());
+        Descriptor {
+            hop,
+            incarnation,
+            bytes,
+            tcp: Header { seq, ack, window, ..Header::default() },
+        }
+    }
+
+    /// Number of a datagram within its flow; the first is 0.
+    pub fn datagram_number(&self) -> u64 {
+        whole((self.tcp.seq, self.tcp.ack))
+    }
+
+    /// When a datagram was sent.
+    pub fn datagram_sent_at(&self) -> Instant {
+        Instant::from_nanos(whole((self.incarnation, self.tcp.window)))
+    }
+
+    /// The same with room for all options, for whoever looks into packets of any kind.
+    pub fn full(&self) -> Packet {
+        let Descriptor { hop, incarnation, bytes, tcp } = *self;
+        Descriptor { hop, incarnation, bytes, tcp: *tcp.full().borrow() }
+    }
+}
+
+impl<X: Extension> Payload for Descriptor<X> {
+    #[inline]
+    fn wire_bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// The descriptor stands for the bytes: its fields are combined, and its length is that of the
+    /// longer packet.
+    fn xor(&mut self, other: &Self) {
+        self.hop ^= other.hop;
+        self.incarnation ^= other.incarnation;
+        self.bytes = self.bytes.max(other.bytes);
+        self.tcp.xor(&other.tcp);
+    }
+
+    fn truncate(&mut self, bytes: u32) {
+        self.bytes = self.bytes.min(bytes);
+    }
+
+    /// A piece is the descriptor with the piece's length.
+    fn slice(&self, _from: u32, bytes: u32) -> Self {
+        Descriptor { bytes, ..*self }
+    }
+
+    fn append(&mut self, next: &Self) {
+        self.bytes += next.bytes;
+    }
+
+    /// The hop: no two flows, and no two directions of one, share it.
+    fn flow(&self) -> u64 {
+        self.hop.into()
+    }
+
+    fn is_out(&self) -> bool {
+        self.tcp.flags & flags::OUT != 0 && self.tcp.payload > 0
+    }
+
+    fn is_l4s(&self) -> bool {
+        self.tcp.ecn.is_l4s()
+    }
+
+    fn mark_congestion(&mut self) -> bool {
+        let knows = self.tcp.ecn.is_capable();
+        self.tcp.ecn = if knows { Ecn::Ce } else { Ecn::NotEct };
+        knows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Frame;
+    use crate::packet::TcpHeader;
+
+    #[test]
+    fn frames_stay_small() {
+        // They are copied on the hot path; the timestamps flag makes an option of one cost nothing.
+        assert_eq!([size_of::<Descriptor<()>>(), size_of::<Packet>()], [32, 64]);
+        assert_eq!([size_of::<Option<Descriptor<()>>>(), size_of::<Option<Packet>>()], [32, 64]);
+        assert_eq!([size_of::<Frame<Descriptor<()>>>(), size_of::<Frame<Packet>>()], [88, 120]);
+    }
+
+    #[test]
+    fn a_header_without_options_needs_no_room_for_them() {
+        let plain = TcpHeader {
+            seq: 7,
+            ack: 1,
+            payload: 50,
+            window: 9,
+            flags: 3,
+            ecn: Ecn::Ce,
+            ..TcpHeader::default()
+        };
+        let narrow = <()>::narrow(&plain);
+        assert_eq!(*narrow.full().borrow(), plain);
+        assert_eq!(TcpOptions::narrow(&plain), plain);
+        let stamped =
+            TcpHeader { has_timestamps: true, options: TcpOptions::stamps(1, 2), ..plain };
+        let mut selective = plain;
+        selective.set_sack_blocks(&[(100, 200)]);
+        for header in [stamped, selective] {
+            assert_eq!(*TcpOptions::narrow(&header).full().borrow(), header);
+            let lost = std::panic::catch_unwind(|| <()>::narrow(&header));
+            assert!(lost.is_err(), "options are never dropped without a word");
+        }
+    }
+
+    #[test]
+    fn a_descriptor_is_marked_if_its_transport_knows_ecn() {
+        for bits in 0..4 {
+            let ecn = Ecn::from_bits(bits);
+            let mut packet = Packet::default();
+            packet.tcp.ecn = ecn;
+            assert_eq!(packet.mark_congestion(), bits != 0);
+            assert_eq!(packet.tcp.ecn, if bits == 0 { Ecn::NotEct } else { Ecn::Ce });
+            assert_eq!(ecn.bits(), bits);
+            // ECT(1) and CE, in a descriptor and in the headers of IPv4 and IPv6.
+            let bytes = [vec![0x45, 0x80 | bits], vec![0x60, bits << 4], vec![bits; 2]];
+            assert_eq!(ecn.is_l4s(), bits & 1 == 1);
+            assert_eq!(bytes.map(|bytes| bytes.is_l4s()), [bits & 1 == 1, bits & 1 == 1, false]);
+        }
+    }
+
+    #[test]
+    fn datagrams_carry_number_and_time() {
+        let (number, sent_at) = (0x1_2345_6789, Instant::from_nanos(0xab_cdef_0123));
+        let datagram = Packet::datagram(3, 50, number, sent_at);
+        assert_eq!((datagram.hop, datagram.wire_bytes()), (3, 50));
+        assert_eq!((datagram.datagram_number(), datagram.datagram_sent_at()), (number, sent_at));
+    }
+
+    #[test]
+    fn parity_gives_a_missing_packet_back() {
+        let tcp = TcpHeader {
+            seq: 7,
+            ack: 1,
+            payload: 50,
+            window: 9,
+            flags: flags::ACK | flags::ECE,
+            ecn: Ecn::Ect0,
+            sack_blocks: 1,
+            has_timestamps: true,
+            options: TcpOptions { sack: [(3, 4), (0, 0), (0, 0)], timestamps: (5, 6) },
+        };
+        let short = Packet { hop: 1, incarnation: 2, bytes: 40, tcp: TcpHeader::default() };
+        let long = Packet { hop: 3, incarnation: 1, bytes: 90, tcp };
+        let mut parity = short;
+        parity.xor(&long);
+        for (missing, other) in [(short, long), (long, short)] {
+            let mut found = parity;
+            found.xor(&other);
+            found.truncate(missing.bytes);
+            assert_eq!(found, missing);
+        }
+        let (short, long) = (vec![1u8, 2], vec![3u8, 4, 5]);
+        let mut parity = short.clone();
+        parity.xor(&long);
+        assert_eq!(parity, [2, 6, 5]);
+        parity.xor(&long);
+        Payload::truncate(&mut parity, 2);
+        assert_eq!(parity, short);
+    }
+}
