@@ -69,13 +69,15 @@ pub(crate) trait Carrier<P: Payload> {
 }
 
 /// What an endpoint sees of its interface and of what takes its frames.
-struct Gate<'a, P: Payload, C> {
+struct Gate<'a, P: Payload, C, const FRESH: bool> {
     now: Instant,
     outlet: &'a mut Outlet<P>,
+    /// A packet that has just come and has nothing before it: what waits first, if `FRESH`.
+    fresh: Option<&'a P>,
     carrier: &'a mut C,
 }
 
-impl<P: Payload, C: Carrier<P>> Port<P> for Gate<'_, P, C> {
+impl<P: Payload + Clone, C: Carrier<P>, const FRESH: bool> Port<P> for Gate<'_, P, C, FRESH> {
     const LISTENS: bool = C::LISTENS;
 
     #[inline(always)]
@@ -85,11 +87,15 @@ impl<P: Payload, C: Carrier<P>> Port<P> for Gate<'_, P, C> {
 
     #[inline(always)]
     fn has_packet(&self) -> bool {
-        !self.outlet.queue.is_empty()
+        FRESH && self.fresh.is_some() || !self.outlet.queue.is_empty()
     }
 
     #[inline(always)]
     fn take_packet_into(&mut self, place: &mut Option<P>) {
+        if FRESH && let Some(fresh) = self.fresh.take() {
+            *place = Some(fresh.clone());
+            return;
+        }
         self.outlet.queue.dequeue_into(self.now, place);
         if C::LISTENS {
             self.carrier.on_dequeue(self.now, &self.outlet.queue);
@@ -138,10 +144,34 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
     /// What [`Self::poll_transmit`] and [`Self::next_timeout`] do, with one dispatch: hands the next
     /// frame, if there is one, to `carrier`. Returns when the interface must be seen to again, or
     /// `None` if the endpoint's timer is due, which must be handled first.
+    ///
+    /// A packet that [passes straight](Self::lets_pass) may come with it (`FRESH`): the endpoint takes it from where it is,
+    /// or it joins the queue.
     #[inline(always)]
-    pub(crate) fn turn(&mut self, now: Instant, carrier: &mut impl Carrier<P>) -> Option<Instant> {
+    pub(crate) fn turn<const FRESH: bool>(
+        &mut self,
+        now: Instant,
+        fresh: Option<&P>,
+        carrier: &mut impl Carrier<P>,
+    ) -> Option<Instant>
+    where
+        P: Clone,
+    {
         let Interface { endpoint, outlet } = self;
-        endpoint.turn(now, &mut Gate { now, outlet, carrier })
+        let mut gate = Gate::<_, _, FRESH> { now, outlet, fresh, carrier };
+        let next = endpoint.turn(now, &mut gate);
+        if FRESH && let Some(packet) = gate.fresh {
+            gate.outlet.queue.push_admitted(packet.clone());
+        }
+        next
+    }
+
+    /// Does a packet of `bytes` that comes now find neither a frame on the air nor another packet, and is there room for
+    /// it? Then [`Self::turn`] with it does what [`Self::enqueue`] and then [`Self::turn`] would.
+    #[inline(always)]
+    pub(crate) fn lets_pass(&self, now: Instant, bytes: u32) -> bool {
+        let Outlet { queue, transmitter } = &self.outlet;
+        !transmitter.is_busy(now) && queue.lets_pass(now, bytes, transmitter)
     }
 
     /// The endpoint's next frame, whoever puts it on the air; the endpoint is offered the head of the

@@ -53,6 +53,11 @@ impl<P: Payload> DropTail<P> {
     pub fn limit(&self) -> Limit {
         self.fifo.limit()
     }
+
+    /// A packet for which there is room joins.
+    pub(super) fn push(&mut self, packet: P) {
+        self.fifo.push(packet);
+    }
 }
 
 impl<P: Payload> QueueDiscipline<P> for DropTail<P> {
@@ -84,6 +89,7 @@ impl<P: Payload> QueueDiscipline<P> for DropTail<P> {
         self.fifo.len()
     }
 
+    #[inline]
     fn has_room(&self, now: Instant, bytes: u32, count: u64, transmitter: &Transmitter) -> bool {
         self.fifo.has_room(now, bytes, count, transmitter)
     }

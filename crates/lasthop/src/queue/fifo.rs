@@ -101,12 +101,9 @@ impl<P: Payload> Fifo<P> {
     /// The same, put where it is wanted.
     #[inline(always)]
     pub fn pop_into(&mut self, place: &mut Option<P>) {
-        match self.packets.pop_front() {
-            Some(packet) => {
-                self.bytes -= self.frame_bytes(&packet);
-                *place = Some(packet);
-            }
-            None => *place = None,
+        *place = self.packets.pop_front();
+        if let Some(packet) = place {
+            self.bytes -= self.frame_bytes(packet);
         }
     }
 

@@ -181,6 +181,23 @@ impl<P: Payload> Queue<P> {
         }
     }
 
+    /// Is it plain that a packet of `bytes` that comes now would be admitted, and go next?
+    #[inline(always)]
+    pub(crate) fn lets_pass(&self, now: Instant, bytes: u32, transmitter: &Transmitter) -> bool {
+        match self {
+            Queue::DropTail(queue) => {
+                queue.is_empty() && queue.has_room(now, bytes, 1, transmitter)
+            }
+            _ => false,
+        }
+    }
+
+    /// A packet that [could pass](Self::lets_pass) has to wait.
+    pub(crate) fn push_admitted(&mut self, packet: P) {
+        let Queue::DropTail(queue) = self else { unreachable!("another queue lets nothing pass") };
+        queue.push(packet);
+    }
+
     /// The packet that goes next.
     #[inline(always)]
     pub fn dequeue(&mut self, now: Instant) -> Option<P> {

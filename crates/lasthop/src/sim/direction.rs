@@ -5,14 +5,14 @@
 //! its ring. Any other is driven by the endpoints of a [line](super::line) or is part of the
 //! [air](super::wlan) of a WLAN.
 
-use super::deadlines::{Due, MachineId};
+use super::deadlines::{Deadlines, Due, MachineId};
 use super::hops::Entry;
 use super::ids::{LineId, SeatId};
 use super::wlan::Shared;
 use crate::channel::Channel;
 use crate::packet::{Descriptor, Extension, TcpOptions};
 use crate::queue::{ComputedFifo, PropagationDelay, Queue, Ring, Transmitter};
-use crate::units::Bytes;
+use crate::units::{Bytes, Instant};
 
 /// Something on its way, and when it arrives.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +65,19 @@ impl<X: Extension> Fifo<X> {
             is_held_back: false,
             is_chained: false,
         }
+    }
+
+    /// A packet that survives arrives at `at`, and is to be handled then.
+    #[inline(always)]
+    pub fn put_on_way(&mut self, at: Instant, packet: &Descriptor<X>, deadlines: &mut Deadlines) {
+        let due = Due::new(at, deadlines.ticket());
+        if self.ring.is_empty() && !self.is_held_back {
+            let machine = self.machine.expect("what arrives here must be handled");
+            deadlines.put(machine, due);
+        }
+        let slot = self.ring.push_slot();
+        slot.due = due;
+        slot.item = *packet;
     }
 }
 

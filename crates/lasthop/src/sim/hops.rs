@@ -38,6 +38,8 @@ pub(super) enum Listener {
 pub(super) enum Entry {
     /// The queue of a FIFO.
     Fifo,
+    /// The same, where a packet of this path is to be handled in its time when it has crossed.
+    Hop,
     /// The end of a line.
     Line(LineId),
     /// The air of a WLAN.

@@ -148,6 +148,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                 if finished.is_none() && sender.is_all_acked() && has_arrived {
                     *finished = Some(self.now);
                     self.unfinished -= 1;
+                    self.attention = Instant::ZERO;
                     pair.ends[0].close();
                     self.pump(connection, true);
                 }

@@ -104,6 +104,8 @@ pub struct World<P: Probe, X: Extension = TcpOptions> {
     pub(super) starts: Vec<FlowId>,
     /// Flows whose completion ends the run.
     pub(super) unfinished: u32,
+    /// From this time on, something besides the next event must be seen to; at once when a flow is complete.
+    pub(super) attention: Instant,
     /// Packets that came over the line at hand damaged, and may go up as they are.
     pub(super) damaged: VecDeque<Descriptor<X>>,
     /// Background traffic and channels have been replayed until here at least, and are again after
@@ -136,16 +138,15 @@ impl<P: Probe, X: Extension> World<P, X> {
             self.horizon_due = if until_complete { horizon } else { Instant::NEVER };
         }
         let least_unfinished = u32::from(until_complete);
-        // Later than this, something besides the event must be seen to.
-        let mut horizon = self.horizon_due.min(self.catch_up_due()).min(stop);
+        self.attention = Instant::ZERO;
         let end = loop {
-            if self.unfinished < least_unfinished {
-                break End::Complete;
-            }
             let (due, machine) = self.deadlines.first();
             let at = due.at();
             debug_assert!(at >= self.now, "time runs backwards");
-            if at > horizon {
+            if at >= self.attention {
+                if self.unfinished < least_unfinished {
+                    break End::Complete;
+                }
                 if at > stop {
                     self.now = stop;
                     self.current = Due::after(stop);
@@ -157,7 +158,8 @@ impl<P: Probe, X: Extension> World<P, X> {
                 if at > self.catch_up_due() && !self.catch_up(at, interrupt) {
                     break End::Interrupted;
                 }
-                horizon = self.horizon_due.min(self.catch_up_due()).min(stop);
+                let horizon = self.horizon_due.min(self.catch_up_due()).min(stop);
+                self.attention = horizon + Duration::from_nanos(1);
             }
             self.now = at;
             self.current = due;
@@ -227,9 +229,15 @@ impl<P: Probe, X: Extension> World<P, X> {
         if known.entry == Entry::Fifo {
             return self.compute(hop, packet);
         }
+        if known.entry == Entry::Hop {
+            return self.compute_hop(hop, packet);
+        }
         let Hop { direction, entry, service, .. } = *known;
         packet.hop = hop;
-        self.enter_at(entry, direction, service, packet);
+        match entry {
+            Entry::Line(line) => self.enter_line(line, direction, service, packet),
+            _ => self.enter_at(entry, direction, service, packet),
+        }
     }
 
     /// The same of a packet that the agents there have let pass.
@@ -247,7 +255,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         packet: &Descriptor<X>,
     ) {
         match entry {
-            Entry::Fifo => self.compute(packet.hop, &mut { *packet }),
+            Entry::Fifo | Entry::Hop => self.compute(packet.hop, &mut { *packet }),
             Entry::Line(line) => self.enter_line(line, direction, service, packet),
             Entry::Shared => self.enter_air(direction, packet),
             Entry::Agent(seat) => self.send_past(seat, packet),
@@ -302,17 +310,26 @@ impl<P: Probe, X: Extension> World<P, X> {
                     Listener::Tcp { .. } | Listener::Acceptor { .. } => {}
                 },
             }
-            let due = Due::new(at, self.deadlines.ticket());
-            if fifo.ring.is_empty() && !fifo.is_held_back {
-                let machine = fifo.machine.expect("what arrives here must be handled");
-                self.deadlines.put(machine, due);
-            }
-            let slot = fifo.ring.push_slot();
-            slot.due = due;
-            slot.item = Descriptor { hop: known.place, ..*packet };
-            return;
+            packet.hop = known.place;
+            return fifo.put_on_way(at, packet, &mut self.deadlines);
         }
         unreachable!("a path ends where somebody waits")
+    }
+
+    /// The same of a direction at whose end the packet must be handled in its time, where nobody watches.
+    #[inline(never)]
+    fn compute_hop(&mut self, hop: u32, packet: &mut Descriptor<X>) {
+        if P::ACTIVE {
+            return self.compute(hop, packet);
+        }
+        packet.hop = hop;
+        let direction = self.hops[hop as usize].direction;
+        let Medium::Fifo(fifo) = &mut self.directions[direction.index()].medium else {
+            unreachable!("a computed direction is entered")
+        };
+        if let Some(at) = fifo.queue.pass_at(self.now, self.now, packet.bytes) {
+            fifo.put_on_way(at, packet, &mut self.deadlines);
+        }
     }
 
     /// The first packet on its way over a FIFO arrives.

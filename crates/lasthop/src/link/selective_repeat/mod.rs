@@ -328,7 +328,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
     fn enqueue(&mut self, _now: Instant, packet: P) {
         debug_assert!(self.wants_packet(), "enqueue without wants_packet");
         *self.sender.place() = Some(packet);
-        self.sender.load();
+        self.sender.load(true);
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
@@ -405,8 +405,10 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
     /// A new packet goes from the queue into its place.
     #[inline(always)]
     fn load<Q: Port<P>>(&mut self, _now: Instant, port: &mut Q) {
-        port.take_packet_into(self.sender.place());
-        self.sender.load();
+        let place = self.sender.place();
+        port.take_packet_into(place);
+        let is_there = place.is_some();
+        self.sender.load(is_there);
     }
 
     #[inline]

@@ -101,10 +101,10 @@ impl<P> Sender<P> {
         &mut self.frames[slot].packet
     }
 
-    /// It has been put there, if there was one.
+    /// It has been put there, if `is_there`.
     #[inline(always)]
-    pub fn load(&mut self) {
-        self.filled = self.next + u64::from(self.place().is_some());
+    pub fn load(&mut self, is_there: bool) {
+        self.filled = self.next + u64::from(is_there);
     }
 
     /// The new packet that waits is sent now; its number.
@@ -152,18 +152,24 @@ impl<P> Sender<P> {
         }
     }
 
+    #[inline(always)]
     fn move_base(&mut self, now: Instant, ack: u64) {
         if self.fates.are_kept() {
             self.report_acknowledged(ack);
         }
-        for sequence in self.base..ack {
-            let slot = self.slot(sequence);
+        let mask = self.frames.len() - 1;
+        let mut sequence = self.base;
+        while sequence < ack {
+            let slot = sequence as usize & mask;
             self.frames[slot].packet = None;
             if self.is_timed_each {
                 self.order.remove(slot);
             }
+            sequence += 1;
         }
-        self.queued.remove_range(self.base, ack);
+        if self.has_copies() {
+            self.queued.remove_range(self.base, ack);
+        }
         self.base = ack;
         if self.is_timed_each {
             return self.find_timeout();

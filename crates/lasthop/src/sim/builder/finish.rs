@@ -123,6 +123,7 @@ impl<X: Extension> Builder<X> {
             airs: self.airs,
             starts,
             unfinished: self.unfinished,
+            attention: Instant::ZERO,
             damaged: VecDeque::new(),
             horizon_due: Instant::NEVER,
             interrupt_mask: interrupt_mask(most_stations),

@@ -181,7 +181,18 @@ impl<X: Extension> Builder<X> {
                 let service = self.service(direction, listener);
                 let &Direction { ref medium, near_agent, far_agent } =
                     &self.directions[direction.index()];
-                let entry = near_agent.map_or_else(|| medium.entry(), Entry::Agent);
+                let is_handled = match then {
+                    Then::Forward => true,
+                    Then::Chain => false,
+                    Then::Arrive => {
+                        matches!(listener, Listener::Tcp { .. } | Listener::Acceptor { .. })
+                    }
+                };
+                let entry = match (near_agent, medium.entry()) {
+                    (Some(seat), _) => Entry::Agent(seat),
+                    (None, Entry::Fifo) if is_handled => Entry::Hop,
+                    (None, entry) => entry,
+                };
                 let place = hops.len() as u32;
                 hops.push(Hop {
                     place,

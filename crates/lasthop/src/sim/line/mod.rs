@@ -274,6 +274,14 @@ impl<X: Extension> LineEnd<X> {
         self.interface.enqueue(now, packet)
     }
 
+    /// May a packet of `bytes` that comes now go past the interface queue?
+    #[inline(always)]
+    fn lets_pass(&self, now: Instant, bytes: u32) -> bool {
+        self.air.services.counters.is_empty()
+            && self.air.slots.is_none()
+            && self.interface.lets_pass(now, bytes)
+    }
+
     /// A packet joins the queue of its service, which the endpoint holds; false: dropped.
     #[inline(never)]
     fn offer_to_service(&mut self, now: Instant, service: usize, packet: Descriptor<X>) -> bool {

@@ -12,7 +12,7 @@ use crate::sim::world::World;
 
 impl<X: Extension> LineEnd<X> {
     /// What its feeder has held back joins the queue, as far as it comes before the event at hand.
-    #[inline(never)]
+    #[inline(always)]
     fn absorb(&mut self, event: Due, directions: &mut [Direction<X>]) {
         let feeder = self.feeder.expect("what is held back comes from somewhere");
         let fifo = directions[feeder.index()].fifo_mut().expect("a feeder is computed");
@@ -89,9 +89,6 @@ impl<P: Probe, X: Extension> World<P, X> {
             }
             up = self.poll_deliver(id, side.other());
         }
-        if self.lines[id.index()].is_watched {
-            self.tell_fates(id, side.other());
-        }
         self.serve_after_arrival(id, side.other());
     }
 
@@ -113,6 +110,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     }
 
     /// A packet enters the direction of a line now, which is its `hop`.
+    #[inline(never)]
     pub(in crate::sim) fn enter_line(
         &mut self,
         id: LineId,
@@ -124,6 +122,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         let end = self.lines[id.index()].end_mut(direction.side());
         if end.holds_back {
             end.absorb(self.current, &mut self.directions);
+        } else if !P::ACTIVE && end.lets_pass(now, packet.bytes) {
+            return self.serve_fresh(id, direction.side(), packet);
         }
         let admitted = end.offer(now, service, *packet);
         if P::ACTIVE {
@@ -251,7 +251,11 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// there may be something to send when it falls idle.
     #[inline]
     fn serve_after_arrival(&mut self, id: LineId, side: Side) {
-        let line = &mut self.lines[id.index()];
+        let mut line = &mut self.lines[id.index()];
+        if line.is_watched {
+            self.tell_fates(id, side);
+            line = &mut self.lines[id.index()];
+        }
         // What went up may have been answered, and the end served for it.
         if !line.served[side as usize] {
             let end = line.end(side);
@@ -275,16 +279,33 @@ impl<P: Probe, X: Extension> World<P, X> {
     }
 
     /// An end may have something to send, or its timer is due.
+    #[inline(never)]
     pub(in crate::sim) fn serve(&mut self, id: LineId, side: Side) {
+        self.serve_with::<false>(id, side, None);
+    }
+
+    /// The same where a packet has come that [passes straight](LineEnd::lets_pass).
+    #[inline(never)]
+    fn serve_fresh(&mut self, id: LineId, side: Side, fresh: &Descriptor<X>) {
+        self.serve_with::<true>(id, side, Some(fresh));
+    }
+
+    #[inline(always)]
+    fn serve_with<const FRESH: bool>(
+        &mut self,
+        id: LineId,
+        side: Side,
+        fresh: Option<&Descriptor<X>>,
+    ) {
         let now = self.now;
         let line = &mut self.lines[id.index()];
-        if line.station.is_some() {
+        if !FRESH && line.station.is_some() {
             return self.wake_radio(id, side);
         }
         let direction = line.direction(side);
         let Line { ends, dues, .. } = line;
         let end = &mut ends[side as usize];
-        if end.holds_back {
+        if !FRESH && end.holds_back {
             end.absorb(self.current, &mut self.directions);
         }
         let mut transmission = Transmission {
@@ -297,7 +318,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             probe: &mut self.probe,
             has_sent: false,
         };
-        let next = end.interface.turn(now, &mut transmission);
+        let next = end.interface.turn::<FRESH>(now, fresh, &mut transmission);
         if P::ACTIVE && transmission.has_sent {
             let packets = end.length(now);
             self.probe.record(now, Event::QueueServed { direction, packets });
