@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from play import Player
-from script import FLAGS, Event, Segment, parse_segment
+from scribe import Scribe
+from script import FLAGS, Segment
 
 SEGMENT, WINDOW, TIMESTAMPS = 1000, 5000, 12
 #: How long a conversation goes on at most, seconds.
@@ -36,7 +36,6 @@ ANSWER_S = 0.0012
 TOLERANCE_USECS = 36_000
 #: Of `tcp_info`, without `tcpi_`.
 STATE = ("ca_state", "snd_cwnd", "snd_ssthresh", "sacked", "lost", "retrans")
-CODEPOINTS = {1: "[ect1] ", 2: "[ect0] ", 3: "[ce] "}
 
 Range = tuple[int, int]
 
@@ -75,11 +74,11 @@ class Receiver:
         return next(holds, None)
 
 
-class Conversation(Player):
+class Conversation(Scribe):
     """One conversation: its draws, and the lines of its script."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__({}, TOLERANCE_USECS / 1e6, verbose=False)
+        super().__init__(TOLERANCE_USECS)
         draw = self.random = random.Random(seed)  # noqa: S311 - a conversation to repeat
         self.sack = draw.random() < 0.8
         self.timestamps = draw.random() < 0.4
@@ -110,27 +109,9 @@ class Conversation(Player):
             f"`../common/defaults.sh\n{shell}`",
         ]
         self.receiver = Receiver()
-        self.latest_stamp = 0
         # Arrivals at the peer: when, a number, the segment, whether the network marks it.
         self.way: list[tuple[float, int, Segment, bool]] = []
         self.echoes = False
-
-    def own(self, name: str, arguments: list[str], result: str) -> None:
-        """The application makes a call, now."""
-        self.lines.append(f"{self.now():.6f} {name}({', '.join(arguments)}) = {result}")
-        event = Event(0, 0, True, 0, None, "call", (name, arguments, result))
-        self.call(event, name, arguments, result)
-
-    def options(self, more: list[str]) -> str:
-        """Options of a segment of the peer."""
-        if self.timestamps:
-            more = [f"TS val {100 + int(self.now() * 1000)} ecr {self.latest_stamp}", *more]
-        return f" <{','.join(more)}>" if more else ""
-
-    def send(self, text: str) -> None:
-        """The peer's segment reaches the kernel."""
-        self.lines.append(f"{self.now():.6f} < {text}")
-        self.inject(parse_segment(text))
 
     def note(self) -> None:
         """Writes down what the kernel has sent, and sends it on its way to the peer."""
@@ -145,27 +126,6 @@ class Conversation(Player):
             arrives = at + 2 * self.one_way_s + late
             is_marked = self.random.random() < self.marks
             heapq.heappush(self.way, (arrives, len(self.lines), one, is_marked))
-
-    def written(self, one: Segment) -> str:
-        """A segment of the kernel, in the language of scripts."""
-        options = []
-        for name, value in one.options.items():
-            if name == "TS":
-                # The first stamp stands for 100 in the script.
-                first = self.stamps[0] if self.stamps else (100, value[0])
-                stamp = first[0] + value[0] - first[1]
-                self.stamps.append((stamp, value[0]))
-                self.latest_stamp = stamp
-                options.append(f"TS val {stamp} ecr {value[1]}")
-            elif name == "sack":
-                blocks = " ".join(f"{start}:{end}" for start, end in value)
-                options.append(f"sack {blocks}")
-            else:
-                options.append(name if value is True else f"{name} {value}")
-        flags = "".join(letter for letter, bit in FLAGS.items() if one.flags & bit)
-        text = f"{CODEPOINTS.get(one.ecn or 0, '')}{flags} {one.seq}:{one.seq + one.payload}"
-        text += f"({one.payload})" + (f" ack {one.ack}" if one.ack is not None else "")
-        return text + (f" <{','.join(options)}>" if options else "")
 
     def open(self) -> None:
         """The peer opens the connection."""

@@ -103,8 +103,15 @@ impl Ecn {
         both & flags::ECE != 0
     }
 
-    /// A segment leaves. `is_new`: it has data that never left before; `reductions` of the window so far.
-    pub fn stamp(&mut self, header: &mut TcpHeader, is_new: bool, reductions: u64) {
+    /// A segment leaves. `is_new`: it has data that never left before; `reductions` of the window so far, of which
+    /// the first `taken_back` are not worth telling.
+    pub fn stamp(
+        &mut self,
+        header: &mut TcpHeader,
+        is_new: bool,
+        reductions: u64,
+        taken_back: u64,
+    ) {
         header.ecn = Codepoint::NotEct;
         if header.flags & flags::SYN != 0 {
             header.flags |= match (header.flags & flags::ACK != 0, self.is_asked) {
@@ -125,7 +132,7 @@ impl Ecn {
                 Marks::Scalable => Codepoint::Ect1,
                 Marks::Classic | Marks::Share => Codepoint::Ect0,
             };
-            if reductions > self.told {
+            if reductions > self.told.max(taken_back) {
                 header.flags |= flags::CWR;
             }
             self.told = reductions;
@@ -140,7 +147,7 @@ mod tests {
 
     fn stamped(end: &mut Ecn, flags: u8, payload: u32, is_new: bool, reductions: u64) -> TcpHeader {
         let mut header = TcpHeader { flags, payload, ..TcpHeader::default() };
-        end.stamp(&mut header, is_new, reductions);
+        end.stamp(&mut header, is_new, reductions, 0);
         header
     }
 

@@ -60,7 +60,35 @@ struct QuickAcks {
     is_interactive: bool,
     /// When data arrived last, once any did.
     data_at: Option<Instant>,
+    /// Bytes of the peer's full segments, as far as they tell, of a socket (Linux: `rcv_mss`).
+    full: Option<u64>,
+    /// Bytes of the latest shorter one.
+    short: u64,
+    /// A short segment has come since the latest ACK.
+    is_pushed: bool,
+    /// An ACK would not move the right edge of the window: who reads late is to send it.
+    is_edge_fixed: bool,
 }
+
+impl QuickAcks {
+    /// Data of so many bytes arrive. Returns the size of a full segment, of a socket.
+    fn take_size(&mut self, payload: u64) -> Option<u64> {
+        let full = self.full.as_mut()?;
+        if payload >= *full {
+            *full = payload;
+        } else if payload > 0 {
+            if payload == self.short && payload >= DEFAULT_SEGMENT {
+                *full = payload;
+            }
+            self.short = payload;
+            self.is_pushed = true;
+        }
+        Some(*full)
+    }
+}
+
+/// Payload bytes of a segment of who names none (RFC 9293, section 3.7.1).
+const DEFAULT_SEGMENT: u64 = 536;
 
 /// Linux's `TCP_ATO_MIN`: an answer within this time makes a connection interactive.
 const ANSWER_TIME: Duration = Duration::from_millis(40);
@@ -193,6 +221,10 @@ impl Receiver {
             immediate = is_due || had_holes || config.delayed_ack.is_none();
             self.unacked = 0;
         } else if config.quick_acks > 0 {
+            if let Some(full) = self.quick.take_size(end - seq - u64::from(is_syn_or_fin)) {
+                let is_enough = self.rcv_nxt.saturating_sub(self.last_ack_sent) > full;
+                self.unacked = if is_enough && !self.quick.is_edge_fixed { 2 } else { 1 };
+            }
             immediate &= !is_syn_or_fin;
             let has_data = end - seq > u64::from(is_syn_or_fin);
             immediate |= self.is_quick(config, now, in_order, has_data, is_syn_or_fin);
@@ -310,6 +342,11 @@ impl Receiver {
         }
     }
 
+    /// Do data flow one way only, as far as ACKs are concerned?
+    pub fn has_quick_acks(&self) -> bool {
+        !self.quick.is_interactive
+    }
+
     /// A segment with data and `flags` arrived at an end that knows ECN; is it the first one marked since marks were
     /// echoed? Linux tells of that at once, and acknowledges at once what says that the window was reduced, as that may be
     /// all that the sender may send.
@@ -385,6 +422,7 @@ impl Receiver {
         self.duplicate = None;
         self.unacked = 0;
         self.quick.left = self.quick.left.saturating_sub(1);
+        self.quick.is_pushed = false;
         timers.stop(Timer::DelayedAck);
     }
 
@@ -400,9 +438,31 @@ impl Receiver {
         self.duplicate = config.dsack.then_some((0, 1));
     }
 
+    /// Nothing can follow the peer's FIN, which has arrived: what lies above it is dropped (Linux).
+    pub fn forget_above(&mut self) {
+        self.out_of_order.clear();
+        if let Some(recent) = &mut self.recent {
+            **recent = RecentBlocks::default();
+        }
+    }
+
     /// Reports only what a Linux host remembers.
     pub fn remember_few(&mut self) {
         self.recent = Some(Box::default());
+        self.quick.full = Some(DEFAULT_SEGMENT);
+    }
+
+    /// Would an ACK of the next segment move the right edge of the window?
+    pub fn set_moves_edge(&mut self, moves: bool) {
+        self.quick.is_edge_fixed = !moves;
+    }
+
+    /// Something is read, or all of it. More than a full segment is acknowledged at once; and who only listens hears at once
+    /// that a short segment was read (Linux: `tcp_cleanup_rbuf`).
+    pub fn on_read(&mut self, is_all: bool) {
+        let Some(full) = self.quick.full.filter(|_| self.unacked > 0) else { return };
+        let is_told = is_all && self.quick.is_pushed && !self.quick.is_interactive;
+        self.ack_due |= is_told || self.rcv_nxt - self.last_ack_sent > full;
     }
 
     /// Fills in SACK blocks and returns their number: a repeated segment (RFC 2883, section 4), then

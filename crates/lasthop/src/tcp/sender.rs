@@ -1,6 +1,6 @@
 //! The sending half of a connection.
 
-use super::config::Config;
+use super::config::{Config, Conventions};
 use super::flight::Flight;
 use super::info::{Outstanding, RecoveryState};
 use super::law::{CongestionLaw, Passage};
@@ -135,6 +135,9 @@ impl Sender {
     #[inline]
     pub(super) fn update_peer_window(&mut self, seq: u64, ack: u64, bytes: u64) -> bool {
         let flight = &mut self.flight;
+        if flight.config.conventions == Conventions::Linux {
+            return !flight.update_window_as_linux(seq, ack, bytes);
+        }
         let is_same = flight.peer_window == bytes;
         if ack >= flight.snd_una && (flight.window_seq, flight.window_ack) <= (seq, ack) {
             flight.peer_window = bytes;
@@ -283,6 +286,10 @@ impl Sender {
         let payload = (end - seq) as u32 - u32::from(syn) - u32::from(fin);
         if u64::from(payload) < self.flight.mss {
             self.flight.note_short(end);
+            if self.flight.config.join_writes {
+                // Another short one may have to wait for it.
+                self.refresh();
+            }
         }
         Some(Outgoing { seq, payload, syn, fin })
     }
@@ -326,6 +333,18 @@ impl Sender {
             }
             _ => None,
         }
+    }
+
+    /// The next segments have `bytes` less, for more options.
+    pub(super) fn shorten_segments(&mut self, bytes: u64) {
+        self.flight.mss = self.flight.mss.saturating_sub(bytes).max(1);
+        self.refresh();
+    }
+
+    /// No more: they have `bytes` more again.
+    pub(super) fn lengthen_segments(&mut self, bytes: u64) {
+        self.flight.mss += bytes;
+        self.refresh();
     }
 
     /// Full segments have `bytes` from now on.

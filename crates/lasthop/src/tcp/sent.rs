@@ -307,6 +307,21 @@ impl SentSegments {
         }
     }
 
+    /// The record at `index` is about to go again: if it has more than `most` bytes, what is beyond them becomes a record of
+    /// its own.
+    pub fn cut(&mut self, index: usize, most: u64) {
+        let Some(first) = self.ring.get_mut(index).filter(|one| one.end - one.start > most) else {
+            return;
+        };
+        let second = SentSegment { start: first.start + most, ..*first };
+        first.end = second.start;
+        (first.is_pushed, first.ends_piece, first.ends_record) = (false, false, false);
+        self.marks.sacked += u32::from(second.is_sacked);
+        self.marks.lost += u32::from(second.is_lost);
+        self.marks.resent += u32::from(second.is_resent);
+        self.ring.insert(index + 1, second);
+    }
+
     /// No segment may have more than `most` bytes any more: each piece with larger ones, if nothing of it has arrived, is
     /// cut anew and counts as lost. Returns how many segments newly do.
     pub fn split(&mut self, most: u64) -> u32 {

@@ -245,6 +245,7 @@ impl Player {
         let configure = self.environment.configure(self.environment.law());
         let mut socket = Socket::new(settings, configure);
         socket.set_nodelay(option("TCP_NODELAY").unwrap_or(0) != 0);
+        socket.set_corked(option("TCP_CORK").unwrap_or(0) != 0);
         socket
     }
 

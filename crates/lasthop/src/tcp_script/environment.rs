@@ -226,6 +226,16 @@ impl Environment {
         parse(self.text(name)).or_else(|| default().and_then(parse)).unwrap_or(0)
     }
 
+    /// The value of a setting that is a number.
+    pub fn setting(&self, name: &str) -> u64 {
+        self.number(name)
+    }
+
+    /// Bytes of memory of a send buffer that nobody has set.
+    pub fn default_send_buffer(&self) -> i64 {
+        self.sizes("tcp_wmem")[1] as i64
+    }
+
     fn is_on(&self, name: &str) -> bool {
         self.number(name) != 0
     }

@@ -26,6 +26,8 @@ const KNOWN: &[(&str, i64, i64)] = &[
     ("SO_RCVBUF", i64::MIN, i64::MAX),
     ("SO_SNDBUF", i64::MIN, i64::MAX),
     ("SO_RCVLOWAT", i64::MIN, i64::MAX),
+    ("TCP_DEFER_ACCEPT", i64::MIN, i64::MAX),
+    ("TCP_WINDOW_CLAMP", 0, i64::MAX),
 ];
 
 /// Options that change nothing here.
@@ -45,7 +47,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "IP_RECVERR",
     "IPV6_RECVERR",
     "IP_FREEBIND",
-    "TCP_DEFER_ACCEPT",
+    "SO_OOBINLINE",
 ];
 
 /// Bytes of memory that a send buffer has at least, and of both buffers that an application may ask for at most
@@ -124,6 +126,10 @@ impl Player {
                 socket.set_receive_buffer(to.clamp(LEAST_RECEIVE_BUFFER, LARGEST_BUFFER) as u32);
             }
             "SO_SNDBUF" => socket.set_send_buffer(send_buffer(to)),
+            "TCP_WINDOW_CLAMP" if to > 0 => {
+                let most = to.clamp(LEAST_RECEIVE_BUFFER, LARGEST_BUFFER) as u32;
+                socket.set_receive_buffer(most.min(socket.settings().receive_buffer));
+            }
             "TCP_NOTSENT_LOWAT" => socket.set_unsent_limit(unsent_limit(to)),
             "TCP_USER_TIMEOUT" => socket.set_user_timeout(now, user_timeout(to)),
             "SO_KEEPALIVE" | "TCP_KEEPIDLE" | "TCP_KEEPINTVL" | "TCP_KEEPCNT" => {
@@ -185,7 +191,23 @@ impl Player {
             "TCP_KEEPINTVL" => set.unwrap_or(whole(keep_alive.interval)),
             "TCP_KEEPCNT" => set.unwrap_or(keep_alive.probes.into()),
             "TCP_NODELAY" | "TCP_CORK" | "SO_KEEPALIVE" => i64::from(set.unwrap_or(0) != 0),
-            "TCP_USER_TIMEOUT" | "SO_REUSEADDR" | "TCP_INQ" => set.unwrap_or(0),
+            "TCP_USER_TIMEOUT" | "SO_REUSEADDR" | "TCP_INQ" | "SO_OOBINLINE"
+            | "TCP_NOTSENT_LOWAT" => set.unwrap_or(0),
+            "TCP_SYNCNT" => set.unwrap_or(self.environment.setting("tcp_syn_retries") as i64),
+            "TCP_LINGER2" => match set.unwrap_or(0) {
+                0 => self.environment.setting("tcp_fin_timeout") as i64,
+                seconds if seconds < 0 => -1,
+                seconds => seconds,
+            },
+            "TCP_DEFER_ACCEPT" => defer_accept(set.unwrap_or(0)).1,
+            "TCP_QUICKACK" => {
+                let is_quick = self.socket.as_ref().is_none_or(Socket::has_quick_acks);
+                i64::from(is_quick && set != Some(0))
+            }
+            "SO_SNDBUF" => self.environment.default_send_buffer(),
+            "TCP_WINDOW_CLAMP" if set.is_some_and(|set| set > 0) => {
+                set.unwrap_or(0).max(LEAST_RECEIVE_BUFFER)
+            }
             "SO_RCVLOWAT" => set.unwrap_or(1).max(1),
             _ => match set {
                 Some(set) => set,
@@ -207,7 +229,7 @@ impl Player {
         text: &str,
     ) -> Result<Returned, ScriptError> {
         let Some(socket) = &self.socket else { return Ok(Returned::Error("ENOTCONN")) };
-        let (unacknowledged, unsent) = socket.unacknowledged();
+        let (unacknowledged, unsent) = socket.unacknowledged_numbers();
         let found = match request {
             "SIOCINQ" | "FIONREAD" => socket.unread(),
             "SIOCOUTQ" | "TIOCOUTQ" => unacknowledged,
@@ -220,6 +242,18 @@ impl Player {
         }
         Ok(Returned::Value(0))
     }
+}
+
+/// SYN and ACK that are answered before data of the peer must have come, and the seconds that they take: what Linux makes of
+/// `TCP_DEFER_ACCEPT`.
+pub(super) fn defer_accept(seconds: i64) -> (u32, i64) {
+    let (mut count, mut period, mut timeout) = (0, 0, 1);
+    while period < seconds && count < 255 {
+        period += timeout;
+        timeout = (timeout * 2).min(120);
+        count += 1;
+    }
+    (count, period)
 }
 
 /// Milliseconds, 0 for none.

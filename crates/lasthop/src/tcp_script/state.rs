@@ -128,7 +128,7 @@ impl Player {
             }
             // A FIN counts as a byte.
             "tcpi_bytes_received" => connection?.delivered_bytes() as f64,
-            "tcpi_notsent_bytes" => socket.unacknowledged().1 as f64,
+            "tcpi_notsent_bytes" => socket.unacknowledged_numbers().1 as f64,
             "tcpi_snd_wscale" => f64::from(socket.window_scales().0),
             "tcpi_rcv_wscale" => f64::from(socket.window_scales().1),
             "tcpi_segs_out" => socket.traffic().segments_sent as f64,

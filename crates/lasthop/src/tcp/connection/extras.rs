@@ -98,7 +98,7 @@ impl Connection {
         let flight = &self.sender.flight;
         if let Some(ecn) = &mut self.ecn {
             let reductions = flight.counters.window_cuts + flight.told_again;
-            ecn.stamp(header, flight.snd_max > sent_to, reductions);
+            ecn.stamp(header, flight.snd_max > sent_to, reductions, flight.taken_back);
         }
         let seq = self.sender.unwrap(header.seq);
         if header.payload > 0 && self.config.marks_some_out() && is_out(&self.config, seq) {

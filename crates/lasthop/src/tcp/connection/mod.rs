@@ -535,6 +535,19 @@ impl Connection {
         self.advertised_window = bytes;
     }
 
+    /// Bytes of the SACK blocks that the next segment has.
+    pub(super) fn block_bytes(&self) -> u64 {
+        if !self.config.sack || !self.receiver.has_blocks() {
+            return 0;
+        }
+        let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
+        let most = self.config.max_sack_blocks();
+        match self.receiver.sack_blocks(&mut blocks[..most]) as u64 {
+            0 => 0,
+            count => 4 + 8 * count,
+        }
+    }
+
     /// An acknowledgment is to leave now, whatever has come.
     pub fn acknowledge_now(&mut self) {
         if self.receiver.rcv_nxt > 0 {

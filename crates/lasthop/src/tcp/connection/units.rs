@@ -74,7 +74,7 @@ impl Connection {
         }
         if let Some(ecn) = &mut self.ecn {
             // Parity never left before either.
-            ecn.stamp(header, unit.is_some(), self.sender.flight.counters.window_cuts);
+            ecn.stamp(header, unit.is_some(), self.sender.flight.counters.window_cuts, 0);
         }
         let headers = if header.payload > 0 { self.config.header } else { self.config.ack_size };
         Some(headers.get() as u32 + header.payload + bytes)

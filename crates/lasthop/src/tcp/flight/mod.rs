@@ -122,6 +122,8 @@ pub struct Flight {
     declared_to: u64,
     /// Timeouts that reduced the threshold no further, of which CWR tells none the less (Linux).
     pub(in crate::tcp) told_again: u64,
+    /// Reductions that CWR need not tell any more, as they were taken back: all up to so many.
+    pub(in crate::tcp) taken_back: u64,
     pub(in crate::tcp) counters: SenderCounters,
 }
 
@@ -215,6 +217,7 @@ impl Flight {
             timed_out_to: 0,
             declared_to: 0,
             told_again: 0,
+            taken_back: 0,
             counters: SenderCounters::default(),
         }
     }
@@ -288,6 +291,7 @@ impl Flight {
             timed_out_to,
             declared_to,
             told_again,
+            taken_back,
             counters: _,
         } = self;
         if config.conventions != Conventions::Ns2 {
@@ -298,7 +302,7 @@ impl Flight {
         *mtu_probe = None;
         [*fin_at, *joined_fin, *held_from, *timed_out_at] = [u64::MAX; 4];
         [*short_end, *window_seq, *window_ack, *allowed, *limited_bytes] = [0; 5];
-        [*timed_out_to, *declared_to, *told_again, *first_message_end] = [0; 4];
+        [*timed_out_to, *declared_to, *told_again, *taken_back, *first_message_end] = [0; 5];
         [*is_corked, *is_record_closed, *has_echo_of_mark, *limited_transmit_due] = [false; 4];
         [*is_plain, *is_quiet] = [true; 2];
         (*syn_timeouts, *sent_at, *is_short_excused) = (0, Instant::ZERO, false);
@@ -469,6 +473,37 @@ impl Flight {
         }
         let end = self.segment_end(self.snd_nxt);
         end <= self.snd_una + self.peer_window && end <= self.held_from
+    }
+
+    /// Linux's reading of RFC 9293, section 3.10.7.4: of segments with the number of the one that updated the window last
+    /// and with nothing new to acknowledge, only a larger window counts, or none. Says whether the window was updated,
+    /// be it to the same value: such an ACK is no duplicate.
+    pub(in crate::tcp) fn update_window_as_linux(
+        &mut self,
+        seq: u64,
+        ack: u64,
+        bytes: u64,
+    ) -> bool {
+        let is_larger = bytes > self.peer_window || bytes == 0;
+        let is_update = ack > self.snd_una
+            || ack == self.snd_una
+                && (seq > self.window_seq || seq == self.window_seq && is_larger);
+        if is_update {
+            (self.peer_window, self.window_seq, self.window_ack) = (bytes, seq, ack);
+        }
+        is_update
+    }
+
+    /// Is anything written that was never sent, and may new data leave?
+    pub(in crate::tcp) fn has_unsent(&self) -> bool {
+        self.snd_nxt < self.write_end && self.held_from > 0
+    }
+
+    /// May the segment at `snd_nxt` go out as far as the receiver is concerned, and whoever holds short ones back is
+    /// overruled?
+    pub(in crate::tcp) fn fits_window(&self) -> bool {
+        self.snd_nxt < self.write_end
+            && self.segment_end(self.snd_nxt) <= self.snd_una + self.peer_window
     }
 
     /// What a reduction is computed from, in segments.

@@ -158,9 +158,13 @@ impl Flight {
         self.set_plain(is_plain);
         let seq = seq?;
         if self.config.join_writes && self.config.pieces > 0 && seq < self.snd_max {
+            // What of it lies within the window; the oldest serves as a probe of a closed one.
+            let room = (self.snd_una + self.peer_window).saturating_sub(seq);
             let most = self.mss;
             let records = self.records_mut();
-            records.join_short(records.index_of(seq), most);
+            let index = records.index_of(seq);
+            records.join_short(index, most);
+            records.cut(index, if room > 0 { most.min(room) } else { most });
         }
         Some((seq, self.end_of(seq)))
     }

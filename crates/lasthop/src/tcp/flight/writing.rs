@@ -37,7 +37,7 @@ impl Flight {
     #[inline]
     pub(in crate::tcp) fn note_short(&mut self, end: u64) {
         if !std::mem::take(&mut self.is_short_excused) {
-            self.short_end = end;
+            self.short_end = self.short_end.max(end);
         }
     }
 
@@ -192,6 +192,8 @@ impl Flight {
             return;
         }
         self.fin_at = self.write_end;
+        // It joins a record too.
+        self.is_record_closed = false;
         if !self.config.join_writes {
             self.extend(1);
         } else if self.extend_joined(1) {

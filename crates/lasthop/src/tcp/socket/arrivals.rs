@@ -29,8 +29,11 @@ impl TcpHeader {
 impl Socket {
     /// A segment arrived.
     pub fn receive(&mut self, now: Instant, segment: &Segment) {
-        self.traffic.segments_received += 1;
-        self.traffic.data_segments_received += u64::from(segment.header.payload > 0);
+        let is_gone = self.state == State::Closed && self.connection.is_some() || self.is_reduced();
+        if !(is_gone && self.settings.is_linux()) {
+            self.traffic.segments_received += 1;
+            self.traffic.data_segments_received += u64::from(segment.header.payload > 0);
+        }
         match self.state {
             State::Closed => self.refuse(&segment.header),
             State::Listen => self.receive_in_listen(now, segment),
@@ -240,7 +243,7 @@ impl Socket {
         let mut header = self.own_numbers(wire);
         header.window <<= self.shifts.0;
         let Some(connection) = &self.connection else { return };
-        let (receiver, flight) = (&connection.receiver, &connection.sender.flight);
+        let receiver = &connection.receiver;
         let rcv_nxt = receiver.rcv_nxt;
         let seq = receiver.unwrap(header.seq);
         let end = seq + u64::from(header.length());
@@ -259,6 +262,10 @@ impl Socket {
             return self.receive_reset(seq, rcv_nxt, window, is_outside);
         }
         let is_old = is_old && !self.is_reordered_ack(&header, seq);
+        if !(is_old || is_outside) && self.is_reduced() && self.settle_reduced(now, &wire, seq, end)
+        {
+            return;
+        }
         if is_old || is_outside || window == 0 && header.payload > 0 && end > rcv_nxt {
             return self.on_unacceptable(now, &header, end <= rcv_nxt && !is_old);
         }
@@ -268,6 +275,8 @@ impl Socket {
             }
             return;
         }
+        let Some(connection) = &self.connection else { return };
+        let flight = &connection.sender.flight;
         let ack = connection.sender.unwrap(header.ack);
         if ack > flight.snd_max || ack + self.largest_window() < flight.snd_una {
             return self.acknowledge_now();
@@ -282,6 +291,7 @@ impl Socket {
             header.flags &= !flags::FIN;
         }
         let data_end = seq + u64::from(header.payload);
+        let is_linux = self.settings.is_linux();
         // Nobody will read what comes after the application has let go, nor what a peer sends in place of what it has
         // acknowledged to have ended.
         let is_over = match self.state {
@@ -297,11 +307,45 @@ impl Socket {
         }
         if header.has(flags::FIN) {
             self.peer_fin.get_or_insert(data_end);
-        } else if self.peer_fin.is_some_and(|fin| data_end > fin) {
+        } else if self
+            .peer_fin
+            .is_some_and(|fin| data_end > fin && !(is_linux && data_end <= rcv_nxt))
+        {
             // Nothing follows a FIN.
             header.payload = (self.peer_fin.unwrap_or(seq)).saturating_sub(seq) as u32;
         }
         self.pass_on(now, &header, ack);
+    }
+
+    /// Has Linux given up all but the numbers of the connection?
+    pub(super) fn is_reduced(&self) -> bool {
+        let is_left = match self.state {
+            State::FinWait2 => self.is_orphan,
+            State::TimeWait => true,
+            _ => false,
+        };
+        self.settings.is_linux() && is_left
+    }
+
+    /// A segment within the window of one that only waits for the peer's FIN, or for the end of TIME-WAIT: data are
+    /// refused, an ACK is passed over whatever it acknowledges. Says whether that was all: a FIN in order goes its way.
+    fn settle_reduced(&mut self, now: Instant, wire: &TcpHeader, seq: u64, end: u64) -> bool {
+        let rcv_nxt = self.connection.as_ref().map_or(0, |data| data.receiver.rcv_nxt);
+        let is_new = wire.has(flags::ACK) && end > rcv_nxt && end != seq;
+        if self.state == State::TimeWait {
+            self.deadlines.linger = now + self.settings.time_wait;
+            if seq != rcv_nxt || end != seq {
+                self.acknowledge_now();
+            }
+            return true;
+        }
+        let is_refused = wire.has(flags::SYN) && seq >= rcv_nxt
+            || is_new && (!wire.has(flags::FIN) || end != rcv_nxt + 1);
+        if is_refused {
+            self.refuse(wire);
+            self.end(None);
+        }
+        is_refused || !is_new
     }
 
     /// To the connection, and what follows from it.
@@ -310,13 +354,31 @@ impl Socket {
         self.note_probe_passed(ack);
         let Some(connection) = &mut self.connection else { return };
         let una = connection.sender.flight.snd_una;
+        let had_outstanding = una < connection.sender.flight.snd_max;
+        let is_predicted = header.payload > 0
+            && !header.has(flags::FIN)
+            && header.seq == connection.receiver.rcv_nxt as u32
+            && !connection.receiver.has_holes()
+            && header.sack_blocks == 0
+            && u64::from(header.window) == connection.sender.flight.peer_window;
+        let after = connection.receiver.rcv_nxt + u64::from(header.payload);
+        connection.receiver.set_moves_edge(self.window.moves_edge(after, self.read));
         connection.receive(now, header);
+        // Linux looks for what to send after each ACK, but not after data in order that acknowledge nothing new.
+        let is_linux = self.settings.is_linux();
+        let looks = !is_predicted || ack > una;
+        if is_linux && looks && std::mem::take(&mut self.has_more) {
+            // The announcement of more holds until then.
+            self.release(self.is_corked);
+        }
         self.note_probe_lost();
         self.heard_at = now;
         self.note_window();
         self.awaits_room &= !self.is_writable();
         let Some(connection) = &self.connection else { return };
-        self.probes_unanswered = 0;
+        if !is_linux || looks {
+            self.probes_unanswered = 0;
+        }
         self.keep_alives_unanswered = 0;
         if header.payload > 0 {
             self.data_at = now;
@@ -327,7 +389,8 @@ impl Socket {
             self.retransmission_back_off = 0;
         }
         let flight = &connection.sender.flight;
-        if self.deadlines.persist != Instant::NEVER {
+        let concerns_probes = !is_linux || ack >= una && !had_outstanding && looks;
+        if self.deadlines.persist != Instant::NEVER && concerns_probes {
             // RFC 9293, section 3.8.6.1: the interval between probes grows; an answer starts it anew.
             let is_open = flight.snd_una < flight.write_end && flight.fits_receiver();
             self.deadlines.persist = Instant::NEVER;
@@ -376,7 +439,13 @@ impl Socket {
         if is_duplicate && header.payload > 0 && header.has(flags::ACK) && !header.has(flags::SYN) {
             // The receiver counts and reports duplicates.
             if let Some(connection) = &mut self.connection {
-                connection.receive(now, header);
+                let una = connection.sender.flight.snd_una;
+                let mut header = TcpHeader { has_timestamps: false, ..*header };
+                if self.settings.is_linux() {
+                    // All that it says besides is dropped.
+                    (header.ack, header.sack_blocks) = (una.saturating_sub(1) as u32, 0);
+                }
+                connection.receive(now, &header);
             }
         }
         if self.state == State::TimeWait && header.has(flags::FIN) {

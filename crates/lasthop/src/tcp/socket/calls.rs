@@ -106,6 +106,15 @@ impl Socket {
         (end - flight.snd_una.min(end), end - flight.snd_max.min(end))
     }
 
+    /// The same as Linux counts them, a FIN as one more.
+    pub fn unacknowledged_numbers(&self) -> (u64, u64) {
+        let Some(connection) = self.connection.as_ref().filter(|_| self.settings.is_linux()) else {
+            return self.unacknowledged();
+        };
+        let flight = &connection.sender.flight;
+        (flight.write_end - flight.snd_una, flight.write_end - flight.snd_max)
+    }
+
     /// Bytes that have arrived in order and are not read.
     pub fn unread(&self) -> u64 {
         self.received() - self.read
@@ -117,6 +126,10 @@ impl Socket {
         self.read += taken;
         if taken > 0 {
             self.update_window();
+            let is_all = self.unread() == 0;
+            if let Some(connection) = &mut self.connection {
+                connection.receiver.on_read(is_all);
+            }
         }
         taken
     }
@@ -173,7 +186,7 @@ impl Socket {
         if let Some(connection) = &self.connection
             && self.state.is_synchronized()
         {
-            let seq = connection.sender.flight.snd_max;
+            let seq = self.acceptable_number(connection);
             let header = connection.control(now, flags::RST | flags::ACK, seq);
             self.reply(header);
         }
@@ -224,6 +237,11 @@ impl Socket {
             }
             connection.receiver.set_quick(is_quick);
         }
+    }
+
+    /// Are ACKs sent at once, as data flow one way only or no application has asked otherwise?
+    pub fn has_quick_acks(&self) -> bool {
+        self.connection.as_ref().is_none_or(|data| data.receiver.has_quick_acks())
     }
 
     /// Does the application hold short segments back (Linux's `TCP_CORK`)?

@@ -211,6 +211,8 @@ pub struct Socket {
     /// Has a write found the send buffer full, and has there been no room since?
     awaits_room: bool,
     traffic: Traffic,
+    /// The segment in hand is not the connection's, of which only numbers are left (Linux).
+    is_beside: bool,
 }
 
 impl Socket {
@@ -260,6 +262,7 @@ impl Socket {
             usage: Usage::default(),
             awaits_room: false,
             traffic: Traffic::default(),
+            is_beside: false,
         }
     }
 
@@ -340,7 +343,9 @@ impl Socket {
         let is_syn_ack =
             segment.header.flags & (flags::SYN | flags::ACK) == flags::SYN | flags::ACK;
         // And who answers for no connection is none.
-        let is_apart = is_syn_ack && self.is_passive || segment.header.flags == flags::RST;
+        let is_apart = is_syn_ack && self.is_passive
+            || segment.header.flags == flags::RST
+            || std::mem::take(&mut self.is_beside);
         self.traffic.segments_sent += u64::from(!is_apart);
         self.traffic.data_segments_sent += u64::from(payload > 0);
         self.traffic.bytes_sent += payload;
@@ -361,13 +366,25 @@ impl Socket {
             return None;
         }
         let rcv_nxt = connection.receiver.rcv_nxt;
-        connection.advertised_window = self.window.advertise(rcv_nxt, self.read, right_shift);
+        connection.advertised_window = self.window.offer(rcv_nxt, self.read, right_shift);
+        // Linux leaves room for the blocks that data report.
+        let reported = if self.settings.is_linux() { connection.block_bytes() } else { 0 };
+        let is_new_ack = connection.receiver.last_ack_sent() < rcv_nxt;
+        if reported > 0 {
+            connection.sender.shorten_segments(reported);
+        }
         let mut header = TcpHeader::default();
-        if self.poll_data(now, &mut header).is_none() || is_time_wait && header.payload > 0 {
+        let sent = self.poll_data(now, &mut header);
+        if let (true, Some(connection)) = (reported > 0, &mut self.connection) {
+            connection.sender.lengthen_segments(reported);
+        }
+        self.is_beside = self.is_reduced() && !is_new_ack;
+        if sent.is_none() || is_time_wait && header.payload > 0 {
             self.arm_persist(now);
             self.usage.look(now, &connection_use(self.connection.as_deref(), self.awaits_room));
             return None;
         }
+        self.window.on_advertised(rcv_nxt, header.window);
         if is_time_wait {
             header.sack_blocks = 0;
         }
@@ -375,13 +392,27 @@ impl Socket {
             && header.payload == 0
             && header.flags == flags::ACK
         {
-            header.seq = connection.sender.flight.snd_max as u32;
+            header.seq = self.acceptable_number(connection) as u32;
         }
-        self.deadlines.persist = Instant::NEVER;
+        if header.payload > 0 || !self.settings.is_linux() {
+            self.deadlines.persist = Instant::NEVER;
+        }
         if header.payload > 0 {
             self.sent_at = now;
         }
         Some(Segment { header: self.wire_numbers(header), options: SynOptions::default() })
+    }
+
+    /// The number of a segment without data: SND.NXT, unless a peer that has taken its window back would find it outside.
+    /// Linux then takes the window's end, but for less than what rounding of a scaled window comes to.
+    fn acceptable_number(&self, connection: &Connection) -> u64 {
+        let flight = &connection.sender.flight;
+        let edge = flight.snd_una + flight.peer_window;
+        let rounding = if self.shifts == (0, 0) { 0 } else { (1 << self.shifts.1) - 1 };
+        match self.settings.is_linux() && flight.snd_max > edge + rounding {
+            true => edge,
+            false => flight.snd_max,
+        }
     }
 
     /// The earliest deadline.
@@ -395,6 +426,10 @@ impl Socket {
         let Some(connection) = &self.connection else { return TcpInfo::default() };
         let mut info = connection.info();
         info.probes = self.probes_unanswered;
+        if self.state == State::Closed && self.settings.is_linux() {
+            // Nothing is kept of what was outstanding.
+            (info.unacked, info.back_off) = (0, 0);
+        }
         if self.deadlines.persist != Instant::NEVER {
             info.pending = (PendingTimer::Persist, Some(self.deadlines.persist));
             info.back_off = self.probe_back_off;

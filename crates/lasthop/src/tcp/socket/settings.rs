@@ -67,6 +67,11 @@ impl Settings {
     /// - SYN that are sent again by mistake, as a time stamp tells, leave the initial window as it is;
     /// - a simultaneous open ends with a report that the SYN came twice;
     /// - four blocks above holes are remembered, see `recent_blocks.rs`;
+    /// - a window of the same number counts if it is larger, or none at all;
+    /// - segments without data keep within a window that the peer has taken back, and so does what goes again;
+    /// - data that report blocks are shorter by them, and a FIN drops what lies above it;
+    /// - a connection that times out ends without a reset, and an orphan in FIN-WAIT-2 keeps numbers only;
+    /// - who does not read delays ACKs, and a back-off ends with a sample of the round trip;
     /// - a host that hears that it cannot be reached takes a back-off back (RFC 6069).
     pub fn is_linux(&self) -> bool {
         self.conventions == Conventions::Linux

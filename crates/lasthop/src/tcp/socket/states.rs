@@ -178,6 +178,11 @@ impl Socket {
         let Some(connection) = &self.connection else { return };
         let is_fin_acked = connection.sender.flight.snd_una > connection.sender.flight.fin_at;
         let has_new_fin = !had_peer_closed && self.has_peer_closed();
+        if let (true, true, Some(connection)) =
+            (has_new_fin, self.settings.is_linux(), &mut self.connection)
+        {
+            connection.receiver.forget_above();
+        }
         self.state = match self.state {
             State::Established if has_new_fin => State::CloseWait,
             State::FinWait1 if is_fin_acked && self.has_peer_closed() => State::TimeWait,
@@ -245,7 +250,14 @@ impl Socket {
             self.deadlines.persist = Instant::NEVER;
             self.probe_back_off = 0;
         } else if self.deadlines.persist == Instant::NEVER {
-            self.set_persist(now);
+            let rtt = &flight.rtt;
+            if self.settings.is_linux() && rtt.back_offs() > 0 {
+                // One count serves both timers; the first probe waits for an RTO none the less.
+                self.probe_back_off = self.probe_back_off.max(rtt.back_offs());
+                self.deadlines.persist = now + rtt.rto().min(self.settings.rto[1]);
+            } else {
+                self.set_persist(now);
+            }
         }
     }
 
@@ -272,7 +284,7 @@ impl Socket {
             self.on_handshake_timeout(now);
         }
         if now >= due.give_up {
-            return self.abort(now, Some(SocketError::TimedOut));
+            return self.time_out(now);
         }
         if now >= due.persist {
             self.on_persist(now);
@@ -285,12 +297,21 @@ impl Socket {
             let timeouts = connection.counters().timeouts;
             if timeouts > self.timeouts_seen {
                 self.timeouts_seen = timeouts;
-                self.retransmission_back_off += 1;
+                let is_probe = connection.sender.flight.peer_window == 0;
+                self.retransmission_back_off += u32::from(!(is_probe && self.settings.is_linux()));
                 self.note_repetition(now);
                 if self.retransmission_back_off > self.settings.retries {
-                    self.abort(now, Some(SocketError::TimedOut));
+                    self.time_out(now);
                 }
             }
+        }
+    }
+
+    /// Nobody answers. Linux tells nobody but the application; only a peer that is probed as it is idle is reset.
+    fn time_out(&mut self, now: Instant) {
+        match self.settings.is_linux() {
+            true => self.end(Some(SocketError::TimedOut)),
+            false => self.abort(now, Some(SocketError::TimedOut)),
         }
     }
 
@@ -336,7 +357,7 @@ impl Socket {
             return;
         }
         if self.probes_unanswered >= self.settings.retries {
-            return self.abort(now, Some(SocketError::TimedOut));
+            return self.time_out(now);
         }
         self.probe(now);
         self.note_repetition(now);

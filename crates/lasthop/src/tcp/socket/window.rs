@@ -12,6 +12,8 @@ pub(super) struct ReceiveWindow {
     segment: u64,
     /// One past the last byte that was allowed to the peer.
     right: u64,
+    /// The window that was advertised last.
+    latest: u64,
     /// Is what the scale cannot say rounded up, as in Linux, or down?
     rounds_up: bool,
 }
@@ -19,7 +21,7 @@ pub(super) struct ReceiveWindow {
 impl ReceiveWindow {
     pub fn new(buffer: u32, rounds_up: bool) -> Self {
         let largest = u16::MAX.into();
-        ReceiveWindow { buffer: buffer.into(), largest, segment: 1, right: 0, rounds_up }
+        ReceiveWindow { buffer: buffer.into(), largest, segment: 1, right: 0, latest: 0, rounds_up }
     }
 
     /// The buffer changes its size.
@@ -33,6 +35,7 @@ impl ReceiveWindow {
         self.segment = segment.into();
         self.largest = u64::from(u16::MAX) << shift;
         self.right = 1 + u64::from(syn_window);
+        self.latest = syn_window.into();
     }
 
     /// Bytes that the peer may send from `rcv_nxt` on, by what it was told.
@@ -49,15 +52,26 @@ impl ReceiveWindow {
     }
 
     /// The window to advertise now, which the peer learns in units of `1 << shift` bytes.
-    pub fn advertise(&mut self, rcv_nxt: u64, read: u64, shift: u8) -> u32 {
+    pub fn offer(&self, rcv_nxt: u64, read: u64, shift: u8) -> u32 {
         let edge = self.edge(rcv_nxt, read);
         let open = edge.saturating_sub(rcv_nxt);
         let unit = 1 << shift;
         let window = if self.rounds_up { open.div_ceil(unit) } else { open / unit } * unit;
-        self.right = self.right.max(rcv_nxt + window);
         // What was allowed stays so (RFC 9293, section 3.8.6): rounded up where the scale rounds.
-        let kept = self.allowed(rcv_nxt).div_ceil(1 << shift) << shift;
+        let right = self.right.max(rcv_nxt + window);
+        let kept = right.saturating_sub(rcv_nxt).div_ceil(unit) * unit;
         kept.min(self.largest) as u32
+    }
+
+    /// A segment leaves that advertises `window` from `rcv_nxt` on.
+    pub fn on_advertised(&mut self, rcv_nxt: u64, window: u32) {
+        self.latest = window.into();
+        self.right = self.right.max(rcv_nxt + self.latest);
+    }
+
+    /// Is there as much room from `rcv_nxt` on as was advertised last, so that an acknowledgment moves the right edge?
+    pub fn moves_edge(&self, rcv_nxt: u64, read: u64) -> bool {
+        self.edge(rcv_nxt, read).saturating_sub(rcv_nxt) >= self.latest.min(self.largest)
     }
 
     /// Has reading opened the window so far that the peer should hear of it? Linux's rule: it has
@@ -88,9 +102,10 @@ mod tests {
             (5001, 4000, false, 3000),
         ] {
             assert_eq!(window.has_opened(rcv_nxt, read), update, "{rcv_nxt} {read}");
-            assert_eq!(window.advertise(rcv_nxt, read, 0), advertised, "{rcv_nxt} {read}");
+            assert_eq!(window.offer(rcv_nxt, read, 0), advertised, "{rcv_nxt} {read}");
+            window.on_advertised(rcv_nxt, advertised);
         }
         window.resize(100);
-        assert_eq!(window.advertise(5001, 5000, 0), 3000, "never shrinks");
+        assert_eq!(window.offer(5001, 5000, 0), 3000, "never shrinks");
     }
 }

@@ -27,10 +27,13 @@ impl RackTlp {
         // In the order of the sequence space, so that order tells of reordering.
         blocks[..count].sort_unstable();
         for &(start, end) in &blocks[..count] {
-            if end > una && end <= flight.snd_max {
+            // One that begins where nothing is missing makes no sense.
+            let is_sensible = start > arrival.ack || self.conventions != Conventions::Linux;
+            if end > una && end <= flight.snd_max && is_sensible {
                 self.sack(flight, arrival, (start.max(una), end), news);
             }
         }
+        self.raise_threshold(news, flight.mss, self.rack.fack().max(una));
     }
 
     pub(super) fn on_dsack(&mut self, flight: &mut Flight, start: u64, end: u64, news: &mut News) {
@@ -70,15 +73,15 @@ impl RackTlp {
         news: &mut News,
     ) {
         let (start, end) = block;
-        let (phase_end, mss) = (self.end, flight.mss);
+        let phase_end = self.end;
         let records = flight.records_mut();
         let mut index = records.index_of(start);
         while let Some(&record) = records.get(index).filter(|record| record.end <= end) {
             if record.start >= start && !record.is_sacked {
                 let is_original = self.is_original(arrival, &record);
+                Self::see_order(news, &record, news.prior_fack.max(self.rack.fack()));
                 self.rack.on_delivered(arrival.now, &record, is_original);
                 self.rack.on_order(&record, news.prior_fack);
-                self.see_order(&record, mss, news.prior_fack);
                 if !record.was_resent() {
                     news.has_original |= record.end <= phase_end;
                     let first = news.sacked_sent.map_or(record.sent, |(first, _)| first);
@@ -101,10 +104,17 @@ impl RackTlp {
         echo.is_some_and(|echo| echo.as_nanos() / self.tick < sent.as_nanos() / self.tick)
     }
 
-    /// An original that arrives behind others raises the threshold to how far it was behind.
-    pub(super) fn see_order(&mut self, record: &SentSegment, mss: u64, prior_fack: u64) {
-        if !record.was_resent() && record.start < prior_fack {
-            let distance = (prior_fack - record.start).div_ceil(mss) as u32;
+    /// An original arrives behind others.
+    fn see_order(news: &mut News, record: &SentSegment, fack: u64) {
+        if !record.was_resent() && record.start < fack {
+            news.overtaken = Some(news.overtaken.map_or(record.start, |one| one.min(record.start)));
+        }
+    }
+
+    /// How far an original was behind raises the threshold; `fack` is what has arrived at most, the ACK in hand included.
+    fn raise_threshold(&mut self, news: &mut News, mss: u64, fack: u64) {
+        if let Some(start) = news.overtaken.take() {
+            let distance = fack.saturating_sub(start).div_ceil(mss) as u32;
             self.threshold = self.threshold.max(distance.min(MAX_REORDERING));
         }
     }
@@ -123,7 +133,7 @@ impl RackTlp {
                 news.acked_sent = Some((first, record.sent));
                 news.has_original |= record.end <= self.end;
                 if self.has_sack {
-                    self.see_order(&record, mss, prior_fack);
+                    Self::see_order(news, &record, prior_fack);
                 }
             }
             if self.has_sack && !record.is_sacked {
@@ -133,6 +143,8 @@ impl RackTlp {
                 self.rack.on_order(&record, prior_fack);
             }
         }
+        let fack = if flight.records().marks().sacked > 0 { self.rack.fack() } else { arrival.ack };
+        self.raise_threshold(news, mss, fack);
         flight.duplicates.clear();
         flight.records_mut().trim(arrival.ack);
         flight.move_una(arrival.ack);
@@ -172,7 +184,7 @@ impl RackTlp {
         let mut sample = acked.map(|(first, _)| now - first);
         // Beside a retransmission that is acknowledged, the report of what is SACKed may be an old one: the ACKs
         // before were lost. Linux takes the sample.
-        if let Some((first, last)) = news.sacked_sent.filter(|_| !news.has_resent) {
+        if let Some((first, last)) = news.sacked_sent {
             for_law = Some(now - last);
             sample = sample.or(Some(now - first));
         }

@@ -135,6 +135,8 @@ struct News {
     acked: u32,
     duplicates: u32,
     prior_fack: u64,
+    /// Where the lowest segment begins that others had overtaken; it was never sent again.
+    overtaken: Option<u64>,
     /// Sending times of the first and last segments that were acknowledged or SACKed and never sent again.
     acked_sent: Option<(Instant, Instant)>,
     sacked_sent: Option<(Instant, Instant)>,
@@ -434,7 +436,7 @@ impl RackTlp {
         match (self.forced, ends) {
             (Some(Forced::Oldest), Some((oldest, _))) => return Some(oldest.start),
             (Some(Forced::OldProbe), Some((_, newest))) => return Some(newest.start),
-            (Some(Forced::NewProbe), _) if flight.fits_receiver() => {
+            (Some(Forced::NewProbe), _) if flight.fits_window() => {
                 return Some(Self::advance(flight, 1));
             }
             _ => self.forced = None,
@@ -454,11 +456,12 @@ impl RackTlp {
         {
             return Some(lost.start);
         }
-        if !(flight.fits_receiver() || has_room && flight.cut_piece_to_window()) {
+        // Linux looks at its own window first.
+        if !has_room && flight.has_unsent() {
+            self.note_usage(flight);
             return None;
         }
-        if !has_room {
-            self.note_usage(flight);
+        if !(flight.fits_receiver() || has_room && flight.cut_piece_to_window()) {
             return None;
         }
         if self.defers(flight, now) {
@@ -520,7 +523,10 @@ impl RackTlp {
             if replaces_probe {
                 Self::restart_timer(flight, now, true);
             }
-            self.note_usage(flight);
+            // What leaves in place of a probe of the window says nothing of its use.
+            if !flight.is_short_excused {
+                self.note_usage(flight);
+            }
         }
         if self.is_reducing() && forced.is_none() {
             self.prr.on_sent();

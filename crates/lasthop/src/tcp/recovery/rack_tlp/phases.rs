@@ -366,6 +366,7 @@ impl RackTlp {
         if self.can_restore {
             flight.counters.spurious_reductions += 1;
             flight.law.on_spurious();
+            flight.taken_back = flight.counters.window_cuts + flight.told_again;
         }
         self.duplicated.end();
         self.rack.on_taken_back();

@@ -105,7 +105,8 @@ impl RackTlp {
             return;
         }
         let newest = flight.records().last().map_or(flight.snd_una, |newest| newest.start);
-        self.forced = if flight.fits_receiver() {
+        // What waits to become a full segment leaves now: it is new.
+        self.forced = if flight.fits_window() {
             Some(Forced::NewProbe)
         } else {
             // Of a closed window nothing but the oldest segment is tried again, when its own timer expires.
@@ -133,7 +134,9 @@ impl RackTlp {
         flight.counters.timeouts += 1;
         self.probe.end();
         self.enter_loss(flight, now);
-        self.timeouts += 1;
+        // What goes again to a window that the peer has taken back is a probe, which Linux does not count.
+        let is_probe = flight.peer_window == 0 && self.conventions == Conventions::Linux;
+        self.timeouts += u32::from(!is_probe);
         self.forced = Some(Forced::Oldest);
         self.resend = Resend::Nothing;
         flight.timed = None;

@@ -1,0 +1,546 @@
+"""Draws conversations with the running Linux kernel at random, and writes them as scripts.
+
+    sudo python tools/kernel_script/draw.py FIRST LAST FOLDER
+    lasthop tcp-script FOLDER
+
+then says where ours is another. In a conversation of `converse.py` the peer is honest and the
+network bad; here the peer sends whatever a seed draws: ACKs of all, of a part, of nothing new, with
+blocks that are true or not, windows that close and open, data out of order, over one another and
+beyond the window, FIN and RST in every state, time stamps that are too old, marks; and the
+application writes, reads, shuts down, closes and sets options. The script has what the kernel
+sent, what its calls returned, and its `tcp_info` after each step. Steps keep away from timers, as
+those of a kernel are late; still, a difference counts if another run of the seed shows it. A loaded
+machine makes more of them (`chrt -f 5` helps). Needs root and Linux.
+"""
+
+# ruff: noqa: T201
+
+from __future__ import annotations
+
+import argparse
+import errno
+import fcntl
+import random
+import select
+import socket
+import struct
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from scribe import Scribe
+from script import Segment, Unknown, number
+
+TOLERANCE_USECS = 80_000
+#: What the kernel does within this time of a step, seconds, it does because of it.
+ANSWER_S = 0.012
+#: No step is taken so shortly before a timer fires, seconds.
+CLOSE_S = 0.03
+USER_HZ = 100
+#: Of `tcp_info`, without `tcpi_`.
+STATE = """
+state ca_state snd_cwnd snd_ssthresh unacked sacked lost retrans total_retrans backoff probes
+snd_mss reordering notsent_bytes bytes_acked bytes_received bytes_sent bytes_retrans delivered
+delivered_ce dsack_dups reord_seen rcv_ooopack data_segs_in data_segs_out segs_in segs_out snd_wnd
+options snd_wscale rcv_wscale pmtu advmss
+"""
+
+#: Options that an application may set on a connection, with values to draw from.
+OPTIONS: dict[str, list[int]] = {
+    "TCP_NODELAY": [0, 1],
+    "TCP_CORK": [0, 1],
+    "TCP_QUICKACK": [0, 1],
+    "TCP_USER_TIMEOUT": [0, 300, 1000],
+    "TCP_NOTSENT_LOWAT": [1, 2000, 10_000],
+    "TCP_MAXSEG": [536, 700],
+    "TCP_KEEPIDLE": [1, 10],
+    "TCP_KEEPINTVL": [1, 5],
+    "TCP_KEEPCNT": [1, 3],
+    "TCP_SYNCNT": [1, 3],
+    "TCP_LINGER2": [-1, 0, 5],
+    "TCP_DEFER_ACCEPT": [0, 1, 5],
+    "TCP_WINDOW_CLAMP": [0, 2000, 20_000],
+    "SO_KEEPALIVE": [0, 1],
+    "SO_RCVLOWAT": [1, 1500],
+    "SO_SNDBUF": [4000, 10_000, 50_000],
+    "SO_OOBINLINE": [0, 1],
+}
+
+Step = Callable[[], None]
+
+
+class Draw(Scribe):
+    """One conversation."""
+
+    def __init__(self, seed: int, *, windows: bool) -> None:
+        super().__init__(TOLERANCE_USECS)
+        self.windows = windows
+        self.random = random.Random(seed)  # noqa: S311 - a conversation to repeat
+        self.defaults()
+        draw = self.random.random
+        self.sack, self.timestamps, self.scales = draw() < 0.7, draw() < 0.4, draw() < 0.7
+        self.mss = self.random.choice([1000, 1000, 1000, 1460, 536, None])
+        self.ecn = draw() < 0.2
+        settings = {"tcp_congestion_control": self.random.choice(["cubic", "reno"])}
+        self.law = settings["tcp_congestion_control"]
+        if self.ecn:
+            settings["tcp_ecn"] = self.random.choice(["1", "2"])
+        drawn = {
+            "tcp_slow_start_after_idle": "1", "tcp_sack": "0", "tcp_timestamps": "0",
+            "tcp_window_scaling": "0", "tcp_dsack": "0", "tcp_frto": "0",
+            "tcp_early_retrans": "0", "tcp_reordering": "6", "tcp_retries2": "3",
+            "tcp_recovery": "0", "tcp_min_tso_segs": "4", "tcp_notsent_lowat": "5000",
+        }  # fmt: skip
+        settings |= {name: value for name, value in drawn.items() if draw() < 0.04}
+        for name, value in settings.items():
+            self.set(f"net.ipv4.{name}", value)
+        shell = "\n".join(f"sysctl -q net.ipv4.{name}={value}" for name, value in settings.items())
+        self.lines = [
+            f"--tolerance_usecs={TOLERANCE_USECS}",
+            f"// Seed {seed}.",
+            f"`../common/defaults.sh\n{shell}`",
+        ]
+        self.file = 4
+        self.is_open = False
+        #: What the peer has sent: the next number, and the place of its FIN.
+        self.next = 1
+        self.has_fin = False
+        #: What the kernel has sent: all ranges, and how far it is acknowledged.
+        self.sent: list[tuple[int, int]] = []
+        self.una = 1
+        self.top = 1
+        self.acked_by_kernel = 1
+        self.window = 0
+        self.sacked: list[tuple[int, int]] = []
+
+    # What the kernel does
+
+    def note(self) -> None:
+        """Writes down what the kernel has sent."""
+        while self.arrived:
+            at, one = self.arrived.pop(0)
+            text = self.written(one)
+            if self.windows and not one.flags & 4 and one.window is not None:
+                head, mark, tail = text.partition(" <")
+                text = f"{head} win {one.window}{mark}{tail}"
+            self.lines.append(f"{at:.6f} > {text}")
+            self.see(one)
+
+    def see(self, one: Segment) -> None:
+        """Takes note of a segment of the kernel."""
+        if one.flags & 4:
+            return
+        end = one.seq + one.payload + (one.flags & 1)
+        if one.ack is not None and one.ack < 2**31:
+            self.acked_by_kernel = max(self.acked_by_kernel, one.ack)
+        if one.payload or one.flags & 1:
+            self.sent.append((one.seq, end))
+            self.top = max(self.top, end)
+
+    def wait(self, seconds: float) -> None:
+        """Time passes."""
+        self.sleep_until(self.now() + seconds)
+        self.note()
+
+    def settle(self) -> None:
+        """A timer that is about to fire does so before the next step."""
+        for _ in range(60):
+            remaining = self.timer()
+            if remaining is None or remaining > CLOSE_S:
+                return
+            self.wait(0.01)
+
+    def timer(self) -> float | None:
+        """When the timer of retransmissions and probes fires, in seconds from now, if it runs."""
+        for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]:
+            words = line.split()
+            kind, _, ticks = words[5].partition(":")
+            if words[3] != "0A" and kind in ("01", "04"):
+                return int(ticks, 16) / USER_HZ
+        return None
+
+    def state(self) -> None:
+        """Writes down `tcp_info`."""
+        if self.connection is None or self.connection.fileno() < 0:
+            return
+        values: dict[str, Any] = self.info()
+        checks = "; ".join(
+            f"assert tcpi_{name} == {values[f'tcpi_{name}']}" for name in STATE.split()
+        )
+        self.lines.append(f"+0 %{{ {checks} }}%")
+
+    # Calls
+
+    def make(self, name: str, *arguments: str, flavour: str = "?") -> int | str:
+        """A call, and what it returns."""
+        at = self.now()
+        try:
+            value = self.perform(name, list(arguments), flavour, blocks=False)
+        except OSError as problem:
+            value = errno.errorcode.get(problem.errno or 0, "?")
+        shown = f"-1 {value} (...)" if isinstance(value, str) else str(value)
+        self.lines.append(f"{at:.6f} {name}({', '.join(arguments)}) = {shown}")
+        return value
+
+    def write(self) -> None:
+        """The application writes."""
+        length = self.random.choice([1, 100, 500, 1000, 1500, 3000, 5000, 10_000, 40_000])
+        flags = self.random.choice(["0", "0", "MSG_MORE", "MSG_EOR", "MSG_DONTWAIT"])
+        if flags == "0":
+            self.make("write", str(self.file), "...", str(length))
+        else:
+            self.make("send", str(self.file), "...", str(length), flags)
+
+    def read(self) -> None:
+        """The application reads."""
+        length = self.random.choice([0, 1, 500, 1000, 3000, 100_000])
+        flags = self.random.choice(["0", "0", "0", "MSG_PEEK", "MSG_TRUNC"])
+        if flags == "0":
+            self.make("read", str(self.file), "...", str(length))
+        else:
+            self.make("recv", str(self.file), "...", str(length), flags)
+
+    def shut(self) -> None:
+        """The application shuts one way down, or both."""
+        how = self.random.choice(["SHUT_RD", "SHUT_WR", "SHUT_WR", "SHUT_RDWR"])
+        self.make("shutdown", str(self.file), how)
+
+    def close(self) -> None:
+        """The application closes, now and then with a reset."""
+        if self.random.random() < 0.2:
+            self.make(
+                "setsockopt", str(self.file), "SOL_SOCKET", "SO_LINGER", "{onoff=1, linger=0}", "8"
+            )
+        self.make("close", str(self.file))
+        self.is_open = False
+
+    def option(self) -> None:
+        """The application sets an option."""
+        name = self.random.choice(list(OPTIONS))
+        level = "SOL_SOCKET" if name.startswith("SO_") else "SOL_TCP"
+        value = self.random.choice(OPTIONS[name])
+        self.make("setsockopt", str(self.file), level, name, f"[{value}]", "4")
+
+    def ask(self) -> None:
+        """Looks at the socket in some way."""
+        one = self.files.get(self.file)
+        if one is None:
+            return
+        kind = self.random.randrange(4)
+        if kind == 0:
+            request = self.random.choice(["SIOCINQ", "SIOCOUTQ", "SIOCOUTQNSD"])
+            try:
+                raw = fcntl.ioctl(one.fileno(), number(request), struct.pack("i", 0))
+            except OSError:
+                return
+            found = struct.unpack("i", raw)[0]
+            self.lines.append(f"{self.now():.6f} ioctl({self.file}, {request}, [{found}]) = 0")
+        elif kind == 1:
+            name = self.random.choice([*OPTIONS, "SO_ERROR", "SO_ERROR"])
+            level = socket.SOL_SOCKET if name.startswith("SO_") else 6
+            found = one.getsockopt(level, number(name))
+            word = "SOL_SOCKET" if level != 6 else "SOL_TCP"
+            self.lines.append(
+                f"{self.now():.6f} getsockopt({self.file}, {word}, {name}, [{found}], [4]) = 0"
+            )
+        else:
+            poller = select.poll()
+            poller.register(one, select.POLLIN | select.POLLOUT | select.POLLRDHUP)
+            found_bits = dict(poller.poll(0)).get(one.fileno(), 0)
+            names = [
+                name
+                for name in ("POLLIN", "POLLPRI", "POLLOUT", "POLLERR", "POLLHUP", "POLLRDHUP")
+                if found_bits & getattr(select, name)
+            ]
+            shown = "|".join(names) or "0"
+            self.lines.append(
+                f"{self.now():.6f} poll([{{fd={self.file}, events=POLLIN|POLLOUT|POLLRDHUP, "
+                f"revents={shown}}}], 1, 0) = {int(bool(found_bits))}"
+            )
+
+    # Segments of the peer
+
+    def draw_window(self) -> int:
+        """The window of the peer, mostly as it was."""
+        if self.random.random() < 0.8:
+            return self.window
+        self.window = self.random.choice(
+            [0, 0, 1, 5, 20, 100, 257, 1000] if self.scales else [0, 0, 500, 1000, 4000, 32_792]
+        )
+        return self.window
+
+    def segment(
+        self, flags: str, seq: int, length: int, ack: int, more: list[str] | None = None
+    ) -> None:
+        """A segment of the peer."""
+        codepoint = ""
+        if self.ecn and self.random.random() < 0.3:
+            codepoint = self.random.choice(["[ce] ", "[ect0] ", "[noecn] "])
+            if length == 0:
+                codepoint = ""
+            flags = self.random.choice(["E", "W", ""]) + flags
+        text = f"{codepoint}{flags} {seq}:{seq + length}({length})"
+        if "." in flags:
+            text += f" ack {ack}"
+        self.send(f"{text} win {self.draw_window()}{self.options(more or [])}")
+
+    def options(self, more: list[str]) -> str:
+        """Options of a segment of the peer, now and then with a time stamp that is wrong."""
+        if self.timestamps and self.random.random() < 0.04:
+            offset = self.random.choice([-5000, -50, 5000])
+            stamp = max(1, 100 + int(self.now() * 1000) + offset)
+            return f" <{','.join([f'TS val {stamp} ecr {self.latest_stamp}', *more])}>"
+        return super().options(more)
+
+    def borders(self) -> list[int]:
+        """Ends of segments beyond what is acknowledged."""
+        return sorted({end for _, end in self.sent if end > self.una})
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Blocks of SACK that may be true."""
+        ends = [border for border in self.borders() if border > self.una]
+        if not ends:
+            return []
+        starts = sorted({start for start, _ in self.sent if start > self.una})
+        for _ in range(self.random.choice([0, 1, 1, 1, 2])):
+            if not starts:
+                break
+            start = self.random.choice(starts)
+            later = [end for end in ends if end > start]
+            if not later:
+                continue
+            end = self.random.choice(later[:3])
+            self.sacked.append((start, end))
+        merged: list[tuple[int, int]] = []
+        for start, end in sorted(self.sacked):
+            if end <= self.una:
+                continue
+            start = max(start, self.una + 1)
+            if merged and start <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+            else:
+                merged.append((start, end))
+        self.random.shuffle(merged)
+        return merged[: 3 if self.timestamps else 4]
+
+    def told(self, blocks: list[tuple[int, int]]) -> list[str]:
+        """The option that reports blocks."""
+        if not self.sack or not blocks:
+            return []
+        return ["sack " + " ".join(f"{start}:{end}" for start, end in blocks)]
+
+    def ack(self) -> None:
+        """An ACK of some kind."""
+        kind = self.random.random()
+        borders = self.borders()
+        if kind < 0.35 and borders:
+            self.una = borders[-1]
+        elif kind < 0.65 and borders:
+            self.una = self.random.choice(borders[:4])
+        elif kind < 0.66 and self.top > self.una + 1:
+            self.una = self.random.randrange(self.una + 1, self.top)
+        elif kind < 0.73:
+            self.segment(".", self.next, 0, self.top + self.random.choice([1, 1000, 100_000]))
+            return
+        elif kind < 0.77 and self.una > 1000:
+            self.segment(".", self.next, 0, self.una - self.random.choice([1, 500]))
+            return
+        elif kind < 0.82 and self.sent:
+            start, end = self.random.choice(self.sent)
+            if end <= self.una:
+                blocks = [(start, end), *self.blocks()][: 3 if self.timestamps else 4]
+                self.segment(".", self.next, 0, self.una, self.told(blocks))
+                return
+        # The blocks tell no more of what the ACK covers.
+        while any(start <= self.una < end for start, end in self.sacked):
+            self.una = max(end for start, end in self.sacked if start <= self.una < end)
+        blocks = self.blocks() if self.random.random() < 0.7 else []
+        self.segment(".", self.next, 0, self.una, self.told(blocks))
+
+    def data(self) -> None:
+        """Data of the peer."""
+        length = self.random.choice([1, 100, 500, 1000, 1000, 1000])
+        kind = self.random.random()
+        ack = self.una
+        if kind < 0.55 and not self.has_fin:
+            seq = self.next
+            self.next += length
+        elif kind < 0.75 and not self.has_fin:
+            seq = self.next + self.random.choice([500, 1000, 2000, 3000])
+        elif kind < 0.85:
+            seq = max(1, self.acked_by_kernel - self.random.choice([100, 500, 1000]))
+        elif kind < 0.93:
+            # What is missing.
+            seq = self.acked_by_kernel
+            self.next = max(self.next, seq + length)
+        else:
+            seq = self.next + self.random.choice([60_000, 300_000, 2_000_000])
+        self.segment(self.random.choice([".", "P.", "P."]), seq, length, ack)
+
+    def fin(self) -> None:
+        """The peer closes."""
+        length = self.random.choice([0, 0, 0, 500])
+        seq = self.next + self.random.choice([0, 0, 0, 1000])
+        if self.has_fin:
+            seq, length = self.next - 1, 0
+        self.segment("F.", seq, length, self.una)
+        if seq == self.next and not self.has_fin:
+            self.next += length + 1
+            self.has_fin = True
+
+    def reset(self) -> None:
+        """The peer resets, or somebody tries."""
+        seq = self.acked_by_kernel + self.random.choice([0, 0, 1, 500, 500_000, -1])
+        flags = self.random.choice(["R", "R."])
+        self.segment(flags, seq, 0, self.una)
+
+    def odd(self) -> None:
+        """What a peer should not send."""
+        kind = self.random.randrange(3)
+        if kind == 0:
+            self.segment("S", self.random.choice([0, self.next, self.next + 1000]), 0, 0)
+        elif kind == 1:
+            self.segment("-", self.next, self.random.choice([0, 100]), 0)
+        else:
+            self.segment("SF.", self.next, 0, self.una)
+
+    # The whole
+
+    def syn_options(self) -> str:
+        """Options of the peer's SYN."""
+        options = [f"mss {self.mss}"] if self.mss else []
+        if self.sack:
+            options.append("sackOK")
+        if self.timestamps:
+            echo = self.latest_stamp
+            options.append(f"TS val {100 + int(self.now() * 1000)} ecr {echo}")
+        if self.scales:
+            options.append("wscale 7")
+        return f" <{','.join(options)}>" if options else ""
+
+    def before_open(self, file: int) -> None:
+        """Options that are set before the connection is there."""
+        self.file = file
+        while self.random.random() < 0.15:
+            self.option()
+
+    def open_passively(self) -> None:
+        """The peer opens the connection."""
+        self.make("socket", "...", "SOCK_STREAM", "IPPROTO_TCP", flavour="3")
+        self.make("bind", "3", "...", "...")
+        self.before_open(3)
+        self.make("listen", "3", "1")
+        flags = "SEW" if self.ecn else "S"
+        self.send(f"{flags} 0:0(0) win 32792{self.syn_options()}")
+        self.wait(self.random.choice([0.01, 0.03, 0.1, 0.1]))
+        if self.random.random() < 0.05:
+            self.wait(1.2)
+        self.agree()
+        self.window = 257 if self.scales else 32_792
+        if self.random.random() < 0.1:
+            self.next = 501
+            self.send(f"P. 1:501(500) ack 1 win {self.window}{self.options([])}")
+        else:
+            self.send(f". 1:1(0) ack 1 win {self.window}{self.options([])}")
+        self.wait(0.003)
+        self.make("accept", "3", "...", "...", flavour="4")
+        self.file = 4
+
+    def agree(self) -> str:
+        """Options are used that the kernel's SYN has too; returns its line."""
+        syn = next((line for line in self.lines if " > " in line), "")
+        self.sack &= "sackOK" in syn
+        self.timestamps &= "TS" in syn
+        self.scales &= "wscale" in syn
+        return syn
+
+    def open_actively(self) -> None:
+        """The kernel opens the connection."""
+        self.make("socket", "...", "SOCK_STREAM", "IPPROTO_TCP", flavour="3")
+        self.before_open(3)
+        self.make("connect", "3", "...", "...")
+        self.wait(self.random.choice([0.01, 0.03, 0.1, 0.1]))
+        if self.random.random() < 0.05:
+            self.wait(1.2)
+        asked = self.agree()
+        flags = "SE." if self.ecn and " SEW " in asked else "S."
+        self.ecn &= flags == "SE."
+        self.window = 32_792
+        self.send(f"{flags} 0:0(0) ack 1 win 32792{self.syn_options()}")
+        self.window = 257 if self.scales else 32_792
+        self.wait(0.003)
+
+    def converse(self) -> str:
+        """Has the conversation, and returns its script."""
+        self.start = time.monotonic()
+        if self.random.random() < 0.6:
+            self.open_passively()
+        else:
+            self.open_actively()
+        self.is_open = True
+        self.state()
+        calls: list[tuple[Step, float]] = [
+            (self.write, 6), (self.read, 3), (self.option, 1.2), (self.ask, 2), (self.shut, 0.4),
+            (self.close, 0.4),
+        ]  # fmt: skip
+        arrivals: list[tuple[Step, float]] = [
+            (self.ack, 10), (self.data, 4), (self.fin, 0.6), (self.reset, 0.2), (self.odd, 0.3),
+        ]  # fmt: skip
+        if self.sent == []:
+            self.write()
+            self.wait(ANSWER_S)
+        for _ in range(self.random.randrange(5, 25)):
+            steps = [*calls, *arrivals] if self.is_open else arrivals
+            step = self.random.choices(
+                [step for step, _ in steps], [weight for _, weight in steps]
+            )[0]
+            self.settle()
+            try:
+                step()
+            except Unknown as problem:
+                self.lines.append(f"// {problem}")
+            self.wait(ANSWER_S)
+            self.state()
+            self.wait(self.random.choice([0, 0, 0, 0, 0, 0.02, 0.1, 0.1, 0.4, 0.8]))
+        self.state()
+        self.wait(0.1)
+        return "\n".join(self.lines) + "\n"
+
+
+def record(seed: int, folder: Path, windows: bool) -> str | None:
+    """One conversation; its process has no other, as it stays in the namespace."""
+    try:
+        text = Draw(seed, windows=windows).converse()
+    except Exception as problem:
+        return f"seed {seed}: {problem!r}\n{traceback.format_exc()}"
+    (folder / f"{seed:05}.pkt").write_text(text)
+    return None
+
+
+def main() -> int:
+    """Draws the conversations of all seeds from the first to the last."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("first", type=int)
+    parser.add_argument("last", type=int)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--windows", action="store_true", help="with windows of the kernel")
+    parser.add_argument("--jobs", type=int, default=16)
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    with ProcessPoolExecutor(asked.jobs, max_tasks_per_child=1) as pool:
+        seeds = range(asked.first, asked.last + 1)
+        for one in [pool.submit(record, seed, asked.folder, asked.windows) for seed in seeds]:
+            trouble = one.result()
+            if trouble:
+                failed += 1
+                print(trouble, file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
