@@ -22,6 +22,8 @@
 //!   ([`Endpoint::wants_headers`]): then it goes into [`Endpoint::receive_header`];
 //! - once somebody has called [`Endpoint::keep_fates`], what becomes of packets waits for
 //!   [`Endpoint::poll_fate`] in the same way;
+//! - a packet that an endpoint computes in place of a lost one is told that one's number
+//!   ([`Payload::keep_frame`]), which packets that arrive are told by the driver;
 //! - events also come from [`Endpoint::poll_transmit`] and [`Endpoint::handle_timeout`]; they wait,
 //!   in memory, until they are drained.
 
@@ -81,6 +83,15 @@ pub struct Frame<P> {
 impl<P> Default for Frame<P> {
     fn default() -> Self {
         Frame { kind: FrameKind::default(), ack: None, payload: None, bytes: 0, service: 0 }
+    }
+}
+
+impl<P: Payload> Frame<P> {
+    /// Its packet keeps its number: see [`Payload::keep_frame`].
+    pub fn number_packet(&mut self) {
+        if let (Some(number), Some(packet)) = (self.kind.packet_number(), &mut self.payload) {
+            packet.keep_frame(number);
+        }
     }
 }
 
@@ -185,6 +196,19 @@ pub enum FrameKind {
         /// What the answered frame said.
         index: u64,
     },
+}
+
+impl FrameKind {
+    /// The number of a frame that carries a packet, a piece of one or units of its block.
+    #[inline]
+    pub fn packet_number(&self) -> Option<u64> {
+        match *self {
+            FrameKind::Data { sequence }
+            | FrameKind::Segment { sequence, .. }
+            | FrameKind::Block { sequence, .. } => Some(sequence),
+            _ => None,
+        }
+    }
 }
 
 /// What cross-layer agents and probes listen to.

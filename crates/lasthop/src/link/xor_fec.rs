@@ -368,6 +368,7 @@ impl<P: Payload + Clone> XorFec<P> {
             return;
         }
         packet.truncate(bytes);
+        packet.keep_frame(sequence);
         self.missing &= !lost;
         self.counters.recovered += 1;
         self.events.push_back(LinkEvent::Recovered { sequence });

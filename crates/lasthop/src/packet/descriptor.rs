@@ -88,6 +88,14 @@ impl<X: Extension> Payload for Descriptor<X> {
 
     fn append(&mut self, next: &Self) {
         self.bytes += next.bytes;
+        if let Some(number) = next.tcp.options.frame() {
+            self.keep_frame(number);
+        }
+    }
+
+    #[inline(always)]
+    fn keep_frame(&mut self, number: u64) {
+        self.tcp.options.keep_frame(number);
     }
 
     /// The hop: no two flows, and no two directions of one, share it.
@@ -114,7 +122,7 @@ impl<X: Extension> Payload for Descriptor<X> {
 mod tests {
     use super::*;
     use crate::link::Frame;
-    use crate::packet::TcpHeader;
+    use crate::packet::{TcpHeader, Watched};
 
     #[test]
     fn frames_stay_small() {
@@ -147,6 +155,28 @@ mod tests {
             let lost = std::panic::catch_unwind(|| <()>::narrow(&header));
             assert!(lost.is_err(), "options are never dropped without a word");
         }
+    }
+
+    #[test]
+    fn a_watched_packet_knows_the_frame_in_which_it_came() {
+        let of = |frame: Option<u64>| {
+            let mut packet = Descriptor::<Watched>::datagram(0, 100, 7, Instant::ZERO);
+            frame.into_iter().for_each(|number| packet.keep_frame(number));
+            packet
+        };
+        let mut whole = of(Some(3));
+        assert_eq!(of(None).tcp.options.frame(), None);
+        // The last piece counts; a descriptor of an observer does not show it.
+        whole.append(&of(Some(4)));
+        assert_eq!((whole.tcp.options.frame(), whole.bytes), (Some(4), 200));
+        assert_eq!(of(Some(3)).full(), of(None).full());
+        // A packet computed from others is in none of their frames.
+        let mut parity = of(None);
+        parity.xor(&of(Some(5)));
+        assert_eq!(parity.tcp.options.frame(), None);
+        let mut plain = Packet::default();
+        plain.keep_frame(3);
+        assert_eq!(plain.tcp.options.frame(), None);
     }
 
     #[test]

@@ -50,7 +50,8 @@ impl Ecn {
     }
 }
 /// What headers have room for besides the fields that every segment needs. It is chosen when a world is built, so that
-/// only who needs it pays for it: `()` where no segment has options, [`TcpOptions`] where some may have.
+/// only who needs it pays for it: `()` where no segment has options, [`TcpOptions`] where some may have, [`Watched`] where
+/// somebody observes the run.
 pub trait Extension: Copy + Debug + Default + Eq + Send + 'static {
     /// `header` with its options in this extension.
     ///
@@ -63,6 +64,16 @@ pub trait Extension: Copy + Debug + Default + Eq + Send + 'static {
 
     /// Exclusive or with another one: see [`Payload::xor`](super::Payload::xor).
     fn xor(&mut self, other: &Self);
+
+    /// Keeps the number of the link frame in which its packet came: see [`Payload::keep_frame`](super::Payload::keep_frame).
+    #[inline(always)]
+    fn keep_frame(&mut self, _number: u64) {}
+
+    /// That number, of packets that keep it and have come in a frame.
+    #[inline(always)]
+    fn frame(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// The options of a segment.
@@ -114,6 +125,35 @@ impl Extension for TcpOptions {
         }
         self.timestamps.0 ^= other.timestamps.0;
         self.timestamps.1 ^= other.timestamps.1;
+    }
+}
+
+/// Options, and what only observers of a run ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    options: TcpOptions,
+    frame: Option<u64>,
+}
+
+impl Extension for Watched {
+    fn narrow(header: &TcpHeader) -> Header<Self> {
+        header.with(Watched { options: header.options, frame: None })
+    }
+
+    fn full(header: &Header<Self>) -> impl Borrow<TcpHeader> {
+        header.with(header.options.options)
+    }
+
+    fn xor(&mut self, other: &Self) {
+        self.options.xor(&other.options);
+    }
+
+    fn keep_frame(&mut self, number: u64) {
+        self.frame = Some(number);
+    }
+
+    fn frame(&self) -> Option<u64> {
+        self.frame
     }
 }
 

@@ -11,7 +11,7 @@ mod header;
 pub use descriptor::{Descriptor, Packet};
 pub use header::{
     Ecn, Extension, Header, MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS, TcpHeader,
-    TcpOptions, flags,
+    TcpOptions, Watched, flags,
 };
 
 use crate::coding::CodedUnits;
@@ -77,6 +77,11 @@ pub trait Payload {
     fn is_out(&self) -> bool {
         false
     }
+
+    /// It has come in the link frame of this number, or was computed in its place. Descriptors that are
+    /// [watched](Watched) keep it.
+    #[inline(always)]
+    fn keep_frame(&mut self, _number: u64) {}
 
     /// What packets of its flow share and those of others, most probably, do not: how a queue for each flow
     /// tells them apart.

@@ -21,11 +21,11 @@ use super::{RunError, build, finish};
 use crate::agent::AgentEvent;
 use crate::link::FrameKind;
 use crate::medium::dcf::{AirFate, AirFrame};
-use crate::packet::{Packet, TcpOptions};
+use crate::packet::{Packet, Watched};
 use crate::rng::Streams;
 use crate::scenario::{Link, LinkProtocol, Scenario};
 use crate::sim::ids::{DirectionId, Side};
-use crate::sim::probe::{Event, FrameLabel, Probe};
+use crate::sim::probe::{Event, FrameLabel, Recorder, Room};
 use crate::sim::world::End;
 use crate::units::Instant;
 use pcap_file::pcapng::PcapNgWriter;
@@ -99,33 +99,20 @@ impl From<PcapError> for CaptureError {
     }
 }
 
-/// Keeps what concerns packets.
-#[derive(Default)]
-struct PacketRecorder {
-    events: Vec<(Instant, Event)>,
-}
-
-impl Probe for PacketRecorder {
-    const ACTIVE: bool = true;
-    fn record(&mut self, at: Instant, event: Event) {
-        if matches!(
-            event,
-            Event::FrameSent { packet: Some(_), .. }
-                | Event::FrameSent {
-                    label: Some(FrameLabel {
-                        kind: FrameKind::Reset { .. } | FrameKind::ResetAck { .. },
-                        ..
-                    }),
-                    ..
-                }
-                | Event::OnAir { .. }
-                | Event::Dropped { .. }
-                | Event::Delivered { .. }
-                | Event::Queue { .. }
-                | Event::Agent { event: AgentEvent::LocalRetransmission { .. }, .. }
-        ) {
-            self.events.push((at, event));
+/// Does it concern packets?
+fn concerns_packets(event: &Event) -> bool {
+    match event {
+        Event::FrameSent { label, packet, .. } => {
+            let is_reset =
+                matches!(label.kind, FrameKind::Reset { .. } | FrameKind::ResetAck { .. });
+            packet.is_some() || is_reset
         }
+        Event::OnAir { .. }
+        | Event::Dropped { .. }
+        | Event::Delivered { .. }
+        | Event::Queue { .. }
+        | Event::Agent { event: AgentEvent::LocalRetransmission { .. }, .. } => true,
+        _ => false,
     }
 }
 
@@ -216,8 +203,7 @@ impl Course {
         }
     }
 
-    fn role(&mut self, label: Option<FrameLabel>) -> Role {
-        let Some(FrameLabel { kind, service, .. }) = label else { return Role::New };
+    fn role(&mut self, FrameLabel { kind, service, .. }: FrameLabel) -> Role {
         let next = self.next.entry(service).or_default();
         match kind {
             FrameKind::Data { sequence } | FrameKind::Block { sequence, .. }
@@ -326,8 +312,7 @@ fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Ve
                 if matches!(role, Role::New) && course.leave(&packet) {
                     notes.push("sent again by the agent".to_owned());
                 }
-                let is_cut =
-                    matches!(label, Some(FrameLabel { kind: FrameKind::Segment { .. }, .. }));
+                let is_cut = matches!(label.kind, FrameKind::Segment { .. });
                 match role {
                     Role::Copy(number) => notes.push(format!("copy of link frame {number}")),
                     Role::New if is_cut => notes.push("cut into pieces".to_owned()),
@@ -349,7 +334,7 @@ fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Ve
                     course.show_refused(direction, start, &mut seen);
                 }
             }
-            Event::FrameSent { direction, label: Some(label), packet: None, .. } => {
+            Event::FrameSent { direction, label, packet: None, .. } => {
                 courses[direction.index()].on_control(label);
             }
             Event::Delivered { direction, packet, .. } if at_host => {
@@ -384,8 +369,8 @@ pub fn capture(
     let interfaces = interfaces(scenario, view)?;
     let out = BufWriter::new(File::create(path)?);
     let streams = Streams { seed, replication };
-    let mut world = build::build::<TcpOptions>(scenario, &Plan::new(scenario), streams)?
-        .build(PacketRecorder::default());
+    let mut world = build::build::<Watched>(scenario, &Plan::new(scenario), streams)?
+        .build(Recorder::only(Room::new(usize::MAX, interrupt), concerns_packets));
     let complete = finish(&mut world, scenario, interrupt) != End::Interrupted;
     let end = world.now();
     let mut writer = Writer::new(scenario, world.senders());
@@ -557,7 +542,7 @@ mod tests {
         let role = |&(sequence, is_last)| {
             let kind = FrameKind::Segment { sequence, is_last, poll: false };
             let label = FrameLabel { kind, ack: None, service: 0 };
-            matches!(course.role(Some(label)), Role::New)
+            matches!(course.role(label), Role::New)
         };
         pieces.iter().map(role).collect()
     }

@@ -1,12 +1,12 @@
 //! Time series of one replication.
 
-use super::air::{Follower, Transmission};
+use super::air::Transmission;
 use super::plan::Plan;
 use super::{RunError, build, finish, link_names};
 use crate::agent::{AgentEvent, Notice};
 use crate::link::LinkEvent;
 use crate::medium::dcf::{AirFate, AirFrame, frames};
-use crate::packet::TcpOptions;
+use crate::packet::Watched;
 use crate::rng::Streams;
 use crate::scenario::Scenario;
 use crate::sim::ids::ConnectionId;
@@ -88,7 +88,7 @@ fn trace_up_to(
     interrupt: &AtomicBool,
 ) -> Result<Trace, RunError> {
     let streams = Streams { seed, replication };
-    let mut world = build::build::<TcpOptions>(scenario, &Plan::new(scenario), streams)?
+    let mut world = build::build::<Watched>(scenario, &Plan::new(scenario), streams)?
         .build(Recorder::new(Room::new(most, interrupt)));
     let complete = finish(&mut world, scenario, interrupt) != End::Interrupted;
     let mut metrics = Vec::new();
@@ -132,8 +132,8 @@ fn trace_up_to(
         .collect();
     // Packets in each queue.
     let mut waiting = vec![0; directions.len()];
-    let mut followers: Vec<Vec<Follower>> =
-        carriers.iter().map(|names| vec![Follower::default(); names.len()]).collect();
+    // One beyond the highest number of a packet sent, of each carrier.
+    let mut next: Vec<_> = carriers.iter().map(|names| vec![0; names.len()]).collect();
     for (at, event) in recorded {
         let mut push = |entity: &String, event, sequence, value| {
             events.push(TraceEvent {
@@ -194,10 +194,10 @@ fn trace_up_to(
             Event::FrameSent {
                 direction: index, label, segment, bytes, start, arrival, ..
             } => {
-                let service = label.map_or(0, |label| label.service);
-                let entity = carrier(index, service);
-                let follower = &mut followers[index.index()][usize::from(service)];
-                let sent = follower.on_sent(entity, label, segment, bytes, [start, at], arrival);
+                let entity = carrier(index, label.service);
+                let next = &mut next[index.index()][usize::from(label.service)];
+                let times = [start, at];
+                let sent = Transmission::frame(entity, label, segment, bytes, times, arrival, next);
                 let event = if arrival.is_some() { "frame_sent" } else { "frame_lost" };
                 let is_numbered = matches!(sent.kind, "data" | "segment");
                 let sequence = if is_numbered { sent.sequence as f64 } else { f64::NAN };
@@ -227,18 +227,11 @@ fn trace_up_to(
             Event::Backoff { direction: index, slots, window } => {
                 push(direction(index), "backoff", slots.into(), window.into());
             }
-            Event::FrameReceived { direction: index, label } => {
-                followers[index.index()][usize::from(label.service)].on_received(label);
-            }
-            Event::Delivered { direction: index, service, by_timer, .. } => {
-                let follower = &mut followers[index.index()][usize::from(service)];
-                let number = follower.on_delivered(by_timer);
+            Event::Delivered { direction: index, service, number, .. } => {
                 let sequence = number.map_or(f64::NAN, |number| number as f64);
                 push(carrier(index, service), "delivered", sequence, f64::NAN);
             }
             Event::Link { direction: index, service, event } => {
-                // What it receives came over the other direction.
-                followers[index.opposite().index()][usize::from(service)].on_event(event);
                 let (event, sequence) = match event {
                     LinkEvent::Retransmitted { sequence } => ("retransmitted", sequence),
                     LinkEvent::TimedOut { sequence } => ("timed_out", sequence),

@@ -23,6 +23,13 @@ pub struct FrameLabel {
     pub service: u8,
 }
 
+impl FrameLabel {
+    /// A data frame of this number, where that is all there is to it.
+    pub(super) fn data(sequence: u64) -> Self {
+        FrameLabel { kind: FrameKind::Data { sequence }, ack: None, service: 0 }
+    }
+}
+
 impl<P> From<&Frame<P>> for FrameLabel {
     fn from(frame: &Frame<P>) -> Self {
         FrameLabel { kind: frame.kind, ack: frame.ack, service: frame.service }
@@ -167,8 +174,8 @@ pub enum Event {
     FrameSent {
         /// Direction index.
         direction: DirectionId,
-        /// What it was; `None` where there is no link protocol.
-        label: Option<FrameLabel>,
+        /// What it was. Where there is no link protocol, frames are numbered in the order of their transmission.
+        label: FrameLabel,
         /// The TCP segment that it carried; `None` of other packets, and where there is a link
         /// protocol: its frames have numbers of their own.
         segment: Option<SegmentLabel>,
@@ -205,21 +212,15 @@ pub enum Event {
         /// From how many they were drawn: 0 to this.
         window: u32,
     },
-    /// A frame of a link protocol arrived; what it lets go up follows.
-    FrameReceived {
-        /// Direction index.
-        direction: DirectionId,
-        /// What it was.
-        label: FrameLabel,
-    },
     /// A packet that came over a link went up.
     Delivered {
         /// Index of the direction over which it came.
         direction: DirectionId,
         /// Service that it belongs to, on a link of several; else 0.
         service: u8,
-        /// Was it a timer that let it go, rather than the frame that came last?
-        by_timer: bool,
+        /// Number of the frame in which it came, of the last one if it came in pieces, or in whose place it was
+        /// computed; `None` where packets do not [keep it](crate::packet::Watched).
+        number: Option<u64>,
         /// What goes up.
         packet: Packet,
     },
@@ -252,14 +253,9 @@ impl Event {
     ) -> Self {
         Event::FrameSent {
             direction,
-            label: Some(FrameLabel::from(frame)),
+            label: FrameLabel::from(frame),
             segment: None,
-            packet: match frame.kind {
-                FrameKind::Data { .. } | FrameKind::Segment { .. } | FrameKind::Block { .. } => {
-                    frame.payload.map(|packet| packet.full())
-                }
-                _ => None,
-            },
+            packet: frame.kind.packet_number().and(frame.payload).map(|packet| packet.full()),
             bytes: frame.bytes,
             start,
             arrival: (!is_lost).then_some(at),
@@ -310,7 +306,7 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Keeps everything there is room for.
+/// Keeps everything, or what is wanted of it, as long as there is room.
 #[derive(Debug)]
 pub struct Recorder<'a> {
     /// Events in the order of their computation.
@@ -318,18 +314,27 @@ pub struct Recorder<'a> {
     /// When the first event came that had no room.
     pub full: Option<Instant>,
     room: Room<'a>,
+    is_wanted: fn(&Event) -> bool,
 }
 
 impl<'a> Recorder<'a> {
     /// A recorder for as many events.
     pub fn new(room: Room<'a>) -> Self {
-        Recorder { events: Vec::new(), full: None, room }
+        Recorder::only(room, |_| true)
+    }
+
+    /// The same for events that are wanted alone.
+    pub fn only(room: Room<'a>, is_wanted: fn(&Event) -> bool) -> Self {
+        Recorder { events: Vec::new(), full: None, room, is_wanted }
     }
 }
 
 impl Probe for Recorder<'_> {
     const ACTIVE: bool = true;
     fn record(&mut self, at: Instant, event: Event) {
+        if !(self.is_wanted)(&event) {
+            return;
+        }
         if self.room.take() {
             self.events.push((at, event));
         } else {

@@ -226,10 +226,10 @@ impl<P: Probe, X: Extension> World<P, X> {
         if P::ACTIVE {
             // What goes up is told at once, but goes on when all has come, as without observation.
             let mut up = Vec::new();
-            while let Some(arrived) = self.lines[line.index()].end_mut(side).take_arrived(now) {
-                self.receive_frame(line, side, &arrived);
+            while let Some(mut arrived) = self.lines[line.index()].end_mut(side).take_arrived(now) {
+                self.receive_frame(line, side, &mut arrived);
                 while let Some(packet) = self.poll_deliver(line, far) {
-                    self.record_line_delivery(line, far, &packet, false);
+                    self.record_line_delivery(line, far, &packet);
                     up.push(packet);
                 }
             }
@@ -274,13 +274,13 @@ impl<P: Probe, X: Extension> World<P, X> {
     }
 
     /// A frame of no length is sent and arrives.
-    fn hand_over(&mut self, line: LineId, side: Side, free: Crossing<X>) {
+    fn hand_over(&mut self, line: LineId, side: Side, mut free: Crossing<X>) {
         if P::ACTIVE {
             let direction = self.lines[line.index()].direction(side);
             let event = Event::frame_sent(direction, &free.frame, self.now, false, self.now);
             self.probe.record(self.now, event);
         }
-        self.take_in(line, side, &free);
+        self.take_in(line, side, &mut free);
     }
 
     /// Notes the timer of an endpoint, and tells or drops its events.

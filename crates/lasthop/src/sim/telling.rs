@@ -3,7 +3,7 @@
 use super::direction::Fifo;
 use super::hops::{Hop, Listener};
 use super::ids::{ConnectionId, DirectionId};
-use super::probe::{Event, Probe, SegmentLabel};
+use super::probe::{Event, FrameLabel, Probe, SegmentLabel};
 use crate::packet::{Descriptor, Extension, Header, Packet, TcpHeader};
 use crate::queue::{Fate, Queue};
 use crate::units::Instant;
@@ -53,11 +53,12 @@ pub(super) fn record_dropped<P: Probe, X: Extension>(
 }
 
 /// Tells what becomes of a packet that has entered a computed direction. `times`: of its arrival,
-/// and when its transmission starts.
+/// and when its transmission starts;
+/// `told`: how many frames the probe has been told of.
 pub(super) fn record_fate<P: Probe, X: Extension>(
     probe: &mut P,
     hop: &Hop,
-    fifo: &mut Fifo<X>,
+    (fifo, told): (&mut Fifo<X>, &mut u64),
     [at, start]: [Instant; 2],
     fate: Fate,
     packet: &Descriptor<X>,
@@ -66,12 +67,14 @@ pub(super) fn record_fate<P: Probe, X: Extension>(
     let packet = packet.full();
     let packets = fifo.queue.length(at);
     probe.record(at, Event::Queue { direction, packets, packet });
-    let (label, bytes) = (None, packet.bytes + fifo.queue.header());
+    let (number, bytes) = (*told, packet.bytes + fifo.queue.header());
+    let label = FrameLabel::data(number);
     let segment = segment_label(listener, &packet);
     let sent = |arrival| {
         let packet = Some(packet);
         Event::FrameSent { direction, label, segment, packet, bytes, start, arrival }
     };
+    *told += u64::from(fate != Fate::Dropped);
     match fate {
         Fate::Dropped => {
             let turn = Some(start);
@@ -81,7 +84,8 @@ pub(super) fn record_fate<P: Probe, X: Extension>(
         Fate::Sent { end } => {
             let at = fifo.queue.arrival(end);
             probe.record(end, sent(Some(at)));
-            let delivered = Event::Delivered { direction, service: 0, by_timer: false, packet };
+            let (service, number) = (0, Some(number));
+            let delivered = Event::Delivered { direction, service, number, packet };
             probe.record(at, delivered);
         }
     }

@@ -11,7 +11,6 @@ use super::probe::{Event, FrameLabel, Probe};
 use super::telling::segment_label;
 use super::traffic::discipline_metrics;
 use super::world::World;
-use crate::link::FrameKind;
 use crate::medium::dcf::{
     AirFate, AirFrame, Medium, MediumCounters, MediumEvent, Outcome, PairCounters, PairId,
 };
@@ -40,11 +39,6 @@ pub(super) struct Shared {
     pub air: AirId,
     pub pair: PairId,
     pub rate: Rate,
-}
-
-/// A data frame as other links call it.
-fn data_label(sequence: u64) -> FrameLabel {
-    FrameLabel { kind: FrameKind::Data { sequence }, ack: None, service: 0 }
 }
 
 /// What a direction's counters are called everywhere.
@@ -89,9 +83,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             }
             if P::ACTIVE {
                 let direction = directions[delivery.pair.index()];
-                let label = data_label(delivery.sequence);
-                self.probe.record(self.now, Event::FrameReceived { direction, label });
-                self.record_delivery(direction, &delivery.packet, false);
+                self.record_delivery(direction, &delivery.packet, Some(delivery.sequence));
             }
             self.forward(&mut delivery.packet);
         }
@@ -150,7 +142,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             let (AirFrame::Data { sequence, .. }, Some(carried)) = (kind, packet) else { continue };
             let segment = segment_label(self.hops[carried.hop as usize].listener, &carried);
             let arrival = (fate == AirFate::Received).then_some(end);
-            let label = Some(data_label(sequence));
+            let label = FrameLabel::data(sequence);
             let sent =
                 Event::FrameSent { direction, label, segment, packet, bytes, start, arrival };
             self.probe.record(end, sent);

@@ -117,6 +117,8 @@ pub struct World<P: Probe, X: Extension = TcpOptions> {
     /// Where no bit of this is set in the number of an event, the interrupt flag is looked at.
     pub(super) interrupt_mask: u64,
     pub(super) probe: P,
+    /// Of each computed direction the frames that the probe has been told of; empty where nobody observes.
+    pub(super) told: Vec<u64>,
     pub(super) events: u64,
 }
 
@@ -280,7 +282,8 @@ impl<P: Probe, X: Extension> World<P, X> {
                 packet.hop = known.place;
                 let times = [at, fifo.queue.next_start(at)];
                 let fate = fifo.queue.offer_at(clock, at, packet.bytes);
-                record_fate(&mut self.probe, known, fifo, times, fate, packet);
+                let told = &mut self.told[known.direction.index()];
+                record_fate(&mut self.probe, known, (fifo, told), times, fate, packet);
                 let Fate::Sent { end } = fate else { return };
                 fifo.queue.arrival(end)
             } else {

@@ -173,6 +173,83 @@ fn a_timer_lets_go_what_waits_behind_a_frame_given_up() {
 }
 
 #[test]
+fn a_packet_computed_from_parity_has_the_number_of_the_lost_frame() {
+    let protocol = "{ kind = \"xor-fec\", block = 4, parity_timeout = \"1 s\" }";
+    let trace = trace(protocol, 1, 1, "1090 ms");
+    // Parity has three bytes more than data.
+    assert_eq!(lines(&trace)[4], "forward parity 0: 700-803, 853");
+    assert_eq!(delivered(&trace), [(150, 0.0), (550, 2.0), (750, 3.0), (853, 1.0)]);
+}
+
+#[test]
+fn a_packet_in_pieces_has_the_number_of_the_last_one() {
+    // The second piece is lost. Feedback takes no time on the air, but the 50 ms of the way back.
+    let protocol = "{ kind = \"ideal-sr\", payload = \"40 B\" }";
+    let trace = trace(protocol, 0, 1, "590 ms");
+    let data: Vec<_> =
+        lines(&trace).into_iter().filter(|line| line.contains(" segment ")).collect();
+    assert_eq!(
+        data,
+        [
+            "forward segment 0: 0-40, 90",
+            "forward segment 1: 40-80, lost",
+            "forward segment 2: 80-100, 150",
+            "forward segment 1 again: 180-220, 270",
+            "forward segment 3: 220-260, 310",
+            "forward segment 4: 260-300, 350",
+            "forward segment 5: 300-320, 370",
+        ]
+    );
+    assert_eq!(delivered(&trace), [(270, 2.0), (370, 5.0)]);
+}
+
+#[test]
+fn what_goes_up_has_the_number_of_a_frame_that_has_come() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    // Losses alone, in pairs and in longer rows.
+    let lost = |frame: u32| [3, 10, 11, 30, 31, 32, 33].contains(&(frame % 41));
+    let text: String = (0..400).map(|frame| if lost(frame) { "1\n" } else { "0\n" }).collect();
+    std::fs::write(folder.join("many-lost.txt"), text).expect("a file");
+    // Protocol, its header, does it keep the order?
+    for (protocol, header, is_in_order) in [
+        ("{ kind = \"go-back-n\" }", 2, true),
+        ("{ kind = \"selective-repeat\" }", 2, true),
+        ("{ kind = \"stop-and-wait\" }", 2, true),
+        ("{ kind = \"karn-rlp\" }", 1, true),
+        ("{ kind = \"oos-rlp\" }", 1, false),
+        ("{ kind = \"xor-fec\", block = 3 }", 1, false),
+        ("{ kind = \"ideal-sr\", payload = \"30 B\" }", 0, true),
+        ("{ kind = \"rlc-am\", payload = \"30 B\" }", 2, true),
+        ("{ kind = \"harq\" }", 8, true),
+    ] {
+        let trace = trace_of(protocol, header, "many-lost.txt", "20 s");
+        let up: Vec<_> = trace
+            .events
+            .iter()
+            .filter(|event| event.event == "delivered" && event.entity == "link.l.forward")
+            .collect();
+        assert!(up.len() > 20, "{protocol}: {} packets", up.len());
+        let numbers: Vec<_> = up.iter().map(|event| event.sequence).collect();
+        if is_in_order {
+            assert!(numbers.is_sorted_by(|a, b| a < b), "{protocol}: {numbers:?}");
+        }
+        let recovered = trace.events.iter().filter(|event| event.event == "recovered");
+        let recovered: Vec<_> = recovered.map(|event| event.sequence).collect();
+        for event in up {
+            let number = event.sequence;
+            assert_eq!(numbers.iter().filter(|&&other| other == number).count(), 1, "{protocol}");
+            let has_come = trace.transmissions.iter().any(|sent| {
+                let is_it = matches!(sent.kind, "data" | "segment" | "block")
+                    && sent.entity == event.entity
+                    && sent.sequence as f64 == number;
+                is_it && sent.arrival_ns.is_some_and(|at| at <= event.time_ns)
+            });
+            assert!(has_come || recovered.contains(&number), "{protocol}: {number}");
+        }
+    }
+}
+
+#[test]
 fn packets_of_a_link_without_protocol_are_numbered_as_they_are_sent() {
     let trace = trace("{ kind = \"raw\" }", 0, 1, "990 ms");
     assert_eq!(

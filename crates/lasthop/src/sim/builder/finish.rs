@@ -106,6 +106,7 @@ impl<X: Extension> Builder<X> {
         let steps: f64 = fifos.map(|fifo| fifo.queue.replay_rate()).sum::<f64>()
             + ends.map(LineEnd::replay_rate).sum::<f64>()
             + self.airs.iter().map(|air| air.medium.replay_rate()).sum::<f64>();
+        let told = vec![0; if P::ACTIVE { self.directions.len() } else { 0 }];
         World {
             now: Instant::ZERO,
             current: Due::default(),
@@ -128,6 +129,7 @@ impl<X: Extension> Builder<X> {
             horizon_due: Instant::NEVER,
             interrupt_mask: interrupt_mask(most_stations),
             probe,
+            told,
             events: 0,
         }
     }

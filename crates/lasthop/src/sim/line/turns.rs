@@ -6,7 +6,7 @@ use crate::packet::{Descriptor, Extension};
 use crate::sim::deadlines::{Deadlines, Due};
 use crate::sim::direction::Direction;
 use crate::sim::ids::{DirectionId, LineId, Side};
-use crate::sim::probe::{Event, FrameLabel, Probe};
+use crate::sim::probe::{Event, Probe};
 use crate::sim::telling::record_dropped;
 use crate::sim::world::World;
 
@@ -59,15 +59,13 @@ impl<P: Probe, X: Extension> World<P, X> {
     fn on_frame(&mut self, id: LineId, side: Side) {
         let now = self.now;
         let line = &mut self.lines[id.index()];
-        let direction = line.direction(side);
         let [near, far] = line.both(side);
         let arrived = near.ring.front_mut().expect("a frame that is due is on the air");
         if arrived.item.is_damaged {
             return self.on_damaged_frame(id, side);
         }
         if P::ACTIVE {
-            let label = FrameLabel::from(&arrived.item.frame);
-            self.probe.record(now, Event::FrameReceived { direction, label });
+            arrived.item.frame.number_packet();
         }
         let has_more = far.interface.endpoint.accept(now, &mut arrived.item.frame);
         let mut up = arrived.item.frame.payload;
@@ -81,7 +79,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
         while let Some(packet) = &mut up {
             if P::ACTIVE {
-                self.record_line_delivery(id, side.other(), packet, false);
+                self.record_line_delivery(id, side.other(), packet);
             }
             self.forward(packet);
             if !has_more {
@@ -143,18 +141,22 @@ impl<P: Probe, X: Extension> World<P, X> {
 
     /// A frame that `side` has sent reaches the other end.
     #[inline]
-    pub(in crate::sim) fn take_in(&mut self, id: LineId, side: Side, arrived: &Crossing<X>) {
+    pub(in crate::sim) fn take_in(&mut self, id: LineId, side: Side, arrived: &mut Crossing<X>) {
         self.receive_frame(id, side, arrived);
         self.hand_up(id, side.other());
     }
 
     /// The same, but what may go up does not yet.
     #[inline]
-    pub(in crate::sim) fn receive_frame(&mut self, id: LineId, side: Side, arrived: &Crossing<X>) {
+    pub(in crate::sim) fn receive_frame(
+        &mut self,
+        id: LineId,
+        side: Side,
+        arrived: &mut Crossing<X>,
+    ) {
         let line = &mut self.lines[id.index()];
-        if P::ACTIVE && !arrived.is_damaged {
-            let (direction, label) = (line.direction(side), FrameLabel::from(&arrived.frame));
-            self.probe.record(self.now, Event::FrameReceived { direction, label });
+        if P::ACTIVE {
+            arrived.frame.number_packet();
         }
         line.end_mut(side.other()).receive(self.now, arrived, &mut self.damaged);
         if P::ACTIVE {
@@ -168,7 +170,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.hand_up_damaged();
         while let Some(mut packet) = self.poll_deliver(id, side) {
             if P::ACTIVE {
-                self.record_line_delivery(id, side, &packet, false);
+                self.record_line_delivery(id, side, &packet);
             }
             self.forward(&mut packet);
         }
@@ -188,12 +190,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         if P::ACTIVE {
             self.record_link_events(id, side);
         }
-        while let Some(mut packet) = self.poll_deliver(id, side) {
-            if P::ACTIVE {
-                self.record_line_delivery(id, side, &packet, true);
-            }
-            self.forward(&mut packet);
-        }
+        self.hand_up(id, side);
     }
 
     /// Tells that a packet that has crossed `direction` goes up.
@@ -201,10 +198,10 @@ impl<P: Probe, X: Extension> World<P, X> {
         &mut self,
         direction: DirectionId,
         packet: &Descriptor<X>,
-        by_timer: bool,
+        number: Option<u64>,
     ) {
         let service = self.hops[packet.hop as usize].service;
-        let delivered = Event::Delivered { direction, service, by_timer, packet: packet.full() };
+        let delivered = Event::Delivered { direction, service, number, packet: packet.full() };
         self.probe.record(self.now, delivered);
     }
 
@@ -214,10 +211,9 @@ impl<P: Probe, X: Extension> World<P, X> {
         id: LineId,
         side: Side,
         packet: &Descriptor<X>,
-        by_timer: bool,
     ) {
         let direction = self.lines[id.index()].direction(side.other());
-        self.record_delivery(direction, packet, by_timer);
+        self.record_delivery(direction, packet, packet.tcp.options.frame());
     }
 
     /// Tells the events of an endpoint as they happen: otherwise they wait for its transmitter.
