@@ -6,7 +6,7 @@ use crate::units::Instant;
 use std::borrow::Borrow;
 
 /// An IP packet in flight: 32 bytes, and what `X` has room for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor<X> {
     /// Where it is on which way, and who waits for it: an index into the world's table of hops.
     pub hop: u32,
@@ -16,6 +16,14 @@ pub struct Descriptor<X> {
     pub bytes: u32,
     /// TCP header. A datagram has none: its place holds what [`Descriptor::datagram`] says.
     pub tcp: Header<X>,
+}
+
+/// In one piece; what is derived for a type with parameters goes field by field.
+impl<X: Copy> Clone for Descriptor<X> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
 }
 
 /// A packet whose segment may have any options.

@@ -159,7 +159,7 @@ impl Extension for Watched {
 
 /// A TCP header with room for options, or without. Sequence and acknowledgment numbers are the 32-bit numbers of
 /// RFC 9293, starting from 0; machines unwrap them to 64 bits at the door.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header<X> {
     /// Sequence number of the first payload byte (or of the SYN or FIN).
     pub seq: u32,
@@ -179,6 +179,14 @@ pub struct Header<X> {
     pub has_timestamps: bool,
     /// What stands in the options.
     pub options: X,
+}
+
+/// In one piece; what is derived for a type with parameters goes field by field.
+impl<X: Copy> Clone for Header<X> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
 }
 
 /// A TCP header with its options, as the machines of TCP write and read it.

@@ -101,10 +101,13 @@ impl<P: Payload> Fifo<P> {
     /// The same, put where it is wanted.
     #[inline(always)]
     pub fn pop_into(&mut self, place: &mut Option<P>) {
+        let Some(packet) = self.packets.front() else {
+            *place = None;
+            return;
+        };
+        self.bytes -= self.frame_bytes(packet);
+        // There is one: it is copied in one piece.
         *place = self.packets.pop_front();
-        if let Some(packet) = place {
-            self.bytes -= self.frame_bytes(packet);
-        }
     }
 
     /// Packets that wait.

@@ -38,7 +38,7 @@ pub struct DirectionParameters<X: Extension = TcpOptions> {
 
 /// A direction without link protocol.
 #[derive(Clone, Debug)]
-pub(super) struct Fifo<X> {
+pub(super) struct Fifo<X: Extension> {
     pub queue: ComputedFifo,
     /// Packets that have been computed and not yet handled, in order of arrival.
     pub ring: Ring<InFlight<Descriptor<X>>>,
@@ -85,7 +85,7 @@ impl<X: Extension> Fifo<X> {
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "few directions, and FIFOs are the hot path")]
 #[repr(u8)]
-pub(super) enum Medium<X> {
+pub(super) enum Medium<X: Extension> {
     Fifo(Fifo<X>),
     /// The end of a line that transmits on this direction.
     Line(LineId),
@@ -93,7 +93,7 @@ pub(super) enum Medium<X> {
     Shared(Shared),
 }
 
-impl<X> Medium<X> {
+impl<X: Extension> Medium<X> {
     /// Who takes a packet that no agent stops.
     pub fn entry(&self) -> Entry {
         match *self {
@@ -106,14 +106,14 @@ impl<X> Medium<X> {
 
 /// One direction of a link.
 #[derive(Clone, Debug)]
-pub(super) struct Direction<X> {
+pub(super) struct Direction<X: Extension> {
     pub medium: Medium<X>,
     /// The first agent that packets meet where it begins, and where it ends.
     pub near_agent: Option<SeatId>,
     pub far_agent: Option<SeatId>,
 }
 
-impl<X> Direction<X> {
+impl<X: Extension> Direction<X> {
     pub fn new(medium: Medium<X>) -> Self {
         Direction { medium, near_agent: None, far_agent: None }
     }

@@ -31,7 +31,7 @@ use std::collections::VecDeque;
 
 /// A frame of a link protocol on its way.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::sim) struct Crossing<X> {
+pub(in crate::sim) struct Crossing<X: Extension> {
     pub frame: Frame<Descriptor<X>>,
     /// Arrives all the same, where an endpoint wants to be told.
     pub is_damaged: bool,
@@ -68,7 +68,7 @@ pub(in crate::sim) struct Air {
 }
 
 /// The air while an interface is turned.
-struct Transmission<'a, P, X> {
+struct Transmission<'a, P, X: Extension> {
     air: &'a mut Air,
     propagation: &'a mut PropagationDelay,
     ring: &'a mut Ring<InFlight<Crossing<X>>>,
@@ -139,12 +139,12 @@ pub(in crate::sim) struct ServiceTable {
 
 /// What took a slot of a radio.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::sim) struct Sent<X> {
+pub(in crate::sim) struct Sent<X: Extension> {
     pub frame: Frame<Descriptor<X>>,
     pub is_lost: bool,
 }
 
-impl<X> Sent<X> {
+impl<X: Extension> Sent<X> {
     /// Does it take no time, so that it cannot be lost?
     pub fn is_free(&self) -> bool {
         self.frame.bytes == 0
