@@ -122,6 +122,9 @@ pub const OUTAGE: Duration = Duration::from_secs(60);
 /// Resolution of the percentiles, where 3 significant digits would be finer.
 const FINEST: Duration = Duration::from_nanos(1000);
 
+/// Delays from here on, in nanoseconds, count as [`LONGEST`] in percentiles.
+const TOP: u64 = LONGEST.as_nanos().next_power_of_two();
+
 /// A packet whose fate is open.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -158,6 +161,7 @@ struct Tally {
     /// Mean of the delays, and sum of squared deviations from it, in nanoseconds (Welford).
     mean: f64,
     squares: f64,
+    /// Grows with the longest delay.
     delays: Histogram<u32>,
 }
 
@@ -191,7 +195,7 @@ impl MediaStatistics {
         MediaStatistics {
             deadline,
             grace: deadline.max(GRACE),
-            window: VecDeque::with_capacity(2 * HORIZON as usize),
+            window: VecDeque::new(),
             front: 0,
             highest: None,
             tally: Tally::new(),
@@ -318,10 +322,11 @@ fn share(part: u64, whole: u64) -> f64 {
 
 impl Tally {
     fn new() -> Self {
-        let (low, high) = (FINEST.as_nanos(), LONGEST.as_nanos());
-        let Ok(delays) = Histogram::new_with_bounds(low, high, 3) else {
-            unreachable!("1 us to 1000 s in 3 digits is a range")
+        let low = FINEST.as_nanos();
+        let Ok(mut delays) = Histogram::new_with_bounds(low, 2 * low, 3) else {
+            unreachable!("from 1 us on in 3 digits is a range")
         };
+        delays.auto(true);
         Tally {
             delivered: 0,
             in_time: 0,
@@ -347,7 +352,10 @@ impl Tally {
         let deviation = delay as f64 - self.mean;
         self.mean += deviation / self.delivered as f64;
         self.squares += deviation * (delay as f64 - self.mean);
-        self.delays.saturating_record(delay);
+        let told = if delay < TOP { delay } else { LONGEST.as_nanos() };
+        let Ok(()) = self.delays.record(told) else {
+            unreachable!("an address tells the delays of 1000 s apart")
+        };
     }
 
     fn lose(&mut self) {

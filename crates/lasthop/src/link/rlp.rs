@@ -260,6 +260,16 @@ fn number_in(slot: usize, end: u64) -> u64 {
     last.wrapping_sub(last.wrapping_sub(slot as u64) % HORIZON)
 }
 
+/// What a receiver keeps of a number from the first missing one on.
+#[derive(Clone, Debug)]
+struct Awaited<P> {
+    /// Received behind a missing one.
+    held: Option<P>,
+    nacks_sent: u8,
+    /// Of its latest NACK.
+    deadline: Instant,
+}
+
 /// One end of a radio link. Bit i of a bitmap and slot i of a ring is the number, of the last 128,
 /// that is i modulo 128.
 #[derive(Clone, Debug)]
@@ -274,8 +284,9 @@ pub struct Rlp<P> {
     next: u64,
     /// End of the numbers that have a packet: `next`, or one more if a packet waits.
     filled: u64,
-    history: Box<[Option<P>]>,
-    /// Retransmissions so far; n + 1: refused once.
+    /// Grows with the first 128.
+    history: Vec<Option<P>>,
+    /// Retransmissions so far; n + 1: refused once. Empty until the first NACK comes.
     copies: Box<[u8]>,
     /// To be sent again, in the order of their NACKs.
     queued: TransmissionOrder,
@@ -294,10 +305,8 @@ pub struct Rlp<P> {
     /// NACKs that wait for the transmitter.
     nacks: u128,
     abandoned: u128,
-    /// Received behind a missing one.
-    held: Box<[Option<P>]>,
-    nacks_sent: Box<[u8]>,
-    deadlines: Box<[Instant]>,
+    /// Empty until the first number is missing.
+    awaited: Box<[Awaited<P>]>,
     /// Missing numbers whose NACK has gone out, earliest deadline first.
     order: TransmissionOrder,
 
@@ -328,8 +337,6 @@ impl<P> Rlp<P> {
             return Err(LinkError::Keepalive { protocol });
         }
         let (header, control) = check_sizes(protocol, header, control)?;
-        let slots = HORIZON as usize;
-        let empty = || (0..slots).map(|_| None).collect();
         Ok(Rlp {
             parameters,
             header,
@@ -337,9 +344,9 @@ impl<P> Rlp<P> {
             limit,
             next: 0,
             filled: 0,
-            history: empty(),
-            copies: vec![0; slots].into(),
-            queued: TransmissionOrder::new(slots),
+            history: Vec::new(),
+            copies: Box::default(),
+            queued: TransmissionOrder::new(0),
             refused: 0,
             keepalive_deadline: Instant::NEVER,
             keepalive_due: false,
@@ -349,12 +356,10 @@ impl<P> Rlp<P> {
             missing: 0,
             nacks: 0,
             abandoned: 0,
-            held: empty(),
-            nacks_sent: vec![0; slots].into(),
-            deadlines: vec![Instant::ZERO; slots].into(),
-            order: TransmissionOrder::new(slots),
-            up: VecDeque::with_capacity(slots),
-            events: VecDeque::with_capacity(2 * slots),
+            awaited: Box::default(),
+            order: TransmissionOrder::new(0),
+            up: VecDeque::new(),
+            events: VecDeque::new(),
             counters: LinkCounters::default(),
         })
     }
@@ -372,6 +377,10 @@ impl<P> Rlp<P> {
     fn on_nack(&mut self, sequence: u64) {
         if sequence >= self.next {
             return;
+        }
+        if self.copies.is_empty() {
+            self.copies = vec![0; HORIZON as usize].into();
+            self.queued = TransmissionOrder::new(HORIZON as usize);
         }
         let (slot, bit) = (slot_of(sequence), bit_of(sequence));
         let age = self.filled - sequence;
@@ -420,12 +429,12 @@ impl<P> Rlp<P> {
         let sequence = self.seen + u64::from(oldest_first.trailing_zeros()) - HORIZON;
         let slot = slot_of(sequence);
         self.nacks &= !bit_of(sequence);
-        self.nacks_sent[slot] += 1;
+        self.awaited[slot].nacks_sent += 1;
         // A copy that comes on the deadline has come in time, whichever the driver handles first.
         let in_time = deadline(now, self.parameters.nack_timeout);
         let alone = deadline(in_time, Duration::from_nanos(1));
-        self.deadlines[slot] = self.order.last().map_or(alone, |before| {
-            alone.max(deadline(self.deadlines[before], self.parameters.copy_time))
+        self.awaited[slot].deadline = self.order.last().map_or(alone, |before| {
+            alone.max(deadline(self.awaited[before].deadline, self.parameters.copy_time))
         });
         self.order.push(slot);
         self.counters.nacks += 1;
@@ -448,7 +457,7 @@ impl<P> Rlp<P> {
         self.seen = sequence + 1;
         match self.parameters.release {
             Release::InSequence if self.missing != 0 => {
-                self.held[slot_of(sequence)] = Some(packet);
+                self.awaited[slot_of(sequence)].held = Some(packet);
             }
             Release::InSequence => {
                 self.up.push_back(packet);
@@ -470,7 +479,7 @@ impl<P> Rlp<P> {
             self.order.remove(slot);
             match self.parameters.release {
                 Release::InSequence => {
-                    self.held[slot] = Some(packet);
+                    self.awaited[slot].held = Some(packet);
                     self.release();
                 }
                 Release::Immediate => self.up.push_back(packet),
@@ -486,6 +495,11 @@ impl<P> Rlp<P> {
     /// All numbers before `end` have been sent: those not seen yet are missing.
     #[cold]
     fn advance(&mut self, end: u64) {
+        if self.awaited.is_empty() {
+            let nothing = || Awaited { held: None, nacks_sent: 0, deadline: Instant::ZERO };
+            self.awaited = (0..HORIZON).map(|_| nothing()).collect();
+            self.order = TransmissionOrder::new(HORIZON as usize);
+        }
         while self.seen < end {
             let (number, bit) = (self.seen, bit_of(self.seen));
             self.forget_before(number);
@@ -495,7 +509,7 @@ impl<P> Rlp<P> {
                 self.abandon(number);
             } else {
                 self.nacks |= bit;
-                self.nacks_sent[slot_of(number)] = 0;
+                self.awaited[slot_of(number)].nacks_sent = 0;
             }
         }
     }
@@ -530,7 +544,7 @@ impl<P> Rlp<P> {
         let ahead = self.missing.rotate_right((self.expected % HORIZON) as u32);
         let run = u64::from(ahead.trailing_zeros()).min(self.seen - self.expected);
         for number in self.expected..self.expected + run {
-            self.up.extend(self.held[slot_of(number)].take());
+            self.up.extend(self.awaited[slot_of(number)].held.take());
         }
         self.expected += run;
     }
@@ -563,13 +577,14 @@ impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
     fn enqueue(&mut self, _now: Instant, packet: P) {
         debug_assert!(self.wants_packet(), "enqueue without wants_packet");
         let (slot, bit) = (slot_of(self.next), bit_of(self.next));
-        if self.copies[slot] > self.limit {
-            self.refused |= bit;
-        } else {
-            self.refused &= !bit;
+        if let Some(copies) = self.copies.get_mut(slot) {
+            let was_refused = std::mem::take(copies) > self.limit;
+            self.refused = if was_refused { self.refused | bit } else { self.refused & !bit };
         }
-        self.copies[slot] = 0;
-        self.history[slot] = Some(packet);
+        match self.history.get_mut(slot) {
+            Some(place) => *place = Some(packet),
+            None => self.history.push(Some(packet)),
+        }
         self.filled = self.next + 1;
     }
 
@@ -632,17 +647,17 @@ impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
 
     #[inline]
     fn next_timeout(&self) -> Instant {
-        let nack = self.order.first().map_or(Instant::NEVER, |slot| self.deadlines[slot]);
+        let nack = self.order.first().map_or(Instant::NEVER, |slot| self.awaited[slot].deadline);
         nack.min(self.keepalive_deadline)
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         while let Some(slot) = self.order.first()
-            && self.deadlines[slot] <= now
+            && self.awaited[slot].deadline <= now
         {
             self.order.remove(slot);
             let number = number_in(slot, self.seen);
-            if self.nacks_sent[slot] < self.limit {
+            if self.awaited[slot].nacks_sent < self.limit {
                 self.nacks |= bit_of(number);
             } else {
                 self.abandon(number);

@@ -26,6 +26,15 @@ impl TransmissionOrder {
         TransmissionOrder { links, head: NONE, tail: NONE }
     }
 
+    /// The slots in the list, the one sent longest ago first.
+    pub fn iter(&self) -> impl Iterator<Item = usize> {
+        let next = |&slot: &usize| match self.links[slot].1 {
+            NONE => None,
+            next => Some(usize::from(next)),
+        };
+        std::iter::successors(self.first(), next)
+    }
+
     /// The slot sent longest ago.
     #[inline]
     pub fn first(&self) -> Option<usize> {
@@ -148,6 +157,7 @@ mod tests {
                 prop_assert_eq!(order.first(), model.first().copied());
                 prop_assert_eq!(order.last(), model.last().copied());
                 prop_assert_eq!(order.contains(slot), send);
+                prop_assert!(order.iter().eq(model.iter().copied()));
             }
         }
     }

@@ -10,6 +10,9 @@ use super::QueueCounters;
 use crate::channel::Airtime;
 use crate::units::{Duration, ExactTime, Instant, Rate};
 
+/// Room for entries at first, a power of two.
+const FIRST_SLOTS: usize = 8;
+
 /// Something that is over at some time.
 pub(crate) trait Ends {
     fn end(&self) -> Instant;
@@ -37,7 +40,7 @@ impl<T: Copy + Default + Ends> Newest<T> {
     /// No entry.
     pub fn new() -> Self {
         Newest {
-            slots: vec![T::default(); 64].into_boxed_slice(),
+            slots: vec![T::default(); FIRST_SLOTS].into_boxed_slice(),
             count: 0,
             horizon: Instant::ZERO,
         }
@@ -292,7 +295,7 @@ mod tests {
         assert_eq!(ahead.after(nanos(9_990)).frames_sent, 0, "a frame that starts now is sent");
         assert_eq!(ahead.after(nanos(9_990)).drops, 1);
         assert!((ahead.unsent_bits(nanos(9_972)) - 5.6).abs() < 1e-9);
-        assert_eq!(ahead.entries.iter().count(), 64, "the past is overwritten");
+        assert_eq!(ahead.entries.iter().count(), 32, "the past is overwritten");
         for frame in 1000..1100 {
             let airtime =
                 Airtime { start: nanos(frame * 10), end: nanos(frame * 10 + 10), bits: 7 };

@@ -24,9 +24,9 @@ impl<P> Default for Held<P> {
 #[derive(Clone, Debug)]
 pub(super) struct Receiver<P> {
     window: u64,
-    mask: u64,
     /// Next number to deliver.
     expected: u64,
+    /// A ring, of a number the one modulo its power-of-two size; grows with what arrives before its turn.
     held: Box<[Held<P>]>,
     /// Answers that wait for the transmitter.
     answers: VecDeque<FrameKind>,
@@ -37,15 +37,13 @@ pub(super) struct Receiver<P> {
 
 impl<P> Receiver<P> {
     pub fn new(window: u32) -> Self {
-        let slots = window.next_power_of_two() as usize;
         Receiver {
             window: u64::from(window),
-            mask: slots as u64 - 1,
             expected: 0,
-            held: (0..slots).map(|_| Held::default()).collect(),
-            answers: VecDeque::with_capacity(16),
-            up: VecDeque::with_capacity(slots),
-            events: VecDeque::with_capacity(16),
+            held: [Held::default()].into(),
+            answers: VecDeque::new(),
+            up: VecDeque::new(),
+            events: VecDeque::new(),
             counters: LinkCounters::default(),
         }
     }
@@ -92,7 +90,20 @@ impl<P> Receiver<P> {
 
     #[inline]
     fn slot(&mut self, sequence: u64) -> &mut Held<P> {
-        &mut self.held[(sequence & self.mask) as usize]
+        let place = sequence as usize & (self.held.len() - 1);
+        &mut self.held[place]
+    }
+
+    /// Makes room for `sequence`.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, sequence: u64) {
+        let slots = (sequence - self.expected + 1).next_power_of_two();
+        let mut held: Box<[_]> = (0..slots).map(|_| Held::default()).collect();
+        for known in self.expected..self.expected + self.held.len() as u64 {
+            held[(known & (slots - 1)) as usize] = std::mem::take(self.slot(known));
+        }
+        self.held = held;
     }
 
     /// The sender has given up what is missing before `next`.
@@ -160,6 +171,9 @@ impl<P: Payload> Receiver<P> {
             return;
         }
         let intact = intact & units.all();
+        if sequence >= self.expected + self.held.len() as u64 {
+            self.grow(sequence);
+        }
         let needed = self.gather(sequence, units, intact, arrived);
         self.answers.push_back(FrameKind::Feedback {
             sequence,

@@ -12,6 +12,9 @@ use crate::packet::{LinkFate, Payload};
 use crate::units::{Bytes, Instant};
 use std::collections::VecDeque;
 
+/// Slots at first.
+const FIRST_SLOTS: usize = 8;
+
 /// A packet that is not resolved.
 #[derive(Clone, Debug)]
 struct Slot<P> {
@@ -35,13 +38,31 @@ struct Slot<P> {
     deadline: Instant,
 }
 
-/// The sending half of one end. Slots of the ring are numbers modulo its power-of-two size.
+impl<P> Default for Slot<P> {
+    fn default() -> Self {
+        Slot {
+            packet: None,
+            units: CodedUnits::default(),
+            sent: 0,
+            part: 0,
+            received: 0,
+            answered: 0,
+            transmissions: 0,
+            counted: 0,
+            needed: 0,
+            is_probe: false,
+            deadline: Instant::NEVER,
+        }
+    }
+}
+
+/// The sending half of one end. Slots of the ring are numbers modulo its power-of-two size; it grows with
+/// what is outstanding.
 #[derive(Clone, Debug)]
 pub(super) struct Sender<P> {
     parameters: HarqParameters,
     header: u32,
     control: u32,
-    mask: u64,
 
     /// Oldest number that is not resolved.
     base: u64,
@@ -81,33 +102,18 @@ pub(super) struct Sender<P> {
 
 impl<P> Sender<P> {
     pub fn new(parameters: HarqParameters, header: u32, control: u32) -> Self {
-        let slots = parameters.window.next_power_of_two() as usize;
-        let slot = || Slot {
-            packet: None,
-            units: CodedUnits::default(),
-            sent: 0,
-            part: 0,
-            received: 0,
-            answered: 0,
-            transmissions: 0,
-            counted: 0,
-            needed: 0,
-            is_probe: false,
-            deadline: Instant::NEVER,
-        };
         let estimate = Estimate::new(parameters.estimate_weight, parameters.deviation);
         Sender {
             parameters,
             header,
             control,
-            mask: slots as u64 - 1,
             base: 0,
             next: 0,
             filled: 0,
-            slots: (0..slots).map(|_| slot()).collect(),
+            slots: (0..FIRST_SLOTS).map(|_| Slot::default()).collect(),
             queued: NumberSet::new(u64::from(parameters.window)),
-            turns: VecDeque::with_capacity(parameters.interleave as usize),
-            order: TransmissionOrder::new(slots),
+            turns: VecDeque::new(),
+            order: TransmissionOrder::new(FIRST_SLOTS),
             is_stopped: parameters.mode == HarqMode::StopAndWait,
             probe: None,
             erased: 0,
@@ -116,7 +122,7 @@ impl<P> Sender<P> {
             given_up: 0,
             told: 0,
             skip_deadline: Instant::NEVER,
-            events: VecDeque::with_capacity(16),
+            events: VecDeque::new(),
             fates: Fates::default(),
             counters: LinkCounters::default(),
         }
@@ -159,7 +165,30 @@ impl<P> Sender<P> {
 
     #[inline]
     fn slot(&self, sequence: u64) -> usize {
-        (sequence & self.mask) as usize
+        sequence as usize & (self.slots.len() - 1)
+    }
+
+    /// The number from `base` on that has this slot.
+    #[inline]
+    fn sequence_in(&self, slot: usize) -> u64 {
+        let mask = self.slots.len() as u64 - 1;
+        self.base + ((slot as u64).wrapping_sub(self.base) & mask)
+    }
+
+    /// Makes room for more packets; timers keep their order.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let count = 2 * self.slots.len();
+        let place = |sequence: u64| sequence as usize & (count - 1);
+        let mut order = TransmissionOrder::new(count);
+        self.order.iter().for_each(|slot| order.push(place(self.sequence_in(slot))));
+        let mut slots: Box<[_]> = (0..count).map(|_| Slot::default()).collect();
+        for sequence in self.base..self.next {
+            let old = self.slot(sequence);
+            slots[place(sequence)] = std::mem::take(&mut self.slots[old]);
+        }
+        (self.slots, self.order) = (slots, order);
     }
 
     #[inline]
@@ -319,9 +348,7 @@ impl<P> Sender<P> {
         while let Some(at) = self.order.first()
             && self.slots[at].deadline <= now
         {
-            // The slot's number is the one at or after `base` with these low bits.
-            let sequence = self.base + ((at as u64).wrapping_sub(self.base) & self.mask);
-            self.on_timeout(sequence);
+            self.on_timeout(self.sequence_in(at));
         }
         if self.skip_deadline <= now {
             self.skip_deadline = Instant::NEVER;
@@ -364,6 +391,9 @@ impl<P: Payload + Clone> Sender<P> {
     #[inline]
     pub fn enqueue(&mut self, packet: P) {
         debug_assert!(self.wants_packet(), "enqueue without wants_packet");
+        if self.next - self.base == self.slots.len() as u64 {
+            self.grow();
+        }
         let at = self.slot(self.next);
         let slot = &mut self.slots[at];
         (slot.transmissions, slot.counted, slot.needed) = (0, 0, 0);
