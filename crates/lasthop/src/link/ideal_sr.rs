@@ -389,6 +389,10 @@ impl<P: Payload + Clone> Endpoint<P> for IdealSr<P> {
         self.transmit(sequence)
     }
 
+    fn sends_free(&self) -> bool {
+        true
+    }
+
     fn poll_free(&mut self, _now: Instant) -> Option<Frame<P>> {
         let (kind, ack) = if let Some(next) = self.skip.take() {
             (FrameKind::Skip { next }, None)

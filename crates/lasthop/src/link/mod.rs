@@ -581,6 +581,11 @@ pub trait Endpoint<P: Payload> {
         None
     }
 
+    /// Does [`Self::poll_free`] ever return one?
+    fn sends_free(&self) -> bool {
+        false
+    }
+
     /// Transmissions of a frame at most from now on, `None` for no limit; a protocol that has no
     /// such limit ignores it.
     fn limit_transmissions(&mut self, _limit: Option<u32>) {}
@@ -805,6 +810,10 @@ impl<P: Payload + Clone> Endpoint<P> for LinkEndpoint<P> {
     #[inline]
     fn poll_free(&mut self, now: Instant) -> Option<Frame<P>> {
         dispatch!(self, endpoint => endpoint.poll_free(now))
+    }
+
+    fn sends_free(&self) -> bool {
+        dispatch!(self, endpoint => endpoint.sends_free())
     }
 
     fn limit_transmissions(&mut self, limit: Option<u32>) {

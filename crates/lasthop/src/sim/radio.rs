@@ -246,8 +246,17 @@ impl<P: Probe, X: Extension> World<P, X> {
             }
             self.hand_up(line, far);
         }
-        self.exchange_free(line, side);
+        self.exchange_free_if_any(line, side);
         self.settle_station(line, far);
+    }
+
+    /// [`Self::exchange_free`], where there may be something to exchange or to tell.
+    #[inline]
+    fn exchange_free_if_any(&mut self, line: LineId, side: Side) {
+        let known = &self.lines[line.index()];
+        if known.exchanges_free || known.is_watched {
+            self.exchange_free(line, side);
+        }
     }
 
     /// Hands the frames of no length of both ends of a line over, until there are none; the end
@@ -295,7 +304,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
         let timeout = end.interface.endpoint.next_timeout().max(self.now);
         line.serve_at(side, timeout, &mut self.deadlines);
-        line.schedule(&mut self.deadlines);
+        line.schedule_if_stale(&mut self.deadlines);
         if line.is_watched {
             self.tell_fates(id, side);
         }
@@ -319,49 +328,31 @@ impl<P: Probe, X: Extension> World<P, X> {
         let slots = u64::from([uplink, downlink][way as usize]);
         radio.gather(way);
         let mut ready = std::mem::take(&mut radio.ready);
-        let (mut slot, mut place) = (0, 0);
-        let mut last = None;
-        let mut start = now;
+        // How many are ready, and whether each of them is asked again before the slots run out.
+        let (mut count, mut comes_again) = (ready.len() as u64, true);
+        let (mut slot, mut start, mut last) = (0, now, None);
         while slot < slots && !ready.is_empty() {
-            if place == ready.len() {
-                place = 0;
-            }
-            let station = ready[place];
-            let line = self.radios[id.index()].line(station);
-            let end = now + Duration::from_nanos(frame.as_nanos() * (slot + 1) / slots);
-            let direction = self.lines[line.index()].direction(way);
-            let sender = self.lines[line.index()].end_mut(way);
-            let on_dequeue = |queue: &Queue<Descriptor<X>>| {
-                if P::ACTIVE {
-                    record_dropped(&mut self.probe, direction, now, queue);
+            ready.retain(|&station| {
+                if slot == slots {
+                    return true;
                 }
-            };
-            let Some(sent) = sender.poll_slot(now, [start, end], on_dequeue) else {
-                ready.remove(place);
-                self.settle_station(line, way);
-                continue;
-            };
-            if sent.is_free() {
-                self.hand_over(line, way, Crossing { frame: sent.frame, is_damaged: false });
-                self.exchange_free(line, way);
-                continue;
-            }
-            // That something is sent makes this a frame that arrives; both ways ask for the same time.
-            let at = self.radios[id.index()].parameters.propagation.arrival(now + frame);
-            if sender.arrives(&sent) {
-                let item = Crossing { frame: sent.frame, is_damaged: sent.is_lost };
-                sender.ring.push(InFlight { due: Due::new(at, 0), item });
-                self.radios[id.index()].awaited.insert(station);
-            }
-            if P::ACTIVE {
-                let packets = sender.length(now);
-                let event = Event::frame_sent(direction, &sent.frame, start, sent.is_lost, at);
-                self.probe.record(end, event);
-                self.probe.record(now, Event::QueueServed { direction, packets });
-            }
-            last = Some(station);
-            (slot, start) = (slot + 1, end);
-            place += 1;
+                let line = self.radios[id.index()].line(station);
+                loop {
+                    let end = now + Duration::from_nanos(frame.as_nanos() * (slot + 1) / slots);
+                    if !self.fill_slot((id, station), way, [start, end]) {
+                        count -= 1;
+                        self.settle_station(line, way);
+                        return false;
+                    }
+                    last = Some(station);
+                    (slot, start) = (slot + 1, end);
+                    comes_again &= slots - slot >= count;
+                    // Who has nothing more is asked again at once, while the cache still has its line.
+                    if !comes_again || self.lines[line.index()].end(way).has_something() {
+                        return true;
+                    }
+                }
+            });
         }
         for &station in &ready {
             let line = self.radios[id.index()].line(station);
@@ -375,12 +366,54 @@ impl<P: Probe, X: Extension> World<P, X> {
         last.is_some()
     }
 
+    /// The next frame of a station's end `way` takes the slot from `start` to `end`; false if it has none.
+    fn fill_slot(
+        &mut self,
+        (id, station): (RadioId, u64),
+        way: Side,
+        [start, end]: [Instant; 2],
+    ) -> bool {
+        let now = self.now;
+        let line = self.radios[id.index()].line(station);
+        let direction = self.lines[line.index()].direction(way);
+        loop {
+            let sender = self.lines[line.index()].end_mut(way);
+            let on_dequeue = |queue: &Queue<Descriptor<X>>| {
+                if P::ACTIVE {
+                    record_dropped(&mut self.probe, direction, now, queue);
+                }
+            };
+            let Some(sent) = sender.poll_slot(now, [start, end], on_dequeue) else { return false };
+            if sent.is_free() {
+                self.hand_over(line, way, Crossing { frame: sent.frame, is_damaged: false });
+                self.exchange_free(line, way);
+                continue;
+            }
+            // That something is sent makes this a frame that arrives; both ways ask for the same time.
+            let radio = &mut self.radios[id.index()];
+            let RadioParameters { frame, ref mut propagation, .. } = radio.parameters;
+            let at = propagation.arrival(now + frame);
+            if sender.arrives(&sent) {
+                let item = Crossing { frame: sent.frame, is_damaged: sent.is_lost };
+                sender.ring.push(InFlight { due: Due::new(at, 0), item });
+                radio.awaited.insert(station);
+            }
+            if P::ACTIVE {
+                let packets = sender.length(now);
+                let event = Event::frame_sent(direction, &sent.frame, start, sent.is_lost, at);
+                self.probe.record(end, event);
+                self.probe.record(now, Event::QueueServed { direction, packets });
+            }
+            return true;
+        }
+    }
+
     /// The timer of an endpoint on a radio is due. It is handled here only: a packet that enters at
     /// the same instant, while others still go up, must not let more of them go up in between.
     pub(super) fn on_station_timer(&mut self, line: LineId, side: Side) {
         if self.lines[line.index()].end(side).interface.endpoint.next_timeout() <= self.now {
             self.on_link_timer(line, side);
-            self.exchange_free(line, side);
+            self.exchange_free_if_any(line, side);
             self.settle_station(line, side);
         }
         self.wake_radio(line, side);
@@ -394,7 +427,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let Station { radio, number } = line.station.expect("a station has its radio");
         let timeout = line.end(side).interface.endpoint.next_timeout().max(self.now);
         line.serve_at(side, timeout, &mut self.deadlines);
-        line.schedule(&mut self.deadlines);
+        line.schedule_if_stale(&mut self.deadlines);
         let radio = &mut self.radios[radio.index()];
         let has_something = line.end(side).has_something();
         radio.note(number, side, has_something);

@@ -464,6 +464,8 @@ pub(in crate::sim) struct Line<X: Extension> {
     is_stale: bool,
     /// Does an agent want to hear what becomes of packets?
     pub is_watched: bool,
+    /// Has an end ever a frame of no length?
+    pub exchanges_free: bool,
     /// Ends that have been served since a frame arrived, and need not be asked again.
     served: [bool; 2],
     /// Its place on a radio whose slots it shares.
@@ -504,6 +506,7 @@ impl<X: Extension> Line<X> {
     ) -> Self {
         let [forward, reverse] = ends;
         let hearing = [&forward.1, &reverse.1].map(Hearing::of);
+        let exchanges_free = forward.1.sends_free() || reverse.1.sends_free();
         Line {
             link,
             ends: [
@@ -514,6 +517,7 @@ impl<X: Extension> Line<X> {
             next: 0,
             is_stale: false,
             is_watched: false,
+            exchanges_free,
             served: [false; 2],
             station: None,
             machine: MachineId::default(),
@@ -575,6 +579,14 @@ impl<X: Extension> Line<X> {
         if known.at() != at {
             *known = Due::new(at, deadlines.ticket());
             self.is_stale = true;
+        }
+    }
+
+    /// [`Self::schedule`], if something has changed.
+    #[inline(always)]
+    pub fn schedule_if_stale(&mut self, deadlines: &mut Deadlines) {
+        if self.is_stale {
+            self.schedule(deadlines);
         }
     }
 

@@ -266,9 +266,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                 line.serve_at(side, next, &mut self.deadlines);
             }
         }
-        if line.is_stale {
-            line.schedule(&mut self.deadlines);
-        }
+        line.schedule_if_stale(&mut self.deadlines);
         if P::ACTIVE {
             self.record_link_events(id, side);
         }
