@@ -274,7 +274,8 @@ struct Awaited<P> {
 /// that is i modulo 128.
 #[derive(Clone, Debug)]
 pub struct Rlp<P> {
-    parameters: RlpParameters,
+    release: Release,
+    keepalive: Option<Duration>,
     header: u32,
     control: u32,
     /// n, and how often a frame may be sent again.
@@ -290,8 +291,6 @@ pub struct Rlp<P> {
     copies: Box<[u8]>,
     /// To be sent again, in the order of their NACKs.
     queued: TransmissionOrder,
-    /// Numbers before the history that were asked for.
-    refused: u128,
     keepalive_deadline: Instant,
     keepalive_due: bool,
     /// Since the last new frame.
@@ -305,13 +304,23 @@ pub struct Rlp<P> {
     /// NACKs that wait for the transmitter.
     nacks: u128,
     abandoned: u128,
-    /// Empty until the first number is missing.
-    awaited: Box<[Awaited<P>]>,
     /// Missing numbers whose NACK has gone out, earliest deadline first.
     order: TransmissionOrder,
 
     up: VecDeque<P>,
     events: VecDeque<LinkEvent>,
+    rare: Box<Rare<P>>,
+}
+
+/// What few frames ask for, out of the way of what each does: many stations share the cache.
+#[derive(Clone, Debug)]
+struct Rare<P> {
+    parameters: RlpParameters,
+    /// Numbers before the history that were asked for.
+    refused: u128,
+    /// By slot; empty until the first number is missing.
+    awaited: Box<[Awaited<P>]>,
+    /// But for new data frames, which `next` counts.
     counters: LinkCounters,
 }
 
@@ -338,7 +347,8 @@ impl<P> Rlp<P> {
         }
         let (header, control) = check_sizes(protocol, header, control)?;
         Ok(Rlp {
-            parameters,
+            release: parameters.release,
+            keepalive: parameters.keepalive,
             header,
             control,
             limit,
@@ -347,7 +357,6 @@ impl<P> Rlp<P> {
             history: Vec::new(),
             copies: Box::default(),
             queued: TransmissionOrder::new(0),
-            refused: 0,
             keepalive_deadline: Instant::NEVER,
             keepalive_due: false,
             keepalives_sent: 0,
@@ -356,11 +365,15 @@ impl<P> Rlp<P> {
             missing: 0,
             nacks: 0,
             abandoned: 0,
-            awaited: Box::default(),
             order: TransmissionOrder::new(0),
             up: VecDeque::new(),
             events: VecDeque::new(),
-            counters: LinkCounters::default(),
+            rare: Box::new(Rare {
+                parameters,
+                refused: 0,
+                awaited: Box::default(),
+                counters: LinkCounters::default(),
+            }),
         })
     }
 
@@ -388,8 +401,8 @@ impl<P> Rlp<P> {
             // Longer ago than the numbers on the air can say.
             false
         } else if age > HORIZON {
-            let is_first = self.refused & bit == 0;
-            self.refused |= bit;
+            let is_first = self.rare.refused & bit == 0;
+            self.rare.refused |= bit;
             is_first
         } else if self.queued.contains(slot) {
             false
@@ -403,7 +416,7 @@ impl<P> Rlp<P> {
             is_first
         };
         if is_refused {
-            self.counters.abandoned += 1;
+            self.rare.counters.abandoned += 1;
             self.events.push_back(LinkEvent::Abandoned { sequence });
         }
     }
@@ -412,12 +425,11 @@ impl<P> Rlp<P> {
     #[inline]
     fn restart_keepalive(&mut self, now: Instant) {
         self.keepalive_due = false;
-        self.keepalive_deadline = match self.parameters.keepalive {
-            Some(interval)
-                if self.parameters.keepalives.is_none_or(|n| self.keepalives_sent < n) =>
-            {
-                deadline(now, interval)
-            }
+        // At least one is allowed.
+        let is_last = self.keepalives_sent > 0
+            && self.rare.parameters.keepalives.is_some_and(|n| self.keepalives_sent >= n);
+        self.keepalive_deadline = match self.keepalive {
+            Some(interval) if !is_last => deadline(now, interval),
             _ => Instant::NEVER,
         };
     }
@@ -429,15 +441,15 @@ impl<P> Rlp<P> {
         let sequence = self.seen + u64::from(oldest_first.trailing_zeros()) - HORIZON;
         let slot = slot_of(sequence);
         self.nacks &= !bit_of(sequence);
-        self.awaited[slot].nacks_sent += 1;
+        self.rare.awaited[slot].nacks_sent += 1;
         // A copy that comes on the deadline has come in time, whichever the driver handles first.
-        let in_time = deadline(now, self.parameters.nack_timeout);
+        let in_time = deadline(now, self.rare.parameters.nack_timeout);
         let alone = deadline(in_time, Duration::from_nanos(1));
-        self.awaited[slot].deadline = self.order.last().map_or(alone, |before| {
-            alone.max(deadline(self.awaited[before].deadline, self.parameters.copy_time))
+        self.rare.awaited[slot].deadline = self.order.last().map_or(alone, |before| {
+            alone.max(deadline(self.rare.awaited[before].deadline, self.rare.parameters.copy_time))
         });
         self.order.push(slot);
-        self.counters.nacks += 1;
+        self.rare.counters.nacks += 1;
         self.events.push_back(LinkEvent::NackSent { sequence });
         self.control_frame(FrameKind::Nack { sequence })
     }
@@ -455,9 +467,9 @@ impl<P> Rlp<P> {
             self.abandoned &= !bit_of(sequence);
         }
         self.seen = sequence + 1;
-        match self.parameters.release {
+        match self.release {
             Release::InSequence if self.missing != 0 => {
-                self.awaited[slot_of(sequence)].held = Some(packet);
+                self.rare.awaited[slot_of(sequence)].held = Some(packet);
             }
             Release::InSequence => {
                 self.up.push_back(packet);
@@ -472,32 +484,32 @@ impl<P> Rlp<P> {
     fn on_copy(&mut self, sequence: u64, packet: P) {
         let (slot, bit) = (slot_of(sequence), bit_of(sequence));
         if self.seen - sequence > HORIZON {
-            self.counters.discarded += 1;
+            self.rare.counters.discarded += 1;
         } else if self.missing & bit != 0 {
             self.missing &= !bit;
             self.nacks &= !bit;
             self.order.remove(slot);
-            match self.parameters.release {
+            match self.release {
                 Release::InSequence => {
-                    self.awaited[slot].held = Some(packet);
+                    self.rare.awaited[slot].held = Some(packet);
                     self.release();
                 }
                 Release::Immediate => self.up.push_back(packet),
             }
         } else if self.abandoned & bit != 0 {
             // The run behind it has gone up.
-            self.counters.discarded += 1;
+            self.rare.counters.discarded += 1;
         } else {
-            self.counters.duplicates += 1;
+            self.rare.counters.duplicates += 1;
         }
     }
 
     /// All numbers before `end` have been sent: those not seen yet are missing.
     #[cold]
     fn advance(&mut self, end: u64) {
-        if self.awaited.is_empty() {
+        if self.rare.awaited.is_empty() {
             let nothing = || Awaited { held: None, nacks_sent: 0, deadline: Instant::ZERO };
-            self.awaited = (0..HORIZON).map(|_| nothing()).collect();
+            self.rare.awaited = (0..HORIZON).map(|_| nothing()).collect();
             self.order = TransmissionOrder::new(HORIZON as usize);
         }
         while self.seen < end {
@@ -509,7 +521,7 @@ impl<P> Rlp<P> {
                 self.abandon(number);
             } else {
                 self.nacks |= bit;
-                self.awaited[slot_of(number)].nacks_sent = 0;
+                self.rare.awaited[slot_of(number)].nacks_sent = 0;
             }
         }
     }
@@ -531,20 +543,20 @@ impl<P> Rlp<P> {
         self.nacks &= !bit;
         self.order.remove(slot_of(number));
         self.abandoned |= bit;
-        self.counters.skipped += 1;
+        self.rare.counters.skipped += 1;
         self.events.push_back(LinkEvent::Abandoned { sequence: number });
         self.release();
     }
 
     /// In sequence, what is before the first missing number goes up.
     fn release(&mut self) {
-        if self.parameters.release == Release::Immediate {
+        if self.release == Release::Immediate {
             return;
         }
         let ahead = self.missing.rotate_right((self.expected % HORIZON) as u32);
         let run = u64::from(ahead.trailing_zeros()).min(self.seen - self.expected);
         for number in self.expected..self.expected + run {
-            self.up.extend(self.awaited[slot_of(number)].held.take());
+            self.up.extend(self.rare.awaited[slot_of(number)].held.take());
         }
         self.expected += run;
     }
@@ -579,7 +591,8 @@ impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
         let (slot, bit) = (slot_of(self.next), bit_of(self.next));
         if let Some(copies) = self.copies.get_mut(slot) {
             let was_refused = std::mem::take(copies) > self.limit;
-            self.refused = if was_refused { self.refused | bit } else { self.refused & !bit };
+            self.rare.refused =
+                if was_refused { self.rare.refused | bit } else { self.rare.refused & !bit };
         }
         match self.history.get_mut(slot) {
             Some(place) => *place = Some(packet),
@@ -596,14 +609,13 @@ impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
         if let Some(slot) = self.queued.first() {
             self.queued.remove(slot);
             let sequence = number_in(slot, self.next);
-            self.counters.retransmissions += 1;
+            self.rare.counters.retransmissions += 1;
             self.events.push_back(LinkEvent::Retransmitted { sequence });
             return self.data_frame(sequence);
         }
         if self.filled > self.next {
             let sequence = self.next;
             self.next += 1;
-            self.counters.data_frames += 1;
             self.keepalives_sent = 0;
             self.restart_keepalive(now);
             return self.data_frame(sequence);
@@ -611,7 +623,7 @@ impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
         if self.keepalive_due {
             self.keepalives_sent = self.keepalives_sent.saturating_add(1);
             self.restart_keepalive(now);
-            self.counters.keepalives += 1;
+            self.rare.counters.keepalives += 1;
             return Some(self.control_frame(FrameKind::Keepalive { next: self.next }));
         }
         None
@@ -647,17 +659,18 @@ impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
 
     #[inline]
     fn next_timeout(&self) -> Instant {
-        let nack = self.order.first().map_or(Instant::NEVER, |slot| self.awaited[slot].deadline);
+        let nack =
+            self.order.first().map_or(Instant::NEVER, |slot| self.rare.awaited[slot].deadline);
         nack.min(self.keepalive_deadline)
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         while let Some(slot) = self.order.first()
-            && self.awaited[slot].deadline <= now
+            && self.rare.awaited[slot].deadline <= now
         {
             self.order.remove(slot);
             let number = number_in(slot, self.seen);
-            if self.awaited[slot].nacks_sent < self.limit {
+            if self.rare.awaited[slot].nacks_sent < self.limit {
                 self.nacks |= bit_of(number);
             } else {
                 self.abandon(number);
@@ -670,7 +683,7 @@ impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
     }
 
     fn counters(&self) -> LinkCounters {
-        self.counters
+        LinkCounters { data_frames: self.next, ..self.rare.counters }
     }
 }
 
