@@ -1,8 +1,10 @@
 //! What building and running cost as networks grow: processor time for each flow, hop and station.
 //!
 //! `cargo bench --bench scale`. Building: the plan of a point, one world and the names of its
-//! metrics. Running: one replication of a fixed simulated time, or of files of fixed size. The last
-//! column is the cost for each flow, hop or station, the first row of its kind being 1.
+//! metrics. Running: one replication of a fixed simulated time, or of files of fixed size. The last columns are for
+//! each flow, hop or station, the first row of its kind being 1: the cost of building and of running, the frames that
+//! its links send, and the cost of running for each frame. A chain that loses or delays more than one link sends more
+//! frames a hop.
 //! `-- --once NAME COUNT` runs one replication of one case and prints nothing, so that its
 //! instructions can be counted.
 
@@ -135,11 +137,14 @@ fn read(Case { name, count, text }: &Case) -> Scenario {
     points.unwrap_or_else(|error| panic!("{name} {count}: {error}\n{text}")).remove(0).scenario
 }
 
-/// One replication.
-fn replicate(scenario: &Scenario) {
+/// One replication; the frames that its links have sent.
+fn replicate(scenario: &Scenario) -> f64 {
     let options = Options { replications: 1, first_replication: 0, seed: 1, jobs: 1 };
     let results = run(slice::from_ref(scenario), &options, &mut |_| true);
-    assert!(results.is_ok_and(|results| results.complete), "all of it is wanted");
+    let Ok(results) = results else { panic!("the scenario runs") };
+    assert!(results.complete, "all of it is wanted");
+    let named = results.metrics.iter().zip(&results.rows[0].values);
+    named.filter(|(name, _)| name.ends_with(".frames_sent")).map(|(_, frames)| frames).sum()
 }
 
 /// The case that is asked for alone.
@@ -152,11 +157,12 @@ fn once(arguments: &[String]) -> Option<Case> {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(case) = once(&arguments) {
-        return replicate(&read(&case));
+        replicate(&read(&case));
+        return;
     }
     println!(
-        "{:<28} {:>6} {:>10} {:>10} {:>10} {:>8} {:>8}",
-        "", "count", "read ms", "build ms", "run ms", "build", "run"
+        "{:<28} {:>6} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} {:>8}",
+        "", "count", "read ms", "build ms", "run ms", "build", "run", "frames", "a frame"
     );
     for (case, counts) in GROUPS {
         let mut first = None;
@@ -164,17 +170,18 @@ fn main() {
             let scenario = read(&case);
             let reading = least(processor_time, || drop(read(&case)));
             let building = least(processor_time, || drop(metric_names(&scenario)));
-            let running = least(process_time, || replicate(&scenario));
+            let mut frames = 0.0;
+            let running = least(process_time, || frames = replicate(&scenario));
             let Case { name, count, .. } = case;
-            let each = [building, running].map(|seconds| seconds / count as f64);
+            let each = [building, running, frames].map(|cost| cost / count as f64);
             let known = *first.get_or_insert(each);
+            let [build, run, more] = [0, 1, 2].map(|column| each[column] / known[column]);
             println!(
-                "{name:<28} {count:>6} {:>10.3} {:>10.3} {:>10.1} {:>8.2} {:>8.2}",
+                "{name:<28} {count:>6} {:>10.3} {:>10.3} {:>10.1} {build:>8.2} {run:>8.2} {more:>8.2} {:>8.2}",
                 reading * 1e3,
                 building * 1e3,
                 running * 1e3,
-                each[0] / known[0],
-                each[1] / known[1]
+                run / more
             );
         }
     }
