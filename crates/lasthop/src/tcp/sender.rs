@@ -115,6 +115,9 @@ impl Sender {
         };
         if length > 0 {
             flight.extend_by_write(length);
+            if let Recovery::RackTlp(rack) = &mut self.recovery {
+                rack.on_written();
+            }
             self.refresh();
         }
     }

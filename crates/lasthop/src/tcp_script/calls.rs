@@ -2,7 +2,7 @@
 
 use super::ScriptError;
 use super::constants::{errno, number, value};
-use super::options::{send_buffer, unsent_limit, user_timeout};
+use super::options::{defer_accept, send_buffer, unsent_limit, user_timeout};
 use super::player::Player;
 use super::readiness::Watched;
 use super::show::seconds;
@@ -107,6 +107,7 @@ impl Player {
                 self.open_pipe(argument(0));
                 Returned::Value(0)
             }
+            "dup" if kind.is_some() => self.open_file(result, kind.unwrap_or(Descriptor::File)),
             "bind" | "fcntl" | "unlink" => return Ok(()),
             "listen" => {
                 let mut socket = self.make_socket();
@@ -181,7 +182,10 @@ impl Player {
                 let is_socket =
                     |kind| matches!(kind, Descriptor::Listener | Descriptor::Connection);
                 let is_alone = !self.descriptors.values().any(|&kind| is_socket(kind));
-                if let Some(socket) = self.socket.as_mut()
+                // `dup` has given it another number.
+                let is_kept =
+                    gone.is_some_and(|one| self.descriptors.values().any(|&kind| kind == one));
+                if let Some(socket) = self.socket.as_mut().filter(|_| !is_kept)
                     && (gone == Some(Descriptor::Connection)
                         || gone == Some(Descriptor::Listener) && is_alone)
                 {
@@ -238,6 +242,11 @@ impl Player {
         }
         if let Some(limit) = option("TCP_NOTSENT_LOWAT") {
             settings.unsent_limit = unsent_limit(limit);
+        }
+        if self.environment.is_linux() {
+            let deferred = option("TCP_DEFER_ACCEPT").unwrap_or(0);
+            settings.deferred_accept = defer_accept(deferred).0;
+            settings.delays_first_ack = deferred > 0 || option("TCP_QUICKACK") == Some(0);
         }
         if let Some(retries) = option("TCP_SYNCNT") {
             settings.syn_retries = [retries as u32; 2];

@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// Bytes of a packet on a path without a smaller limit.
 const ETHERNET_MTU: u32 = 1500;
 
-/// Initial sequence number: the numbers of a script wrap around 32 bits in the first window.
-pub(super) const INITIAL_SEQUENCE: u32 = u32::MAX - 1500;
+/// Initial sequence number: the numbers of a script wrap around 32 bits in the first window, where no usual segment ends.
+pub(super) const INITIAL_SEQUENCE: u32 = u32::MAX - 1506;
 
 /// That of the peer.
 pub(super) const PEER_SEQUENCE: u32 = 0x7fff_ff00;
@@ -307,6 +307,8 @@ impl Environment {
                 .then(|| MtuProbing { base: self.number("tcp_base_mss").clamp(48, 65_000) as u32 }),
             restarts_after_idle: self.is_on("tcp_slow_start_after_idle"),
             user_timeout: None,
+            deferred_accept: 0,
+            delays_first_ack: false,
             keep_alive: None,
             conventions: match self.is_linux() {
                 true => Conventions::Linux,

@@ -420,7 +420,7 @@ fn segment(line: u32, text: &str) -> Result<Segment, ScriptError> {
             // PSH says nothing to a model without a receive call that waits for it.
             'P' | '-' => 0,
             'U' => return missing("urgent data".to_owned()),
-            'A' | '0'..='9' => return missing("accurate ECN".to_owned()),
+            'A' | 'N' | '0'..='9' => return missing("accurate ECN".to_owned()),
             _ => return Err(syntax(line, text, "flags such as S. or F. or -")),
         };
     }

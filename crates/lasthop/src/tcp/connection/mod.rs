@@ -462,13 +462,19 @@ impl Connection {
         header.ack = self.receiver.rcv_nxt as u32;
         header.window = self.advertised_window;
         header.sack_blocks = 0;
+        self.report_blocks(header);
+        self.receiver.ack_sent(&mut self.sender.flight.timers);
+    }
+
+    /// SACK blocks, if there are any to tell of.
+    #[inline]
+    fn report_blocks(&self, header: &mut TcpHeader) {
         if self.config.sack && self.receiver.has_blocks() {
             let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
             let most = self.config.max_sack_blocks();
             let count = self.receiver.sack_blocks(&mut blocks[..most]);
             header.set_sack_blocks(&blocks[..count]);
         }
-        self.receiver.ack_sent(&mut self.sender.flight.timers);
     }
 
     /// Ticks of the timestamp clock, from 1 so that 0 means "none".
@@ -533,6 +539,13 @@ impl Connection {
     pub fn set_advertised_window(&mut self, bytes: u32) {
         debug_assert!(!self.config.autotuning, "its window follows the buffer");
         self.advertised_window = bytes;
+    }
+
+    /// What every segment of a Linux host says besides: blocks above holes, and that a mark has come.
+    pub(super) fn report(&self, header: &mut TcpHeader) {
+        self.report_blocks(header);
+        let echoes = self.ecn.as_ref().is_some_and(Ecn::is_echoing) && self.ecn_state().0;
+        header.flags |= if echoes { flags::ECE } else { 0 };
     }
 
     /// Bytes of the SACK blocks that the next segment has.

@@ -59,6 +59,11 @@ impl TailProbe {
         self.end.is_some()
     }
 
+    /// Is old data outstanding that it has sent again?
+    pub fn has_resent(&self) -> bool {
+        self.end.is_some() && self.is_retransmission
+    }
+
     /// A probe leaves, after which `end` is next.
     pub fn on_sent(&mut self, end: u64, is_retransmission: bool) {
         *self = TailProbe { end: Some(end), is_retransmission };

@@ -5,10 +5,14 @@ use super::states::{State, TIMESTAMP_TICK};
 use super::{EcnOffer, Segment, Socket, SocketError};
 use crate::packet::{Ecn, TcpHeader, flags};
 use crate::tcp::connection::Connection;
+use crate::tcp::timers::Timer;
 use crate::units::{Duration, Instant};
 
 /// The shortest that a timer of Linux may be (`TCP_TIMEOUT_MIN`).
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(2);
+
+/// The longest that an ACK of Linux may be delayed (`TCP_DELACK_MAX`).
+const LONGEST_DELAY: Duration = Duration::from_millis(200);
 
 /// A timestamp is older than another (RFC 7323, section 4).
 fn is_older(stamp: u32, than: u32) -> bool {
@@ -46,7 +50,10 @@ impl Socket {
 
     /// Answers a segment that belongs to no connection with a reset (3.10.7.1).
     fn refuse(&mut self, header: &TcpHeader) {
-        if header.has(flags::RST) {
+        // Who listens in Linux passes over what has neither SYN nor ACK.
+        let is_passed_over =
+            self.is_passive && self.settings.is_linux() && !header.has(flags::ACK | flags::SYN);
+        if header.has(flags::RST) || is_passed_over {
             return;
         }
         let header = if header.has(flags::ACK) {
@@ -122,7 +129,14 @@ impl Socket {
             self.begin_search();
             self.sync_segment();
             self.take_first_window(0, header);
-            self.acknowledge_now();
+            match (&mut self.connection, self.settings.delays_first_ack) {
+                (Some(connection), true) => {
+                    let timers = &mut connection.sender.flight.timers;
+                    timers.start(Timer::DelayedAck, now, LONGEST_DELAY);
+                    connection.receiver.set_quick(false);
+                }
+                _ => self.acknowledge_now(),
+            }
         } else {
             // Both have sent a SYN.
             self.state = State::SynReceived;
@@ -175,6 +189,11 @@ impl Socket {
         }
         if header.ack != self.settings.initial_sequence.wrapping_add(1) {
             return self.refuse(header);
+        }
+        let is_bare = header.length() == 0 && self.is_passive;
+        if is_bare && self.settings.deferred_accept >= self.syns_sent {
+            self.is_deferred = true;
+            return;
         }
         let echo = self.echo(now, header);
         self.establish(now, echo);
@@ -301,7 +320,9 @@ impl Socket {
             }
             _ => false,
         };
-        if is_over && header.payload > 0 && data_end > rcv_nxt {
+        // A FIN behind a hole tells of data too.
+        let tells_of_data = header.payload > 0 || is_linux && header.has(flags::FIN);
+        if is_over && tells_of_data && data_end > rcv_nxt {
             self.refuse(&wire);
             return self.end(Some(self.reset_error()));
         }

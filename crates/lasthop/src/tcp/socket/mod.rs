@@ -211,6 +211,8 @@ pub struct Socket {
     /// Has a write found the send buffer full, and has there been no room since?
     awaits_room: bool,
     traffic: Traffic,
+    /// The peer has acknowledged our SYN, and its data are waited for (`TCP_DEFER_ACCEPT`).
+    is_deferred: bool,
     /// The segment in hand is not the connection's, of which only numbers are left (Linux).
     is_beside: bool,
 }
@@ -262,6 +264,7 @@ impl Socket {
             usage: Usage::default(),
             awaits_room: false,
             traffic: Traffic::default(),
+            is_deferred: false,
             is_beside: false,
         }
     }

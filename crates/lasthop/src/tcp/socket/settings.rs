@@ -47,6 +47,11 @@ pub struct Settings {
     pub user_timeout: Option<Duration>,
     /// Probing of an idle peer (RFC 9293, section 3.8.4), if any.
     pub keep_alive: Option<KeepAlive>,
+    /// SYN and ACK that may go unanswered by data before a connection is handed over without (Linux: `TCP_DEFER_ACCEPT`);
+    /// 0 hands it over at once.
+    pub deferred_accept: u32,
+    /// The ACK of the peer's SYN and ACK waits for data to ride on, or a delayed ACK's time.
+    pub delays_first_ack: bool,
     /// Is the path probed for larger segments, which begin small (RFC 4821)?
     pub mtu_probing: Option<MtuProbing>,
     /// Does a pause longer than the RTO halve the window, once for each RTO (RFC 5681, section 4.1, as

@@ -3,6 +3,7 @@
 use super::path::Path;
 use super::{Deadlines, EcnOffer, KeepAlive, Segment, Socket, SocketError, SynOptions};
 use crate::packet::{TcpHeader, TcpOptions, flags};
+use crate::tcp::config::Conventions;
 use crate::tcp::connection::{Connection, Role};
 use crate::tcp::flight::Flight;
 use crate::tcp::law::CongestionLaw;
@@ -317,7 +318,12 @@ impl Socket {
 
     fn on_handshake_timeout(&mut self, now: Instant) {
         let is_answer = self.state == State::SynReceived;
-        if self.syns_sent <= self.settings.syn_retries[usize::from(is_answer)] {
+        if self.is_deferred && self.syns_sent + 1 < self.settings.deferred_accept {
+            // Nothing goes out again while there is time for data.
+            let [initial, longest] = self.settings.rto;
+            self.deadlines.handshake = now + (initial * (1 << self.syns_sent.min(20))).min(longest);
+            self.syns_sent += 1;
+        } else if self.syns_sent <= self.settings.syn_retries[usize::from(is_answer)] {
             self.send_syn(now);
         } else if self.is_passive {
             self.forget_peer();
@@ -391,7 +397,7 @@ impl Connection {
             let value = Connection::tick(now, TIMESTAMP_TICK);
             TcpOptions::stamps(value, self.receiver.ts_recent)
         };
-        TcpHeader {
+        let mut header = TcpHeader {
             flags,
             seq: seq as u32,
             ack: self.receiver.rcv_nxt as u32,
@@ -399,7 +405,11 @@ impl Connection {
             has_timestamps,
             options: if has_timestamps { stamps() } else { TcpOptions::default() },
             ..TcpHeader::default()
+        };
+        if self.config.conventions == Conventions::Linux {
+            self.report(&mut header);
         }
+        header
     }
 }
 

@@ -182,6 +182,8 @@ pub struct RackTlp {
     resend: Resend,
     forced: Option<Forced>,
     usage: Usage,
+    /// Of a socket: what the window lets out waits for an ACK, or for more to be written.
+    is_deferring: bool,
 }
 
 impl RackTlp {
@@ -208,6 +210,7 @@ impl RackTlp {
             resend: Resend::Nothing,
             forced: None,
             usage: Usage::default(),
+            is_deferring: false,
         }
     }
 
@@ -254,6 +257,7 @@ impl RackTlp {
 
     /// A segment that acknowledges arrived.
     pub fn on_segment(&mut self, flight: &mut Flight, arrival: &Arrival) {
+        self.is_deferring = false;
         let una = flight.snd_una;
         if arrival.ack < una && arrival.blocks.is_empty() {
             return;
@@ -358,7 +362,10 @@ impl RackTlp {
             self.on_probe_timer(flight, now);
         } else if flight.timers.is_due(Timer::Retransmission, now) {
             self.on_retransmission_timer(flight, now);
+        } else {
+            return;
         }
+        self.is_deferring = false;
     }
 
     /// The window after an ACK: PRR while it shrinks, the law's growth otherwise.
@@ -478,8 +485,14 @@ impl RackTlp {
             && flight.is_deferred(now, room);
         if defers {
             self.usage.is_limited = true;
+            self.is_deferring = flight.config.join_writes;
         }
-        defers
+        defers || self.is_deferring
+    }
+
+    /// The application has written: what the window lets out need not wait any more.
+    pub fn on_written(&mut self) {
+        self.is_deferring = false;
     }
 
     /// Takes the next new segment; as many as the window has room for may leave with it in one piece, at most half of

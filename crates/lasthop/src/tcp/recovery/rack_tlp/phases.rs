@@ -232,13 +232,20 @@ impl RackTlp {
         news: &News,
     ) {
         self.can_restore = false;
-        self.duplicated.on_reduction(flight.snd_una, flight.records().marks().resent);
+        self.mark_reduction(flight);
         flight.counters.fast_retransmits += 1;
         if !self.is_reducing() {
             self.can_restore = !is_marked;
             self.reduce(flight, now, Congestion::Loss, news.delivered);
         }
         self.phase = Phase::Recovery;
+    }
+
+    /// A reduction can be taken back once all that is outstanding a second time is reported as duplicate, a probe of the tail
+    /// included.
+    pub(super) fn mark_reduction(&mut self, flight: &Flight) {
+        let probe = u32::from(self.probe.has_resent());
+        self.duplicated.on_reduction(flight.snd_una, flight.records().marks().resent + probe);
     }
 
     /// Segments have become smaller: what is too large goes again as after a loss that was none of the network's
@@ -282,8 +289,16 @@ impl RackTlp {
             Conventions::Linux => Self::cwnd(flight),
             _ => flight.records().len() + delivered - self.sacked(flight).min(delivered),
         };
-        let in_use = flight.in_use(0);
+        let (in_use, cwnd) = (flight.in_use(0), flight.law.cwnd());
         flight.law.on_congestion(now, cause, in_use);
+        if cause == Congestion::Ecn
+            && delivered == 0
+            && self.conventions == Conventions::Linux
+            && !flight.law.keeps_window_in_recovery()
+        {
+            // The window shrinks with what is delivered, and this ACK delivers nothing.
+            flight.law.set_cwnd(cwnd);
+        }
         self.prr.begin(flight.law.ssthresh() as u32, in_flight);
     }
 

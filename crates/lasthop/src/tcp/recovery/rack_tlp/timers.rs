@@ -132,8 +132,8 @@ impl RackTlp {
             return;
         }
         flight.counters.timeouts += 1;
-        self.probe.end();
         self.enter_loss(flight, now);
+        self.probe.end();
         // What goes again to a window that the peer has taken back is a probe, which Linux does not count.
         let is_probe = flight.peer_window == 0 && self.conventions == Conventions::Linux;
         self.timeouts += u32::from(!is_probe);
@@ -163,7 +163,7 @@ impl RackTlp {
         if cuts {
             flight.counters.window_cuts += 1;
             self.can_restore = true;
-            self.duplicated.on_reduction(flight.snd_una, flight.records().marks().resent);
+            self.mark_reduction(flight);
         } else {
             flight.told_again += 1;
         }
