@@ -1,10 +1,14 @@
 //! What a congestion law costs: processor time an ACK beyond Reno's, and events a segment beyond those of Reno without pacing.
 //!
-//! `cargo run --release --example tcp_speed`; `-- --rounds N` for another number of rounds, of which the median counts;
-//! `-- --once vegas` for one round of one law, whose instructions are to be counted (200,000 ACKs; `paced`: selective
-//! acknowledgments with pacing). One sender, profile `rfc` with selective acknowledgments, 1460 bytes a segment, a round trip
-//! of 50 ms over 100 Mbps with 400 segments of buffer, nothing lost; the ACKs are written by hand, so that only the sender
-//! costs. What a law needs beside itself, such as records of what was sent, counts as its own.
+//! `cargo run --release --example tcp_speed`; `-- --rounds N` for another number of rounds, of which the median counts. One
+//! sender, profile `rfc` with selective acknowledgments, 1460 bytes a segment, a round trip of 50 ms over 100 Mbps with 400
+//! segments of buffer, nothing lost; the ACKs are written by hand, so that only the sender costs.
+//!
+//! A law may turn options on: pacing, time stamps, explicit congestion notification. What is its own is what it takes beyond
+//! Reno's law with the same options; what it needs beside itself, such as when segments left, counts as its own.
+//!
+//! For instructions (`benches/instructions.py --laws`): `-- --laws` names the laws, `-- --once vegas` runs 200,000 ACKs of
+//! one, `-- --once vegas reno` the same with Reno's law in its place.
 
 use lasthop::channel::{Channel, Clean};
 use lasthop::packet::{TcpHeader, TcpOptions, flags};
@@ -30,6 +34,28 @@ const SERVICE: Duration = Duration::from_nanos(120_000);
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 /// Segments of the file whose events are counted.
 const SEGMENTS: u64 = 10_000;
+
+/// The laws that are measured: those of hosts, over selective acknowledgments.
+fn laws() -> Vec<Variant> {
+    let is_measured = |variant: &Variant| {
+        variant.is_of_hosts() && variant.has_sack() && variant.word() != "lt-tcp"
+    };
+    Variant::ALL.iter().copied().filter(is_measured).collect()
+}
+
+/// The law that a scenario calls `word`.
+fn named(word: &str) -> Variant {
+    let found = laws().into_iter().find(|variant| variant.word() == word);
+    found.unwrap_or_else(|| panic!("no law {word:?}"))
+}
+
+/// Reno's law with the options of `config`.
+fn reno(config: &Config) -> Config {
+    Config {
+        law: presets::config(Variant::Sack, Profile::Rfc, &Overrides::default()).law,
+        ..*config
+    }
+}
 
 fn config(variant: Variant, pacing: Option<bool>) -> Config {
     let set = Overrides {
@@ -112,46 +138,48 @@ fn events(config: &Config) -> u64 {
     world.events()
 }
 
+/// The median of several measurements.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
 fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    if let Some(place) = arguments.iter().position(|argument| argument == "--once") {
-        let word = arguments.get(place + 1).map_or("sack", String::as_str);
-        let (name, pacing) = if word == "paced" { ("sack", Some(true)) } else { (word, None) };
-        let variant = Variant::ALL.iter().copied().find(|variant| variant.word() == name);
-        let Some(variant) = variant else { panic!("no variant {name:?}") };
-        nanos_an_ack(&config(variant, pacing), COUNTED_ACKS);
-        return;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--laws"] => laws().iter().for_each(|variant| println!("{}", variant.word())),
+        ["--once", word, ref rest @ ..] => {
+            let config = config(named(word), None);
+            let config = if rest.contains(&"reno") { reno(&config) } else { config };
+            nanos_an_ack(&config, COUNTED_ACKS);
+        }
+        ["--rounds", rounds] => table(rounds.parse().expect("a number of rounds")),
+        _ => table(5),
     }
-    let place = arguments.iter().position(|argument| argument == "--rounds");
-    let rounds = place.and_then(|place| arguments.get(place + 1)?.parse().ok()).unwrap_or(5_usize);
-    let variants: Vec<_> = Variant::ALL
-        .iter()
-        .copied()
-        .filter(|variant| variant.is_of_hosts() && variant.has_sack() && variant.word() != "lt-tcp")
-        .collect();
-    let mut times = vec![Vec::new(); variants.len()];
+}
+
+/// Prints what each law costs.
+fn table(rounds: u32) {
+    let laws: Vec<_> = laws().into_iter().map(|law| (law, config(law, None))).collect();
+    // For each law the times with it, and with Reno's in its place; in turn, so that other work on the machine meets all.
+    let mut times = vec![(Vec::new(), Vec::new()); laws.len()];
     for _ in 0..rounds.max(1) {
-        for (index, variant) in variants.iter().enumerate() {
-            times[index].push(nanos_an_ack(&config(*variant, None), ACKS));
+        for ((_, config), (with, without)) in laws.iter().zip(&mut times) {
+            with.push(nanos_an_ack(config, ACKS));
+            without.push(nanos_an_ack(&reno(config), ACKS));
         }
     }
-    let medians: Vec<f64> = times
-        .into_iter()
-        .map(|mut times: Vec<f64>| {
-            times.sort_by(f64::total_cmp);
-            times[times.len() / 2]
-        })
-        .collect();
-    let reno = variants.iter().position(|variant| variant.word() == "sack").unwrap_or(0);
-    let fewest = events(&config(variants[reno], Some(false))) as f64 / SEGMENTS as f64;
-    println!("| variant | ns an ACK | beyond Reno | events a segment | beyond Reno |");
-    println!("|---|---|---|---|---|");
-    for (variant, nanos) in variants.iter().zip(&medians) {
-        let more = nanos - medians[reno];
-        let events = events(&config(*variant, None)) as f64 / SEGMENTS as f64;
-        let word = variant.word();
-        println!("| {word} | {nanos:.1} | {more:.1} | {events:.2} | {:.2} |", events - fewest);
+    let times: Vec<_> =
+        times.into_iter().map(|(with, without)| (median(with), median(without))).collect();
+    let place = laws.iter().position(|(law, _)| law.word() == "sack").expect("it is measured");
+    let (plain, _) = times[place];
+    let fewest = events(&config(laws[place].0, Some(false))) as f64 / SEGMENTS as f64;
+    println!("| variant | ns an ACK | beyond Reno | its own | events a segment | beyond Reno |");
+    println!("|---|---|---|---|---|---|");
+    for ((law, config), (nanos, without)) in laws.iter().zip(times) {
+        let (word, more, own) = (law.word(), nanos - plain, nanos - without);
+        let events = events(config) as f64 / SEGMENTS as f64;
+        let further = events - fewest;
+        println!("| {word} | {nanos:.1} | {more:.1} | {own:.1} | {events:.2} | {further:.2} |");
     }
-    let paced = events(&config(variants[reno], Some(true))) as f64 / SEGMENTS as f64;
-    println!("| sack, paced | | | {paced:.2} | {:.2} |", paced - fewest);
 }

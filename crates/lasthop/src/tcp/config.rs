@@ -209,14 +209,9 @@ pub struct Config {
 }
 
 impl Config {
-    /// Does a sender keep a record of each segment? Parts that need delivery rates or mark segments as lost do.
+    /// Does a sender keep a full record of each segment? Loss detection that marks segments as lost needs one.
     pub(super) fn keeps_records(&self) -> bool {
-        self.law.reads_rates() || self.recovery == RecoveryKind::RackTlp
-    }
-
-    /// Or else when each segment left? Parts that need the round-trip time of each ACK do.
-    pub(super) fn keeps_departures(&self) -> bool {
-        !self.keeps_records() && (self.hystart || self.law.measures())
+        self.recovery == RecoveryKind::RackTlp
     }
 
     /// Phases of the clocks of hosts differ within this time.

@@ -1,6 +1,7 @@
 //! TCP: a full-duplex connection made of five separable parts, one for each question.
 //!
-//! 1. *What was sent?* `sent`: a ring of records, for who looks back; `departures`: a smaller one, for who needs no rates.
+//! 1. *What was sent?* `sent`: a ring of records, for who looks back; `departures`: a smaller one, for who only measures;
+//!    `rate`: how fast it was delivered.
 //! 2. *What is lost?* `loss`: duplicate ACKs, SACK scoreboards of ns-2 and of RFC 6675.
 //! 3. *What goes out next?* [`recovery`]: Reno, NewReno (RFC 6582), SACK as ns-2's Sack1 and as
 //!    RFC 6675; or `blocks` of an erasure code (LT-TCP), which find losses by themselves.
@@ -32,6 +33,7 @@ mod pacer;
 pub mod presets;
 mod random;
 mod ranges;
+mod rate;
 mod receive_buffer;
 mod receiver;
 mod recent_blocks;

@@ -9,17 +9,39 @@ use crate::units::{Duration, Instant};
 /// Segments that a Linux host does not pace, its SYN apart; the tenth is followed by a pause.
 const UNPACED: u64 = 10;
 
-/// Keeps segments apart.
+/// Keeps segments apart. Rates and pauses that it has computed it keeps: they change seldom, and divisions cost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacer {
     /// Before this time nothing leaves.
     next: Instant,
+    least: Least,
+    pause: Pause,
+}
+
+/// The rate of `segment` bytes in a round trip, bytes a second.
+#[derive(Clone, Copy, Debug)]
+struct Least {
+    segment: u64,
+    srtt: Duration,
+    rate: f64,
+}
+
+/// How long `bytes` take at `rate` bytes a second, ns.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    bytes: u64,
+    rate: f64,
+    nanos: u64,
 }
 
 impl Pacer {
     /// Nothing has left yet.
     pub fn new() -> Self {
-        Pacer { next: Instant::ZERO }
+        Pacer {
+            next: Instant::ZERO,
+            least: Least { segment: 0, srtt: Duration::ZERO, rate: 0.0 },
+            pause: Pause { bytes: 0, rate: 0.0, nanos: 0 },
+        }
     }
 
     /// When the next segment may leave.
@@ -28,11 +50,28 @@ impl Pacer {
         self.next
     }
 
+    /// The rate of a segment of so many bytes in a round trip, bytes a second.
+    #[inline]
+    pub fn least(&mut self, segment: u64, srtt: Duration) -> f64 {
+        if (self.least.segment, self.least.srtt) != (segment, srtt) {
+            self.least = Least { segment, srtt, rate: segment as f64 / srtt.as_secs_f64() };
+        }
+        self.least.rate
+    }
+
+    #[inline]
+    fn pause(&mut self, bytes: u64, rate: f64) -> u64 {
+        if (self.pause.bytes, self.pause.rate) != (bytes, rate) {
+            self.pause = Pause { bytes, rate, nanos: (bytes as f64 / rate * 1e9) as u64 };
+        }
+        self.pause.nanos
+    }
+
     /// `bytes` leave at `now`; `rate` is in bytes a second.
+    #[inline]
     pub fn on_sent(&mut self, now: Instant, bytes: u64, rate: f64) {
-        let wait = Duration::from_nanos((bytes as f64 / rate * 1e9) as u64);
         // What was let through early, as nothing else was outstanding, leaves no debt.
-        self.next = now + wait;
+        self.next = now + Duration::from_nanos(self.pause(bytes, rate));
     }
 
     /// A piece of `bytes` leaves at `now` from a Linux host that has sent `segments` with it: the first ten are not
@@ -40,7 +79,7 @@ impl Pacer {
     pub fn on_piece_sent(&mut self, now: Instant, bytes: u64, rate: f64, segments: u64) {
         let late = now.saturating_since(self.next);
         let start = self.next.max(now);
-        let wait = (bytes as f64 / rate * 1e9) as u64;
+        let wait = self.pause(bytes, rate);
         let wait = wait - (wait / 2).min(late.as_nanos());
         self.next = if segments > UNPACED { start + Duration::from_nanos(wait) } else { start };
     }

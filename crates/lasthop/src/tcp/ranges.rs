@@ -52,7 +52,14 @@ impl Ranges {
     }
 
     /// Forgets everything below `bound`.
+    #[inline]
     pub fn remove_below(&mut self, bound: u64) {
+        if !self.0.is_empty() {
+            self.drain_below(bound);
+        }
+    }
+
+    fn drain_below(&mut self, bound: u64) {
         let gone = self.0.partition_point(|range| range.end <= bound);
         self.0.drain(..gone);
         if let Some(first) = self.0.first_mut() {

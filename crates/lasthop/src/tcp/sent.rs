@@ -1,17 +1,14 @@
-//! What was sent: one record for each outstanding segment, and the rate at which the network delivers.
+//! What was sent: one record for each outstanding segment.
 //!
-//! Only a connection whose law reads rates or whose loss detection looks back has this ring (`Config::keeps_records`).
+//! Only a connection whose loss detection looks back has this ring (`Config::keeps_records`).
 //! Records lie in the order of the sequence space, as segments are first sent in that order. A
 //! retransmission updates the records that it covers.
 //!
 //! A record also has the marks of loss detection on whole segments (RFC 8985, section 5.2): SACKed, lost, sent
 //! again. How many records have each mark is counted, so that the number in flight is a subtraction.
-//!
-//! Delivery rates are those of draft-ietf-ccwg-bbr, section 4.1 (draft-cheng-iccrg-delivery-rate-estimation):
-//! what was delivered since the newest segment of an ACK left, over the longer of the times that sending and
-//! acknowledging it took.
 
-use super::law::{Delivery, RateSample};
+use super::law::Delivery;
+use super::rate::{Delivered, DeliveryRate};
 use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
 
@@ -62,23 +59,6 @@ pub(super) struct Marks {
     pub resent: u32,
 }
 
-/// How much was delivered, as a segment that leaves remembers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Delivered {
-    /// Bytes delivered (acknowledged or SACKed); the draft's C.delivered.
-    pub bytes: u64,
-    /// When the latest of them were; C.delivered_time.
-    pub at: Instant,
-    /// When the newest segment delivered by then had left; C.first_send_time.
-    pub first_sent: Instant,
-    /// Had the application too little to send?
-    pub is_app_limited: bool,
-    /// Bytes declared lost by then.
-    pub lost: u64,
-    /// Bytes in flight with the segment.
-    pub in_flight: u64,
-}
-
 /// The ring of records, and how much was delivered.
 #[derive(Clone, Debug)]
 pub(super) struct SentSegments {
@@ -87,13 +67,11 @@ pub(super) struct SentSegments {
     pieces: u32,
     /// Transmissions so far.
     transmissions: u64,
-    delivered: Delivered,
+    rate: DeliveryRate,
     /// What the ACK in hand delivers.
     news: News,
     /// Bytes of records that are SACKed.
     sacked: u64,
-    /// Once so many bytes have been delivered, the application limits no more; C.app_limited.
-    app_limited_until: u64,
     /// Least round trip so far.
     min_rtt: Option<Duration>,
 }
@@ -106,16 +84,8 @@ impl SentSegments {
             pieces: 0,
             transmissions: 0,
             news: News::default(),
-            delivered: Delivered {
-                bytes: 0,
-                at: Instant::ZERO,
-                first_sent: Instant::ZERO,
-                is_app_limited: false,
-                lost: 0,
-                in_flight: 0,
-            },
+            rate: DeliveryRate::default(),
             sacked: 0,
-            app_limited_until: 0,
             min_rtt: None,
         }
     }
@@ -228,11 +198,7 @@ impl SentSegments {
 
     /// The bytes from `start` to `end` leave.
     pub fn on_sent(&mut self, now: Instant, start: u64, end: u64) {
-        let in_flight = self.in_flight();
-        if in_flight == 0 {
-            (self.delivered.at, self.delivered.first_sent) = (now, now);
-        }
-        let before = Delivered { in_flight: in_flight + (end - start), ..self.delivered };
+        let before = self.rate.on_sent(now, self.in_flight(), end - start);
         let known = self.ring.back().map_or(start, |last| last.end);
         self.transmissions += 1;
         let order = self.transmissions;
@@ -388,13 +354,12 @@ impl SentSegments {
 
     /// The application has nothing more to send, although the windows would let it.
     pub fn on_app_limited(&mut self) {
-        self.app_limited_until = (self.delivered.bytes + self.in_flight()).max(1);
-        self.delivered.is_app_limited = true;
+        self.rate.on_app_limited(self.in_flight());
     }
 
     /// Bytes declared lost so far.
     pub fn on_losses(&mut self, lost: u64) {
-        self.delivered.lost = lost;
+        self.rate.on_losses(lost);
     }
 
     /// Bytes sent that are neither acknowledged nor SACKed.
@@ -462,6 +427,7 @@ impl SentSegments {
         rtt: Option<Duration>,
     ) -> Delivery {
         let news = std::mem::take(&mut self.news);
+        let newest = news.newest.as_ref().map(|(sent, before)| (*sent, before));
         if let Some(rtt) = rtt {
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
         }
@@ -469,40 +435,16 @@ impl SentSegments {
             now,
             acked,
             delivered: news.bytes,
-            rate: self.rate(now, &news),
-            total: self.delivered.bytes,
+            rate: self.rate.on_ack(now, news.bytes, newest, self.min_rtt),
+            total: self.rate.total(),
             in_flight: self.in_flight(),
             rtt,
             is_marked: false,
             passage: None,
-            lost: self.delivered.lost,
+            lost: self.rate.lost(),
             snd_una: una,
             snd_max: self.ring.back().map_or(una, |last| last.end),
         }
-    }
-
-    /// Takes in what an ACK delivers: GenerateRateSample().
-    fn rate(&mut self, now: Instant, news: &News) -> Option<RateSample> {
-        let (sent, before) = news.newest?;
-        self.delivered.bytes += news.bytes;
-        self.delivered.at = now;
-        self.delivered.first_sent = sent;
-        if self.delivered.bytes > self.app_limited_until {
-            self.delivered.is_app_limited = false;
-        }
-        let interval = (sent - before.first_sent).max(now - before.at);
-        // "It's possible to get an implausibly high rate from an interval below the minimum round trip."
-        if interval < self.min_rtt.unwrap_or(Duration::ZERO) || interval == Duration::ZERO {
-            return None;
-        }
-        Some(RateSample {
-            delivered: self.delivered.bytes - before.bytes,
-            interval,
-            prior_delivered: before.bytes,
-            prior_lost: before.lost,
-            in_flight_then: before.in_flight,
-            is_app_limited: before.is_app_limited,
-        })
     }
 }
 

@@ -1,12 +1,12 @@
 //! What is in flight: the sequence space, timers, windows, and what every recovery scheme works on.
 
+mod kept;
 mod losses;
 mod pauses;
 mod sending;
 mod writing;
 
 use crate::tcp::config::{Config, Conventions, UndoKind};
-use crate::tcp::departures::Departures;
 use crate::tcp::law::{AckSample, CongestionLaw, Delivery, Law, Passage};
 use crate::tcp::loss::duplicates::DuplicateAcks;
 use crate::tcp::pacer::Pacer;
@@ -19,6 +19,7 @@ use crate::tcp::undo::Undo;
 use crate::tcp::validation::Validation;
 use crate::tcp::wheel::Wheel;
 use crate::units::{Duration, Instant};
+use kept::Kept;
 use sending::Piece;
 use std::collections::VecDeque;
 
@@ -66,11 +67,11 @@ pub struct Flight {
     pub(in crate::tcp) rtt: RttEstimator,
     pub(in crate::tcp) duplicates: DuplicateAcks,
     pub(in crate::tcp) timers: Timers,
-    /// Records of what is outstanding, if somebody looks back.
-    sent: Option<Box<SentSegments>>,
-    /// When what is outstanding left, if somebody measures and needs no more than that.
-    departures: Option<Box<Departures>>,
-    /// Round-trip time that the latest ACK tells, by one or the other.
+    /// What is kept of what is outstanding.
+    kept: Kept,
+    /// Does the law measure?
+    law_measures: bool,
+    /// Round-trip time that the latest ACK tells by that.
     ack_rtt: Option<Duration>,
     /// The ACK in hand echoes a mark of the network (ECE).
     pub(in crate::tcp) has_echo_of_mark: bool,
@@ -96,8 +97,10 @@ pub struct Flight {
     is_plain: bool,
     /// Nothing may go out before the next input.
     is_quiet: bool,
-    /// Neither records nor departures nor pacing.
+    /// Nothing is kept of segments, paced, or made of pauses.
     is_lean: bool,
+    /// Are pauses before a segment looked at?
+    minds_pauses: bool,
     /// Others than recovery and law look at each ACK: records, undo, ECN.
     is_watched: bool,
     /// Whether and how the window may grow is asked at each ACK.
@@ -152,6 +155,8 @@ impl Flight {
     /// A connection's first incarnation.
     pub(in crate::tcp) fn new(config: &Config, boot_offset: Duration) -> Self {
         let first = u64::from(!config.handshake);
+        let kept = Kept::new(config);
+        let minds_pauses = config.window_validation || config.restart_after_idle;
         let in_use = match config.conventions {
             Conventions::Ns2 => InUse::Window { receive_window: config.receive_window },
             Conventions::Rfc => InUse::Flight,
@@ -181,8 +186,7 @@ impl Flight {
             rtt: RttEstimator::new(config, boot_offset),
             duplicates: DuplicateAcks::new(config.dupack_threshold),
             timers: first_timers(config, boot_offset),
-            sent: config.keeps_records().then(|| Box::new(SentSegments::new())),
-            departures: config.keeps_departures().then(Box::default),
+            law_measures: config.law.measures(),
             ack_rtt: None,
             has_echo_of_mark: false,
             loss_mark: None,
@@ -197,16 +201,11 @@ impl Flight {
             allowed: 0,
             is_plain: true,
             is_quiet: true,
-            is_lean: !config.keeps_records()
-                && !config.keeps_departures()
-                && !config.pacing
-                && !config.window_validation
-                && !config.restart_after_idle,
+            is_lean: kept.is_nothing() && !config.pacing && !minds_pauses,
+            minds_pauses,
             is_judged: config.window_validation || config.byte_counting.is_some(),
-            is_watched: config.keeps_records()
-                || config.keeps_departures()
-                || config.undo != UndoKind::Off
-                || config.ecn,
+            is_watched: !kept.is_nothing() || config.undo != UndoKind::Off || config.ecn,
+            kept,
             in_use,
             timed: None,
             initial_window: config.initial_window,
@@ -262,8 +261,8 @@ impl Flight {
             rtt,
             duplicates,
             timers,
-            sent,
-            departures,
+            kept,
+            law_measures: _,
             ack_rtt,
             has_echo_of_mark,
             loss_mark,
@@ -279,6 +278,7 @@ impl Flight {
             is_plain,
             is_quiet,
             is_lean: _,
+            minds_pauses: _,
             is_watched: _,
             is_judged: _,
             in_use: _,
@@ -314,12 +314,7 @@ impl Flight {
         *duplicates = DuplicateAcks::new(config.dupack_threshold);
         law.reset(config, first_cwnd(config, *initial_window));
         message_ends.clear();
-        if let Some(sent) = sent {
-            sent.reset();
-        }
-        if let Some(departures) = departures {
-            departures.reset();
-        }
+        kept.reset();
         if let Some(validation) = validation {
             **validation = Validation::default();
         }
@@ -333,18 +328,19 @@ impl Flight {
 
     /// The records of what is outstanding, of a connection that keeps them.
     pub(in crate::tcp) fn records(&self) -> &SentSegments {
-        self.sent.as_ref().expect("this recovery keeps records")
+        let Kept::Records(records) = &self.kept else { panic!("this recovery keeps records") };
+        records
     }
 
     /// The same to be marked.
     pub(in crate::tcp) fn records_mut(&mut self) -> &mut SentSegments {
-        self.sent.as_mut().expect("this recovery keeps records")
+        let Kept::Records(records) = &mut self.kept else { panic!("this recovery keeps records") };
+        records
     }
 
-    /// Least round trip that records or departures have told.
+    /// Least round trip that what is kept of segments has told.
     pub(in crate::tcp) fn min_rtt(&self) -> Option<Duration> {
-        let told = self.departures.as_ref().and_then(|departures| departures.min_rtt());
-        self.sent.as_ref().map_or(told, |sent| sent.min_rtt())
+        self.kept.min_rtt()
     }
 
     /// Has everything written been acknowledged?
@@ -554,26 +550,40 @@ impl Flight {
     /// Does it keep full records of what it sent?
     #[inline]
     pub(in crate::tcp) fn keeps_records(&self) -> bool {
-        self.sent.is_some()
+        matches!(self.kept, Kept::Records(_))
     }
 
-    /// Do records or departures have to hear of every ACK?
+    /// Does what is kept of segments have to hear of every ACK?
     #[inline]
     pub(in crate::tcp) fn hears_of_acks(&self) -> bool {
-        self.departures.is_some() || self.sent.is_some()
+        !self.kept.is_nothing()
     }
 
-    /// An ACK with news, or a duplicate, before recovery makes anything of it: records, and what a law measures.
+    /// An ACK with news, or a duplicate, before recovery makes anything of it: what is kept of segments, and what a law
+    /// measures.
     #[inline(never)]
     pub(in crate::tcp) fn on_delivery(&mut self, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
         let una = ack.max(self.snd_una);
-        let mut delivery = if let Some(departures) = &mut self.departures {
-            departures.on_ack(now, una, blocks)
-        } else if let Some(sent) = &mut self.sent {
-            sent.on_ack(now, una, blocks)
-        } else {
-            return;
-        };
+        match &mut self.kept {
+            Kept::Nothing => {}
+            Kept::Departures(departures) => {
+                let delivery = departures.on_ack(now, una, blocks);
+                self.on_delivered(delivery);
+            }
+            Kept::Rates(departures) => {
+                let delivery = departures.on_ack(now, una, blocks);
+                self.on_delivered(delivery);
+            }
+            Kept::Records(records) => {
+                let delivery = records.on_ack(now, una, blocks);
+                self.on_delivered(delivery);
+            }
+        }
+    }
+
+    /// What is kept of segments has taken in an ACK. In line, as copies of what it tells cost.
+    #[inline(always)]
+    fn on_delivered(&mut self, mut delivery: Delivery) {
         self.ack_rtt = delivery.rtt;
         self.measure(&mut delivery);
     }
@@ -595,7 +605,7 @@ impl Flight {
     /// What a law measures, with what the ACK in hand tells besides: filled in in place, as copies of it cost.
     #[inline]
     fn measure(&mut self, delivery: &mut Delivery) {
-        if self.config.law.measures() {
+        if self.law_measures {
             delivery.is_marked = self.has_echo_of_mark;
             delivery.passage = self.passage.take();
             delivery.lost = self.lost_bytes();

@@ -39,9 +39,6 @@ impl Flight {
     /// A segment is about to leave, perhaps the first after a pause: what was not used for long may have become too much.
     #[cold]
     pub(super) fn look_at_pause(&mut self, now: Instant) {
-        if !self.config.restart_after_idle && self.validation.is_none() {
-            return;
-        }
         let pause = now - std::mem::replace(&mut self.sent_at, now);
         let (cwnd, initial) = (self.law.cwnd(), self.initial_window);
         let was_idle = self.snd_una == self.snd_max && self.snd_una > 1;

@@ -1,6 +1,7 @@
 //! What leaves next, and what is kept of it.
 
 use super::Flight;
+use super::kept::Kept;
 use crate::tcp::law::CongestionLaw;
 use crate::tcp::pacer::Pacer;
 use crate::tcp::recovery::Recovery;
@@ -180,12 +181,15 @@ impl Flight {
     /// The segment from `seq` to `end` leaves now.
     #[inline(always)]
     fn on_sent(&mut self, now: Instant, seq: u64, end: u64) {
-        if !self.is_lean {
+        if self.minds_pauses {
             self.look_at_pause(now);
         }
         self.note_sent(now, end);
         if !self.is_lean {
-            self.record(now, seq, end);
+            self.keep(now, seq, end);
+            if self.pacer.is_some() {
+                self.pace(now, end - seq);
+            }
         }
         self.law.on_sent(now, end - seq);
     }
@@ -208,49 +212,81 @@ impl Flight {
         }
     }
 
-    /// Departures or records, and pacing, for who has them.
-    #[cold]
-    fn record(&mut self, now: Instant, seq: u64, end: u64) {
+    /// What is to be known later of the segment from `seq` to `end`, which leaves.
+    #[inline]
+    fn keep(&mut self, now: Instant, seq: u64, end: u64) {
+        match &mut self.kept {
+            Kept::Nothing => {}
+            Kept::Departures(departures) => departures.on_sent(now, seq, end),
+            Kept::Rates(departures) => {
+                departures.memory.on_losses(self.counters.losses_declared * self.mss);
+                departures.on_sent(now, seq, end);
+                if self.snd_max == self.write_end && self.has_room_for_more() {
+                    self.on_app_limited();
+                }
+            }
+            Kept::Records(_) => self.keep_record(now, seq, end),
+        }
+    }
+
+    /// The same of a connection that keeps full records.
+    fn keep_record(&mut self, now: Instant, seq: u64, end: u64) {
         let lost = self.lost_bytes();
-        if let Some(departures) = &mut self.departures {
-            departures.on_sent(now, seq, end);
-        } else if let Some(sent) = &mut self.sent {
-            sent.on_losses(lost);
-            sent.on_sent(now, seq, end);
-            if self.is_record_closed && end == self.write_end {
-                sent.end_record();
-            }
-            if self.piece.left > 0 && end == self.snd_max {
-                self.piece.left -= 1;
-                if self.piece.left == 0 {
-                    let ends_write =
-                        self.buffer.as_mut().is_some_and(|buffer| buffer.is_pushed(end));
-                    sent.end_piece(self.piece.size > 1 || ends_write || end == self.write_end);
-                }
-            }
-            let outstanding = self.snd_max - self.snd_una;
-            if self.snd_max == self.write_end && outstanding + self.mss <= self.law.window() {
-                sent.on_app_limited();
+        let Kept::Records(records) = &mut self.kept else { return };
+        records.on_losses(lost);
+        records.on_sent(now, seq, end);
+        if self.is_record_closed && end == self.write_end {
+            records.end_record();
+        }
+        if self.piece.left > 0 && end == self.snd_max {
+            self.piece.left -= 1;
+            if self.piece.left == 0 {
+                let ends_write = self.buffer.as_mut().is_some_and(|buffer| buffer.is_pushed(end));
+                records.end_piece(self.piece.size > 1 || ends_write || end == self.write_end);
             }
         }
+        if self.snd_max == self.write_end && self.has_room_for_more() {
+            self.on_app_limited();
+        }
+    }
+
+    /// Would the window let another segment leave?
+    fn has_room_for_more(&self) -> bool {
+        self.snd_max - self.snd_una + self.mss <= self.law.window()
+    }
+
+    /// The application limits what is sent: rates that it limits do not count for less than before.
+    #[cold]
+    fn on_app_limited(&mut self) {
+        match &mut self.kept {
+            Kept::Nothing | Kept::Departures(_) => {}
+            Kept::Rates(departures) => {
+                let in_flight = departures.in_flight();
+                departures.memory.on_app_limited(in_flight);
+            }
+            Kept::Records(records) => records.on_app_limited(),
+        }
+    }
+
+    /// `bytes` have left: how long the next segment is held back.
+    fn pace(&mut self, now: Instant, bytes: u64) {
         let srtt = self.rtt.srtt();
-        if let Some(pacer) = &mut self.pacer
-            && srtt > Duration::ZERO
-        {
-            // At least a segment in a round trip: a window below one must not stop the sender.
-            let least = self.mss as f64 / srtt.as_secs_f64();
-            let rate = self.law.pacing_rate(srtt).max(least);
-            if self.config.pieces > 0 {
-                self.piece.bytes += end - seq;
-                if self.piece.left > 0 {
-                    return;
-                }
-                let bytes = std::mem::take(&mut self.piece.bytes);
-                pacer.on_piece_sent(now, bytes, rate, self.counters.segments_sent);
-            } else {
-                pacer.on_sent(now, end - seq, rate);
-            }
-            self.timers.set(Timer::Pacing, pacer.next());
+        let Some(pacer) = &mut self.pacer else { return };
+        if srtt == Duration::ZERO {
+            return;
         }
+        // At least a segment in a round trip: a window below one must not stop the sender.
+        let rate = self.law.pacing_rate(srtt).max(pacer.least(self.mss, srtt));
+        if self.config.pieces > 0 {
+            self.piece.bytes += bytes;
+            if self.piece.left > 0 {
+                return;
+            }
+            let bytes = std::mem::take(&mut self.piece.bytes);
+            pacer.on_piece_sent(now, bytes, rate, self.counters.segments_sent);
+        } else {
+            pacer.on_sent(now, bytes, rate);
+        }
+        self.timers.set(Timer::Pacing, pacer.next());
     }
 }

@@ -43,13 +43,7 @@ impl Flight {
 
     /// End of the segment that starts at `seq`: that of its first transmission if that is kept.
     pub(super) fn end_of(&self, seq: u64) -> u64 {
-        let end = if seq >= self.snd_max {
-            None
-        } else if let Some(departures) = &self.departures {
-            departures.end_of(seq)
-        } else {
-            self.sent.as_ref().and_then(|sent| sent.end_of(seq))
-        };
+        let end = if seq < self.snd_max { self.kept.end_of(seq) } else { None };
         end.unwrap_or_else(|| self.segment_end(seq))
     }
 

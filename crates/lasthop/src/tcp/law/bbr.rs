@@ -86,8 +86,13 @@ impl BandwidthFilter {
     }
 
     fn add(&mut self, rate: f64) {
-        self.rates[self.place] = self.rates[self.place].max(rate);
-        self.highest = self.highest.max(rate);
+        let of_round = &mut self.rates[self.place];
+        if rate > *of_round {
+            *of_round = rate;
+        }
+        if rate > self.highest {
+            self.highest = rate;
+        }
     }
 }
 
@@ -129,6 +134,12 @@ pub struct Bbr {
     prior_cwnd: f64,
     phase: Phase,
     bandwidth: BandwidthFilter,
+    /// Bandwidth times the least round trip, in segments.
+    product: f64,
+    /// Segments in flight for the gain of the phase.
+    target: f64,
+    /// Does what follows from model and phase have to be computed anew?
+    is_stale: bool,
     /// A round trip ends when a segment is acknowledged that left after so many bytes had been delivered.
     next_round: u64,
     min_rtt: Option<Duration>,
@@ -144,7 +155,17 @@ pub struct Bbr {
     is_idle: bool,
     /// Sending began again after that; PROBE_RTT need not empty the path.
     restarts: bool,
-    latest: Option<Delivery>,
+    latest: Option<Latest>,
+}
+
+/// What a reduction needs to know of the latest ACK, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    snd_max: u64,
+    /// Delivered since the connection began.
+    total: u64,
+    /// In flight before it.
+    outstanding: u64,
 }
 
 impl Bbr {
@@ -156,6 +177,9 @@ impl Bbr {
             prior_cwnd: cwnd,
             phase: Phase::Startup,
             bandwidth: BandwidthFilter::new(),
+            product: 0.0,
+            target: 0.0,
+            is_stale: true,
             next_round: 0,
             min_rtt: None,
             min_rtt_at: Instant::ZERO,
@@ -184,10 +208,31 @@ impl Bbr {
     fn target(&self, gain: f64) -> f64 {
         match self.min_rtt {
             None => self.initial_cwnd,
-            Some(min_rtt) => {
-                let product = self.bandwidth.highest * min_rtt.as_secs_f64() / self.segment;
-                (gain * product).ceil() + QUANTA
-            }
+            Some(_) => (gain * self.product).ceil() + QUANTA,
+        }
+    }
+
+    /// Bandwidth or the least round trip may have changed.
+    fn update_product(&mut self) {
+        let min_rtt = self.min_rtt.unwrap_or(Duration::ZERO);
+        self.product = self.bandwidth.highest * min_rtt.as_secs_f64() / self.segment;
+        self.is_stale = true;
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.is_stale = true;
+    }
+
+    /// Target and rate from model and phase.
+    #[inline(never)]
+    fn answer(&mut self) {
+        self.is_stale = false;
+        let (pacing, window) = self.gains();
+        self.target = self.target(window);
+        let rate = PACING_MARGIN * pacing * self.bandwidth.highest;
+        if self.is_full || rate > self.rate {
+            self.rate = rate;
         }
     }
 
@@ -195,12 +240,13 @@ impl Bbr {
         // Any phase but that of 0.75, which stands at 1.
         let drawn = (now.as_nanos() / 1_000 % (CYCLE.len() as u64 - 1)) as usize;
         let place = if drawn == 0 { 0 } else { drawn + 1 };
-        self.phase = Phase::ProbeBw { place, began: now };
+        self.enter(Phase::ProbeBw { place, began: now });
     }
 
     /// Takes in a rate sample, and says whether a round trip has ended.
     fn update_bandwidth(&mut self, delivery: &Delivery, sample: &RateSample) -> bool {
         let is_round_over = sample.prior_delivered >= self.next_round;
+        let before = self.bandwidth.highest;
         if is_round_over {
             self.next_round = delivery.total;
             self.bandwidth.begin_round();
@@ -208,6 +254,9 @@ impl Bbr {
         let rate = sample.rate();
         if !sample.is_app_limited || rate >= self.bandwidth.highest {
             self.bandwidth.add(rate);
+        }
+        if self.bandwidth.highest != before {
+            self.update_product();
         }
         is_round_over
     }
@@ -221,15 +270,16 @@ impl Bbr {
         } else {
             self.full_bw_rounds += 1;
             self.is_full = self.full_bw_rounds >= FULL_BW_ROUNDS;
+            self.is_stale = true;
         }
     }
 
     /// Moves on in STARTUP, DRAIN and the cycle of PROBE_BW; `in_flight` in segments, before the ACK.
     fn advance(&mut self, now: Instant, in_flight: f64, left: f64) {
-        if self.phase == Phase::Startup && self.is_full {
-            self.phase = Phase::Drain;
+        if self.is_full && matches!(self.phase, Phase::Startup) {
+            self.enter(Phase::Drain);
         }
-        if self.phase == Phase::Drain && left <= self.target(1.0) {
+        if matches!(self.phase, Phase::Drain) && left <= self.target(1.0) {
             self.enter_probe_bw(now);
         }
         let Phase::ProbeBw { place, began } = self.phase else { return };
@@ -244,7 +294,7 @@ impl Bbr {
             lasted
         };
         if is_over {
-            self.phase = Phase::ProbeBw { place: (place + 1) % CYCLE.len(), began: now };
+            self.enter(Phase::ProbeBw { place: (place + 1) % CYCLE.len(), began: now });
         }
     }
 
@@ -254,12 +304,16 @@ impl Bbr {
         if let Some(rtt) = delivery.rtt
             && (is_old || self.min_rtt.is_none_or(|least| rtt <= least))
         {
-            (self.min_rtt, self.min_rtt_at) = (Some(rtt), now);
+            self.min_rtt_at = now;
+            if self.min_rtt != Some(rtt) {
+                self.min_rtt = Some(rtt);
+                self.update_product();
+            }
         }
         let is_probing = matches!(self.phase, Phase::ProbeRtt { .. });
         if is_old && !is_probing && !self.restarts && self.min_rtt.is_some() {
             self.remember_window();
-            self.phase = Phase::ProbeRtt { until: None, round_over: false };
+            self.enter(Phase::ProbeRtt { until: None, round_over: false });
         }
         if let Phase::ProbeRtt { until, round_over } = self.phase {
             match until {
@@ -276,7 +330,7 @@ impl Bbr {
                         if self.is_full {
                             self.enter_probe_bw(now);
                         } else {
-                            self.phase = Phase::Startup;
+                            self.enter(Phase::Startup);
                         }
                     }
                 }
@@ -290,15 +344,8 @@ impl Bbr {
         self.prior_cwnd = if is_reduced { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
     }
 
-    fn set_rate(&mut self) {
-        let rate = PACING_MARGIN * self.gains().0 * self.bandwidth.highest;
-        if self.is_full || rate > self.rate {
-            self.rate = rate;
-        }
-    }
-
-    fn set_window(&mut self, delivery: &Delivery, is_round_over: bool) {
-        let delivered = delivery.delivered as f64 / self.segment;
+    /// `delivered`: segments that the ACK delivers.
+    fn set_window(&mut self, delivery: &Delivery, is_round_over: bool, delivered: f64) {
         if let Some(recovery) = &mut self.recovery {
             recovery.conserves &= !is_round_over;
             if delivery.snd_una >= recovery.end {
@@ -310,10 +357,11 @@ impl Bbr {
                 return;
             }
         }
-        let target = self.target(self.gains().1);
         if self.is_full {
-            self.cwnd = (self.cwnd + delivered).min(target);
-        } else if self.cwnd < target || (delivery.total as f64) < self.initial_cwnd * self.segment {
+            self.cwnd = (self.cwnd + delivered).min(self.target);
+        } else if self.cwnd < self.target
+            || (delivery.total as f64) < self.initial_cwnd * self.segment
+        {
             self.cwnd += delivered;
         }
         self.cwnd = self.cwnd.max(LEAST);
@@ -324,10 +372,12 @@ impl CongestionLaw for Bbr {
     fn on_ack(&mut self, _sample: &AckSample) {}
 
     fn on_delivery(&mut self, delivery: &Delivery) {
-        self.latest = Some(*delivery);
+        let outstanding = delivery.in_flight + delivery.delivered;
+        let Delivery { snd_max, total, .. } = *delivery;
+        self.latest = Some(Latest { snd_max, total, outstanding });
         self.is_idle = delivery.in_flight == 0;
         let left = delivery.in_flight as f64 / self.segment;
-        let before = left + delivery.delivered as f64 / self.segment;
+        let delivered = delivery.delivered as f64 / self.segment;
         let mut is_round_over = false;
         if let Some(sample) = &delivery.rate {
             is_round_over = self.update_bandwidth(delivery, sample);
@@ -335,13 +385,15 @@ impl CongestionLaw for Bbr {
                 self.check_full(sample);
             }
         }
-        self.advance(delivery.now, before, left);
+        self.advance(delivery.now, left + delivered, left);
         self.update_min_rtt(delivery, is_round_over, left);
+        if self.is_stale {
+            self.answer();
+        }
         if delivery.delivered > 0 {
             self.restarts = false;
-            self.set_window(delivery, is_round_over);
+            self.set_window(delivery, is_round_over, delivered);
         }
-        self.set_rate();
     }
 
     fn on_congestion(&mut self, _now: Instant, _congestion: Congestion, _in_use: f64) {
@@ -349,8 +401,8 @@ impl CongestionLaw for Bbr {
         self.remember_window();
         self.recovery = Some(Recovery { end: latest.snd_max, conserves: true });
         self.next_round = latest.total;
-        let outstanding = latest.in_flight + latest.delivered;
-        self.cwnd = self.cwnd.min((outstanding as f64 / self.segment).max(1.0));
+        let outstanding = latest.outstanding as f64 / self.segment;
+        self.cwnd = self.cwnd.min(outstanding.max(1.0));
     }
 
     fn on_timeout(&mut self, _now: Instant, in_use: Option<f64>) {
@@ -373,6 +425,7 @@ impl CongestionLaw for Bbr {
             self.restarts = true;
             if matches!(self.phase, Phase::ProbeBw { .. }) {
                 self.rate = PACING_MARGIN * self.bandwidth.highest;
+                self.is_stale = true;
             }
         }
     }
@@ -456,6 +509,7 @@ mod tests {
         let mut bbr = Bbr::new(&any_config(), 80.0);
         bbr.bandwidth.add(1e6);
         bbr.min_rtt = Some(Duration::from_millis(40));
+        bbr.update_product();
         bbr.is_full = true;
         let ms = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         bbr.phase = Phase::ProbeBw { place: 0, began: ms(0) };

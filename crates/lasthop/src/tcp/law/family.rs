@@ -28,7 +28,7 @@ pub(crate) trait LawKeys: Table + Kind + Copy {
     /// [`CongestionLaw::on_delivery`] is called.
     const MEASURES: bool = true;
 
-    /// Does the law read delivery rates ([`Delivery::rate`](super::Delivery))? Then its connection keeps full records.
+    /// Does the law read delivery rates ([`Delivery::rate`](super::Delivery))? Then segments remember what rates need.
     const READS_RATES: bool = false;
 
     /// Does the law say when segments leave? Then pacing is on unless a scenario turns it off.

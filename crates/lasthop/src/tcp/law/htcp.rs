@@ -24,7 +24,7 @@ use super::family::LawKeys;
 use super::sample::{AckSample, Delivery};
 use super::window::{Cause, Window, WindowLaw};
 use crate::schema::keys::table;
-use crate::units::Instant;
+use crate::units::{Duration, Instant};
 
 const BETA_MIN: f64 = 0.5;
 const BETA_MAX: f64 = 0.8;
@@ -51,6 +51,7 @@ impl LawKeys for HtcpKeys {
             beta: BETA_MIN,
             last_congestion: None,
             min_rtt: MinRtt::default(),
+            scale: 1.0,
             max_rtt: 0.0,
             throughput: Throughput::default(),
             old_highest: 0.0,
@@ -78,8 +79,11 @@ impl Throughput {
             return;
         };
         self.count += segments;
+        if self.count < window - 1.0 {
+            return;
+        }
         let elapsed = (now - began).as_secs_f64();
-        if self.count < window - 1.0 || elapsed < min_rtt {
+        if elapsed < min_rtt {
             return;
         }
         let sample = self.count / elapsed;
@@ -109,6 +113,8 @@ pub struct Htcp {
     beta: f64,
     last_congestion: Option<Instant>,
     min_rtt: MinRtt,
+    /// Growth by the least round trip over the one of reference.
+    scale: f64,
     /// Seconds; zero before the first sample.
     max_rtt: f64,
     throughput: Throughput,
@@ -119,6 +125,13 @@ pub struct Htcp {
 }
 
 impl Htcp {
+    /// A round trip that may be the least.
+    fn hear(&mut self, rtt: Option<Duration>) {
+        if self.min_rtt.add(rtt) {
+            self.scale = (self.min_rtt.seconds() / REFERENCE_RTT).clamp(0.1, 2.0);
+        }
+    }
+
     /// Segments that a window of ACKs adds, `elapsed` seconds after congestion.
     fn alpha(&self, elapsed: f64) -> f64 {
         let mut growth = 1.0;
@@ -126,10 +139,7 @@ impl Htcp {
             let beyond = elapsed - 1.0;
             growth += 10.0 * beyond + beyond * beyond / 4.0;
         }
-        let min_rtt = self.min_rtt.seconds();
-        if min_rtt.is_finite() {
-            growth = (growth * (min_rtt / REFERENCE_RTT).clamp(0.1, 2.0)).max(1.0);
-        }
+        growth = (growth * self.scale).max(1.0);
         (2.0 * growth * (1.0 - self.beta)).max(1.0)
     }
 
@@ -180,11 +190,12 @@ impl WindowLaw for Htcp {
     }
 
     fn measure(&mut self, delivery: &Delivery) {
-        self.min_rtt.add(delivery.rtt);
+        self.hear(delivery.rtt);
         let min_rtt = self.min_rtt.seconds();
-        if let Some(rtt) = delivery.rtt {
-            let rtt = rtt.as_secs_f64();
-            self.max_rtt = self.max_rtt.max(rtt.min(self.max_rtt.max(min_rtt) + RTT_STEP));
+        if let Some(rtt) = delivery.rtt.map(Duration::as_secs_f64)
+            && rtt > self.max_rtt
+        {
+            self.max_rtt = rtt.min(self.max_rtt.max(min_rtt) + RTT_STEP);
         }
         let segments = delivery.acked as f64 / self.window.segment() as f64;
         self.throughput.add(delivery.now, segments, self.window.cwnd(), min_rtt);
@@ -196,7 +207,6 @@ mod tests {
     use super::super::testing::{Acks, avoid, law, ms};
     use super::super::{Congestion, CongestionLaw};
     use super::*;
-    use crate::units::Duration;
 
     /// By hand with beta = 0.5: f itself at a round trip of 100 ms, a tenth of it at 10 ms and less, twice at 200 ms and
     /// more.
@@ -215,7 +225,7 @@ mod tests {
             (1.0, 600, 2.0),
         ] {
             let mut htcp = law::<HtcpKeys>(20.0);
-            htcp.min_rtt.add(Some(Duration::from_millis(rtt)));
+            htcp.hear(Some(Duration::from_millis(rtt)));
             assert!((htcp.alpha(elapsed) - alpha).abs() < 1e-9, "{elapsed} {rtt}");
             htcp.beta = 0.8;
             assert!((htcp.alpha(elapsed) - (0.4 * alpha).max(1.0)).abs() < 1e-9, "{elapsed} {rtt}");

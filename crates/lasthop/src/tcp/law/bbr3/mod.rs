@@ -111,13 +111,15 @@ pub struct Bbr3 {
     bw_lo: f64,
     inflight_hi: f64,
     inflight_lo: f64,
+    model: Model,
     /// A round trip ends when a segment is acknowledged that left after so many bytes had been delivered.
     next_round: u64,
     is_round_over: bool,
     /// The same for round trips by which losses are judged, and what they have shown.
     next_loss_round: u64,
     bw_latest: f64,
-    inflight_latest: f64,
+    /// Bytes.
+    inflight_latest: u64,
     /// Bytes lost when this round trip of losses began, and when the round trip in hand did.
     lost_before: u64,
     round_lost_before: u64,
@@ -142,7 +144,28 @@ pub struct Bbr3 {
     is_idle: bool,
     /// Sending began again after that; PROBE_RTT need not empty the path.
     restarts: bool,
-    latest: Option<Delivery>,
+    latest: Option<Latest>,
+}
+
+/// What rates, the least round trip and the phase come to; [`Bbr3::model`] keeps it up with them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Model {
+    /// Bandwidth-delay product; none before the first round trip.
+    bdp: Option<f64>,
+    /// Segments in flight for the gain of the phase.
+    target: f64,
+    /// Pacing rate.
+    rate: f64,
+}
+
+/// What a reduction needs to know of the latest ACK, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    snd_max: u64,
+    total: u64,
+    lost: u64,
+    /// In flight before it.
+    outstanding: u64,
 }
 
 impl Bbr3 {
@@ -158,11 +181,12 @@ impl Bbr3 {
             bw_lo: f64::INFINITY,
             inflight_hi: f64::INFINITY,
             inflight_lo: f64::INFINITY,
+            model: Model { bdp: None, target: config.initial_window, rate: 0.0 },
             next_round: 0,
             is_round_over: false,
             next_loss_round: 0,
             bw_latest: 0.0,
-            inflight_latest: 0.0,
+            inflight_latest: 0,
             lost_before: 0,
             round_lost_before: 0,
             min_rtt: None,
@@ -196,13 +220,31 @@ impl Bbr3 {
 
     /// Segments in flight for a gain.
     fn target(&self, gain: f64) -> f64 {
-        let more = if self.phase == Phase::Up { 2.0 } else { 0.0 };
+        let more = if matches!(self.phase, Phase::Up) { 2.0 } else { 0.0 };
         self.product(gain).map_or(self.initial_cwnd, |product| product.ceil() + QUANTA + more)
+    }
+
+    /// What the model comes to, after any change of it or of the phase.
+    #[inline(never)]
+    fn model(&mut self) {
+        let (pacing, window) = self.phase.gains();
+        let rate = PACING_MARGIN * pacing * self.highest().min(self.bw_lo);
+        self.model = Model { bdp: self.product(1.0), target: self.target(window), rate };
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.model();
+    }
+
+    /// Bandwidth-delay product, or the initial window before it is known.
+    fn bdp(&self) -> f64 {
+        self.model.bdp.unwrap_or(self.initial_cwnd)
     }
 
     /// What is in flight if nothing is probed for.
     fn target_in_flight(&self) -> f64 {
-        self.product(1.0).unwrap_or(self.initial_cwnd).min(self.cwnd)
+        self.bdp().min(self.cwnd)
     }
 
     /// inflight_hi without what is left to others.
@@ -213,17 +255,18 @@ impl Bbr3 {
         (self.inflight_hi - (HEADROOM * self.inflight_hi).max(1.0)).max(LEAST)
     }
 
-    fn begin_round(&mut self, delivery: &Delivery) {
-        self.next_round = delivery.total;
-        self.round_lost_before = delivery.lost;
+    /// `total` bytes have been delivered and `lost` been declared lost.
+    fn begin_round(&mut self, total: u64, lost: u64) {
+        (self.next_round, self.round_lost_before) = (total, lost);
     }
 
     fn forget_short_term(&mut self) {
         (self.bw_lo, self.inflight_lo) = (f64::INFINITY, f64::INFINITY);
+        self.model();
     }
 
     fn go_down(&mut self, delivery: &Delivery) {
-        (self.bw_latest, self.inflight_latest) = (0.0, 0.0);
+        (self.bw_latest, self.inflight_latest) = (0.0, 0);
         self.lost_before = delivery.lost;
         self.probe.per = f64::INFINITY;
         let now = delivery.now;
@@ -233,16 +276,16 @@ impl Bbr3 {
         self.wait = Duration::from_secs(2) + more;
         self.cycle_at = now;
         self.acks = Acks::Stopping;
-        self.begin_round(delivery);
-        self.phase = Phase::Down;
+        self.begin_round(delivery.total, delivery.lost);
+        self.enter(Phase::Down);
     }
 
     fn go_up(&mut self, delivery: &Delivery, sample: &RateSample) {
         self.acks = Acks::Starting;
-        self.begin_round(delivery);
+        self.begin_round(delivery.total, delivery.lost);
         self.plateau = Plateau::from(sample.rate());
         self.cycle_at = delivery.now;
-        self.phase = Phase::Up;
+        self.enter(Phase::Up);
         self.raise_slope();
     }
 
@@ -257,30 +300,32 @@ impl Bbr3 {
         self.is_round_over = sample.prior_delivered >= self.next_round;
         if self.is_round_over {
             self.rounds += 1;
-            if self.phase == Phase::Startup {
+            if matches!(self.phase, Phase::Startup) {
                 self.check_startup_losses(delivery, sample);
             }
-            self.begin_round(delivery);
+            self.begin_round(delivery.total, delivery.lost);
         }
         let rate = sample.rate();
-        if !sample.is_app_limited || rate >= self.highest() {
-            self.max_bw[1] = self.max_bw[1].max(rate);
+        if rate > self.max_bw[1] && (!sample.is_app_limited || rate >= self.highest()) {
+            self.max_bw[1] = rate;
+            self.model();
         }
-        let delivered = sample.delivered as f64 / self.segment;
-        self.bw_latest = self.bw_latest.max(rate);
-        self.inflight_latest = self.inflight_latest.max(delivered);
+        if rate > self.bw_latest {
+            self.bw_latest = rate;
+        }
+        self.inflight_latest = self.inflight_latest.max(sample.delivered);
         if sample.prior_delivered >= self.next_loss_round {
             self.next_loss_round = delivery.total;
             if delivery.lost > self.lost_before && !self.phase.is_probing() {
                 self.bound_short_term();
             }
             self.lost_before = delivery.lost;
-            (self.bw_latest, self.inflight_latest) = (rate, delivered);
+            (self.bw_latest, self.inflight_latest) = (rate, sample.delivered);
         }
         if self.is_round_over {
-            if self.phase == Phase::Startup {
+            if matches!(self.phase, Phase::Startup) {
                 self.full.check(sample);
-            } else if self.phase == Phase::Up {
+            } else if matches!(self.phase, Phase::Up) {
                 self.plateau.check(sample);
             }
         }
@@ -291,8 +336,7 @@ impl Bbr3 {
         let lost = (delivery.lost - self.round_lost_before) as f64 / self.segment;
         if self.recovery.is_some() && lost >= STARTUP_LOSSES && is_too_high(delivery, sample) {
             self.full.is_reached = true;
-            let product = self.product(1.0).unwrap_or(self.initial_cwnd);
-            self.inflight_hi = product.max(self.inflight_latest);
+            self.inflight_hi = self.bdp().max(self.inflight_latest as f64 / self.segment);
         }
     }
 
@@ -301,7 +345,8 @@ impl Bbr3 {
         let bw = if self.bw_lo.is_finite() { self.bw_lo } else { self.highest() };
         let in_flight = if self.inflight_lo.is_finite() { self.inflight_lo } else { self.cwnd };
         self.bw_lo = self.bw_latest.max(BETA * bw);
-        self.inflight_lo = self.inflight_latest.max(BETA * in_flight);
+        self.inflight_lo = (self.inflight_latest as f64 / self.segment).max(BETA * in_flight);
+        self.model();
     }
 
     /// BBRAdaptUpperBounds().
@@ -315,27 +360,28 @@ impl Bbr3 {
                     if self.phase.is_probe_bw() && !sample.is_app_limited {
                         // The next cycle.
                         self.max_bw = [self.max_bw[1], 0.0];
+                        self.model();
                     }
                 }
                 Acks::Plain | Acks::Feedback => {}
             }
         }
-        let in_flight = sample.in_flight_then as f64 / self.segment;
+        let in_flight = || sample.in_flight_then as f64 / self.segment;
         if is_too_high(delivery, sample) {
             if self.has_samples {
                 self.has_samples = false;
                 if !sample.is_app_limited {
-                    self.inflight_hi = in_flight.max(BETA * self.target_in_flight());
+                    self.inflight_hi = in_flight().max(BETA * self.target_in_flight());
                 }
-                if self.phase == Phase::Up {
+                if matches!(self.phase, Phase::Up) {
                     self.go_down(delivery);
                 }
             }
             return;
         }
         if self.inflight_hi.is_finite() {
-            self.inflight_hi = self.inflight_hi.max(in_flight);
-            if self.phase == Phase::Up {
+            self.inflight_hi = self.inflight_hi.max(in_flight());
+            if matches!(self.phase, Phase::Up) {
                 self.probe_upward(delivery);
             }
         }
@@ -366,17 +412,17 @@ impl Bbr3 {
     /// Moves on in STARTUP, DRAIN and the cycle of PROBE_BW; `left` in segments, after the ACK.
     fn advance(&mut self, delivery: &Delivery, sample: &RateSample, left: f64) {
         match self.phase {
-            Phase::Startup if self.full.is_reached => self.phase = Phase::Drain,
+            Phase::Startup if self.full.is_reached => self.enter(Phase::Drain),
             Phase::Drain if left <= self.target(1.0) => self.go_down(delivery),
             Phase::Down | Phase::Cruise if self.is_time_to_probe(delivery.now) => {
                 self.forget_short_term();
                 self.probe = Probe { rounds: 0, acks: 0.0, per: f64::INFINITY };
                 self.acks = Acks::Plain;
-                self.begin_round(delivery);
-                self.phase = Phase::Refill;
+                self.begin_round(delivery.total, delivery.lost);
+                self.enter(Phase::Refill);
             }
             Phase::Down if left <= self.with_headroom() && left <= self.target(1.0) => {
-                self.phase = Phase::Cruise;
+                self.enter(Phase::Cruise);
             }
             Phase::Refill if self.is_round_over => {
                 self.has_samples = true;
@@ -409,20 +455,21 @@ impl Bbr3 {
                 || self.min_rtt.is_none_or(|known| least < known))
         {
             (self.min_rtt, self.min_rtt_at) = (Some(least), self.probe_rtt_at);
+            self.model();
         }
         let is_there = matches!(self.phase, Phase::ProbeRtt { .. });
         if is_old && !is_there && !self.restarts && self.min_rtt.is_some() {
             self.remember_window();
             self.acks = Acks::Stopping;
-            self.begin_round(delivery);
-            self.phase = Phase::ProbeRtt { until: None, round_over: false };
+            self.begin_round(delivery.total, delivery.lost);
+            self.enter(Phase::ProbeRtt { until: None, round_over: false });
         }
         let Phase::ProbeRtt { until, round_over } = self.phase else { return };
         match until {
             None if left <= self.probe_rtt_cwnd() => {
                 let until = Some(now + PROBE_RTT_TIME);
                 self.phase = Phase::ProbeRtt { until, round_over: false };
-                self.begin_round(delivery);
+                self.begin_round(delivery.total, delivery.lost);
             }
             Some(until) if round_over || self.is_round_over => {
                 self.phase = Phase::ProbeRtt { until: Some(until), round_over: true };
@@ -432,9 +479,9 @@ impl Bbr3 {
                     self.forget_short_term();
                     if self.full.is_reached {
                         self.go_down(delivery);
-                        self.phase = Phase::Cruise;
+                        self.enter(Phase::Cruise);
                     } else {
-                        self.phase = Phase::Startup;
+                        self.enter(Phase::Startup);
                     }
                 }
             }
@@ -452,10 +499,8 @@ impl Bbr3 {
     }
 
     fn set_rate(&mut self) {
-        let bw = self.highest().min(self.bw_lo);
-        let rate = PACING_MARGIN * self.phase.gains().0 * bw;
-        if self.full.is_reached || rate > self.rate {
-            self.rate = rate;
+        if self.full.is_reached || self.model.rate > self.rate {
+            self.rate = self.model.rate;
         }
     }
 
@@ -472,7 +517,7 @@ impl Bbr3 {
                 return;
             }
         }
-        let target = self.target(self.phase.gains().1);
+        let target = self.model.target;
         if self.full.is_reached {
             self.cwnd = (self.cwnd + delivered).min(target);
         } else if self.cwnd < target || (delivery.total as f64) < self.initial_cwnd * self.segment {
@@ -495,14 +540,16 @@ impl Bbr3 {
 /// IsInflightTooHigh(): were more than 2 % lost of what was in flight when the sample's segment left?
 fn is_too_high(delivery: &Delivery, sample: &RateSample) -> bool {
     let lost = delivery.lost.saturating_sub(sample.prior_lost);
-    lost as f64 > LOSS_THRESHOLD * sample.in_flight_then as f64
+    lost > 0 && lost as f64 > LOSS_THRESHOLD * sample.in_flight_then as f64
 }
 
 impl CongestionLaw for Bbr3 {
     fn on_ack(&mut self, _sample: &AckSample) {}
 
     fn on_delivery(&mut self, delivery: &Delivery) {
-        self.latest = Some(*delivery);
+        let outstanding = delivery.in_flight + delivery.delivered;
+        let Delivery { snd_max, total, lost, .. } = *delivery;
+        self.latest = Some(Latest { snd_max, total, lost, outstanding });
         self.is_idle = delivery.in_flight == 0;
         self.is_round_over = false;
         let left = delivery.in_flight as f64 / self.segment;
@@ -523,9 +570,9 @@ impl CongestionLaw for Bbr3 {
         let Some(latest) = self.latest else { return };
         self.remember_window();
         self.recovery = Some(Recovery { end: latest.snd_max, conserves: true });
-        self.begin_round(&latest);
-        let outstanding = latest.in_flight + latest.delivered;
-        self.cwnd = self.cwnd.min((outstanding as f64 / self.segment).max(1.0));
+        self.begin_round(latest.total, latest.lost);
+        let outstanding = latest.outstanding as f64 / self.segment;
+        self.cwnd = self.cwnd.min(outstanding.max(1.0));
     }
 
     fn on_timeout(&mut self, _now: Instant, in_use: Option<f64>) {

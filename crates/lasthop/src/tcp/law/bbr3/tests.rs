@@ -16,7 +16,7 @@ fn knows_path(phase: Phase) -> Bbr3 {
     bbr.full.is_reached = true;
     bbr.cycle_at = at(0);
     bbr.wait = Duration::from_secs(2);
-    bbr.phase = phase;
+    bbr.enter(phase);
     bbr
 }
 
@@ -126,6 +126,7 @@ fn phases_follow_each_other() {
 fn a_probe_comes_no_later_than_reno_grows() {
     let mut bbr = knows_path(Phase::Cruise);
     bbr.max_bw = [0.5e6, 0.5e6];
+    bbr.model();
     bbr.rounds = 19;
     let mut quiet = ack(1, at(100), 20, 0);
     quiet.rate.as_mut().unwrap().delivered = 20 * SEGMENT;
@@ -162,7 +163,7 @@ fn losses_bound_the_short_term() {
     let mut slow = ack(2, at(80), 60, 3);
     slow.rate.as_mut().unwrap().delivered = 20 * SEGMENT;
     bbr.bw_latest = 0.5e6;
-    bbr.inflight_latest = 20.0;
+    bbr.inflight_latest = 20 * SEGMENT;
     let cwnd = bbr.cwnd;
     bbr.on_delivery(&slow);
     assert!((bbr.bw_lo - 0.7e6).abs() < 1.0, "{}", bbr.bw_lo);
@@ -180,7 +181,7 @@ fn inflight_hi_bounds_and_grows() {
     bbr.inflight_hi = 60.0;
     bbr.on_delivery(&ack(1, at(40), 40, 0));
     assert_eq!(bbr.cwnd, 51.0);
-    bbr.phase = Phase::Up;
+    bbr.enter(Phase::Up);
     bbr.cwnd = 60.0;
     (bbr.acks, bbr.probe.rounds) = (Acks::Feedback, 0);
     bbr.raise_slope();
