@@ -102,12 +102,66 @@ def test_shares_and_index_of_a_run() -> None:
     assert found.index["jain"].is_between(0.5, 1.0 + 1e-12).all()
 
 
+SEVERAL = """
+name = "several"
+[link.path]
+between = ["server", "client"]
+rate = "4 Mbps"
+delay = "{delay}"
+queue = "{queue}"
+errors = {{ kind = "uniform", loss = "0.2 %" }}
+{flows}
+[run]
+duration = "60 s"
+replications = 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("variants", "delay", "queue", "options"),
+    [
+        (("sack", "sack"), "10 ms", "20 packets", ""),
+        (("cubic", "vegas", "sack"), "25 ms", "50 packets", ""),
+        (("sack", "bbr"), "25 ms", "60 packets", ""),
+        (("reno", "reno"), "30 ms", "20 packets", ", handshake = false"),
+    ],
+)
+def test_a_run_tells_what_its_trace_tells(
+    variants: Sequence[str], delay: str, queue: str, options: str
+) -> None:
+    flows = "".join(
+        f"""
+        [flow.{place}-{variant}]
+        from = "server"
+        to = "client"
+        start = "{2 * place} s"
+        transport = {{ kind = "tcp", variant = "{variant}"{options} }}
+        app = {{ kind = "file", size = "100 MB" }}
+        """
+        for place, variant in enumerate(variants)
+    )
+    text = SEVERAL.format(delay=delay, queue=queue, flows=flows)
+    scenario = lasthop.Scenario(tomllib.loads(text))
+    told = lasthop.run(scenario).samples("flows.convergence_time_s", 0)
+    for replication, found in enumerate(told):
+        expected = lasthop.convergence(scenario, replication=replication).time_s
+        assert found == pytest.approx(expected, nan_ok=True), replication
+
+
+def test_one_flow_has_no_time_to_share() -> None:
+    document = tomllib.loads(TWO_FLOWS)
+    del document["flow"]["second"]
+    results = lasthop.run(lasthop.Scenario(document))
+    assert not [name for name in results.metrics if name.startswith("flows.")]
+
+
 def test_run_shows_how_flows_share(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "two.toml"
     path.write_text(TWO_FLOWS)
     assert cli._main(["run", str(path)]) == 0
     shown = capsys.readouterr().out
     assert "Fairness" in shown
+    assert "fair after" in shown
     assert "index" in shown
     assert shown.index("first") < shown.index("Fairness")
     assert shown.index("Fairness") < shown.index("Sent again") < shown.index("spurious", -400)

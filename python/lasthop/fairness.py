@@ -78,22 +78,24 @@ def convergence(
     acks = {
         name: own for name, own in _acknowledgments(data.frame).items() if own["bytes"].sum() > 0.0
     }
+    # Whole nanoseconds, as in the run: an acknowledgment may come on the edge of a step.
     starts = [_first(own) for own in acks.values()]
-    ends = [float(own["time_s"][-1]) for own in acks.values()]
-    if len(acks) < 2 or max(starts) + step > min(ends):
+    ends = [int(own["time_ns"][-1]) for own in acks.values()]
+    width = max(round(step * 1e9), 1)
+    if len(acks) < 2 or max(starts) + width > min(ends):
         raise ArgumentError(
             f"flows: found {len(acks)} TCP flows of one connection; allowed: at least two that are "
             f"active at the same time for {step:g} s"
         )
     begin = max(starts)
-    edges = begin + step * np.arange(np.floor((min(ends) - begin) / step + 1e-9) + 1.0)
-    rates = (
-        8.0 / step * np.stack([totals(own["time_s"], own["bytes"], edges) for own in acks.values()])
-    )
+    edges = begin + width * np.arange((min(ends) - begin) // width + 1)
+    acked = [totals(own["time_ns"], own["bytes"], edges) for own in acks.values()]
+    rates = 8.0 / step * np.stack(acked)
     index = jain_index(rates, axis=0)
     fair = np.convolve(index >= level, np.ones(hold, dtype=int), mode="valid") == hold
-    found = float(edges[np.argmax(fair)] - begin) if fair.size and fair.any() else float("nan")
-    frame = pl.DataFrame({"time_s": edges[:-1], "jain": index, "goodput_bps": rates.T.tolist()})
+    found = step * float(np.argmax(fair)) if fair.size and fair.any() else float("nan")
+    times = edges[:-1] / 1e9
+    frame = pl.DataFrame({"time_s": times, "jain": index, "goodput_bps": rates.T.tolist()})
     return Convergence(found, frame, tuple(acks))
 
 
@@ -106,11 +108,13 @@ def _acknowledgments(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
         if not name.startswith("flow.") or ".connection " in name or not sends:
             continue
         acks = events.filter(event="ack_received")
-        progress = acks["sequence"].cum_max().diff().fill_null(0.0)
-        found[name] = pl.DataFrame({"time_s": acks["time_s"], "bytes": progress})
+        # Data begin with number 1, behind a SYN if there is one.
+        edge = np.maximum(acks["sequence"].cum_max().to_numpy(), 1.0)
+        times = (acks["time_s"] * 1e9).round().cast(pl.Int64)
+        found[name] = pl.DataFrame({"time_ns": times, "bytes": np.diff(edge, prepend=1.0)})
     return found
 
 
-def _first(acks: pl.DataFrame) -> float:
-    """When the first data were acknowledged."""
-    return float(acks.filter(pl.col("bytes") > 0.0)["time_s"][0])
+def _first(acks: pl.DataFrame) -> int:
+    """When the first data were acknowledged, ns."""
+    return int(acks.filter(pl.col("bytes") > 0.0)["time_ns"][0])

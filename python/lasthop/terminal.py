@@ -191,31 +191,51 @@ def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
     return table
 
 
+#: How long several TCP flows take until they share fairly.
+CONVERGENCE = "flows.convergence_time_s"
+
+
 def show_fairness(results: Results) -> Table | None:
-    """How flows share where several have a goodput: Jain's index and each flow's share."""
+    """How flows share where several have a goodput: Jain's index, each flow's share, and how long
+    several TCP flows take until they share fairly.
+    """  # noqa: D205 - one sentence that needs two lines
     flows = [name for name in results.metrics if fnmatchcase(name, "flow.*.goodput_bps")]
     if len(flows) < 2:
         return None
     index = {row["point"]: row for row in results.fairness().iter_rows(named=True)}
     shares = {(row["point"], row["metric"]): row for row in results.shares().iter_rows(named=True)}
+    has_times = CONVERGENCE in results.metrics
     words = point_words(results.points)
     table = Table(
         title="Fairness",
         title_justify="left",
-        caption="Jain's index and shares of the flows' goodput, means over replications",
+        caption="Jain's index and shares of the flows' goodput, means over replications"
+        + ("; –: they never came to share fairly" if has_times else ""),
         caption_justify="left",
     )
     for heading in key_labels(list(words)):
         table.add_column(heading.replace(" ", "\n"), overflow="fold")
     for heading in ("Jain's\nindex", *(name.split(".")[1] for name in flows)):
         table.add_column(heading, justify="right")
+    if has_times:
+        table.add_column("fair after", justify="right")
     for point in range(len(results.points)):
         own = [index.get(point), *(shares.get((point, name)) for name in flows)]
-        table.add_row(
-            *(cell[point] for cell in words.values()),
-            *("–" if row is None else number_text(float(f"{row['value']:.3g}")) for row in own),
-        )
+        cells = ["–" if row is None else number_text(float(f"{row['value']:.3g}")) for row in own]
+        if has_times:
+            cells.append(_fair_after(results, point))
+        table.add_row(*(cell[point] for cell in words.values()), *cells)
     return table
+
+
+def _fair_after(results: Results, point: int) -> str:
+    """The mean time until flows share fairly, and in how many replications if not in all."""
+    samples = results.samples(CONVERGENCE, point)
+    found = [time for time in samples.tolist() if not math.isnan(time)]
+    if not found:
+        return "–"
+    part = "" if len(found) == len(samples) else f" (in {len(found)} of {len(samples)})"
+    return f"{number_text(float(f'{sum(found) / len(found):.3g}'))} s{part}"
 
 
 #: Counts of a flow over TCP, and their headings.

@@ -10,6 +10,7 @@
 //! - `horizon`: what the loop sees to besides events; `telling`: what probes are told.
 //! - [`radio`]: frames of slots that a base and its stations share.
 //! - `agents`: what looks into packets where a direction begins.
+//! - `sharing`: how long several flows take until they share fairly.
 //! - [`senders`]: whose packets are on which path.
 //! - `wlan`: the air that stations of 802.11 share.
 //! - [`probe`]: observation that costs nothing when absent.
@@ -26,6 +27,7 @@ mod line;
 pub mod probe;
 pub mod radio;
 pub mod senders;
+mod sharing;
 mod telling;
 mod traffic;
 mod wlan;

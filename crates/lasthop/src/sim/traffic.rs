@@ -238,6 +238,9 @@ impl<P: Probe, X: Extension> World<P, X> {
         for flow in &self.flows {
             self.flow_metrics(flow, report);
         }
+        if let Some(sharing) = &self.sharing {
+            report("flows", "convergence_time_s", sharing.time());
+        }
         for direction in (0..self.directions.len()).map(DirectionId::new) {
             let side = match direction.side() {
                 Side::Forward => "forward",
@@ -385,18 +388,20 @@ impl<P: Probe, X: Extension> World<P, X> {
         connections: &[[ConnectionId; 2]],
         report: &mut dyn FnMut(&str, &'static str, f64),
     ) {
-        let (mut sent, mut again, mut timeouts, mut fast, mut cuts, mut duplicates) =
-            (0, 0, 0, 0, 0, 0);
+        let (mut sent, mut again, mut fast, mut cuts, mut duplicates) = (0, 0, 0, 0, 0);
+        // Of openers and of acceptors.
+        let mut timeouts = [0; 2];
         let (mut probes, mut taken_back) = (0, 0);
         let mut mistaken = 0;
         let (mut explicit, mut held, mut knows_notices) = (0, 0, false);
         let mut add = |connection: ConnectionId| {
             knows_notices |= self.connections[connection.index()].config.knows_notices();
-            for end in &self.connections[connection.index()].ends {
+            let ends = &self.connections[connection.index()].ends;
+            for (end, timeouts) in ends.iter().zip(&mut timeouts) {
                 let counters = end.counters();
                 sent += counters.segments_sent;
                 again += counters.retransmissions;
-                timeouts += counters.timeouts;
+                *timeouts += counters.timeouts;
                 fast += counters.fast_retransmits;
                 cuts += counters.window_cuts;
                 probes += counters.tail_probes;
@@ -415,7 +420,10 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
         report(entity, "segments_sent", sent as f64);
         report(entity, "retransmissions", again as f64);
-        report(entity, "timeouts", timeouts as f64);
+        let [of_openers, of_acceptors] = timeouts;
+        report(entity, "timeouts", (of_openers + of_acceptors) as f64);
+        report(entity, "opener_timeouts", of_openers as f64);
+        report(entity, "acceptor_timeouts", of_acceptors as f64);
         report(entity, "spurious_timeouts", mistaken as f64);
         report(entity, "fast_retransmits", fast as f64);
         report(entity, "window_cuts", cuts as f64);

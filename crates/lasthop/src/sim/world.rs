@@ -8,6 +8,7 @@ use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, Seat
 use super::line::Line;
 use super::probe::{Event, Probe};
 use super::radio::Radio;
+use super::sharing::Sharing;
 use super::telling::{record_answer, record_fate, record_received};
 use super::traffic::{App, Flow};
 use super::wlan::Air;
@@ -97,6 +98,8 @@ pub struct World<P: Probe, X: Extension = TcpOptions> {
     pub(super) hops: Vec<Hop>,
     pub(super) connections: Vec<Pair>,
     pub(super) flows: Vec<Flow>,
+    /// Where there are several files: how they share.
+    pub(super) sharing: Option<Box<Sharing>>,
     pub(super) agents: Vec<Seat<X>>,
     pub(super) radios: Vec<Radio>,
     pub(super) airs: Vec<Air<X>>,
@@ -407,6 +410,11 @@ impl<P: Probe, X: Extension> World<P, X> {
             record_received(&mut self.probe, connection, opener, self.now, &packet.tcp);
         }
         pair.ends[usize::from(!opener)].receive(self.now, &packet.tcp);
+        if let Some(sharing) = &mut self.sharing
+            && opener
+        {
+            sharing.on_ack(self.now, connection, pair.ends[0].acked_bytes());
+        }
         if self.pump_in_place(connection, opener) {
             self.on_progress(connection, opener);
         }

@@ -9,6 +9,7 @@ use crate::sim::horizon::{interrupt_mask, replay_slice};
 use crate::sim::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, SeatId, Side};
 use crate::sim::line::{Line, LineEnd};
 use crate::sim::probe::Probe;
+use crate::sim::sharing::Sharing;
 use crate::sim::traffic::App;
 use crate::sim::world::{Machine, World};
 use crate::units::Instant;
@@ -107,6 +108,11 @@ impl<X: Extension> Builder<X> {
             + ends.map(LineEnd::replay_rate).sum::<f64>()
             + self.airs.iter().map(|air| air.medium.replay_rate()).sum::<f64>();
         let told = vec![0; if P::ACTIVE { self.directions.len() } else { 0 }];
+        let files = self.flows.iter().filter_map(|flow| match flow.app {
+            App::File { connection, .. } => Some(connection),
+            _ => None,
+        });
+        let sharing = Sharing::of(files);
         World {
             now: Instant::ZERO,
             current: Due::default(),
@@ -119,6 +125,7 @@ impl<X: Extension> Builder<X> {
             hops,
             connections: self.pairs,
             flows: self.flows,
+            sharing,
             agents: self.agents,
             radios: self.radios,
             airs: self.airs,
