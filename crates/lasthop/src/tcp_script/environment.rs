@@ -1,7 +1,8 @@
 //! What a script's host is configured to: a profile, `net.ipv4.*`, and what becomes of them.
 
 use super::Note;
-use super::parser::{LONGEST, Options, Segment};
+use super::parser::LONGEST;
+use super::segments::{Options, Segment};
 use crate::packet::flags;
 use crate::tcp::config::{Conventions, RecoveryKind};
 use crate::tcp::presets;

@@ -31,6 +31,7 @@ mod options;
 mod parser;
 mod player;
 mod readiness;
+mod segments;
 mod show;
 mod stamps;
 mod state;

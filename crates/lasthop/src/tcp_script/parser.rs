@@ -1,8 +1,7 @@
 //! From the text of a script to its events. Nothing is played here.
 
 use super::ScriptError;
-use crate::packet::flags;
-use crate::tcp::socket::{SocketError, Unreachable};
+use super::segments::{Message, Segment, packet};
 use std::collections::BTreeMap;
 
 /// A script, read.
@@ -50,40 +49,6 @@ pub(super) enum What {
     Code(String),
     /// `` `…` ``: a shell command.
     Shell(String),
-}
-
-/// A segment as scripts write it; numbers are relative to the initial ones.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Segment {
-    /// Bits of [`flags`].
-    pub flags: u8,
-    pub seq: u32,
-    pub payload: u32,
-    pub ack: Option<u32>,
-    pub window: Option<u32>,
-    pub options: Options,
-    /// `<...>`: whatever they are.
-    pub any_options: bool,
-    /// The ECN field of the IP header, if it is named: 0 to 3.
-    pub ecn: Option<u8>,
-}
-
-/// A message of ICMP (RFC 792) about a segment of the connection under test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Message {
-    /// First number of the segment.
-    pub seq: u32,
-    pub what: Unreachable,
-}
-
-/// The options of a segment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Options {
-    pub mss: Option<u32>,
-    pub sack_permitted: bool,
-    pub window_scale: Option<u32>,
-    pub timestamps: Option<(u32, u32)>,
-    pub sack: Vec<(u32, u32)>,
 }
 
 impl Script {
@@ -179,6 +144,22 @@ impl<'a> Reader<'a> {
         self.take(end).trim()
     }
 
+    /// Takes a segment: the rest of the line, and the lines after it that go on with acknowledgment, window or options.
+    fn packet_text(&mut self) -> String {
+        let mut text = self.take_line().to_owned();
+        loop {
+            let next = self.rest.trim_start();
+            let goes_on =
+                ["<", "{", "ack ", "win ", "urg "].iter().any(|word| next.starts_with(word));
+            let is_open = text.contains('<') && !text.contains('>') && !next.is_empty();
+            if !goes_on && !is_open {
+                return text;
+            }
+            self.skip_space();
+            text = format!("{text} {}", self.take_line());
+        }
+    }
+
     fn error(&self, expected: &'static str) -> ScriptError {
         let line = self.rest.lines().next().unwrap_or_default().trim();
         syntax(self.line, line, expected)
@@ -203,10 +184,10 @@ impl<'a> Reader<'a> {
         const EXPECTED: &str = "a time such as 0.5, +.1, +.1~+.2, 0.1...0.2 or *";
         let line = self.line;
         let mut end = self.word_length(0);
-        // There may be space around the dots: `+.1 ... 0.2`.
-        let dots = self.rest[end..].trim_start();
-        if let Some(after) = dots.strip_prefix("...").filter(|after| after.starts_with([' ', '\t']))
-        {
+        // There may be space around what parts two times: `+.1 ... 0.2`.
+        let mark = self.rest[end..].trim_start();
+        let after = mark.strip_prefix("...").or_else(|| mark.strip_prefix('~'));
+        if let Some(after) = after.filter(|after| after.starts_with([' ', '\t'])) {
             let start = self.rest.len() - after.trim_start().len();
             end = start + self.word_length(start);
         }
@@ -244,14 +225,7 @@ impl<'a> Reader<'a> {
         let line = self.line;
         if self.rest.starts_with(['<', '>']) {
             let incoming = self.take(1) == "<";
-            let text = self.rest.trim_start();
-            if let (true, Some(rest)) = (incoming, text.strip_prefix("icmp ")) {
-                let message = message(line, rest.lines().next().unwrap_or_default())?;
-                self.take_line();
-                return Ok(What::Message(message));
-            }
-            let segment = segment(line, self.take_line())?;
-            return Ok(if incoming { What::Incoming(segment) } else { What::Outgoing(segment) });
+            return packet(line, incoming, &self.packet_text());
         }
         let Some(open) = self.rest.find('(') else {
             return Err(self.error("<, >, %{, ` or a system call"));
@@ -263,12 +237,18 @@ impl<'a> Reader<'a> {
         }
         self.take(open + 1);
         let arguments = self.arguments()?;
-        self.rest = self.rest.trim_start_matches([' ', '\t']);
-        if !self.rest.starts_with('=') {
+        if !self.rest.trim_start().starts_with('=') {
+            self.rest = self.rest.trim_start_matches([' ', '\t']);
             return Err(self.error("= and the result of the system call"));
         }
+        self.skip_space();
         self.take(1);
-        let result = self.take_line().to_owned();
+        let mut result = self.take_line().to_owned();
+        if self.rest.trim_start().starts_with('(') {
+            // What the error means may stand on a line of its own.
+            self.skip_space();
+            result = format!("{result} {}", self.take_line());
+        }
         Ok(What::Call { name: name.to_owned(), arguments, result })
     }
 
@@ -276,8 +256,11 @@ impl<'a> Reader<'a> {
     fn arguments(&mut self) -> Result<Vec<String>, ScriptError> {
         let (mut depth, mut start) = (0, 0);
         let mut arguments = Vec::new();
+        let mut is_quoted = false;
         for (at, character) in self.rest.char_indices() {
             match character {
+                '"' => is_quoted = !is_quoted,
+                _ if is_quoted => {}
                 '(' | '[' | '{' => depth += 1,
                 ')' if depth == 0 => {
                     arguments.push(self.rest[start..at].trim().to_owned());
@@ -296,7 +279,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn syntax(line: u32, found: &str, expected: &'static str) -> ScriptError {
+pub(super) fn syntax(line: u32, found: &str, expected: &'static str) -> ScriptError {
     let found = if found.is_empty() { "the end".to_owned() } else { format!("\"{found}\"") };
     ScriptError::Syntax { line, found, expected }
 }
@@ -320,175 +303,10 @@ fn nanos(text: &str) -> Option<u64> {
     (nanos <= LONGEST).then_some(nanos)
 }
 
-/// `unreachable NAME [mtu N] [SEQ:END(LENGTH)]`, behind `icmp`.
-fn message(line: u32, text: &str) -> Result<Message, ScriptError> {
-    const EXPECTED: &str = "a message such as unreachable frag_needed mtu 1200 [1:1001(1000)]";
-    let wrong = || syntax(line, text.trim(), EXPECTED);
-    let about =
-        text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(range, _)| range);
-    let seq = about.map_or(Some(0), |range| range.split(':').next()?.trim().parse().ok());
-    let seq = seq.ok_or_else(wrong)?;
-    let mut words = text.split('[').next().unwrap_or_default().split_whitespace();
-    let (kind, code) = (words.next().unwrap_or_default(), words.next());
-    let mtu = || {
-        let mut words = text.split_whitespace().skip_while(|word| *word != "mtu");
-        words.nth(1).and_then(|mtu| mtu.parse().ok())
-    };
-    let what = match (kind, code.unwrap_or_default()) {
-        ("unreachable", "frag_needed") | ("packet_too_big", _) => {
-            Unreachable::TooLarge(mtu().ok_or_else(wrong)?)
-        }
-        ("unreachable", code) => Unreachable::Nobody(match code {
-            "net_unreachable"
-            | "net_unknown"
-            | "net_prohibited"
-            | "net_unreachable_for_tos"
-            | "no_route" => SocketError::NetworkUnreachable,
-            "host_unreachable"
-            | "host_prohibited"
-            | "host_unreachable_for_tos"
-            | "packet_filtered"
-            | "host_precedence_violation"
-            | "precedence_cutoff"
-            | "addr_unreachable" => SocketError::HostUnreachable,
-            "port_unreachable" => SocketError::Refused,
-            "protocol_unreachable" => SocketError::NoProtocol,
-            _ => return Err(wrong()),
-        }),
-        _ => {
-            return Err(ScriptError::NotModelled {
-                line,
-                what: format!("the ICMP message {kind}"),
-            });
-        }
-    };
-    Ok(Message { seq, what })
-}
-
-/// `FLAGS SEQ:END(LENGTH) [ack N] [win N] [<OPTIONS>]`.
-fn segment(line: u32, text: &str) -> Result<Segment, ScriptError> {
-    let (text, options) = match text.split_once('<') {
-        Some((text, options)) => {
-            let inside = options.trim_end().strip_suffix('>');
-            (text, inside.ok_or_else(|| syntax(line, options, "> after the options"))?)
-        }
-        None => (text, ""),
-    };
-    let mut segment = Segment { any_options: options.trim() == "...", ..Segment::default() };
-    if !segment.any_options {
-        segment.options = self::options(line, options)?;
-    }
-    let missing = |what: String| Err(ScriptError::NotModelled { line, what });
-    let mut text = text.trim();
-    if let Some((field, rest)) = text.strip_prefix('[').and_then(|text| text.split_once(']')) {
-        // Of several fields the one of ECN counts, alone or within the type of service.
-        for field in field.split(',').map(str::trim) {
-            let tos = field.strip_prefix("tos ").map(|tos| tos.trim().trim_start_matches("0x"));
-            segment.ecn = Some(match field {
-                "noecn" => 0,
-                "ect1" => 1,
-                "ect0" => 2,
-                "ce" => 3,
-                _ => match tos.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-                    Some(tos) => tos & 3,
-                    // They mark the way, not the connection.
-                    None if field.starts_with("flowlabel ") || field.starts_with("ttl ") => {
-                        continue;
-                    }
-                    None => return missing(format!("the IP field [{field}]")),
-                },
-            });
-        }
-        text = rest.trim();
-    }
-    let mut words = text.split_whitespace();
-    let first = words.next().unwrap_or_default();
-    match first {
-        "icmp" => return missing("an ICMP message that leaves".to_owned()),
-        "udp" => return missing("a datagram".to_owned()),
-        "ipv4" | "ipv6" | "gre" | "mpls" => return missing("a tunnel".to_owned()),
-        _ => {}
-    }
-    for flag in first.chars() {
-        segment.flags |= match flag {
-            'S' => flags::SYN,
-            'F' => flags::FIN,
-            'R' => flags::RST,
-            '.' => flags::ACK,
-            'E' => flags::ECE,
-            'W' => flags::CWR,
-            // PSH says nothing to a model without a receive call that waits for it.
-            'P' | '-' => 0,
-            'U' => return missing("urgent data".to_owned()),
-            'A' | 'N' | '0'..='9' => return missing("accurate ECN".to_owned()),
-            _ => return Err(syntax(line, text, "flags such as S. or F. or -")),
-        };
-    }
-    const RANGE: &str = "sequence numbers such as 1:1001(1000)";
-    let range = words.next().unwrap_or_default();
-    let numbers = range.strip_suffix(')').and_then(|range| {
-        let (start, rest) = range.split_once(':')?;
-        let (end, length) = rest.split_once('(')?;
-        let number = |text: &str| text.parse::<u32>().ok();
-        let (start, end, length) = (number(start)?, number(end)?, number(length)?);
-        (end.wrapping_sub(start) == length).then_some((start, length))
-    });
-    let Some((seq, payload)) = numbers else { return Err(syntax(line, range, RANGE)) };
-    (segment.seq, segment.payload) = (seq, payload);
-    while let Some(word) = words.next() {
-        let value = words.next().and_then(|value| value.parse::<u32>().ok());
-        let Some(value) = value else { return Err(syntax(line, word, "ack N or win N")) };
-        match word {
-            "ack" => segment.ack = Some(value),
-            "win" => segment.window = Some(value),
-            "urg" => {
-                return Err(ScriptError::NotModelled { line, what: "urgent data".to_owned() });
-            }
-            _ => return Err(syntax(line, word, "ack N or win N")),
-        }
-    }
-    Ok(segment)
-}
-
-fn options(line: u32, text: &str) -> Result<Options, ScriptError> {
-    const EXPECTED: &str = "mss, sackOK, sack, TS, wscale, nop or eol";
-    let mut options = Options::default();
-    for option in text.split(',').map(str::trim).filter(|option| !option.is_empty()) {
-        let words: Vec<&str> = option.split_whitespace().collect();
-        let number = |at: usize| words.get(at).and_then(|word| word.parse::<u32>().ok());
-        let wrong = || syntax(line, option, EXPECTED);
-        match words[0] {
-            "mss" => options.mss = Some(number(1).ok_or_else(wrong)?),
-            "sackOK" => options.sack_permitted = true,
-            "wscale" => options.window_scale = Some(number(1).ok_or_else(wrong)?),
-            "TS" => {
-                let pair = number(2).zip(number(4));
-                options.timestamps = Some(pair.ok_or_else(wrong)?);
-            }
-            "sack" => {
-                for block in &words[1..] {
-                    let ends = block
-                        .split_once(':')
-                        .and_then(|(left, right)| Some((left.parse().ok()?, right.parse().ok()?)));
-                    options.sack.push(ends.ok_or_else(wrong)?);
-                }
-            }
-            "nop" | "eol" | "unknown" => {}
-            "FO" | "FOEXP" | "md5" | "ECN" | "AO" | "mpcapable" | "mpjoin" | "dss" => {
-                return Err(ScriptError::NotModelled {
-                    line,
-                    what: format!("option {}", words[0]),
-                });
-            }
-            _ => return Err(wrong()),
-        }
-    }
-    Ok(options)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::flags;
 
     #[test]
     fn lines_and_comments_are_counted() {
@@ -521,10 +339,71 @@ mod tests {
                 other => panic!("{text}: {other:?}"),
             }
         }
-        for text in ["0 < U. 1:1(0) ack 1", "0 < icmp echo_reply", "0 < S 0:0(0) <FO>"] {
-            let script = Script::parse(text);
-            assert!(matches!(script, Err(ScriptError::NotModelled { line: 1, .. })), "{text}");
+    }
+
+    /// What the language has and no connection here is told apart from what nobody knows.
+    #[test]
+    fn what_belongs_to_the_language_is_named() {
+        for (text, what) in [
+            ("0 < U. 1:1(0) ack 1", "urgent data"),
+            ("0 < . 1:1(0) ack 1 urg 5", "urgent data"),
+            ("0 < icmp echo_reply", "ICMP message echo_reply"),
+            ("0 < icmp unreachable source_route_failed [1:1(0)]", "source_route_failed"),
+            ("0 < [ect0] icmp unreachable port_unreachable [udp (100)]", "datagram"),
+            ("0 > icmp echo_reply id 5", "leaves"),
+            ("0 < S 0:0(0) <FO>", "option FO"),
+            ("0 < S 0:0(0) <mss 1460,exp-fastopen 1234>", "option exp-fastopen"),
+            ("0 < S 0:0(0) <mp_capable v1 flags[flag_h] nokey>", "option mp_capable"),
+            ("0 < [ect0] S.5 0:0(0)", "accurate ECN"),
+            ("0 < 4000 > 8080 S 0:0(0) win 9", "ports"),
+            ("0 < (ect0) 4000>8080 S 0:0(0) win 9", "ports"),
+            ("0 < ipv4 192.0.2.1 > 192.0.2.2: S 0:0(0)", "tunnel"),
+            ("0 < gre: S 0:0(0)", "tunnel"),
+            ("0 < GREv0, flags [none], sum 0 : S 0:0(0)", "tunnel"),
+            ("0 < mpls (label 0, tc 0, [S], ttl 0): S 0:0(0)", "tunnel"),
+            ("0 < udp (100)", "datagram"),
+            ("0 < S 0:0(0) win 9 <mss 1000> { mut tcp mss }", "by chance"),
+        ] {
+            match Script::parse(text) {
+                Err(ScriptError::NotModelled { line: 1, what: found }) => {
+                    assert!(found.contains(what), "{text}: {found}");
+                }
+                other => panic!("{text}: {other:?}"),
+            }
         }
+        for text in [
+            "0 < S 0:0(0) <msss 9>",
+            "0 < [ect2] S 0:0(0)",
+            "0 < [ect01] S 0:0(0)",
+            "0 < 40 S 0:0(0)",
+        ] {
+            assert!(
+                matches!(Script::parse(text), Err(ScriptError::Syntax { line: 1, .. })),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn events_may_go_on_in_the_next_line() {
+        let text = "0 setsockopt(3, SOL_TCP, TCP_CONGESTION, \"a, b)\", 4)\n = -1 ENOENT\n (No such file)\n\
+            +.1 ~ +.2 > (tos 0x2, flowlabel 0x1) S. 0:0(0) ack 1\n win 9 <mss 1000,\n sackOK>\n\
+            * > [ect01] . 1:1(0) ack 1\n+0 read(3, ..., 9) = 9\n";
+        let events = Script::parse(text).unwrap().events;
+        let lines: Vec<_> = events.iter().map(|event| event.line).collect();
+        assert_eq!(lines, [1, 4, 7, 8]);
+        let What::Call { arguments, result, .. } = &events[0].what else { panic!("a call") };
+        assert_eq!(arguments.len(), 5);
+        assert!(result.contains("ENOENT (No such file)"));
+        assert_eq!((events[1].time, events[1].span), (Time::After(100_000_000), 100_000_000));
+        let What::Outgoing(segment) = &events[1].what else { panic!("a segment") };
+        assert_eq!(
+            (segment.window, segment.options.mss, segment.ecn),
+            (Some(9), Some(1000), Some(2))
+        );
+        assert!(segment.options.sack_permitted);
+        let What::Outgoing(segment) = &events[2].what else { panic!("a segment") };
+        assert!(segment.is_ect && segment.ecn.is_none());
     }
 
     #[test]

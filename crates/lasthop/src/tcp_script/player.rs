@@ -2,8 +2,9 @@
 
 use super::calls::{Blocked, Descriptor};
 use super::environment::{Environment, INITIAL_SEQUENCE, Offer, PEER_SEQUENCE, span};
-use super::parser::{Event, Options, Script, Segment, Time, What};
+use super::parser::{Event, Script, Time, What};
 use super::readiness::Watched;
+use super::segments::{Options, Segment};
 use super::show::{Found, show};
 use super::stamps::Stamps;
 use super::{Note, Played, ScriptError};
@@ -289,6 +290,7 @@ impl Player {
             && expected.ack.is_none_or(|ack| found.ack == Some(ack))
             && expected.window.is_none_or(|window| found.window == Some(window))
             && expected.ecn.is_none_or(|ecn| found.ecn.unwrap_or(0) == ecn)
+            && (!expected.is_ect || matches!(found.ecn, Some(1 | 2)))
             && has_options
     }
 
@@ -351,6 +353,7 @@ impl Player {
             },
             any_options: false,
             ecn: Some(header.ecn as u8),
+            is_ect: false,
         }
     }
 

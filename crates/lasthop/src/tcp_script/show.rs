@@ -1,6 +1,6 @@
 //! Segments in the language of scripts, for messages.
 
-use super::parser::{Options, Segment};
+use super::segments::{Options, Segment};
 use crate::packet::flags;
 use crate::units::Instant;
 use std::fmt::Write as _;
@@ -42,6 +42,9 @@ pub(super) fn show(segment: &Segment) -> String {
     let mut text = String::from("> ");
     if let Some(ecn) = segment.ecn.filter(|&ecn| ecn > 0) {
         text.push_str(["", "[ect1] ", "[ect0] ", "[ce] "][usize::from(ecn & 3)]);
+    }
+    if segment.is_ect {
+        text.push_str("[ect01] ");
     }
     let letters = [
         (flags::SYN, 'S'),
