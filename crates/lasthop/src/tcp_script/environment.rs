@@ -35,6 +35,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tcp_syn_retries", "5"),
     ("tcp_synack_retries", "5"),
     ("tcp_retries2", "15"),
+    ("tcp_orphan_retries", "0"),
     ("tcp_fin_timeout", "60"),
     ("tcp_keepalive_time", "7200"),
     ("tcp_keepalive_intvl", "75"),
@@ -300,6 +301,11 @@ impl Environment {
                 false => 0,
             },
             retries: self.number("tcp_retries2") as u32,
+            orphan_retries: match self.number("tcp_orphan_retries") {
+                // As Linux has it.
+                0 => 8,
+                retries => retries as u32,
+            },
             rto: [Duration::from_secs(1), self.longest_rto()],
             time_wait: Duration::from_secs(60),
             fin_wait: seconds(self.number("tcp_fin_timeout")),

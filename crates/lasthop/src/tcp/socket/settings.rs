@@ -33,8 +33,10 @@ pub struct Settings {
     /// Expiries of a SYN's timer that leave it as long as it was (Linux: `net.ipv4.tcp_syn_linear_timeouts`).
     pub syn_linear: u32,
     /// Retransmissions of a segment, or probes, before the connection is given up (R2 of RFC 9293,
-    /// section 3.8.3).
+    /// section 3.8.3). Linux makes of those of a segment a time: see [`Settings::is_linux`].
     pub retries: u32,
+    /// The same of a socket that the application has closed (Linux: `net.ipv4.tcp_orphan_retries`).
+    pub orphan_retries: u32,
     /// RTO before the first sample, and its upper bound.
     pub rto: [Duration; 2],
     /// How long TIME-WAIT lasts (2 MSL).
@@ -67,6 +69,10 @@ impl Settings {
     /// - data beyond the window are taken whole if nothing waits to be read, otherwise not at all;
     /// - a repeated SYN gets the SYN and ACK again, where RFC 9293 answers with an ACK;
     /// - the user timeout counts from the first retransmission or probe, where RFC 5482 counts from when the data left;
+    /// - retransmission ends once it has lasted as long as `retries` and one more would with a first RTO of 200 ms, or for the
+    ///   user timeout if there is one;
+    /// - retransmission to a closed window ends if it has lasted for two of the longest RTO, and nothing has come for as long;
+    /// - the user timeout counts for probes of an idle peer, in the place of their number;
     /// - a segment has at most half of the largest window that the peer has advertised, and 48 bytes at least;
     /// - a reset counts that begins where the highest SACK block ends;
     /// - SYN that are sent again by mistake, as a time stamp tells, leave the initial window as it is;

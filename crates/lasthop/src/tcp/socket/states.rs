@@ -1,7 +1,7 @@
 //! The states of RFC 9293, section 3.3.2, how they change, and the timers that belong to them.
 
 use super::path::Path;
-use super::{Deadlines, EcnOffer, KeepAlive, Segment, Socket, SocketError, SynOptions};
+use super::{Deadlines, EcnOffer, KeepAlive, Segment, Settings, Socket, SocketError, SynOptions};
 use crate::packet::{TcpHeader, TcpOptions, flags};
 use crate::tcp::config::Conventions;
 use crate::tcp::connection::{Connection, Role};
@@ -298,14 +298,44 @@ impl Socket {
             let timeouts = connection.counters().timeouts;
             if timeouts > self.timeouts_seen {
                 self.timeouts_seen = timeouts;
-                let is_probe = connection.sender.flight.peer_window == 0;
-                self.retransmission_back_off += u32::from(!(is_probe && self.settings.is_linux()));
-                self.note_repetition(now);
-                if self.retransmission_back_off > self.settings.retries {
-                    self.time_out(now);
+                let is_probe = connection.sender.flight.peer_window == 0 && !self.is_orphan;
+                let is_over = match self.settings.is_linux() {
+                    true => self.has_repeated_for_long(now, is_probe),
+                    false => {
+                        self.retransmission_back_off += 1;
+                        self.retransmission_back_off > self.settings.retries
+                    }
+                };
+                if is_over {
+                    return self.time_out(now);
                 }
+                self.note_repetition(now);
             }
         }
+    }
+
+    /// Retransmissions of a segment, or probes, before the connection is given up.
+    fn most_retries(&self) -> u32 {
+        let Settings { retries, orphan_retries, .. } = self.settings;
+        if self.is_orphan && self.settings.is_linux() { orphan_retries } else { retries }
+    }
+
+    /// Has what times out now been repeated for so long that nobody answers? Linux asks for a time: `retransmits_timed_out`,
+    /// and at a closed window `tcp_rtx_probe0_timed_out`. A user timeout has its own deadline.
+    fn has_repeated_for_long(&self, now: Instant, is_probe: bool) -> bool {
+        let Some(since) = self.repeating_since else { return false };
+        let [_, longest] = self.settings.rto;
+        if is_probe {
+            let limit = longest * 2;
+            return now - self.heard_at > limit && now - since > limit;
+        }
+        let retries = self.most_retries();
+        let [least, longest] = [LEAST_RTO, longest].map(Duration::as_nanos);
+        let doubling = (longest / least).max(1).ilog2();
+        let beyond = longest.saturating_mul(retries.saturating_sub(doubling).into());
+        let limit = beyond.saturating_add(least * ((2 << retries.min(doubling)) - 1));
+        let limit = Duration::from_nanos(limit);
+        self.settings.user_timeout.is_none() && now - since >= limit
     }
 
     /// Nobody answers. Linux tells nobody but the application; only a peer that is probed as it is idle is reset.
@@ -362,7 +392,7 @@ impl Socket {
             connection.sender.refresh();
             return;
         }
-        if self.probes_unanswered >= self.settings.retries {
+        if self.probes_unanswered >= self.most_retries() {
             return self.time_out(now);
         }
         self.probe(now);
@@ -376,7 +406,12 @@ impl Socket {
         let Some(KeepAlive { interval, probes, .. }) = self.settings.keep_alive else { return };
         let is_idle = self.connection.as_ref().is_some_and(|data| data.is_all_acked());
         if is_idle {
-            if self.keep_alives_unanswered >= probes {
+            let unanswered = self.keep_alives_unanswered;
+            let is_over = match self.settings.user_timeout.filter(|_| self.settings.is_linux()) {
+                Some(limit) => unanswered > 0 && now - self.heard_at >= limit,
+                None => unanswered >= probes,
+            };
+            if is_over {
                 return self.abort(now, Some(SocketError::TimedOut));
             }
             self.keep_alives_unanswered += 1;
@@ -385,6 +420,9 @@ impl Socket {
         self.deadlines.keep_alive = now + interval;
     }
 }
+
+/// The first RTO by which Linux makes a time of a number of retransmissions (`TCP_RTO_MIN`).
+const LEAST_RTO: Duration = Duration::from_millis(200);
 
 /// Period of the timestamp clock in a SYN: that of all profiles.
 pub(super) const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
