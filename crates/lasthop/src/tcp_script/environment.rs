@@ -53,6 +53,9 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tcp_early_retrans", "4"),
     ("tcp_mtu_probing", "0"),
     ("tcp_base_mss", "1024"),
+    ("tcp_mtu_probe_floor", "48"),
+    ("tcp_probe_threshold", "8"),
+    ("tcp_retries1", "3"),
     ("tcp_notsent_lowat", "4294967295"),
     // What Linux has had before 6.17; in its bounds an application may set a buffer.
     ("net.core.rmem_max", "212992"),
@@ -65,7 +68,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "tcp_app_win",
     "tcp_autocorking",
     "tcp_backlog_ack_defer",
-    "tcp_base_mss",
     "tcp_challenge_ack_limit",
     "tcp_comp_sack_delay_ns",
     "tcp_comp_sack_nr",
@@ -75,7 +77,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "tcp_min_rtt_wlen",
     "tcp_no_ssthresh_metrics_save",
     "tcp_recovery",
-    "tcp_retries1",
     "tcp_tso_rtt_log",
     "tcp_fack",
     "tcp_tso_win_divisor",
@@ -310,8 +311,7 @@ impl Environment {
             time_wait: Duration::from_secs(60),
             fin_wait: seconds(self.number("tcp_fin_timeout")),
             ack_delay: Duration::from_millis(if self.is_linux() { 40 } else { 200 }),
-            mtu_probing: (self.is_linux() && self.number("tcp_mtu_probing") > 1)
-                .then(|| MtuProbing { base: self.number("tcp_base_mss").clamp(48, 65_000) as u32 }),
+            mtu_probing: self.mtu_probing(),
             restarts_after_idle: self.is_on("tcp_slow_start_after_idle"),
             user_timeout: None,
             deferred_accept: 0,
@@ -326,6 +326,18 @@ impl Environment {
 
     pub fn is_linux(&self) -> bool {
         self.profile == Profile::Linux
+    }
+
+    fn mtu_probing(&self) -> Option<MtuProbing> {
+        let mode = self.number("tcp_mtu_probing");
+        let bytes = |name: &str| self.number(name).clamp(48, 65_000) as u32;
+        (self.is_linux() && mode > 0).then(|| MtuProbing {
+            from_start: mode > 1,
+            base: bytes("tcp_base_mss"),
+            floor: bytes("tcp_mtu_probe_floor"),
+            retries: self.number("tcp_retries1") as u32,
+            threshold: self.number("tcp_probe_threshold").min(65_535) as u32,
+        })
     }
 
     fn longest_rto(&self) -> Duration {

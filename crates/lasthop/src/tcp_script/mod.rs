@@ -19,7 +19,7 @@
 //! The connection under test is a [`Socket`](crate::tcp::socket::Socket) with the parameters of a
 //! [`Profile`]. Shell commands that set `net.ipv4.*` change them; other commands are noted and passed over.
 //!
-//! *Not modelled*: urgent data, two connections at a time, probes of the path MTU, Fast Open, MD5, MPTCP, accurate ECN,
+//! *Not modelled*: urgent data, two connections at a time, Fast Open, MD5, MPTCP, accurate ECN,
 //! the memory accounting of buffers, time stamps of arrivals, zero copy. A script that needs them gets
 //! [`ScriptError::NotModelled`].
 

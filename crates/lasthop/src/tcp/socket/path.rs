@@ -26,7 +26,7 @@ pub enum Unreachable {
 
 /// The least MTU that Linux believes (`net.ipv4.route.min_pmtu`), and the least MSS (`tcp_min_snd_mss`).
 const LEAST_MTU: u32 = 552;
-const LEAST_SEGMENT: u32 = 48;
+pub(super) const LEAST_SEGMENT: u32 = 48;
 /// Up to this window a segment may fill it: the MSS of who names none.
 const SMALL_WINDOW: u64 = 536;
 /// Bytes of the headers of IPv4 and TCP, and of the least packet (RFC 791).

@@ -11,11 +11,14 @@
 //!         low = its MTU; the window keeps its bytes        high = its MTU - 1; it goes again in segments of before,
 //!                                                          and the window stays
 //!   where anything goes again, the probe told nothing
+//!
+//!   timeouts for longer than R1 --> nothing passes: low = that of the base segment where there was no search before,
+//!                                   otherwise half of the segment, the base segment or the floor
 //! ```
 //!
-//! *Not modelled*: black holes (segments become smaller after several timeouts), a search anew after ten minutes.
+//! *Not modelled*: a search anew after ten minutes.
 
-use super::path::HEADERS;
+use super::path::{HEADERS, LEAST_SEGMENT};
 use super::{MtuProbing, Socket, TIMESTAMPS_BYTES};
 use crate::packet::TcpHeader;
 use crate::tcp::connection::Connection;
@@ -23,14 +26,13 @@ use crate::tcp::flight::Flight;
 use crate::tcp::law::CongestionLaw;
 use crate::units::Instant;
 
-/// The search ends where its bounds are closer, bytes (`net.ipv4.tcp_probe_threshold`).
-const CLOSE: u32 = 8;
 /// The least window, segments.
 const LEAST_WINDOW: f64 = 11.0;
 
 /// The search for the largest packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
+    how: MtuProbing,
     /// Bytes of packets that pass, and that may pass.
     low: u32,
     high: u32,
@@ -57,13 +59,20 @@ impl Search {
     pub fn new(how: MtuProbing, mss: u32, mtu: u32, has_timestamps: bool) -> Self {
         let overhead = HEADERS + if has_timestamps { TIMESTAMPS_BYTES } else { 0 };
         let high = (mss + HEADERS).min(mtu);
-        Search { low: how.base + overhead, high, overhead, probe: None, is_late: false }
+        Search { how, low: how.base + overhead, high, overhead, probe: None, is_late: false }
     }
 
     /// Payload bytes of segments that pass, on a path that takes packets of `mtu` bytes at most.
     pub fn bound(&mut self, mtu: u32) -> u64 {
         self.high = self.high.min(mtu);
         u64::from(self.low.saturating_sub(self.overhead)).max(1)
+    }
+
+    /// Not even what passed for certain passes any longer.
+    fn shrink(&mut self) {
+        let half = self.low.saturating_sub(self.overhead) / 2;
+        let least = self.how.floor.max(LEAST_SEGMENT);
+        self.low = half.min(self.how.base).max(least) + self.overhead;
     }
 
     fn step(&self, connection: &Connection) -> Step {
@@ -80,7 +89,7 @@ impl Search {
         let mtu = (self.low + self.high) / 2;
         let bytes = u64::from(mtu - self.overhead);
         let needed = bytes + u64::from(reordering + 1) * flight.mss;
-        if self.high < self.low + CLOSE
+        if self.high < self.low + self.how.threshold.max(1)
             || flight.write_end - flight.snd_max < needed
             || flight.peer_window < needed
         {
@@ -102,10 +111,22 @@ impl Search {
 impl Socket {
     /// Segments begin small, and the path is probed for larger ones.
     pub(super) fn begin_search(&mut self) {
-        let Some(connection) = &self.connection else { return };
-        let has_timestamps = connection.config.timestamps;
-        let new = |how| Search::new(how, self.path.clamp(), self.path.mtu(), has_timestamps);
-        self.search = self.settings.mtu_probing.map(new);
+        let probing = self.settings.mtu_probing.filter(|how| how.from_start);
+        self.search = probing.and_then(|how| self.new_search(how));
+    }
+
+    fn new_search(&self, how: MtuProbing) -> Option<Search> {
+        let has_timestamps = self.connection.as_ref()?.config.timestamps;
+        Some(Search::new(how, self.path.clamp(), self.path.mtu(), has_timestamps))
+    }
+
+    /// Timeouts follow each other: segments may be too large without a router's word (`tcp_mtu_probing`).
+    pub(super) fn suspect_black_hole(&mut self, how: MtuProbing) {
+        match &mut self.search {
+            Some(search) => search.shrink(),
+            None => self.search = self.new_search(how),
+        }
+        self.sync_segment();
     }
 
     /// The next segment of the data, which may be a probe, as [`Connection::poll_transmit`] has it.

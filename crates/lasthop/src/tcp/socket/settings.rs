@@ -92,8 +92,17 @@ impl Settings {
 /// How a path is probed for the largest packet that it takes (RFC 4821; Linux: `net.ipv4.tcp_mtu_probing`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MtuProbing {
+    /// Is it probed from the start, or only once nothing seems to pass?
+    pub from_start: bool,
     /// Payload bytes of a segment that passes for certain (Linux: `net.ipv4.tcp_base_mss`).
     pub base: u32,
+    /// Payload bytes below which no black hole is suspected (Linux: `net.ipv4.tcp_mtu_probe_floor`).
+    pub floor: u32,
+    /// Retransmissions after which a black hole is suspected, taken as a time as [`Settings::retries`] is (R1 of RFC 9293,
+    /// section 3.8.3; Linux: `net.ipv4.tcp_retries1`).
+    pub retries: u32,
+    /// The search ends where its bounds are closer, bytes (Linux: `net.ipv4.tcp_probe_threshold`).
+    pub threshold: u32,
 }
 
 /// What a host does about explicit congestion notification (Linux: `net.ipv4.tcp_ecn`).

@@ -309,6 +309,12 @@ impl Socket {
                 if is_over {
                     return self.time_out(now);
                 }
+                if let Some(how) = self.settings.mtu_probing
+                    && !is_probe
+                    && self.has_repeated_as_by(now, how.retries)
+                {
+                    self.suspect_black_hole(how);
+                }
                 self.note_repetition(now);
             }
         }
@@ -323,19 +329,22 @@ impl Socket {
     /// Has what times out now been repeated for so long that nobody answers? Linux asks for a time: `retransmits_timed_out`,
     /// and at a closed window `tcp_rtx_probe0_timed_out`. A user timeout has its own deadline.
     fn has_repeated_for_long(&self, now: Instant, is_probe: bool) -> bool {
-        let Some(since) = self.repeating_since else { return false };
-        let [_, longest] = self.settings.rto;
         if is_probe {
-            let limit = longest * 2;
-            return now - self.heard_at > limit && now - since > limit;
+            let limit = self.settings.rto[1] * 2;
+            let is_old = |since| now - since > limit;
+            return is_old(self.heard_at) && self.repeating_since.is_some_and(is_old);
         }
-        let retries = self.most_retries();
-        let [least, longest] = [LEAST_RTO, longest].map(Duration::as_nanos);
+        self.settings.user_timeout.is_none() && self.has_repeated_as_by(now, self.most_retries())
+    }
+
+    /// Has it been repeated for as long as `retries` and one more timeout would last with a first RTO of 200 ms?
+    fn has_repeated_as_by(&self, now: Instant, retries: u32) -> bool {
+        let Some(since) = self.repeating_since else { return false };
+        let [least, longest] = [LEAST_RTO, self.settings.rto[1]].map(Duration::as_nanos);
         let doubling = (longest / least).max(1).ilog2();
         let beyond = longest.saturating_mul(retries.saturating_sub(doubling).into());
         let limit = beyond.saturating_add(least * ((2 << retries.min(doubling)) - 1));
-        let limit = Duration::from_nanos(limit);
-        self.settings.user_timeout.is_none() && now - since >= limit
+        now - since >= Duration::from_nanos(limit)
     }
 
     /// Nobody answers. Linux tells nobody but the application; only a peer that is probed as it is idle is reset.
