@@ -26,7 +26,7 @@
 //! count the frame on the air as queued, and sizes count each packet with its link header.
 
 use crate::channel::{Airtime, Channel, ErrorProcess};
-use crate::link::{Endpoint, Frame, FrameKind, LinkEvent, Port};
+use crate::link::{Endpoint, Frame, FrameKind, LinkEvent, Port, Writer};
 use crate::packet::Payload;
 use crate::queue::{Queue, Transmitter};
 use crate::units::Instant;
@@ -59,13 +59,8 @@ pub(crate) trait Carrier<P: Payload> {
     /// A packet has been taken from `queue`, which shows what it dropped meanwhile.
     fn on_dequeue(&mut self, now: Instant, queue: &Queue<P>);
 
-    /// The next frame of `endpoint`, if there is one, leaves by `transmitter`, which is idle.
-    fn carry<E: Endpoint<P>>(
-        &mut self,
-        now: Instant,
-        endpoint: &mut E,
-        transmitter: &mut Transmitter,
-    );
+    /// The frame of `writer`, if it has one, leaves by `transmitter`, which is idle.
+    fn carry<W: Writer<P>>(&mut self, now: Instant, writer: W, transmitter: &mut Transmitter);
 }
 
 /// What an endpoint sees of its interface and of what takes its frames.
@@ -103,8 +98,8 @@ impl<P: Payload + Clone, C: Carrier<P>, const FRESH: bool> Port<P> for Gate<'_, 
     }
 
     #[inline(always)]
-    fn transmit<E: Endpoint<P>>(&mut self, now: Instant, endpoint: &mut E) {
-        self.carrier.carry(now, endpoint, &mut self.outlet.transmitter);
+    fn transmit<W: Writer<P>>(&mut self, now: Instant, writer: W) {
+        self.carrier.carry(now, writer, &mut self.outlet.transmitter);
     }
 }
 

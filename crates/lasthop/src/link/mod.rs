@@ -509,10 +509,26 @@ pub trait Port<P> {
         self.take_packet_into(&mut packet);
         packet
     }
-    /// The next frame of `endpoint`, if there is one, goes on the air now; nothing else is there.
-    fn transmit<E: Endpoint<P>>(&mut self, now: Instant, endpoint: &mut E)
-    where
-        P: Payload;
+    /// The frame of `writer`, if it has one, goes on the air now; nothing else is there.
+    fn transmit<W: Writer<P>>(&mut self, now: Instant, writer: W);
+}
+
+/// Writes the next frame of an endpoint.
+pub trait Writer<P> {
+    /// See [`Endpoint::CODES_UNITS`].
+    const CODES_UNITS: bool = false;
+
+    /// Writes the frame that leaves now into a place that still holds an old one; false if there is none.
+    fn write(self, now: Instant, frame: &mut Frame<P>) -> bool;
+}
+
+impl<P: Payload, E: Endpoint<P>> Writer<P> for &mut E {
+    const CODES_UNITS: bool = E::CODES_UNITS;
+
+    #[inline(always)]
+    fn write(self, now: Instant, frame: &mut Frame<P>) -> bool {
+        self.write_next(now, frame)
+    }
 }
 
 /// One end of a link-layer protocol that carries packets of type `P`.
@@ -643,7 +659,7 @@ pub trait Endpoint<P: Payload> {
         if self.wants_packet() {
             self.load(now, port);
         }
-        port.transmit(now, self);
+        port.transmit(now, &mut *self);
         if !Q::LISTENS {
             self.drop_events();
         }

@@ -43,7 +43,7 @@ use super::protocol::{ProtocolKeys, Site};
 use super::timing::LinkTiming;
 use super::wire::{NumberWidth, WireWindow};
 use super::{
-    Acknowledgment, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, Port,
+    Acknowledgment, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, Port, Writer,
     check_parameters,
 };
 use super::{ByteFormat, BytesError, wire};
@@ -258,6 +258,12 @@ impl<P> SelectiveRepeat<P> {
         self.receiver.ack_pending && self.parameters.acknowledgment == Acknowledgment::StandAlone
     }
 
+    /// Does something go out before a new packet?
+    #[inline(always)]
+    fn has_urgent(&self) -> bool {
+        self.receiver.has_nacks() || self.sender.has_copies() || self.ack_first()
+    }
+
     /// Writes a control frame, which carries the acknowledgment too.
     fn write_control(&mut self, frame: &mut Frame<P>, kind: FrameKind) {
         self.receiver.ack_pending = false;
@@ -271,7 +277,6 @@ impl<P> SelectiveRepeat<P> {
     }
 
     /// Writes the next NACK, if one waits.
-    #[cold]
     fn write_nack(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
         let Some(sequence) = self.receiver.take_nack(now) else { return false };
         self.counters.nacks += 1;
@@ -291,6 +296,38 @@ impl<P> SelectiveRepeat<P> {
 }
 
 impl<P: Payload + Clone> SelectiveRepeat<P> {
+    /// Writes what goes out before new packets, if there is something.
+    #[cold]
+    #[inline(never)]
+    fn write_urgent(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        if self.receiver.has_nacks() && self.write_nack(now, frame) {
+            return true;
+        }
+        if self.ack_first() {
+            self.write_ack(frame);
+            return true;
+        }
+        let Some(sequence) = self.sender.take_copy() else { return false };
+        self.counters.retransmissions += 1;
+        self.events.push_back(LinkEvent::Retransmitted { sequence });
+        self.write_data(now, sequence, frame)
+    }
+
+    /// Writes the new packet that waits, or else the acknowledgment that does.
+    #[inline(always)]
+    fn write_new(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
+        if self.sender.has_new() {
+            let sequence = self.sender.take_new();
+            self.counters.data_frames += 1;
+            return self.write_data(now, sequence, frame);
+        }
+        if self.receiver.ack_pending {
+            self.write_ack(frame);
+            return true;
+        }
+        false
+    }
+
     /// Writes a data frame, whose timer starts; false if it has no packet.
     #[inline(always)]
     fn write_data(&mut self, now: Instant, sequence: u64, frame: &mut Frame<P>) -> bool {
@@ -307,6 +344,20 @@ impl<P: Payload + Clone> SelectiveRepeat<P> {
     }
 }
 
+/// An end of which it is known whether something goes out before a new packet.
+struct Looked<'a, P> {
+    machine: &'a mut SelectiveRepeat<P>,
+    has_urgent: bool,
+}
+
+impl<P: Payload + Clone> Writer<P> for Looked<'_, P> {
+    #[inline(always)]
+    fn write(self, now: Instant, frame: &mut Frame<P>) -> bool {
+        let Looked { machine, has_urgent } = self;
+        has_urgent && machine.write_urgent(now, frame) || machine.write_new(now, frame)
+    }
+}
+
 impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
     fn retransmission_timeout(&self) -> Option<Duration> {
         Some(self.parameters.timeout)
@@ -318,10 +369,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
 
     #[inline(always)]
     fn wants_packet(&self) -> bool {
-        !self.receiver.has_nacks()
-            && !self.sender.has_copies()
-            && self.sender.has_room()
-            && !self.ack_first()
+        !self.has_urgent() && self.sender.has_room()
     }
 
     #[inline]
@@ -338,30 +386,34 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
 
     #[inline(always)]
     fn write_next(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
-        if self.receiver.has_nacks() && self.write_nack(now, frame) {
-            return true;
+        Looked { has_urgent: self.has_urgent(), machine: self }.write(now, frame)
+    }
+
+    /// What goes out before new packets is looked for once: mostly there is none.
+    #[inline(always)]
+    fn turn<Q: Port<P>>(&mut self, now: Instant, port: &mut Q) -> Option<Instant> {
+        if self.next_timeout() <= now {
+            return None;
         }
-        if self.ack_first() {
-            self.write_ack(frame);
-            return true;
+        let free_at = port.free_at();
+        if free_at > now {
+            return Some(self.next_poll(free_at, port.has_packet()));
         }
-        if self.sender.has_copies()
-            && let Some(sequence) = self.sender.take_copy()
-        {
-            self.counters.retransmissions += 1;
-            self.events.push_back(LinkEvent::Retransmitted { sequence });
-            return self.write_data(now, sequence, frame);
+        let has_urgent = self.has_urgent();
+        if !has_urgent && self.sender.has_room() {
+            self.load(now, port);
         }
-        if self.sender.has_new() {
-            let sequence = self.sender.take_new();
-            self.counters.data_frames += 1;
-            return self.write_data(now, sequence, frame);
+        port.transmit(now, Looked { has_urgent, machine: self });
+        if !Q::LISTENS {
+            self.drop_events();
         }
-        if self.receiver.ack_pending {
-            self.write_ack(frame);
-            return true;
+        if has_urgent {
+            return Some(self.next_poll(port.free_at(), port.has_packet()));
         }
-        false
+        debug_assert!(!self.has_frame(), "what there was has been sent");
+        let has_more = self.sender.has_room() && port.has_packet();
+        let timeout = self.next_timeout();
+        Some(if has_more { timeout.min(port.free_at()) } else { timeout })
     }
 
     #[inline(always)]

@@ -17,7 +17,7 @@ mod turns;
 
 use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::interface::{Carrier, Interface, expose};
-use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent};
+use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent, Writer};
 use crate::packet::{Descriptor, Extension};
 use crate::queue::{Ahead, PropagationDelay, Queue, QueueCounters, Ring, Transmitter};
 use crate::sim::deadlines::{Deadlines, Due, MachineId};
@@ -89,21 +89,21 @@ impl<P: Probe, X: Extension> Carrier<Descriptor<X>> for Transmission<'_, P, X> {
     }
 
     #[inline(always)]
-    fn carry<E: Endpoint<Descriptor<X>>>(
+    fn carry<W: Writer<Descriptor<X>>>(
         &mut self,
         now: Instant,
-        endpoint: &mut E,
+        writer: W,
         transmitter: &mut Transmitter,
     ) {
         let slot = self.ring.next_slot();
         let frame = &mut slot.item.frame;
-        if !endpoint.write_next(now, frame) {
+        if !writer.write(now, frame) {
             return;
         }
         let (mut end, mut is_damaged) = (now, false);
         if let Some(airtime) = transmitter.send_now(now, frame.bytes) {
             end = airtime.end;
-            is_damaged = if E::CODES_UNITS || !self.air.services.counters.is_empty() {
+            is_damaged = if W::CODES_UNITS || !self.air.services.counters.is_empty() {
                 self.air.expose_units(airtime, frame)
             } else {
                 self.air.expose(airtime)
