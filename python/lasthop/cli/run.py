@@ -267,9 +267,10 @@ def _matching(scenario: Scenario, patterns: list[str]) -> list[str]:
         own = [m for m in known if fnmatchcase(m, pattern)]
         own = own or [m for m in known if fnmatchcase(m, f"*.{pattern}")]
         if not own:
+            ends = dict.fromkeys(m.rpartition(".")[2] for m in known)
             raise BadInput(
                 f"--metric: found {pattern!r}{nearest(pattern, known)}; allowed: "
-                f"{', '.join(known)}, or their ends, with * and ?"
+                f"{', '.join(ends)}, or whole names such as {known[0]}, with * and ?"
             )
         found |= dict.fromkeys(own)
     return list(found)
