@@ -21,7 +21,6 @@ const HOLD: u32 = 5;
 /// A flow as its sender knows it.
 #[derive(Clone, Copy, Debug)]
 struct Member {
-    connection: ConnectionId,
     /// Bytes acknowledged, and when the latest acknowledgment came.
     acked: u64,
     latest: Instant,
@@ -33,6 +32,10 @@ struct Member {
 #[derive(Clone, Debug)]
 pub(super) struct Sharing {
     members: Vec<Member>,
+    /// By connection, which of them is its sender.
+    places: Vec<Option<usize>>,
+    /// How many have had data acknowledged.
+    active: usize,
     /// When all of them were active first.
     began: Option<Instant>,
     /// When the step in hand ends.
@@ -46,11 +49,24 @@ pub(super) struct Sharing {
 impl Sharing {
     /// Of flows over these connections; none if there is nobody to share with.
     pub fn of(connections: impl Iterator<Item = ConnectionId>) -> Option<Box<Self>> {
-        let member = |connection| Member { connection, acked: 0, latest: Instant::ZERO, before: 0 };
-        let members: Vec<_> = connections.map(member).collect();
-        let (began, found) = (None, None);
-        (members.len() > 1)
-            .then(|| Box::new(Sharing { members, began, step_end: Instant::NEVER, fair: 0, found }))
+        let mut places = Vec::new();
+        let mut members = Vec::new();
+        for connection in connections {
+            places.resize(places.len().max(connection.index() + 1), None);
+            places[connection.index()] = Some(members.len());
+            members.push(Member { acked: 0, latest: Instant::ZERO, before: 0 });
+        }
+        (members.len() > 1).then(|| {
+            Box::new(Sharing {
+                members,
+                places,
+                active: 0,
+                began: None,
+                step_end: Instant::NEVER,
+                fair: 0,
+                found: None,
+            })
+        })
     }
 
     /// An acknowledgment came to the sender of a connection, to which `acked` bytes have been acknowledged by now.
@@ -58,17 +74,19 @@ impl Sharing {
         while now >= self.step_end && self.found.is_none() {
             self.end_step();
         }
-        let known = self.members.iter_mut().find(|member| member.connection == connection);
-        let Some(member) = known else { return };
+        let Some(&Some(place)) = self.places.get(connection.index()) else { return };
+        let member = &mut self.members[place];
         let is_first = member.acked == 0 && acked > 0;
         (member.acked, member.latest) = (acked, now);
-        if is_first && self.members.iter().all(|member| member.acked > 0) {
+        self.active += usize::from(is_first);
+        if is_first && self.active == self.members.len() {
             self.began = Some(now);
             self.step_end = now + STEP;
             for member in &mut self.members {
-                // The ACK at hand is of the first step.
-                member.before = if member.connection == connection { 0 } else { member.acked };
+                member.before = member.acked;
             }
+            // The ACK at hand is of the first step.
+            self.members[place].before = 0;
         }
     }
 
