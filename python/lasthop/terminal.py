@@ -210,7 +210,7 @@ def show_fairness(results: Results) -> Table | None:
         title="Fairness",
         title_justify="left",
         caption="Jain's index and shares of the flows' goodput, means over replications"
-        + ("; –: they never came to share fairly" if has_times else ""),
+        + ("; –: no 5 s in a row of fair shares while all were active" if has_times else ""),
         caption_justify="left",
     )
     for heading in key_labels(list(words)):
