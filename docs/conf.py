@@ -47,7 +47,8 @@ for name in sorted(set(re.findall(r"_generated/links/([\w-]+)\.svg", pages))):
 law_pictures = importlib.import_module("law_pictures")
 pictures = HERE / "_generated" / "tcp"
 pictures.mkdir(parents=True, exist_ok=True)
-for name in re.findall(r"_generated/tcp/([\w-]+)\.svg", (HERE / "tcp.md").read_text("utf-8")):
+pages = "".join(page.read_text(encoding="utf-8") for page in (HERE / "tcp").glob("*.md"))
+for name in re.findall(r"_generated/tcp/([\w-]+)\.svg", pages):
     save(law_pictures.picture(name), pictures / name, "svg")
 
 # The commands on the page about plotting are run as they stand there.

@@ -31,7 +31,7 @@ Runs = tuple[tuple[lasthop.Trace, str, str], ...]  # a run, its name, its colour
 @cache
 def traced(variant: str, scene: str) -> lasthop.Trace:
     """The run of this scenario with this TCP."""
-    scenario = lasthop.load(HERE / "tcp" / f"{scene}.toml")
+    scenario = lasthop.load(HERE / "tcp" / "scenarios" / f"{scene}.toml")
     return lasthop.trace(scenario.set("flow.transfer.transport.variant", variant))
 
 
