@@ -48,6 +48,7 @@ law_pictures = importlib.import_module("law_pictures")
 pictures = HERE / "_generated" / "tcp"
 pictures.mkdir(parents=True, exist_ok=True)
 pages = "".join(page.read_text(encoding="utf-8") for page in (HERE / "tcp").glob("*.md"))
+pages += (HERE / "links" / "loss-notification.md").read_text(encoding="utf-8")
 for name in re.findall(r"_generated/tcp/([\w-]+)\.svg", pages):
     save(law_pictures.picture(name), pictures / name, "svg")
 

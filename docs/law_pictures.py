@@ -16,12 +16,31 @@ GREY, BLUE = "#999999", "#0072B2"
 RECEIVE_WINDOW = 260.0
 
 
-# Those that go by the share of marks meet a queue that marks, and no losses; those that go by news
-# of damaged segments can read the headers of what is lost. What some of these gain, they gain in
-# windows in which no third duplicate comes: their pictures show what is acknowledged.
-BY_MARKS = ("dctcp", "prague")
-BY_DAMAGE = ("hack-fixed", "lhp")
-IN_SMALL_WINDOWS = ("hack", "ewln", "tcp-eln")
+# Where each is seen at what it does, if not over the losses of `losses.toml`.
+SCENES = {
+    "reno": "several-lost",
+    "newreno": "several-lost",
+    "dctcp": "marks",
+    "prague": "marks",
+    "lt-tcp": "marks-and-losses",
+    "casablanca": "biased",
+    "ifrane": "biased",
+    "esack": "told",
+    "balakrishnan-eln": "told",
+    "hack-fixed": "damage",
+    "lhp": "damage",
+    "hack": "small-window",
+    "ewln": "small-window",
+    "tcp-eln": "small-window",
+}
+# What some gain, they gain in windows in which no third duplicate comes, or in the time that a
+# repair takes: their pictures show what is acknowledged, between these times.
+ACKNOWLEDGED = {
+    "newreno": (4.4, 5.2),
+    "hack": (0.0, 20.0),
+    "ewln": (0.0, 20.0),
+    "tcp-eln": (0.0, 20.0),
+}
 SEGMENT = 1460.0
 
 
@@ -39,36 +58,47 @@ def picture(variant: str) -> Figure:
     """What this TCP does beside Reno with SACK, and the lost frames of each as ticks."""
     figure = Figure(figsize=(7.0, 2.4), layout="constrained")
     axes = figure.subplots()
-    scene, other = "losses", "Reno with SACK"
-    if variant in BY_MARKS:
-        scene, other = "marks", "Reno with SACK and ECN"
-    elif variant in BY_DAMAGE:
-        scene = "damage"
-    elif variant in IN_SMALL_WINDOWS:
-        scene = "small-window"
+    scene = SCENES.get(variant, "losses")
+    other = "Reno with SACK and ECN" if scene.startswith("marks") else "Reno with SACK"
     runs = (
         (traced("sack", scene), other, GREY),
         (traced(variant, scene), value_name(variant), BLUE),
     )
-    (_acknowledged if variant in IN_SMALL_WINDOWS else _windows)(axes, runs)
+    start, end = ACKNOWLEDGED.get(variant, (0.0, 20.0))
+    if variant in ACKNOWLEDGED:
+        _acknowledged(axes, runs, start, end)
+    else:
+        _windows(axes, runs)
     for own, _, colour in runs:
         lost = own.transmissions.filter(
-            pl.col("arrival_s").is_null(), entity="link.path.forward", kind="data"
+            pl.col("arrival_s").is_null(),
+            pl.col("start_s").is_between(start, end),
+            pl.col("kind").is_in(["data", "segment"]),
+            entity="link.path.forward",
         )
-        for at in lost["start_s"]:
-            axes.plot([at], [0.0], marker="|", markersize=9.0, color=colour, clip_on=False)
-    axes.set(xlabel="Time (s)", xlim=(0.0, 20.0))
-    axes.set_ylim(bottom=0.0)
+        axes.plot(
+            lost["start_s"],
+            [0.0] * lost.height,
+            transform=axes.get_xaxis_transform(),
+            marker="|",
+            markersize=9.0,
+            ls="none",
+            color=colour,
+            clip_on=False,
+        )
+    axes.set(xlabel="Time (s)", xlim=(start, end))
     axes.legend(
-        loc="upper left" if scene == "small-window" else "upper right", frameon=False, ncols=2
+        loc="upper left" if variant in ACKNOWLEDGED else "upper right", frameon=False, ncols=2
     )
     return figure
 
 
-def _acknowledged(axes: Axes, runs: Runs) -> None:
-    """Segments acknowledged so far."""
+def _acknowledged(axes: Axes, runs: Runs, start: float, end: float) -> None:
+    """Segments acknowledged so far, between two times in seconds."""
     for own, label, colour in runs:
-        acks = own.frame.filter(event="ack_received", entity="flow.transfer")
+        acks = own.frame.filter(
+            pl.col("time_s").is_between(start, end), event="ack_received", entity="flow.transfer"
+        )
         axes.step(
             acks["time_s"],
             acks["sequence"] / SEGMENT,
@@ -78,6 +108,8 @@ def _acknowledged(axes: Axes, runs: Runs) -> None:
             label=label,
         )
     axes.set_ylabel("Acknowledged (segments)")
+    if start == 0.0:
+        axes.set_ylim(bottom=0.0)
 
 
 def _windows(axes: Axes, runs: Runs) -> None:

@@ -133,6 +133,7 @@ NAMES = {
     "prague": "Prague",
     "tcp-dcr": "TCP-DCR",
     "ncr": "NCR",
+    "esack": "ESACK",
     "hack": "HACK",
     "hack-fixed": "HACK-fixed",
     "ewln": "EWLN",
