@@ -391,7 +391,8 @@ table! {
         /// off by default.
         window_validation: Option<bool>;
         /// Bring the window back to the initial one after a pause longer than the retransmission timeout (RFC 5681,
-        /// section 4.1); with profile "rfc" only, off by default.
+        /// section 4.1); with profile "linux", where it is on by default, by halves for each timeout
+        /// (`tcp_slow_start_after_idle`). Not with profile "ns-2".
         restart_after_idle: Option<bool>;
         /// Let the window grow by the bytes that an acknowledgment acknowledges (RFC 3465), in slow start by so many
         /// segments at most (the RFC's L); with profile "rfc" and law "reno" only, off by default.

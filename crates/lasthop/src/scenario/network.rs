@@ -303,16 +303,23 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
     }
     let is_rfc = tcp.profile == Profile::Rfc;
     let counts_segments = config.recovery == RecoveryKind::RackTlp;
-    for (key, is_on) in [
-        ("window_validation", config.window_validation),
-        ("restart_after_idle", config.restart_after_idle),
+    let restarts_as_linux = tcp.profile == Profile::Linux && !config.law.paces();
+    for (key, is_on, has_other, other) in [
+        ("window_validation", config.window_validation, false, ""),
+        (
+            "restart_after_idle",
+            config.restart_after_idle,
+            restarts_as_linux,
+            ", or profile \"linux\" with a law that does not pace",
+        ),
     ] {
-        if is_on && (!is_rfc || counts_segments) {
+        if is_on && !has_other && (!is_rfc || counts_segments) {
             return error(
                 key,
                 format!("true with profile {:?}", tcp.profile.word())
-                    + if is_rfc { " and RACK-TLP" } else { "" },
-                "false, or profile \"rfc\" with another recovery than \"rack-tlp\"".to_owned(),
+                    + if counts_segments && is_rfc { " and RACK-TLP" } else { "" },
+                "false, or profile \"rfc\" with another recovery than \"rack-tlp\"".to_owned()
+                    + other,
             );
         }
     }

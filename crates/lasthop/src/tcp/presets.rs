@@ -227,6 +227,7 @@ const LINUX: Config = Config {
     timestamps: true,
     min_rto: Duration::from_millis(200),
     max_rto: Duration::from_secs(120),
+    restart_after_idle: true,
     ..RFC
 };
 
@@ -296,7 +297,10 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         timestamp_tick: if law.reads_arrivals() { FINE_TICK } else { granularity },
         limited_transmit: set.limited_transmit.unwrap_or(base.limited_transmit),
         window_validation: set.window_validation.unwrap_or(base.window_validation),
-        restart_after_idle: set.restart_after_idle.unwrap_or(base.restart_after_idle),
+        // Linux leaves the window of a law that paces alone.
+        restart_after_idle: set
+            .restart_after_idle
+            .unwrap_or(base.restart_after_idle && !law.paces()),
         byte_counting: set.byte_counting.or(base.byte_counting),
         handshake: set.handshake.unwrap_or(base.handshake),
         fin: set.fin.unwrap_or(base.fin && !sends_blocks),

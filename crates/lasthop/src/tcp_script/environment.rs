@@ -312,7 +312,6 @@ impl Environment {
             fin_wait: seconds(self.number("tcp_fin_timeout")),
             ack_delay: Duration::from_millis(if self.is_linux() { 40 } else { 200 }),
             mtu_probing: self.mtu_probing(),
-            restarts_after_idle: self.is_on("tcp_slow_start_after_idle"),
             user_timeout: None,
             deferred_accept: 0,
             delays_first_ack: false,
@@ -412,6 +411,7 @@ impl Environment {
         config.dsack &= self.is_on("tcp_dsack");
         config.frto &= self.is_on("tcp_frto");
         config.tail_probes &= self.is_on("tcp_early_retrans");
+        config.restart_after_idle = self.is_on("tcp_slow_start_after_idle");
         config.join_writes = true;
         config.pieces = match self.is_linux() {
             true => self.number("tcp_min_tso_segs").clamp(1, 65) as u32,

@@ -471,18 +471,18 @@ fn eifel_takes_a_spurious_fast_retransmit_back() {
     }
 }
 
-/// The opener's window after a write of 40 segments, how many of another write of 45 leave at once after a pause of three
-/// seconds, and its window then.
-fn burst_after_pause(set: Overrides) -> (f64, usize, f64) {
-    let mut pipe = losing(&config(Variant::Reno, set), &[]);
+/// The opener's window after a write of 40 segments, how many of another write of 45 leave at once at `then` in
+/// milliseconds, and its window then.
+fn burst_after_pause(config: &Config, then: u64) -> (f64, usize, f64) {
+    let mut pipe = losing(config, &[]);
     pipe.ends[OPENER].write(40_000);
     pipe.pump(OPENER);
-    pipe.run(ms(3_000));
+    pipe.run(ms(then));
     let window = |pipe: &Pipe| pipe.ends[OPENER].sender().congestion_window();
     let before = window(&pipe);
     pipe.ends[OPENER].write(45_000);
     pipe.pump(OPENER);
-    (before, since(&pipe, 3_000).iter().filter(|(at, _)| *at == 3_000).count(), window(&pipe))
+    (before, since(&pipe, then).iter().filter(|(at, _)| *at == then).count(), window(&pipe))
 }
 
 /// RFC 5681, section 4.1: no more than the initial window after a pause longer than the RTO of 1 s. RFC 7661 keeps it; the
@@ -491,9 +491,32 @@ fn burst_after_pause(set: Overrides) -> (f64, usize, f64) {
 fn a_pause_may_bring_the_window_back() {
     let restarts = Overrides { restart_after_idle: Some(true), ..at_once() };
     let keeps = Overrides { window_validation: Some(true), ..at_once() };
-    assert_eq!(burst_after_pause(at_once()), (50.0, 45, 50.0));
-    assert_eq!(burst_after_pause(restarts), (50.0, 10, 10.0));
-    assert_eq!(burst_after_pause(keeps), (49.0, 45, 49.0));
+    let burst = |set| burst_after_pause(&config(Variant::Reno, set), 3_000);
+    assert_eq!(burst(at_once()), (50.0, 45, 50.0));
+    assert_eq!(burst(restarts), (50.0, 10, 10.0));
+    assert_eq!(burst(keeps), (49.0, 45, 49.0));
+}
+
+/// RFC 2861 as Linux has it: the last of the first write leave at 0.3 s, and the RTO is 0.3 s. The window halves once for
+/// each that has passed, down to the initial one; not with `tcp_slow_start_after_idle = 0`, nor that of BBR.
+#[test]
+fn a_pause_halves_the_window_of_a_linux_host() {
+    let host = |variant, restart_after_idle| {
+        let set = Overrides {
+            segment: Some(Bytes::new(1000)),
+            receive_window: Some(200.0),
+            restart_after_idle,
+            ..at_once()
+        };
+        presets::config(variant, Profile::Linux, &set)
+    };
+    for (then, leave) in [(500, 45), (700, 25), (1_000, 12), (1_300, 10), (3_000, 10)] {
+        let burst = burst_after_pause(&host(Variant::Reno, None), then);
+        let window = if leave == 45 { 50.0 } else { leave as f64 };
+        assert_eq!(burst, (50.0, leave, window), "{then} ms");
+    }
+    assert_eq!(burst_after_pause(&host(Variant::Reno, Some(false)), 3_000), (50.0, 45, 50.0));
+    assert!(!host(Variant::Bbr, None).restart_after_idle);
 }
 
 /// RFC 7661, section 4.4: a segment a round trip does not use a window of ten, which does not grow; Reno's alone does.

@@ -1,6 +1,14 @@
 //! What the window becomes that the application does not use, or does not for a while (`tcp/validation.rs`).
+//!
+//! ```text
+//!   a pause longer than the RTO with nothing outstanding
+//!     rfc:     cwnd = min(cwnd, initial window)                       (RFC 5681, section 4.1)
+//!     linux:   ssthresh = max(ssthresh, 3/4 cwnd)
+//!              cwnd halves once for each RTO, down to the initial one (RFC 2861; tcp_cwnd_restart)
+//! ```
 
 use super::Flight;
+use crate::tcp::config::Conventions;
 use crate::tcp::law::{AckSample, CongestionLaw};
 use crate::units::Instant;
 
@@ -37,9 +45,12 @@ impl Flight {
     }
 
     /// A segment is about to leave, perhaps the first after a pause: what was not used for long may have become too much.
-    #[cold]
+    #[inline(never)]
     pub(super) fn look_at_pause(&mut self, now: Instant) {
         let pause = now - std::mem::replace(&mut self.sent_at, now);
+        if self.config.conventions == Conventions::Linux {
+            return;
+        }
         let (cwnd, initial) = (self.law.cwnd(), self.initial_window);
         let was_idle = self.snd_una == self.snd_max && self.snd_una > 1;
         if self.config.restart_after_idle && was_idle && pause > self.rtt.rto() {
@@ -53,5 +64,27 @@ impl Flight {
             self.allowed = self.allowed.min(self.snd_una + self.law.window());
             self.is_quiet = self.is_plain && !self.has_next();
         }
+    }
+
+    /// Nothing is outstanding, and data may leave. A kernel looks at the pause before it cuts data into pieces: these
+    /// are no longer than the window allows.
+    pub(super) fn look_before_sending(&mut self, now: Instant) {
+        let (pause, rto) = (now - self.sent_at, self.rtt.rto());
+        let is_linux = self.config.conventions == Conventions::Linux;
+        if !is_linux || self.snd_una <= 1 || !self.has_unsent() || pause <= rto {
+            return;
+        }
+        self.sent_at = now;
+        let (before, initial) = (self.law.cwnd(), self.config.initial_window);
+        let mut cwnd = before;
+        for _ in 0..pause.as_nanos() / rto.as_nanos().max(1) {
+            if cwnd <= initial {
+                break;
+            }
+            cwnd = (cwnd / 2.0).floor().max(initial);
+        }
+        let kept = (before / 2.0).floor() + (before / 4.0).floor();
+        self.law.slow_start_to(cwnd, self.law.ssthresh().max(kept));
+        self.allowed = self.allowed.min(self.snd_una + self.law.window());
     }
 }

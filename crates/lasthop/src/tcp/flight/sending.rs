@@ -150,6 +150,9 @@ impl Flight {
 
     /// The segment that recovery chooses.
     fn choose(&mut self, now: Instant, recovery: &mut Recovery) -> Option<(u64, u64)> {
+        if self.snd_una == self.snd_max && self.minds_pauses {
+            self.look_before_sending(now);
+        }
         let mut seq = recovery.next_segment(self, now);
         // Pacing may have kept a retransmission back until its original was acknowledged.
         while seq.is_some_and(|seq| seq < self.snd_una) {

@@ -52,9 +52,6 @@ impl Socket {
         };
         if connection.is_all_acked() {
             self.waiting_since = now;
-            if self.settings.restarts_after_idle {
-                connection.sender.flight.restart_after_idle(now - self.sent_at);
-            }
         }
         self.has_more = options.more;
         connection.sender.flight.is_corked = self.is_corked || self.has_more;

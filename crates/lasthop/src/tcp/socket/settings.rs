@@ -56,9 +56,6 @@ pub struct Settings {
     pub delays_first_ack: bool,
     /// Is the path probed for larger segments, which begin small (RFC 4821)?
     pub mtu_probing: Option<MtuProbing>,
-    /// Does a pause longer than the RTO halve the window, once for each RTO (RFC 5681, section 4.1, as
-    /// Linux does it)?
-    pub restarts_after_idle: bool,
     /// Whose readings of the RFCs it follows where hosts differ: see [`Settings::is_linux`].
     pub conventions: Conventions,
 }

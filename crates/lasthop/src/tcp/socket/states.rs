@@ -6,7 +6,6 @@ use crate::packet::{TcpHeader, TcpOptions, flags};
 use crate::tcp::config::Conventions;
 use crate::tcp::connection::{Connection, Role};
 use crate::tcp::flight::Flight;
-use crate::tcp::law::CongestionLaw;
 use crate::units::{Duration, Instant};
 
 /// Where a socket stands (RFC 9293, section 3.3.2).
@@ -461,21 +460,6 @@ impl Connection {
 }
 
 impl Flight {
-    /// Nothing was sent for `pause`: the window halves once for each RTO of it, down to the initial one.
-    pub(super) fn restart_after_idle(&mut self, pause: Duration) {
-        let initial = self.config.initial_window;
-        let mut cwnd = self.law.cwnd();
-        for _ in 0..pause.as_nanos() / self.rtt.rto().as_nanos().max(1) {
-            if cwnd <= initial {
-                break;
-            }
-            cwnd = (cwnd / 2.0).floor().max(initial);
-        }
-        if cwnd < self.law.cwnd() {
-            self.law.set_cwnd(cwnd);
-        }
-    }
-
     /// The handshake is over: the peer's window is known, and whether short segments wait.
     fn begin_established(&mut self, peer_window: u64, nagle: bool) {
         self.peer_window = peer_window;
