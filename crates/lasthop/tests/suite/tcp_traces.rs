@@ -555,3 +555,29 @@ fn a_loss_in_a_window_that_is_not_used_halves_what_was() {
         assert_eq!(halved, expected, "{validation}");
     }
 }
+
+/// Biaz and Vaidya 2005: the fifth segment is "out", so that its loss is congestion; the 61st is "in", its loss is random and
+/// leaves the window, which slow start brings back after recovery, however low the threshold was.
+#[test]
+fn a_random_loss_leaves_the_window() {
+    for variant in [Variant::Casablanca, Variant::Ifrane] {
+        let mut pipe = losing(&config(variant, at_once()), &[(4_001, 1), (60_001, 1)]);
+        pipe.ends[OPENER].write(120_000);
+        pipe.pump(OPENER);
+        let state = |pipe: &Pipe| {
+            let sender = pipe.ends[OPENER].sender();
+            (sender.congestion_window(), sender.slow_start_threshold())
+        };
+        let mut steps = vec![state(&pipe)];
+        while steps.len() < 40 {
+            pipe.run(ms(100 * steps.len() as u64 + 50));
+            steps.push(state(&pipe));
+        }
+        let first = steps.iter().position(|(_, threshold)| threshold.is_finite()).unwrap();
+        let (_, low) = steps[first];
+        let second = steps.iter().rposition(|(_, threshold)| *threshold == low).unwrap() + 1;
+        let (before, kept) = (steps[second - 1].0, steps[second].1);
+        assert!(kept >= before && before > low + 2.0, "{variant:?}: {steps:?}");
+        assert!(steps[second + 3].0 >= before, "{variant:?}: {steps:?}");
+    }
+}

@@ -18,23 +18,19 @@ impl Flight {
     }
 
     /// The third duplicate: one reduction, timer restarted, nothing timed.
-    /// Returns whether the window stays, as the loss is held for random.
-    pub(in crate::tcp) fn fast_retransmit(&mut self, now: Instant, inflation: u32) -> bool {
+    pub(in crate::tcp) fn fast_retransmit(&mut self, now: Instant, inflation: u32) {
         let in_use = self.in_use_at(now, inflation);
-        self.fast_retransmit_of(now, self.snd_una, in_use)
+        self.fast_retransmit_of(now, self.snd_una, in_use);
     }
 
     /// The same for the segment at `seq`, with what is in use in segments.
-    pub(in crate::tcp) fn fast_retransmit_of(
-        &mut self,
-        now: Instant,
-        seq: u64,
-        in_use: f64,
-    ) -> bool {
+    pub(in crate::tcp) fn fast_retransmit_of(&mut self, now: Instant, seq: u64, in_use: f64) {
         self.declare_lost(seq);
-        let is_random = self.config.marks_some_out() && self.is_random(now, seq);
-        if is_random {
-            self.law.on_explicit_loss();
+        if self.config.marks_some_out() && self.is_random(now, seq) {
+            // Slow start brings back what the end of recovery takes off the window.
+            let cwnd = self.law.cwnd();
+            let ssthresh = self.law.ssthresh().max(cwnd);
+            self.law.slow_start_to(cwnd, ssthresh);
             self.counters.explicit_losses += 1;
         } else {
             self.law.on_congestion(now, Congestion::Loss, in_use);
@@ -45,7 +41,6 @@ impl Flight {
         self.timed = None;
         self.limited_transmit_due = false;
         self.restart_timer(now);
-        is_random || self.law.kept_window()
     }
 
     /// Is the loss of the segment at `seq` random, as far as those tell that queues drop first?

@@ -170,16 +170,8 @@ pub trait CongestionLaw {
     /// An ACK told a round trip, but nothing by which the window may grow.
     fn on_round_trip(&mut self, _sample: &AckSample) {}
 
-    /// A segment was lost for another reason than congestion, as the network or the link said.
-    fn on_explicit_loss(&mut self) {}
-
     /// The latest reduction answered a loss that was none: take it back (RFC 4015, RFC 9438 4.9).
     fn on_spurious(&mut self);
-
-    /// Did the latest congestion leave the window as it was? Then the law holds its loss for random.
-    fn kept_window(&self) -> bool {
-        false
-    }
 
     /// `bytes` left at `now`.
     fn on_sent(&mut self, _now: Instant, _bytes: u64) {}
@@ -290,10 +282,6 @@ impl CongestionLaw for Law {
         dispatch!(self, law => law.on_round_trip(sample));
     }
 
-    fn on_explicit_loss(&mut self) {
-        dispatch!(self, law => law.on_explicit_loss());
-    }
-
     fn on_spurious(&mut self) {
         dispatch!(self, law => law.on_spurious());
     }
@@ -305,10 +293,6 @@ impl CongestionLaw for Law {
             Law::Reno(law) => law.on_sent(now, bytes),
             _ => self.on_sent_of_any(now, bytes),
         }
-    }
-
-    fn kept_window(&self) -> bool {
-        dispatch!(self, law => law.kept_window())
     }
 
     fn keeps_window_in_recovery(&self) -> bool {

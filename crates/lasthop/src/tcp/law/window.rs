@@ -236,11 +236,6 @@ impl<L: WindowLaw> CongestionLaw for L {
         self.undo();
     }
 
-    fn kept_window(&self) -> bool {
-        let window = self.state();
-        window.cwnd >= window.prior.0
-    }
-
     #[inline]
     fn on_sent(&mut self, now: Instant, bytes: u64) {
         self.note_sent(now, bytes);

@@ -88,7 +88,6 @@ impl Lhp {
         let place = self.list.iter().position(|entry| entry.start == seq);
         if let Some(entry) = place.and_then(|place| self.list.remove(place)) {
             flight.counters.explicit_losses += 1;
-            flight.law.on_explicit_loss();
             self.again(entry);
         }
     }

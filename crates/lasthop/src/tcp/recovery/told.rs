@@ -23,7 +23,6 @@
 
 use super::super::config::{Config, Notices};
 use super::super::flight::Flight;
-use super::super::law::CongestionLaw;
 use super::Recovery;
 use crate::units::Instant;
 use std::collections::VecDeque;
@@ -111,7 +110,6 @@ impl Told {
 
     fn resend(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
         flight.counters.explicit_losses += 1;
-        flight.law.on_explicit_loss();
         self.known.push((seq, now));
         self.due.push_back(seq);
         if seq == flight.snd_una {
