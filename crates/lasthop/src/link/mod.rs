@@ -31,6 +31,7 @@ mod bytes;
 mod fates;
 pub mod fec_wire;
 mod number_set;
+mod numbered;
 mod protocol;
 mod rlc_receiver;
 mod rlc_sender;

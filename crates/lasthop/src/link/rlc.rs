@@ -306,7 +306,6 @@ impl<P: Clone> Rlc<P> {
     /// An idle endpoint; refuses sizes, windows, times and limits that make no sense.
     pub fn new(parameters: RlcParameters) -> Result<Self, LinkError> {
         let (header, payload) = parameters.check()?;
-        let slots = parameters.window.next_power_of_two() as usize;
         Ok(Rlc {
             parameters,
             payload,
@@ -318,10 +317,7 @@ impl<P: Clone> Rlc<P> {
             resets: 0,
             peer_reset: None,
             reset_ack: None,
-            log: Log {
-                counters: LinkCounters::default(),
-                events: VecDeque::with_capacity(2 * slots),
-            },
+            log: Log { counters: LinkCounters::default(), events: VecDeque::new() },
         })
     }
 

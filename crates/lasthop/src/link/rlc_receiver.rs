@@ -13,6 +13,7 @@
 //! ```
 
 use super::number_set::{NumberSet, low_bits};
+use super::numbered::Numbered;
 use super::rlc::{Log, RlcParameters};
 use super::timers::Timers;
 use super::timing::deadline;
@@ -39,7 +40,7 @@ pub(super) struct Receiver<P> {
     held: NumberSet,
     /// Among them those that end their packet.
     ends: NumberSet,
-    pieces: Box<[Option<P>]>,
+    pieces: Numbered<Option<P>>,
     /// The packet whose pieces come before `expected`.
     partial: Option<P>,
     pub up: VecDeque<P>,
@@ -60,15 +61,14 @@ pub(super) struct Receiver<P> {
 
 impl<P> Receiver<P> {
     pub fn new(window: u64) -> Self {
-        let slots = window.next_power_of_two();
         Receiver {
             expected: 0,
             seen: 0,
-            held: NumberSet::new(slots),
-            ends: NumberSet::new(slots),
-            pieces: (0..slots).map(|_| None).collect(),
+            held: NumberSet::new(window),
+            ends: NumberSet::new(window),
+            pieces: Numbered::new(),
             partial: None,
-            up: VecDeque::with_capacity(slots as usize),
+            up: VecDeque::new(),
             status_due: false,
             status_held: false,
             status_prohibited: false,
@@ -82,8 +82,7 @@ impl<P> Receiver<P> {
     /// Forgets everything but what may go up.
     pub fn reset(&mut self) {
         for number in self.expected..self.seen {
-            let slot = self.slot(number);
-            self.pieces[slot] = None;
+            self.pieces[number] = None;
         }
         self.held.remove_range(self.expected, self.seen);
         self.ends.remove_range(self.expected, self.seen);
@@ -93,11 +92,6 @@ impl<P> Receiver<P> {
         (self.report_from, self.skip_ack) = (None, None);
         self.is_active = false;
         self.timers = Timers::default();
-    }
-
-    #[inline]
-    fn slot(&self, number: u64) -> usize {
-        number as usize & (self.pieces.len() - 1)
     }
 }
 
@@ -221,8 +215,8 @@ impl<P: Payload> Receiver<P> {
         if is_last {
             self.ends.insert(sequence);
         }
-        let slot = self.slot(sequence);
-        self.pieces[slot] = Some(piece);
+        self.pieces.reach(self.expected, sequence);
+        self.pieces[sequence] = Some(piece);
         if sequence >= self.seen {
             if sequence > self.seen && set.status_on_gap {
                 self.trigger();
@@ -235,10 +229,10 @@ impl<P: Payload> Receiver<P> {
     /// What was held behind the number that has just come is no longer.
     fn release(&mut self) {
         while self.held.remove(self.expected) {
-            let slot = self.slot(self.expected);
+            let piece = self.pieces[self.expected].take();
             let is_last = self.ends.remove(self.expected);
             self.expected += 1;
-            if let Some(piece) = self.pieces[slot].take() {
+            if let Some(piece) = piece {
                 self.assemble(piece, is_last);
             }
         }
@@ -290,8 +284,7 @@ impl<P: Payload> Receiver<P> {
         for number in self.expected..next {
             if self.held.remove(number) {
                 self.ends.remove(number);
-                let slot = self.slot(number);
-                self.pieces[slot] = None;
+                self.pieces[number] = None;
             } else {
                 log.counters.skipped += 1;
                 log.events.push_back(LinkEvent::Abandoned { sequence: number });

@@ -16,6 +16,7 @@
 
 use super::fates::Fates;
 use super::number_set::{NumberSet, low_bits};
+use super::numbered::Numbered;
 use super::rlc::{AtLimit, Log, RlcParameters};
 use super::timers::Timers;
 use super::timing::deadline;
@@ -32,7 +33,7 @@ const SKIP: usize = 3;
 const DISCARD: usize = 4;
 
 /// A PDU in the window.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Pdu {
     /// Number of its SDU.
     sdu: u64,
@@ -60,7 +61,6 @@ struct Sdu<P> {
 pub(super) struct Sender<P> {
     payload: u32,
     frame_bytes: u32,
-    mask: u64,
     /// Transmissions of a PDU at most: MaxDAT - 1.
     limit: Option<u32>,
 
@@ -68,7 +68,7 @@ pub(super) struct Sender<P> {
     pub base: u64,
     /// VT(S): number of the next new PDU.
     pub next: u64,
-    pdus: Box<[Pdu]>,
+    pdus: Numbered<Pdu>,
     acknowledged: NumberSet,
     queued: NumberSet,
 
@@ -105,19 +105,17 @@ pub(super) struct Sender<P> {
 impl<P: Clone> Sender<P> {
     pub fn new(set: &RlcParameters, header: u32, payload: u32) -> Self {
         // One number more than the window: see `abandon`.
-        let slots = (u64::from(set.window) + 1).next_power_of_two();
-        let pdu = Pdu { sdu: 0, sent: Instant::ZERO, transmissions: 0 };
+        let span = u64::from(set.window) + 1;
         Sender {
             payload,
             frame_bytes: header + payload,
-            mask: slots - 1,
             limit: set.max_transmissions,
             base: 0,
             next: 0,
-            pdus: vec![pdu; slots as usize].into(),
-            acknowledged: NumberSet::new(slots),
-            queued: NumberSet::new(slots),
-            sdus: VecDeque::with_capacity(slots as usize + 2),
+            pdus: Numbered::new(),
+            acknowledged: NumberSet::new(span),
+            queued: NumberSet::new(span),
+            sdus: VecDeque::new(),
             first_sdu: 0,
             sending: 0,
             pieces_sent: 0,
@@ -148,11 +146,6 @@ impl<P: Clone> Sender<P> {
             // What was to carry the poll may no longer: Timer_Poll sees to it.
             self.await_report(Instant::ZERO, number, set);
         }
-    }
-
-    #[inline]
-    fn slot(&self, number: u64) -> usize {
-        (number & self.mask) as usize
     }
 
     #[inline]
@@ -201,13 +194,13 @@ impl<P: Clone> Sender<P> {
     }
 
     fn is_at_limit(&self, number: u64) -> bool {
-        let sent = self.pdus[self.slot(number)].transmissions;
+        let sent = self.pdus[number].transmissions;
         self.limit.is_some_and(|limit| sent >= limit)
     }
 
     /// The SDU of a number in the window.
     fn sdu_of(&self, number: u64) -> &Sdu<P> {
-        &self.sdus[(self.pdus[self.slot(number)].sdu - self.first_sdu) as usize]
+        &self.sdus[(self.pdus[number].sdu - self.first_sdu) as usize]
     }
 
     /// The receiver has all before `first` or skips it; of the 128 numbers from there on, those
@@ -248,7 +241,7 @@ impl<P: Clone> Sender<P> {
                 if self.acknowledged.contains(number) || self.sdu_of(number).is_abandoned {
                     continue;
                 }
-                let age = now.saturating_since(self.pdus[self.slot(number)].sent);
+                let age = now.saturating_since(self.pdus[number].sent);
                 if age < set.nack_guard || self.queued.contains(number) {
                     continue;
                 }
@@ -258,7 +251,7 @@ impl<P: Clone> Sender<P> {
                 } else if set.at_limit == AtLimit::Reset {
                     return true;
                 } else {
-                    self.abandon(self.pdus[self.slot(number)].sdu, log);
+                    self.abandon(self.pdus[number].sdu, log);
                 }
             }
         }
@@ -344,7 +337,7 @@ impl<P: Clone> Sender<P> {
     /// A report is asked for when the last transmission of this number is as old as a poll that
     /// nobody has answered.
     fn await_report(&mut self, now: Instant, number: u64, set: &RlcParameters) {
-        let due = deadline(self.pdus[self.slot(number)].sent, set.poll_timeout);
+        let due = deadline(self.pdus[number].sent, set.poll_timeout);
         self.poll_pending = due <= now;
         if !self.poll_pending {
             self.poll_mark = self.poll_mark.max(number + 1);
@@ -368,7 +361,7 @@ impl<P: Clone> Sender<P> {
                     if set.at_limit == AtLimit::Reset {
                         return true;
                     }
-                    self.abandon(self.pdus[self.slot(number)].sdu, log);
+                    self.abandon(self.pdus[number].sdu, log);
                     return self.settle(now, set, log);
                 }
             }
@@ -394,8 +387,8 @@ impl<P: Clone> Sender<P> {
             if self.pieces_sent > 0 {
                 // A number that is never sent: without Skip the receiver cannot pass it, and take
                 // the next SDU for the rest of this one.
-                let slot = (self.next & self.mask) as usize;
-                self.pdus[slot] = Pdu { sdu: number, sent: Instant::ZERO, transmissions: 0 };
+                self.pdus.reach(self.base, self.next);
+                self.pdus[self.next] = Pdu { sdu: number, sent: Instant::ZERO, transmissions: 0 };
                 self.next += 1;
             }
             (sdu.first, sdu.end) = (first, self.next);
@@ -532,8 +525,8 @@ impl<P: Payload + Clone> Sender<P> {
         if self.pieces_sent == 0 {
             (sdu.first, sdu.end) = (sequence, sequence + sdu.count);
         }
-        let slot = (sequence & self.mask) as usize;
-        self.pdus[slot] = Pdu { sdu: self.sending, sent: now, transmissions: 1 };
+        self.pdus.reach(self.base, sequence);
+        self.pdus[sequence] = Pdu { sdu: self.sending, sent: now, transmissions: 1 };
         self.next += 1;
         self.pieces_sent += 1;
         self.unsent -= 1;
@@ -566,8 +559,7 @@ impl<P: Payload + Clone> Sender<P> {
         set: &RlcParameters,
         log: &mut Log,
     ) -> Option<Frame<P>> {
-        let slot = self.slot(sequence);
-        let pdu = &mut self.pdus[slot];
+        let pdu = &mut self.pdus[sequence];
         pdu.sent = now;
         pdu.transmissions = pdu.transmissions.saturating_add(1);
         let sdu = self.sdus.get((pdu.sdu - self.first_sdu) as usize)?;

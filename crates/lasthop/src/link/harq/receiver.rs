@@ -1,5 +1,6 @@
 //! The receiving half: gathers units, decodes, answers each transmission, delivers in order.
 
+use super::super::numbered::Numbered;
 use super::super::{FrameKind, LinkCounters, LinkEvent};
 use crate::coding::{CodedUnits, UnitSet};
 use crate::packet::Payload;
@@ -26,8 +27,7 @@ pub(super) struct Receiver<P> {
     window: u64,
     /// Next number to deliver.
     expected: u64,
-    /// A ring, of a number the one modulo its power-of-two size; grows with what arrives before its turn.
-    held: Box<[Held<P>]>,
+    held: Numbered<Held<P>>,
     /// Answers that wait for the transmitter.
     answers: VecDeque<FrameKind>,
     up: VecDeque<P>,
@@ -40,7 +40,7 @@ impl<P> Receiver<P> {
         Receiver {
             window: u64::from(window),
             expected: 0,
-            held: [Held::default()].into(),
+            held: Numbered::new(),
             answers: VecDeque::new(),
             up: VecDeque::new(),
             events: VecDeque::new(),
@@ -88,24 +88,6 @@ impl<P> Receiver<P> {
         self.events.clear();
     }
 
-    #[inline]
-    fn slot(&mut self, sequence: u64) -> &mut Held<P> {
-        let place = sequence as usize & (self.held.len() - 1);
-        &mut self.held[place]
-    }
-
-    /// Makes room for `sequence`.
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self, sequence: u64) {
-        let slots = (sequence - self.expected + 1).next_power_of_two();
-        let mut held: Box<[_]> = (0..slots).map(|_| Held::default()).collect();
-        for known in self.expected..self.expected + self.held.len() as u64 {
-            held[(known & (slots - 1)) as usize] = std::mem::take(self.slot(known));
-        }
-        self.held = held;
-    }
-
     /// The sender has given up what is missing before `next`.
     pub fn on_skip(&mut self, next: u64) {
         // No correct sender is beyond the window.
@@ -119,7 +101,7 @@ impl<P> Receiver<P> {
     fn pass(&mut self, next: u64) {
         while self.expected < next {
             let sequence = self.expected;
-            let held = std::mem::take(self.slot(sequence));
+            let held = std::mem::take(&mut self.held[sequence]);
             self.expected += 1;
             match held.packet.filter(|_| held.is_decoded) {
                 Some(packet) => self.up.push_back(packet),
@@ -137,7 +119,7 @@ impl<P> Receiver<P> {
     fn deliver(&mut self) {
         loop {
             let sequence = self.expected;
-            let held = self.slot(sequence);
+            let held = &mut self.held[sequence];
             if !held.is_decoded {
                 return;
             }
@@ -171,9 +153,7 @@ impl<P: Payload> Receiver<P> {
             return;
         }
         let intact = intact & units.all();
-        if sequence >= self.expected + self.held.len() as u64 {
-            self.grow(sequence);
-        }
+        self.held.reach(self.expected, sequence);
         let needed = self.gather(sequence, units, intact, arrived);
         self.answers.push_back(FrameKind::Feedback {
             sequence,
@@ -187,7 +167,7 @@ impl<P: Payload> Receiver<P> {
     #[inline]
     fn gather(&mut self, sequence: u64, units: CodedUnits, intact: u64, arrived: P) -> u8 {
         let expected = self.expected;
-        let held = self.slot(sequence);
+        let held = &mut self.held[sequence];
         if sequence < expected || held.is_decoded {
             self.counters.duplicates += 1;
             return 0;
