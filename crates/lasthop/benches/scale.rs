@@ -5,7 +5,7 @@
 //! each flow, hop or station, the first row of its kind being 1: the cost of building and of running, the frames that
 //! its links send, and the cost of running for each frame. A chain that loses or delays more than one link sends more
 //! frames a hop.
-//! `-- --once NAME COUNT` runs one replication of one case and prints nothing, so that its
+//! `-- NAME ...` takes only the cases in whose names one of these stands; `-- --once NAME COUNT` runs one replication of one case and prints nothing, so that its
 //! instructions can be counted.
 
 use lasthop::run::{Options, metric_names, run};
@@ -26,10 +26,21 @@ struct Case {
 }
 
 fn link(text: &mut String, name: &str, between: [&str; 2], more: &str) {
-    let [a, b] = between;
+    link_of(text, name, between, 100, more);
+}
+
+fn link_of(text: &mut String, name: &str, [a, b]: [&str; 2], mbps: usize, more: &str) {
     let _ = write!(
         text,
-        "[link.{name}]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"100 Mbps\"\ndelay = \"1 ms\"\n{more}\n"
+        "[link.{name}]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"{mbps} Mbps\"\ndelay = \"1 ms\"\n{more}\n"
+    );
+}
+
+/// A flow from "a" to "c".
+fn flow(text: &mut String, name: usize, transport: &str, app: &str) {
+    let _ = write!(
+        text,
+        "[flow.f{name}]\nfrom = \"a\"\nto = \"c\"\ntransport = {{ {transport} }}\napp = {{ {app} }}\n"
     );
 }
 
@@ -63,6 +74,61 @@ fn hops(count: usize, name: &'static str, more: &str) -> Case {
     Case { name, count, text }
 }
 
+/// `count` files with selective acknowledgments and time stamps over one path of two links that loses segments.
+fn sacks(count: usize) -> Case {
+    let mut text = "name = \"sacks\"\n".to_owned();
+    link(&mut text, "near", ["a", "b"], "");
+    link(&mut text, "far", ["b", "c"], "errors = { kind = \"uniform\", loss = \"1 %\" }");
+    let transport = "kind = \"tcp\", variant = \"sack\", profile = \"rfc\", timestamps = true, segment = \"250 B\"";
+    let app = "kind = \"file\", size = \"250 kB\"";
+    (0..count).for_each(|name| flow(&mut text, name, transport, app));
+    Case { name: "SACK flows on one path", count, text }
+}
+
+/// `count` flows of datagrams over one path of two links.
+fn datagrams(count: usize) -> Case {
+    let mut text = "name = \"datagrams\"\nrun = { duration = \"20 s\" }\n".to_owned();
+    link(&mut text, "near", ["a", "b"], "");
+    link(&mut text, "far", ["b", "c"], "");
+    let app = "kind = \"on-off\", rate = \"64 kbps\", packet = \"250 B\", on = \"exp 1 s\", off = \"exp 1 s\"";
+    (0..count).for_each(|name| flow(&mut text, name, "kind = \"udp\"", app));
+    Case { name: "UDP flows on one path", count, text }
+}
+
+/// `count` browsers over one path of two links that has 1 Mbps for each.
+fn browsers(count: usize) -> Case {
+    let mut text = "name = \"browsers\"\nrun = { duration = \"20 s\" }\n".to_owned();
+    link_of(&mut text, "near", ["a", "b"], count, "");
+    link_of(&mut text, "far", ["b", "c"], count, "");
+    let transport = "kind = \"tcp\", variant = \"reno\", profile = \"rfc\"";
+    (0..count).for_each(|name| flow(&mut text, name, transport, "kind = \"web\""));
+    Case { name: "browsers on one path", count, text }
+}
+
+/// `count` stations of a WLAN with a packet now and then.
+fn wlan(count: usize) -> Case {
+    let mut text = "name = \"wlan\"\nrun = { duration = \"60 s\" }\n".to_owned();
+    let _ = write!(
+        text,
+        "[wlan.cell]\naccess_point = \"c\"\nstations = [{}]\nstandard = \"802.11b\"\nrate = \"11 Mbps\"\n",
+        stations(count)
+    );
+    for station in 0..count {
+        let _ = write!(
+            text,
+            "[flow.f{station}]\nfrom = \"s{station}\"\nto = \"c\"\ntransport = {{ kind = \"udp\" }}\n\
+             app = {{ kind = \"on-off\", rate = \"1 kbps\", packet = \"250 B\", on = \"exp 1 s\", off = \"exp 1 s\" }}\n"
+        );
+    }
+    Case { name: "WLAN stations", count, text }
+}
+
+/// The names of so many stations.
+fn stations(count: usize) -> String {
+    let hosts: Vec<_> = (0..count).map(|station| format!("\"s{station}\"")).collect();
+    hosts.join(", ")
+}
+
 /// `count` links that end at one host, with a file over each.
 fn star(count: usize) -> Case {
     let mut text = "name = \"star\"\n".to_owned();
@@ -78,12 +144,11 @@ fn star(count: usize) -> Case {
 /// `count` stations of a radio, each with a call.
 fn radio(count: usize) -> Case {
     let mut text = "name = \"radio\"\nrun = { duration = \"60 s\" }\n".to_owned();
-    let hosts: Vec<_> = (0..count).map(|station| format!("\"s{station}\"")).collect();
     let _ = write!(
         text,
         "[radio.cell]\nbase = \"ap\"\nstations = [{}]\nframe = \"10 ms\"\nuplink = {count}\n\
          downlink = {count}\nslot = \"60 B\"\nprotocol = {{ kind = \"karn-rlp\" }}\n",
-        hosts.join(", ")
+        stations(count)
     );
     for station in 0..count {
         let _ = write!(
@@ -118,17 +183,25 @@ fn least(clock: fn() -> f64, mut work: impl FnMut()) -> f64 {
 /// What a network is built from for a count, and the counts.
 type Group = (fn(usize) -> Case, [usize; 3]);
 
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 12] = [
     (flows, [10, 100, 1000]),
+    (sacks, [3, 30, 300]),
+    (datagrams, [10, 100, 1000]),
+    (browsers, [10, 100, 1000]),
     (|count| hops(count, "raw hops", ""), [1, 10, 100]),
     (|count| hops(count, "selective-repeat hops", RECOVERING), [1, 64, 1000]),
     (|count| hops(count, "harq hops", CODING), [1, 64, 1000]),
+    (|count| hops(count, "xor-fec hops", PARITY), [1, 64, 1000]),
+    (|count| hops(count, "rlc hops", CUTTING), [1, 10, 100]),
     (star, [10, 100, 1000]),
     (radio, [5, 50, 500]),
+    (wlan, [5, 50, 500]),
 ];
 
 const RECOVERING: &str = "protocol = { kind = \"selective-repeat\" }";
 const CODING: &str = "protocol = { kind = \"harq\" }";
+const PARITY: &str = "protocol = { kind = \"xor-fec\" }";
+const CUTTING: &str = "protocol = { kind = \"rlc-am\" }";
 
 /// The scenario of a case, read anew.
 fn read(Case { name, count, text }: &Case) -> Scenario {
@@ -160,11 +233,16 @@ fn main() {
         replicate(&read(&case));
         return;
     }
+    let wanted: Vec<_> = arguments.iter().filter(|part| !part.starts_with('-')).collect();
     println!(
         "{:<28} {:>6} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} {:>8}",
         "", "count", "read ms", "build ms", "run ms", "build", "run", "frames", "a frame"
     );
     for (case, counts) in GROUPS {
+        let name = case(1).name;
+        if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(*part)) {
+            continue;
+        }
         let mut first = None;
         for case in counts.map(case) {
             let scenario = read(&case);
