@@ -3,11 +3,12 @@
 //! *Brisk* machines move their deadline with every packet: arrivals, lines, radios. While there are a handful, they
 //! stand in a flat table, which each look scans. *Patient* ones are timers, which are put off again and again and seldom fire. Of all
 //! of them one lower bound is known: the earliest that was set since they were last looked at. They are looked at only when the clock
-//! comes to it, in a table of their own while there are a handful. More machines of either kind stand in a 4-ary heap.
-//! Ties go by insertion sequence, then by machine.
+//! comes to it, in a table of their own while there are a handful. More machines of either kind stand in a
+//! [tree](super::tournament). Ties go by insertion sequence, then by machine.
 //!
-//! A machine in the heap whose deadline is put off stays where it stood, and sinks when it comes to the top.
+//! The tree need not know of a deadline that is put off until the one before it has come to the top.
 
+use super::tournament::Tournament;
 use crate::units::Instant;
 
 /// A machine that may have a deadline.
@@ -58,8 +59,14 @@ impl Due {
 
     /// One number to compare: one subtraction with borrow instead of two comparisons.
     #[inline]
-    fn key(self) -> u128 {
+    pub(super) fn key(self) -> u128 {
         u128::from(self.at.as_nanos()) << 64 | u128::from(self.ticket)
+    }
+
+    /// What has this [`key`](Self::key).
+    #[inline]
+    pub(super) fn of_key(key: u128) -> Self {
+        Due { at: Instant::from_nanos((key >> 64) as u64), ticket: key as u64 }
     }
 }
 
@@ -82,21 +89,8 @@ impl Ord for Due {
     }
 }
 
-/// Machines up to which a linear scan beats a heap.
+/// Machines up to which a linear scan beats a tree.
 pub const FLAT_LIMIT: usize = 16;
-
-/// Children of an entry of the heap.
-const CHILDREN: usize = 4;
-
-const ABSENT: u32 = u32::MAX;
-
-/// A machine in the heap.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    /// Its deadline, or an earlier one that it had before.
-    due: Due,
-    machine: MachineId,
-}
 
 /// Deadlines by machine index.
 #[derive(Clone, Debug)]
@@ -109,9 +103,8 @@ pub struct Deadlines {
     scanned: usize,
     /// None of those is due before this.
     bound: Due,
-    /// Heap of them, and where each machine stands in it; used beyond the limit.
-    heap: Vec<Entry>,
-    places: Vec<u32>,
+    /// Those machines, beyond the limit: the deadline of each, or an earlier one that it had before.
+    tree: Option<Tournament>,
 }
 
 impl Deadlines {
@@ -119,7 +112,7 @@ impl Deadlines {
     pub fn new(brisk: usize, patient: usize) -> Self {
         let ahead = if brisk > FLAT_LIMIT { 0 } else { brisk };
         let machines = brisk + patient;
-        let heaped = if machines - ahead > FLAT_LIMIT { machines } else { 0 };
+        let behind = machines - ahead;
         Deadlines {
             dues: vec![Due::NEVER; machines.max(1)],
             // Every number is larger than that of a machine: see `put_first`.
@@ -127,8 +120,7 @@ impl Deadlines {
             ahead,
             scanned: ahead.max(1),
             bound: Due::NEVER,
-            heap: Vec::with_capacity(heaped),
-            places: vec![ABSENT; heaped],
+            tree: (behind > FLAT_LIMIT).then(|| Tournament::new(behind)),
         }
     }
 
@@ -153,7 +145,7 @@ impl Deadlines {
     /// Machine `last`, the last one, will never have a deadline again.
     pub fn forget(&mut self, last: MachineId) {
         self.set(last, Instant::NEVER);
-        if self.places.is_empty() && last.index() >= self.scanned {
+        if self.tree.is_none() && last.index() >= self.scanned {
             self.dues.truncate(last.index());
         }
     }
@@ -173,28 +165,23 @@ impl Deadlines {
         self.put(machine, Due::new(at, u64::from(machine.0)));
     }
 
-    /// The bound follows a machine that is due before it. In the heap that moves up; one that is put off sinks later.
+    /// The bound follows a machine that is due before it, and so does the tree; one that is put off can wait.
     #[inline]
     fn put_behind(&mut self, machine: MachineId, due: Due) {
         if due < self.bound {
             self.bound = due;
         }
-        if !self.places.is_empty() {
-            self.put_in_heap(machine, due);
+        if self.tree.is_some() {
+            self.put_in_tree(machine, due);
         }
     }
 
     #[inline(never)]
-    fn put_in_heap(&mut self, machine: MachineId, due: Due) {
-        let entry = Entry { due, machine };
-        let place = self.places[machine.index()];
-        if place != ABSENT {
-            if due < self.heap[place as usize].due {
-                self.rise(place as usize, entry);
-            }
-        } else if due.at != Instant::NEVER {
-            self.heap.push(entry);
-            self.rise(self.heap.len() - 1, entry);
+    fn put_in_tree(&mut self, machine: MachineId, due: Due) {
+        let tree = self.tree.as_mut().expect("asked for where there is one");
+        let leaf = machine.index() - self.ahead;
+        if due < tree.due_of(leaf) {
+            tree.advance(leaf, due);
         }
     }
 
@@ -217,8 +204,7 @@ impl Deadlines {
     /// The same, where `scanned`, the earliest that is scanned, has come to the bound.
     #[inline(never)]
     fn first_of_all(&mut self, scanned: (Due, MachineId)) -> (Due, MachineId) {
-        let behind =
-            if self.places.is_empty() { self.first_behind() } else { self.first_of_heap() };
+        let behind = if self.tree.is_some() { self.first_of_tree() } else { self.first_behind() };
         self.bound = behind.0;
         if scanned.0 < behind.0 { scanned } else { behind }
     }
@@ -238,77 +224,19 @@ impl Deadlines {
         self.dues.iter().map(|due| due.at).min().unwrap_or(Instant::NEVER)
     }
 
-    /// What has been put off sinks until the top is as early as it says.
-    fn first_of_heap(&mut self) -> (Due, MachineId) {
-        while let Some(&Entry { due: known, machine }) = self.heap.first() {
-            let due = self.dues[machine.index()];
-            if due == known {
-                return (due, machine);
-            }
-            if due.at != Instant::NEVER {
-                self.sink(Entry { due, machine });
-                continue;
-            }
-            self.places[machine.index()] = ABSENT;
-            if let Some(last) = self.heap.pop()
-                && !self.heap.is_empty()
-            {
-                self.sink(last);
-            }
-        }
-        (Due::NEVER, MachineId(0))
-    }
-
-    /// `entry` goes from `place` up to where it belongs.
-    fn rise(&mut self, mut place: usize, entry: Entry) {
-        while place > 0 {
-            let parent = (place - 1) / CHILDREN;
-            let above = self.heap[parent];
-            if above.due < entry.due {
-                break;
-            }
-            self.seat(place, above);
-            place = parent;
-        }
-        self.seat(place, entry);
-    }
-
-    /// `entry`, which takes the top, goes down to where it belongs.
-    fn sink(&mut self, entry: Entry) {
-        let mut place = 0;
+    /// The tree hears of what has been put off until its first one is as early as it says.
+    fn first_of_tree(&mut self) -> (Due, MachineId) {
+        let tree = self.tree.as_mut().expect("asked for where there is one");
         loop {
-            let first = CHILDREN * place + 1;
-            let below = match self.heap.get(first..) {
-                Some([a, b, c, d, ..]) => earliest(&[a.due, b.due, c.due, d.due]),
-                Some(few @ [_, ..]) => {
-                    let numbered = few.iter().enumerate();
-                    numbered.min_by_key(|(_, entry)| entry.due).map_or(0, |(number, _)| number)
-                }
-                _ => break,
-            };
-            let least = self.heap[first + below];
-            if entry.due < least.due {
-                break;
+            let (known, leaf) = tree.first();
+            let machine = self.ahead + leaf;
+            let due = self.dues[machine];
+            if due == known {
+                return (due, MachineId::new(machine));
             }
-            self.seat(place, least);
-            place = first + below;
+            tree.replace_first(due);
         }
-        self.seat(place, entry);
     }
-
-    #[inline]
-    fn seat(&mut self, place: usize, entry: Entry) {
-        self.heap[place] = entry;
-        self.places[entry.machine.index()] = place as u32;
-    }
-}
-
-/// Which of four is the earliest.
-#[inline(always)]
-fn earliest(dues: &[Due; CHILDREN]) -> usize {
-    let low = usize::from(dues[1] < dues[0]);
-    let high = 2 + usize::from(dues[3] < dues[2]);
-    if dues[high] < dues[low] { high } else { low }
 }
 
 #[cfg(test)]
@@ -317,7 +245,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Table and heap agree with a plain search, ties included, whatever happens between two looks.
+        /// Table and tree agree with a plain search, ties included, whatever happens between two looks.
         #[test]
         fn earliest_first(
             brisk in prop_oneof![0usize..FLAT_LIMIT, FLAT_LIMIT + 1..100],

@@ -1,7 +1,7 @@
 //! The simulator: a virtual clock that turns the sans-IO machines.
 //!
 //! - [`builder`]: links and flows become a world.
-//! - [`deadlines`]: one deadline per machine, earliest first, ties by insertion.
+//! - [`deadlines`]: one deadline per machine, earliest first, ties by insertion; `tournament`: of many machines.
 //! - [`direction`]: one direction of a link; those without protocol, which are computed.
 //! - `line`: links that a protocol drives, with an interface at each end.
 //! - [`ids`]: typed indices.
@@ -29,6 +29,7 @@ pub mod radio;
 pub mod senders;
 mod sharing;
 mod telling;
+mod tournament;
 mod traffic;
 mod wlan;
 pub mod world;
