@@ -231,6 +231,7 @@ impl Sender {
         if std::mem::take(&mut self.flight.has_echo_of_mark) {
             self.reduce_for_mark(now);
         }
+        self.flight.look_at_repair();
         self.refresh();
     }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!   VALIDATED      pipeACK >= cwnd / 2, or not defined: the law grows the window
 //!   NOT VALIDATED  the window stays; a loss reduces max(pipeACK, what was outstanding) in place of it;
+//!                  when it is repaired, the share of that which went again comes off the window;
 //!                  for 5 minutes: ssthresh = max(ssthresh, 3/4 cwnd), cwnd = max(cwnd / 2, initial window)
 //!
 //!   pipeACK        most bytes acknowledged in a round trip, of the last max(3 round trips, 1 s);
@@ -11,8 +12,7 @@
 //!   pause > RTO    cwnd = min(cwnd, initial window), where windows are not validated and this is asked for
 //! ```
 //!
-//! *Not modelled*: what was sent again is not taken off the window when recovery ends (RFC 7661, section 4.4.1); no
-//! limit of bursts (section 4.4.2).
+//! *Not modelled*: limits of bursts (section 4.4.2). What went again counts as often as it did.
 
 use crate::units::{Duration, Instant};
 
@@ -78,12 +78,24 @@ pub(super) struct Reduced {
     pub ssthresh: f64,
 }
 
+/// A loss in a window that was not used, which is being repaired.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Repair {
+    /// It is over when all that had been sent is acknowledged: the byte behind.
+    pub end: u64,
+    /// What the reduction was computed from, bytes.
+    pub used: u64,
+    /// Segments that had been sent again before.
+    pub resent: u64,
+}
+
 /// Does a sender use its window? Of a connection that asks itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Validation {
     pipe_ack: PipeAck,
     /// Since when the window is not validated.
     unused_since: Option<Instant>,
+    pub repair: Option<Repair>,
 }
 
 impl Validation {

@@ -535,7 +535,8 @@ fn a_window_that_is_not_used_does_not_grow() {
 }
 
 /// RFC 7661, section 4.4.1: eight segments a round trip out of a window of 50. Of the last eight the fifth is lost, and four
-/// are outstanding when that is found: what was used is halved, eight, in place of what is outstanding.
+/// are outstanding when that is found: what was used is halved, eight, in place of what is outstanding. When the loss is
+/// repaired, what went again comes off what was used: the window is half of seven.
 #[test]
 fn a_loss_in_a_window_that_is_not_used_halves_what_was() {
     for (validation, expected) in [(false, 2.0), (true, 4.0)] {
@@ -553,6 +554,11 @@ fn a_loss_in_a_window_that_is_not_used_halves_what_was() {
         pipe.run(ms(3_510));
         let halved = pipe.ends[OPENER].sender().slow_start_threshold();
         assert_eq!(halved, expected, "{validation}");
+        pipe.run(ms(3_700));
+        let sender = pipe.ends[OPENER].sender();
+        let repaired = if validation { 3.5 } else { 2.0 };
+        assert_eq!(sender.slow_start_threshold(), repaired, "{validation}");
+        assert_eq!(sender.congestion_window(), repaired, "{validation}");
     }
 }
 

@@ -151,6 +151,7 @@ impl Flight {
         let is_again =
             self.timed_out_at == self.snd_una && self.config.conventions != Conventions::Ns2;
         let in_use = (!is_again).then(|| self.in_use_at(now, 0));
+        self.forget_repair();
         self.counters.window_cuts += 1;
         self.law.on_timeout(now, in_use);
         self.undo.on_reduction(now);
@@ -158,6 +159,7 @@ impl Flight {
 
     /// The latest reduction was a mistake: the window comes back, and what was never sent goes next.
     pub(in crate::tcp) fn take_back(&mut self) {
+        self.forget_repair();
         self.counters.spurious_reductions += 1;
         self.law.on_spurious();
         self.timed_out_to = 0;

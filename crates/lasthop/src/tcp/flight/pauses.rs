@@ -10,6 +10,7 @@
 use super::Flight;
 use crate::tcp::config::Conventions;
 use crate::tcp::law::{AckSample, CongestionLaw};
+use crate::tcp::validation::Repair;
 use crate::units::Instant;
 
 impl Flight {
@@ -37,11 +38,38 @@ impl Flight {
         let in_use = self.in_use(inflation);
         let (window, srtt) = (self.law.window(), self.rtt.srtt());
         let outstanding = self.snd_max - self.snd_una;
-        let used = self
-            .validation
-            .as_mut()
-            .and_then(|known| known.on_loss(now, outstanding, window, srtt));
-        used.map_or(in_use, |bytes| bytes as f64 / self.mss as f64)
+        let (end, resent) = (self.snd_max, self.counters.retransmissions);
+        let Some(known) = &mut self.validation else { return in_use };
+        let Some(used) = known.on_loss(now, outstanding, window, srtt) else { return in_use };
+        known.repair = Some(Repair { end, used, resent });
+        used as f64 / self.mss as f64
+    }
+
+    /// An ACK came: if it ends the repair of a loss in a window that was not used, what went again comes off the window,
+    /// as the path did not carry it (RFC 7661, section 4.4.1).
+    #[inline]
+    pub(in crate::tcp) fn look_at_repair(&mut self) {
+        if self.is_judged {
+            self.end_repair();
+        }
+    }
+
+    #[cold]
+    fn end_repair(&mut self) {
+        let una = self.snd_una;
+        let Some(known) = &mut self.validation else { return };
+        let Some(repair) = known.repair.take_if(|repair| una >= repair.end) else { return };
+        let resent = (self.counters.retransmissions - repair.resent) * self.mss;
+        let share = repair.used.saturating_sub(resent) as f64 / repair.used as f64;
+        let window = (self.law.ssthresh() * share).max(1.0);
+        self.law.slow_start_to(self.law.cwnd().min(window), window.max(2.0));
+    }
+
+    /// The timer fired, and slow start begins, or the loss was none: there is nothing to take off the window.
+    pub(super) fn forget_repair(&mut self) {
+        if let Some(known) = &mut self.validation {
+            known.repair = None;
+        }
     }
 
     /// A segment is about to leave, perhaps the first after a pause: what was not used for long may have become too much.
