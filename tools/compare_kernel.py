@@ -38,8 +38,9 @@ LINK = {
     "karn-rlp": 'kind = "karn-rlp"',
     "xor-fec": 'kind = "xor-fec"',
 }
+#: Our metric and the column of the table; the kernel's `TCPTimeouts` are those of the sender.
 COUNTS = {
-    "timeouts": "timeouts_per_run",
+    "opener_timeouts": "timeouts_per_run",
     "tail_probes": "tail_probes_per_run",
     "retransmissions": "retransmissions_per_run",
 }
