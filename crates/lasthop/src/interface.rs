@@ -131,6 +131,15 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
         self.outlet.queue.enqueue(now, packet, &self.outlet.transmitter)
     }
 
+    /// The same of a copy of a packet.
+    #[inline(always)]
+    pub(crate) fn enqueue_copy(&mut self, now: Instant, packet: &P) -> bool
+    where
+        P: Clone,
+    {
+        self.outlet.queue.enqueue_copy(now, packet, &self.outlet.transmitter)
+    }
+
     /// Would a packet of `bytes` that comes now leave room for another one like it?
     pub fn has_spare_room(&self, now: Instant, bytes: u32) -> bool {
         self.outlet.queue.has_room(now, bytes, 2, &self.outlet.transmitter)

@@ -54,6 +54,26 @@ impl<P: Payload> DropTail<P> {
         self.fifo.limit()
     }
 
+    /// The same as [`QueueDiscipline::enqueue`] of a copy of a packet, which is copied only if there is room.
+    #[inline(always)]
+    pub(super) fn enqueue_copy(
+        &mut self,
+        now: Instant,
+        packet: &P,
+        transmitter: &Transmitter,
+    ) -> bool
+    where
+        P: Clone,
+    {
+        let has_room = self.fifo.has_room(now, packet.wire_bytes(), 1, transmitter);
+        if has_room {
+            self.fifo.push_copy(packet);
+        } else {
+            self.drops += 1;
+        }
+        has_room
+    }
+
     /// A packet for which there is room joins.
     pub(super) fn push(&mut self, packet: P) {
         self.fifo.push(packet);

@@ -1,10 +1,9 @@
 //! Packets in order of arrival, and how many of them there may be.
 
-use super::Transmitter;
+use super::{Ring, Transmitter};
 use crate::packet::Payload;
 use crate::schema::quantity::QueueLimit;
 use crate::units::{Bytes, Instant};
-use std::collections::VecDeque;
 
 /// Packets that there is room for at first; it grows.
 const CAPACITY: usize = 8;
@@ -30,7 +29,8 @@ impl From<QueueLimit> for Limit {
 /// A queue in order of arrival, with its limit: what disciplines are made of.
 #[derive(Clone, Debug)]
 pub struct Fifo<P> {
-    packets: VecDeque<P>,
+    /// Each place in use has one.
+    packets: Ring<Option<P>>,
     /// Of the packets, link headers included.
     bytes: u64,
     limit: Limit,
@@ -40,7 +40,7 @@ pub struct Fifo<P> {
 impl<P: Payload> Fifo<P> {
     /// An empty queue of `limit`, which counts each packet with its link header.
     pub fn new(limit: Limit, header: Bytes) -> Self {
-        let packets = VecDeque::with_capacity(CAPACITY);
+        let packets = Ring::with_capacity(CAPACITY);
         Fifo { packets, bytes: 0, limit, header: header.get() }
     }
 
@@ -79,35 +79,43 @@ impl<P: Payload> Fifo<P> {
     #[inline]
     pub fn push(&mut self, packet: P) {
         self.bytes += self.frame_bytes(&packet);
-        self.packets.push_back(packet);
+        self.packets.push(Some(packet));
+    }
+
+    /// A copy of it joins.
+    #[inline(always)]
+    pub fn push_copy(&mut self, packet: &P)
+    where
+        P: Clone,
+    {
+        self.bytes += self.frame_bytes(packet);
+        *self.packets.push_slot() = Some(packet.clone());
     }
 
     /// The packet at the head leaves.
     #[inline]
     pub fn pop(&mut self) -> Option<P> {
-        let packet = self.packets.pop_front()?;
-        self.bytes -= self.frame_bytes(&packet);
-        Some(packet)
-    }
-
-    /// Takes out the last packet for which `is_wanted` holds.
-    pub fn take_last(&mut self, is_wanted: impl Fn(&P) -> bool) -> Option<P> {
-        let place = self.packets.iter().rposition(is_wanted)?;
-        let packet = self.packets.remove(place)?;
-        self.bytes -= self.frame_bytes(&packet);
-        Some(packet)
+        let mut packet = None;
+        self.pop_into(&mut packet);
+        packet
     }
 
     /// The same, put where it is wanted.
     #[inline(always)]
     pub fn pop_into(&mut self, place: &mut Option<P>) {
-        let Some(packet) = self.packets.front() else {
-            *place = None;
-            return;
-        };
-        self.bytes -= self.frame_bytes(packet);
-        // There is one: it is copied in one piece.
-        *place = self.packets.pop_front();
+        *place = self.packets.front_mut().and_then(Option::take);
+        if let Some(packet) = place {
+            self.bytes -= u64::from(packet.wire_bytes()) + self.header;
+            self.packets.drop_front();
+        }
+    }
+
+    /// Takes out the last packet for which `is_wanted` holds.
+    pub fn take_last(&mut self, is_wanted: impl Fn(&P) -> bool) -> Option<P> {
+        let is_wanted = |packet: &Option<P>| packet.as_ref().is_some_and(&is_wanted);
+        let packet = self.packets.remove_last(is_wanted)??;
+        self.bytes -= self.frame_bytes(&packet);
+        Some(packet)
     }
 
     /// Packets that wait.

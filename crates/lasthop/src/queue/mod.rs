@@ -181,6 +181,18 @@ impl<P: Payload> Queue<P> {
         }
     }
 
+    /// The same of a copy of a packet.
+    #[inline(always)]
+    pub fn enqueue_copy(&mut self, now: Instant, packet: &P, transmitter: &Transmitter) -> bool
+    where
+        P: Clone,
+    {
+        match self {
+            Queue::DropTail(queue) => queue.enqueue_copy(now, packet, transmitter),
+            _ => self.enqueue_to_other(now, packet.clone(), transmitter),
+        }
+    }
+
     /// Is it plain that a packet of `bytes` that comes now would be admitted, and go next?
     #[inline(always)]
     pub(crate) fn lets_pass(&self, now: Instant, bytes: u32, transmitter: &Transmitter) -> bool {

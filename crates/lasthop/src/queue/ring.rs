@@ -12,10 +12,10 @@ pub(crate) struct Ring<T> {
     tail: usize,
 }
 
-impl<T: Copy + Default> Ring<T> {
+impl<T: Default> Ring<T> {
     /// An empty ring with room for `capacity` items, rounded up to a power of two.
     pub fn with_capacity(capacity: usize) -> Self {
-        let slots = vec![T::default(); capacity.next_power_of_two()].into_boxed_slice();
+        let slots = (0..capacity.next_power_of_two()).map(|_| T::default()).collect();
         Ring { slots, head: 0, tail: 0 }
     }
 
@@ -74,7 +74,10 @@ impl<T: Copy + Default> Ring<T> {
     }
 
     #[inline]
-    pub fn pop(&mut self) -> Option<T> {
+    pub fn pop(&mut self) -> Option<T>
+    where
+        T: Copy,
+    {
         let item = *self.front()?;
         self.head = self.head.wrapping_add(1);
         Some(item)
@@ -99,6 +102,19 @@ impl<T: Copy + Default> Ring<T> {
         (self.head != self.tail).then(|| &mut self.slots[slot])
     }
 
+    /// Takes out the last item for which `is_wanted` holds; those behind it move up.
+    pub fn remove_last(&mut self, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
+        let place = |ring: &Self, count: usize| ring.slot(ring.head.wrapping_add(count));
+        let found = (0..self.len()).rfind(|&count| is_wanted(&self.slots[place(self, count)]))?;
+        for count in found + 1..self.len() {
+            let (before, behind) = (place(self, count - 1), place(self, count));
+            self.slots.swap(before, behind);
+        }
+        self.tail = self.tail.wrapping_sub(1);
+        let last = self.slot(self.tail);
+        Some(std::mem::take(&mut self.slots[last]))
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.len()).map(|index| &self.slots[self.slot(self.head.wrapping_add(index))])
     }
@@ -106,8 +122,9 @@ impl<T: Copy + Default> Ring<T> {
     #[cold]
     fn grow(&mut self) {
         let mut bigger = Ring::with_capacity(2 * self.slots.len());
-        for &item in self.iter() {
-            bigger.push(item);
+        for count in 0..self.len() {
+            let slot = self.slot(self.head.wrapping_add(count));
+            bigger.push(std::mem::take(&mut self.slots[slot]));
         }
         *self = bigger;
     }
@@ -137,6 +154,13 @@ mod tests {
             assert_eq!((ring.len(), ring.front()), (model.len(), model.front()));
         }
         assert!(ring.iter().eq(model.iter()));
+        // The last of those that are divisible by 5, until there is none.
+        let is_wanted = |item: &u64| item.is_multiple_of(5);
+        while let Some(place) = model.iter().rposition(is_wanted) {
+            assert_eq!(ring.remove_last(is_wanted), model.remove(place));
+            assert!(ring.iter().eq(model.iter()));
+        }
+        assert!(ring.len() > 10 && ring.remove_last(is_wanted).is_none());
         ring.clear();
         assert!(ring.is_empty() && ring.pop().is_none());
     }

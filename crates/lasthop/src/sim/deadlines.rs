@@ -4,7 +4,8 @@
 //! stand in a flat table, which each look scans. *Patient* ones are timers, which are put off again and again and seldom fire. Of all
 //! of them one lower bound is known: the earliest that was set since they were last looked at. They are looked at only when the clock
 //! comes to it, in a table of their own while there are a handful. More machines of either kind stand in a
-//! [tree](super::tournament). Ties go by insertion sequence, then by machine.
+//! [tree](super::tournament). Ties go by insertion sequence, then by machine; the flat table is scanned by time alone,
+//! and again where two are due at the same time.
 //!
 //! The tree need not know of a deadline that is put off until the one before it has come to the top.
 
@@ -57,6 +58,12 @@ impl Due {
         self.at
     }
 
+    /// Its ticket.
+    #[inline]
+    pub const fn ticket(self) -> u64 {
+        self.ticket
+    }
+
     /// One number to compare: one subtraction with borrow instead of two comparisons.
     #[inline]
     pub(super) fn key(self) -> u128 {
@@ -92,18 +99,21 @@ impl Ord for Due {
 /// Machines up to which a linear scan beats a tree.
 pub const FLAT_LIMIT: usize = 16;
 
+/// What the bound is at most. It comes before [`Due::NEVER`], so that machines without deadline are no tie with it.
+const LATEST: Due = Due::after(Instant::from_nanos(u64::MAX - 1));
+
 /// Deadlines by machine index.
 #[derive(Clone, Debug)]
 pub struct Deadlines {
-    /// By machine, the brisk ones first; at least one.
-    dues: Vec<Due>,
-    inserted: u64,
-    /// Machines before the first that waits behind `bound`, and those that each look scans: the same, but at least one.
+    /// Of the first `ahead` machines, which each look scans: the brisk ones, while they are a handful.
+    flat: [Due; FLAT_LIMIT],
     ahead: usize,
-    scanned: usize,
-    /// None of those is due before this.
+    /// None of the others is due before this.
     bound: Due,
-    /// Those machines, beyond the limit: the deadline of each, or an earlier one that it had before.
+    inserted: u64,
+    /// By machine; those of `flat` have an unused place.
+    dues: Vec<Due>,
+    /// The others, beyond the limit: the deadline of each, or an earlier one that it had before.
     tree: Option<Tournament>,
 }
 
@@ -114,12 +124,12 @@ impl Deadlines {
         let machines = brisk + patient;
         let behind = machines - ahead;
         Deadlines {
-            dues: vec![Due::NEVER; machines.max(1)],
+            flat: [Due::NEVER; FLAT_LIMIT],
+            ahead,
+            bound: LATEST,
             // Every number is larger than that of a machine: see `put_first`.
             inserted: u64::from(u32::MAX),
-            ahead,
-            scanned: ahead.max(1),
-            bound: Due::NEVER,
+            dues: vec![Due::NEVER; machines],
             tree: (behind > FLAT_LIMIT).then(|| Tournament::new(behind)),
         }
     }
@@ -136,7 +146,7 @@ impl Deadlines {
     /// deadline keeps its place.
     #[inline]
     pub fn set(&mut self, machine: MachineId, at: Instant) {
-        if self.dues[machine.index()].at != at {
+        if self.due_of(machine).at != at {
             let ticket = self.ticket();
             self.put(machine, Due::new(at, ticket));
         }
@@ -145,7 +155,7 @@ impl Deadlines {
     /// Machine `last`, the last one, will never have a deadline again.
     pub fn forget(&mut self, last: MachineId) {
         self.set(last, Instant::NEVER);
-        if self.tree.is_none() && last.index() >= self.scanned {
+        if self.tree.is_none() && last.index() >= self.ahead {
             self.dues.truncate(last.index());
         }
     }
@@ -153,8 +163,9 @@ impl Deadlines {
     /// Sets a machine's deadline with the sequence number of an earlier [`Self::ticket`].
     #[inline(always)]
     pub fn put(&mut self, machine: MachineId, due: Due) {
-        self.dues[machine.index()] = due;
-        if machine.index() >= self.ahead {
+        if machine.index() < self.ahead {
+            self.flat[machine.index() % FLAT_LIMIT] = due;
+        } else {
             self.put_behind(machine, due);
         }
     }
@@ -168,6 +179,7 @@ impl Deadlines {
     /// The bound follows a machine that is due before it, and so does the tree; one that is put off can wait.
     #[inline]
     fn put_behind(&mut self, machine: MachineId, due: Due) {
+        self.dues[machine.index()] = due;
         if due < self.bound {
             self.bound = due;
         }
@@ -188,40 +200,60 @@ impl Deadlines {
     /// The earliest deadline and its machine; at [`Instant::NEVER`] if there is none.
     #[inline]
     pub fn first(&mut self) -> (Due, MachineId) {
-        // The first one is not due before the bound if it waits behind it.
-        let (mut first, mut machine) = (self.dues[0], 0);
-        for (number, &due) in self.dues[..self.scanned].iter().enumerate().skip(1) {
+        match self.first_of_flat() {
+            Some(found) => found,
+            None => {
+                let machine = self.first_of_all();
+                (self.due_of(machine), machine)
+            }
+        }
+    }
+
+    /// The same, if it is one of the flat table and alone at its time.
+    #[inline(always)]
+    fn first_of_flat(&self) -> Option<(Due, MachineId)> {
+        let (mut at, mut machine) = (self.bound.at, FLAT_LIMIT);
+        for (number, due) in self.flat.iter().enumerate().take(self.ahead) {
+            if due.at == at {
+                return None;
+            }
             // Conditional moves: which machine is next cannot be predicted.
-            machine = if due < first { number } else { machine };
-            first = if due < first { due } else { first };
+            machine = if due.at < at { number } else { machine };
+            at = at.min(due.at);
         }
-        if first < self.bound {
-            return (first, MachineId::new(machine));
-        }
-        self.first_of_all((first, MachineId::new(machine)))
+        let first = self.flat.get(machine)?;
+        Some((Due::new(at, first.ticket), MachineId::new(machine)))
     }
 
-    /// The same, where `scanned`, the earliest that is scanned, has come to the bound.
+    /// The deadline of a machine.
+    #[inline]
+    fn due_of(&self, machine: MachineId) -> Due {
+        match machine.index() {
+            place if place < self.ahead => self.flat[place % FLAT_LIMIT],
+            // None without machines.
+            place => self.dues.get(place).copied().unwrap_or(Due::NEVER),
+        }
+    }
+
+    /// The machine of the earliest deadline, where the clock comes to the bound, or tickets decide.
     #[inline(never)]
-    fn first_of_all(&mut self, scanned: (Due, MachineId)) -> (Due, MachineId) {
-        let behind = if self.tree.is_some() { self.first_of_tree() } else { self.first_behind() };
-        self.bound = behind.0;
-        if scanned.0 < behind.0 { scanned } else { behind }
-    }
-
-    /// The earliest of those that wait behind the bound.
-    fn first_behind(&self) -> (Due, MachineId) {
-        let (mut first, mut machine) = (Due::NEVER, self.ahead);
-        for (number, &due) in self.dues.iter().enumerate().skip(self.ahead) {
-            machine = if due < first { number } else { machine };
-            first = if due < first { due } else { first };
+    fn first_of_all(&mut self) -> MachineId {
+        let scanned = earliest_of(self.flat[..self.ahead].iter(), 0);
+        if scanned.0 < self.bound {
+            return scanned.1;
         }
-        (first, MachineId::new(machine))
+        let behind = if self.tree.is_some() {
+            self.first_of_tree()
+        } else {
+            earliest_of(self.dues.iter().skip(self.ahead), self.ahead)
+        };
+        self.bound = behind.0.min(LATEST);
+        if scanned.0 < behind.0 { scanned.1 } else { behind.1 }
     }
 
     /// When the earliest deadline is, found by looking at all.
     pub fn next(&self) -> Instant {
-        self.dues.iter().map(|due| due.at).min().unwrap_or(Instant::NEVER)
+        self.flat.iter().chain(&self.dues).map(|due| due.at).min().unwrap_or(Instant::NEVER)
     }
 
     /// The tree hears of what has been put off until its first one is as early as it says.
@@ -237,6 +269,13 @@ impl Deadlines {
             tree.replace_first(due);
         }
     }
+}
+
+/// The earliest of the deadlines of machines with successive numbers from `machine` on.
+fn earliest_of<'a>(dues: impl Iterator<Item = &'a Due>, machine: usize) -> (Due, MachineId) {
+    let numbered = dues.zip(machine..).map(|(&due, number)| (due, MachineId::new(number)));
+    // Of equal ones, all of which are never due, the first.
+    numbered.min_by_key(|&(due, _)| due).unwrap_or((Due::NEVER, MachineId::new(machine)))
 }
 
 #[cfg(test)]

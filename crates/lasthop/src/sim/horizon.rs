@@ -31,10 +31,10 @@ pub(super) fn replay_slice(steps: f64) -> Duration {
     Duration::from_nanos((REPLAY_STEPS / steps * 1e9) as u64).max(Duration::from_nanos(1))
 }
 
-/// See [`World::interrupt_mask`], where an event sees to `stations` stations at most.
-pub(super) fn interrupt_mask(stations: usize) -> u64 {
+/// Events between two looks at the interrupt flag, where an event sees to `stations` stations at most.
+pub(super) fn look_interval(stations: usize) -> u64 {
     let events = INTERRUPT_STATIONS / (stations as u64).max(1);
-    events.clamp(1, INTERRUPT_EVENTS).next_power_of_two().min(INTERRUPT_EVENTS) - 1
+    events.clamp(1, INTERRUPT_EVENTS).next_power_of_two().min(INTERRUPT_EVENTS)
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
@@ -140,7 +140,7 @@ mod tests {
         for (stations, events) in
             [(0, 1024), (1, 1024), (256, 1024), (1_000, 512), (100_000, 2), (1 << 20, 1)]
         {
-            assert_eq!(interrupt_mask(stations), events - 1, "{stations} stations");
+            assert_eq!(look_interval(stations), events, "{stations} stations");
         }
     }
 }

@@ -88,8 +88,8 @@ pub enum End {
 /// Hosts, links, connections and applications of one replication, whose packets have the extension `X`.
 pub struct World<P: Probe, X: Extension = TcpOptions> {
     pub(super) now: Instant,
-    /// The deadline of the event at hand.
-    pub(super) current: Due,
+    /// The ticket of the event at hand.
+    pub(super) ticket: u64,
     pub(super) deadlines: Deadlines,
     pub(super) machines: Vec<Machine>,
     pub(super) directions: Vec<Direction<X>>,
@@ -117,12 +117,14 @@ pub struct World<P: Probe, X: Extension = TcpOptions> {
     pub(super) replay_slice: Duration,
     /// Later than this, the horizon of the counters is found out anew.
     pub(super) horizon_due: Instant,
-    /// Where no bit of this is set in the number of an event, the interrupt flag is looked at.
-    pub(super) interrupt_mask: u64,
+    /// The interrupt flag is looked at after so many events, and again after each `look_interval`.
+    pub(super) until_look: u64,
+    pub(super) look_interval: u64,
     pub(super) probe: P,
     /// Of each computed direction the frames that the probe has been told of; empty where nobody observes.
     pub(super) told: Vec<u64>,
-    pub(super) events: u64,
+    /// Events when the flag was last looked at.
+    pub(super) looked_at: u64,
 }
 
 /// A host's clock is somewhere within its tick.
@@ -153,8 +155,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                     break End::Complete;
                 }
                 if at > stop {
-                    self.now = stop;
-                    self.current = Due::after(stop);
+                    (self.now, self.ticket) = (stop, u64::MAX);
                     break End::Stopped;
                 }
                 if at > self.horizon_due {
@@ -166,10 +167,10 @@ impl<P: Probe, X: Extension> World<P, X> {
                 let horizon = self.horizon_due.min(self.catch_up_due()).min(stop);
                 self.attention = horizon + Duration::from_nanos(1);
             }
-            self.now = at;
-            self.current = due;
-            self.events += 1;
-            if self.events & self.interrupt_mask == 0 && interrupt.load(Ordering::Relaxed) {
+            (self.now, self.ticket) = (at, due.ticket());
+            // Counted down: a comparison with zero is part of the subtraction.
+            self.until_look -= 1;
+            if self.until_look == 0 && self.look_for_interrupt(interrupt) {
                 break End::Interrupted;
             }
             match self.machines[machine.index()] {
@@ -196,9 +197,23 @@ impl<P: Probe, X: Extension> World<P, X> {
         self.now
     }
 
+    /// The deadline of the event at hand.
+    #[inline(always)]
+    pub(super) fn current(&self) -> Due {
+        Due::new(self.now, self.ticket)
+    }
+
     /// Events handled so far.
     pub fn events(&self) -> u64 {
-        self.events
+        self.looked_at + (self.look_interval - self.until_look)
+    }
+
+    /// Does the interrupt flag ask for the end?
+    #[cold]
+    fn look_for_interrupt(&mut self, interrupt: &AtomicBool) -> bool {
+        self.looked_at += self.look_interval;
+        self.until_look = self.look_interval;
+        interrupt.load(Ordering::Relaxed)
     }
 
     /// Names of each connection's opener and acceptor.

@@ -424,20 +424,8 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
             || self.receiver.ack_pending
     }
 
-    fn receive(&mut self, now: Instant, frame: Frame<P>) {
-        if let Some(ack) = frame.ack {
-            self.sender.on_ack(now, ack);
-        }
-        let mut is_data = false;
-        match (frame.kind, frame.payload) {
-            (FrameKind::Data { sequence }, Some(packet)) => {
-                is_data = true;
-                self.on_data(sequence, packet);
-            }
-            (FrameKind::Nack { sequence }, _) => self.sender.on_nack(now, sequence),
-            _ => {}
-        }
-        self.receiver.ask_again(now, is_data);
+    fn receive(&mut self, now: Instant, mut frame: Frame<P>) {
+        self.take_in(now, &mut frame);
     }
 
     /// The packet of the next frame in order passes through.
@@ -517,9 +505,29 @@ impl<P: Payload + Clone> SelectiveRepeat<P> {
     /// Takes a frame that may let several packets go up, or none.
     #[inline(never)]
     fn accept_other(&mut self, now: Instant, frame: &mut Frame<P>) -> bool {
-        self.receive(now, frame.take());
+        self.take_in(now, frame);
         frame.payload = self.poll_deliver();
         self.receiver.has_up()
+    }
+
+    /// Takes a frame with its packet.
+    #[inline(always)]
+    fn take_in(&mut self, now: Instant, frame: &mut Frame<P>) {
+        if let Some(ack) = frame.ack {
+            self.sender.on_ack(now, ack);
+        }
+        let mut is_data = false;
+        match frame.kind {
+            FrameKind::Data { sequence } => {
+                if let Some(packet) = frame.payload.take() {
+                    is_data = true;
+                    self.on_data(sequence, packet);
+                }
+            }
+            FrameKind::Nack { sequence } => self.sender.on_nack(now, sequence),
+            _ => {}
+        }
+        self.receiver.ask_again(now, is_data);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Renack, SelectiveRepeatParameters};
 use crate::link::number_set::NumberSet;
+use crate::link::timing::deadline;
 use crate::units::Instant;
 use std::collections::VecDeque;
 
@@ -33,6 +34,8 @@ pub(super) struct Receiver<P> {
     held: Box<[Option<P>]>,
     /// When each number was asked for last.
     nacked: Box<[Instant]>,
+    /// By [`Renack::AfterRoundTrip`] nothing is to be asked for again before this.
+    ask_again_at: Instant,
     up: VecDeque<P>,
 }
 
@@ -52,6 +55,7 @@ impl<P> Receiver<P> {
             ack_pending: false,
             held: (0..slots).map(|_| None).collect(),
             nacked: vec![Instant::ZERO; slots].into(),
+            ask_again_at: Instant::ZERO,
             up: VecDeque::with_capacity(slots),
         }
     }
@@ -79,6 +83,9 @@ impl<P> Receiver<P> {
         self.nacks.remove(sequence);
         let slot = self.slot(sequence);
         self.nacked[slot] = now;
+        if let Renack::AfterRoundTrip(round_trip) = self.renack {
+            self.ask_again_at = self.ask_again_at.min(deadline(now, round_trip));
+        }
         Some(sequence)
     }
 
@@ -149,7 +156,7 @@ impl<P> Receiver<P> {
     /// After any frame: numbers missing whose NACK has gone out are NACKed again where the rule says so.
     #[inline(always)]
     pub fn ask_again(&mut self, now: Instant, is_data: bool) {
-        if self.seen > self.expected {
+        if self.seen > self.expected && now >= self.ask_again_at {
             self.renack(now, is_data);
         }
     }
@@ -163,13 +170,21 @@ impl<P> Receiver<P> {
             Renack::EveryArrival if is_data => self.ask_for_missing(|_| true),
             Renack::EveryArrival => {}
             Renack::AfterRoundTrip(round_trip) => {
-                self.ask_for_missing(|last| now.saturating_since(last) >= round_trip);
+                let mut next = Instant::NEVER;
+                self.ask_for_missing(|last| {
+                    let due = deadline(last, round_trip);
+                    if due > now {
+                        next = next.min(due);
+                    }
+                    due <= now
+                });
+                self.ask_again_at = next;
             }
         }
     }
 
     /// Asks for those of the numbers missing so far for whose last request `wanted` holds.
-    fn ask_for_missing(&mut self, wanted: impl Fn(Instant) -> bool) {
+    fn ask_for_missing(&mut self, mut wanted: impl FnMut(Instant) -> bool) {
         let mut from = self.expected;
         while let Some(missing) = self.buffered.first_absent(from, self.seen) {
             if !self.nacks.contains(missing) && wanted(self.nacked[self.slot(missing)]) {

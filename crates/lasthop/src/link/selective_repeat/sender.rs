@@ -1,4 +1,8 @@
 //! What an end has sent and has not got acknowledged: window, timers, frames to be sent again.
+//!
+//! Timers are of one length, so that they run out in the order of transmissions. That is the order of numbers, and the
+//! oldest frame's timer is the first, until a frame is sent again; from then on, until that frame is acknowledged, a list
+//! has the order.
 
 use super::{SelectiveRepeatParameters, TimerMode};
 use crate::link::fates::Fates;
@@ -33,8 +37,10 @@ pub(super) struct Sender<P> {
     /// To be sent again.
     queued: NumberSet,
     frames: Box<[Outstanding<P>]>,
-    /// Frames whose timers run.
+    /// Frames whose timers run, where each has one and an outstanding frame has been sent again or is to be.
     order: TransmissionOrder,
+    /// One beyond the highest number of such a frame so far.
+    reordered: u64,
     /// When the first timer runs out.
     timeout_at: Instant,
     fates: Fates<P>,
@@ -57,6 +63,7 @@ impl<P> Sender<P> {
             queued: NumberSet::new(window.into()),
             frames: (0..slots).map(|_| empty()).collect(),
             order: TransmissionOrder::new(slots),
+            reordered: 0,
             timeout_at: Instant::NEVER,
             fates: Fates::default(),
         }
@@ -128,20 +135,33 @@ impl<P> Sender<P> {
         Some(sequence)
     }
 
+    /// Is the order of transmissions, where each frame has a timer, another one than that of numbers?
+    #[inline(always)]
+    fn is_reordered(&self) -> bool {
+        self.base < self.reordered
+    }
+
     /// A frame goes on the air: its timer starts. Returns its packet.
     #[inline(always)]
     pub fn send(&mut self, now: Instant, sequence: u64) -> Option<&P> {
         let slot = self.slot(sequence);
-        let frame = &mut self.frames[slot];
-        frame.sent = now;
-        if self.order.first().is_none() && (self.is_timed_each || sequence == self.base) {
+        if self.is_reordered() {
+            self.start_timer(now, slot);
+        } else if sequence == self.base {
             self.timeout_at = deadline(now, self.timeout);
         }
-        if self.is_timed_each {
-            self.order.push(slot);
-        }
+        let frame = &mut self.frames[slot];
+        frame.sent = now;
         debug_assert!(frame.packet.is_some(), "a frame in the window has its packet");
         frame.packet.as_ref()
+    }
+
+    #[cold]
+    fn start_timer(&mut self, now: Instant, slot: usize) {
+        if self.order.first().is_none() {
+            self.timeout_at = deadline(now, self.timeout);
+        }
+        self.order.push(slot);
     }
 
     /// All frames before `ack` have arrived.
@@ -158,23 +178,17 @@ impl<P> Sender<P> {
             self.report_acknowledged(ack);
         }
         let mask = self.frames.len() - 1;
-        let mut sequence = self.base;
-        while sequence < ack {
-            let slot = sequence as usize & mask;
-            self.frames[slot].packet = None;
-            if self.is_timed_each {
-                self.order.remove(slot);
-            }
-            sequence += 1;
+        for sequence in self.base..ack {
+            self.frames[sequence as usize & mask].packet = None;
+        }
+        if self.is_reordered() {
+            return self.move_base_reordered(ack);
         }
         if self.has_copies() {
             self.queued.remove_range(self.base, ack);
         }
         self.base = ack;
-        if self.is_timed_each {
-            return self.find_timeout();
-        }
-        let is_running = ack < self.next && !self.queued.contains(ack);
+        let is_running = ack < self.next && !(self.has_copies() && self.queued.contains(ack));
         self.timeout_at = if is_running {
             deadline(self.frames[self.slot(ack)].sent, self.timeout).max(now)
         } else {
@@ -182,10 +196,22 @@ impl<P> Sender<P> {
         };
     }
 
+    #[cold]
+    fn move_base_reordered(&mut self, ack: u64) {
+        // All timers stop if the order is that of numbers again.
+        let end = if ack < self.reordered { ack } else { self.next };
+        for sequence in self.base..end {
+            self.order.remove(self.slot(sequence));
+        }
+        self.queued.remove_range(self.base, ack);
+        self.base = ack;
+        self.find_timeout();
+    }
+
     /// The first timer has stopped, where each frame has one.
-    #[inline(always)]
     fn find_timeout(&mut self) {
-        let first = self.order.first();
+        let oldest = || (self.base < self.next).then(|| self.slot(self.base));
+        let first = if self.is_reordered() { self.order.first() } else { oldest() };
         let timeout = |slot: usize| deadline(self.frames[slot].sent, self.timeout);
         self.timeout_at = first.map_or(Instant::NEVER, timeout);
     }
@@ -205,6 +231,12 @@ impl<P> Sender<P> {
     fn queue(&mut self, sequence: u64) {
         self.queued.insert(sequence);
         if self.is_timed_each {
+            if !self.is_reordered() {
+                for outstanding in self.base..self.next {
+                    self.order.push(self.slot(outstanding));
+                }
+            }
+            self.reordered = self.reordered.max(sequence + 1);
             self.order.remove(self.slot(sequence));
             self.find_timeout();
         } else if sequence == self.base {
@@ -222,7 +254,7 @@ impl<P> Sender<P> {
         if self.next_timeout() > now || self.base == self.next {
             return None;
         }
-        let slot = if self.is_timed_each {
+        let slot = if self.is_reordered() {
             self.order.first()?
         } else {
             (!self.queued.contains(self.base)).then(|| self.slot(self.base))?
@@ -251,6 +283,78 @@ impl<P> Sender<P> {
     {
         if let Some(packet) = &self.frames[self.slot(sequence)].packet {
             self.fates.retry(sequence, packet);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::SelectiveRepeatParameters;
+    use crate::link::timing::LinkTiming;
+    use crate::units::{Bytes, Rate};
+    use proptest::prelude::*;
+
+    /// A window of 8 frames, a timeout of 100 ns, and no request for a copy that is stale.
+    fn sender() -> Sender<u64> {
+        let (rate, delay) = (Rate::from_bps(64_000), Duration::from_millis(50));
+        let timing = LinkTiming::symmetric(rate, delay, Bytes::new(252), Bytes::new(2));
+        Sender::new(&SelectiveRepeatParameters {
+            timeout: Duration::from_nanos(100),
+            nack_guard: Duration::ZERO,
+            ..SelectiveRepeatParameters::for_link(&timing, 8)
+        })
+    }
+
+    proptest! {
+        /// The first timer is that of the frame that was sent longest ago, of those that are outstanding and not to be sent
+        /// again; it runs out 100 ns after that, whatever was acknowledged, asked for or sent again before.
+        #[test]
+        fn the_first_timer_is_that_of_the_oldest_transmission(
+            steps in prop::collection::vec((0u64..9, 0u8..6, 0u64..40), 1..200),
+        ) {
+            let mut sender = sender();
+            // By number, when a frame was sent, of those whose timers run.
+            let mut running = std::collections::BTreeMap::new();
+            let mut at = 0;
+            for (which, what, pause) in steps {
+                at += pause;
+                let now = Instant::from_nanos(at);
+                let (base, next) = sender.window_edges();
+                let number = base + which;
+                match what {
+                    0 | 1 if sender.has_room() => {
+                        *sender.place() = Some(at);
+                        sender.load(true);
+                        let sequence = sender.take_new();
+                        sender.send(now, sequence);
+                        running.insert(sequence, at);
+                    }
+                    2 if number <= next => {
+                        sender.on_ack(now, number);
+                        running = running.split_off(&number);
+                    }
+                    3 if number < next => {
+                        sender.on_nack(now, number);
+                        running.remove(&number);
+                    }
+                    4 => {
+                        if let Some(sequence) = sender.take_copy() {
+                            sender.send(now, sequence);
+                            running.insert(sequence, at);
+                        }
+                    }
+                    _ => {
+                        while let Some(expired) = sender.take_expired(now) {
+                            let sent = running.remove(&expired);
+                            prop_assert!(sent.is_some_and(|sent| sent + 100 <= at));
+                        }
+                    }
+                }
+                let first = running.values().min().map(|sent| Instant::from_nanos(sent + 100));
+                let first = first.unwrap_or(Instant::NEVER);
+                prop_assert_eq!(sender.next_timeout().max(now), first.max(now));
+            }
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use super::Builder;
 use crate::packet::Extension;
-use crate::sim::deadlines::{Deadlines, Due, MachineId};
+use crate::sim::deadlines::{Deadlines, MachineId};
 use crate::sim::direction::{Direction, Medium};
 use crate::sim::hops::{Listener, Then};
-use crate::sim::horizon::{interrupt_mask, replay_slice};
+use crate::sim::horizon::{look_interval, replay_slice};
 use crate::sim::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, SeatId, Side};
 use crate::sim::line::{Line, LineEnd};
 use crate::sim::probe::Probe;
@@ -113,9 +113,10 @@ impl<X: Extension> Builder<X> {
             _ => None,
         });
         let sharing = Sharing::of(files);
+        let look_interval = look_interval(most_stations);
         World {
             now: Instant::ZERO,
-            current: Due::default(),
+            ticket: 0,
             caught_up: Instant::ZERO,
             replay_slice: replay_slice(steps),
             deadlines,
@@ -134,10 +135,11 @@ impl<X: Extension> Builder<X> {
             attention: Instant::ZERO,
             damaged: VecDeque::new(),
             horizon_due: Instant::NEVER,
-            interrupt_mask: interrupt_mask(most_stations),
+            until_look: look_interval,
+            look_interval,
+            looked_at: 0,
             probe,
             told,
-            events: 0,
         }
     }
 }

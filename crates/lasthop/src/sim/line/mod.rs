@@ -267,11 +267,11 @@ impl<X: Extension> LineEnd<X> {
     /// A packet joins the interface queue; false: dropped. Frames held in the endpoint's window
     /// have left the queue.
     #[inline]
-    pub fn offer(&mut self, now: Instant, service: u8, packet: Descriptor<X>) -> bool {
+    pub fn offer(&mut self, now: Instant, service: u8, packet: &Descriptor<X>) -> bool {
         if !self.air.services.counters.is_empty() {
-            return self.offer_to_service(now, usize::from(service), packet);
+            return self.offer_to_service(now, usize::from(service), *packet);
         }
-        self.interface.enqueue(now, packet)
+        self.interface.enqueue_copy(now, packet)
     }
 
     /// May a packet of `bytes` that comes now go past the interface queue?
@@ -485,16 +485,16 @@ impl Cause {
     #[inline]
     const fn place(self) -> usize {
         match self {
-            Cause::Arrival(side) => 2 * side as usize,
-            Cause::Service(side) => 2 * side as usize + 1,
+            Cause::Arrival(side) => side as usize,
+            Cause::Service(side) => 2 + side as usize,
         }
     }
 
     /// The cause whose deadline stands there.
     #[inline]
     const fn at(place: usize) -> Self {
-        let side = if place < 2 { Side::Forward } else { Side::Reverse };
-        if place.is_multiple_of(2) { Cause::Arrival(side) } else { Cause::Service(side) }
+        let side = if place & 1 == 0 { Side::Forward } else { Side::Reverse };
+        if place & 2 == 0 { Cause::Arrival(side) } else { Cause::Service(side) }
     }
 }
 
@@ -594,9 +594,9 @@ impl<X: Extension> Line<X> {
     #[inline(always)]
     pub fn schedule(&mut self, deadlines: &mut Deadlines) {
         let dues = &self.dues;
-        let forward = usize::from(dues[1] < dues[0]);
-        let reverse = 2 + usize::from(dues[3] < dues[2]);
-        self.next = if dues[reverse] < dues[forward] { reverse } else { forward };
+        let arrival = usize::from(dues[1] < dues[0]);
+        let service = 2 + usize::from(dues[3] < dues[2]);
+        self.next = if dues[service] < dues[arrival] { service } else { arrival };
         self.is_stale = false;
         deadlines.put(self.machine, dues[self.next]);
     }

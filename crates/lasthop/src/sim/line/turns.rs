@@ -20,7 +20,7 @@ impl<X: Extension> LineEnd<X> {
             && first.due < event
         {
             first.item.hop += 1;
-            self.interface.enqueue(first.due.at(), first.item);
+            self.interface.enqueue_copy(first.due.at(), &first.item);
             fifo.ring.drop_front();
         }
     }
@@ -108,7 +108,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     }
 
     /// A packet enters the direction of a line now, which is its `hop`.
-    #[inline(never)]
+    #[inline(always)]
     pub(in crate::sim) fn enter_line(
         &mut self,
         id: LineId,
@@ -116,14 +116,28 @@ impl<P: Probe, X: Extension> World<P, X> {
         service: u8,
         packet: &Descriptor<X>,
     ) {
-        let now = self.now;
-        let end = self.lines[id.index()].end_mut(direction.side());
-        if end.holds_back {
-            end.absorb(self.current, &mut self.directions);
-        } else if !P::ACTIVE && end.lets_pass(now, packet.bytes) {
+        let end = self.lines[id.index()].end(direction.side());
+        if !P::ACTIVE && !end.holds_back && end.lets_pass(self.now, packet.bytes) {
             return self.serve_fresh(id, direction.side(), packet);
         }
-        let admitted = end.offer(now, service, *packet);
+        self.join_queue(id, direction, service, packet);
+    }
+
+    /// The same where others may wait.
+    #[inline(never)]
+    fn join_queue(
+        &mut self,
+        id: LineId,
+        direction: DirectionId,
+        service: u8,
+        packet: &Descriptor<X>,
+    ) {
+        let (now, current) = (self.now, self.current());
+        let end = self.lines[id.index()].end_mut(direction.side());
+        if end.holds_back {
+            end.absorb(current, &mut self.directions);
+        }
+        let admitted = end.offer(now, service, packet);
         if P::ACTIVE {
             let (packets, packet) = (end.length(now), packet.full());
             self.probe.record(now, Event::Queue { direction, packets, packet });
@@ -291,7 +305,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         side: Side,
         fresh: Option<&Descriptor<X>>,
     ) {
-        let now = self.now;
+        let (now, current) = (self.now, self.current());
         let line = &mut self.lines[id.index()];
         if !FRESH && line.station.is_some() {
             return self.wake_radio(id, side);
@@ -300,7 +314,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let Line { ends, dues, .. } = line;
         let end = &mut ends[side as usize];
         if !FRESH && end.holds_back {
-            end.absorb(self.current, &mut self.directions);
+            end.absorb(current, &mut self.directions);
         }
         let mut transmission = Transmission {
             air: &mut end.air,
@@ -337,11 +351,11 @@ impl<P: Probe, X: Extension> World<P, X> {
 
     /// The same for all ends.
     pub(in crate::sim) fn absorb_all(&mut self) {
-        for line in 0..self.lines.len() {
-            for side in Side::BOTH {
-                let end = self.lines[line].end_mut(side);
+        let current = self.current();
+        for line in &mut self.lines {
+            for end in line.ends_mut() {
                 if end.holds_back {
-                    end.absorb(self.current, &mut self.directions);
+                    end.absorb(current, &mut self.directions);
                 }
             }
         }
