@@ -86,15 +86,16 @@ impl<P: Payload + Clone, C: Carrier<P>, const FRESH: bool> Port<P> for Gate<'_, 
     }
 
     #[inline(always)]
-    fn take_packet_into(&mut self, place: &mut Option<P>) {
+    fn take_packet_into(&mut self, place: &mut Option<P>) -> bool {
         if FRESH && let Some(fresh) = self.fresh.take() {
             *place = Some(fresh.clone());
-            return;
+            return true;
         }
-        self.outlet.queue.dequeue_into(self.now, place);
+        let is_there = self.outlet.queue.dequeue_into(self.now, place);
         if C::LISTENS {
             self.carrier.on_dequeue(self.now, &self.outlet.queue);
         }
+        is_there
     }
 
     #[inline(always)]

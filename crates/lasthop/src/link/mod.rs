@@ -501,8 +501,8 @@ pub trait Port<P> {
     fn free_at(&self) -> Instant;
     /// Does a packet wait?
     fn has_packet(&self) -> bool;
-    /// The packet that waits first, put where it is wanted.
-    fn take_packet_into(&mut self, place: &mut Option<P>);
+    /// The packet that waits first, put where it is wanted; false if there is none.
+    fn take_packet_into(&mut self, place: &mut Option<P>) -> bool;
     /// The packet that waits first.
     #[inline(always)]
     fn take_packet(&mut self) -> Option<P> {

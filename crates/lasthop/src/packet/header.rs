@@ -196,10 +196,7 @@ impl<X: Extension> Header<X> {
     /// Does it acknowledge, and do nothing else: no payload, SACK block, timestamp or other flag?
     #[inline(always)]
     pub fn is_plain_ack(&self) -> bool {
-        // One comparison.
-        let marks = [self.flags, self.sack_blocks, self.ecn as u8, u8::from(self.has_timestamps)];
-        let looks = u32::from_le_bytes(marks) & 0xff00_ffff;
-        self.payload == 0 && looks == u32::from(flags::ACK)
+        self.payload == 0 && self.flags == flags::ACK && !self.has_options()
     }
 
     /// Does it end data that should be handed up at once ([`flags::PSH`])?
@@ -210,7 +207,7 @@ impl<X: Extension> Header<X> {
     /// Has it SACK blocks or timestamps?
     #[inline(always)]
     pub fn has_options(&self) -> bool {
-        self.sack_blocks > 0 || self.has_timestamps
+        self.sack_blocks | u8::from(self.has_timestamps) != 0
     }
 
     /// With all its options.

@@ -100,8 +100,8 @@ impl<P: Payload> QueueDiscipline<P> for DropTail<P> {
     }
 
     #[inline(always)]
-    fn dequeue_into(&mut self, _now: Instant, place: &mut Option<P>) {
-        self.fifo.pop_into(place);
+    fn dequeue_into(&mut self, _now: Instant, place: &mut Option<P>) -> bool {
+        self.fifo.pop_into(place)
     }
 
     #[inline(always)]

@@ -56,7 +56,7 @@ impl<P: Payload> Fifo<P> {
     }
 
     /// Is there room for `count` packets of `bytes` each beside the frame on the air?
-    #[inline]
+    #[inline(always)]
     pub fn has_room(
         &self,
         now: Instant,
@@ -89,7 +89,8 @@ impl<P: Payload> Fifo<P> {
         P: Clone,
     {
         self.bytes += self.frame_bytes(packet);
-        *self.packets.push_slot() = Some(packet.clone());
+        let place = self.packets.push_slot();
+        *place = Some(packet.clone());
     }
 
     /// The packet at the head leaves.
@@ -100,14 +101,18 @@ impl<P: Payload> Fifo<P> {
         packet
     }
 
-    /// The same, put where it is wanted.
+    /// The same, put where it is wanted; false if there is none.
     #[inline(always)]
-    pub fn pop_into(&mut self, place: &mut Option<P>) {
-        *place = self.packets.front_mut().and_then(Option::take);
+    pub fn pop_into(&mut self, place: &mut Option<P>) -> bool {
+        *place = None;
+        let Some(first) = self.packets.front_mut() else { return false };
+        // In one piece, which `take` is not.
+        std::mem::swap(place, first);
+        self.packets.next_front();
         if let Some(packet) = place {
             self.bytes -= u64::from(packet.wire_bytes()) + self.header;
-            self.packets.drop_front();
         }
+        true
     }
 
     /// Takes out the last packet for which `is_wanted` holds.

@@ -97,10 +97,11 @@ pub trait QueueDiscipline<P: Payload> {
     /// The packet that goes next.
     fn dequeue(&mut self, now: Instant) -> Option<P>;
 
-    /// The same, put where it is wanted.
+    /// The same, put where it is wanted; false if there is none.
     #[inline(always)]
-    fn dequeue_into(&mut self, now: Instant, place: &mut Option<P>) {
+    fn dequeue_into(&mut self, now: Instant, place: &mut Option<P>) -> bool {
         *place = self.dequeue(now);
+        place.is_some()
     }
 
     /// Packets that wait.
@@ -218,9 +219,9 @@ impl<P: Payload> Queue<P> {
         packet
     }
 
-    /// The same, put where it is wanted.
+    /// The same, put where it is wanted; false if there is none.
     #[inline(always)]
-    pub fn dequeue_into(&mut self, now: Instant, place: &mut Option<P>) {
+    pub fn dequeue_into(&mut self, now: Instant, place: &mut Option<P>) -> bool {
         match self {
             Queue::DropTail(queue) => queue.dequeue_into(now, place),
             _ => self.dequeue_from_other(now, place),
@@ -250,8 +251,8 @@ impl<P: Payload> Queue<P> {
     }
 
     #[inline(never)]
-    fn dequeue_from_other(&mut self, now: Instant, place: &mut Option<P>) {
-        dispatch!(self, queue => queue.dequeue_into(now, place));
+    fn dequeue_from_other(&mut self, now: Instant, place: &mut Option<P>) -> bool {
+        dispatch!(self, queue => queue.dequeue_into(now, place))
     }
 
     #[inline(never)]

@@ -91,6 +91,14 @@ impl<T: Default> Ring<T> {
         }
     }
 
+    /// Forgets the first item; the one behind it, if there is one.
+    #[inline(always)]
+    pub fn next_front(&mut self) -> Option<&T> {
+        debug_assert!(!self.is_empty(), "there is a first item");
+        self.head = self.head.wrapping_add(1);
+        self.front()
+    }
+
     #[inline]
     pub fn front(&self) -> Option<&T> {
         (!self.is_empty()).then(|| &self.slots[self.slot(self.head)])
@@ -144,7 +152,10 @@ mod tests {
                 ring.push(step);
                 model.push_back(step);
             } else {
-                if step % 3 == 0 {
+                if step % 3 == 0 && !model.is_empty() {
+                    model.pop_front();
+                    assert_eq!(ring.next_front(), model.front());
+                } else if step % 5 == 0 {
                     ring.drop_front();
                     model.pop_front();
                 } else {

@@ -174,7 +174,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                 break End::Interrupted;
             }
             match self.machines[machine.index()] {
-                Machine::Arrival(direction) => self.on_arrival(direction),
+                Machine::Arrival(direction) => self.on_arrival(machine, direction),
                 Machine::Line(line) => self.on_line(line),
                 Machine::Radio(radio) => self.on_radio(radio),
                 Machine::Air(air) => self.on_air(air),
@@ -250,7 +250,8 @@ impl<P: Probe, X: Extension> World<P, X> {
             return self.compute(hop, packet);
         }
         if known.entry == Entry::Hop {
-            return self.compute_hop(hop, packet);
+            packet.hop = hop;
+            return self.compute_hop(known.direction, packet);
         }
         let Hop { direction, entry, service, .. } = *known;
         packet.hop = hop;
@@ -339,12 +340,10 @@ impl<P: Probe, X: Extension> World<P, X> {
 
     /// The same of a direction at whose end the packet must be handled in its time, where nobody watches.
     #[inline(never)]
-    fn compute_hop(&mut self, hop: u32, packet: &mut Descriptor<X>) {
+    fn compute_hop(&mut self, direction: DirectionId, packet: &mut Descriptor<X>) {
         if P::ACTIVE {
-            return self.compute(hop, packet);
+            return self.compute(packet.hop, packet);
         }
-        packet.hop = hop;
-        let direction = self.hops[hop as usize].direction;
         let Medium::Fifo(fifo) = &mut self.directions[direction.index()].medium else {
             unreachable!("a computed direction is entered")
         };
@@ -355,14 +354,13 @@ impl<P: Probe, X: Extension> World<P, X> {
 
     /// The first packet on its way over a FIFO arrives.
     #[inline]
-    fn on_arrival(&mut self, direction: DirectionId) {
+    fn on_arrival(&mut self, machine: MachineId, direction: DirectionId) {
         let Medium::Fifo(fifo) = &mut self.directions[direction.index()].medium else {
             unreachable!("lines and airs see to their own arrivals")
         };
         let mut packet = fifo.ring.front().expect("a packet that is due is on its way").item;
-        fifo.ring.drop_front();
-        let next = fifo.ring.front().map_or(Due::NEVER, |next| next.due);
-        self.deadlines.put(fifo.machine.expect("its deadline has come"), next);
+        let next = fifo.ring.next_front().map_or(Due::NEVER, |next| next.due);
+        self.deadlines.put(machine, next);
         self.forward(&mut packet);
     }
 
@@ -392,8 +390,11 @@ impl<P: Probe, X: Extension> World<P, X> {
     #[inline(always)]
     fn deliver(&mut self, listener: Listener, packet: &mut Descriptor<X>) {
         match listener {
-            Listener::Tcp { connection, opener } => {
-                self.deliver_segment(connection, opener, packet);
+            Listener::Tcp { connection, opener: true } => {
+                self.deliver_segment::<true>(connection, packet);
+            }
+            Listener::Tcp { connection, opener: false } => {
+                self.deliver_segment::<false>(connection, packet);
             }
             Listener::Acceptor { connection } | Listener::Sink { connection } => {
                 self.deliver_to_acceptor(connection, packet);
@@ -406,7 +407,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     #[inline(never)]
     fn deliver_to_acceptor(&mut self, connection: ConnectionId, packet: &mut Descriptor<X>) {
         if P::ACTIVE {
-            return self.deliver_segment(connection, false, packet);
+            return self.deliver_segment::<false>(connection, packet);
         }
         let pair = &mut self.connections[connection.index()];
         if packet.incarnation == pair.incarnation && pair.answer(self.now, packet) {
@@ -414,24 +415,26 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// A segment is at one end of its connection.
+    /// A segment is at one end of its connection, the opener or the acceptor; compiled for each.
     #[inline(never)]
-    fn deliver_segment(&mut self, connection: ConnectionId, opener: bool, packet: &Descriptor<X>) {
+    fn deliver_segment<const OPENER: bool>(
+        &mut self,
+        connection: ConnectionId,
+        packet: &Descriptor<X>,
+    ) {
         let pair = &mut self.connections[connection.index()];
         if packet.incarnation != pair.incarnation {
             return;
         }
         if P::ACTIVE {
-            record_received(&mut self.probe, connection, opener, self.now, &packet.tcp);
+            record_received(&mut self.probe, connection, OPENER, self.now, &packet.tcp);
         }
-        pair.ends[usize::from(!opener)].receive(self.now, &packet.tcp);
-        if let Some(sharing) = &mut self.sharing
-            && opener
-        {
+        pair.ends[usize::from(!OPENER)].receive(self.now, &packet.tcp);
+        if OPENER && let Some(sharing) = &mut self.sharing {
             sharing.on_ack(self.now, connection, pair.ends[0].acked_bytes());
         }
-        if self.pump_in_place(connection, opener) {
-            self.on_progress(connection, opener);
+        if self.pump_in_place(connection, OPENER) {
+            self.on_progress(connection, OPENER);
         }
     }
 

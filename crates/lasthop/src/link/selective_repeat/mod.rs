@@ -255,7 +255,7 @@ impl<P> SelectiveRepeat<P> {
     /// Must an acknowledgment go out on its own before any data?
     #[inline(always)]
     fn ack_first(&self) -> bool {
-        self.receiver.ack_pending && self.parameters.acknowledgment == Acknowledgment::StandAlone
+        self.parameters.acknowledgment == Acknowledgment::StandAlone && self.receiver.ack_pending
     }
 
     /// Does something go out before a new packet?
@@ -411,7 +411,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
             return Some(self.next_poll(port.free_at(), port.has_packet()));
         }
         debug_assert!(!self.has_frame(), "what there was has been sent");
-        let has_more = self.sender.has_room() && port.has_packet();
+        let has_more = self.sender.is_open() && port.has_packet();
         let timeout = self.next_timeout();
         Some(if has_more { timeout.min(port.free_at()) } else { timeout })
     }
@@ -446,8 +446,7 @@ impl<P: Payload + Clone> Endpoint<P> for SelectiveRepeat<P> {
     #[inline(always)]
     fn load<Q: Port<P>>(&mut self, _now: Instant, port: &mut Q) {
         let place = self.sender.place();
-        port.take_packet_into(place);
-        let is_there = place.is_some();
+        let is_there = port.take_packet_into(place);
         self.sender.load(is_there);
     }
 

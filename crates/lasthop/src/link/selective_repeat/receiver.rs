@@ -3,8 +3,8 @@
 use super::{Renack, SelectiveRepeatParameters};
 use crate::link::number_set::NumberSet;
 use crate::link::timing::deadline;
+use crate::queue::Ring;
 use crate::units::Instant;
-use std::collections::VecDeque;
 
 /// What a data frame is that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,8 @@ pub(super) struct Receiver<P> {
     nacked: Box<[Instant]>,
     /// By [`Renack::AfterRoundTrip`] nothing is to be asked for again before this.
     ask_again_at: Instant,
-    up: VecDeque<P>,
+    /// What may go up; each place in use has a packet.
+    up: Ring<Option<P>>,
 }
 
 impl<P> Receiver<P> {
@@ -56,7 +57,7 @@ impl<P> Receiver<P> {
             held: (0..slots).map(|_| None).collect(),
             nacked: vec![Instant::ZERO; slots].into(),
             ask_again_at: Instant::ZERO,
-            up: VecDeque::with_capacity(slots),
+            up: Ring::with_capacity(slots),
         }
     }
 
@@ -109,7 +110,7 @@ impl<P> Receiver<P> {
             return self.on_duplicate();
         };
         if offset == 0 {
-            self.up.push_back(packet);
+            self.up.push(Some(packet));
             self.ack_pending = true;
             let first = sequence + 1;
             let end = match self.buffered.len() {
@@ -118,7 +119,7 @@ impl<P> Receiver<P> {
             };
             for later in first..end {
                 let slot = self.slot(later);
-                self.up.extend(self.held[slot].take());
+                self.up.push(self.held[slot].take());
             }
             self.buffered.remove_range(first, end);
             self.nacks.remove_range(sequence, end);
@@ -197,7 +198,9 @@ impl<P> Receiver<P> {
     /// The next packet that may go up.
     #[inline]
     pub fn poll_deliver(&mut self) -> Option<P> {
-        self.up.pop_front()
+        let packet = self.up.front_mut()?.take();
+        self.up.next_front();
+        packet
     }
 
     /// Does a packet wait to go up?

@@ -98,7 +98,13 @@ impl<P> Sender<P> {
     /// Is there room for another new packet, and none that waits?
     #[inline(always)]
     pub fn has_room(&self) -> bool {
-        self.filled == self.next && self.next - self.base < self.window
+        !self.has_new() && self.is_open()
+    }
+
+    /// Is there room for another new frame in the window?
+    #[inline(always)]
+    pub fn is_open(&self) -> bool {
+        self.next - self.base < self.window
     }
 
     /// Where the next new packet goes.
@@ -184,11 +190,12 @@ impl<P> Sender<P> {
         if self.is_reordered() {
             return self.move_base_reordered(ack);
         }
+        let mut is_running = ack < self.next;
         if self.has_copies() {
             self.queued.remove_range(self.base, ack);
+            is_running &= !self.queued.contains(ack);
         }
         self.base = ack;
-        let is_running = ack < self.next && !(self.has_copies() && self.queued.contains(ack));
         self.timeout_at = if is_running {
             deadline(self.frames[self.slot(ack)].sent, self.timeout).max(now)
         } else {

@@ -52,6 +52,8 @@ pub(in crate::sim) struct LineEnd<X: Extension> {
     holds_back: bool,
     /// See [`Endpoint::sleeps_while_busy`].
     sleeps_while_busy: bool,
+    /// Has it one queue and a transmitter of its own: neither services nor a radio?
+    is_plain: bool,
 }
 
 /// What becomes of the frames of one end.
@@ -104,7 +106,7 @@ impl<P: Probe, X: Extension> Carrier<Descriptor<X>> for Transmission<'_, P, X> {
         if let Some(airtime) = transmitter.send_now(now, frame.bytes) {
             end = airtime.end;
             is_damaged = if W::CODES_UNITS || !self.air.services.counters.is_empty() {
-                self.air.expose_units(airtime, frame)
+                self.air.expose_units(now, end, frame)
             } else {
                 self.air.expose(airtime)
             };
@@ -188,7 +190,13 @@ impl Hearing {
 impl Air {
     /// A frame is on the air, whose units are lost one by one if it has some: is nothing of it left?
     #[inline(never)]
-    fn expose_units<X>(&mut self, airtime: Airtime, frame: &mut Frame<Descriptor<X>>) -> bool {
+    fn expose_units<X>(
+        &mut self,
+        start: Instant,
+        end: Instant,
+        frame: &mut Frame<Descriptor<X>>,
+    ) -> bool {
+        let airtime = Airtime { start, end, bits: u64::from(frame.bytes) * 8 };
         let is_lost = expose(&mut self.channel, airtime, frame);
         self.counters.frames_sent += 1;
         self.counters.bits_sent += airtime.bits;
@@ -252,6 +260,7 @@ impl<X: Extension> LineEnd<X> {
             feeder: None,
             holds_back: false,
             sleeps_while_busy,
+            is_plain: count == 0,
         }
     }
 
@@ -277,9 +286,7 @@ impl<X: Extension> LineEnd<X> {
     /// May a packet of `bytes` that comes now go past the interface queue?
     #[inline(always)]
     fn lets_pass(&self, now: Instant, bytes: u32) -> bool {
-        self.air.services.counters.is_empty()
-            && self.air.slots.is_none()
-            && self.interface.lets_pass(now, bytes)
+        self.is_plain && self.interface.lets_pass(now, bytes)
     }
 
     /// A packet joins the queue of its service, which the endpoint holds; false: dropped.
@@ -344,7 +351,7 @@ impl<X: Extension> LineEnd<X> {
 
     /// May a computed direction be its feeder: has it a queue of its own, which nobody else looks at?
     pub fn may_be_fed(&self) -> bool {
-        self.feeder.is_none() && self.air.slots.is_none() && self.air.services.counters.is_empty()
+        self.feeder.is_none() && self.is_plain
     }
 
     /// Does the packet that joined last stand behind others?
@@ -366,8 +373,8 @@ impl<X: Extension> LineEnd<X> {
         if frame.bytes == 0 {
             return Some(Sent { frame, is_lost: false });
         }
+        let is_lost = self.air.expose_units(start, end, &mut frame);
         let airtime = Airtime { start, end, bits: u64::from(frame.bytes) * 8 };
-        let is_lost = self.air.expose_units(airtime, &mut frame);
         if let Some(slots) = &mut self.air.slots {
             slots.send(now, airtime, is_lost);
         }
@@ -529,6 +536,7 @@ impl<X: Extension> Line<X> {
         self.station = Some(station);
         for end in &mut self.ends {
             end.air.slots = Some(Box::new(Ahead::new()));
+            end.is_plain = false;
         }
     }
 

@@ -69,8 +69,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
         let has_more = far.interface.endpoint.accept(now, &mut arrived.item.frame);
         let mut up = arrived.item.frame.payload;
-        near.ring.drop_front();
-        let next = near.ring.front().map_or(Due::NEVER, |next| next.due);
+        let next = near.ring.next_front().map_or(Due::NEVER, |next| next.due);
         line.dues[Cause::Arrival(side).place()] = next;
         line.is_stale = true;
         line.served[side.other() as usize] = false;
@@ -97,8 +96,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let [near, far] = line.both(side);
         let arrived = near.ring.front().expect("a frame that is due is on the air");
         self.damaged.extend(far.receive_damaged(self.now, arrived.item.frame));
-        near.ring.drop_front();
-        let next = near.ring.front().map_or(Due::NEVER, |next| next.due);
+        let next = near.ring.next_front().map_or(Due::NEVER, |next| next.due);
         line.dues[Cause::Arrival(side).place()] = next;
         if P::ACTIVE {
             self.record_link_events(id, side.other());
