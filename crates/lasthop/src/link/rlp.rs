@@ -272,54 +272,64 @@ struct Awaited<P> {
 
 /// One end of a radio link. Bit i of a bitmap and slot i of a ring is the number, of the last 128,
 /// that is i modulo 128.
+///
+/// What each frame asks for stands together, sender before receiver: with many stations each visit finds little
+/// of this in the cache.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Rlp<P> {
-    release: Release,
-    keepalive: Option<Duration>,
-    header: u32,
-    control: u32,
-    /// n, and how often a frame may be sent again.
-    limit: u8,
-
+    /// NACKs that wait for the transmitter.
+    nacks: u128,
     /// Number of the next new frame.
     next: u64,
     /// End of the numbers that have a packet: `next`, or one more if a packet waits.
     filled: u64,
+    keepalive_deadline: Instant,
+    /// Of the NACK that is answered first, [`Instant::NEVER`] if there is none.
+    nack_deadline: Instant,
+    keepalive: Option<Duration>,
     /// Grows with the first 128.
     history: Vec<Option<P>>,
+    header: u32,
+    /// Since the last new frame.
+    keepalives_sent: u32,
+    keepalive_due: bool,
+    /// Is anything to be sent again?
+    has_queued: bool,
+    /// Has the peer ever asked for a copy?
+    is_asked: bool,
+    has_events: bool,
+    /// n, and how often a frame may be sent again.
+    limit: u8,
+    release: Release,
+
+    /// One beyond the highest number known to have been sent.
+    seen: u64,
+    missing: u128,
+    abandoned: u128,
+    /// Next number to deliver, in sequence only.
+    expected: u64,
+    rare: Box<Rare<P>>,
+    up: VecDeque<P>,
+}
+
+/// What few frames ask for.
+#[derive(Clone, Debug)]
+struct Rare<P> {
+    parameters: RlpParameters,
+    /// Length of a control frame.
+    control: u32,
     /// Retransmissions so far; n + 1: refused once. Empty until the first NACK comes.
     copies: Box<[u8]>,
     /// To be sent again, in the order of their NACKs.
     queued: TransmissionOrder,
-    keepalive_deadline: Instant,
-    keepalive_due: bool,
-    /// Since the last new frame.
-    keepalives_sent: u32,
-
-    /// Next number to deliver, in sequence only.
-    expected: u64,
-    /// One beyond the highest number known to have been sent.
-    seen: u64,
-    missing: u128,
-    /// NACKs that wait for the transmitter.
-    nacks: u128,
-    abandoned: u128,
-    /// Missing numbers whose NACK has gone out, earliest deadline first.
-    order: TransmissionOrder,
-
-    up: VecDeque<P>,
-    events: VecDeque<LinkEvent>,
-    rare: Box<Rare<P>>,
-}
-
-/// What few frames ask for, out of the way of what each does: many stations share the cache.
-#[derive(Clone, Debug)]
-struct Rare<P> {
-    parameters: RlpParameters,
     /// Numbers before the history that were asked for.
     refused: u128,
     /// By slot; empty until the first number is missing.
     awaited: Box<[Awaited<P>]>,
+    /// Missing numbers whose NACK has gone out, earliest deadline first.
+    order: TransmissionOrder,
+    events: VecDeque<LinkEvent>,
     /// But for new data frames, which `next` counts.
     counters: LinkCounters,
 }
@@ -347,34 +357,52 @@ impl<P> Rlp<P> {
         }
         let (header, control) = check_sizes(protocol, header, control)?;
         Ok(Rlp {
-            release: parameters.release,
-            keepalive: parameters.keepalive,
-            header,
-            control,
-            limit,
+            nacks: 0,
             next: 0,
             filled: 0,
-            history: Vec::new(),
-            copies: Box::default(),
-            queued: TransmissionOrder::new(0),
             keepalive_deadline: Instant::NEVER,
-            keepalive_due: false,
+            nack_deadline: Instant::NEVER,
+            keepalive: parameters.keepalive,
+            history: Vec::new(),
+            header,
             keepalives_sent: 0,
-            expected: 0,
+            keepalive_due: false,
+            has_queued: false,
+            is_asked: false,
+            has_events: false,
+            limit,
+            release: parameters.release,
             seen: 0,
             missing: 0,
-            nacks: 0,
             abandoned: 0,
-            order: TransmissionOrder::new(0),
-            up: VecDeque::new(),
-            events: VecDeque::new(),
+            expected: 0,
             rare: Box::new(Rare {
                 parameters,
+                control,
+                copies: Box::default(),
+                queued: TransmissionOrder::new(0),
                 refused: 0,
                 awaited: Box::default(),
+                order: TransmissionOrder::new(0),
+                events: VecDeque::new(),
                 counters: LinkCounters::default(),
             }),
+            up: VecDeque::new(),
         })
+    }
+
+    /// Tells an event.
+    #[cold]
+    fn tell(&mut self, event: LinkEvent) {
+        self.rare.events.push_back(event);
+        self.has_events = true;
+    }
+
+    /// The NACKs that wait for their answer are others than before.
+    #[cold]
+    fn note_order(&mut self) {
+        let Rare { order, awaited, .. } = &*self.rare;
+        self.nack_deadline = order.first().map_or(Instant::NEVER, |slot| awaited[slot].deadline);
     }
 
     /// Where both directions stand, for the byte codec.
@@ -383,7 +411,7 @@ impl<P> Rlp<P> {
     }
 
     fn control_frame(&self, kind: FrameKind) -> Frame<P> {
-        Frame { kind, ack: None, payload: None, bytes: self.control, service: 0 }
+        Frame { kind, ack: None, payload: None, bytes: self.rare.control, service: 0 }
     }
 
     #[cold]
@@ -391,33 +419,36 @@ impl<P> Rlp<P> {
         if sequence >= self.next {
             return;
         }
-        if self.copies.is_empty() {
-            self.copies = vec![0; HORIZON as usize].into();
-            self.queued = TransmissionOrder::new(HORIZON as usize);
+        if !self.is_asked {
+            self.is_asked = true;
+            self.rare.copies = vec![0; HORIZON as usize].into();
+            self.rare.queued = TransmissionOrder::new(HORIZON as usize);
         }
         let (slot, bit) = (slot_of(sequence), bit_of(sequence));
         let age = self.filled - sequence;
+        let Rare { copies, queued, refused, .. } = &mut *self.rare;
         let is_refused = if age > 2 * HORIZON {
             // Longer ago than the numbers on the air can say.
             false
         } else if age > HORIZON {
-            let is_first = self.rare.refused & bit == 0;
-            self.rare.refused |= bit;
+            let is_first = *refused & bit == 0;
+            *refused |= bit;
             is_first
-        } else if self.queued.contains(slot) {
+        } else if queued.contains(slot) {
             false
-        } else if self.copies[slot] < self.limit {
-            self.copies[slot] += 1;
-            self.queued.push(slot);
+        } else if copies[slot] < self.limit {
+            copies[slot] += 1;
+            queued.push(slot);
+            self.has_queued = true;
             false
         } else {
-            let is_first = self.copies[slot] == self.limit;
-            self.copies[slot] = self.limit + 1;
+            let is_first = copies[slot] == self.limit;
+            copies[slot] = self.limit + 1;
             is_first
         };
         if is_refused {
             self.rare.counters.abandoned += 1;
-            self.events.push_back(LinkEvent::Abandoned { sequence });
+            self.tell(LinkEvent::Abandoned { sequence });
         }
     }
 
@@ -445,12 +476,13 @@ impl<P> Rlp<P> {
         // A copy that comes on the deadline has come in time, whichever the driver handles first.
         let in_time = deadline(now, self.rare.parameters.nack_timeout);
         let alone = deadline(in_time, Duration::from_nanos(1));
-        self.rare.awaited[slot].deadline = self.order.last().map_or(alone, |before| {
+        self.rare.awaited[slot].deadline = self.rare.order.last().map_or(alone, |before| {
             alone.max(deadline(self.rare.awaited[before].deadline, self.rare.parameters.copy_time))
         });
-        self.order.push(slot);
+        self.rare.order.push(slot);
+        self.note_order();
         self.rare.counters.nacks += 1;
-        self.events.push_back(LinkEvent::NackSent { sequence });
+        self.tell(LinkEvent::NackSent { sequence });
         self.control_frame(FrameKind::Nack { sequence })
     }
 
@@ -488,7 +520,8 @@ impl<P> Rlp<P> {
         } else if self.missing & bit != 0 {
             self.missing &= !bit;
             self.nacks &= !bit;
-            self.order.remove(slot);
+            self.rare.order.remove(slot);
+            self.note_order();
             match self.release {
                 Release::InSequence => {
                     self.rare.awaited[slot].held = Some(packet);
@@ -510,7 +543,7 @@ impl<P> Rlp<P> {
         if self.rare.awaited.is_empty() {
             let nothing = || Awaited { held: None, nacks_sent: 0, deadline: Instant::ZERO };
             self.rare.awaited = (0..HORIZON).map(|_| nothing()).collect();
-            self.order = TransmissionOrder::new(HORIZON as usize);
+            self.rare.order = TransmissionOrder::new(HORIZON as usize);
         }
         while self.seen < end {
             let (number, bit) = (self.seen, bit_of(self.seen));
@@ -541,10 +574,11 @@ impl<P> Rlp<P> {
         let bit = bit_of(number);
         self.missing &= !bit;
         self.nacks &= !bit;
-        self.order.remove(slot_of(number));
+        self.rare.order.remove(slot_of(number));
+        self.note_order();
         self.abandoned |= bit;
         self.rare.counters.skipped += 1;
-        self.events.push_back(LinkEvent::Abandoned { sequence: number });
+        self.tell(LinkEvent::Abandoned { sequence: number });
         self.release();
     }
 
@@ -582,17 +616,17 @@ impl<P: Payload + Clone> Rlp<P> {
 impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
     #[inline]
     fn wants_packet(&self) -> bool {
-        self.nacks == 0 && self.queued.first().is_none() && self.filled == self.next
+        self.nacks == 0 && !self.has_queued && self.filled == self.next
     }
 
     #[inline]
     fn enqueue(&mut self, _now: Instant, packet: P) {
         debug_assert!(self.wants_packet(), "enqueue without wants_packet");
         let (slot, bit) = (slot_of(self.next), bit_of(self.next));
-        if let Some(copies) = self.copies.get_mut(slot) {
-            let was_refused = std::mem::take(copies) > self.limit;
-            self.rare.refused =
-                if was_refused { self.rare.refused | bit } else { self.rare.refused & !bit };
+        if self.is_asked {
+            let Rare { copies, refused, .. } = &mut *self.rare;
+            let was_refused = std::mem::take(&mut copies[slot]) > self.limit;
+            *refused = if was_refused { *refused | bit } else { *refused & !bit };
         }
         match self.history.get_mut(slot) {
             Some(place) => *place = Some(packet),
@@ -606,11 +640,14 @@ impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
         if self.nacks != 0 {
             return Some(self.nack(now));
         }
-        if let Some(slot) = self.queued.first() {
-            self.queued.remove(slot);
+        if self.has_queued
+            && let Some(slot) = self.rare.queued.first()
+        {
+            self.rare.queued.remove(slot);
+            self.has_queued = self.rare.queued.first().is_some();
             let sequence = number_in(slot, self.next);
             self.rare.counters.retransmissions += 1;
-            self.events.push_back(LinkEvent::Retransmitted { sequence });
+            self.tell(LinkEvent::Retransmitted { sequence });
             return self.data_frame(sequence);
         }
         if self.filled > self.next {
@@ -631,10 +668,7 @@ impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
 
     #[inline]
     fn has_frame(&self) -> bool {
-        self.nacks != 0
-            || self.queued.first().is_some()
-            || self.filled > self.next
-            || self.keepalive_due
+        self.nacks != 0 || self.has_queued || self.filled > self.next || self.keepalive_due
     }
 
     #[inline]
@@ -654,21 +688,25 @@ impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
 
     #[inline]
     fn poll_event(&mut self) -> Option<LinkEvent> {
-        self.events.pop_front()
+        if !self.has_events {
+            return None;
+        }
+        let event = self.rare.events.pop_front();
+        self.has_events = !self.rare.events.is_empty();
+        event
     }
 
     #[inline]
     fn next_timeout(&self) -> Instant {
-        let nack =
-            self.order.first().map_or(Instant::NEVER, |slot| self.rare.awaited[slot].deadline);
-        nack.min(self.keepalive_deadline)
+        self.nack_deadline.min(self.keepalive_deadline)
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        while let Some(slot) = self.order.first()
-            && self.rare.awaited[slot].deadline <= now
+        while self.nack_deadline <= now
+            && let Some(slot) = self.rare.order.first()
         {
-            self.order.remove(slot);
+            self.rare.order.remove(slot);
+            self.note_order();
             let number = number_in(slot, self.seen);
             if self.rare.awaited[slot].nacks_sent < self.limit {
                 self.nacks |= bit_of(number);

@@ -79,6 +79,9 @@ impl<P: Probe, X: Extension> World<P, X> {
                 fifo.queue.set_horizon(horizon);
             }
         }
+        for radio in &mut self.radios {
+            radio.horizon = horizon;
+        }
         for flow in &mut self.flows {
             if let App::Datagrams(datagrams) = &mut flow.app {
                 datagrams.source.set_horizon(horizon);

@@ -72,8 +72,8 @@ pub(super) struct Radio {
     turns: [u64; 2],
     /// Stations of whose line an end has something to send: uplink, downlink.
     wanting: [NumberSet; 2],
-    /// Stations of whose line a frame may be on its way.
-    awaited: NumberSet,
+    /// Stations of whose line a frame may be on its way: uplink, downlink.
+    awaited: [NumberSet; 2],
     /// End of the last frame that was filled.
     filled_until: Instant,
     /// Start of the next frame that somebody has something for.
@@ -82,6 +82,8 @@ pub(super) struct Radio {
     arrivals: Ring<Instant>,
     /// Stations that still want slots of the frame that is being filled.
     ready: Vec<u64>,
+    /// Nobody asks for counters as they were before this.
+    pub horizon: Instant,
     /// Its deadline.
     pub machine: MachineId,
 }
@@ -94,11 +96,12 @@ impl Radio {
             stations: Vec::new(),
             turns: [0; 2],
             wanting: [NumberSet::new(0), NumberSet::new(0)],
-            awaited: NumberSet::new(0),
+            awaited: [NumberSet::new(0), NumberSet::new(0)],
             filled_until: Instant::ZERO,
             due: Instant::NEVER,
             arrivals: Ring::with_capacity(4),
             ready: Vec::new(),
+            horizon: Instant::ZERO,
             machine: MachineId::default(),
         }
     }
@@ -114,7 +117,7 @@ impl Radio {
         let count = self.count();
         self.machine = machine;
         self.wanting = [NumberSet::new(count), NumberSet::new(count)];
-        self.awaited = NumberSet::new(count);
+        self.awaited = [NumberSet::new(count), NumberSet::new(count)];
         self.ready.reserve(self.stations.len());
     }
 
@@ -149,6 +152,18 @@ impl Radio {
         }
     }
 
+    /// The first station from `from` on of whose line a frame may be on its way.
+    #[inline]
+    fn next_awaited(&self, from: u64) -> Option<u64> {
+        let [up, down] = &self.awaited;
+        if down.len() == 0 {
+            return up.first(from, self.count());
+        }
+        let up = up.first(from, self.count());
+        let down = down.first(from, up.unwrap_or(self.count()));
+        down.or(up)
+    }
+
     /// Somebody has something to send: the first frame that can still be filled is due.
     fn wake(&mut self, now: Instant) {
         if self.due == Instant::NEVER {
@@ -173,14 +188,16 @@ impl<P: Probe, X: Extension> World<P, X> {
             while radio.arrivals.front() == Some(&now) {
                 radio.arrivals.pop();
             }
-            let (mut from, count) = (0, radio.count());
-            while let Some(station) = self.radios[id.index()].awaited.first(from, count) {
+            let mut from = 0;
+            while let Some(station) = self.radios[id.index()].next_awaited(from) {
                 let line = self.radios[id.index()].line(station);
                 for side in Side::BOTH {
-                    self.take_in_frame(line, side);
-                }
-                if self.lines[line.index()].ends().iter().all(|end| end.ring.is_empty()) {
-                    self.radios[id.index()].awaited.remove(station);
+                    if self.radios[id.index()].awaited[side as usize].remove(station) {
+                        self.take_in_frame(line, side);
+                        if !self.lines[line.index()].end(side).ring.is_empty() {
+                            self.radios[id.index()].awaited[side as usize].insert(station);
+                        }
+                    }
                 }
                 from = station + 1;
             }
@@ -374,6 +391,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         [start, end]: [Instant; 2],
     ) -> bool {
         let now = self.now;
+        let Radio { horizon, .. } = self.radios[id.index()];
         let line = self.radios[id.index()].line(station);
         let direction = self.lines[line.index()].direction(way);
         loop {
@@ -383,7 +401,9 @@ impl<P: Probe, X: Extension> World<P, X> {
                     record_dropped(&mut self.probe, direction, now, queue);
                 }
             };
-            let Some(sent) = sender.poll_slot(now, [start, end], on_dequeue) else { return false };
+            let Some(sent) = sender.poll_slot(now, [start, end], horizon, on_dequeue) else {
+                return false;
+            };
             if sent.is_free() {
                 self.hand_over(line, way, Crossing { frame: sent.frame, is_damaged: false });
                 self.exchange_free(line, way);
@@ -396,7 +416,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             if sender.arrives(&sent) {
                 let item = Crossing { frame: sent.frame, is_damaged: sent.is_lost };
                 sender.ring.push(InFlight { due: Due::new(at, 0), item });
-                radio.awaited.insert(station);
+                radio.awaited[way as usize].insert(station);
             }
             if P::ACTIVE {
                 let packets = sender.length(now);

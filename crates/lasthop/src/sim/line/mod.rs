@@ -361,12 +361,14 @@ impl<X: Extension> LineEnd<X> {
     }
 
     /// The next frame takes a slot of a radio, from `start` to `end`; none is slower than that.
-    /// `on_dequeue` sees the queue if a packet has been taken from it.
+    /// `on_dequeue` sees the queue if a packet has been taken from it; the slot is remembered if it ends
+    /// after the `horizon`.
     #[inline]
     pub fn poll_slot(
         &mut self,
         now: Instant,
         [start, end]: [Instant; 2],
+        horizon: Instant,
         on_dequeue: impl FnOnce(&Queue<Descriptor<X>>),
     ) -> Option<Sent<X>> {
         let mut frame = self.interface.next_frame(now, on_dequeue)?;
@@ -374,8 +376,10 @@ impl<X: Extension> LineEnd<X> {
             return Some(Sent { frame, is_lost: false });
         }
         let is_lost = self.air.expose_units(start, end, &mut frame);
-        let airtime = Airtime { start, end, bits: u64::from(frame.bytes) * 8 };
-        if let Some(slots) = &mut self.air.slots {
+        if end > horizon
+            && let Some(slots) = &mut self.air.slots
+        {
+            let airtime = Airtime { start, end, bits: u64::from(frame.bytes) * 8 };
             slots.send(now, airtime, is_lost);
         }
         Some(Sent { frame, is_lost })
