@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from play import Player
-from script import Closed, Event, Segment, Unknown, parse
+from script import Closed, Differs, Event, Segment, Unknown, parse
 
 #: Values of `tcp_info` that do not hang on the load of the machine.
 FIELDS = """
@@ -141,12 +141,24 @@ class Recorder(Player):
             self.lines.append(f"{at:.4g}...{at + event.blocks:.4g} {event.source}")
             self.call(event, name, arguments, result)
             return
+        value: int | str
         try:
             value = self.perform(name, arguments, result, blocks=False)
         except OSError as problem:
             value = "-1 " + errno_name(problem)
+        except Differs as problem:
+            # What a call fills in stands there as another value.
+            source, value = filled(source, str(problem)), 0
         shown = result if result != "?" and re.match(r"-?\w+", str(value)) is None else value
         self.tell(at, f"{source} = {shown}")
+
+
+def filled(source: str, problem: str) -> str:
+    """The call with what it was found to say: `TCP_MAXSEG is 1000`."""
+    match = re.fullmatch(r"\w+ is (\S+)", problem)
+    if not match:
+        raise Unknown(problem)
+    return re.sub(r"\[[^][]*\]", f"[{match[1]}]", source, count=1)
 
 
 def errno_name(problem: OSError) -> str:

@@ -434,8 +434,13 @@ impl Receiver {
 
     /// The peer's SYN has come twice: that is acknowledged, and reported if duplicates are.
     pub fn repeat_syn(&mut self, config: &Config) {
+        self.repeat(config, (0, 1));
+    }
+
+    /// The same of numbers without data.
+    pub fn repeat(&mut self, config: &Config, numbers: (u64, u64)) {
         self.ack_due = true;
-        self.duplicate = config.dsack.then_some((0, 1));
+        self.duplicate = config.dsack.then_some(numbers);
     }
 
     /// Nothing can follow the peer's FIN, which has arrived: what lies above it is dropped (Linux).

@@ -114,6 +114,15 @@ impl SendBuffer {
         buffer
     }
 
+    /// A write is about to come: full segments have `segment` bytes, and the last piece takes no more if it
+    /// `is_closed`.
+    pub fn begin_write(&mut self, segment: u64, is_closed: bool) {
+        self.segment = segment;
+        if is_closed {
+            self.tail = 0;
+        }
+    }
+
     /// How much of a write of `bytes` it takes now.
     pub fn write_at_once(&mut self, bytes: u64, fill: &Fill) -> u64 {
         self.waiting = bytes;

@@ -2,7 +2,7 @@
 
 use super::ScriptError;
 use super::constants::{errno, number, value};
-use super::options::{defer_accept, send_buffer, unsent_limit, user_timeout};
+use super::options::{defer_accept, send_buffer, unsent_limit, user_timeout, window_clamp};
 use super::player::Player;
 use super::readiness::Watched;
 use super::show::seconds;
@@ -235,6 +235,12 @@ impl Player {
         let option = |name: &str| self.socket_options.get(name).copied();
         let size = |name: &str| option(name).map(|value| value.max(1) as u64);
         let mut settings = self.environment.settings(size("SO_RCVBUF"), size("TCP_MAXSEG"));
+        if let Some(clamp) = option("TCP_WINDOW_CLAMP").filter(|&clamp| clamp > 0) {
+            let clamp = window_clamp(clamp);
+            settings.receive_buffer = settings.receive_buffer.min(clamp);
+            let scale = clamp.ilog2().saturating_sub(15) as u8;
+            settings.window_scale = settings.window_scale.map(|most| most.min(scale));
+        }
         settings.keep_alive = self.keep_alive();
         settings.user_timeout = option("TCP_USER_TIMEOUT").and_then(user_timeout);
         if let Some(asked) = option("SO_SNDBUF") {

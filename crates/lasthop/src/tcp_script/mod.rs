@@ -36,6 +36,7 @@ mod show;
 mod stamps;
 mod state;
 mod transfers;
+mod wheel;
 
 pub use parser::Script;
 

@@ -109,6 +109,10 @@ impl Player {
         if known.is_some_and(|&(_, least, most)| to < least || to > most) {
             return Ok(Returned::Error("EINVAL"));
         }
+        if name == "TCP_WINDOW_CLAMP" && to == 0 && self.socket.is_some() {
+            // Only a socket without connection may lose its clamp.
+            return Ok(Returned::Error("EINVAL"));
+        }
         self.socket_options.insert(name.to_owned(), to);
         self.apply_option(name, to);
         Ok(Returned::Value(0))
@@ -127,8 +131,7 @@ impl Player {
             }
             "SO_SNDBUF" => socket.set_send_buffer(send_buffer(to)),
             "TCP_WINDOW_CLAMP" if to > 0 => {
-                let most = to.clamp(LEAST_RECEIVE_BUFFER, LARGEST_BUFFER) as u32;
-                socket.set_receive_buffer(most.min(socket.settings().receive_buffer));
+                socket.set_receive_buffer(window_clamp(to).min(socket.settings().receive_buffer));
             }
             "TCP_NOTSENT_LOWAT" => socket.set_unsent_limit(unsent_limit(to)),
             "TCP_USER_TIMEOUT" => socket.set_user_timeout(now, user_timeout(to)),
@@ -254,6 +257,11 @@ pub(super) fn defer_accept(seconds: i64) -> (u32, i64) {
         count += 1;
     }
     (count, period)
+}
+
+/// Bytes that a window has at most, as Linux takes `TCP_WINDOW_CLAMP`.
+pub(super) fn window_clamp(bytes: i64) -> u32 {
+    bytes.clamp(LEAST_RECEIVE_BUFFER, i64::from(i32::MAX)) as u32
 }
 
 /// Milliseconds, 0 for none.

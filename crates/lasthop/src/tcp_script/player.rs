@@ -7,6 +7,7 @@ use super::readiness::Watched;
 use super::segments::{Options, Segment};
 use super::show::{Found, show};
 use super::stamps::Stamps;
+use super::wheel::Wheel;
 use super::{Note, Played, ScriptError};
 use crate::packet::{Ecn, MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS, TcpHeader, flags};
 use crate::tcp::Profile;
@@ -60,6 +61,8 @@ pub(super) struct Player {
     /// When the event before was to happen.
     last: Instant,
     pub tolerance: Duration,
+    /// Lateness of timers, if the script asks for it.
+    wheel: Option<Wheel>,
     /// Period of the script's timestamp clock in microseconds, if its values are compared.
     tick: Option<u64>,
     /// What was sent and no line of the script has asked for yet.
@@ -88,7 +91,7 @@ impl Player {
         let offer = syns.next().filter(|syn| !syn.any_options).map(Offer::of);
         let mut environment = Environment::new(profile, offer);
         const KNOWN: &[&str] =
-            &["tolerance_usecs", "tcp_ts_tick_usecs", "mss", "mtu", "ip_version", "timeout"];
+            &["tolerance_usecs", "tcp_ts_tick_usecs", "timer_hz", "mss", "mtu", "ip_version", "timeout"];
         for name in script.options.keys().filter(|name| !KNOWN.contains(&name.as_str())) {
             let text = format!("the option --{name} is passed over");
             environment.notes.push(Note { line: 1, text });
@@ -113,6 +116,9 @@ impl Player {
             now: Instant::ZERO,
             last: Instant::ZERO,
             tolerance: tolerance_micros.map_or(tolerance, |micros| span(micros, 1_000)),
+            wheel: number("timer_hz", "--timer_hz=TICKS")?
+                .filter(|hz| (1..=1_000_000).contains(hz))
+                .map(Wheel::of),
             tick: number("tcp_ts_tick_usecs", "--tcp_ts_tick_usecs=MICROSECONDS")?
                 .filter(|&tick| tick > 0),
             sent: VecDeque::new(),
@@ -207,6 +213,7 @@ impl Player {
             let (unacknowledged, unsent) = socket.unacknowledged();
             self.stamps_of_writes.look(self.now, unacknowledged, unsent);
         }
+        self.set_wheel();
         if self.blocked.is_some() {
             self.check_blocked(false)?;
         }
@@ -214,7 +221,18 @@ impl Player {
     }
 
     fn next_timeout(&self) -> Instant {
-        self.socket.as_ref().map_or(Instant::NEVER, |socket| socket.next_timeout())
+        let next = self.socket.as_ref().map_or(Instant::NEVER, |socket| socket.next_timeout());
+        match &self.wheel {
+            Some(wheel) => wheel.fires(next),
+            None => next,
+        }
+    }
+
+    /// A deadline is another than before: its timer is set now.
+    fn set_wheel(&mut self) {
+        if let (Some(wheel), Some(socket)) = (&mut self.wheel, &self.socket) {
+            wheel.set(self.now, socket.next_timeout());
+        }
     }
 
     /// Turns the clock to `at`, with all deadlines on the way.

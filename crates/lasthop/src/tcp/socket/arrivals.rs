@@ -327,7 +327,9 @@ impl Socket {
             return self.end(Some(self.reset_error()));
         }
         if header.has(flags::FIN) {
-            self.peer_fin.get_or_insert(data_end);
+            // One below another that has been waiting takes its place in Linux.
+            let known = self.peer_fin.filter(|&fin| !is_linux || fin <= data_end.max(rcv_nxt));
+            self.peer_fin = known.or(Some(data_end));
         } else if self
             .peer_fin
             .is_some_and(|fin| data_end > fin && !(is_linux && data_end <= rcv_nxt))
@@ -384,7 +386,12 @@ impl Socket {
             && u64::from(header.window) == connection.sender.flight.peer_window;
         let after = connection.receiver.rcv_nxt + u64::from(header.payload);
         connection.receiver.set_moves_edge(self.window.moves_edge(after, self.read));
+        let ts_recent = connection.receiver.ts_recent;
         connection.receive(now, header);
+        if ack < una && self.settings.is_linux() {
+            // What an old acknowledgment says of time counts as little as it does.
+            connection.receiver.ts_recent = ts_recent;
+        }
         // Linux looks for what to send after each ACK, but not after data in order that acknowledge nothing new.
         let is_linux = self.settings.is_linux();
         let looks = !is_predicted || ack > una;
@@ -471,6 +478,16 @@ impl Socket {
         }
         if self.state == State::TimeWait && header.has(flags::FIN) {
             self.deadlines.linger = now + self.settings.time_wait;
+        }
+        if self.settings.is_linux()
+            && is_duplicate
+            && header.payload == 0
+            && header.has(flags::FIN)
+            && let Some(connection) = &mut self.connection
+        {
+            // A FIN is a number that has come twice.
+            let seq = connection.receiver.unwrap(header.seq);
+            connection.receiver.repeat(&connection.config, (seq, seq + 1));
         }
         self.acknowledge_now();
     }

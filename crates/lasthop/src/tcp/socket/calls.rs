@@ -68,7 +68,13 @@ impl Socket {
         if !connection.sender.flight.keeps_records() {
             return bytes;
         }
-        let fill = connection.sender.fill();
+        let mut fill = connection.sender.fill();
+        if self.settings.is_linux() {
+            // A piece holds as much as half of the largest window, in segments of now.
+            fill.peer_window = self.path.largest_window();
+            let segment = connection.sender.flight.mss.saturating_sub(connection.block_bytes());
+            self.buffer.begin_write(segment.max(1), connection.sender.flight.is_record_closed);
+        }
         let limit = self.settings.unsent_limit.map_or(u64::MAX, u64::from);
         if !is_awake && (2 * fill.unsent >= limit || !self.buffer.is_free(&fill)) {
             self.awaits_room = true;

@@ -60,6 +60,11 @@ impl Path {
         self.mtu
     }
 
+    /// The largest window that the peer has advertised.
+    pub fn largest_window(&self) -> u64 {
+        self.largest_window
+    }
+
     /// Payload bytes of a full segment with so many of options.
     fn segment(&self, options: u32, is_linux: bool) -> u32 {
         let mss = self.clamp.min(self.mtu.saturating_sub(HEADERS));

@@ -156,6 +156,7 @@ impl Socket {
         self.state = State::Closed;
         self.error = error.or(self.error);
         self.deadlines = Deadlines::NONE;
+        (self.probe_back_off, self.probes_unanswered) = (0, 0);
         if let Some(connection) = &mut self.connection {
             connection.sender.flight.timers.stop_all();
         }
@@ -397,6 +398,7 @@ impl Socket {
         }
         if flight.peer_window > 0 {
             flight.cut_to_window();
+            flight.is_short_excused = self.settings.is_linux();
             connection.sender.refresh();
             return;
         }

@@ -184,6 +184,8 @@ pub struct RackTlp {
     usage: Usage,
     /// Of a socket: what the window lets out waits for an ACK, or for more to be written.
     is_deferring: bool,
+    /// The same: a timer has expired, and nothing was acknowledged or written since.
+    is_after_timer: bool,
 }
 
 impl RackTlp {
@@ -211,6 +213,7 @@ impl RackTlp {
             forced: None,
             usage: Usage::default(),
             is_deferring: false,
+            is_after_timer: false,
         }
     }
 
@@ -257,7 +260,7 @@ impl RackTlp {
 
     /// A segment that acknowledges arrived.
     pub fn on_segment(&mut self, flight: &mut Flight, arrival: &Arrival) {
-        self.is_deferring = false;
+        (self.is_deferring, self.is_after_timer) = (false, false);
         let una = flight.snd_una;
         if arrival.ack < una && arrival.blocks.is_empty() {
             return;
@@ -356,16 +359,14 @@ impl RackTlp {
 
     /// A deadline has come.
     pub fn handle_timeout(&mut self, flight: &mut Flight, now: Instant) {
+        self.is_after_timer = flight.config.join_writes;
         if flight.timers.is_due(Timer::Reordering, now) {
             self.on_reordering_timer(flight, now);
         } else if flight.timers.is_due(Timer::TailProbe, now) {
             self.on_probe_timer(flight, now);
         } else if flight.timers.is_due(Timer::Retransmission, now) {
             self.on_retransmission_timer(flight, now);
-        } else {
-            return;
         }
-        self.is_deferring = false;
     }
 
     /// The window after an ACK: PRR while it shrinks, the law's growth otherwise.
@@ -463,9 +464,11 @@ impl RackTlp {
         {
             return Some(lost.start);
         }
-        // Linux looks at its own window first.
+        // Linux looks at its own window first, and not at all after a timer: new data wait for an ACK or a write.
         if !has_room && flight.has_unsent() {
-            self.note_usage(flight);
+            if !self.is_after_timer {
+                self.note_usage(flight);
+            }
             return None;
         }
         if !(flight.fits_receiver() || has_room && flight.cut_piece_to_window()) {
@@ -492,7 +495,7 @@ impl RackTlp {
 
     /// The application has written: what the window lets out need not wait any more.
     pub fn on_written(&mut self) {
-        self.is_deferring = false;
+        (self.is_deferring, self.is_after_timer) = (false, false);
     }
 
     /// Takes the next new segment; as many as the window has room for may leave with it in one piece, at most half of
@@ -513,6 +516,7 @@ impl RackTlp {
     /// The segment at `seq` leaves.
     pub fn on_sent(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
         let forced = self.forced.take();
+        let is_excused = flight.is_short_excused;
         let runs = |timer| flight.timers.is_running(timer);
         let replaces_probe = runs(Timer::TailProbe);
         let awaits_reordering = runs(Timer::Reordering);
@@ -537,7 +541,7 @@ impl RackTlp {
                 Self::restart_timer(flight, now, true);
             }
             // What leaves in place of a probe of the window says nothing of its use.
-            if !flight.is_short_excused {
+            if !is_excused {
                 self.note_usage(flight);
             }
         }
@@ -551,7 +555,8 @@ impl RackTlp {
                 Self::restart_timer(flight, now, false);
             }
             Some(Forced::Oldest) => {}
-            None if !is_again => {
+            // Nor is its tail probed.
+            None if !is_again && !is_excused => {
                 self.schedule_probe(flight, now, false);
             }
             None => {}

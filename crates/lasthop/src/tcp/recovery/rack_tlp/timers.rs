@@ -74,12 +74,20 @@ impl RackTlp {
         if !probes || outstanding == 0 || !is_calm || flight.snd_una == 0 {
             return false;
         }
-        let until_rto =
-            if is_ack { flight.rtt.rto() } else { Self::oldest_deadline(flight, now) - now };
+        let until_rto = if is_ack { flight.rtt.rto() } else { self.until_rto(flight, now) };
         let srtt = flight.rtt.srtt();
         let timeout = tail_probe::timeout(srtt, outstanding, self.slack(), until_rto);
         Self::arm(flight, Timer::TailProbe, now, timeout);
         true
+    }
+
+    /// The probe comes no later than the retransmission timer; one whose time has passed bounds nothing (Linux).
+    fn until_rto(&self, flight: &Flight, now: Instant) -> Duration {
+        let oldest = flight.records().get(0).map_or(now, |oldest| oldest.sent);
+        match self.conventions == Conventions::Linux && oldest + flight.rtt.rto() <= now {
+            true => Duration::from_nanos(u64::MAX),
+            false => Self::oldest_deadline(flight, now) - now,
+        }
     }
 
     pub(super) fn on_reordering_timer(&mut self, flight: &mut Flight, now: Instant) {
