@@ -21,6 +21,7 @@ import argparse
 import errno
 import fcntl
 import random
+import re
 import select
 import socket
 import struct
@@ -76,6 +77,13 @@ OPTIONS: dict[str, list[int]] = {
 Step = Callable[[], None]
 
 
+def ticks() -> int:
+    """Ticks of the kernel so far: in which slots its timers lie."""
+    text = Path("/proc/timer_list").read_text()
+    return int(re.findall(r"^jiffies: (\d+)", text, re.M)[0])
+
+
+
 class Draw(Scribe):
     """One conversation."""
 
@@ -105,6 +113,7 @@ class Draw(Scribe):
         self.lines = [
             f"--tolerance_usecs={TOLERANCE_USECS}",
             f"--timer_hz={TIMER_HZ}",
+            "",
             f"// Seed {seed}.",
             f"`../common/defaults.sh\n{shell}`",
         ]
@@ -481,6 +490,7 @@ class Draw(Scribe):
     def converse(self) -> str:
         """Has the conversation, and returns its script."""
         self.start = time.monotonic()
+        self.lines[2] = f"--timer_phase={ticks() % 512}"
         if self.random.random() < 0.6:
             self.open_passively()
         else:

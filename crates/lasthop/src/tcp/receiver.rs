@@ -64,23 +64,72 @@ struct QuickAcks {
     full: Option<u64>,
     /// Bytes of the latest shorter one.
     short: u64,
-    /// A short segment has come since the latest ACK.
+    /// A short segment has come since the latest ACK, or a full one that says PSH; and another short one after it.
     is_pushed: bool,
+    is_pushed_again: bool,
+    /// Does the segment that arrives say PSH?
+    says_push: bool,
     /// An ACK would not move the right edge of the window: who reads late is to send it.
     is_edge_fixed: bool,
+    /// Of a socket: how long an ACK is delayed (Linux: `ato`), once data have come.
+    delay: Duration,
+    /// The same: most ACKs that are not delayed, whether the window may open, and the times of the sender.
+    most: u32,
+    is_opening: bool,
+    srtt: Duration,
+    rto: Duration,
 }
 
 impl QuickAcks {
+    /// ACKs are quick for a while: as many as half of the window has full segments.
+    fn begin(&mut self, config: &Config) {
+        let most = if self.full.is_some() { self.most } else { config.quick_acks };
+        self.left = self.left.max(config.quick_acks.min(most));
+    }
+
+    /// Data have come in order at a socket: the delay follows the time between them (`tcp_event_data_recv`).
+    fn follow(&mut self, config: &Config, since: Option<Duration>) {
+        let Some(since) = since.filter(|_| self.delay > Duration::ZERO) else {
+            self.begin(config);
+            self.delay = ANSWER_TIME;
+            return;
+        };
+        let half = Duration::from_nanos(self.delay.as_nanos() / 2);
+        if since <= Duration::from_nanos(ANSWER_TIME.as_nanos() / 2) {
+            self.delay = half + Duration::from_nanos(ANSWER_TIME.as_nanos() / 2);
+        } else if since < self.delay {
+            self.delay = (half + since).min(self.rto);
+        } else if since > self.rto {
+            self.begin(config);
+        }
+    }
+
+    /// How long the next ACK is delayed (`tcp_send_delayed_ack`).
+    fn wait(&self) -> Duration {
+        let mut delay = self.delay;
+        if delay > ANSWER_TIME {
+            let is_short = self.is_interactive || self.is_pushed;
+            let mut most = if is_short { LONGEST_WAIT } else { LONGEST_DELAY };
+            if self.srtt > Duration::ZERO {
+                most = most.min(self.srtt.max(ANSWER_TIME));
+            }
+            delay = delay.min(most);
+        }
+        delay.min(LONGEST_WAIT)
+    }
+
     /// Data of so many bytes arrive. Returns the size of a full segment, of a socket.
     fn take_size(&mut self, payload: u64) -> Option<u64> {
         let full = self.full.as_mut()?;
         if payload >= *full {
             *full = payload;
+            self.is_pushed |= self.says_push;
         } else if payload > 0 {
             if payload == self.short && payload >= DEFAULT_SEGMENT {
                 *full = payload;
             }
             self.short = payload;
+            self.is_pushed_again |= self.is_pushed;
             self.is_pushed = true;
         }
         Some(*full)
@@ -92,6 +141,9 @@ const DEFAULT_SEGMENT: u64 = 536;
 
 /// Linux's `TCP_ATO_MIN`: an answer within this time makes a connection interactive.
 const ANSWER_TIME: Duration = Duration::from_millis(40);
+/// An ACK is delayed for so long at most, and for less where an answer is likely (Linux: `TCP_DELACK_MAX`).
+const LONGEST_DELAY: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
 impl Receiver {
     pub fn new(config: &Config) -> Self {
@@ -232,7 +284,26 @@ impl Receiver {
         if immediate || self.unacked >= 2 {
             self.ack_due = true;
         } else if let Some(delay) = config.delayed_ack {
-            timers.start(Timer::DelayedAck, now, delay);
+            if self.quick.full.is_some() {
+                self.delay_ack(timers, now);
+            } else {
+                timers.start(Timer::DelayedAck, now, delay);
+            }
+        }
+    }
+
+    /// A socket's ACK is delayed. What waits already is not put off, and leaves at once if it would leave soon.
+    #[cold]
+    fn delay_ack(&mut self, timers: &mut Timers, now: Instant) {
+        let wait = self.quick.wait();
+        if !timers.is_running(Timer::DelayedAck) {
+            timers.start(Timer::DelayedAck, now, wait);
+        } else if timers.deadline(Timer::DelayedAck)
+            <= now + Duration::from_nanos(wait.as_nanos() / 4)
+        {
+            self.ack_due = true;
+        } else if timers.deadline(Timer::DelayedAck) > now + wait {
+            timers.start(Timer::DelayedAck, now, wait);
         }
     }
 
@@ -258,12 +329,19 @@ impl Receiver {
     ) -> bool {
         let quick = &mut self.quick;
         if !in_order {
-            quick.left = config.quick_acks;
+            quick.begin(config);
             quick.is_interactive = false;
+            quick.delay = ANSWER_TIME;
             return true;
         }
-        if has_data && quick.data_at.replace(now).is_none() {
-            quick.left = config.quick_acks;
+        if has_data {
+            let last = quick.data_at.replace(now);
+            if quick.full.is_some() {
+                quick.follow(config, last.map(|last| now - last));
+                quick.left |= u32::from(std::mem::take(&mut quick.is_opening));
+            } else if last.is_none() {
+                quick.left = config.quick_acks;
+            }
         }
         quick.is_interactive |= is_fin;
         // Without data there is no delay known to wait for.
@@ -329,7 +407,8 @@ impl Receiver {
     #[inline]
     pub fn data_sent(&mut self, config: &Config, now: Instant) {
         if config.quick_acks > 0 {
-            let is_answer = |data_at| now < data_at + ANSWER_TIME;
+            let time = if self.quick.full.is_some() { self.quick.delay } else { ANSWER_TIME };
+            let is_answer = |data_at| now < data_at + time;
             self.quick.is_interactive |= self.quick.data_at.is_some_and(is_answer);
         }
     }
@@ -372,8 +451,13 @@ impl Receiver {
     pub fn handle_timeout(&mut self, timers: &Timers, now: Instant) {
         if timers.is_due(Timer::DelayedAck, now) {
             self.ack_due = true;
-            // No answer came for the ACK to ride on: Linux counts on none any more.
-            self.quick.is_interactive = false;
+            // No answer came for the ACK to ride on: Linux counts on none any more, and waits for longer if it did not.
+            let quick = &mut self.quick;
+            quick.delay = match quick.is_interactive {
+                true => ANSWER_TIME,
+                false => (quick.delay * 2).min(quick.rto),
+            };
+            quick.is_interactive = false;
         }
     }
 
@@ -421,8 +505,12 @@ impl Receiver {
         self.ack_due = false;
         self.duplicate = None;
         self.unacked = 0;
-        self.quick.left = self.quick.left.saturating_sub(1);
-        self.quick.is_pushed = false;
+        let quick = &mut self.quick;
+        if quick.left == 1 && quick.full.is_some() {
+            quick.delay = ANSWER_TIME;
+        }
+        quick.left = quick.left.saturating_sub(1);
+        (quick.is_pushed, quick.is_pushed_again) = (false, false);
         timers.stop(Timer::DelayedAck);
     }
 
@@ -445,6 +533,7 @@ impl Receiver {
 
     /// Nothing can follow the peer's FIN, which has arrived: what lies above it is dropped (Linux).
     pub fn forget_above(&mut self) {
+        self.duplicate = None;
         self.out_of_order.clear();
         if let Some(recent) = &mut self.recent {
             **recent = RecentBlocks::default();
@@ -462,11 +551,40 @@ impl Receiver {
         self.quick.is_edge_fixed = !moves;
     }
 
+    /// Of a socket: how many ACKs may be quick, and the times of the sender.
+    pub fn set_times(&mut self, quick: u64, srtt: Duration, rto: Duration) {
+        self.quick.most = if quick == 0 { 2 } else { quick.min(u32::MAX.into()) as u32 };
+        (self.quick.srtt, self.quick.rto) = (srtt, rto);
+    }
+
+    /// The window may open: the next ACK is to tell.
+    pub fn add_quick_ack(&mut self) {
+        self.quick.is_opening = true;
+    }
+
+    /// Memory is short: no ACK is quick any more.
+    pub fn end_quick_acks(&mut self) {
+        self.quick.left = 0;
+    }
+
+    /// Has all from `start` to `end` come?
+    pub fn has_all(&self, start: u64, end: u64) -> bool {
+        let holds = |range: &Range| range.start <= start && end <= range.end;
+        end <= self.rcv_nxt || self.out_of_order.iter().any(holds)
+    }
+
+    /// Does the segment that is about to arrive say PSH?
+    pub fn set_pushed(&mut self, is_pushed: bool) {
+        self.quick.says_push = is_pushed;
+    }
+
     /// Something is read, or all of it. More than a full segment is acknowledged at once; and who only listens hears at once
     /// that a short segment was read (Linux: `tcp_cleanup_rbuf`).
     pub fn on_read(&mut self, is_all: bool) {
         let Some(full) = self.quick.full.filter(|_| self.unacked > 0) else { return };
-        let is_told = is_all && self.quick.is_pushed && !self.quick.is_interactive;
+        let quick = &self.quick;
+        let is_pushed = quick.is_pushed_again || quick.is_pushed && !quick.is_interactive;
+        let is_told = is_all && is_pushed;
         self.ack_due |= is_told || self.rcv_nxt - self.last_ack_sent > full;
     }
 

@@ -61,6 +61,8 @@ pub(super) struct SendBuffer {
     waiting: u64,
     /// Bytes in the last piece that was not sent when it was written.
     tail: u64,
+    /// Of a socket: bytes of a piece.
+    piece: Option<u64>,
     /// Where single segments end that carry PSH: the last one of what was written at a time, and one each half of the
     /// receive window.
     pushes: VecDeque<u64>,
@@ -84,6 +86,7 @@ impl SendBuffer {
             size: 0,
             waiting: 0,
             tail: 0,
+            piece: None,
             pushes: VecDeque::new(),
             pushed: 0,
             most_window: 0,
@@ -104,6 +107,7 @@ impl SendBuffer {
             size,
             waiting: 0,
             tail: 0,
+            piece: None,
             pushes: VecDeque::new(),
             pushed: 0,
             most_window: 0,
@@ -116,8 +120,9 @@ impl SendBuffer {
 
     /// A write is about to come: full segments have `segment` bytes, and the last piece takes no more if it
     /// `is_closed`.
-    pub fn begin_write(&mut self, segment: u64, is_closed: bool) {
+    pub fn begin_write(&mut self, segment: u64, window: u64, is_closed: bool) {
         self.segment = segment;
+        self.piece = Some((LARGEST_PIECE.min(window / 2) / segment).max(1) * segment);
         if is_closed {
             self.tail = 0;
         }
@@ -139,7 +144,9 @@ impl SendBuffer {
 
     /// Memory in use.
     fn memory(&self, fill: &Fill) -> u64 {
-        let unsent = if self.offload {
+        let unsent = if let Some(piece) = self.piece {
+            fill.unsent.div_ceil(piece)
+        } else if self.offload {
             u64::from(fill.unsent > 0)
         } else {
             fill.unsent.div_ceil(self.segment)
@@ -209,7 +216,7 @@ impl SendBuffer {
     fn take(&mut self, fill: &Fill) -> u64 {
         let half = (fill.peer_window / 2).max(self.segment);
         let most = if self.offload { LARGEST_PIECE } else { self.segment };
-        let piece = most.min(half) / self.segment * self.segment;
+        let piece = self.piece.unwrap_or(most.min(half) / self.segment * self.segment);
         let leaves_with = if self.offload { 2 * self.segment } else { self.segment };
         let mut fill = *fill;
         let mut taken = 0;

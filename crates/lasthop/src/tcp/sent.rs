@@ -254,7 +254,10 @@ impl SentSegments {
     /// at most.
     pub fn join_short(&mut self, index: usize, most: u64) {
         while let (Some(first), Some(next)) = (self.ring.get(index), self.ring.get(index + 1)) {
+            // A part of a larger piece stays with it.
+            let is_whole = next.ends_piece || next.ends_record || index + 2 == self.ring.len();
             let joins = next.end - first.start <= most && !next.is_sacked && !first.ends_record;
+            let joins = joins && is_whole;
             if !joins {
                 return;
             }
@@ -273,19 +276,79 @@ impl SentSegments {
         }
     }
 
-    /// The record at `index` is about to go again: if it has more than `most` bytes, what is beyond them becomes a record of
-    /// its own.
-    pub fn cut(&mut self, index: usize, most: u64) {
-        let Some(first) = self.ring.get_mut(index).filter(|one| one.end - one.start > most) else {
+    /// The record at `index` is about to go again, with `most` bytes at most: what is beyond them becomes a piece of its
+    /// own, with what has left in the same piece and fared alike, and is cut anew into full segments.
+    pub fn cut(&mut self, index: usize, most: u64, full: u64) {
+        let Some(&whole) = self.ring.get(index) else { return };
+        let length = whole.end - whole.start;
+        if length <= most && (whole.ends_piece || whole.ends_record || length == full) {
             return;
-        };
-        let second = SentSegment { start: first.start + most, ..*first };
-        first.end = second.start;
-        (first.is_pushed, first.ends_piece, first.ends_record) = (false, false, false);
-        self.marks.sacked += u32::from(second.is_sacked);
-        self.marks.lost += u32::from(second.is_lost);
-        self.marks.resent += u32::from(second.is_resent);
-        self.ring.insert(index + 1, second);
+        }
+        let mut last = whole;
+        while !last.ends_piece && !last.ends_record {
+            let fares = |one: &SentSegment| (one.is_lost, one.is_resent, one.copies);
+            let joins = |next: &&SentSegment| !next.is_sacked && fares(next) == fares(&whole);
+            let Some(&next) = self.ring.get(index + 1).filter(joins) else { break };
+            self.ring.remove(index + 1);
+            self.unmark(&next);
+            last = next;
+        }
+        let first_end = last.end.min(whole.start + most);
+        if first_end == last.end {
+            self.ring[index] = SentSegment { start: whole.start, ..last };
+            return;
+        }
+        let bare = SentSegment { is_pushed: false, ends_piece: false, ends_record: false, ..whole };
+        self.ring[index] = SentSegment { end: first_end, ends_piece: true, ..bare };
+        self.pieces += 1;
+        let (mut at, mut start) = (index, first_end);
+        while start < last.end {
+            let end = last.end.min(start + full);
+            let part = if end == last.end {
+                SentSegment { start, end, ..last }
+            } else {
+                SentSegment { start, end, ..bare }
+            };
+            at += 1;
+            self.ring.insert(at, SentSegment { before: whole.before, sent: whole.sent, ..part });
+            self.marks.sacked += u32::from(part.is_sacked);
+            self.marks.lost += u32::from(part.is_lost);
+            self.marks.resent += u32::from(part.is_resent);
+            start = end;
+        }
+    }
+
+    /// The newest piece is about to be probed: what of it does not fit into all of its segments but the last, in full ones,
+    /// becomes a piece of its own, whose start is returned (Linux: `tcp_send_loss_probe`).
+    pub fn part_tail(&mut self, full: u64) -> Option<u64> {
+        let last = *self.ring.back()?;
+        let mut first = self.ring.len() - 1;
+        while first > 0 && !self.ring[first - 1].ends_piece && !self.ring[first - 1].ends_record {
+            first -= 1;
+        }
+        let (count, start) = ((self.ring.len() - 1 - first) as u64, self.ring[first].start);
+        let tail = start + count * full;
+        let fares = |one: &SentSegment| (one.is_sacked, one.is_lost, one.is_resent, one.copies);
+        let is_one = self.ring.range(first..).all(|one| fares(one) == fares(&last));
+        if count == 0 || last.end <= tail || last.is_sacked || !is_one {
+            return None;
+        }
+        for (index, one) in self.ring.range_mut(first..).enumerate() {
+            one.start = start + index as u64 * full;
+            one.end = if one.ends_piece { last.end } else { one.start + full };
+        }
+        let (end, index) = (self.ring.len() - 1, self.ring.len() - 2);
+        (self.ring[end].start, self.ring[end].end) = (tail, last.end);
+        self.ring[index].ends_piece = true;
+        self.pieces += 1;
+        Some(tail)
+    }
+
+    /// A record is taken out of the ring.
+    fn unmark(&mut self, record: &SentSegment) {
+        self.marks.sacked -= u32::from(record.is_sacked);
+        self.marks.lost -= u32::from(record.is_lost);
+        self.marks.resent -= u32::from(record.is_resent);
     }
 
     /// No segment may have more than `most` bytes any more: each piece with larger ones, if nothing of it has arrived, is

@@ -19,13 +19,9 @@ const SLOTS: u64 = 63;
 const SHIFT: u32 = 3;
 /// Levels; the last one holds everything beyond.
 const LEVELS: u32 = 9;
-/// Ticks after which all of the levels that a connection's timers take (up to 16 s at 250 ticks a second) are where they
-/// were.
-const PERIOD: u64 = 1 << (3 * SHIFT);
-
 /// The wheel of one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wheel {
+pub(crate) struct Wheel {
     /// Time between two ticks, ns; 0 for timers that fire when they are due.
     tick: u64,
     /// How long before the beginning of the simulation the wheel was at zero, ns.
@@ -33,6 +29,10 @@ pub(super) struct Wheel {
 }
 
 impl Wheel {
+    /// Ticks after which all of the levels that a connection's timers take (up to 16 s at 250 ticks a second) are where
+    /// they were.
+    pub const PERIOD: u64 = 1 << (3 * SHIFT);
+
     /// Ticks every `tick`, or never if that is zero; at the beginning of the simulation it has turned for `phase`.
     pub fn new(tick: Duration, phase: Duration) -> Self {
         Wheel { tick: tick.as_nanos(), phase: phase.as_nanos() }
@@ -40,7 +40,7 @@ impl Wheel {
 
     /// Phases differ within this time.
     pub fn period(tick: Duration) -> Duration {
-        tick * PERIOD
+        tick * Self::PERIOD
     }
 
     /// When a timer fires that is set at `now` for `delay` later.

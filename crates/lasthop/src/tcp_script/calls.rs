@@ -2,7 +2,9 @@
 
 use super::ScriptError;
 use super::constants::{errno, number, value};
-use super::options::{defer_accept, send_buffer, unsent_limit, user_timeout, window_clamp};
+use super::options::{
+    defer_accept, receive_buffer, send_buffer, unsent_limit, user_timeout, window_clamp,
+};
 use super::player::Player;
 use super::readiness::Watched;
 use super::show::seconds;
@@ -234,13 +236,9 @@ impl Player {
     pub(super) fn make_socket(&self) -> Socket {
         let option = |name: &str| self.socket_options.get(name).copied();
         let size = |name: &str| option(name).map(|value| value.max(1) as u64);
-        let mut settings = self.environment.settings(size("SO_RCVBUF"), size("TCP_MAXSEG"));
-        if let Some(clamp) = option("TCP_WINDOW_CLAMP").filter(|&clamp| clamp > 0) {
-            let clamp = window_clamp(clamp);
-            settings.receive_buffer = settings.receive_buffer.min(clamp);
-            let scale = clamp.ilog2().saturating_sub(15) as u8;
-            settings.window_scale = settings.window_scale.map(|most| most.min(scale));
-        }
+        let buffer = option("SO_RCVBUF").map(receive_buffer);
+        let clamp = option("TCP_WINDOW_CLAMP").filter(|&clamp| clamp > 0).map(window_clamp);
+        let mut settings = self.environment.settings(buffer, size("TCP_MAXSEG"), clamp);
         settings.keep_alive = self.keep_alive();
         settings.user_timeout = option("TCP_USER_TIMEOUT").and_then(user_timeout);
         if let Some(asked) = option("SO_SNDBUF") {
@@ -261,6 +259,8 @@ impl Player {
         let mut socket = Socket::new(settings, configure);
         socket.set_nodelay(option("TCP_NODELAY").unwrap_or(0) != 0);
         socket.set_corked(option("TCP_CORK").unwrap_or(0) != 0);
+        let hears = ["IP_RECVERR", "IPV6_RECVERR"].into_iter().filter_map(option);
+        socket.set_hears_of_errors(hears.into_iter().any(|value| value != 0));
         socket
     }
 
@@ -498,8 +498,8 @@ pub(super) fn number_of(text: &str) -> Option<u64> {
 /// `[104]` may be written as `[ECONNRESET]`.
 pub(super) fn errno_number(text: &str) -> Option<i64> {
     use SocketError::{
-        BrokenPipe, HostUnreachable, NetworkUnreachable, NoProtocol, NotConnected, Refused, Reset,
-        TimedOut,
+        BrokenPipe, Forbidden, HostDown, HostUnreachable, NetworkUnreachable, NoNetwork,
+        NoProtocol, NotConnected, NotSupported, Refused, Reset, TimedOut,
     };
     let name = text.trim_matches(['[', ']']);
     let all = [
@@ -511,6 +511,10 @@ pub(super) fn errno_number(text: &str) -> Option<i64> {
         NetworkUnreachable,
         HostUnreachable,
         NoProtocol,
+        HostDown,
+        NoNetwork,
+        NotSupported,
+        Forbidden,
     ];
     all.into_iter().map(errno).find(|(known, _)| *known == name).map(|(_, number)| number)
 }

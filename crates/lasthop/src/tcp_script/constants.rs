@@ -116,6 +116,10 @@ pub(super) fn errno(error: SocketError) -> (&'static str, i64) {
         SocketError::NetworkUnreachable => ("ENETUNREACH", 101),
         SocketError::HostUnreachable => ("EHOSTUNREACH", 113),
         SocketError::NoProtocol => ("ENOPROTOOPT", 92),
+        SocketError::HostDown => ("EHOSTDOWN", 112),
+        SocketError::NoNetwork => ("ENONET", 64),
+        SocketError::NotSupported => ("EOPNOTSUPP", 95),
+        SocketError::Forbidden => ("EACCES", 13),
     }
 }
 

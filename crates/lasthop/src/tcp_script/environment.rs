@@ -6,7 +6,9 @@ use super::segments::{Options, Segment};
 use crate::packet::flags;
 use crate::tcp::config::{Conventions, RecoveryKind};
 use crate::tcp::presets;
-use crate::tcp::socket::{Configure, EcnOffer, KeepAlive, MtuProbing, Negotiated, Settings};
+use crate::tcp::socket::{
+    Configure, EcnOffer, KeepAlive, MtuProbing, Negotiated, ReceiveMemory, Settings,
+};
 use crate::tcp::{Config, Overrides, Profile, Variant};
 use crate::units::{Bytes, Duration};
 use std::collections::BTreeMap;
@@ -234,6 +236,11 @@ impl Environment {
         self.number(name)
     }
 
+    /// Bytes of memory of a receive buffer that nobody has set.
+    pub fn default_receive_buffer(&self) -> i64 {
+        self.sizes("tcp_rmem")[1] as i64
+    }
+
     /// Bytes of memory of a send buffer that nobody has set.
     pub fn default_send_buffer(&self) -> i64 {
         self.sizes("tcp_wmem")[1] as i64
@@ -252,16 +259,24 @@ impl Environment {
         sizes
     }
 
-    /// What a socket offers, with `receive_buffer` as `SO_RCVBUF` says, if it was set, and the largest
-    /// segment as `TCP_MAXSEG` does.
-    pub fn settings(&self, receive_buffer: Option<u64>, largest: Option<u64>) -> Settings {
+    /// What a socket offers, with `receive_buffer` as `SO_RCVBUF` says, if it was set, the largest
+    /// segment as `TCP_MAXSEG` does, and the largest window as `TCP_WINDOW_CLAMP`.
+    pub fn settings(
+        &self,
+        receive_buffer: Option<u64>,
+        largest: Option<u64>,
+        clamp: Option<u64>,
+    ) -> Settings {
         let [_, default, most] = self.sizes("tcp_rmem");
         // Linux: half of the buffer's memory is for data. A size that is set is doubled before.
-        let buffer = receive_buffer.unwrap_or(default / 2);
-        let scaled =
-            receive_buffer.unwrap_or(most.max(buffer).max(self.number("net.core.rmem_max")));
+        let space = receive_buffer.unwrap_or(default / 2);
+        let clamp = clamp.or(receive_buffer);
+        let buffer = clamp.unwrap_or(u64::MAX).min(space);
+        let scaled = space.max(most).max(self.number("net.core.rmem_max"));
+        let scaled = clamp.unwrap_or(u64::MAX).min(scaled);
         let scale = scaled.max(1).ilog2().saturating_sub(15).min(14) as u8;
         let mss = largest.map_or(self.mss, |mss| self.mss.min(mss as u32));
+        let memory = self.is_linux().then_some(ReceiveMemory { size: 2 * space, most, clamp });
         let offer = self.offer.as_ref().filter(|_| !self.is_configured);
         if let Some(Offer { options: offer, ecn }) = offer {
             return Settings {
@@ -270,13 +285,19 @@ impl Environment {
                 sack: offer.sack_permitted,
                 timestamps: offer.timestamps.is_some(),
                 ecn: *ecn,
-                ..self.configured(mss, scale, buffer)
+                ..self.configured(mss, scale, buffer, memory)
             };
         }
-        self.configured(mss, scale, buffer)
+        self.configured(mss, scale, buffer, memory)
     }
 
-    fn configured(&self, mss: u32, scale: u8, buffer: u64) -> Settings {
+    fn configured(
+        &self,
+        mss: u32,
+        scale: u8,
+        buffer: u64,
+        receive_memory: Option<ReceiveMemory>,
+    ) -> Settings {
         Settings {
             mss,
             mtu: self.mtu,
@@ -294,7 +315,12 @@ impl Environment {
                 limit if limit >= u32::MAX.into() => None,
                 limit => Some(limit as u32),
             },
-            receive_buffer: (buffer / u64::from(mss) * u64::from(mss)).max(buffer.min(1)) as u32,
+            receive_buffer: if receive_memory.is_some() && buffer <= u64::from(mss) {
+                buffer
+            } else {
+                (buffer / u64::from(mss) * u64::from(mss)).max(buffer.min(1))
+            } as u32,
+            receive_memory,
             syn_retries: ["tcp_syn_retries", "tcp_synack_retries"]
                 .map(|name| self.number(name) as u32),
             syn_linear: match self.is_linux() {
@@ -477,7 +503,7 @@ mod tests {
              echo 7 > /proc/sys/net/ipv4/tcp_syn_retries\n\
              ip route replace default dev tun0 initcwnd 4\nnstat -n\nsysctl -q net.ipv4.tcp_mtu_probing=1",
         );
-        let settings = environment.settings(None, None);
+        let settings = environment.settings(None, None, None);
         assert_eq!(
             (settings.sack, settings.timestamps, settings.window_scale),
             (false, false, None)
@@ -496,11 +522,11 @@ mod tests {
     #[test]
     fn the_window_scale_follows_the_buffer() {
         let mut environment = Environment::new(Profile::Rfc, None);
-        assert_eq!(environment.settings(None, None).window_scale, Some(8));
-        assert_eq!(environment.settings(Some(20_000), None).window_scale, Some(0));
-        assert_eq!(environment.settings(Some(20_000), None).receive_buffer, 18_980);
+        assert_eq!(environment.settings(None, None, None).window_scale, Some(8));
+        assert_eq!(environment.settings(Some(20_000), None, None).window_scale, Some(0));
+        assert_eq!(environment.settings(Some(20_000), None, None).receive_buffer, 18_980);
         environment.shell(1, "sysctl -q net.ipv4.tcp_rmem='4096 131072 33554432'");
-        assert_eq!(environment.settings(None, Some(1000)).window_scale, Some(10));
-        assert_eq!(environment.settings(None, Some(1000)).mss, 1000);
+        assert_eq!(environment.settings(None, Some(1000), None).window_scale, Some(10));
+        assert_eq!(environment.settings(None, Some(1000), None).mss, 1000);
     }
 }

@@ -28,6 +28,8 @@ const KNOWN: &[(&str, i64, i64)] = &[
     ("SO_RCVLOWAT", i64::MIN, i64::MAX),
     ("TCP_DEFER_ACCEPT", i64::MIN, i64::MAX),
     ("TCP_WINDOW_CLAMP", 0, i64::MAX),
+    ("IP_RECVERR", i64::MIN, i64::MAX),
+    ("IPV6_RECVERR", i64::MIN, i64::MAX),
 ];
 
 /// Options that change nothing here.
@@ -44,8 +46,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "IP_TOS",
     "IPV6_TCLASS",
     "IP_MTU_DISCOVER",
-    "IP_RECVERR",
-    "IPV6_RECVERR",
     "IP_FREEBIND",
     "SO_OOBINLINE",
 ];
@@ -126,13 +126,10 @@ impl Player {
             "TCP_NODELAY" => socket.set_nodelay(to != 0),
             "TCP_CORK" => socket.set_corked(to != 0),
             "TCP_QUICKACK" => socket.set_quick_acks(to != 0),
-            "SO_RCVBUF" => {
-                socket.set_receive_buffer(to.clamp(LEAST_RECEIVE_BUFFER, LARGEST_BUFFER) as u32);
-            }
+            "SO_RCVBUF" => socket.set_receive_buffer(receive_buffer(to) as u32),
             "SO_SNDBUF" => socket.set_send_buffer(send_buffer(to)),
-            "TCP_WINDOW_CLAMP" if to > 0 => {
-                socket.set_receive_buffer(window_clamp(to).min(socket.settings().receive_buffer));
-            }
+            "TCP_WINDOW_CLAMP" if to > 0 => socket.set_window_clamp(window_clamp(to) as u32),
+            "IP_RECVERR" | "IPV6_RECVERR" => socket.set_hears_of_errors(to != 0),
             "TCP_NOTSENT_LOWAT" => socket.set_unsent_limit(unsent_limit(to)),
             "TCP_USER_TIMEOUT" => socket.set_user_timeout(now, user_timeout(to)),
             "SO_KEEPALIVE" | "TCP_KEEPIDLE" | "TCP_KEEPINTVL" | "TCP_KEEPCNT" => {
@@ -179,13 +176,13 @@ impl Player {
         let found = match name {
             "SO_ERROR" => {
                 let error = self.socket.as_mut().and_then(Socket::take_error);
+                let error = error.or_else(|| self.socket.as_mut().and_then(Socket::take_reason));
                 error.map_or(0, |error| errno(error).1)
             }
             "SO_SNDBUF" if set.is_some() => send_buffer(set.unwrap_or(0)).into(),
             // Linux doubles what is asked for.
-            "SO_RCVBUF" if set.is_some() => {
-                2 * set.unwrap_or(0).clamp(LEAST_RECEIVE_BUFFER, LARGEST_BUFFER)
-            }
+            "SO_RCVBUF" if set.is_some() => 2 * receive_buffer(set.unwrap_or(0)) as i64,
+            "SO_RCVBUF" => self.environment.default_receive_buffer(),
             "TCP_MAXSEG" => {
                 let info = self.socket.as_ref().map(Socket::info).unwrap_or_default();
                 if info.segment > 0 { info.segment as i64 } else { set.unwrap_or(536) }
@@ -200,7 +197,8 @@ impl Player {
             "TCP_LINGER2" => match set.unwrap_or(0) {
                 0 => self.environment.setting("tcp_fin_timeout") as i64,
                 seconds if seconds < 0 => -1,
-                seconds => seconds,
+                // TCP_FIN_TIMEOUT_MAX
+                seconds => seconds.min(120),
             },
             "TCP_DEFER_ACCEPT" => defer_accept(set.unwrap_or(0)).1,
             "TCP_QUICKACK" => {
@@ -208,8 +206,10 @@ impl Player {
                 i64::from(is_quick && set != Some(0))
             }
             "SO_SNDBUF" => self.environment.default_send_buffer(),
-            "TCP_WINDOW_CLAMP" if set.is_some_and(|set| set > 0) => {
-                set.unwrap_or(0).max(LEAST_RECEIVE_BUFFER)
+            "TCP_WINDOW_CLAMP" => {
+                let asked = set.filter(|&set| set > 0).map_or(0, |set| window_clamp(set) as i64);
+                let open = self.socket.as_mut().filter(|one| one.connection().is_some());
+                open.and_then(Socket::window_clamp).map_or(asked, |clamp| clamp as i64)
             }
             "SO_RCVLOWAT" => set.unwrap_or(1).max(1),
             _ => match set {
@@ -260,8 +260,13 @@ pub(super) fn defer_accept(seconds: i64) -> (u32, i64) {
 }
 
 /// Bytes that a window has at most, as Linux takes `TCP_WINDOW_CLAMP`.
-pub(super) fn window_clamp(bytes: i64) -> u32 {
-    bytes.clamp(LEAST_RECEIVE_BUFFER, i64::from(i32::MAX)) as u32
+pub(super) fn window_clamp(bytes: i64) -> u64 {
+    bytes.clamp(LEAST_RECEIVE_BUFFER, i64::from(i32::MAX)) as u64
+}
+
+/// Bytes of data that a receive buffer takes, as Linux takes `SO_RCVBUF`: half of its memory.
+pub(super) fn receive_buffer(asked: i64) -> u64 {
+    asked.clamp(LEAST_RECEIVE_BUFFER, LARGEST_BUFFER) as u64
 }
 
 /// Milliseconds, 0 for none.

@@ -348,7 +348,6 @@ mod tests {
             ("0 < U. 1:1(0) ack 1", "urgent data"),
             ("0 < . 1:1(0) ack 1 urg 5", "urgent data"),
             ("0 < icmp echo_reply", "ICMP message echo_reply"),
-            ("0 < icmp unreachable source_route_failed [1:1(0)]", "source_route_failed"),
             ("0 < [ect0] icmp unreachable port_unreachable [udp (100)]", "datagram"),
             ("0 > icmp echo_reply id 5", "leaves"),
             ("0 < S 0:0(0) <FO>", "option FO"),

@@ -7,7 +7,7 @@ use super::readiness::Watched;
 use super::segments::{Options, Segment};
 use super::show::{Found, show};
 use super::stamps::Stamps;
-use super::wheel::Wheel;
+use super::wheel::LateTimers;
 use super::{Note, Played, ScriptError};
 use crate::packet::{Ecn, MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS, TcpHeader, flags};
 use crate::tcp::Profile;
@@ -62,7 +62,7 @@ pub(super) struct Player {
     last: Instant,
     pub tolerance: Duration,
     /// Lateness of timers, if the script asks for it.
-    wheel: Option<Wheel>,
+    late: Option<LateTimers>,
     /// Period of the script's timestamp clock in microseconds, if its values are compared.
     tick: Option<u64>,
     /// What was sent and no line of the script has asked for yet.
@@ -83,6 +83,7 @@ impl Player {
             })
         };
         let tolerance_micros = number("tolerance_usecs", "--tolerance_usecs=MICROSECONDS")?;
+        let phase = number("timer_phase", "--timer_phase=TICKS")?;
         let outgoing = script.events.iter().filter_map(|event| match &event.what {
             What::Outgoing(segment) => Some(segment),
             _ => None,
@@ -91,7 +92,7 @@ impl Player {
         let offer = syns.next().filter(|syn| !syn.any_options).map(Offer::of);
         let mut environment = Environment::new(profile, offer);
         const KNOWN: &[&str] =
-            &["tolerance_usecs", "tcp_ts_tick_usecs", "timer_hz", "mss", "mtu", "ip_version", "timeout"];
+            &["tolerance_usecs", "tcp_ts_tick_usecs", "timer_hz", "timer_phase", "mss", "mtu", "ip_version", "timeout"];
         for name in script.options.keys().filter(|name| !KNOWN.contains(&name.as_str())) {
             let text = format!("the option --{name} is passed over");
             environment.notes.push(Note { line: 1, text });
@@ -116,9 +117,9 @@ impl Player {
             now: Instant::ZERO,
             last: Instant::ZERO,
             tolerance: tolerance_micros.map_or(tolerance, |micros| span(micros, 1_000)),
-            wheel: number("timer_hz", "--timer_hz=TICKS")?
+            late: number("timer_hz", "--timer_hz=TICKS")?
                 .filter(|hz| (1..=1_000_000).contains(hz))
-                .map(Wheel::of),
+                .map(|hz| LateTimers::of(hz, phase.unwrap_or(0))),
             tick: number("tcp_ts_tick_usecs", "--tcp_ts_tick_usecs=MICROSECONDS")?
                 .filter(|&tick| tick > 0),
             sent: VecDeque::new(),
@@ -213,7 +214,9 @@ impl Player {
             let (unacknowledged, unsent) = socket.unacknowledged();
             self.stamps_of_writes.look(self.now, unacknowledged, unsent);
         }
-        self.set_wheel();
+        if let (Some(late), Some(socket)) = (&mut self.late, &self.socket) {
+            late.set(self.now, socket.next_timeout());
+        }
         if self.blocked.is_some() {
             self.check_blocked(false)?;
         }
@@ -222,17 +225,7 @@ impl Player {
 
     fn next_timeout(&self) -> Instant {
         let next = self.socket.as_ref().map_or(Instant::NEVER, |socket| socket.next_timeout());
-        match &self.wheel {
-            Some(wheel) => wheel.fires(next),
-            None => next,
-        }
-    }
-
-    /// A deadline is another than before: its timer is set now.
-    fn set_wheel(&mut self) {
-        if let (Some(wheel), Some(socket)) = (&mut self.wheel, &self.socket) {
-            wheel.set(self.now, socket.next_timeout());
-        }
+        self.late.as_ref().map_or(next, |late| late.fires(next))
     }
 
     /// Turns the clock to `at`, with all deadlines on the way.
@@ -372,6 +365,7 @@ impl Player {
             any_options: false,
             ecn: Some(header.ecn as u8),
             is_ect: false,
+            is_pushed: false,
         }
     }
 
@@ -387,6 +381,9 @@ impl Player {
             ecn: Ecn::from_bits(segment.ecn.unwrap_or(0)),
             ..TcpHeader::default()
         };
+        if segment.is_pushed && segment.payload > 0 {
+            header.flags |= flags::PSH;
+        }
         let options = &segment.options;
         if let Some((value, echo)) = options.timestamps {
             header.has_timestamps = true;

@@ -19,6 +19,8 @@ pub(super) struct Segment {
     pub any_options: bool,
     /// The ECN field of the IP header, if it is named: 0 to 3.
     pub ecn: Option<u8>,
+    /// PSH, which counts only if it arrives.
+    pub is_pushed: bool,
     /// `[ect01]`: the field is either of the two that say that ECN is understood.
     pub is_ect: bool,
 }
@@ -142,16 +144,14 @@ fn message(line: u32, text: &str) -> Result<Message, ScriptError> {
             | "packet_filtered"
             | "host_precedence_violation"
             | "precedence_cutoff"
-            | "addr_unreachable" => SocketError::HostUnreachable,
+            | "addr_unreachable"
+            | "not_neighbour" => SocketError::HostUnreachable,
             "port_unreachable" => SocketError::Refused,
             "protocol_unreachable" => SocketError::NoProtocol,
-            "source_route_failed"
-            | "host_unknown"
-            | "source_host_isolated"
-            | "admin_prohibited"
-            | "not_neighbour" => {
-                return missing(line, format!("the ICMP message unreachable {code}"));
-            }
+            "source_route_failed" => SocketError::NotSupported,
+            "host_unknown" => SocketError::HostDown,
+            "source_host_isolated" => SocketError::NoNetwork,
+            "admin_prohibited" => SocketError::Forbidden,
             _ => return Err(wrong()),
         }),
         _ => return missing(line, format!("the ICMP message {kind}")),
@@ -176,7 +176,9 @@ fn segment(line: u32, text: &str, mut segment: Segment) -> Result<Segment, Scrip
         segment.options = self::options(line, options)?;
     }
     let mut words = text.split_whitespace();
-    segment.flags = flags_of(line, words.next().unwrap_or_default(), text)?;
+    let letters = words.next().unwrap_or_default();
+    segment.flags = flags_of(line, letters, text)?;
+    segment.is_pushed = letters.contains('P');
     const RANGE: &str = "sequence numbers such as 1:1001(1000)";
     let range = words.next().unwrap_or_default();
     let numbers = range.strip_suffix(')').and_then(|range| {
@@ -212,7 +214,7 @@ fn flags_of(line: u32, letters: &str, text: &str) -> Result<u8, ScriptError> {
             '.' => flags::ACK,
             'E' => flags::ECE,
             'W' => flags::CWR,
-            // PSH says nothing to a model without a receive call that waits for it.
+            // Whether PSH leaves hangs on how a host cuts its pieces.
             'P' | '-' => 0,
             'U' => return missing(line, "urgent data"),
             // The counter of accurate ECN stands behind the dot.

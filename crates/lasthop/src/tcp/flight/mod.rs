@@ -502,6 +502,18 @@ impl Flight {
             && self.segment_end(self.snd_nxt) <= self.snd_una + self.peer_window
     }
 
+    /// What is held back may go out, cut to the receiver's window. Says whether there is anything.
+    pub(in crate::tcp) fn overrule_holds(&mut self) -> bool {
+        let edge = self.snd_una + self.peer_window;
+        if self.snd_nxt >= self.write_end || edge <= self.snd_nxt {
+            return false;
+        }
+        if !self.fits_window() {
+            self.cut_to_window();
+        }
+        true
+    }
+
     /// What a reduction is computed from, in segments.
     pub(in crate::tcp) fn in_use(&self, inflation: u32) -> f64 {
         match self.in_use {

@@ -168,7 +168,7 @@ impl Flight {
             let records = self.records_mut();
             let index = records.index_of(seq);
             records.join_short(index, most);
-            records.cut(index, if room > 0 { most.min(room) } else { most });
+            records.cut(index, if room > 0 { most.min(room) } else { most }, most);
         }
         Some((seq, self.end_of(seq)))
     }

@@ -2,7 +2,7 @@
 //! RFC 7323, section 5.
 
 use super::states::{State, TIMESTAMP_TICK};
-use super::{EcnOffer, Segment, Socket, SocketError};
+use super::{EcnOffer, Segment, Socket, SocketError, TIMESTAMPS_BYTES};
 use crate::packet::{Ecn, TcpHeader, flags};
 use crate::tcp::connection::Connection;
 use crate::tcp::timers::Timer;
@@ -33,6 +33,11 @@ impl TcpHeader {
 impl Socket {
     /// A segment arrived.
     pub fn receive(&mut self, now: Instant, segment: &Segment) {
+        let segment = &mut segment.clone();
+        self.is_pushed = segment.header.is_pushed();
+        if self.is_pushed {
+            segment.header.flags &= !flags::PSH;
+        }
         let is_gone = self.state == State::Closed && self.connection.is_some() || self.is_reduced();
         if !(is_gone && self.settings.is_linux()) {
             self.traffic.segments_received += 1;
@@ -76,7 +81,9 @@ impl Socket {
         let both = segment.header.flags & (flags::ECE | flags::CWR);
         // An answer grants what our SYN asked for; a SYN that could be marked itself is no RFC 3168's.
         self.peer_has_ecn = if segment.header.has(flags::ACK) {
-            both == flags::ECE && self.settings.ecn == EcnOffer::Asks && self.syns_sent == 1
+            // Linux forgets that it has asked no longer.
+            let has_asked = self.syns_sent == 1 || self.settings.is_linux();
+            both == flags::ECE && self.settings.ecn == EcnOffer::Asks && has_asked
         } else {
             both == flags::ECE | flags::CWR && segment.header.ecn == Ecn::NotEct
         };
@@ -384,8 +391,28 @@ impl Socket {
             && !connection.receiver.has_holes()
             && header.sack_blocks == 0
             && u64::from(header.window) == connection.sender.flight.peer_window;
-        let after = connection.receiver.rcv_nxt + u64::from(header.payload);
+        let rcv_nxt = connection.receiver.rcv_nxt;
+        let after = rcv_nxt + u64::from(header.payload);
+        let seq = connection.receiver.unwrap(header.seq);
+        let end = seq + u64::from(header.payload);
+        let latest = self.window.latest();
+        if let Some(memory) = self.window.memory() {
+            if header.payload > 0 && end > rcv_nxt && !connection.receiver.has_all(seq, end) {
+                let blocks = u64::from(header.sack_blocks);
+                let options = if blocks > 0 { 4 + 8 * blocks } else { 0 }
+                    + if header.has_timestamps { u64::from(TIMESTAMPS_BYTES) } else { 0 };
+                let numbers = (seq.max(rcv_nxt), end);
+                let reports = connection.config.sack;
+                if memory.on_data(numbers, options, seq <= rcv_nxt, reports, latest) {
+                    connection.receiver.add_quick_ack();
+                }
+            }
+            let rtt = &connection.sender.flight.rtt;
+            let quick = latest / (2 * memory.full());
+            connection.receiver.set_times(quick, rtt.srtt(), rtt.rto());
+        }
         connection.receiver.set_moves_edge(self.window.moves_edge(after, self.read));
+        connection.receiver.set_pushed(self.is_pushed);
         let ts_recent = connection.receiver.ts_recent;
         connection.receive(now, header);
         if ack < una && self.settings.is_linux() {
@@ -406,6 +433,7 @@ impl Socket {
         let Some(connection) = &self.connection else { return };
         if !is_linux || looks {
             self.probes_unanswered = 0;
+            self.reason = None;
         }
         self.keep_alives_unanswered = 0;
         if header.payload > 0 {

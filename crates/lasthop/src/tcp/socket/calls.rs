@@ -71,9 +71,11 @@ impl Socket {
         let mut fill = connection.sender.fill();
         if self.settings.is_linux() {
             // A piece holds as much as half of the largest window, in segments of now.
-            fill.peer_window = self.path.largest_window();
-            let segment = connection.sender.flight.mss.saturating_sub(connection.block_bytes());
-            self.buffer.begin_write(segment.max(1), connection.sender.flight.is_record_closed);
+            let (flight, window) = (&connection.sender.flight, self.path.largest_window());
+            let segment = flight.mss.saturating_sub(connection.block_bytes()).max(1);
+            let left = (flight.snd_una + flight.peer_window).saturating_sub(flight.snd_max);
+            fill.room = fill.room.min(left / segment);
+            self.buffer.begin_write(segment, window, flight.is_record_closed);
         }
         let limit = self.settings.unsent_limit.map_or(u64::MAX, u64::from);
         if !is_awake && (2 * fill.unsent >= limit || !self.buffer.is_free(&fill)) {
@@ -128,6 +130,9 @@ impl Socket {
         let taken = bytes.min(self.unread());
         self.read += taken;
         if taken > 0 {
+            if let Some(memory) = self.window.memory() {
+                memory.on_read(self.read + 1);
+            }
             self.update_window();
             let is_all = self.unread() == 0;
             if let Some(connection) = &mut self.connection {
@@ -201,10 +206,32 @@ impl Socket {
         self.configure = configure;
     }
 
+    /// The next call hears of what routers say, though the connection goes on (Linux: `IP_RECVERR`).
+    pub fn set_hears_of_errors(&mut self, hears: bool) {
+        self.hears_of_errors = hears;
+    }
+
     /// The receive buffer changes its size; a window that was advertised stays.
     pub fn set_receive_buffer(&mut self, bytes: u32) {
         self.settings.receive_buffer = bytes;
         self.window.resize(bytes);
+        if let Some(memory) = self.window.memory() {
+            memory.resize(2 * u64::from(bytes));
+        }
+    }
+
+    /// The window has so many bytes at most from now on; what was advertised stays.
+    pub fn set_window_clamp(&mut self, bytes: u32) {
+        let latest = self.window.latest();
+        match self.window.memory() {
+            Some(memory) => memory.set_clamp(bytes.into(), latest),
+            None => self.window.resize(bytes.min(self.settings.receive_buffer)),
+        }
+    }
+
+    /// Bytes that the window may have at most, as far as memory bounds it.
+    pub fn window_clamp(&mut self) -> Option<u64> {
+        self.window.memory().map(|memory| memory.clamp())
     }
 
     /// The send buffer has so many bytes of memory, whatever the window.

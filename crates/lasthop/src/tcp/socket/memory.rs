@@ -99,11 +99,10 @@ impl Memory {
 
     /// The connection is open, with segments of `segment` bytes and windows that are shifted by `shift`. Returns the window
     /// that counts as advertised.
-    pub fn open(&mut self, segment: u64, shift: u8, has_timestamps: bool) -> u64 {
+    pub fn open(&mut self, segment: u64, shift: u8) -> u64 {
         let whole = self.data(self.size);
         let space = whole.min(self.clamp);
-        let rounds = segment + if has_timestamps { 0 } else { 0 };
-        let window = if space > rounds { space / rounds * rounds } else { space };
+        let window = if space > segment { space / segment * segment } else { space };
         (self.ours, self.shift) = (segment, shift);
         self.clamp = self.clamp.min(u64::from(u16::MAX) << shift).min(whole);
         if self.clamp > 2 * segment && self.clamp + segment > whole {
@@ -131,7 +130,12 @@ impl Memory {
         self.free() < self.full_space() / 2
     }
 
-    /// Twice as much as the window may have.
+    /// Bytes that a window counts in.
+    pub fn unit(&self) -> u64 {
+        1 << self.shift
+    }
+
+    /// Bytes that the window has at most.
     pub fn clamp(&self) -> u64 {
         self.clamp
     }
@@ -179,7 +183,8 @@ impl Memory {
     }
 
     /// Data from `start` to `end` have arrived with so many bytes of options: in order, or above a hole, which a
-    /// receiver that reports blocks takes for as good. `latest`: the window that was advertised last.
+    /// receiver that reports blocks takes for as good. `latest`: the window that was advertised last. Says whether the
+    /// window may open.
     pub fn on_data(
         &mut self,
         (start, end): (u64, u64),
@@ -187,7 +192,7 @@ impl Memory {
         in_order: bool,
         reports: bool,
         latest: u64,
-    ) {
+    ) -> bool {
         let payload = end - start;
         let (cost, room) = cost(payload, options);
         if in_order && self.tail.0 == start && self.tail.1 >= payload {
@@ -208,9 +213,7 @@ impl Memory {
             }
             self.full = payload.min(self.ours);
         }
-        if in_order && payload >= LEAST_GROWTH || !in_order && reports {
-            self.grow(payload, cost);
-        }
+        (in_order && payload >= LEAST_GROWTH || !in_order && reports) && self.grow(payload, cost)
     }
 
     fn take(&mut self, end: u64, cost: u64, room: Option<u64>) {
@@ -222,7 +225,7 @@ impl Memory {
     }
 
     /// More of the same fits: the window may open (`tcp_grow_window`).
-    fn grow(&mut self, payload: u64, cost: u64) {
+    fn grow(&mut self, payload: u64, cost: u64) -> bool {
         let room = self.clamp.min(self.free()).saturating_sub(self.limit);
         let more = if self.data(cost) <= payload {
             2 * self.ours
@@ -236,6 +239,7 @@ impl Memory {
         if more > 0 {
             self.limit += room.min(more.max(2 * payload));
         }
+        more > 0 && room > 0
     }
 
     /// All below `to` has been read.
@@ -273,7 +277,7 @@ mod tests {
 
     fn memory(size: u64) -> Memory {
         let mut memory = Memory::new(ReceiveMemory { size, most: 15_728_640, clamp: None });
-        memory.open(1460, 8, false);
+        memory.open(1460, 8);
         memory
     }
 

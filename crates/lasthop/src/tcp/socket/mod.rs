@@ -30,6 +30,7 @@
 
 mod arrivals;
 mod calls;
+mod memory;
 mod path;
 mod probing;
 mod settings;
@@ -38,6 +39,7 @@ mod usage;
 mod window;
 
 pub use calls::WriteOptions;
+pub use memory::ReceiveMemory;
 pub use path::Unreachable;
 pub use settings::{Configure, EcnOffer, KeepAlive, MtuProbing, Negotiated, Settings};
 pub use states::State;
@@ -48,6 +50,7 @@ use super::info::{PendingTimer, TcpInfo};
 use super::send_buffer::SendBuffer;
 use crate::packet::{TcpHeader, flags};
 use crate::units::{Duration, Instant};
+use memory::Memory;
 use path::Path;
 use probing::Search;
 use std::collections::VecDeque;
@@ -93,6 +96,18 @@ pub enum SocketError {
     /// The host does not know TCP.
     #[error("protocol not available")]
     NoProtocol,
+    /// A router does not know the host.
+    #[error("host is down")]
+    HostDown,
+    /// The host has no network.
+    #[error("machine is not on the network")]
+    NoNetwork,
+    /// A route that the segment asked for does not exist.
+    #[error("operation not supported")]
+    NotSupported,
+    /// A router may not forward it.
+    #[error("permission denied")]
+    Forbidden,
     /// Nobody answered.
     #[error("connection timed out")]
     TimedOut,
@@ -187,8 +202,14 @@ pub struct Socket {
     has_more: bool,
     nodelay: bool,
     error: Option<SocketError>,
-    /// Why nobody may be answering.
+    /// Why nobody may be answering, as a router says (Linux: `sk_err_soft`).
     reason: Option<SocketError>,
+    /// Is what has arrived above the peer's FIN forgotten once that is acknowledged?
+    forgets_above: bool,
+    /// Does the segment that arrived last say PSH?
+    is_pushed: bool,
+    /// Is the application told at once (Linux: `IP_RECVERR`)?
+    hears_of_errors: bool,
     path: Path,
     search: Option<Search>,
     deadlines: Deadlines,
@@ -221,7 +242,11 @@ impl Socket {
     /// A closed socket. `configure` makes the parameters of the connection once both SYN are known.
     pub fn new(settings: Settings, configure: Configure) -> Self {
         Socket {
-            window: ReceiveWindow::new(settings.receive_buffer, settings.is_linux()),
+            window: ReceiveWindow::new(
+                settings.receive_buffer,
+                settings.is_linux(),
+                settings.receive_memory.map(Memory::new),
+            ),
             buffer: new_send_buffer(settings.send_buffer, DEFAULT_MSS),
             path: Path::new(DEFAULT_MSS, settings.mtu),
             settings,
@@ -249,6 +274,9 @@ impl Socket {
             nodelay: false,
             error: None,
             reason: None,
+            hears_of_errors: false,
+            is_pushed: false,
+            forgets_above: false,
             search: None,
             deadlines: Deadlines::NONE,
             probe_back_off: 0,
@@ -277,6 +305,11 @@ impl Socket {
     /// Takes the error that ended the connection.
     pub fn take_error(&mut self) -> Option<SocketError> {
         self.error.take()
+    }
+
+    /// Takes what a router has said of a connection that goes on, unless an acknowledgment has come since (Linux).
+    pub fn take_reason(&mut self) -> Option<SocketError> {
+        self.reason.take().filter(|_| self.settings.is_linux())
     }
 
     /// The connection under it, once both SYN are known.
@@ -388,6 +421,16 @@ impl Socket {
             return None;
         }
         self.window.on_advertised(rcv_nxt, header.window);
+        if std::mem::take(&mut self.forgets_above)
+            && let Some(connection) = &mut self.connection
+        {
+            connection.receiver.forget_above();
+        }
+        if let (Some(memory), Some(connection)) = (self.window.memory(), &mut self.connection)
+            && memory.is_tight()
+        {
+            connection.receiver.end_quick_acks();
+        }
         if is_time_wait {
             header.sack_blocks = 0;
         }

@@ -147,7 +147,10 @@ impl Socket {
                     connection.sender.take_back_off_back(now);
                     self.retransmission_back_off = self.retransmission_back_off.saturating_sub(1);
                 }
-                self.reason = Some(error);
+                match self.hears_of_errors {
+                    true => self.error = Some(error),
+                    false => self.reason = Some(error),
+                }
             }
         }
     }

@@ -1,5 +1,6 @@
 //! What a host offers and how long it waits, and what two of them agree on.
 
+use super::memory::ReceiveMemory;
 use crate::tcp::config::{Config, Conventions};
 use crate::units::Duration;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct Settings {
     pub initial_sequence: u32,
     /// Bytes that arrive and are not read: the largest window.
     pub receive_buffer: u32,
+    /// The memory that bounds the window after the SYN in its place, as in Linux.
+    pub receive_memory: Option<ReceiveMemory>,
     /// Memory for what is written and not acknowledged, bytes; does it stay as it is?
     pub send_buffer: (u32, bool),
     /// Bytes written and not sent of which there are always less (Linux: `TCP_NOTSENT_LOWAT`), if limited.

@@ -114,6 +114,10 @@ impl Socket {
         }
         if negotiated.ecn {
             connection.agree_on_ecn();
+            if ours.is_linux() && !self.is_passive && self.syns_sent > 1 {
+                // The timeout of the SYN is told of as any other.
+                connection.sender.flight.told_again += 1;
+            }
         }
         let is_clear = self.syns_sent == 1;
         if let Some(sent) = echo.or(is_clear.then_some(self.syn_sent_at)) {
@@ -124,7 +128,8 @@ impl Socket {
         connection.sender.refresh();
         self.buffer = super::new_send_buffer(self.settings.send_buffer, segment);
         let syn_window = self.settings.receive_buffer.min(u16::MAX.into());
-        self.window.open(segment, syn_window, self.shifts.1);
+        let theirs = self.settings.mss.saturating_sub(options).max(1);
+        self.window.open(segment, theirs, syn_window, self.shifts.1);
         self.deadlines.handshake = Instant::NEVER;
         let closes = self.state == State::FinWait1;
         if !closes {
@@ -182,7 +187,11 @@ impl Socket {
         if let (true, true, Some(connection)) =
             (has_new_fin, self.settings.is_linux(), &mut self.connection)
         {
-            connection.receiver.forget_above();
+            // A FIN that answers ours is acknowledged before.
+            self.forgets_above = self.state != State::Established;
+            if !self.forgets_above {
+                connection.receiver.forget_above();
+            }
         }
         self.state = match self.state {
             State::Established if has_new_fin => State::CloseWait,
@@ -350,7 +359,7 @@ impl Socket {
     /// Nobody answers. Linux tells nobody but the application; only a peer that is probed as it is idle is reset.
     fn time_out(&mut self, now: Instant) {
         match self.settings.is_linux() {
-            true => self.end(Some(SocketError::TimedOut)),
+            true => self.end(Some(self.reason.unwrap_or(SocketError::TimedOut))),
             false => self.abort(now, Some(SocketError::TimedOut)),
         }
     }
@@ -390,6 +399,11 @@ impl Socket {
         self.deadlines.persist = Instant::NEVER;
         let Some(connection) = &mut self.connection else { return };
         let flight = &mut connection.sender.flight;
+        if flight.peer_window > 0 && self.settings.is_linux() {
+            // Data are no probe.
+            flight.rtt.end_back_off();
+            (self.probe_back_off, self.probes_unanswered) = (0, 0);
+        }
         if flight.is_corked && flight.peer_window > 0 {
             // Corked data go out after all.
             flight.is_short_excused = true;

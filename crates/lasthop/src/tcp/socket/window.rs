@@ -1,8 +1,10 @@
 //! The receive window: what is not read closes it, its right edge never moves back, and it does not
 //! open by little (RFC 9293, section 3.8.6.2.2).
 
+use super::memory::Memory;
+
 /// The window that a socket advertises.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ReceiveWindow {
     /// Bytes of the buffer.
     buffer: u64,
@@ -16,12 +18,24 @@ pub(super) struct ReceiveWindow {
     latest: u64,
     /// Is what the scale cannot say rounded up, as in Linux, or down?
     rounds_up: bool,
+    /// What bounds it in place of the buffer, as in Linux.
+    memory: Option<Memory>,
 }
 
 impl ReceiveWindow {
-    pub fn new(buffer: u32, rounds_up: bool) -> Self {
-        let largest = u16::MAX.into();
-        ReceiveWindow { buffer: buffer.into(), largest, segment: 1, right: 0, latest: 0, rounds_up }
+    pub fn new(buffer: u32, rounds_up: bool, memory: Option<Memory>) -> Self {
+        let (buffer, largest) = (buffer.into(), u16::MAX.into());
+        ReceiveWindow { buffer, largest, segment: 1, right: 0, latest: 0, rounds_up, memory }
+    }
+
+    /// What bounds it as in Linux.
+    pub fn memory(&mut self) -> Option<&mut Memory> {
+        self.memory.as_mut()
+    }
+
+    /// Bytes of the window that was advertised last.
+    pub fn latest(&self) -> u64 {
+        self.latest
     }
 
     /// The buffer changes its size.
@@ -30,12 +44,16 @@ impl ReceiveWindow {
     }
 
     /// The connection is open; `syn_window` bytes were advertised with the SYN, later windows are shifted
-    /// by `shift`.
-    pub fn open(&mut self, segment: u32, syn_window: u32, shift: u8) {
+    /// by `shift`. The peer's segments have `theirs` bytes at most, if it fills them.
+    pub fn open(&mut self, segment: u32, theirs: u32, syn_window: u32, shift: u8) {
         self.segment = segment.into();
         self.largest = u64::from(u16::MAX) << shift;
         self.right = 1 + u64::from(syn_window);
         self.latest = syn_window.into();
+        if let Some(memory) = &mut self.memory {
+            self.latest = memory.open(theirs.into(), shift);
+            self.right = 1 + self.latest;
+        }
     }
 
     /// Bytes that the peer may send from `rcv_nxt` on, by what it was told.
@@ -53,6 +71,10 @@ impl ReceiveWindow {
 
     /// The window to advertise now, which the peer learns in units of `1 << shift` bytes.
     pub fn offer(&self, rcv_nxt: u64, read: u64, shift: u8) -> u32 {
+        if let Some(memory) = &self.memory {
+            let window = self.keep(rcv_nxt, memory);
+            return (window.min(self.largest) >> shift << shift) as u32;
+        }
         let edge = self.edge(rcv_nxt, read);
         let open = edge.saturating_sub(rcv_nxt);
         let unit = 1 << shift;
@@ -63,14 +85,26 @@ impl ReceiveWindow {
         kept.min(self.largest) as u32
     }
 
+    /// The window that `memory` has room for; what was allowed stays so, rounded up where the scale rounds
+    /// (`tcp_select_window`).
+    fn keep(&self, rcv_nxt: u64, memory: &Memory) -> u64 {
+        let (kept, new) = (self.allowed(rcv_nxt), memory.select(self.latest));
+        if new < kept { kept.next_multiple_of(memory.unit()) } else { new }
+    }
+
     /// A segment leaves that advertises `window` from `rcv_nxt` on.
     pub fn on_advertised(&mut self, rcv_nxt: u64, window: u32) {
-        self.latest = window.into();
+        // Linux goes by what it would say if it could.
+        let kept = self.memory.as_ref().map(|memory| self.keep(rcv_nxt, memory));
+        self.latest = kept.unwrap_or(window.into());
         self.right = self.right.max(rcv_nxt + self.latest);
     }
 
     /// Is there as much room from `rcv_nxt` on as was advertised last, so that an acknowledgment moves the right edge?
     pub fn moves_edge(&self, rcv_nxt: u64, read: u64) -> bool {
+        if let Some(memory) = &self.memory {
+            return memory.select(self.latest) >= self.latest;
+        }
         self.edge(rcv_nxt, read).saturating_sub(rcv_nxt) >= self.latest.min(self.largest)
     }
 
@@ -78,6 +112,10 @@ impl ReceiveWindow {
     /// doubled, and it was at most half of the buffer.
     pub fn has_opened(&self, rcv_nxt: u64, read: u64) -> bool {
         let now = self.allowed(rcv_nxt);
+        if let Some(memory) = &self.memory {
+            let may_open = 2 * now <= memory.clamp();
+            return may_open && memory.select(self.latest) >= (2 * now).max(1);
+        }
         let new = self.edge(rcv_nxt, read).saturating_sub(rcv_nxt);
         2 * now <= self.buffer.min(self.largest) && new > 0 && new >= 2 * now
     }
@@ -89,8 +127,8 @@ mod tests {
 
     #[test]
     fn reads_move_the_right_edge_and_nothing_moves_it_back() {
-        let mut window = ReceiveWindow::new(4000, false);
-        window.open(1000, 4000, 0);
+        let mut window = ReceiveWindow::new(4000, false, None);
+        window.open(1000, 1000, 4000, 0);
         // Arrived and read so far; what is advertised; is an update due before that?
         for (rcv_nxt, read, update, advertised) in [
             (1, 0, false, 4000),

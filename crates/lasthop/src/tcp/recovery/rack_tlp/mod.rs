@@ -443,7 +443,14 @@ impl RackTlp {
         let ends = flight.records().get(0).zip(flight.records().last());
         match (self.forced, ends) {
             (Some(Forced::Oldest), Some((oldest, _))) => return Some(oldest.start),
-            (Some(Forced::OldProbe), Some((_, newest))) => return Some(newest.start),
+            (Some(Forced::OldProbe), Some((_, newest))) => {
+                let start = newest.start;
+                if flight.config.join_writes && flight.config.pieces > 0 {
+                    let full = flight.mss;
+                    return flight.records_mut().part_tail(full).or(Some(start));
+                }
+                return Some(start);
+            }
             (Some(Forced::NewProbe), _) if flight.fits_window() => {
                 return Some(Self::advance(flight, 1));
             }
@@ -451,7 +458,8 @@ impl RackTlp {
         }
         let has_room = self.in_flight(flight) < Self::cwnd(flight);
         if self.resend == Resend::NewFirst && flight.snd_max == self.end {
-            if has_room && flight.fits_receiver() {
+            let overrules = flight.config.join_writes && flight.fits_window();
+            if has_room && (overrules || flight.fits_receiver()) {
                 return Some(self.advance_in_window(flight));
             }
             self.frto.end();

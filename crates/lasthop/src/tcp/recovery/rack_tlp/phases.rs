@@ -138,7 +138,9 @@ impl RackTlp {
             }
             frto::Verdict::SendNew => {
                 self.end = flight.snd_max;
-                if flight.fits_receiver() {
+                // Linux does not hold back what is short, and sends what the window has room for.
+                let overrules = self.conventions == Conventions::Linux && flight.config.join_writes;
+                if overrules && flight.overrule_holds() || flight.fits_receiver() {
                     self.resend = Resend::NewFirst;
                     return;
                 }
