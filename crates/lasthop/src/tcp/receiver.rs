@@ -1,5 +1,7 @@
 //! The receiving half of a connection: reassembly and when to acknowledge.
 
+mod quick;
+
 use super::config::{Config, RecoveryKind};
 use super::random::{is_out, outs};
 use super::ranges::{Range, Ranges};
@@ -8,6 +10,7 @@ use super::recent_blocks::RecentBlocks;
 use super::timers::{Timer, Timers};
 use crate::packet::flags;
 use crate::units::{Duration, Instant};
+use quick::{ANSWER_TIME, DEFAULT_SEGMENT, QuickAcks};
 
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
@@ -49,101 +52,6 @@ pub(super) struct Looks {
     /// Round trip that its timestamp tells.
     pub echo: Option<Duration>,
 }
-
-/// Linux's ACKs at the start of a connection: the first are not delayed, unless the application
-/// answers what it gets. Only under [`Config::quick_acks`].
-#[derive(Clone, Copy, Debug, Default)]
-struct QuickAcks {
-    /// ACKs that will not be delayed.
-    left: u32,
-    /// Data flow both ways (Linux: pingpong): an ACK is likely to ride on an answer.
-    is_interactive: bool,
-    /// When data arrived last, once any did.
-    data_at: Option<Instant>,
-    /// Bytes of the peer's full segments, as far as they tell, of a socket (Linux: `rcv_mss`).
-    full: Option<u64>,
-    /// Bytes of the latest shorter one.
-    short: u64,
-    /// A short segment has come since the latest ACK, or a full one that says PSH; and another short one after it.
-    is_pushed: bool,
-    is_pushed_again: bool,
-    /// Does the segment that arrives say PSH?
-    says_push: bool,
-    /// An ACK would not move the right edge of the window: who reads late is to send it.
-    is_edge_fixed: bool,
-    /// Of a socket: how long an ACK is delayed (Linux: `ato`), once data have come.
-    delay: Duration,
-    /// The same: most ACKs that are not delayed, whether the window may open, and the times of the sender.
-    most: u32,
-    is_opening: bool,
-    srtt: Duration,
-    rto: Duration,
-}
-
-impl QuickAcks {
-    /// ACKs are quick for a while: as many as half of the window has full segments.
-    fn begin(&mut self, config: &Config) {
-        let most = if self.full.is_some() { self.most } else { config.quick_acks };
-        self.left = self.left.max(config.quick_acks.min(most));
-    }
-
-    /// Data have come in order at a socket: the delay follows the time between them (`tcp_event_data_recv`).
-    fn follow(&mut self, config: &Config, since: Option<Duration>) {
-        let Some(since) = since.filter(|_| self.delay > Duration::ZERO) else {
-            self.begin(config);
-            self.delay = ANSWER_TIME;
-            return;
-        };
-        let half = Duration::from_nanos(self.delay.as_nanos() / 2);
-        if since <= Duration::from_nanos(ANSWER_TIME.as_nanos() / 2) {
-            self.delay = half + Duration::from_nanos(ANSWER_TIME.as_nanos() / 2);
-        } else if since < self.delay {
-            self.delay = (half + since).min(self.rto);
-        } else if since > self.rto {
-            self.begin(config);
-        }
-    }
-
-    /// How long the next ACK is delayed (`tcp_send_delayed_ack`).
-    fn wait(&self) -> Duration {
-        let mut delay = self.delay;
-        if delay > ANSWER_TIME {
-            let is_short = self.is_interactive || self.is_pushed;
-            let mut most = if is_short { LONGEST_WAIT } else { LONGEST_DELAY };
-            if self.srtt > Duration::ZERO {
-                most = most.min(self.srtt.max(ANSWER_TIME));
-            }
-            delay = delay.min(most);
-        }
-        delay.min(LONGEST_WAIT)
-    }
-
-    /// Data of so many bytes arrive. Returns the size of a full segment, of a socket.
-    fn take_size(&mut self, payload: u64) -> Option<u64> {
-        let full = self.full.as_mut()?;
-        if payload >= *full {
-            *full = payload;
-            self.is_pushed |= self.says_push;
-        } else if payload > 0 {
-            if payload == self.short && payload >= DEFAULT_SEGMENT {
-                *full = payload;
-            }
-            self.short = payload;
-            self.is_pushed_again |= self.is_pushed;
-            self.is_pushed = true;
-        }
-        Some(*full)
-    }
-}
-
-/// Payload bytes of a segment of who names none (RFC 9293, section 3.7.1).
-const DEFAULT_SEGMENT: u64 = 536;
-
-/// Linux's `TCP_ATO_MIN`: an answer within this time makes a connection interactive.
-const ANSWER_TIME: Duration = Duration::from_millis(40);
-/// An ACK is delayed for so long at most, and for less where an answer is likely (Linux: `TCP_DELACK_MAX`).
-const LONGEST_DELAY: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
 impl Receiver {
     pub fn new(config: &Config) -> Self {
@@ -280,15 +188,15 @@ impl Receiver {
             immediate &= !is_syn_or_fin;
             let has_data = end - seq > u64::from(is_syn_or_fin);
             immediate |= self.is_quick(config, now, in_order, has_data, is_syn_or_fin);
+            let is_delayed = !immediate && self.unacked < 2 && config.delayed_ack.is_some();
+            if is_delayed && self.quick.full.is_some() {
+                return self.delay_ack(timers, now);
+            }
         }
         if immediate || self.unacked >= 2 {
             self.ack_due = true;
         } else if let Some(delay) = config.delayed_ack {
-            if self.quick.full.is_some() {
-                self.delay_ack(timers, now);
-            } else {
-                timers.start(Timer::DelayedAck, now, delay);
-            }
+            timers.start(Timer::DelayedAck, now, delay);
         }
     }
 
@@ -505,12 +413,10 @@ impl Receiver {
         self.ack_due = false;
         self.duplicate = None;
         self.unacked = 0;
-        let quick = &mut self.quick;
-        if quick.left == 1 && quick.full.is_some() {
-            quick.delay = ANSWER_TIME;
+        if self.quick.left > 0 {
+            self.quick.spend();
         }
-        quick.left = quick.left.saturating_sub(1);
-        (quick.is_pushed, quick.is_pushed_again) = (false, false);
+        self.quick.pushes = 0;
         timers.stop(Timer::DelayedAck);
     }
 
@@ -573,6 +479,11 @@ impl Receiver {
         end <= self.rcv_nxt || self.out_of_order.iter().any(holds)
     }
 
+    /// How long a socket delays an ACK, once data have come.
+    pub fn delay(&self) -> Duration {
+        self.quick.delay
+    }
+
     /// Does the segment that is about to arrive say PSH?
     pub fn set_pushed(&mut self, is_pushed: bool) {
         self.quick.says_push = is_pushed;
@@ -583,7 +494,7 @@ impl Receiver {
     pub fn on_read(&mut self, is_all: bool) {
         let Some(full) = self.quick.full.filter(|_| self.unacked > 0) else { return };
         let quick = &self.quick;
-        let is_pushed = quick.is_pushed_again || quick.is_pushed && !quick.is_interactive;
+        let is_pushed = quick.pushes > 1 || quick.pushes > 0 && !quick.is_interactive;
         let is_told = is_all && is_pushed;
         self.ack_due |= is_told || self.rcv_nxt - self.last_ack_sent > full;
     }

@@ -83,7 +83,7 @@ pub(super) fn evaluate_first<'a>(
     look_up: &'a dyn Fn(&str) -> Option<f64>,
 ) -> Result<(f64, &'a str), Trouble> {
     let mut parser = Parser { rest: text.trim(), look_up };
-    let value = parser.or()?;
+    let value = parser.choice()?;
     if parser.rest.is_empty() || parser.rest.starts_with(',') {
         Ok((value, parser.rest))
     } else {
@@ -128,6 +128,20 @@ impl Parser<'_> {
         is_next
     }
 
+    /// `A if B else C`.
+    fn choice(&mut self) -> Result<f64, Trouble> {
+        let value = self.or()?;
+        if !self.takes("if") {
+            return Ok(value);
+        }
+        let holds = self.or()? != 0.0;
+        if !self.takes("else") {
+            return Err(self.trouble());
+        }
+        let other = self.choice()?;
+        Ok(if holds { value } else { other })
+    }
+
     fn or(&mut self) -> Result<f64, Trouble> {
         let mut value = self.and()?;
         while self.takes("or") {
@@ -154,6 +168,15 @@ impl Parser<'_> {
         let mut holds = None;
         // Chains such as 1 <= x <= 3 hold if each link does.
         loop {
+            let is_not = self.rest.starts_with("not ");
+            if is_not || self.rest.starts_with("in ") || self.rest.starts_with("in(") {
+                self.advance(if is_not { "not".len() } else { 0 });
+                if !self.takes("in") {
+                    return Err(self.trouble());
+                }
+                let is_member = self.members()?.contains(&left);
+                return Ok(truth(holds.unwrap_or(true) && is_member != is_not));
+            }
             let compare: fn(&f64, &f64) -> bool = match () {
                 _ if self.takes("==") => f64::eq,
                 _ if self.takes("!=") => f64::ne,
@@ -167,6 +190,23 @@ impl Parser<'_> {
             holds = Some(holds.unwrap_or(true) && compare(&left, &right));
             left = right;
         }
+    }
+
+    /// What stands in `(1, 2)` or `[1, 2]`.
+    fn members(&mut self) -> Result<Vec<f64>, Trouble> {
+        let close = match () {
+            () if self.takes("(") => ")",
+            () if self.takes("[") => "]",
+            () => return Err(self.trouble()),
+        };
+        let mut members = Vec::new();
+        while !self.takes(close) {
+            members.push(self.choice()?);
+            if !self.takes(",") && !self.rest.starts_with(close) {
+                return Err(self.trouble());
+            }
+        }
+        Ok(members)
     }
 
     fn bits(&mut self) -> Result<f64, Trouble> {
@@ -229,8 +269,13 @@ impl Parser<'_> {
         if self.takes("-") {
             return Ok(-self.unary()?);
         }
+        let value = self.primary()?;
+        if self.takes("**") { Ok(value.powf(self.unary()?)) } else { Ok(value) }
+    }
+
+    fn primary(&mut self) -> Result<f64, Trouble> {
         if self.takes("(") {
-            let value = self.or()?;
+            let value = self.choice()?;
             return if self.takes(")") { Ok(value) } else { Err(self.trouble()) };
         }
         let word = &self.rest[..self.word()];
@@ -257,9 +302,9 @@ impl Parser<'_> {
     fn function(&mut self, name: &str) -> Result<f64, Trouble> {
         self.advance(name.len());
         self.advance(1);
-        let mut arguments = vec![self.or()?];
+        let mut arguments = vec![self.choice()?];
         while self.takes(",") {
-            arguments.push(self.or()?);
+            arguments.push(self.choice()?);
         }
         if !self.takes(")") {
             return Err(self.trouble());
@@ -299,6 +344,9 @@ mod tests {
             ("1 << 4 > 15", 1.0),
             ("abs(3 - cwnd) == max(7, 2, 1) and min(4, 5) == int(4.9)", 1.0),
             ("True and not False", 1.0),
+            ("cwnd in (9, 10) and cwnd not in [3] and not cwnd in ()", 1.0),
+            ("-2 ** 2 + 2 * 3 ** 2", 14.0),
+            ("(1 if cwnd > 10 else 2 if cwnd == 10 else 3) == 2", 1.0),
         ] {
             assert_eq!(evaluate(text, &names), Ok(value), "{text}");
         }

@@ -20,7 +20,7 @@
 //! [`Profile`]. Shell commands that set `net.ipv4.*` change them; other commands are noted and passed over.
 //!
 //! *Not modelled*: urgent data, two connections at a time, Fast Open, MD5, MPTCP, accurate ECN,
-//! the memory accounting of buffers, time stamps of arrivals, zero copy. A script that needs them gets
+//! automatic tuning of buffers, time stamps of arrivals, zero copy. A script that needs them gets
 //! [`ScriptError::NotModelled`].
 
 mod calls;

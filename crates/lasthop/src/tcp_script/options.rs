@@ -48,6 +48,35 @@ const WITHOUT_EFFECT: &[&str] = &[
     "IP_MTU_DISCOVER",
     "IP_FREEBIND",
     "SO_OOBINLINE",
+    "SO_BINDTODEVICE",
+    "SO_BROADCAST",
+    "SO_DONTROUTE",
+    "SO_TIMESTAMP",
+    "SO_TIMESTAMPNS",
+    "TCP_SAVE_SYN",
+    "TCP_THIN_DUPACK",
+];
+
+/// Options that an application may ask for only, and what it hears.
+const ASKED: &[(&str, i64)] = &[("SO_TYPE", 1), ("SO_PROTOCOL", 6)];
+
+/// Congestion laws of Linux that no connection here has; every other name is unknown to it too.
+const OTHER_LAWS: &[&str] = &[
+    "bbr",
+    "bic",
+    "cdg",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
 ];
 
 /// Bytes of memory that a send buffer has at least, and of both buffers that an application may ask for at most
@@ -141,17 +170,20 @@ impl Player {
 
     fn set_law(&mut self, line: u32, text: &str) -> Result<Returned, ScriptError> {
         let law = text.trim_matches(['[', ']', '"']).to_owned();
+        if !Environment::has_law(&law) && !OTHER_LAWS.contains(&law.as_str()) {
+            return Ok(Returned::Error("ENOENT"));
+        }
         if !Environment::has_law(&law) {
             return Self::missing(line, &format!("the congestion law {law}"));
         }
-        let has_connection = self.socket.as_ref().is_some_and(|one| one.connection().is_some());
-        if has_connection && law != self.environment.law() {
-            return Self::missing(line, "another congestion law for an open connection");
-        }
+        let is_other = law != self.environment.law_or_default();
         self.environment.set_law(&law);
         let configure = self.environment.configure(&law);
         if let Some(socket) = &mut self.socket {
             socket.set_configure(configure);
+            if is_other {
+                socket.change_law();
+            }
         }
         Ok(Returned::Value(0))
     }
@@ -171,6 +203,7 @@ impl Player {
             };
         }
         let set = self.socket_options.get(name).copied();
+        let asked = ASKED.iter().find(|(known, _)| *known == name).map(|&(_, value)| value);
         let keep_alive = self.environment.keep_alive();
         let whole = |time: Duration| (time.as_nanos() / 1_000_000_000) as i64;
         let found = match name {
@@ -208,12 +241,13 @@ impl Player {
             "SO_SNDBUF" => self.environment.default_send_buffer(),
             "TCP_WINDOW_CLAMP" => {
                 let asked = set.filter(|&set| set > 0).map_or(0, |set| window_clamp(set) as i64);
-                let open = self.socket.as_mut().filter(|one| one.connection().is_some());
+                let open = self.socket.as_ref().filter(|one| one.connection().is_some());
                 open.and_then(Socket::window_clamp).map_or(asked, |clamp| clamp as i64)
             }
             "SO_RCVLOWAT" => set.unwrap_or(1).max(1),
-            _ => match set {
+            _ => match set.or(asked) {
                 Some(set) => set,
+                None if WITHOUT_EFFECT.contains(&name) => 0,
                 None => return Self::missing(line, &format!("the socket option {name}")),
             },
         };

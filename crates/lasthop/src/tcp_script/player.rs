@@ -91,8 +91,16 @@ impl Player {
         let mut syns = outgoing.filter(|segment| segment.flags & flags::SYN != 0);
         let offer = syns.next().filter(|syn| !syn.any_options).map(Offer::of);
         let mut environment = Environment::new(profile, offer);
-        const KNOWN: &[&str] =
-            &["tolerance_usecs", "tcp_ts_tick_usecs", "timer_hz", "timer_phase", "mss", "mtu", "ip_version", "timeout"];
+        const KNOWN: &[&str] = &[
+            "tolerance_usecs",
+            "tcp_ts_tick_usecs",
+            "timer_hz",
+            "timer_phase",
+            "mss",
+            "mtu",
+            "ip_version",
+            "timeout",
+        ];
         for name in script.options.keys().filter(|name| !KNOWN.contains(&name.as_str())) {
             let text = format!("the option --{name} is passed over");
             environment.notes.push(Note { line: 1, text });

@@ -146,6 +146,10 @@ impl Player {
             "tcpi_min_rtt" => micros(info.min_rtt.unwrap_or(info.rtt)),
             "tcpi_last_ack_sent" | "tcpi_rehash" | "tcpi_fastopen_client_fail" => 0.0,
             "tcpi_rcv_space" => f64::from(socket.settings().receive_buffer),
+            "tcpi_rcv_mss" => socket.peer_segment()? as f64,
+            "tcpi_rcv_ssthresh" => socket.window_limit()? as f64,
+            "tcpi_ato" => micros(socket.ack_delay()),
+            "tcpi_total_rto" => counters.timeouts as f64,
             "tcpi_options" => f64::from(self.options()),
             _ => return None,
         })

@@ -502,16 +502,15 @@ impl Flight {
             && self.segment_end(self.snd_nxt) <= self.snd_una + self.peer_window
     }
 
-    /// What is held back may go out, cut to the receiver's window. Says whether there is anything.
-    pub(in crate::tcp) fn overrule_holds(&mut self) -> bool {
-        let edge = self.snd_una + self.peer_window;
-        if self.snd_nxt >= self.write_end || edge <= self.snd_nxt {
-            return false;
+    /// Another law takes over.
+    pub(in crate::tcp) fn change_law(&mut self, config: &Config) {
+        let (cwnd, ssthresh) = (self.law.cwnd(), self.law.ssthresh());
+        self.law = Law::new(config, cwnd);
+        if ssthresh.is_finite() {
+            self.law.slow_start_to(cwnd, ssthresh);
         }
-        if !self.fits_window() {
-            self.cut_to_window();
-        }
-        true
+        self.law_measures = config.law.measures();
+        self.config.law = config.law;
     }
 
     /// What a reduction is computed from, in segments.

@@ -118,6 +118,18 @@ impl Flight {
         cuts
     }
 
+    /// What is held back may go out, cut to the receiver's window. Says whether there is anything.
+    pub(in crate::tcp) fn overrule_holds(&mut self) -> bool {
+        let edge = self.snd_una + self.peer_window;
+        if self.snd_nxt >= self.write_end || edge <= self.snd_nxt {
+            return false;
+        }
+        if !self.fits_window() {
+            self.cut_to_window();
+        }
+        true
+    }
+
     /// What is left of the receiver's window below a full segment becomes a segment by itself.
     pub(in crate::tcp) fn cut_to_window(&mut self) {
         let end = self.snd_una + self.peer_window;

@@ -1,6 +1,8 @@
 //! What an application asks of a socket: to open and to close, to write and to read, and the options that it sets.
 
-use super::{Configure, DEFAULT_MSS, KeepAlive, Socket, SocketError, State, new_send_buffer};
+use super::{
+    Configure, DEFAULT_MSS, KeepAlive, Negotiated, Socket, SocketError, State, new_send_buffer,
+};
 use crate::packet::flags;
 use crate::units::{Duration, Instant};
 
@@ -211,6 +213,20 @@ impl Socket {
         self.hears_of_errors = hears;
     }
 
+    /// The congestion law is another from now on, with window and threshold of the one before.
+    pub fn change_law(&mut self) {
+        let Some(connection) = &mut self.connection else { return };
+        let config = (self.configure)(Negotiated {
+            segment: connection.sender.flight.mss as u32,
+            sack: connection.config.sack,
+            timestamps: connection.config.timestamps,
+            ecn: connection.ecn_state().0,
+            has_lost_syns: false,
+        });
+        connection.sender.flight.change_law(&config);
+        connection.sender.refresh();
+    }
+
     /// The receive buffer changes its size; a window that was advertised stays.
     pub fn set_receive_buffer(&mut self, bytes: u32) {
         self.settings.receive_buffer = bytes;
@@ -230,8 +246,23 @@ impl Socket {
     }
 
     /// Bytes that the window may have at most, as far as memory bounds it.
-    pub fn window_clamp(&mut self) -> Option<u64> {
-        self.window.memory().map(|memory| memory.clamp())
+    pub fn window_clamp(&self) -> Option<u64> {
+        self.window.bounds().map(|memory| memory.clamp())
+    }
+
+    /// The same for now (Linux: `rcv_ssthresh`).
+    pub fn window_limit(&self) -> Option<u64> {
+        self.window.bounds().map(|memory| memory.limit())
+    }
+
+    /// Bytes of the peer's full segments, as far as they tell (Linux: `rcv_mss`).
+    pub fn peer_segment(&self) -> Option<u64> {
+        self.window.bounds().map(|memory| memory.full())
+    }
+
+    /// How long an ACK is delayed, once data have come (Linux: `ato`).
+    pub fn ack_delay(&self) -> Duration {
+        self.connection.as_ref().map_or(Duration::ZERO, |data| data.receiver.delay())
     }
 
     /// The send buffer has so many bytes of memory, whatever the window.

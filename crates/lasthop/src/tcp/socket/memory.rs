@@ -140,6 +140,11 @@ impl Memory {
         self.clamp
     }
 
+    /// The same for now.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// Bytes of a full segment of the peer.
     pub fn full(&self) -> u64 {
         self.full
@@ -205,7 +210,7 @@ impl Memory {
         } else {
             self.take(end, cost, in_order.then_some(room));
         }
-        if payload >= self.full && payload != self.full {
+        if payload > self.full {
             let ratio = (payload * 256 / cost).clamp(1, 255);
             if ratio != self.ratio {
                 self.ratio = ratio;

@@ -161,7 +161,9 @@ impl Socket {
         self.state = State::Closed;
         self.error = error.or(self.error);
         self.deadlines = Deadlines::NONE;
-        (self.probe_back_off, self.probes_unanswered) = (0, 0);
+        if error.is_some_and(|error| error != SocketError::TimedOut) {
+            (self.probe_back_off, self.probes_unanswered) = (0, 0);
+        }
         if let Some(connection) = &mut self.connection {
             connection.sender.flight.timers.stop_all();
         }

@@ -33,6 +33,11 @@ impl ReceiveWindow {
         self.memory.as_mut()
     }
 
+    /// The same, to look at.
+    pub fn bounds(&self) -> Option<&Memory> {
+        self.memory.as_ref()
+    }
+
     /// Bytes of the window that was advertised last.
     pub fn latest(&self) -> u64 {
         self.latest

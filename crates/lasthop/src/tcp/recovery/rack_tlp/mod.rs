@@ -457,13 +457,16 @@ impl RackTlp {
             _ => self.forced = None,
         }
         let has_room = self.in_flight(flight) < Self::cwnd(flight);
-        if self.resend == Resend::NewFirst && flight.snd_max == self.end {
+        if self.resend == Resend::NewFirst {
             let overrules = flight.config.join_writes && flight.fits_window();
-            if has_room && (overrules || flight.fits_receiver()) {
+            let is_first = flight.snd_max == self.end;
+            if has_room && (overrules || is_first && flight.fits_receiver()) {
                 return Some(self.advance_in_window(flight));
             }
-            self.frto.end();
-            self.resend = Resend::Lost;
+            if is_first {
+                self.frto.end();
+                self.resend = Resend::Lost;
+            }
         }
         if has_room
             && self.resend == Resend::Lost

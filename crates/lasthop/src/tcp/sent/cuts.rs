@@ -1,0 +1,161 @@
+//! How what has left is cut when it goes again: into other segments than before, if those have other options or the path
+//! takes smaller ones (Linux: `tcp_fragment`, `tcp_retrans_try_collapse`, `tcp_send_loss_probe`).
+
+use super::{Marks, SentSegment, SentSegments};
+
+impl SentSegments {
+    /// The record at `index` is about to go again: short ones behind it join it, as long as all of them have `most` bytes
+    /// at most.
+    pub fn join_short(&mut self, index: usize, most: u64) {
+        while let (Some(first), Some(next)) = (self.ring.get(index), self.ring.get(index + 1)) {
+            // A part of a larger piece stays with it.
+            let is_whole = next.ends_piece || next.ends_record || index + 2 == self.ring.len();
+            let joins = next.end - first.start <= most && !next.is_sacked && !first.ends_record;
+            let joins = joins && is_whole;
+            if !joins {
+                return;
+            }
+            let Some(next) = self.ring.remove(index + 1) else { return };
+            self.marks.lost -= u32::from(next.is_lost);
+            self.marks.resent -= u32::from(next.is_resent);
+            let first = &mut self.ring[index];
+            first.end = next.end;
+            first.copies = first.copies.max(next.copies);
+            first.is_pushed |= next.is_pushed;
+            first.ends_record = next.ends_record;
+            if next.ends_piece {
+                self.pieces -= u32::from(first.ends_piece);
+                first.ends_piece = true;
+            }
+        }
+    }
+
+    /// The record at `index` is about to go again, with `most` bytes at most: what is beyond them becomes a piece of its
+    /// own, with what has left in the same piece and fared alike, and is cut anew into full segments.
+    pub fn cut(&mut self, index: usize, most: u64, full: u64) {
+        let Some(&whole) = self.ring.get(index) else { return };
+        let length = whole.end - whole.start;
+        if length <= most && (whole.ends_piece || whole.ends_record || length == full) {
+            return;
+        }
+        let mut last = whole;
+        while !last.ends_piece && !last.ends_record {
+            let fares = |one: &SentSegment| (one.is_lost, one.is_resent, one.copies);
+            let joins = |next: &&SentSegment| !next.is_sacked && fares(next) == fares(&whole);
+            let Some(&next) = self.ring.get(index + 1).filter(joins) else { break };
+            self.ring.remove(index + 1);
+            self.unmark(&next);
+            last = next;
+        }
+        let first_end = last.end.min(whole.start + most);
+        if first_end == last.end {
+            self.ring[index] = SentSegment { start: whole.start, ..last };
+            return;
+        }
+        let bare = SentSegment { is_pushed: false, ends_piece: false, ends_record: false, ..whole };
+        self.ring[index] = SentSegment { end: first_end, ends_piece: true, ..bare };
+        self.pieces += 1;
+        let (mut at, mut start) = (index, first_end);
+        while start < last.end {
+            let end = last.end.min(start + full);
+            let part = if end == last.end {
+                SentSegment { start, end, ..last }
+            } else {
+                SentSegment { start, end, ..bare }
+            };
+            at += 1;
+            self.ring.insert(at, SentSegment { before: whole.before, sent: whole.sent, ..part });
+            self.marks.sacked += u32::from(part.is_sacked);
+            self.marks.lost += u32::from(part.is_lost);
+            self.marks.resent += u32::from(part.is_resent);
+            start = end;
+        }
+    }
+
+    /// The newest piece is about to be probed: what of it does not fit into all of its segments but the last, in full ones,
+    /// becomes a piece of its own, whose start is returned (Linux: `tcp_send_loss_probe`).
+    pub fn part_tail(&mut self, full: u64) -> Option<u64> {
+        let last = *self.ring.back()?;
+        let mut first = self.ring.len() - 1;
+        while first > 0 && !self.ring[first - 1].ends_piece && !self.ring[first - 1].ends_record {
+            first -= 1;
+        }
+        let (count, start) = ((self.ring.len() - 1 - first) as u64, self.ring[first].start);
+        let tail = start + count * full;
+        let fares = |one: &SentSegment| (one.is_sacked, one.is_lost, one.is_resent, one.copies);
+        let is_one = self.ring.range(first..).all(|one| fares(one) == fares(&last));
+        if count == 0 || last.end <= tail || last.is_sacked || !is_one {
+            return None;
+        }
+        for (index, one) in self.ring.range_mut(first..).enumerate() {
+            one.start = start + index as u64 * full;
+            one.end = if one.ends_piece { last.end } else { one.start + full };
+        }
+        let (end, index) = (self.ring.len() - 1, self.ring.len() - 2);
+        (self.ring[end].start, self.ring[end].end) = (tail, last.end);
+        self.ring[index].ends_piece = true;
+        self.pieces += 1;
+        Some(tail)
+    }
+
+    /// A record is taken out of the ring.
+    fn unmark(&mut self, record: &SentSegment) {
+        self.marks.sacked -= u32::from(record.is_sacked);
+        self.marks.lost -= u32::from(record.is_lost);
+        self.marks.resent -= u32::from(record.is_resent);
+    }
+
+    /// No segment may have more than `most` bytes any more: each piece with larger ones, if nothing of it has arrived, is
+    /// cut anew and counts as lost. Returns how many segments newly do.
+    pub fn split(&mut self, most: u64) -> u32 {
+        let before = self.marks.lost;
+        let old = std::mem::take(&mut self.ring);
+        self.marks = Marks::default();
+        self.pieces = 0;
+        let mut piece: Vec<SentSegment> = Vec::new();
+        for record in old {
+            if record.is_sacked {
+                self.keep_piece(&mut piece, most);
+            }
+            piece.push(record);
+            if record.is_sacked || record.ends_piece || record.ends_record {
+                self.keep_piece(&mut piece, most);
+            }
+        }
+        self.keep_piece(&mut piece, most);
+        self.marks.lost.saturating_sub(before)
+    }
+
+    /// The segments of a piece go back to the ring, in sizes of `most` bytes if one of them is larger.
+    fn keep_piece(&mut self, piece: &mut Vec<SentSegment>, most: u64) {
+        let is_large = |record: &SentSegment| record.end - record.start > most && !record.is_sacked;
+        if let (true, Some(first), Some(last)) =
+            (piece.iter().any(is_large), piece.first().copied(), piece.last().copied())
+        {
+            piece.clear();
+            let mut start = first.start;
+            while start < last.end {
+                let end = last.end.min(start + most);
+                let is_last = end == last.end;
+                piece.push(SentSegment {
+                    start,
+                    end,
+                    is_lost: true,
+                    is_resent: false,
+                    is_pushed: is_last && last.is_pushed,
+                    ends_piece: is_last && last.ends_piece,
+                    ends_record: is_last && last.ends_record,
+                    ..first
+                });
+                start = end;
+            }
+        }
+        for record in piece.drain(..) {
+            self.marks.sacked += u32::from(record.is_sacked);
+            self.marks.lost += u32::from(record.is_lost);
+            self.marks.resent += u32::from(record.is_resent);
+            self.pieces += u32::from(record.ends_piece);
+            self.ring.push_back(record);
+        }
+    }
+}
