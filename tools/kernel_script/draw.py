@@ -83,7 +83,6 @@ def ticks() -> int:
     return int(re.findall(r"^jiffies: (\d+)", text, re.M)[0])
 
 
-
 class Draw(Scribe):
     """One conversation."""
 
