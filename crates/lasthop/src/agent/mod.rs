@@ -146,7 +146,8 @@ impl<X: Extension> Segment for Descriptor<X> {
             ack: (bits & flags::ACK != 0 && (payload > 0 || !is_notice(bits))).then_some(ack),
             window,
             syn: bits & flags::SYN != 0,
-            incarnation: self.incarnation,
+            // In the upper bits, so that differences wrap as those of 32 bits do.
+            incarnation: self.incarnation << 8,
         })
     }
 
@@ -158,7 +159,8 @@ impl<X: Extension> Segment for Descriptor<X> {
     fn notice(&self, notice: Notice) -> Option<Self> {
         let flags = flags::ACK | notice.bit();
         let tcp = Header { ack: self.tcp.seq, flags, ..Header::default() };
-        Some(Descriptor { bytes: NOTICE_BYTES, tcp, ..*self })
+        let incarnation = self.plain_incarnation();
+        Some(Descriptor { bytes: NOTICE_BYTES, incarnation, tcp, ..*self })
     }
 
     fn header(&self) -> Option<TcpHeader> {
@@ -166,7 +168,8 @@ impl<X: Extension> Segment for Descriptor<X> {
     }
 
     fn with_header(&self, bytes: u32, header: &TcpHeader) -> Option<Self> {
-        Some(Descriptor { bytes, tcp: X::narrow(header), ..*self })
+        let incarnation = self.plain_incarnation();
+        Some(Descriptor { bytes, incarnation, tcp: X::narrow(header), ..*self })
     }
 
     fn mark_loss(&mut self) {

@@ -5,12 +5,19 @@ use super::header::{Ecn, Extension, Header, TcpOptions, flags};
 use crate::units::Instant;
 use std::borrow::Borrow;
 
+/// Below it stands the incarnation, above it the ordinal of a copy.
+const COPY_SHIFT: u32 = 24;
+
+/// After it comes incarnation 0 again.
+pub(crate) const LAST_INCARNATION: u32 = (1 << COPY_SHIFT) - 1;
+
 /// An IP packet in flight: 32 bytes, and what `X` has room for.
 #[derive(Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor<X> {
     /// Where it is on which way, and who waits for it: an index into the world's table of hops.
     pub hop: u32,
-    /// Incarnation of the connection; packets of earlier ones are stale.
+    /// Incarnation of the connection, 24 bits, and above them what tells [copies](Self::copy) of a segment apart; packets
+    /// of earlier incarnations are stale.
     pub incarnation: u32,
     /// Length in bytes, headers included as far as the profile charges them.
     pub bytes: u32,
@@ -61,6 +68,22 @@ impl<X: Extension> Descriptor<X> {
     /// When a datagram was sent.
     pub fn datagram_sent_at(&self) -> Instant {
         Instant::from_nanos(whole((self.incarnation, self.tcp.window)))
+    }
+
+    /// Incarnation of the connection of a segment.
+    pub fn plain_incarnation(&self) -> u32 {
+        self.incarnation & LAST_INCARNATION
+    }
+
+    /// Which of the segments with the same bytes it is, in the order of sending: 0 is the original, and 255 the 255th copy
+    /// and all later ones.
+    pub fn copy(&self) -> u8 {
+        (self.incarnation >> COPY_SHIFT) as u8
+    }
+
+    /// The segment is the copy of that ordinal. It is equal to its original but for this.
+    pub fn set_copy(&mut self, ordinal: u8) {
+        self.incarnation = self.plain_incarnation() | u32::from(ordinal) << COPY_SHIFT;
     }
 
     /// The same with room for all options, for whoever looks into packets of any kind.

@@ -272,9 +272,6 @@ pub mod flags {
     /// In a segment with data: the receiver should hand them up at once, as they end what a Linux host sends in one
     /// piece. In memory it is the bit of [`ERSN`], which stands in segments without data.
     pub const PSH: u8 = ERSN;
-    /// In a segment with data or FIN, and in memory only: the first one sent again after a timeout. A simulated connection, which
-    /// knows no resets, finds out by it whether the timeout was a mistake.
-    pub const AFTER_TIMEOUT: u8 = RST;
     /// The acknowledgment field is significant.
     pub const ACK: u8 = 0x10;
     /// A link has lost a segment, see [`NOTICE`].

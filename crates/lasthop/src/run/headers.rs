@@ -84,7 +84,7 @@ impl<'a> Writer<'a> {
     pub fn meet(&mut self, packet: &Packet) {
         if let Some(tcp) = self.senders[packet.hop as usize].tcp {
             let next = self.connections.len() as u32;
-            self.connections.entry((tcp.connection, packet.incarnation)).or_insert(next);
+            self.connections.entry((tcp.connection, packet.plain_incarnation())).or_insert(next);
         }
     }
 
@@ -121,7 +121,7 @@ impl<'a> Writer<'a> {
     ) -> Bytes {
         let config = &sender.config;
         let opener = {
-            let number = self.connections.get(&(sender.connection, packet.incarnation));
+            let number = self.connections.get(&(sender.connection, packet.plain_incarnation()));
             OPENER_PORTS.0 + (number.copied().unwrap_or_default() % OPENER_PORTS.1) as u16
         };
         let acceptor = flow_port(flow);

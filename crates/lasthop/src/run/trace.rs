@@ -13,6 +13,7 @@ use crate::sim::ids::ConnectionId;
 use crate::sim::ids::DirectionId;
 use crate::sim::probe::{Event, Recorder, Room};
 use crate::sim::world::End;
+use crate::tcp::copies::Cause;
 use crate::units::{Duration, Instant};
 use std::sync::atomic::AtomicBool;
 
@@ -25,7 +26,8 @@ pub struct TraceEvent {
     /// opener`, `link.NAME.forward`, `link.NAME.forward.SERVICE` …
     pub entity: String,
     /// What: `segment_sent`, `segment_received`, `ack_received`, `sack_block` (of the segment just
-    /// received), `cwnd`, `ssthresh`, `timeout`, `datagram_sent`, `datagram_received`, `queue`,
+    /// received), `cwnd`, `ssthresh`, `timeout`, `spurious_retransmission`, `spurious_timeout` (of the segment sent or the
+    /// timer fired at that time, as far as the run tells), `datagram_sent`, `datagram_received`, `queue`,
     /// `drop`, `frame_sent`, `frame_lost` (both at the end of the transmission), `delivered` (over
     /// this direction), `retransmitted`, `timed_out`, `nack_sent`, `abandoned`, `recovered` (by the
     /// endpoint that transmits in this direction), `local_retransmission`, `local_timeout`,
@@ -173,6 +175,13 @@ fn trace_up_to(
             }
             Event::Timeout { connection, opener } => {
                 push(end(connection, opener), "timeout", f64::NAN, f64::NAN);
+            }
+            Event::Spurious { connection, opener, cause, sequence, length } => {
+                let (event, value) = match cause {
+                    Cause::Retransmission => ("spurious_retransmission", f64::from(length)),
+                    Cause::Timeout => ("spurious_timeout", f64::NAN),
+                };
+                push(end(connection, opener), event, sequence as f64, value);
             }
             Event::DatagramSent { flow, number, bytes } => {
                 push(&flows[flow.index()][0], "datagram_sent", number as f64, bytes.into());

@@ -42,7 +42,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         match listener {
             Listener::Tcp { connection, opener } => {
                 let pair = &mut self.connections[connection.index()];
-                if packet.incarnation == pair.incarnation {
+                if packet.plain_incarnation() == pair.incarnation {
                     pair.ends[usize::from(!opener)].receive_damaged(self.now, &packet.tcp);
                     self.pump(connection, opener);
                     self.on_progress(connection, opener);

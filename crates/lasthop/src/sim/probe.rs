@@ -9,6 +9,7 @@ use crate::agent::AgentEvent;
 use crate::link::{Frame, FrameKind, LinkEvent};
 use crate::medium::dcf::{AirFate, AirFrame};
 use crate::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet, flags};
+use crate::tcp::copies::Cause;
 use crate::units::{Duration, Instant};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -54,7 +55,7 @@ pub struct SegmentLabel {
 impl SegmentLabel {
     /// What `packet` of `connection` carries.
     pub(super) fn new(connection: ConnectionId, packet: &Packet) -> Self {
-        let Packet { incarnation, tcp, .. } = *packet;
+        let (incarnation, tcp) = (packet.plain_incarnation(), packet.tcp);
         let mut sack = [None; MAX_SACK_BLOCKS];
         let blocks = tcp.sack_blocks().into_iter().take(tcp.sack_blocks.into());
         for (place, block) in sack.iter_mut().zip(blocks) {
@@ -126,6 +127,20 @@ pub enum Event {
         connection: ConnectionId,
         /// True at the end that opened the connection.
         opener: bool,
+    },
+    /// What a TCP end did at the time of the event was not needed, as [`copies`](crate::tcp::copies) has it. Told at the
+    /// end of the run.
+    Spurious {
+        /// Connection index.
+        connection: ConnectionId,
+        /// True at the end that opened the connection.
+        opener: bool,
+        /// A retransmission, or an expiry of the timer.
+        cause: Cause,
+        /// First byte of the segment; of a timeout the oldest one outstanding.
+        sequence: u64,
+        /// Sequence space of the segment; 0 of a timeout.
+        length: u32,
     },
     /// A datagram was sent.
     DatagramSent {

@@ -6,6 +6,8 @@ use super::ids::{ConnectionId, DirectionId};
 use super::probe::{Event, FrameLabel, Probe, SegmentLabel};
 use crate::packet::{Descriptor, Extension, Header, Packet, TcpHeader};
 use crate::queue::{Fate, Queue};
+use crate::tcp::Connection;
+use crate::tcp::copies::Spurious;
 use crate::units::Instant;
 use std::borrow::Borrow;
 
@@ -37,6 +39,21 @@ pub(super) fn record_answer<P: Probe, X: Extension>(
     record_received(probe, connection, false, at, segment);
     let sequence = u64::from(answer.tcp.seq);
     probe.record(at, Event::SegmentSent { connection, opener: false, sequence, payload: 0 });
+}
+
+/// Tells what the ends of a connection have sent again, and waited for, in vain.
+pub(super) fn record_spurious<P: Probe>(
+    probe: &mut P,
+    connection: ConnectionId,
+    ends: &mut [Connection; 2],
+) {
+    for (opener, peer) in [true, false].into_iter().zip(ends.iter_mut().rev()) {
+        for Spurious { cause, sequence, length, at } in peer.take_spurious_of_peer() {
+            // As other events have it: the number on the wire.
+            let sequence = u64::from(sequence as u32);
+            probe.record(at, Event::Spurious { connection, opener, cause, sequence, length });
+        }
+    }
 }
 
 /// Tells which waiting packets a discipline has just dropped.

@@ -5,9 +5,10 @@ use super::direction::Medium;
 use super::ids::{ConnectionId, DirectionId, FlowId, Side};
 use super::probe::Probe;
 use super::world::{World, boot_offset};
+use crate::agent::AgentMachine;
 use crate::app::{Datagram, DatagramCounts, DatagramSource, Source, Web};
 use crate::link::{Endpoint, LinkCounters};
-use crate::packet::{Descriptor, Extension};
+use crate::packet::{Descriptor, Extension, LAST_INCARNATION};
 use crate::queue::{DisciplineCounters, QueueCounters};
 use crate::units::{Bytes, Instant};
 
@@ -222,7 +223,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// A fresh incarnation of a connection whose opener writes `bytes`.
     fn start_transfer(&mut self, connection: ConnectionId, bytes: u64) {
         let pair = &mut self.connections[connection.index()];
-        pair.incarnation = pair.incarnation.wrapping_add(1);
+        pair.incarnation = (pair.incarnation + 1) & LAST_INCARNATION;
         for end in &mut pair.ends {
             let offset = boot_offset(&mut pair.boot, &pair.config);
             end.reset(offset);
@@ -382,6 +383,18 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
+    /// Can it be told which of a connection's retransmissions were not needed? Not of units of an erasure code, any of
+    /// which can stand for another; nor behind an agent that ends connections, where another sender's transmissions arrive.
+    pub(super) fn knows_spurious(&self, connection: ConnectionId) -> bool {
+        let pair = &self.connections[connection.index()];
+        let path = self.hops[pair.first_hops[0] as usize].path;
+        let is_split = self.agents.iter().any(|seat| {
+            matches!(seat.agent, AgentMachine::SplitConnection(_))
+                && seat.connections[path.index()].is_some()
+        });
+        !is_split && !pair.config.sends_blocks()
+    }
+
     fn tcp_metrics(
         &self,
         entity: &str,
@@ -393,6 +406,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         let mut timeouts = [0; 2];
         let (mut probes, mut taken_back) = (0, 0);
         let mut mistaken = 0;
+        let mut is_known = true;
         let (mut explicit, mut held, mut knows_notices) = (0, 0, false);
         let mut add = |connection: ConnectionId| {
             knows_notices |= self.connections[connection.index()].config.knows_notices();
@@ -409,8 +423,9 @@ impl<P: Probe, X: Extension> World<P, X> {
                 explicit += counters.explicit_losses;
                 held += counters.timeouts_held;
                 duplicates += end.duplicates_received();
-                mistaken += end.spurious_timeouts();
+                mistaken += end.spurious_of_peer().timeouts;
             }
+            is_known &= self.knows_spurious(connection);
         };
         for &[first, second] in connections {
             add(first);
@@ -424,7 +439,8 @@ impl<P: Probe, X: Extension> World<P, X> {
         report(entity, "timeouts", (of_openers + of_acceptors) as f64);
         report(entity, "opener_timeouts", of_openers as f64);
         report(entity, "acceptor_timeouts", of_acceptors as f64);
-        report(entity, "spurious_timeouts", mistaken as f64);
+        let known = |count: u64| if is_known { count as f64 } else { f64::NAN };
+        report(entity, "spurious_timeouts", known(mistaken));
         report(entity, "fast_retransmits", fast as f64);
         report(entity, "window_cuts", cuts as f64);
         report(entity, "duplicates_received", duplicates as f64);

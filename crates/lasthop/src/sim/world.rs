@@ -9,7 +9,7 @@ use super::line::Line;
 use super::probe::{Event, Probe};
 use super::radio::Radio;
 use super::sharing::Sharing;
-use super::telling::{record_answer, record_fate, record_received};
+use super::telling::{record_answer, record_fate, record_received, record_spurious};
 use super::traffic::{App, Flow};
 use super::wlan::Air;
 use crate::packet::{Descriptor, Extension, Header, TcpHeader, TcpOptions};
@@ -67,10 +67,38 @@ impl Pair {
     /// the packet becomes its answer, if there is one.
     #[inline(always)]
     fn answer<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
+        if packet.incarnation != self.incarnation {
+            return self.answer_copy(at, packet);
+        }
         let Some(bytes) = self.ends[1].answer(at, &mut packet.tcp) else { return false };
         packet.hop = self.first_hops[1];
         packet.bytes = bytes;
         true
+    }
+
+    /// The same of a packet that was sent before, or is stale.
+    #[cold]
+    #[inline(never)]
+    fn answer_copy<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
+        let ordinal = packet.copy();
+        packet.set_copy(0);
+        if packet.incarnation != self.incarnation {
+            return false;
+        }
+        let bytes = self.ends[1].answer_copy(at, &mut packet.tcp, ordinal);
+        let Some(bytes) = bytes else { return false };
+        packet.hop = self.first_hops[1];
+        packet.bytes = bytes;
+        true
+    }
+
+    /// The end of that index has sent `packet` before, or a part of it.
+    #[cold]
+    #[inline(never)]
+    fn mark_copy<X: Extension>(&mut self, now: Instant, end: usize, packet: &mut Descriptor<X>) {
+        let [first, second] = &mut self.ends;
+        let (end, peer) = if end == 0 { (first, second) } else { (second, first) };
+        packet.set_copy(end.note_copy(now, &packet.tcp, peer));
     }
 }
 
@@ -139,7 +167,10 @@ impl<P: Probe, X: Extension> World<P, X> {
     /// `interrupt` is looked at now and then.
     pub fn run(&mut self, stop: Instant, until_complete: bool, interrupt: &AtomicBool) -> End {
         debug_assert!(stop < Instant::NEVER, "a run ends");
-        if !P::ACTIVE {
+        if P::ACTIVE {
+            let ends = self.connections.iter_mut().flat_map(|pair| &mut pair.ends);
+            ends.for_each(Connection::observe_peer);
+        } else {
             let horizon = if until_complete { self.earliest_completion().min(stop) } else { stop };
             self.set_horizon(horizon);
             self.horizon_due = if until_complete { horizon } else { Instant::NEVER };
@@ -185,10 +216,23 @@ impl<P: Probe, X: Extension> World<P, X> {
             }
         };
         self.absorb_all();
+        if P::ACTIVE {
+            self.tell_spurious();
+        }
         if end == End::Interrupted || !self.catch_up(self.now, interrupt) {
             End::Interrupted
         } else {
             end
+        }
+    }
+
+    /// Tells of what was sent again, and waited for, in vain.
+    fn tell_spurious(&mut self) {
+        for connection in (0..self.connections.len()).map(ConnectionId::new) {
+            if self.knows_spurious(connection) {
+                let ends = &mut self.connections[connection.index()].ends;
+                record_spurious(&mut self.probe, connection, ends);
+            }
         }
     }
 
@@ -410,7 +454,19 @@ impl<P: Probe, X: Extension> World<P, X> {
             return self.deliver_segment::<false>(connection, packet);
         }
         let pair = &mut self.connections[connection.index()];
-        if packet.incarnation == pair.incarnation && pair.answer(self.now, packet) {
+        if packet.incarnation != pair.incarnation {
+            return self.deliver_copy_to_acceptor(connection, packet);
+        }
+        if pair.answer(self.now, packet) {
+            self.send(packet);
+        }
+    }
+
+    /// The same of one that was sent before, or is stale.
+    #[cold]
+    #[inline(never)]
+    fn deliver_copy_to_acceptor(&mut self, connection: ConnectionId, packet: &mut Descriptor<X>) {
+        if self.connections[connection.index()].answer_copy(self.now, packet) {
             self.send(packet);
         }
     }
@@ -424,7 +480,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     ) {
         let pair = &mut self.connections[connection.index()];
         if packet.incarnation != pair.incarnation {
-            return;
+            return self.deliver_copy(connection, OPENER, packet);
         }
         if P::ACTIVE {
             record_received(&mut self.probe, connection, OPENER, self.now, &packet.tcp);
@@ -438,13 +494,33 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
+    /// The same of one that was sent before, or is stale.
+    #[cold]
+    #[inline(never)]
+    fn deliver_copy(&mut self, connection: ConnectionId, opener: bool, packet: &Descriptor<X>) {
+        let pair = &mut self.connections[connection.index()];
+        if packet.plain_incarnation() != pair.incarnation {
+            return;
+        }
+        if P::ACTIVE {
+            record_received(&mut self.probe, connection, opener, self.now, &packet.tcp);
+        }
+        let end = &mut pair.ends[usize::from(!opener)];
+        end.receive_copy(self.now, &packet.tcp, packet.copy());
+        if opener && let Some(sharing) = &mut self.sharing {
+            sharing.on_ack(self.now, connection, pair.ends[0].acked_bytes());
+        }
+        self.pump(connection, opener);
+        self.on_progress(connection, opener);
+    }
+
     fn on_tcp_timer(&mut self, connection: ConnectionId, opener: bool) {
         let [first, second] = &mut self.connections[connection.index()].ends;
         let (end, peer) = if opener { (first, second) } else { (second, first) };
         let before = end.counters().timeouts;
         end.handle_timeout(self.now);
         if end.counters().timeouts > before {
-            end.judge_timeout(peer);
+            end.note_timeout(self.now, peer);
             if P::ACTIVE {
                 self.probe.record(self.now, Event::Timeout { connection, opener });
             }
@@ -470,7 +546,11 @@ impl<P: Probe, X: Extension> World<P, X> {
             } else {
                 let mut tcp = TcpHeader::default();
                 let Some(bytes) = pair.ends[end].poll_transmit(self.now, &mut tcp) else { break };
-                Descriptor { hop, incarnation, bytes, tcp: X::narrow(&tcp) }
+                let mut packet = Descriptor { hop, incarnation, bytes, tcp: X::narrow(&tcp) };
+                if pair.ends[end].has_resent() {
+                    pair.mark_copy(self.now, end, &mut packet);
+                }
+                packet
             };
             if P::ACTIVE {
                 let Header { seq, payload, .. } = packet.tcp;

@@ -223,7 +223,7 @@ impl Config {
     }
 
     /// Does it send blocks of an erasure code?
-    pub(super) fn sends_blocks(&self) -> bool {
+    pub(crate) fn sends_blocks(&self) -> bool {
         matches!(self.law, LawKind::LtTcp(_))
     }
 

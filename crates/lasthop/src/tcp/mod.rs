@@ -23,6 +23,7 @@
 mod blocks;
 pub mod config;
 pub mod connection;
+pub mod copies;
 mod departures;
 mod ecn;
 mod flight;

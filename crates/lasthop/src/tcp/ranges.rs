@@ -26,6 +26,16 @@ impl Ranges {
         self.0.iter()
     }
 
+    /// Adds `[start, end)` if it begins where the highest range ends; false if it does not.
+    #[inline]
+    pub fn extend_highest(&mut self, start: u64, end: u64, touched: u64) -> bool {
+        let Some(highest) = self.0.last_mut().filter(|highest| highest.end == start) else {
+            return false;
+        };
+        (highest.end, highest.touched) = (end, touched);
+        true
+    }
+
     /// Adds `[start, end)` and says whether that brought anything new.
     pub fn insert(&mut self, start: u64, end: u64, touched: u64) -> bool {
         if start >= end {

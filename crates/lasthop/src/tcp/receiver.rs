@@ -3,6 +3,7 @@
 mod quick;
 
 use super::config::{Config, RecoveryKind};
+use super::copies::{Copies, SpuriousCounts};
 use super::random::{is_out, outs};
 use super::ranges::{Range, Ranges};
 use super::receive_buffer::ReceiveBuffer;
@@ -35,6 +36,10 @@ pub(super) struct Receiver {
     pub ts_recent: u32,
     /// Segments that brought nothing new.
     pub duplicates: u64,
+    /// What the peer has sent again, once it has.
+    copies: Option<Box<Copies>>,
+    /// One past the highest byte that was, while an original is received; 0 else.
+    copied_to: u64,
     /// Segments that came above a hole.
     pub out_of_order_count: u64,
     quick: QuickAcks,
@@ -67,14 +72,19 @@ impl Receiver {
             last_ack_sent: u64::from(!config.handshake),
             ts_recent: 0,
             duplicates: 0,
+            copies: None,
+            copied_to: 0,
             out_of_order_count: 0,
             quick: QuickAcks::default(),
             buffer: config.autotuning.then(|| Box::new(ReceiveBuffer::new(config))),
         }
     }
 
-    /// A new incarnation, in place; only the count of duplicates goes on.
+    /// A new incarnation, in place; only counts of duplicates and of copies go on.
     pub fn reset(&mut self, config: &Config) {
+        if self.copies.is_some() {
+            self.with_copies(|copies, has| copies.end_incarnation(has));
+        }
         let Receiver {
             rcv_nxt,
             out_of_order,
@@ -87,6 +97,8 @@ impl Receiver {
             last_ack_sent,
             ts_recent,
             duplicates: _,
+            copies: _,
+            copied_to,
             out_of_order_count,
             quick,
             buffer,
@@ -96,7 +108,7 @@ impl Receiver {
         if let Some(recent) = recent {
             **recent = RecentBlocks::default();
         }
-        (*arrivals, *unacked, *ack_due, *ts_recent) = (0, 0, false, 0);
+        (*arrivals, *unacked, *ack_due, *ts_recent, *copied_to) = (0, 0, false, 0, 0);
         (*duplicate, *damaged, *out_of_order_count) = (None, None, 0);
         *quick = QuickAcks::default();
         if let Some(buffer) = buffer {
@@ -136,6 +148,7 @@ impl Receiver {
         end: u64,
         looks: Looks,
     ) {
+        self.look_for_late_original(seq, end);
         let is_syn_or_fin = looks.is_syn_or_fin;
         let in_order = seq <= self.rcv_nxt && end > self.rcv_nxt;
         let had_holes = !self.out_of_order.is_empty();
@@ -147,7 +160,7 @@ impl Receiver {
         let mut immediate = config.delayed_ack.is_none() || is_syn_or_fin;
         if in_order {
             self.rcv_nxt = end;
-            if !self.out_of_order.is_empty() {
+            if had_holes {
                 // Filling a hole is acknowledged at once (RFC 5681, section 4.2).
                 immediate = true;
                 while let Some(end) = self.out_of_order.take_in_order(self.rcv_nxt) {
@@ -169,7 +182,10 @@ impl Receiver {
             if config.recovery == RecoveryKind::Lhp {
                 self.duplicate = Some((seq, end));
             }
-            if end <= self.rcv_nxt || !self.out_of_order.insert(seq, end, self.arrivals) {
+            // Mostly it follows what came last.
+            if !self.out_of_order.extend_highest(seq, end, self.arrivals)
+                && (end <= self.rcv_nxt || !self.out_of_order.insert(seq, end, self.arrivals))
+            {
                 self.duplicates += 1;
             }
         }
@@ -213,6 +229,60 @@ impl Receiver {
         } else if timers.deadline(Timer::DelayedAck) > now + wait {
             timers.start(Timer::DelayedAck, now, wait);
         }
+    }
+
+    /// The peer sends `[seq, end)` again, in whole or in part: see [`Copies::on_sent`].
+    pub fn note_copy(&mut self, now: Instant, (seq, end): (u64, u64), is_whole: bool) -> u8 {
+        self.copied_to = self.copied_to.max(end);
+        self.with_copies(|copies, has| copies.on_sent(now, (seq, end), is_whole, has))
+    }
+
+    /// The peer's timer fires for the byte at `seq`.
+    pub fn note_timeout(&mut self, now: Instant, seq: u64) {
+        self.copied_to = self.copied_to.max(seq + 1);
+        self.with_copies(|copies, has| copies.on_timeout(now, seq, has));
+    }
+
+    /// A copy of that ordinal arrives, and is received next.
+    pub fn begin_copy(&mut self, seq: u64, end: u64, ordinal: u8) {
+        self.with_copies(|copies, has| copies.on_arrival(seq, end, ordinal, has));
+        self.copied_to = 0;
+    }
+
+    /// It has been received.
+    pub fn end_copy(&mut self) {
+        self.copied_to = self.copies.as_ref().map_or(0, |copies| copies.highest());
+    }
+
+    /// A segment arrives: is it an original that has been sent again, or what lies beyond it?
+    #[inline(always)]
+    pub fn look_for_late_original(&mut self, seq: u64, end: u64) {
+        if seq < self.copied_to {
+            self.take_late_original(seq, end);
+        }
+    }
+
+    #[cold]
+    fn take_late_original(&mut self, seq: u64, end: u64) {
+        self.with_copies(|copies, has| copies.on_arrival(seq, end, 0, has));
+    }
+
+    /// How many copies and timeouts of the peer were not needed.
+    pub fn spurious_counts(&self) -> SpuriousCounts {
+        let copies = self.copies.as_ref();
+        copies.map_or_else(SpuriousCounts::default, |copies| copies.counts(|seq| self.has(seq)))
+    }
+
+    /// Lends what the peer has sent again, with what has arrived.
+    #[inline(always)]
+    pub fn with_copies<R>(
+        &mut self,
+        use_them: impl FnOnce(&mut Copies, &dyn Fn(u64) -> bool) -> R,
+    ) -> R {
+        let mut copies = self.copies.take().unwrap_or_default();
+        let result = use_them(&mut copies, &|seq| self.has(seq));
+        self.copies = Some(copies);
+        result
     }
 
     /// The first part of a segment that had arrived before (RFC 2883).

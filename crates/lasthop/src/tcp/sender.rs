@@ -363,7 +363,7 @@ impl Sender {
     pub(super) fn resend_too_large(&mut self) {
         match &mut self.recovery {
             Recovery::RackTlp(rack) => rack.resend_too_large(&mut self.flight),
-            _ => self.flight.snd_nxt = self.flight.snd_una,
+            _ => self.flight.go_back(),
         }
         self.refresh();
     }

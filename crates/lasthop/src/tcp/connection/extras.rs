@@ -1,7 +1,7 @@
 //! What the segments of few connections say besides: explicit congestion notification, damaged segments, random
 //! losses, timeouts that may have been mistakes. All of it is away from the short path.
 
-use super::{Connection, is_bare};
+use super::Connection;
 use crate::packet::{Ecn as Codepoint, Extension, Header, TcpHeader, flags};
 use crate::tcp::config::{Config, Notices};
 use crate::tcp::ecn::Ecn;
@@ -27,10 +27,6 @@ impl Connection {
     /// A segment with bits that few have. Says whether that is all there is to it: a message of a link.
     #[cold]
     pub(super) fn take_marks(&mut self, now: Instant, segment: &TcpHeader) -> bool {
-        if segment.flags & flags::AFTER_TIMEOUT != 0 {
-            let seq = self.receiver.unwrap(segment.seq);
-            self.spurious_timeouts += u64::from(self.receiver.has(seq));
-        }
         let is_told = segment.payload == 0 && segment.flags & flags::NOTICE != 0;
         is_told && self.take_notice(now, segment)
     }
@@ -90,11 +86,6 @@ impl Connection {
     /// What a segment that leaves says besides, of an end that has such; `sent_to`: one past what had left before.
     #[cold]
     pub(super) fn stamp(&mut self, header: &mut TcpHeader, sent_to: u64) {
-        if self.is_after_timeout && (header.payload > 0 || header.flags & flags::FIN != 0) {
-            let is_again = self.sender.unwrap(header.seq) < sent_to;
-            header.flags |= if is_again { flags::AFTER_TIMEOUT } else { 0 };
-            self.end_watch();
-        }
         let flight = &self.sender.flight;
         if let Some(ecn) = &mut self.ecn {
             let reductions = flight.counters.window_cuts + flight.told_again;
@@ -108,35 +99,6 @@ impl Connection {
         if judges && self.receiver.is_random_loss(&self.config) {
             header.flags |= flags::NOTICE;
         }
-    }
-
-    /// The timer of this end has fired while `peer` stands at the other one. If that has what it waits for an
-    /// acknowledgment of, the timeout was a mistake; if not, what goes again tells on its arrival.
-    #[cold]
-    pub fn judge_timeout(&mut self, peer: &Connection) {
-        let una = self.sender.flight.snd_una;
-        if self.blocks.is_some() || una == self.sender.flight.snd_max {
-            return;
-        }
-        if peer.receiver.has(una) {
-            self.spurious_timeouts += 1;
-        } else if una > 0 {
-            // Whoever has something to stamp leaves the short path.
-            (self.is_after_timeout, self.has_extras, self.is_bare) = (true, true, false);
-        }
-    }
-
-    /// Back to what the parameters say.
-    pub(super) fn end_watch(&mut self) {
-        if std::mem::take(&mut self.is_after_timeout) {
-            self.has_extras = has_extras(&self.config);
-            self.is_bare = is_bare(&self.config, self.role);
-        }
-    }
-
-    /// Timeouts that were found to be mistakes, of this end before its segment went again, of its peer thereafter.
-    pub fn spurious_timeouts(&self) -> u64 {
-        self.spurious_timeouts
     }
 
     /// Both ends use explicit congestion notification, as their SYN say that a [`Socket`](super::socket::Socket)

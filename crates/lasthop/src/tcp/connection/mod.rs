@@ -15,6 +15,7 @@
 //! returns `None`, then look at [`Connection::next_timeout`]. A spurious
 //! [`Connection::handle_timeout`] changes nothing.
 
+mod copies;
 mod extras;
 mod units;
 
@@ -61,10 +62,6 @@ pub struct Connection {
     ack_bytes: u32,
     /// The SYN of the peer is to be acknowledged by itself, before any data (Linux).
     owes_ack: bool,
-    /// The next segment that is sent again answers a timeout, of which it is not known whether it was a mistake.
-    is_after_timeout: bool,
-    /// Timeouts of this end and of its peer that were found to be mistakes.
-    spurious_timeouts: u64,
 }
 
 /// Do data say nothing but their numbers?
@@ -102,8 +99,6 @@ impl Connection {
             ack_bytes: config.wire_bytes(0, 0),
             blocks,
             owes_ack: false,
-            is_after_timeout: false,
-            spurious_timeouts: 0,
         }
     }
 
@@ -115,7 +110,6 @@ impl Connection {
             self.advertised_window = self.config.first_window() as u32;
         }
         self.owes_ack = false;
-        self.end_watch();
         self.ecn = self.config.ecn.then(|| Ecn::new(self.config.marks));
         if let Some(blocks) = &mut self.blocks {
             blocks.sender.reset(&self.config);
@@ -180,9 +174,7 @@ impl Connection {
 
     #[inline(always)]
     fn receive_segment(&mut self, now: Instant, segment: &TcpHeader) {
-        if segment.flags & (flags::NOTICE | flags::AFTER_TIMEOUT) != 0
-            && self.take_marks(now, segment)
-        {
+        if segment.flags & flags::NOTICE != 0 && self.take_marks(now, segment) {
             return;
         }
         if !self.config.one_way && !self.is_acceptable(now, segment) {
@@ -273,6 +265,8 @@ impl Connection {
             // Fifth: "if the ACK bit is off, drop the segment and return"; but first, what lies
             // outside of the window, such as a repeated SYN, is answered.
             if self.receiver.unwrap(segment.seq) < self.receiver.rcv_nxt {
+                let (seq, end) = self.span(segment);
+                self.receiver.look_for_late_original(seq, end);
                 let awaits_ack = self.role == Role::Acceptor && self.sender.flight.snd_una == 0;
                 match self.config.conventions {
                     // Linux answers a SYN that comes again with its own, once more.

@@ -139,7 +139,7 @@ impl Flight {
 
     /// What is outstanding goes out again from the oldest segment on, and the timer starts anew.
     pub(in crate::tcp) fn send_oldest_again(&mut self, now: Instant) {
-        self.snd_nxt = self.snd_una;
+        self.go_back();
         self.timers.start(Timer::Retransmission, now, self.rtt.rto());
     }
 

@@ -97,8 +97,10 @@ pub struct Flight {
     is_plain: bool,
     /// Nothing may go out before the next input.
     is_quiet: bool,
-    /// Nothing is kept of segments, paced, or made of pauses.
+    /// Nothing is kept of segments, paced, or made of pauses, and none goes again.
     is_lean: bool,
+    /// Had the segment that left last been sent before?
+    pub(in crate::tcp) resent: Resent,
     /// Are pauses before a segment looked at?
     minds_pauses: bool,
     /// Others than recovery and law look at each ACK: records, undo, ECN.
@@ -130,6 +132,14 @@ pub struct Flight {
     pub(in crate::tcp) counters: SenderCounters,
 }
 
+/// How much of a segment had been sent before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tcp) enum Resent {
+    Nothing,
+    Part,
+    All,
+}
+
 /// What half of the window is half of.
 #[derive(Clone, Copy, Debug)]
 enum InUse {
@@ -149,6 +159,11 @@ fn first_cwnd(config: &Config, initial_window: f64) -> f64 {
 /// Timers of a host whose clock is so far in its turn.
 fn first_timers(config: &Config, boot_offset: Duration) -> Timers {
     Timers::new(Wheel::new(config.timer_tick, boot_offset))
+}
+
+/// May full segments leave without a look at anything but the windows, as long as none goes again?
+fn is_lean(config: &Config, kept: &Kept, minds_pauses: bool) -> bool {
+    kept.is_nothing() && !config.pacing && !minds_pauses
 }
 
 impl Flight {
@@ -201,7 +216,8 @@ impl Flight {
             allowed: 0,
             is_plain: true,
             is_quiet: true,
-            is_lean: kept.is_nothing() && !config.pacing && !minds_pauses,
+            is_lean: is_lean(config, &kept, minds_pauses),
+            resent: Resent::Nothing,
             minds_pauses,
             is_judged: config.window_validation || config.byte_counting.is_some(),
             is_watched: !kept.is_nothing() || config.undo != UndoKind::Off || config.ecn,
@@ -277,8 +293,9 @@ impl Flight {
             allowed,
             is_plain,
             is_quiet,
-            is_lean: _,
-            minds_pauses: _,
+            is_lean,
+            resent,
+            minds_pauses,
             is_watched: _,
             is_judged: _,
             in_use: _,
@@ -305,6 +322,7 @@ impl Flight {
         [*timed_out_to, *declared_to, *told_again, *taken_back, *first_message_end] = [0; 5];
         [*is_corked, *is_record_closed, *has_echo_of_mark, *limited_transmit_due] = [false; 4];
         [*is_plain, *is_quiet] = [true; 2];
+        (*resent, *is_lean) = (Resent::Nothing, self::is_lean(config, kept, *minds_pauses));
         (*syn_timeouts, *sent_at, *is_short_excused) = (0, Instant::ZERO, false);
         *peer_window = config.first_window();
         (*ack_rtt, *loss_mark, *out_lost, *passage, *timed) = (None, None, None, None, None);
@@ -324,6 +342,17 @@ impl Flight {
         if let Some(buffer) = buffer {
             **buffer = SendBuffer::new(config);
         }
+    }
+
+    /// What is outstanding goes again, from the oldest byte on.
+    pub(in crate::tcp) fn go_back(&mut self) {
+        self.snd_nxt = self.snd_una;
+        self.is_lean = false;
+    }
+
+    /// Is it [`is_lean`] once nothing goes again?
+    fn is_lean_by_nature(&self) -> bool {
+        is_lean(&self.config, &self.kept, self.minds_pauses)
     }
 
     /// The records of what is outstanding, of a connection that keeps them.

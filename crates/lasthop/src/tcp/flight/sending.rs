@@ -1,7 +1,7 @@
 //! What leaves next, and what is kept of it.
 
-use super::Flight;
 use super::kept::Kept;
+use super::{Flight, Resent};
 use crate::tcp::law::CongestionLaw;
 use crate::tcp::pacer::Pacer;
 use crate::tcp::recovery::Recovery;
@@ -131,7 +131,7 @@ impl Flight {
         Some((seq, end))
     }
 
-    /// The next segment if it is a full one in the middle of a write and nothing but the windows decides,
+    /// The next segment if it is a new and full one in the middle of a write and nothing but the windows decides,
     /// which let it go: its first byte.
     #[inline(always)]
     pub(in crate::tcp) fn poll_full(&mut self, now: Instant) -> Option<u64> {
@@ -141,9 +141,10 @@ impl Flight {
         if !is_plain || end + 1 >= self.first_message_end {
             return None;
         }
+        debug_assert!(seq >= self.snd_max, "what goes again takes the long way");
         self.snd_nxt = end;
         self.is_quiet = !self.has_next();
-        self.note_sent(now, end);
+        self.note_new(now, end);
         self.law.on_sent(now, self.mss);
         Some(seq)
     }
@@ -187,7 +188,7 @@ impl Flight {
         if self.minds_pauses {
             self.look_at_pause(now);
         }
-        self.note_sent(now, end);
+        self.note_sent(now, seq, end);
         if !self.is_lean {
             self.keep(now, seq, end);
             if self.pacer.is_some() {
@@ -199,16 +200,29 @@ impl Flight {
 
     /// The same as far as counters and timers go.
     #[inline(always)]
-    fn note_sent(&mut self, now: Instant, end: u64) {
+    fn note_sent(&mut self, now: Instant, seq: u64, end: u64) {
+        if seq < self.snd_max {
+            self.resent = if end > self.snd_max { Resent::Part } else { Resent::All };
+        }
+        if end > self.snd_max {
+            return self.note_new(now, end);
+        }
+        self.counters.segments_sent += 1;
+        self.counters.retransmissions += 1;
+        // Something is outstanding: it goes again.
+        if !self.timers.is_running(Timer::Retransmission) {
+            self.timers.start(Timer::Retransmission, now, self.rtt.rto());
+        }
+    }
+
+    /// The same of a segment that ends beyond all that were sent.
+    #[inline(always)]
+    fn note_new(&mut self, now: Instant, end: u64) {
         let nothing_outstanding = self.snd_una == self.snd_max;
         self.counters.segments_sent += 1;
-        if end > self.snd_max {
-            self.snd_max = end;
-            if self.timed.is_none() {
-                self.timed = Some((end, now));
-            }
-        } else {
-            self.counters.retransmissions += 1;
+        self.snd_max = end;
+        if self.timed.is_none() {
+            self.timed = Some((end, now));
         }
         if nothing_outstanding || !self.timers.is_running(Timer::Retransmission) {
             self.timers.start(Timer::Retransmission, now, self.rtt.rto());
@@ -219,7 +233,9 @@ impl Flight {
     #[inline]
     fn keep(&mut self, now: Instant, seq: u64, end: u64) {
         match &mut self.kept {
-            Kept::Nothing => {}
+            Kept::Nothing => {
+                self.is_lean = self.snd_nxt >= self.snd_max && self.is_lean_by_nature();
+            }
             Kept::Departures(departures) => departures.on_sent(now, seq, end),
             Kept::Rates(departures) => {
                 departures.memory.on_losses(self.counters.losses_declared * self.mss);

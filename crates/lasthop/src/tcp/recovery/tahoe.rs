@@ -38,7 +38,7 @@ impl Tahoe {
                     self.guard.cut_at(flight.snd_max);
                     flight.fast_retransmit(now, 0);
                     flight.law.set_cwnd(1.0);
-                    flight.snd_nxt = flight.snd_una;
+                    flight.go_back();
                 }
                 Duplicate::Threshold | Duplicate::Further => {}
             }
