@@ -241,7 +241,7 @@ def _fair_after(results: Results, point: int) -> str:
 #: Counts of a flow over TCP, and their headings.
 REPETITIONS = {
     "retransmissions": "retransmissions",
-    "duplicates_received": "arrived\nin vain",
+    "spurious_retransmissions": "of these\nspurious",
     "timeouts": "timeouts",
     "spurious_timeouts": "of these\nspurious",
 }
@@ -274,7 +274,10 @@ def show_repetitions(results: Results) -> Table | None:
             table.add_row(
                 *(cell[point] for cell in words.values()),
                 flow,
-                *("–" if row is None else number_text(row["mean"]) for row in own),
+                *(
+                    "–" if row is None or row["mean"] is None else number_text(row["mean"])
+                    for row in own
+                ),
             )
     return table
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from lasthop.figures import style
 from lasthop.figures.sources import PlotError
-from lasthop.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, Unit
+from lasthop.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Unit
 from lasthop.tracing import Trace
 from lasthop.transfers import lost, transfers_of
 
@@ -118,6 +118,20 @@ def _draw(axes: Axes, trace: Trace, entity: str, unit: Unit, start: float, end: 
                 zorder=order,
                 rasterized=many > 5000,
             )
+    needless = events.filter((pl.col("event") == "spurious_retransmission") & inside)
+    if needless.height:
+        axes.plot(
+            needless["time_s"],
+            needless["sequence"] / unit.per,
+            linestyle="none",
+            marker="s",
+            markersize=6.0,
+            markerfacecolor="none",
+            markeredgewidth=0.8,
+            color=SKY,
+            label="not needed",
+            zorder=4,
+        )
     blocks = events.filter((pl.col("event") == "sack_block") & inside)
     if blocks.height:
         ends = blocks["sequence"] + blocks["value"]
@@ -152,6 +166,10 @@ def _draw(axes: Axes, trace: Trace, entity: str, unit: Unit, start: float, end: 
         lw=0.8,
         label="acknowledged",
     )
-    for index, time in enumerate(events.filter((pl.col("event") == "timeout") & inside)["time_s"]):
-        label = "timeout" if index == 0 else "_"
-        axes.axvline(time, color=ORANGE, lw=0.8, linestyle="--", label=label, zorder=1)
+    mistakes = set(events.filter(pl.col("event") == "spurious_timeout")["time_s"])
+    drawn = set()
+    for time in events.filter((pl.col("event") == "timeout") & inside)["time_s"]:
+        label, dashes = ("spurious timeout", ":") if time in mistakes else ("timeout", "--")
+        shown_label = "_" if label in drawn else label
+        drawn.add(label)
+        axes.axvline(time, color=ORANGE, lw=0.8, linestyle=dashes, label=shown_label, zorder=1)

@@ -405,7 +405,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         // Of openers and of acceptors.
         let mut timeouts = [0; 2];
         let (mut probes, mut taken_back) = (0, 0);
-        let mut mistaken = 0;
+        let (mut mistaken, mut needless) = (0, 0);
         let mut is_known = true;
         let (mut explicit, mut held, mut knows_notices) = (0, 0, false);
         let mut add = |connection: ConnectionId| {
@@ -423,7 +423,9 @@ impl<P: Probe, X: Extension> World<P, X> {
                 explicit += counters.explicit_losses;
                 held += counters.timeouts_held;
                 duplicates += end.duplicates_received();
-                mistaken += end.spurious_of_peer().timeouts;
+                let spurious = end.spurious_of_peer();
+                mistaken += spurious.timeouts;
+                needless += spurious.retransmissions;
             }
             is_known &= self.knows_spurious(connection);
         };
@@ -441,6 +443,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         report(entity, "acceptor_timeouts", of_acceptors as f64);
         let known = |count: u64| if is_known { count as f64 } else { f64::NAN };
         report(entity, "spurious_timeouts", known(mistaken));
+        report(entity, "spurious_retransmissions", known(needless));
         report(entity, "fast_retransmits", fast as f64);
         report(entity, "window_cuts", cuts as f64);
         report(entity, "duplicates_received", duplicates as f64);

@@ -1,4 +1,4 @@
-//! Timeouts that were a mistake, and what was sent again in vain, are found exactly: the simulator knows what arrives.
+//! Timeouts that were a mistake, and what was sent again in vain, are counted exactly: the simulator knows what arrives.
 
 use lasthop::packet::{TcpHeader, flags};
 use lasthop::run::{self, Options, Trace};
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Timeouts, those that were a mistake, retransmissions and duplicates of a file of 100 kB.
-fn run(transport: &str, errors: &str) -> [f64; 4] {
+/// Timeouts, those that were a mistake, retransmissions, those in vain and duplicates of a file of 100 kB.
+fn run(transport: &str, errors: &str) -> [f64; 5] {
     let text = format!(
         r#"
         name = "spurious"
@@ -39,7 +39,9 @@ fn run(transport: &str, errors: &str) -> [f64; 4] {
         results.rows[0].values[at]
     };
     assert_eq!(value("complete"), 1.0, "{transport}");
-    ["timeouts", "spurious_timeouts", "retransmissions", "duplicates_received"].map(value)
+    let copies = ["retransmissions", "spurious_retransmissions", "duplicates_received"].map(value);
+    let [sent, spurious, received] = copies;
+    [value("timeouts"), value("spurious_timeouts"), sent, spurious, received]
 }
 
 /// Nothing is lost, and the timer is shorter than the round trip.
@@ -48,10 +50,14 @@ fn without_loss_every_timeout_is_a_mistake() {
     for profile in ["ns-2", "rfc"] {
         let clock = r#"min_rto = "0 s", initial_rto = "150 ms", max_rto = "150 ms""#;
         let transport = format!(r#"profile = "{profile}", {clock}"#);
-        let [timeouts, mistakes, retransmissions, duplicates] =
+        let [timeouts, mistakes, retransmissions, spurious, duplicates] =
             run(&transport, r#"{ kind = "none" }"#);
         assert!(timeouts >= 2.0, "{profile}: {timeouts}");
-        assert_eq!(mistakes, timeouts, "{profile}: nothing was lost");
+        assert_eq!(
+            (mistakes, spurious),
+            (timeouts, retransmissions),
+            "{profile}: nothing was lost"
+        );
         // The run ends with the last ACK: copies of the 200 ms before are still under way.
         assert!(duplicates >= 1.0 && duplicates <= retransmissions, "{profile}");
     }
@@ -64,8 +70,13 @@ fn timeouts_after_losses_are_no_mistakes() {
     let errors = r#"{ kind = "uniform", loss = 0.2 }"#;
     for profile in ["ns-2", "rfc"] {
         let transport = format!(r#"profile = "{profile}", min_rto = "2 s""#);
-        let [timeouts, mistakes, ..] = run(&transport, errors);
+        let [timeouts, mistakes, retransmissions, spurious, duplicates] = run(&transport, errors);
         assert!(timeouts >= 3.0 && mistakes <= timeouts / 2.0, "{profile}: {mistakes} {timeouts}");
+        // On a link that keeps the order, what arrives in vain is spurious, and so are some that are lost.
+        assert!(
+            duplicates <= spurious && spurious < retransmissions,
+            "{profile}: {duplicates} {spurious} {retransmissions}"
+        );
     }
 }
 
@@ -421,6 +432,7 @@ fn traces_mark_as_many_as_are_counted() {
             trace.metrics.iter().find(|(known, _)| *known == name).unwrap().1
         };
         let retransmissions = count("spurious_retransmission");
+        assert_eq!(retransmissions, metric("spurious_retransmissions"), "{transport}");
         assert_eq!(count("spurious_timeout"), metric("spurious_timeouts"), "{transport}");
         assert_eq!(count("timeout"), metric("timeouts"), "{transport}");
         marked += retransmissions as usize;
@@ -466,6 +478,7 @@ fn what_cannot_be_known_is_not_counted() {
             trace.metrics.iter().find(|(known, _)| *known == name).unwrap().1
         };
         assert!(metric("segments_sent") > 50.0);
+        assert!(metric("spurious_retransmissions").is_nan(), "{transport}");
         assert!(metric("spurious_timeouts").is_nan(), "{transport}");
         assert!(trace.events.iter().all(|event| !event.event.starts_with("spurious")));
     }
