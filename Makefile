@@ -74,7 +74,8 @@ test-python: $(VENV)/.dev
 bench:
 	python3 benches/run.py
 
-# `make instructions CHECK=--check` fails if a figure has grown by more than 3 %.
+# `make instructions CHECK=--check` fails if a figure has grown by more than 3 %, `CHECK=--laws` if a congestion law takes
+# too many for an ACK.
 instructions:
 	@python3 benches/instructions.py $(CHECK)
 
