@@ -214,12 +214,13 @@ impl Deadlines {
     fn first_of_flat(&self) -> Option<(Due, MachineId)> {
         let (mut at, mut machine) = (self.bound.at, FLAT_LIMIT);
         for (number, due) in self.flat.iter().enumerate().take(self.ahead) {
-            if due.at == at {
-                return None;
+            // A jump, not a choice between two values: the processor goes on with what it expects to be next.
+            if due.at <= at {
+                if due.at == at {
+                    return None;
+                }
+                (at, machine) = (due.at, number);
             }
-            // Conditional moves: which machine is next cannot be predicted.
-            machine = if due.at < at { number } else { machine };
-            at = at.min(due.at);
         }
         let first = self.flat.get(machine)?;
         Some((Due::new(at, first.ticket), MachineId::new(machine)))
