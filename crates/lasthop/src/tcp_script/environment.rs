@@ -132,7 +132,11 @@ pub(super) struct Environment {
 impl Environment {
     /// A host before any shell command; `offer` is what the script's own SYN offers.
     pub fn new(profile: Profile, offer: Option<Offer>) -> Self {
-        let values = DEFAULTS.iter().map(|&(name, value)| (name, value.to_owned())).collect();
+        let owned = |&(name, value): &(&'static str, &str)| (name, value.to_owned());
+        let mut values: BTreeMap<_, _> = DEFAULTS.iter().map(owned).collect();
+        if profile == Profile::Linux {
+            values.insert("tcp_rto_max_ms", "120000".to_owned());
+        }
         let (is_configured, initial_window) = (false, None);
         let mss = ETHERNET_MTU - IPV4_HEADERS;
         Environment {
@@ -201,12 +205,6 @@ impl Environment {
             is_known = true;
             self.is_configured = true;
             if let Some(known) = self.values.keys().copied().find(|known| *known == name) {
-                if known == "tcp_mtu_probing" && value == "1" {
-                    self.note(
-                        line,
-                        "net.ipv4.tcp_mtu_probing=1, for black holes, is not modelled".into(),
-                    );
-                }
                 self.values.insert(known, value);
             } else if !WITHOUT_EFFECT.contains(&name) {
                 self.note(line, format!("net.ipv4.{name} is not modelled"));
@@ -512,10 +510,7 @@ mod tests {
         assert_eq!(environment.initial_window, Some(4.0));
         assert_eq!(environment.sizes("tcp_rmem"), [4096, 1000, 33_554_432]);
         let notes: Vec<_> = environment.notes.iter().map(|note| (note.line, &*note.text)).collect();
-        let expected = [
-            (10, "the shell command \"nstat -n\" is passed over"),
-            (11, "net.ipv4.tcp_mtu_probing=1, for black holes, is not modelled"),
-        ];
+        let expected = [(10, "the shell command \"nstat -n\" is passed over")];
         assert_eq!(notes, expected);
     }
 
