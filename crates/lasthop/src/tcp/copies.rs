@@ -14,16 +14,20 @@
 //! Each retransmission carries its ordinal among those of its bytes; what has none is an original. An original that comes
 //! in its order is not looked at: it has come if the byte is there and no retransmission brought it.
 //!
-//! Not modelled: copies told apart beyond the 255th of the same bytes; arrivals more than [`LIFETIME`] after a copy was sent may
-//! not be looked at for it.
+//! Not modelled: copies told apart beyond the 255th of the same bytes; arrivals more than [`LIFETIME`] after a copy was sent, or
+//! [`SETTLED`] after one whose byte is there, may not be looked at for it.
 
 use crate::units::{Duration, Instant};
 
 /// No transmission is under way for longer: twice the maximum segment lifetime (RFC 9293, section 3.4.2).
 const LIFETIME: Duration = Duration::from_secs(240);
 
-/// So many are remembered before the first look for what can be forgotten.
+/// Once a byte has come, nor is its original for longer than this.
+const SETTLED: Duration = Duration::from_secs(10);
+
+/// So many are remembered before the first look for what can be forgotten, and room is made for so many at first.
 const FEW: usize = 256;
+const FIRST: usize = 32;
 
 /// So many are looked at one by one.
 const NEAR: usize = 8;
@@ -178,6 +182,9 @@ impl Copies {
             self.findings.add(&mut copy);
         }
         let place = self.place(first + 1);
+        if self.log.capacity() == 0 {
+            self.log.reserve_exact(FIRST);
+        }
         if place == self.log.len() {
             self.log.push(copy);
         } else {
@@ -217,7 +224,8 @@ impl Copies {
     fn forget_old(&mut self, now: Instant, has: impl Fn(u64) -> bool) {
         let findings = &mut self.findings;
         self.log.retain_mut(|copy| {
-            let is_old = now.saturating_since(copy.sent) >= LIFETIME;
+            let lifetime = if has(copy.first) { SETTLED } else { LIFETIME };
+            let is_old = now.saturating_since(copy.sent) >= lifetime;
             if is_old {
                 findings.settle(copy, &has);
             }
