@@ -6,9 +6,12 @@
 //!   verdict    a lost segment was "out"                         congestion
 //!              it was "in"                                      random: it goes again, the window stays
 //!              it was "in", and most of the "out" are missing   congestion: a queue with none of them left drops all
-//!   Casablanca the receiver gives the verdict, by a mark on its duplicates
+//!   Casablanca the receiver gives the verdict, by a mark on its ACKs
 //!   Ifrane     the sender does
 //! ```
+//!
+//! Each hole of a window is judged, the first at its third duplicate, the others as partial ACKs show them. The first that
+//! means congestion cuts the window.
 //!
 //! Both ends know which segments are "out" by their numbers. Ifrane's sender knows of one loss at a time: an "in" segment
 //! counts for congestion if an "out" one was lost within the last smoothed round trip. The share of "out" and both rules for

@@ -587,3 +587,34 @@ fn a_random_loss_leaves_the_window() {
         assert!(steps[second + 3].0 >= before, "{variant:?}: {steps:?}");
     }
 }
+
+/// The same with a second loss in the window of the 61st: each hole is judged when a partial ACK shows it. The 63rd is "in"
+/// as well and leaves the window; the 65th is "out" and halves it, once.
+#[test]
+fn each_hole_of_a_window_is_judged() {
+    for variant in [Variant::Casablanca, Variant::Ifrane] {
+        for (second, is_cut) in [(62_001, false), (64_001, true)] {
+            let lost = [(4_001, 1), (60_001, 1), (second, 1)];
+            let mut pipe = losing(&config(variant, at_once()), &lost);
+            pipe.ends[OPENER].write(120_000);
+            pipe.pump(OPENER);
+            let (mut at, mut before) = (0, 0.0);
+            while pipe.ends[OPENER].counters().explicit_losses == 0 {
+                before = pipe.ends[OPENER].sender().congestion_window();
+                at += 10;
+                pipe.run(ms(at));
+            }
+            pipe.run(ms(at + 1_000));
+            let counters = pipe.ends[OPENER].counters();
+            let seen = (counters.window_cuts, counters.explicit_losses, counters.timeouts);
+            let cuts = u64::from(is_cut);
+            assert_eq!(seen, (1 + cuts, 2 - cuts, 0), "{variant:?} {second}");
+            let threshold = pipe.ends[OPENER].sender().slow_start_threshold();
+            let expected = if is_cut { before / 2.0 } else { before };
+            assert!(
+                (threshold - expected).abs() < 0.5,
+                "{variant:?} {second}: {threshold} {expected}"
+            );
+        }
+    }
+}

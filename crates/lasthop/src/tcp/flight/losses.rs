@@ -17,30 +17,57 @@ impl Flight {
         }
     }
 
-    /// The third duplicate: one reduction, timer restarted, nothing timed.
-    pub(in crate::tcp) fn fast_retransmit(&mut self, now: Instant, inflation: u32) {
+    /// The third duplicate: one reduction, timer restarted, nothing timed. Says whether the window was cut, which a loss
+    /// held for random leaves.
+    pub(in crate::tcp) fn fast_retransmit(&mut self, now: Instant, inflation: u32) -> bool {
         let in_use = self.in_use_at(now, inflation);
-        self.fast_retransmit_of(now, self.snd_una, in_use);
+        self.fast_retransmit_of(now, self.snd_una, in_use)
     }
 
     /// The same for the segment at `seq`, with what is in use in segments.
-    pub(in crate::tcp) fn fast_retransmit_of(&mut self, now: Instant, seq: u64, in_use: f64) {
+    pub(in crate::tcp) fn fast_retransmit_of(
+        &mut self,
+        now: Instant,
+        seq: u64,
+        in_use: f64,
+    ) -> bool {
         self.declare_lost(seq);
-        if self.config.marks_some_out() && self.is_random(now, seq) {
+        let is_cut = !(self.config.marks_some_out() && self.is_random(now, seq));
+        if is_cut {
+            self.reduce_for_loss(now, in_use);
+        } else {
             // Slow start brings back what the end of recovery takes off the window.
             let cwnd = self.law.cwnd();
             let ssthresh = self.law.ssthresh().max(cwnd);
             self.law.slow_start_to(cwnd, ssthresh);
             self.counters.explicit_losses += 1;
-        } else {
-            self.law.on_congestion(now, Congestion::Loss, in_use);
-            self.undo.on_reduction(now);
-            self.counters.window_cuts += 1;
         }
         self.counters.fast_retransmits += 1;
         self.timed = None;
         self.limited_transmit_due = false;
         self.restart_timer(now);
+        is_cut
+    }
+
+    /// A partial ACK shows the hole at `seq` in a recovery whose losses were held for random, so that the window is whole.
+    /// If this one is congestion, it is cut after all. What is in use is the window, since every duplicate let a new segment
+    /// out meanwhile. Says whether the window was cut.
+    #[cold]
+    pub(in crate::tcp) fn judge_hole(&mut self, now: Instant, seq: u64) -> bool {
+        if self.is_random(now, seq) {
+            self.counters.explicit_losses += 1;
+            return false;
+        }
+        let in_use = self.in_use_at(now, 0).min(self.law.cwnd());
+        self.reduce_for_loss(now, in_use);
+        true
+    }
+
+    /// One reduction for a loss.
+    fn reduce_for_loss(&mut self, now: Instant, in_use: f64) {
+        self.law.on_congestion(now, Congestion::Loss, in_use);
+        self.undo.on_reduction(now);
+        self.counters.window_cuts += 1;
     }
 
     /// Is the loss of the segment at `seq` random, as far as those tell that queues drop first?

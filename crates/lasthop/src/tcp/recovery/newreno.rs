@@ -32,6 +32,8 @@ enum Exit {
 #[derive(Clone, Debug)]
 pub struct NewReno {
     in_recovery: bool,
+    /// The losses of this recovery were held for random so far, and the window is whole (Casablanca, Ifrane).
+    is_spared: bool,
     seen_partial: bool,
     /// Duplicate ACKs that inflate the window.
     inflation: u32,
@@ -52,6 +54,7 @@ impl NewReno {
         };
         NewReno {
             in_recovery: false,
+            is_spared: false,
             seen_partial: false,
             inflation: 0,
             guard: CutGuard::new(config),
@@ -95,7 +98,7 @@ impl NewReno {
                     self.guard.cut_at(flight.snd_max);
                     self.in_recovery = true;
                     self.seen_partial = false;
-                    flight.fast_retransmit(now, self.inflation);
+                    self.is_spared = !flight.fast_retransmit(now, self.inflation);
                     self.inflation = flight.duplicates.count();
                     self.retransmit = Some(flight.snd_una);
                 }
@@ -119,6 +122,10 @@ impl NewReno {
     }
 
     fn on_partial_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
+        if self.is_spared && flight.judge_hole(now, ack) {
+            self.is_spared = false;
+            self.guard.cut_at(flight.snd_max);
+        }
         // Deflate by what was acknowledged, add one segment back.
         let acked = (ack - flight.snd_una).div_ceil(flight.mss) as u32;
         if self.inflation > acked {
