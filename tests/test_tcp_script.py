@@ -45,11 +45,11 @@ def test_there_are_a_hundred_scripts_and_each_says_what_it_holds() -> None:
 def mutations(text: str) -> list[str]:
     """The script with one expectation changed: a segment that must leave, or a condition."""
     changed = []
-    for match in re.finditer(r"(?m)^(.*> [SFR.]+ +)(\d+):(\d+)(\(.*)$", text):
+    for match in re.finditer(r"(?m)^([^<\n]*> (?:\d+ > \d+ )?[SFR.]+ +)(\d+):(\d+)(\(.*)$", text):
         head, start, end, rest = match.groups()
         line = f"{head}{int(start) + 3}:{int(end) + 3}{rest}"
         changed.append(text[: match.start()] + line + text[match.end() :])
-    for match in re.finditer(r"(?m)^(.*> .*ack )(\d+)(.*)$", text):
+    for match in re.finditer(r"(?m)^([^<\n]*> .*ack )(\d+)(.*)$", text):
         line = f"{match[1]}{int(match[2]) + 3}{match[3]}"
         changed.append(text[: match.start()] + line + text[match.end() :])
     changed += [

@@ -69,8 +69,9 @@ class Host:
         self.law = "cubic"
         self.start = 0.0
         self.arrived: list[tuple[float, Segment]] = []
-        self.isn: int | None = None
+        #: Ports of the connection under test, the kernel's first, and initial numbers by ports.
         self.port = (PORT, PEER_PORT)
+        self.isns: dict[tuple[int, int], int] = {}
         self.stamps: list[tuple[int, int]] = []
         self.ipid = 1
         libc = ctypes.CDLL(None, use_errno=True)
@@ -131,6 +132,8 @@ class Host:
 
     def inject(self, one: Segment) -> None:
         """A segment reaches the kernel."""
+        if one.ports:
+            self.port = one.ports
         local, remote = self.port
         options = b""
         for name, value in one.options.items():
@@ -146,10 +149,10 @@ class Host:
                 options += struct.pack("!BBBB", 1, 1, 5, 2 + 8 * len(value))
                 for left, right in value:
                     options += struct.pack(
-                        "!II", *((end + (self.isn or 0)) % 2**32 for end in (left, right))
+                        "!II", *((end + self.isn) % 2**32 for end in (left, right))
                     )
         length = 20 + len(options)
-        ack = (one.ack + (self.isn or 0)) % 2**32 if one.ack is not None else 0
+        ack = (one.ack + self.isn) % 2**32 if one.ack is not None else 0
         window = one.window if one.window is not None else 0
         seq = (one.seq + PEER_SEQUENCE) % 2**32
         bits = one.flags & 0xFF | (length // 4) << 12 | (one.flags & 256)
@@ -178,12 +181,17 @@ class Host:
     def inject_message(self, one: Message) -> None:
         """An ICMP message reaches the kernel, with the header of the segment that it is about."""
         local, remote = self.port
-        seq = (one.seq + (self.isn or 0)) % 2**32
+        seq = (one.seq + self.isn) % 2**32
         about = self.ip_header(20 + one.payload, 6, 0, comes_in=False)
         about += struct.pack("!HHI", local, remote, seq)
         body = struct.pack("!BBHHH", 3, one.code, 0, 0, one.mtu) + about
         body = body[:2] + struct.pack("!H", checksum(body)) + body[4:]
         os.write(self.tun, self.ip_header(len(body), 1, 0) + body)
+
+    @property
+    def isn(self) -> int:
+        """The kernel's initial number in the connection under test."""
+        return self.isns.get(self.port, 0)
 
     def live_stamp(self, echo: int) -> int:
         """The time stamp of the kernel that one of the script stands for."""
@@ -206,8 +214,10 @@ class Host:
         one = Segment(flags=bits & 0x1FF & ~8, payload=len(body) - offset, ecn=ecn)
         is_syn = bool(one.flags & 2)
         if is_syn:
-            self.isn = seq
             self.port = (source, target)
+            self.isns[self.port] = seq
+        one.ports = (source, target)
+        isn = self.isns.get(one.ports, 0)
         place = 20
         while place < offset:
             kind = body[place]
@@ -232,7 +242,7 @@ class Host:
                 one.options[f"option {kind}"] = value.hex()
             place += size
         bare_reset = one.flags == 4 | 16 and seq == 0
-        one.seq = (seq - (0 if bare_reset else self.isn or 0)) % 2**32
+        one.seq = (seq - (0 if bare_reset else isn)) % 2**32
         one.ack = (ack - PEER_SEQUENCE) % 2**32 if one.flags & 16 else None
         one.window = window
         if self.verbose:

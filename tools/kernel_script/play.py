@@ -123,15 +123,15 @@ class Player(Host):
         seq, left = wanted.seq, wanted.payload
         found: list[str] = []
         while True:
-            while not self.arrived and self.now() < latest:
+            while (entry := self.pick(wanted)) is None and self.now() < latest:
                 ready = select.select([self.tun], [], [], max(0.0, latest - self.now()))[0]
                 if ready:
                     self.drain(None)
-            if not self.arrived:
+            if entry is None:
                 raise Differs(
                     f"expected {wanted}, found {', '.join(found) or 'nothing'} until {latest:.4f}"
                 )
-            sent, one = self.arrived.pop(0)
+            sent, one = entry
             live_window = one.window or 0
             found.append(f"{one} at {sent:.4f}")
             is_last = one.payload >= left
@@ -155,6 +155,14 @@ class Player(Host):
                 return at if at is not None else sent
             seq = (seq + one.payload) % 2**32
             left -= one.payload
+
+    def pick(self, wanted: Segment) -> tuple[float, Segment] | None:
+        """What the connection that a segment is wanted of has sent first."""
+        ports = wanted.ports or self.port
+        for place, (_, one) in enumerate(self.arrived):
+            if one.ports == ports:
+                return self.arrived.pop(place)
+        return None
 
     def info(self) -> dict[str, Any]:
         """What `tcp_info` says of the connection, with the names that scripts use."""

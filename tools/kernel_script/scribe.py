@@ -33,7 +33,7 @@ class Scribe(Player):
     def send(self, text: str) -> None:
         """The peer's segment reaches the kernel."""
         self.lines.append(f"{self.now():.6f} < {text}")
-        self.inject(parse_segment(text))
+        self.inject(parse_segment(text, comes_in=True))
 
     def written(self, one: Segment) -> str:
         """A segment of the kernel, in the language of scripts."""

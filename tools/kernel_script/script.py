@@ -55,6 +55,8 @@ class Segment:
     options: dict[str, Any] = field(default_factory=dict)
     any_options: bool = False
     ecn: int | None = None
+    #: The kernel's port and the peer's, if the script names them.
+    ports: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         text = (
@@ -120,11 +122,26 @@ def parse_message(text: str) -> Message:
     return Message(ICMP[match[1]], int(match[2] or 0), int(match[3]), int(match[4]))
 
 
-def parse_segment(text: str) -> Segment | Message:
-    """`FLAGS SEQ:END(LENGTH) [ack N] [win N] [<OPTIONS>]`."""
+def parse_segment(text: str, *, comes_in: bool) -> Segment | Message:
+    """`[FIELDS] [PORT > PORT] FLAGS SEQ:END(LENGTH) [ack N] [win N] [<OPTIONS>]`."""
+    one = Segment()
+    if text.startswith(("[", "(")):
+        fields, text = re.split(r"[])]", text[1:], maxsplit=1)
+        text = text.strip()
+        for words in (field.split() for field in fields.split(",")):
+            if words[0] in ECN:
+                one.ecn = ECN[words[0]]
+            elif words[0] == "tos":
+                one.ecn = int(words[1], 16) & 3
+            elif words[0] not in ("flowlabel", "ttl", "ect01"):
+                raise Unknown(f"the field {words[0]}")
     if text.startswith("icmp "):
         return parse_message(text)
-    one = Segment()
+    named = re.match(r"(\d+)\s*>\s*(\d+)\s+", text)
+    if named:
+        source, target = int(named[1]), int(named[2])
+        one.ports = (target, source) if comes_in else (source, target)
+        text = text[named.end() :]
     head, angle, options = text.partition("<")
     if angle:
         options = options.rstrip().removesuffix(">").strip()
@@ -145,11 +162,6 @@ def parse_segment(text: str) -> Segment | Message:
                 one.options[words[0]] = int(words[1])
             else:
                 raise Unknown(f"the option {words[0]}")
-    head = head.strip()
-    if head.startswith("["):
-        name, head = head[1:].split("]", 1)
-        one.ecn = ECN[name.split(",")[0].strip()]
-        head = head.strip()
     words = head.split()
     for letter in words[0]:
         one.flags |= 0 if letter == "-" else FLAGS[letter]
@@ -187,6 +199,20 @@ TIME = re.compile(
     r"(\*|\+?\d*\.?\d*(?=\.\.\.)|\+?\d*(?:\.\d+)?)"
     r"(?:\s*(~|\.\.\.)\s*(\+?\d*(?:\.\d+)?))?\s*"
 )
+
+
+def segment_length(text: str) -> int:
+    """Length of a segment: its line, and those after it that go on with fields or options."""
+    end = 0
+    while True:
+        end += len(text[end:].partition("\n")[0])
+        following = text[end:].lstrip()
+        is_open = "<" in text[1:end] and ">" not in text[1:end].partition("<")[2]
+        goes_on = re.match(r"<\s*\w|<\.\.\.|ack |win |urg ", following)
+        # `< S 0:0(0)` without a time is no event: a line that begins with `<` has options.
+        if not following or not (is_open or goes_on):
+            return end
+        end = len(text) - len(following)
 
 
 def strip_comments(text: str) -> str:
@@ -248,20 +274,20 @@ def parse(text: str) -> tuple[dict[str, str], list[Event]]:
             events.append(Event(here, when, relative, span, blocks, "shell", rest[1:end]))
             at += end + 1
         elif rest[0] in "<>":
-            end = rest.find("\n")
-            end = len(rest) if end < 0 else end
-            events.append(
-                Event(
-                    here, when, relative, span, blocks, rest[0], parse_segment(rest[1:end].strip())
-                )
-            )
+            end = segment_length(rest)
+            one = parse_segment(" ".join(rest[1:end].split()), comes_in=rest[0] == "<")
+            events.append(Event(here, when, relative, span, blocks, rest[0], one))
             at += end
         else:
             depth, end = 0, rest.index("(")
             name, parts, current = rest[:end].strip(), [], ""
+            quoted = False
             for place in range(end + 1, len(rest)):
                 character = rest[place]
-                if character in "([{":
+                quoted ^= character == '"'
+                if quoted:
+                    pass
+                elif character in "([{":
                     depth += 1
                 elif character in ")]}":
                     if depth == 0:
@@ -269,14 +295,15 @@ def parse(text: str) -> tuple[dict[str, str], list[Event]]:
                         end = place + 1
                         break
                     depth -= 1
-                if character == "," and depth == 0:
+                if character == "," and depth == 0 and not quoted:
                     parts.append(current.strip())
                     current = ""
                 else:
                     current += character
-            stop = rest.find("\n", end)
-            stop = len(rest) if stop < 0 else stop
-            result = rest[end:stop].strip().removeprefix("=").strip()
+            # The result, and what an error means, may stand in lines of their own.
+            match = re.match(r"\s*=[^\n]*(\n\s*\([^\n]*)?|[^\n]*", rest[end:])
+            stop = end + (match.end() if match else 0)
+            result = " ".join(rest[end:stop].split()).removeprefix("=").strip()
             events.append(Event(here, when, relative, span, blocks, "call", (name, parts, result)))
             at += stop
         events[-1].source = text[begin:at].strip()

@@ -2,13 +2,13 @@
 
 use super::ScriptError;
 use super::constants::{errno, number, value};
+use super::endpoints::EndpointId;
 use super::options::{
     defer_accept, receive_buffer, send_buffer, unsent_limit, user_timeout, window_clamp,
 };
 use super::player::Player;
 use super::readiness::Watched;
 use super::show::seconds;
-use super::stamps::Stamps;
 use super::transfers::{Reading, Writing, write};
 use crate::tcp::socket::{Socket, SocketError, State, WriteOptions};
 use crate::units::{Duration, Instant};
@@ -17,11 +17,11 @@ use crate::units::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Descriptor {
     /// A socket that neither listens nor connects yet.
-    Fresh,
-    /// One that waits for a connection.
-    Listener,
-    /// The connection under test.
-    Connection,
+    Fresh(EndpointId),
+    /// One that waits for connections.
+    Listener(EndpointId),
+    /// A connection.
+    Connection(EndpointId),
     /// What watches others (`epoll`).
     Watcher,
     /// A file, and an end of a pipe, whose bytes are of no interest.
@@ -30,10 +30,23 @@ pub(super) enum Descriptor {
     Pipe,
 }
 
+impl Descriptor {
+    /// The socket that it stands for.
+    pub fn endpoint(self) -> Option<EndpointId> {
+        match self {
+            Descriptor::Fresh(id) | Descriptor::Listener(id) | Descriptor::Connection(id) => {
+                Some(id)
+            }
+            Descriptor::Watcher | Descriptor::File | Descriptor::Pipe => None,
+        }
+    }
+}
+
 /// A system call that waits.
 #[derive(Clone, Debug)]
 pub(super) struct Blocked {
     line: u32,
+    endpoint: EndpointId,
     call: Call,
     expected: String,
     /// When the script has it return.
@@ -98,7 +111,10 @@ impl Player {
         let argument = |at: usize| arguments.get(at).map_or("", |text| text.as_str());
         let descriptor = value(argument(0));
         let kind = descriptor.and_then(|file| self.descriptors.get(&file)).copied();
-        let is_connection = kind == Some(Descriptor::Connection);
+        let is_connection = matches!(kind, Some(Descriptor::Connection(_)));
+        if let Some(endpoint) = kind.and_then(Descriptor::endpoint) {
+            self.ends.focus(endpoint);
+        }
         if let Some(error) = self.refused(name, kind) {
             return compare(line, result, &Returned::Error(error));
         }
@@ -114,21 +130,25 @@ impl Player {
             "listen" => {
                 let mut socket = self.make_socket();
                 socket.listen();
-                self.socket = Some(socket);
-                self.descriptors.extend(descriptor.map(|file| (file, Descriptor::Listener)));
+                self.ends.socket = Some(socket);
+                self.ends.test_focused();
+                let listener = Descriptor::Listener(self.ends.focused());
+                self.descriptors.extend(descriptor.map(|file| (file, listener)));
                 Returned::Value(0)
             }
             "connect" => {
-                let is_new = self.socket.as_ref().is_none_or(|one| {
-                    one.state() == State::Closed && self.has_failed && !one.has_error()
+                let is_new = self.ends.socket.as_ref().is_none_or(|one| {
+                    one.state() == State::Closed && self.ends.has_failed && !one.has_error()
                 });
                 if is_new {
-                    self.has_failed = false;
+                    self.ends.has_failed = false;
                     let mut socket = self.make_socket();
                     socket.connect(self.now);
-                    self.socket = Some(socket);
+                    self.ends.socket = Some(socket);
                 }
-                self.descriptors.extend(descriptor.map(|file| (file, Descriptor::Connection)));
+                self.ends.test_focused();
+                let connection = Descriptor::Connection(self.ends.focused());
+                self.descriptors.extend(descriptor.map(|file| (file, connection)));
                 return self.wait(line, Call::Connect, result, blocks);
             }
             "accept" | "accept4" => return self.wait(line, Call::Accept, result, blocks),
@@ -149,7 +169,8 @@ impl Player {
                     (true, Some(Descriptor::Pipe)) => {
                         Call::Read(Reading { bytes, least: 1, peeks: false, left: None })
                     }
-                    (false, Some(Descriptor::Connection)) => {
+                    (false, Some(Descriptor::Connection(endpoint))) => {
+                        self.ends.focus(endpoint);
                         let more = argument(5).contains("SPLICE_F_MORE");
                         let options = WriteOptions { more, end_of_record: false };
                         Call::Write(Writing::of(bytes, options))
@@ -173,7 +194,7 @@ impl Player {
                     let returned = self.read_report(line, argument(1))?;
                     return compare(line, result, &returned);
                 }
-                let has_data = self.socket.as_ref().is_some_and(|one| one.unread() > 0);
+                let has_data = self.ends.socket.as_ref().is_some_and(|one| one.unread() > 0);
                 if argument(1) == "NULL" && number_of(argument(2)) != Some(0) && has_data {
                     return compare(line, result, &Returned::Error("EFAULT"));
                 }
@@ -184,25 +205,27 @@ impl Player {
             "getsockname" | "getpeername" if kind.is_some() => Returned::Value(0),
             "close" => {
                 let gone = descriptor.and_then(|file| self.descriptors.remove(&file));
-                let (now, resets) = (self.now, self.resets_on_close);
-                let is_socket =
-                    |kind| matches!(kind, Descriptor::Listener | Descriptor::Connection);
-                let is_alone = !self.descriptors.values().any(|&kind| is_socket(kind));
+                let (now, resets) = (self.now, self.ends.resets_on_close);
                 // `dup` has given it another number.
                 let is_kept =
                     gone.is_some_and(|one| self.descriptors.values().any(|&kind| kind == one));
-                if let Some(socket) = self.socket.as_mut().filter(|_| !is_kept)
-                    && (gone == Some(Descriptor::Connection)
-                        || gone == Some(Descriptor::Listener) && is_alone)
-                {
-                    if resets && socket.state().is_synchronized() {
-                        socket.abort(now, None);
-                    } else {
-                        socket.close(now);
-                        if self.lingers && gone == Some(Descriptor::Connection) {
-                            return self.wait(line, Call::Close, result, blocks);
+                match gone.filter(|_| !is_kept) {
+                    Some(Descriptor::Listener(_)) => self.ends.close_listener(now),
+                    Some(Descriptor::Connection(_)) => {
+                        let lingers = self.ends.lingers;
+                        let Some(socket) = &mut self.ends.socket else {
+                            return compare(line, result, &Returned::Value(0));
+                        };
+                        if resets && socket.state().is_synchronized() {
+                            socket.abort(now, None);
+                        } else {
+                            socket.close(now);
+                            if lingers {
+                                return self.wait(line, Call::Close, result, blocks);
+                            }
                         }
                     }
+                    _ => {}
                 }
                 Returned::Value(0)
             }
@@ -238,7 +261,7 @@ impl Player {
     }
 
     pub(super) fn make_socket(&self) -> Socket {
-        let option = |name: &str| self.socket_options.get(name).copied();
+        let option = |name: &str| self.ends.options.get(name).copied();
         let size = |name: &str| option(name).map(|value| value.max(1) as u64);
         let buffer = option("SO_RCVBUF").map(receive_buffer);
         let clamp = option("TCP_WINDOW_CLAMP").filter(|&clamp| clamp > 0).map(window_clamp);
@@ -259,7 +282,8 @@ impl Player {
         if let Some(retries) = option("TCP_SYNCNT") {
             settings.syn_retries = [retries as u32; 2];
         }
-        let configure = self.environment.configure(self.environment.law());
+        let law = self.ends.law.as_deref().unwrap_or(self.environment.law());
+        let configure = self.environment.configure(law);
         let mut socket = Socket::new(settings, configure);
         socket.set_nodelay(option("TCP_NODELAY").unwrap_or(0) != 0);
         socket.set_corked(option("TCP_CORK").unwrap_or(0) != 0);
@@ -270,20 +294,22 @@ impl Player {
 
     /// What a call may not do in the state that the connection is in.
     fn refused(&self, name: &str, kind: Option<Descriptor>) -> Option<&'static str> {
-        let state = self.socket.as_ref().map(Socket::state);
+        let state = self.ends.socket.as_ref().map(Socket::state);
         let is_reading = matches!(name, "read" | "recv" | "recvfrom" | "readv" | "recvmsg");
         let is_writing = matches!(name, "write" | "send" | "sendto" | "sendmsg" | "writev");
         match (kind?, name) {
-            (Descriptor::Fresh | Descriptor::Listener, _) if is_reading => Some("ENOTCONN"),
-            (Descriptor::Fresh | Descriptor::Listener, _) if is_writing => Some("EPIPE"),
-            (Descriptor::Fresh, "shutdown") => Some("ENOTCONN"),
-            (Descriptor::Fresh | Descriptor::Connection, "accept" | "accept4") => Some("EINVAL"),
-            (Descriptor::Connection, "listen") if state != Some(State::Closed) => Some("EINVAL"),
-            (Descriptor::Listener, "connect") => Some("EISCONN"),
-            (Descriptor::Connection, "connect") => match state? {
+            (Descriptor::Fresh(_) | Descriptor::Listener(_), _) if is_reading => Some("ENOTCONN"),
+            (Descriptor::Fresh(_) | Descriptor::Listener(_), _) if is_writing => Some("EPIPE"),
+            (Descriptor::Fresh(_), "shutdown") => Some("ENOTCONN"),
+            (Descriptor::Fresh(_) | Descriptor::Connection(_), "accept" | "accept4") => {
+                Some("EINVAL")
+            }
+            (Descriptor::Connection(_), "listen") if state != Some(State::Closed) => Some("EINVAL"),
+            (Descriptor::Listener(_), "connect") => Some("EISCONN"),
+            (Descriptor::Connection(_), "connect") => match state? {
                 State::SynSent | State::SynReceived => Some("EALREADY"),
                 // The first call after the handshake tells of its end.
-                State::Established if self.has_connected => Some("EISCONN"),
+                State::Established if self.ends.has_connected => Some("EISCONN"),
                 _ => None,
             },
             _ => None,
@@ -291,22 +317,11 @@ impl Player {
     }
 
     fn open(&mut self, line: u32, result: &str) -> Result<Returned, ScriptError> {
-        let mut kinds = self.descriptors.values();
-        let is_second =
-            kinds.any(|kind| matches!(kind, Descriptor::Fresh | Descriptor::Connection));
-        let is_over = |one: &Socket| matches!(one.state(), State::Closed | State::TimeWait);
-        if is_second || !self.socket.as_ref().is_none_or(is_over) {
-            return Self::missing(line, "a second connection");
-        }
         if number_of(result).is_none() {
             return Self::missing(line, "a socket call that fails");
         }
-        // What the last connection was is over.
-        self.socket = None;
-        self.socket_options.clear();
-        self.stamps_of_writes = Stamps::default();
-        (self.resets_on_close, self.lingers, self.has_connected) = (false, false, false);
-        Ok(self.open_file(result, Descriptor::Fresh))
+        let fresh = self.ends.open(self.late);
+        Ok(self.open_file(result, Descriptor::Fresh(fresh)))
     }
 
     /// A descriptor as the script says, which nothing is known of but its kind.
@@ -346,7 +361,8 @@ impl Player {
             return compare(line, expected, &now);
         };
         let end = self.now + time;
-        let blocked = Blocked { line, call, expected: expected.to_owned(), end };
+        let endpoint = self.ends.focused();
+        let blocked = Blocked { line, endpoint, call, expected: expected.to_owned(), end };
         if returned == Returned::Waits {
             self.blocked = Some(blocked);
             return Ok(());
@@ -371,8 +387,7 @@ impl Player {
             _ => {}
         }
         let (now, is_linux) = (self.now, self.environment.is_linux());
-        let is_second = self.descriptors.values().any(|&kind| kind == Descriptor::Connection);
-        let Some(socket) = &mut self.socket else { return Ok(Returned::Error("ENOTCONN")) };
+        let Some(socket) = &mut self.ends.socket else { return Ok(Returned::Error("ENOTCONN")) };
         let failed = |error: SocketError| Returned::Error(errno(error).0);
         Ok(match call {
             Call::Poll(_) | Call::Events(..) => unreachable!("handled above"),
@@ -380,10 +395,6 @@ impl Player {
                 State::FinWait1 | State::Closing | State::LastAck if blocks => Returned::Waits,
                 _ => Returned::Value(0),
             },
-            Call::Accept if is_second && expected.starts_with("-1") => Returned::Waits,
-            Call::Accept if is_second => {
-                return Self::missing(line, "a second connection");
-            }
             Call::Write(writing) => {
                 let opens = matches!(socket.state(), State::SynSent | State::SynReceived);
                 if is_linux && opens && socket.connection().is_none() {
@@ -392,30 +403,31 @@ impl Player {
                 let done = writing.done;
                 let returned = write(socket, now, writing);
                 let (_, unsent) = socket.unacknowledged();
-                self.stamps_of_writes.on_written(writing.done - done, unsent);
+                self.ends.stamps_of_writes.on_written(writing.done - done, unsent);
                 if writing.is_uncopied && writing.done > done {
-                    self.stamps_of_writes.on_uncopied();
+                    self.ends.stamps_of_writes.on_uncopied();
                 }
-                self.awaits_room |= returned == Returned::Waits;
+                self.ends.awaits_room |= returned == Returned::Waits;
                 returned
             }
-            Call::Accept => match socket.state() {
-                State::Listen | State::SynReceived => Returned::Waits,
-                _ => {
+            Call::Accept => match self.ends.accept() {
+                None => Returned::Waits,
+                Some(child) => {
                     let file = number_of(expected).unwrap_or(4) as i64;
-                    self.descriptors.insert(file, Descriptor::Connection);
+                    self.descriptors.insert(file, Descriptor::Connection(child));
                     Returned::Value(file)
                 }
             },
             Call::Connect => match socket.state() {
                 _ if socket.state().is_synchronized() => {
-                    self.has_connected = true;
+                    self.ends.has_connected = true;
                     Returned::Value(0)
                 }
                 State::SynSent | State::SynReceived => Returned::Waits,
                 State::Closed => {
-                    self.has_failed = true;
-                    socket.take_error().map_or(Returned::Error("ECONNABORTED"), failed)
+                    let error = socket.take_error();
+                    self.ends.has_failed = true;
+                    error.map_or(Returned::Error("ECONNABORTED"), failed)
                 }
                 _ => Returned::Value(0),
             },
@@ -452,7 +464,11 @@ impl Player {
     /// A call that blocks may return; `must` it?
     pub(super) fn check_blocked(&mut self, must: bool) -> Result<(), ScriptError> {
         let Some(mut blocked) = self.blocked.take() else { return Ok(()) };
-        let returned = self.attempt(blocked.line, &mut blocked.call, &blocked.expected, true)?;
+        let before = self.ends.focused();
+        self.ends.focus(blocked.endpoint);
+        let returned = self.attempt(blocked.line, &mut blocked.call, &blocked.expected, true);
+        self.ends.focus(before);
+        let returned = returned?;
         let is_late = self.now > blocked.end + self.tolerance;
         if returned == Returned::Waits && !must && !is_late {
             self.blocked = Some(blocked);
@@ -475,7 +491,7 @@ impl Player {
         if !(0..=2).contains(&how) {
             return Returned::Error("EINVAL");
         }
-        let Some(socket) = &mut self.socket else { return Returned::Error("ENOTCONN") };
+        let Some(socket) = &mut self.ends.socket else { return Returned::Error("ENOTCONN") };
         if matches!(socket.state(), State::Closed | State::Listen | State::TimeWait) {
             return Returned::Error("ENOTCONN");
         }

@@ -381,11 +381,6 @@ impl Environment {
         matches!(name, "" | "reno" | "cubic")
     }
 
-    /// The law of connections from now on.
-    pub fn set_law(&mut self, name: &str) {
-        self.values.insert("tcp_congestion_control", name.to_owned());
-    }
-
     /// The name of the congestion law.
     pub fn law(&self) -> &str {
         self.text("tcp_congestion_control").trim()

@@ -19,12 +19,13 @@
 //! The connection under test is a [`Socket`](crate::tcp::socket::Socket) with the parameters of a
 //! [`Profile`]. Shell commands that set `net.ipv4.*` change them; other commands are noted and passed over.
 //!
-//! *Not modelled*: urgent data, two connections at a time, Fast Open, MD5, MPTCP, accurate ECN,
+//! *Not modelled*: urgent data, Fast Open, MD5, MPTCP, accurate ECN,
 //! automatic tuning of buffers, time stamps of arrivals, zero copy. A script that needs them gets
 //! [`ScriptError::NotModelled`].
 
 mod calls;
 mod constants;
+mod endpoints;
 mod environment;
 mod expression;
 mod options;

@@ -94,8 +94,8 @@ pub(super) fn send_buffer(asked: i64) -> u32 {
 impl Player {
     /// The parameters of keep-alive that an application may have set one by one.
     pub(super) fn keep_alive(&self) -> Option<KeepAlive> {
-        let option = |name: &str| self.socket_options.get(name).map(|&value| value.max(1) as u64);
-        (self.socket_options.get("SO_KEEPALIVE").copied().unwrap_or(0) != 0).then(|| {
+        let option = |name: &str| self.ends.options.get(name).map(|&value| value.max(1) as u64);
+        (self.ends.options.get("SO_KEEPALIVE").copied().unwrap_or(0) != 0).then(|| {
             let default = self.environment.keep_alive();
             KeepAlive {
                 idle: option("TCP_KEEPIDLE").map_or(default.idle, environment::seconds),
@@ -116,12 +116,12 @@ impl Player {
         }
         if name == "SO_LINGER" {
             let says = |field: &str| text.replace(' ', "").contains(field);
-            self.resets_on_close = says("onoff=1") && says("linger=0");
-            self.lingers = says("onoff=1") && !self.resets_on_close;
+            self.ends.resets_on_close = says("onoff=1") && says("linger=0");
+            self.ends.lingers = says("onoff=1") && !self.ends.resets_on_close;
             return Ok(Returned::Value(0));
         }
         if let ("SO_TIMESTAMPING", Some(bits)) = (name, value(text)) {
-            self.stamps_of_writes.set(bits);
+            self.ends.stamps_of_writes.set(bits);
             return Ok(Returned::Value(0));
         }
         let is_idle = WITHOUT_EFFECT.contains(&name);
@@ -129,7 +129,7 @@ impl Player {
         let Some(to) = value(text).filter(|_| known.is_some()) else {
             return match is_idle {
                 true => {
-                    self.socket_options.extend(value(text).map(|to| (name.to_owned(), to)));
+                    self.ends.options.extend(value(text).map(|to| (name.to_owned(), to)));
                     Ok(Returned::Value(0))
                 }
                 false => Self::missing(line, &format!("the socket option {name}")),
@@ -138,19 +138,27 @@ impl Player {
         if known.is_some_and(|&(_, least, most)| to < least || to > most) {
             return Ok(Returned::Error("EINVAL"));
         }
-        if name == "TCP_WINDOW_CLAMP" && to == 0 && self.socket.is_some() {
+        if name == "TCP_WINDOW_CLAMP" && to == 0 && self.ends.socket.is_some() {
             // Only a socket without connection may lose its clamp.
             return Ok(Returned::Error("EINVAL"));
         }
-        self.socket_options.insert(name.to_owned(), to);
+        self.ends.options.insert(name.to_owned(), to);
         self.apply_option(name, to);
+        // Who is about to be accepted shares what the listener has.
+        let listener = self.ends.focused();
+        for child in self.ends.unfinished() {
+            self.ends.focus(child);
+            self.ends.options.insert(name.to_owned(), to);
+            self.apply_option(name, to);
+        }
+        self.ends.focus(listener);
         Ok(Returned::Value(0))
     }
 
     /// Before there is a socket, options count when it is made.
     fn apply_option(&mut self, name: &str, to: i64) {
         let (now, keep_alive) = (self.now, self.keep_alive());
-        let Some(socket) = &mut self.socket else { return };
+        let Some(socket) = &mut self.ends.socket else { return };
         match name {
             "TCP_NODELAY" => socket.set_nodelay(to != 0),
             "TCP_CORK" => socket.set_corked(to != 0),
@@ -168,6 +176,11 @@ impl Player {
         }
     }
 
+    /// The name of the congestion law.
+    pub(super) fn law(&self) -> &str {
+        self.ends.law.as_deref().unwrap_or(self.environment.law_or_default())
+    }
+
     fn set_law(&mut self, line: u32, text: &str) -> Result<Returned, ScriptError> {
         let law = text.trim_matches(['[', ']', '"']).to_owned();
         if !Environment::has_law(&law) && !OTHER_LAWS.contains(&law.as_str()) {
@@ -176,10 +189,10 @@ impl Player {
         if !Environment::has_law(&law) {
             return Self::missing(line, &format!("the congestion law {law}"));
         }
-        let is_other = law != self.environment.law_or_default();
-        self.environment.set_law(&law);
+        let is_other = law != self.law();
         let configure = self.environment.configure(&law);
-        if let Some(socket) = &mut self.socket {
+        self.ends.law = Some(law);
+        if let Some(socket) = &mut self.ends.socket {
             socket.set_configure(configure);
             if is_other {
                 socket.change_law();
@@ -195,21 +208,22 @@ impl Player {
         text: &str,
     ) -> Result<Returned, ScriptError> {
         if name == "TCP_CONGESTION" {
-            let found = self.environment.law_or_default().to_owned();
+            let found = self.law().to_owned();
             let is_same = text.trim_matches(['[', ']', '"']) == found;
             return match is_same {
                 true => Ok(Returned::Value(0)),
                 false => Self::differs(line, format!("{name} {text}"), found),
             };
         }
-        let set = self.socket_options.get(name).copied();
+        let set = self.ends.options.get(name).copied();
         let asked = ASKED.iter().find(|(known, _)| *known == name).map(|&(_, value)| value);
         let keep_alive = self.environment.keep_alive();
         let whole = |time: Duration| (time.as_nanos() / 1_000_000_000) as i64;
         let found = match name {
             "SO_ERROR" => {
-                let error = self.socket.as_mut().and_then(Socket::take_error);
-                let error = error.or_else(|| self.socket.as_mut().and_then(Socket::take_reason));
+                let error = self.ends.socket.as_mut().and_then(Socket::take_error);
+                let error =
+                    error.or_else(|| self.ends.socket.as_mut().and_then(Socket::take_reason));
                 error.map_or(0, |error| errno(error).1)
             }
             "SO_SNDBUF" if set.is_some() => send_buffer(set.unwrap_or(0)).into(),
@@ -217,7 +231,7 @@ impl Player {
             "SO_RCVBUF" if set.is_some() => 2 * receive_buffer(set.unwrap_or(0)) as i64,
             "SO_RCVBUF" => self.environment.default_receive_buffer(),
             "TCP_MAXSEG" => {
-                let info = self.socket.as_ref().map(Socket::info).unwrap_or_default();
+                let info = self.ends.socket.as_ref().map(Socket::info).unwrap_or_default();
                 if info.segment > 0 { info.segment as i64 } else { set.unwrap_or(536) }
             }
             "TCP_KEEPIDLE" => set.unwrap_or(whole(keep_alive.idle)),
@@ -235,13 +249,13 @@ impl Player {
             },
             "TCP_DEFER_ACCEPT" => defer_accept(set.unwrap_or(0)).1,
             "TCP_QUICKACK" => {
-                let is_quick = self.socket.as_ref().is_none_or(Socket::has_quick_acks);
+                let is_quick = self.ends.socket.as_ref().is_none_or(Socket::has_quick_acks);
                 i64::from(is_quick && set != Some(0))
             }
             "SO_SNDBUF" => self.environment.default_send_buffer(),
             "TCP_WINDOW_CLAMP" => {
                 let asked = set.filter(|&set| set > 0).map_or(0, |set| window_clamp(set) as i64);
-                let open = self.socket.as_ref().filter(|one| one.connection().is_some());
+                let open = self.ends.socket.as_ref().filter(|one| one.connection().is_some());
                 open.and_then(Socket::window_clamp).map_or(asked, |clamp| clamp as i64)
             }
             "SO_RCVLOWAT" => set.unwrap_or(1).max(1),
@@ -265,7 +279,7 @@ impl Player {
         request: &str,
         text: &str,
     ) -> Result<Returned, ScriptError> {
-        let Some(socket) = &self.socket else { return Ok(Returned::Error("ENOTCONN")) };
+        let Some(socket) = &self.ends.socket else { return Ok(Returned::Error("ENOTCONN")) };
         let (unacknowledged, unsent) = socket.unacknowledged_numbers();
         let found = match request {
             "SIOCINQ" | "FIONREAD" => socket.unread(),

@@ -354,8 +354,6 @@ mod tests {
             ("0 < S 0:0(0) <mss 1460,exp-fastopen 1234>", "option exp-fastopen"),
             ("0 < S 0:0(0) <mp_capable v1 flags[flag_h] nokey>", "option mp_capable"),
             ("0 < [ect0] S.5 0:0(0)", "accurate ECN"),
-            ("0 < 4000 > 8080 S 0:0(0) win 9", "ports"),
-            ("0 < (ect0) 4000>8080 S 0:0(0) win 9", "ports"),
             ("0 < ipv4 192.0.2.1 > 192.0.2.2: S 0:0(0)", "tunnel"),
             ("0 < gre: S 0:0(0)", "tunnel"),
             ("0 < GREv0, flags [none], sum 0 : S 0:0(0)", "tunnel"),
@@ -375,6 +373,8 @@ mod tests {
             "0 < [ect2] S 0:0(0)",
             "0 < [ect01] S 0:0(0)",
             "0 < 40 S 0:0(0)",
+            "0 < 40 > S 0:0(0)",
+            "0 < 40 > 65536 S 0:0(0)",
         ] {
             assert!(
                 matches!(Script::parse(text), Err(ScriptError::Syntax { line: 1, .. })),

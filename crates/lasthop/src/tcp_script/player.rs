@@ -1,19 +1,19 @@
 //! Plays the events of a script: turns the clock, hands segments over, compares what leaves.
 
 use super::calls::{Blocked, Descriptor};
+use super::endpoints::Endpoints;
 use super::environment::{Environment, INITIAL_SEQUENCE, Offer, PEER_SEQUENCE, span};
 use super::parser::{Event, Script, Time, What};
 use super::readiness::Watched;
 use super::segments::{Options, Segment};
 use super::show::{Found, show};
-use super::stamps::Stamps;
 use super::wheel::LateTimers;
 use super::{Note, Played, ScriptError};
 use crate::packet::{Ecn, MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS, TcpHeader, flags};
 use crate::tcp::Profile;
-use crate::tcp::socket::{self, Socket, SynOptions};
+use crate::tcp::socket::{self, SynOptions};
 use crate::units::{Duration, Instant};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// Period of the timestamp clock of all profiles, microseconds.
 const TIMESTAMP_TICK_MICROS: u64 = 1000;
@@ -33,42 +33,22 @@ pub(super) fn play(script: &Script, profile: Profile, tolerance: Duration) -> Pl
 
 pub(super) struct Player {
     pub environment: Environment,
-    pub socket: Option<Socket>,
+    pub ends: Endpoints,
     /// The open files of the application.
     pub descriptors: BTreeMap<i64, Descriptor>,
-    /// Socket options that were set, by name.
-    pub socket_options: BTreeMap<String, i64>,
     /// What `epoll` watches, by descriptor.
     pub watched: BTreeMap<i64, Watched>,
-    /// How often something happened that wakes who waits for a file.
-    pub happened: u64,
-    /// Does somebody wait for room in the send buffer?
-    pub awaits_room: bool,
-    /// Has a call told of the end of the handshake?
-    pub has_connected: bool,
-    /// Times of what was written.
-    pub stamps_of_writes: Stamps,
     /// A system call that has not returned.
     pub blocked: Option<Blocked>,
     pub variables: BTreeMap<String, f64>,
-    /// `SO_LINGER` without time: a close resets.
-    pub resets_on_close: bool,
-    /// The same with time: a close waits.
-    pub lingers: bool,
-    /// Has a call told that the connection could not be opened?
-    pub has_failed: bool,
     pub now: Instant,
     /// When the event before was to happen.
     last: Instant,
     pub tolerance: Duration,
     /// Lateness of timers, if the script asks for it.
-    late: Option<LateTimers>,
+    pub late: Option<LateTimers>,
     /// Period of the script's timestamp clock in microseconds, if its values are compared.
     tick: Option<u64>,
-    /// What was sent and no line of the script has asked for yet.
-    sent: VecDeque<(Instant, socket::Segment)>,
-    /// Timestamps of the script and those of the connection that they stand for.
-    stamps: Vec<(u32, u32)>,
 }
 
 impl Player {
@@ -109,19 +89,11 @@ impl Player {
         environment.set_path(number("mtu", "--mtu=BYTES")?, is_ipv6);
         Ok(Player {
             environment,
-            socket: None,
+            ends: Endpoints::new(),
             descriptors: BTreeMap::new(),
-            socket_options: BTreeMap::new(),
             watched: BTreeMap::new(),
-            happened: 0,
-            awaits_room: false,
-            has_connected: false,
-            stamps_of_writes: Stamps::default(),
             blocked: None,
             variables: BTreeMap::new(),
-            resets_on_close: false,
-            lingers: false,
-            has_failed: false,
             now: Instant::ZERO,
             last: Instant::ZERO,
             tolerance: tolerance_micros.map_or(tolerance, |micros| span(micros, 1_000)),
@@ -130,8 +102,6 @@ impl Player {
                 .map(|hz| LateTimers::of(hz, phase.unwrap_or(0))),
             tick: number("tcp_ts_tick_usecs", "--tcp_ts_tick_usecs=MICROSECONDS")?
                 .filter(|&tick| tick > 0),
-            sent: VecDeque::new(),
-            stamps: Vec::new(),
         })
     }
 
@@ -142,7 +112,9 @@ impl Player {
             Time::Any => None,
         };
         let span = Duration::from_nanos(event.span);
+        self.ends.focus_on_tested();
         if let What::Outgoing(segment) = &event.what {
+            self.route(segment.ports, false);
             self.last = self.expect(event.line, at, span, segment)?;
             return Ok(());
         }
@@ -151,15 +123,19 @@ impl Player {
         self.run_until(at)?;
         match &event.what {
             What::Incoming(segment) => {
+                let ports = segment.ports;
+                // Its numbers are relative to those of the connection that it is for.
+                let is_syn = segment.flags & (flags::SYN | flags::ACK | flags::RST) == flags::SYN;
+                self.route(ports, is_syn);
                 let segment = self.incoming(segment);
                 self.deliver(&segment)?;
             }
             What::Message(message) => {
                 let (now, seq) = (self.now, message.seq.wrapping_add(INITIAL_SEQUENCE));
-                if let Some(socket) = &mut self.socket {
+                if let Some(socket) = &mut self.ends.socket {
                     socket.on_unreachable(now, seq, message.what);
                 }
-                self.happened += 1;
+                self.ends.happened += 1;
             }
             What::Call { name, arguments, result } => {
                 let blocks = event.blocks.map(Duration::from_nanos);
@@ -170,38 +146,6 @@ impl Player {
             What::Outgoing(_) => unreachable!("handled above"),
         }
         self.pump()
-    }
-
-    /// Hands a segment to the connection, and wakes who waits for what it brings.
-    fn deliver(&mut self, segment: &socket::Segment) -> Result<(), ScriptError> {
-        let now = self.now;
-        let news = |socket: &Socket| {
-            (socket.unread(), socket.state(), socket.has_error(), socket.is_receiving_over())
-        };
-        self.renew_listener(segment);
-        let Some(socket) = &mut self.socket else { return Ok(()) };
-        let before = news(socket);
-        socket.receive(now, segment);
-        let has_news = news(socket) != before;
-        self.pump()?;
-        let has_room = self.socket.as_ref().is_some_and(Socket::is_writable);
-        if has_news || self.awaits_room && has_room {
-            self.happened += 1;
-            self.awaits_room &= !has_room;
-        }
-        Ok(())
-    }
-
-    /// A SYN reaches a listener whose last connection is over: another begins.
-    fn renew_listener(&mut self, segment: &socket::Segment) {
-        let is_syn = segment.header.flags & (flags::SYN | flags::ACK | flags::RST) == flags::SYN;
-        let has_listener = self.descriptors.values().any(|&kind| kind == Descriptor::Listener);
-        let is_over = self.socket.as_ref().is_some_and(|one| one.state() == socket::State::Closed);
-        if is_syn && has_listener && is_over {
-            let mut fresh = self.make_socket();
-            fresh.listen();
-            self.socket = Some(fresh);
-        }
     }
 
     /// The last event is over: a call that blocks has its time to return.
@@ -215,34 +159,18 @@ impl Player {
 
     /// Takes from the connection all that it wants to send now, and lets a blocked call return.
     pub fn pump(&mut self) -> Result<(), ScriptError> {
-        if let Some(socket) = &mut self.socket {
-            while let Some(segment) = socket.poll_transmit(self.now) {
-                self.sent.push_back((self.now, segment));
-            }
-            let (unacknowledged, unsent) = socket.unacknowledged();
-            self.stamps_of_writes.look(self.now, unacknowledged, unsent);
-        }
-        if let (Some(late), Some(socket)) = (&mut self.late, &self.socket) {
-            late.set(self.now, socket.next_timeout());
-        }
+        self.ends.pump(self.now);
         if self.blocked.is_some() {
             self.check_blocked(false)?;
         }
         Ok(())
     }
 
-    fn next_timeout(&self) -> Instant {
-        let next = self.socket.as_ref().map_or(Instant::NEVER, |socket| socket.next_timeout());
-        self.late.as_ref().map_or(next, |late| late.fires(next))
-    }
-
     /// Turns the clock to `at`, with all deadlines on the way.
     fn run_until(&mut self, at: Instant) -> Result<(), ScriptError> {
-        while self.next_timeout() <= at {
-            self.now = self.now.max(self.next_timeout());
-            if let Some(socket) = &mut self.socket {
-                socket.handle_timeout(self.now);
-            }
+        while self.ends.next_timeout() <= at {
+            self.now = self.now.max(self.ends.next_timeout());
+            self.ends.handle_timeouts(self.now);
             self.pump()?;
         }
         self.now = self.now.max(at);
@@ -265,14 +193,14 @@ impl Player {
         let mut left = expected.payload;
         let mut found = Found::default();
         loop {
-            while self.sent.is_empty() && self.next_timeout() <= latest {
-                let next = self.next_timeout();
+            while self.ends.sent.is_empty() && self.ends.next_timeout() <= latest {
+                let next = self.ends.next_timeout();
                 if next == Instant::NEVER {
                     break;
                 }
                 self.run_until(next)?;
             }
-            let Some((sent, segment)) = self.sent.pop_front() else {
+            let Some((sent, segment)) = self.ends.sent.pop_front() else {
                 found.nothing_more(latest);
                 return Err(differs(found));
             };
@@ -318,8 +246,8 @@ impl Player {
         let (Some((found, found_echo)), Some((value, echo))) = (found, expected) else {
             return found == expected;
         };
-        let first = self.stamps.first().copied();
-        self.stamps.push((value, found));
+        let first = self.ends.stamps.first().copied();
+        self.ends.stamps.push((value, found));
         let is_near = match (self.tick, first) {
             (Some(tick), Some((first, first_found))) => {
                 let micros = |ticks: u32, tick: u64| i64::from(ticks as i32) * tick as i64;
@@ -334,8 +262,8 @@ impl Player {
 
     /// The timestamp of the connection that one of the script stands for.
     fn live_stamp(&self, echo: u32) -> u32 {
-        let known = self.stamps.iter().rev().find(|(script, _)| *script == echo);
-        match (known, self.stamps.first()) {
+        let known = self.ends.stamps.iter().rev().find(|(script, _)| *script == echo);
+        match (known, self.ends.stamps.first()) {
             (Some(&(_, live)), _) => live,
             (None, Some(&(script, live))) if echo != 0 => {
                 live.wrapping_add(echo.wrapping_sub(script))
@@ -349,7 +277,7 @@ impl Player {
         let header = &segment.header;
         let has_ack = header.flags & flags::ACK != 0;
         let is_syn = header.flags & flags::SYN != 0;
-        let shift = match &self.socket {
+        let shift = match &self.ends.socket {
             Some(socket) if !is_syn => socket.window_scales().1,
             _ => 0,
         };
@@ -374,6 +302,7 @@ impl Player {
             ecn: Some(header.ecn as u8),
             is_ect: false,
             is_pushed: false,
+            ports: None,
         }
     }
 

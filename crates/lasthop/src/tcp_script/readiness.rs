@@ -3,6 +3,7 @@
 use super::ScriptError;
 use super::calls::{Descriptor, Returned};
 use super::constants::{number, value};
+use super::endpoints::{Endpoint, EndpointId};
 use super::player::Player;
 use crate::tcp::socket::State;
 use std::collections::BTreeMap;
@@ -55,7 +56,7 @@ impl Player {
             let wanted = one("revents").unwrap_or(0);
             let always = bit("POLLERR") | bit("POLLHUP") | bit("POLLNVAL");
             let all = self.readiness(one("fd"));
-            self.awaits_room |= all & bit("POLLOUT") == 0;
+            self.note_room(one("fd"), all);
             let found = all & (one("events").unwrap_or(0) | always);
             if found != wanted {
                 differs.get_or_insert((wanted, found));
@@ -113,20 +114,25 @@ impl Player {
         };
         let always = bit("POLLERR") | bit("POLLHUP");
         let mut found = Vec::new();
+        let mut waits_for_room = Vec::new();
         for (&file, &watch) in watched {
-            if watch.is_edge && watch.seen == Some(self.happened) {
+            if watch.is_edge && watch.seen == Some(self.happened(file)) {
                 continue;
             }
             let all = self.readiness(Some(file));
-            self.awaits_room |= all & bit("POLLOUT") == 0;
+            waits_for_room.push((file, all));
             let ready = all & (watch.events | always);
             if ready != 0 {
                 found.push((file, ready));
             }
         }
-        let happened = self.happened;
-        for watch in self.watched.get_mut(&set).into_iter().flat_map(|all| all.values_mut()) {
-            watch.seen = Some(happened);
+        let seen: Vec<_> = watched.keys().map(|&file| self.happened(file)).collect();
+        for (file, bits) in waits_for_room {
+            self.note_room(Some(file), bits);
+        }
+        let watches = self.watched.get_mut(&set).into_iter().flat_map(|all| all.values_mut());
+        for (watch, seen) in watches.zip(seen) {
+            watch.seen = Some(seen);
         }
         if found.is_empty() {
             return Ok(if waits { Returned::Waits } else { Returned::Value(0) });
@@ -146,19 +152,20 @@ impl Player {
 
     /// What `poll` says of a file.
     fn readiness(&self, file: Option<i64>) -> i64 {
-        let kind = file.and_then(|file| self.descriptors.get(&file));
-        let Some(socket) = self.socket.as_ref().filter(|_| kind != Some(&Descriptor::Fresh)) else {
+        let kind = file.and_then(|file| self.descriptors.get(&file)).copied();
+        let is_fresh = matches!(kind, Some(Descriptor::Fresh(_)));
+        let id = kind.and_then(Descriptor::endpoint).unwrap_or(self.ends.focused());
+        let end = self.ends.get(id);
+        let Some(socket) = end.socket.as_ref().filter(|_| !is_fresh) else {
             return bit("POLLOUT") | bit("POLLWRNORM") | bit("POLLHUP");
         };
         let state = socket.state();
-        if kind == Some(&Descriptor::Listener) {
-            let is_waiting = !matches!(state, State::Listen | State::SynReceived);
-            let is_taken = self.descriptors.values().any(|&kind| kind == Descriptor::Connection);
-            return if is_waiting && !is_taken { bit("POLLIN") | bit("POLLRDNORM") } else { 0 };
+        if state == State::Listen {
+            return if end.has_ready() { bit("POLLIN") | bit("POLLRDNORM") } else { 0 };
         }
         let mut bits = 0;
         let is_closed = state == State::Closed;
-        if socket.has_error() || self.stamps_of_writes.has_reports() {
+        if socket.has_error() || end.stamps_of_writes.has_reports() {
             bits |= bit("POLLERR");
         }
         let is_over = socket.is_receiving_over();
@@ -168,7 +175,7 @@ impl Player {
         if is_over || is_closed {
             bits |= bit("POLLIN") | bit("POLLRDNORM") | bit("POLLRDHUP");
         }
-        if socket.unread() >= self.least_read().max(1) {
+        if socket.unread() >= end.least_read() {
             bits |= bit("POLLIN") | bit("POLLRDNORM");
         }
         let is_shut = !state.may_write();
@@ -178,8 +185,27 @@ impl Player {
         bits
     }
 
+    /// The socket of a file that is polled.
+    fn end_of(&self, file: Option<i64>) -> Option<EndpointId> {
+        file.and_then(|file| self.descriptors.get(&file)).and_then(|kind| kind.endpoint())
+    }
+
+    /// How often something happened that wakes who waits for a file.
+    fn happened(&self, file: i64) -> u64 {
+        self.end_of(Some(file)).map_or(0, |id| self.ends.get(id).happened)
+    }
+
+    /// Somebody has looked at a file that has `bits`: who finds no room waits for it.
+    fn note_room(&mut self, file: Option<i64>, bits: i64) {
+        if let Some(id) = self.end_of(file) {
+            self.ends.get_mut(id).awaits_room |= bits & bit("POLLOUT") == 0;
+        }
+    }
+}
+
+impl Endpoint {
     /// `SO_RCVLOWAT`.
-    pub(super) fn least_read(&self) -> u64 {
-        self.socket_options.get("SO_RCVLOWAT").map_or(1, |&bytes| bytes.max(1) as u64)
+    pub fn least_read(&self) -> u64 {
+        self.options.get("SO_RCVLOWAT").map_or(1, |&bytes| bytes.max(1) as u64)
     }
 }

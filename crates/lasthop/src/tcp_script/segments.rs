@@ -1,6 +1,7 @@
 //! Segments and messages as scripts write them, and how they are read.
 
 use super::ScriptError;
+use super::endpoints::Ports;
 use super::parser::{What, syntax};
 use crate::packet::flags;
 use crate::tcp::socket::{SocketError, Unreachable};
@@ -23,6 +24,8 @@ pub(super) struct Segment {
     pub is_pushed: bool,
     /// `[ect01]`: the field is either of the two that say that ECN is understood.
     pub is_ect: bool,
+    /// The peer's port and ours, if they are named.
+    pub ports: Option<Ports>,
 }
 
 /// A message of ICMP (RFC 792) about a segment of the connection under test.
@@ -61,9 +64,9 @@ pub(super) fn packet(line: u32, is_incoming: bool, text: &str) -> Result<What, S
         "ipv4" | "ipv6" | "gre" | "GREv0" | "mpls" => return missing(line, "a tunnel"),
         _ => {}
     }
-    if rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start().starts_with('>') {
-        return missing(line, "a segment with ports of its own");
-    }
+    let (ports, rest) = self::ports(line, rest)?;
+    // Source and destination: the peer's comes first if it sends.
+    segment.ports = ports.map(|(from, to)| if is_incoming { (from, to) } else { (to, from) });
     segment = self::segment(line, rest, segment)?;
     Ok(if is_incoming { What::Incoming(segment) } else { What::Outgoing(segment) })
 }
@@ -105,6 +108,20 @@ fn ip_fields<'a>(
         });
     }
     Ok(rest.trim_start())
+}
+
+/// `SOURCE > DESTINATION`, if they are there; returns the text behind them.
+fn ports(line: u32, text: &str) -> Result<(Option<Ports>, &str), ScriptError> {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let (from, rest) = text.split_at(digits(text));
+    let Some(rest) = rest.trim_start().strip_prefix('>').filter(|_| !from.is_empty()) else {
+        return Ok((None, text));
+    };
+    let rest = rest.trim_start();
+    let (to, rest) = rest.split_at(digits(rest));
+    let pair = from.parse().ok().zip(to.parse().ok());
+    let wrong = || syntax(line, text, "ports such as 4000 > 8080, up to 65535");
+    Ok((Some(pair.ok_or_else(wrong)?), rest.trim_start()))
 }
 
 /// `unreachable NAME [mtu N] [SEQ:END(LENGTH)]`, behind `icmp`.

@@ -46,6 +46,9 @@ pub(super) fn show(segment: &Segment) -> String {
     if segment.is_ect {
         text.push_str("[ect01] ");
     }
+    if let Some((peer, own)) = segment.ports {
+        let _ = write!(text, "{own} > {peer} ");
+    }
     let letters = [
         (flags::SYN, 'S'),
         (flags::FIN, 'F'),

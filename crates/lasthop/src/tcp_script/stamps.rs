@@ -135,7 +135,7 @@ fn field<'a>(structure: &'a str, name: &str) -> Option<&'a str> {
 impl Player {
     /// Takes the oldest report from the error queue, against what the script says of it.
     pub(super) fn read_report(&mut self, line: u32, wanted: &str) -> Result<Returned, ScriptError> {
-        let Some(report) = self.stamps_of_writes.reports.pop_front() else {
+        let Some(report) = self.ends.stamps_of_writes.reports.pop_front() else {
             return Ok(Returned::Error("EAGAIN"));
         };
         let (origin, code, info, data) = match report {

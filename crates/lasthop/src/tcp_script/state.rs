@@ -72,7 +72,7 @@ impl Player {
 
     /// The state under the name that Linux's `tcp_info` gives it.
     fn state(&self, name: &str) -> Option<f64> {
-        let socket = self.socket.as_ref()?;
+        let socket = self.ends.socket.as_ref()?;
         let info: TcpInfo = socket.info();
         let connection = socket.connection();
         let counters = connection.map(|data| data.counters()).unwrap_or_default();
@@ -157,7 +157,7 @@ impl Player {
 
     /// `TCPI_OPT_*` of what was negotiated.
     fn options(&self) -> u8 {
-        let Some(socket) = &self.socket else { return 0 };
+        let Some(socket) = &self.ends.socket else { return 0 };
         let config = socket.connection().map(|data| data.config());
         let has = |option: fn(&crate::tcp::Config) -> bool| config.is_some_and(option);
         let (ecn, has_seen) = socket.connection().map_or((false, false), |data| data.ecn_state());

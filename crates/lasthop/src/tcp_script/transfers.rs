@@ -58,7 +58,7 @@ impl Player {
         if has("MSG_OOB") {
             return Self::missing(line, "urgent data");
         }
-        let least = if has("MSG_WAITALL") { bytes } else { self.least_read().min(bytes) };
+        let least = if has("MSG_WAITALL") { bytes } else { self.ends.least_read().min(bytes) };
         let inquiry = argument(1).split_once("TCP_CM_INQ").map(|(_, rest)| rest);
         let left = inquiry.and_then(|rest| rest.split_once("cmsg_data=")).map(|(_, data)| data);
         let left = left.and_then(|data| number_of(data.split(['}', ',']).next()?));
@@ -88,7 +88,7 @@ impl Player {
             }
         }
         let options = WriteOptions { more: has("MSG_MORE"), end_of_record: has("MSG_EOR") };
-        let is_uncopied = has("MSG_ZEROCOPY") && self.socket_options.get("SO_ZEROCOPY") == Some(&1);
+        let is_uncopied = has("MSG_ZEROCOPY") && self.ends.options.get("SO_ZEROCOPY") == Some(&1);
         Ok(Writing { is_uncopied, ..Writing::of(bytes, options) })
     }
 }
