@@ -1,7 +1,8 @@
 //! CUBIC as Linux computes it (`tcp_cubic.c`; RFC 9438 tells the same law in real numbers).
 //!
 //! ```text
-//!   target = origin + C (t + least RTT - K)^3       C = 410/1024, K = cbrt((W_max - cwnd) / C)
+//!   target = origin + C (t + least RTT - K)^3       C = 410/1024, K = cbrt((W_max - cwnd) / C),
+//!                                                      in whole 1024ths of a second
 //!   count  = cwnd / (target - cwnd)                 delivered segments for one more; 100 cwnd at the target
 //!            at most 20 before the first reduction; at most what a Reno of the same share would need;
 //!            at least 2
@@ -22,6 +23,8 @@ use crate::units::{Duration, Instant};
 const C: f64 = 410.0 / 1024.0;
 /// beta in 1024ths.
 const BETA: u64 = 717;
+/// K is a whole number of 1/1024 s, so that a curve without a round trip begins below the window, not at it.
+const K_UNITS: f64 = 1024.0;
 /// Reno's share: 8 (1024 + beta) / 3 (1024 - beta), whole; a segment more after cwnd * 15 / 8 delivered ones.
 const RENO_SHARE: u32 = (8 * (1024 + BETA) / 3 / (1024 - BETA)) as u32;
 /// Count at most before the first reduction.
@@ -107,6 +110,7 @@ impl CubicLinux {
         let w_max = self.w_max;
         let mut epoch = self.epoch.unwrap_or_else(|| {
             let k = if w_max <= cwnd { 0.0 } else { libm::cbrt(f64::from(w_max - cwnd) / C) };
+            let k = (k * K_UNITS).floor() / K_UNITS;
             self.computed = None;
             Epoch { start: now, k, origin: w_max.max(cwnd), delivered: 0, reno: cwnd }
         });
