@@ -27,7 +27,6 @@ mod calls;
 mod constants;
 mod endpoints;
 mod environment;
-mod expression;
 mod options;
 mod parser;
 mod player;
@@ -36,6 +35,7 @@ mod segments;
 mod show;
 mod stamps;
 mod state;
+mod statements;
 mod transfers;
 mod wheel;
 

@@ -7,6 +7,7 @@ use super::parser::{Event, Script, Time, What};
 use super::readiness::Watched;
 use super::segments::{Options, Segment};
 use super::show::{Found, show};
+use super::statements::Value;
 use super::wheel::LateTimers;
 use super::{Note, Played, ScriptError};
 use crate::packet::{Ecn, MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS, TcpHeader, flags};
@@ -40,7 +41,8 @@ pub(super) struct Player {
     pub watched: BTreeMap<i64, Watched>,
     /// A system call that has not returned.
     pub blocked: Option<Blocked>,
-    pub variables: BTreeMap<String, f64>,
+    /// What statements have defined.
+    pub variables: BTreeMap<String, Value>,
     pub now: Instant,
     /// When the event before was to happen.
     last: Instant,

@@ -1,9 +1,9 @@
 //! The state of the connection under the names of Linux's `tcp_info`, and the statements that look at it.
 
-use super::ScriptError;
 use super::constants;
-use super::expression::{Trouble, evaluate, evaluate_first, statements};
 use super::player::Player;
+use super::statements::{self, Outside, Trouble};
+use super::{Note, ScriptError};
 use crate::tcp::socket::State;
 use crate::tcp::{RecoveryState, TcpInfo};
 use crate::units::{Duration, Instant};
@@ -13,61 +13,42 @@ use std::fmt::Write as _;
 const INFINITE_SSTHRESH: f64 = 2_147_483_647.0;
 
 impl Player {
-    /// `assert CONDITION[, MESSAGE]`, `NAME = EXPRESSION` and `NAME += EXPRESSION`.
+    /// Runs a block of statements.
     pub(super) fn run_code(&mut self, line: u32, text: &str) -> Result<(), ScriptError> {
-        for statement in statements(text) {
-            let line = line + statement.lines_before;
-            let text = statement.text.as_str();
-            let is_ignored = ["print", "import ", "pass"].iter().any(|word| text.starts_with(word));
-            if let Some(condition) =
-                text.strip_prefix("assert").filter(|rest| rest.starts_with([' ', '(', '\n']))
-            {
-                self.assert(line, condition.trim())?;
-            } else if let Some((name, operator, value)) = assignment(text) {
-                // `x += 1` is `x = x + (1)`.
-                let whole = operator.map(|operator| format!("{name} {operator} ({value})"));
-                let value = whole.as_deref().unwrap_or(value);
-                let value = evaluate(value, &|name| self.name(name));
-                let value = value.map_err(|trouble| self.trouble(line, trouble))?;
-                self.variables.insert(name.to_owned(), value);
-            } else if !is_ignored {
-                let what = format!("the statement \"{text}\"");
-                return Err(ScriptError::NotModelled { line, what });
-            }
+        // Names that blocks define count before all others.
+        let mut variables = std::mem::take(&mut self.variables);
+        let look_up = |name: &str| {
+            constants::number(name).map(|value| value as f64).or_else(|| self.state(name))
+        };
+        let mut outside =
+            Outside { look_up: &look_up, variables: &mut variables, printed: Vec::new() };
+        let result = statements::run(text, line, &mut outside);
+        let printed = outside.printed;
+        self.variables = variables;
+        for (line, text) in printed {
+            self.environment.notes.push(Note { line, text: format!("prints \"{text}\"") });
         }
-        Ok(())
-    }
-
-    fn assert(&self, line: u32, condition: &str) -> Result<(), ScriptError> {
-        // The message behind the comma is for people.
-        let look_up = |name: &str| self.name(name);
-        let (value, message) =
-            evaluate_first(condition, &look_up).map_err(|trouble| self.trouble(line, trouble))?;
-        if value != 0.0 {
-            return Ok(());
-        }
-        let condition = condition.strip_suffix(message).unwrap_or(condition).trim();
-        let found = self.describe(condition);
-        Err(ScriptError::Differs { line, expected: condition.to_owned(), found })
+        result.map_err(|(line, trouble)| self.trouble(line, trouble))
     }
 
     fn trouble(&self, line: u32, trouble: Trouble) -> ScriptError {
+        const EXPECTED: &str = "statements on tcpi_* names and numbers";
         match trouble {
-            Trouble::UnknownName(what) => ScriptError::NotModelled { line, what },
+            Trouble::Unknown(what) => ScriptError::NotModelled { line, what },
             Trouble::Syntax(found) => {
                 let found = format!("\"{found}\"");
-                let expected = "a condition on tcpi_* names and numbers";
-                ScriptError::Syntax { line, found, expected }
+                ScriptError::Syntax { line, found, expected: EXPECTED }
+            }
+            Trouble::Failed(found) => {
+                let expected = "an operation with a result".to_owned();
+                ScriptError::Differs { line, expected, found }
+            }
+            Trouble::Asserted(condition, said) => {
+                let said = said.map(|said| format!(" ({said})")).unwrap_or_default();
+                let found = format!("{}{said}", self.describe(&condition));
+                ScriptError::Differs { line, expected: condition, found }
             }
         }
-    }
-
-    fn name(&self, name: &str) -> Option<f64> {
-        self.variables
-            .get(name)
-            .copied()
-            .or_else(|| constants::number(name).map(|value| value as f64))
-            .or_else(|| self.state(name))
     }
 
     /// The state under the name that Linux's `tcp_info` gives it.
@@ -174,22 +155,14 @@ impl Player {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let mut text = String::new();
         for word in condition.split(|c| !is_word(c)) {
-            let value = self.variables.get(word).copied().or_else(|| self.state(word));
+            let variable = self.variables.get(word).map(ToString::to_string);
+            let value = variable.or_else(|| self.state(word).map(|value| value.to_string()));
             if let Some(value) = value {
                 let _ = write!(text, "{}{word} = {value}", if text.is_empty() { "" } else { ", " });
             }
         }
         if text.is_empty() { "it false".to_owned() } else { text }
     }
-}
-
-/// The name, the operator if it changes the name's value, and the expression of an assignment.
-fn assignment(text: &str) -> Option<(&str, Option<char>, &str)> {
-    let (name, value) = text.split_once('=')?;
-    let operator = name.chars().last().filter(|last| "+-*".contains(*last));
-    let name = name.trim_end_matches(['+', '-', '*']).trim();
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    (is_name && !value.starts_with('=')).then_some((name, operator, value.trim()))
 }
 
 /// Linux's numbers of the states.
