@@ -25,6 +25,7 @@
 
 use super::super::config::Config;
 use super::family::LawKeys;
+use super::highest::Highest;
 use super::sample::{AckSample, Delivery, RateSample};
 use super::{Congestion, CongestionLaw};
 use crate::schema::keys::table;
@@ -66,36 +67,6 @@ impl LawKeys for BbrKeys {
     }
 }
 
-/// The highest rate of each of the last round trips.
-#[derive(Clone, Copy, Debug)]
-struct BandwidthFilter {
-    rates: [f64; BW_ROUNDS],
-    place: usize,
-    highest: f64,
-}
-
-impl BandwidthFilter {
-    fn new() -> Self {
-        BandwidthFilter { rates: [0.0; BW_ROUNDS], place: 0, highest: 0.0 }
-    }
-
-    fn begin_round(&mut self) {
-        self.place = (self.place + 1) % BW_ROUNDS;
-        self.rates[self.place] = 0.0;
-        self.highest = self.rates.iter().fold(0.0, |highest, rate| highest.max(*rate));
-    }
-
-    fn add(&mut self, rate: f64) {
-        let of_round = &mut self.rates[self.place];
-        if rate > *of_round {
-            *of_round = rate;
-        }
-        if rate > self.highest {
-            self.highest = rate;
-        }
-    }
-}
-
 /// Where BBR is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
@@ -133,7 +104,8 @@ pub struct Bbr {
     /// Window to come back to after a recovery or PROBE_RTT.
     prior_cwnd: f64,
     phase: Phase,
-    bandwidth: BandwidthFilter,
+    /// Bytes a second.
+    bandwidth: Highest<BW_ROUNDS>,
     /// Bandwidth times the least round trip, in segments.
     product: f64,
     /// Segments in flight for the gain of the phase.
@@ -176,7 +148,7 @@ impl Bbr {
             initial_cwnd: config.initial_window,
             prior_cwnd: cwnd,
             phase: Phase::Startup,
-            bandwidth: BandwidthFilter::new(),
+            bandwidth: Highest::new(),
             product: 0.0,
             target: 0.0,
             is_stale: true,
@@ -215,7 +187,7 @@ impl Bbr {
     /// Bandwidth or the least round trip may have changed.
     fn update_product(&mut self) {
         let min_rtt = self.min_rtt.unwrap_or(Duration::ZERO);
-        self.product = self.bandwidth.highest * min_rtt.as_secs_f64() / self.segment;
+        self.product = self.bandwidth.get() * min_rtt.as_secs_f64() / self.segment;
         self.is_stale = true;
     }
 
@@ -230,7 +202,7 @@ impl Bbr {
         self.is_stale = false;
         let (pacing, window) = self.gains();
         self.target = self.target(window);
-        let rate = PACING_MARGIN * pacing * self.bandwidth.highest;
+        let rate = PACING_MARGIN * pacing * self.bandwidth.get();
         if self.is_full || rate > self.rate {
             self.rate = rate;
         }
@@ -246,16 +218,16 @@ impl Bbr {
     /// Takes in a rate sample, and says whether a round trip has ended.
     fn update_bandwidth(&mut self, delivery: &Delivery, sample: &RateSample) -> bool {
         let is_round_over = sample.prior_delivered >= self.next_round;
-        let before = self.bandwidth.highest;
+        let before = self.bandwidth.get();
         if is_round_over {
             self.next_round = delivery.total;
             self.bandwidth.begin_round();
         }
         let rate = sample.rate();
-        if !sample.is_app_limited || rate >= self.bandwidth.highest {
+        if !sample.is_app_limited || rate >= self.bandwidth.get() {
             self.bandwidth.add(rate);
         }
-        if self.bandwidth.highest != before {
+        if self.bandwidth.get() != before {
             self.update_product();
         }
         is_round_over
@@ -265,8 +237,8 @@ impl Bbr {
         if self.is_full || sample.is_app_limited {
             return;
         }
-        if self.bandwidth.highest >= FULL_BW_GROWTH * self.full_bw {
-            (self.full_bw, self.full_bw_rounds) = (self.bandwidth.highest, 0);
+        if self.bandwidth.get() >= FULL_BW_GROWTH * self.full_bw {
+            (self.full_bw, self.full_bw_rounds) = (self.bandwidth.get(), 0);
         } else {
             self.full_bw_rounds += 1;
             self.is_full = self.full_bw_rounds >= FULL_BW_ROUNDS;
@@ -424,7 +396,7 @@ impl CongestionLaw for Bbr {
         if std::mem::take(&mut self.is_idle) {
             self.restarts = true;
             if matches!(self.phase, Phase::ProbeBw { .. }) {
-                self.rate = PACING_MARGIN * self.bandwidth.highest;
+                self.rate = PACING_MARGIN * self.bandwidth.get();
                 self.is_stale = true;
             }
         }
@@ -474,7 +446,7 @@ mod tests {
         assert_eq!(bbr.phase, Phase::Startup);
         path.run(&mut bbr, 1.0);
         assert!(matches!(bbr.phase, Phase::ProbeBw { .. }) && bbr.is_full);
-        assert!((bbr.bandwidth.highest / 1e6 - 1.0).abs() < 0.02, "{}", bbr.bandwidth.highest);
+        assert!((bbr.bandwidth.get() / 1e6 - 1.0).abs() < 0.02, "{}", bbr.bandwidth.get());
         assert_eq!(bbr.min_rtt, Some(Duration::from_millis(40)));
         let before = path.snd_una;
         path.run(&mut bbr, 5.0);
@@ -539,7 +511,7 @@ mod tests {
         let mut bbr = law::<BbrKeys>(10.0);
         let mut path = Path::new();
         path.run(&mut bbr, 2.0);
-        let (window, rate) = (bbr.cwnd(), bbr.bandwidth.highest);
+        let (window, rate) = (bbr.cwnd(), bbr.bandwidth.get());
         bbr.on_congestion(path.now, Congestion::Loss, 40.0);
         assert!(bbr.cwnd() < window && bbr.cwnd() >= 30.0, "what is in flight: {}", bbr.cwnd());
         path.run(&mut bbr, 0.2);
@@ -547,17 +519,6 @@ mod tests {
         bbr.on_timeout(path.now, Some(40.0));
         assert_eq!(bbr.cwnd(), 1.0);
         path.run(&mut bbr, 0.2);
-        assert!(bbr.cwnd() >= window - 3.0 && (bbr.bandwidth.highest / rate - 1.0).abs() < 0.05);
-    }
-
-    #[test]
-    fn rates_are_forgotten_after_ten_rounds() {
-        let mut filter = BandwidthFilter::new();
-        filter.add(10.0);
-        for round in 1..=12 {
-            filter.begin_round();
-            filter.add(1.0);
-            assert_eq!(filter.highest, if round < 10 { 10.0 } else { 1.0 }, "{round}");
-        }
+        assert!(bbr.cwnd() >= window - 3.0 && (bbr.bandwidth.get() / rate - 1.0).abs() < 0.05);
     }
 }

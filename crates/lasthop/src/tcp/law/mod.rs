@@ -16,6 +16,7 @@ mod bandwidth;
 mod bbr_linux;
 mod cubic_linux;
 mod family;
+mod highest;
 mod hystart;
 mod hystart_linux;
 mod mark_share;
