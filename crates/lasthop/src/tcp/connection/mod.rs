@@ -350,7 +350,17 @@ impl Connection {
             *header = bare;
             return Some(bytes);
         }
+        if self.sender.flight.is_held_back(now) && self.has_data_only() {
+            return None;
+        }
         self.transmit(now, header)
+    }
+
+    /// Would the next segment leave because of its data, and for no other reason?
+    #[inline]
+    fn has_data_only(&self) -> bool {
+        let has_more = self.has_extras || self.config.autotuning || self.blocks.is_some();
+        !has_more && !self.receiver.is_ack_due()
     }
 
     /// The next segment to send now with its length on the wire, if it is full and says nothing but its number.

@@ -177,7 +177,7 @@ impl Flight {
     /// Does pacing keep the next segment back? Not where nothing is outstanding: there is nothing to
     /// keep it apart from.
     #[inline]
-    fn is_held_back(&self, now: Instant) -> bool {
+    pub(in crate::tcp) fn is_held_back(&self, now: Instant) -> bool {
         let is_early = |pacer: &Pacer| now < pacer.next() && self.piece.left == 0;
         self.pacer.as_ref().is_some_and(is_early) && self.snd_una < self.snd_max
     }
@@ -276,7 +276,7 @@ impl Flight {
 
     /// The application limits what is sent: rates that it limits do not count for less than before.
     #[cold]
-    fn on_app_limited(&mut self) {
+    pub(super) fn on_app_limited(&mut self) {
         match &mut self.kept {
             Kept::Nothing | Kept::Departures(_) => {}
             Kept::Rates(departures) => {
