@@ -128,6 +128,12 @@ impl<M: Memory> Departures<M> {
         self.ring.get(index).filter(|_| self.start_of(index) == seq).map(|segment| segment.end)
     }
 
+    /// End of the segment that holds the byte `seq`, and what it remembers, if it is outstanding.
+    pub fn page_of(&self, seq: u64) -> Option<(u64, &M::Page)> {
+        let index = self.ring.partition_point(|segment| segment.end <= seq);
+        self.ring.get(index).map(|segment| (segment.end, &segment.page))
+    }
+
     /// The bytes from `start` to `end` leave.
     #[inline]
     pub fn on_sent(&mut self, now: Instant, start: u64, end: u64) {

@@ -3,7 +3,7 @@
 //! What was delivered since the newest segment of an ACK left, over the longer of the times that sending and acknowledging
 //! it took. Each segment remembers what had been delivered when it left; who keeps segments keeps that with them.
 
-use super::law::RateSample;
+use super::law::{LostSegment, RateSample};
 use crate::units::{Duration, Instant};
 
 /// How much was delivered, as a segment that leaves remembers it.
@@ -21,6 +21,20 @@ pub(super) struct Delivered {
     pub in_flight: u64,
     /// Had the application too little to send?
     pub is_app_limited: bool,
+}
+
+impl Delivered {
+    /// The segment from `start` to `end`, which remembers this, was declared lost; `lost` bytes were so far.
+    pub fn lose(&self, start: u64, end: u64, lost: u64) -> LostSegment {
+        LostSegment {
+            start,
+            end,
+            lost,
+            prior_lost: self.lost,
+            in_flight_then: self.in_flight,
+            is_app_limited: self.is_app_limited,
+        }
+    }
 }
 
 /// The segment of what an ACK delivers that left last: when, and what was known then.

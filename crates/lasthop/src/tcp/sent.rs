@@ -76,6 +76,8 @@ pub(super) struct SentSegments {
     sacked: u64,
     /// Least round trip so far.
     min_rtt: Option<Duration>,
+    /// First bytes of the records that were marked as lost since [`Self::take_lost`].
+    lost: Vec<u64>,
 }
 
 impl SentSegments {
@@ -89,14 +91,17 @@ impl SentSegments {
             rate: DeliveryRate::default(),
             sacked: 0,
             min_rtt: None,
+            lost: Vec::new(),
         }
     }
 
     /// Forgets everything but the room that was taken.
     pub fn reset(&mut self) {
         self.ring.clear();
+        self.lost.clear();
         let ring = std::mem::take(&mut self.ring);
-        *self = SentSegments { ring, ..SentSegments::new() };
+        let lost = std::mem::take(&mut self.lost);
+        *self = SentSegments { ring, lost, ..SentSegments::new() };
     }
 
     /// Outstanding segments.
@@ -179,9 +184,21 @@ impl SentSegments {
         let record = &mut self.ring[index];
         debug_assert!(!record.is_sacked, "what arrived is not lost");
         let is_new = !std::mem::replace(&mut record.is_lost, true);
+        if is_new {
+            self.lost.push(record.start);
+        }
         self.marks.lost += u32::from(is_new);
         self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
         is_new
+    }
+
+    /// First byte, end and memory of the records whose first copy was marked as lost since the last call.
+    pub fn take_lost(&mut self) -> impl Iterator<Item = (u64, u64, Delivered)> {
+        let SentSegments { ring, lost, .. } = self;
+        lost.drain(..).filter_map(|start| {
+            let record = ring.get(ring.partition_point(|record| record.end <= start))?;
+            Some((record.start, record.end, record.before))
+        })
     }
 
     /// A retransmission of the record at `index` is known to have arrived beside its original.

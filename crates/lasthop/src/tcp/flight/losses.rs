@@ -1,6 +1,7 @@
 //! What a loss costs: what is declared lost, fast retransmit, limited transmit, timeouts, and taking them back.
 
 use super::Flight;
+use super::kept::Kept;
 use crate::tcp::config::{Conventions, Notices};
 use crate::tcp::law::{Congestion, CongestionLaw};
 use crate::tcp::random::is_out;
@@ -14,6 +15,26 @@ impl Flight {
         if seq >= self.declared_to {
             self.declared_to = self.segment_end(seq);
             self.counters.losses_declared += 1;
+            if let Kept::Rates(departures) = &self.kept
+                && let Some((end, page)) = departures.page_of(seq)
+            {
+                let lost = page.lose(seq, end, self.lost_bytes());
+                self.law.on_lost(&lost);
+            }
+        }
+    }
+
+    /// Records were marked as lost: counts them, and tells the law if it reads rates.
+    #[cold]
+    pub(in crate::tcp) fn count_marked_lost(&mut self) {
+        let Kept::Records(records) = &mut self.kept else { return };
+        let reads_rates = self.config.law.reads_rates();
+        for (start, end, page) in records.take_lost() {
+            self.counters.losses_declared += 1;
+            if reads_rates {
+                let lost = self.counters.losses_declared * self.mss;
+                self.law.on_lost(&page.lose(start, end, lost));
+            }
         }
     }
 

@@ -96,7 +96,7 @@ use serde_json::Value;
 pub use family::Marks;
 pub(super) use family::Parts;
 pub use reno::RenoKeys;
-pub use sample::{AckSample, Control, Delivery, Passage, RateSample};
+pub use sample::{AckSample, Control, Delivery, LostSegment, Passage, RateSample};
 
 impl Variant {
     /// The word for it in a scenario.
@@ -147,6 +147,9 @@ pub trait CongestionLaw {
     /// An ACK with news arrived, or a duplicate, in recovery too; before anything else is made of it. Only laws that
     /// measure hear of it ([`LawKind::measures`]).
     fn on_delivery(&mut self, _delivery: &Delivery) {}
+
+    /// Loss detection has declared a segment lost. Only laws that read rates hear of it ([`LawKind::reads_rates`]).
+    fn on_lost(&mut self, _lost: &LostSegment) {}
 
     /// The handshake is over; `rtt` is its round trip.
     fn on_established(&mut self, _now: Instant, _rtt: Option<Duration>) {}
@@ -257,6 +260,10 @@ impl CongestionLaw for Law {
 
     fn on_delivery(&mut self, delivery: &Delivery) {
         dispatch!(self, law => law.on_delivery(delivery));
+    }
+
+    fn on_lost(&mut self, lost: &LostSegment) {
+        dispatch!(self, law => law.on_lost(lost));
     }
 
     fn on_established(&mut self, now: Instant, rtt: Option<Duration>) {

@@ -106,6 +106,23 @@ pub struct RateSample {
     pub is_app_limited: bool,
 }
 
+/// A segment that was declared lost, and what was known when its latest copy left. Numbers are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostSegment {
+    /// Its first byte.
+    pub start: u64,
+    /// One past its last.
+    pub end: u64,
+    /// Declared lost since the connection began, this segment included.
+    pub lost: u64,
+    /// Declared lost by the time at which it left.
+    pub prior_lost: u64,
+    /// In flight after it left, itself included.
+    pub in_flight_then: u64,
+    /// Did the application, not the network, limit what was in flight then?
+    pub is_app_limited: bool,
+}
+
 impl RateSample {
     /// Bytes a second.
     pub fn rate(&self) -> f64 {

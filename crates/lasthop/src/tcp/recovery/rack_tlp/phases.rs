@@ -332,7 +332,7 @@ impl RackTlp {
                 || self.phase == Phase::Recovery && news.una_advanced;
             if is_lost && flight.records().get(0).is_some_and(|oldest| !oldest.is_lost) {
                 flight.records_mut().mark_lost(0);
-                flight.counters.losses_declared += 1;
+                flight.count_marked_lost();
                 news.lost += 1;
             }
             return;
@@ -349,7 +349,9 @@ impl RackTlp {
     pub(super) fn take_in(&mut self, flight: &mut Flight, found: &Found, news: &mut News) {
         news.lost += found.lost;
         news.lost_again += found.lost_again;
-        flight.counters.losses_declared += u64::from(found.lost);
+        if found.lost > 0 {
+            flight.count_marked_lost();
+        }
     }
 
     pub(super) fn reordering_window(&self, flight: &Flight) -> Duration {

@@ -158,11 +158,12 @@ impl RackTlp {
         let mut index = 0;
         while let Some(record) = flight.records().get(index) {
             let is_recent = index > 0 && self.rack.remaining(now, record, Duration::ZERO).is_some();
-            if !record.is_sacked && !is_recent && flight.records_mut().mark_lost(index) {
-                flight.counters.losses_declared += 1;
+            if !record.is_sacked && !is_recent {
+                flight.records_mut().mark_lost(index);
             }
             index += 1;
         }
+        flight.count_marked_lost();
         let cuts = self.phase <= Phase::Disorder
             || self.end <= flight.snd_una
             || self.phase == Phase::Loss && self.timeouts == 0;
