@@ -57,6 +57,9 @@ impl Flight {
             Kept::Rates(departures) => {
                 let delivery = departures.on_ack(now, una, blocks);
                 self.on_delivered(delivery);
+                if self.law.lowers_rate_on_purpose() {
+                    self.on_app_limited();
+                }
             }
             Kept::Records(records) => {
                 let delivery = records.on_ack(now, una, blocks);

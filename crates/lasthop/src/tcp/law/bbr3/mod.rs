@@ -1,61 +1,74 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr-02), as far as the draft says.
+//! BBR version 3 (draft-ietf-ccwg-bbr-06), whose names it keeps.
 //!
 //! ```text
 //!   model    max_bw: the highest delivery rate of this and the last cycle      min_rtt: the least of the last 10 s
-//!            long term: inflight_hi, what the path held without losing 2 %
-//!            short term: bw_lo, inflight_lo, what it delivered in a round trip with losses, at least 0.7 of before
-//!   answer   pacing at 0.99 gain min(max_bw, bw_lo)
-//!            cwnd up to gain bdp + 3 segments, inflight_hi (less 15 % in CRUISE), inflight_lo; at least 4
+//!            long term: inflight_longterm, what the path held without losing 2 %
+//!            short term: bw_shortterm, inflight_shortterm, what it delivered in a round trip with losses, at least 0.7 of
+//!            before
+//!            extra_acked: by how much ACKs came ahead of the bandwidth, the most of 10 round trips
+//!   answer   pacing at 0.99 gain min(max_bw, bw_shortterm)
+//!            cwnd up to gain bdp + extra_acked, at least 3 bursts; below inflight_longterm (less 15 % in CRUISE) and
+//!            inflight_shortterm; at least 4 segments
 //!
 //!   STARTUP --------------------------------> DRAIN -----> PROBE_BW: DOWN --> CRUISE --> REFILL --> UP --> DOWN
 //!   pacing 2.77, cwnd 2                       0.5, 2                 0.9       1          1          1.25
-//!   until max_bw grew by less than a quarter in 3 round trips, or a round trip of recovery lost 2 % and 6 segments
+//!   until the rate grew by less than a quarter in 3 round trips, or a round trip of recovery lost 2 % in 6 places
 //!
-//!   DOWN     until in flight is at most the bdp and 85 % of inflight_hi
+//!   DRAIN    until in flight is at most the bdp, or for 3 round trips
+//!   DOWN     until in flight is at most the bdp and 85 % of inflight_longterm
 //!   CRUISE   2 to 3 s after DOWN began, or after as many round trips as Reno would take to grow to the bdp, at most 63
 //!   REFILL   a round trip without the short-term bounds
-//!   UP       inflight_hi grows by 1, 2, 4 … segments a round trip while it is used;
-//!            until max_bw stops to grow, or 2 % are lost: inflight_hi = what was in flight, at least 0.7 of the target
+//!   UP       inflight_longterm grows by 1, 2, 4 … segments a round trip while it is used;
+//!            until the rate stops to grow, or 2 % are lost: inflight_longterm = what was in flight then, at least 0.7 of
+//!            the target. The next UP ends as soon as that is in flight; if nothing was lost by it, REFILL follows at once
 //!   PROBE_RTT   from anywhere once 5 s have shown no lower round trip: cwnd of half a bdp for 200 ms and a round trip
 //! ```
 //!
-//! In the first round trip of a recovery as much is sent as is delivered; at its end the window is what it was before.
+//! Recoveries leave the window to the model; after a timeout it is a segment. The window of before comes back at their end,
+//! and if the losses were none, so do the bounds and the phase. A mark counts as a loss of its round trip (section 3.7).
 //! Where the draft draws random numbers, the time at which the phase begins stands for them, so that a law needs none.
-//! Losses of a round trip count when loss detection declares them.
+//! Losses that an ACK shows count from the next one on, as detection of losses comes after the law here.
 //!
-//! *Not modelled*: the allowance for ACKs that come in bunches (`extra_acked`); ECN, which the draft leaves out; the choice
-//! of bursts by rate: a segment each.
+//! *Not modelled*: bursts of several segments, which only their budget knows; what is in flight counts lost segments until
+//! they are repaired; a response to ECN of its own, which the draft leaves open; requests for ACKs.
 
+mod cycle;
+mod model;
 mod phase;
 #[cfg(test)]
 mod tests;
 
 use super::super::config::Config;
 use super::family::LawKeys;
-use super::sample::{AckSample, Delivery, RateSample};
+use super::sample::{AckSample, Delivery, LostSegment};
 use super::{Congestion, CongestionLaw};
 use crate::schema::keys::table;
 use crate::units::{Duration, Instant};
-use phase::{Acks, PROBE_RTT_GAIN, Phase, Plateau, STARTUP_GAIN};
+use cycle::{Cycle, Probe};
+use model::{Ack, Derived, Excess, Losses, Undo};
+use phase::{Acks, Phase, Plateau, STARTUP_GAIN};
 
-/// Share of a round trip's segments whose loss means that too many were in flight.
+/// Share of what is in flight whose loss means that it was too much.
 const LOSS_THRESHOLD: f64 = 0.02;
-/// Segments lost in a round trip that end STARTUP.
-const STARTUP_LOSSES: f64 = 6.0;
+/// Ranges lost in a round trip that end STARTUP.
+const STARTUP_RANGES: u32 = 6;
 /// What losses leave of the bounds.
 const BETA: f64 = 0.7;
-/// Share of inflight_hi that CRUISE leaves to others.
+/// Share of inflight_longterm that CRUISE leaves to others.
 const HEADROOM: f64 = 0.15;
 const MIN_RTT_LIFE: Duration = Duration::from_secs(10);
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 /// Least window, in segments.
 const LEAST: f64 = 4.0;
-/// Segments beyond the bandwidth-delay product, for what hosts hold back.
-const QUANTA: f64 = 3.0;
 const PACING_MARGIN: f64 = 0.99;
 /// Round trips at most between two probes for bandwidth.
-const MOST_ROUNDS: u32 = 63;
+const MOST_ROUNDS: f64 = 63.0;
+/// A burst (`send_quantum`) is what the pacing rate sends in so many seconds, between 2 segments and so many bytes.
+const QUANTUM_TIME: f64 = 1e-3;
+const MOST_QUANTUM: f64 = 65_536.0;
+/// Bursts for which there is room in any case: in the sender's queue, in its interface, at the receiver.
+const QUANTA: f64 = 3.0;
 
 table! {
     /// BBR version 3: BBR that keeps losses below 2 % and leaves room to others.
@@ -76,30 +89,32 @@ impl LawKeys for Bbr3Keys {
     }
 }
 
-/// A recovery that goes on.
-#[derive(Clone, Copy, Debug)]
-struct Recovery {
-    /// It ends when this byte is acknowledged.
-    end: u64,
-    /// Does the window follow what is delivered?
-    conserves: bool,
+/// A number of bytes or nanoseconds. None has 63 bits, and a signed one converts in one instruction.
+#[inline(always)]
+fn real(number: u64) -> f64 {
+    number as i64 as f64
 }
 
-/// The probe for more that goes on in UP.
-#[derive(Clone, Copy, Debug)]
-struct Probe {
-    /// Round trips.
-    rounds: u32,
-    /// Segments delivered towards the next of inflight_hi, and how many make one.
-    acks: f64,
-    per: f64,
+/// The larger of two numbers that are none of them NaN, in one instruction.
+#[inline(always)]
+fn larger(one: f64, other: f64) -> f64 {
+    if one > other { one } else { other }
 }
 
-/// BBR's window and rate. Numbers of segments are fractions, rates bytes a second.
+/// The smaller of them.
+#[inline(always)]
+fn smaller(one: f64, other: f64) -> f64 {
+    if one < other { one } else { other }
+}
+
+/// BBR's window and rate. Volumes are in bytes, rates in bytes a nanosecond if not said otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Bbr3 {
-    /// SMSS in bytes.
+    /// SMSS.
     segment: f64,
+    /// Four of them.
+    least: f64,
+    has_sack: bool,
     cwnd: f64,
     initial_cwnd: f64,
     /// Window to come back to after a recovery or PROBE_RTT.
@@ -108,492 +123,211 @@ pub struct Bbr3 {
     acks: Acks,
     /// Highest rates of the last cycle and of this one.
     max_bw: [f64; 2],
-    bw_lo: f64,
-    inflight_hi: f64,
-    inflight_lo: f64,
-    model: Model,
+    bw_shortterm: f64,
+    inflight_longterm: f64,
+    inflight_shortterm: f64,
+    excess: Excess,
+    derived: Derived,
+    losses: Losses,
+    undo: Undo,
     /// A round trip ends when a segment is acknowledged that left after so many bytes had been delivered.
     next_round: u64,
     is_round_over: bool,
-    /// The same for round trips by which losses are judged, and what they have shown.
-    next_loss_round: u64,
-    bw_latest: f64,
-    /// Bytes.
-    inflight_latest: u64,
-    /// Bytes lost when this round trip of losses began, and when the round trip in hand did.
-    lost_before: u64,
-    round_lost_before: u64,
+    /// Round trips so far.
+    rounds: u32,
     min_rtt: Option<Duration>,
     min_rtt_at: Instant,
     /// The least round trip by which PROBE_RTT goes.
     probe_rtt: Option<Duration>,
     probe_rtt_at: Instant,
-    /// Of STARTUP, and of UP.
-    full: Plateau,
-    plateau: Plateau,
-    /// When this cycle of PROBE_BW began, how long until it probes, and round trips since.
-    cycle_at: Instant,
-    wait: Duration,
-    rounds: u32,
+    full_bw: Plateau,
+    full_bw_reached: bool,
+    cycle: Cycle,
     probe: Probe,
-    /// May losses still be of the latest probe?
-    has_samples: bool,
-    recovery: Option<Recovery>,
+    /// A recovery goes on until this byte is acknowledged.
+    recovery: Option<u64>,
+    /// Pacing rate, bytes a second; zero before the first sample.
     rate: f64,
+    /// Volume that bursts need.
+    floor: f64,
     /// Nothing was in flight after the latest ACK, and nothing has left since.
     is_idle: bool,
     /// Sending began again after that; PROBE_RTT need not empty the path.
     restarts: bool,
-    latest: Option<Latest>,
+    latest: Latest,
 }
 
-/// What rates, the least round trip and the phase come to; [`Bbr3::model`] keeps it up with them.
+/// What is remembered of the latest ACK, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Model {
-    /// Bandwidth-delay product; none before the first round trip.
-    bdp: Option<f64>,
-    /// Segments in flight for the gain of the phase.
-    target: f64,
-    /// Pacing rate.
-    rate: f64,
-}
-
-/// What a reduction needs to know of the latest ACK, in bytes.
-#[derive(Clone, Copy, Debug)]
 struct Latest {
+    now: Instant,
     snd_max: u64,
+    /// Delivered since the connection began.
     total: u64,
-    lost: u64,
-    /// In flight before it.
-    outstanding: u64,
 }
 
 impl Bbr3 {
     fn new(config: &Config, cwnd: f64) -> Self {
-        Bbr3 {
-            segment: config.segment.get() as f64,
-            cwnd,
-            initial_cwnd: config.initial_window,
-            prior_cwnd: cwnd,
+        let segment = config.segment.get() as f64;
+        let mut bbr = Bbr3 {
+            segment,
+            least: LEAST * segment,
+            has_sack: config.sack,
+            cwnd: cwnd * segment,
+            initial_cwnd: config.initial_window * segment,
+            prior_cwnd: cwnd * segment,
             phase: Phase::Startup,
             acks: Acks::Plain,
             max_bw: [0.0; 2],
-            bw_lo: f64::INFINITY,
-            inflight_hi: f64::INFINITY,
-            inflight_lo: f64::INFINITY,
-            model: Model { bdp: None, target: config.initial_window, rate: 0.0 },
+            bw_shortterm: f64::INFINITY,
+            inflight_longterm: f64::INFINITY,
+            inflight_shortterm: f64::INFINITY,
+            excess: Excess::new(),
+            derived: Derived::default(),
+            losses: Losses::default(),
+            undo: Undo {
+                phase: None,
+                bw_shortterm: f64::INFINITY,
+                inflight_shortterm: f64::INFINITY,
+                inflight_longterm: f64::INFINITY,
+            },
             next_round: 0,
             is_round_over: false,
-            next_loss_round: 0,
-            bw_latest: 0.0,
-            inflight_latest: 0,
-            lost_before: 0,
-            round_lost_before: 0,
+            rounds: 0,
             min_rtt: None,
             min_rtt_at: Instant::ZERO,
             probe_rtt: None,
             probe_rtt_at: Instant::ZERO,
-            full: Plateau::default(),
-            plateau: Plateau::default(),
-            cycle_at: Instant::ZERO,
-            wait: Duration::ZERO,
-            rounds: 0,
-            probe: Probe { rounds: 0, acks: 0.0, per: f64::INFINITY },
-            has_samples: false,
+            full_bw: Plateau::default(),
+            full_bw_reached: false,
+            cycle: Cycle { at: Instant::ZERO, wait: Duration::ZERO, rounds: 0 },
+            probe: Probe::new(),
             recovery: None,
             rate: 0.0,
+            floor: 2.0 * QUANTA * segment,
             is_idle: false,
             restarts: false,
-            latest: None,
-        }
+            latest: Latest::default(),
+        };
+        bbr.derive();
+        bbr
     }
 
-    fn highest(&self) -> f64 {
-        self.max_bw[0].max(self.max_bw[1])
-    }
-
-    /// Bandwidth-delay product times `gain`; none before the first round trip.
-    fn product(&self, gain: f64) -> Option<f64> {
-        let bw = self.highest().min(self.bw_lo);
-        self.min_rtt.map(|min_rtt| gain * bw * min_rtt.as_secs_f64() / self.segment)
-    }
-
-    /// Segments in flight for a gain.
-    fn target(&self, gain: f64) -> f64 {
-        let more = if matches!(self.phase, Phase::Up) { 2.0 } else { 0.0 };
-        self.product(gain).map_or(self.initial_cwnd, |product| product.ceil() + QUANTA + more)
-    }
-
-    /// What the model comes to, after any change of it or of the phase.
-    #[inline(never)]
-    fn model(&mut self) {
-        let (pacing, window) = self.phase.gains();
-        let rate = PACING_MARGIN * pacing * self.highest().min(self.bw_lo);
-        self.model = Model { bdp: self.product(1.0), target: self.target(window), rate };
-    }
-
-    fn enter(&mut self, phase: Phase) {
-        self.phase = phase;
-        self.model();
-    }
-
-    /// Bandwidth-delay product, or the initial window before it is known.
-    fn bdp(&self) -> f64 {
-        self.model.bdp.unwrap_or(self.initial_cwnd)
-    }
-
-    /// What is in flight if nothing is probed for.
-    fn target_in_flight(&self) -> f64 {
-        self.bdp().min(self.cwnd)
-    }
-
-    /// inflight_hi without what is left to others.
-    fn with_headroom(&self) -> f64 {
-        if self.inflight_hi.is_infinite() {
-            return self.inflight_hi;
-        }
-        (self.inflight_hi - (HEADROOM * self.inflight_hi).max(1.0)).max(LEAST)
-    }
-
-    /// `total` bytes have been delivered and `lost` been declared lost.
-    fn begin_round(&mut self, total: u64, lost: u64) {
-        (self.next_round, self.round_lost_before) = (total, lost);
-    }
-
-    fn forget_short_term(&mut self) {
-        (self.bw_lo, self.inflight_lo) = (f64::INFINITY, f64::INFINITY);
-        self.model();
-    }
-
-    fn go_down(&mut self, delivery: &Delivery) {
-        (self.bw_latest, self.inflight_latest) = (0.0, 0);
-        self.lost_before = delivery.lost;
-        self.probe.per = f64::INFINITY;
-        let now = delivery.now;
-        // rand(0, 1) round trips and 2 to 3 seconds.
-        self.rounds = (now.as_nanos() / 1_000 % 2) as u32;
-        let more = Duration::from_nanos(now.as_nanos() / 1_000 % 1_000 * 1_000_000);
-        self.wait = Duration::from_secs(2) + more;
-        self.cycle_at = now;
-        self.acks = Acks::Stopping;
-        self.begin_round(delivery.total, delivery.lost);
-        self.enter(Phase::Down);
-    }
-
-    fn go_up(&mut self, delivery: &Delivery, sample: &RateSample) {
-        self.acks = Acks::Starting;
-        self.begin_round(delivery.total, delivery.lost);
-        self.plateau = Plateau::from(sample.rate());
-        self.cycle_at = delivery.now;
-        self.enter(Phase::Up);
-        self.raise_slope();
-    }
-
-    fn raise_slope(&mut self) {
-        let growth = f64::from(1u32 << self.probe.rounds.min(30));
-        self.probe.rounds += 1;
-        self.probe.per = (self.cwnd / growth).max(1.0);
-    }
-
-    /// Rounds and rates: BBRUpdateLatestDeliverySignals(), BBRUpdateMaxBw().
-    fn update_model(&mut self, delivery: &Delivery, sample: &RateSample) {
-        self.is_round_over = sample.prior_delivered >= self.next_round;
-        if self.is_round_over {
-            self.rounds += 1;
-            if matches!(self.phase, Phase::Startup) {
-                self.check_startup_losses(delivery, sample);
-            }
-            self.begin_round(delivery.total, delivery.lost);
-        }
-        let rate = sample.rate();
-        if rate > self.max_bw[1] && (!sample.is_app_limited || rate >= self.highest()) {
-            self.max_bw[1] = rate;
-            self.model();
-        }
-        if rate > self.bw_latest {
-            self.bw_latest = rate;
-        }
-        self.inflight_latest = self.inflight_latest.max(sample.delivered);
-        if sample.prior_delivered >= self.next_loss_round {
-            self.next_loss_round = delivery.total;
-            if delivery.lost > self.lost_before && !self.phase.is_probing() {
-                self.bound_short_term();
-            }
-            self.lost_before = delivery.lost;
-            (self.bw_latest, self.inflight_latest) = (rate, sample.delivered);
-        }
-        if self.is_round_over {
-            if matches!(self.phase, Phase::Startup) {
-                self.full.check(sample);
-            } else if matches!(self.phase, Phase::Up) {
-                self.plateau.check(sample);
-            }
-        }
-    }
-
-    /// BBRCheckStartupHighLoss().
-    fn check_startup_losses(&mut self, delivery: &Delivery, sample: &RateSample) {
-        let lost = (delivery.lost - self.round_lost_before) as f64 / self.segment;
-        if self.recovery.is_some() && lost >= STARTUP_LOSSES && is_too_high(delivery, sample) {
-            self.full.is_reached = true;
-            self.inflight_hi = self.bdp().max(self.inflight_latest as f64 / self.segment);
-        }
-    }
-
-    /// A round trip with losses outside of probes: BBRAdaptLowerBoundsFromCongestion().
-    fn bound_short_term(&mut self) {
-        let bw = if self.bw_lo.is_finite() { self.bw_lo } else { self.highest() };
-        let in_flight = if self.inflight_lo.is_finite() { self.inflight_lo } else { self.cwnd };
-        self.bw_lo = self.bw_latest.max(BETA * bw);
-        self.inflight_lo = (self.inflight_latest as f64 / self.segment).max(BETA * in_flight);
-        self.model();
-    }
-
-    /// BBRAdaptUpperBounds().
-    fn bound_long_term(&mut self, delivery: &Delivery, sample: &RateSample) {
-        if self.is_round_over {
-            match self.acks {
-                Acks::Starting => self.acks = Acks::Feedback,
-                Acks::Stopping => {
-                    self.acks = Acks::Plain;
-                    self.has_samples = false;
-                    if self.phase.is_probe_bw() && !sample.is_app_limited {
-                        // The next cycle.
-                        self.max_bw = [self.max_bw[1], 0.0];
-                        self.model();
-                    }
-                }
-                Acks::Plain | Acks::Feedback => {}
-            }
-        }
-        let in_flight = || sample.in_flight_then as f64 / self.segment;
-        if is_too_high(delivery, sample) {
-            if self.has_samples {
-                self.has_samples = false;
-                if !sample.is_app_limited {
-                    self.inflight_hi = in_flight().max(BETA * self.target_in_flight());
-                }
-                if matches!(self.phase, Phase::Up) {
-                    self.go_down(delivery);
-                }
-            }
-            return;
-        }
-        if self.inflight_hi.is_finite() {
-            self.inflight_hi = self.inflight_hi.max(in_flight());
-            if matches!(self.phase, Phase::Up) {
-                self.probe_upward(delivery);
-            }
-        }
-    }
-
-    /// BBRProbeInflightHiUpward().
-    fn probe_upward(&mut self, delivery: &Delivery) {
-        if !self.is_limited(delivery) {
-            return;
-        }
-        self.probe.acks += delivery.delivered as f64 / self.segment;
-        let grown = (self.probe.acks / self.probe.per).floor();
-        if grown > 0.0 {
-            self.probe.acks -= grown * self.probe.per;
-            self.inflight_hi += grown;
-        }
-        if self.is_round_over {
-            self.raise_slope();
-        }
-    }
-
-    /// Does inflight_hi, by way of the window, limit what is in flight?
-    fn is_limited(&self, delivery: &Delivery) -> bool {
-        let before = (delivery.in_flight + delivery.delivered) as f64 / self.segment;
-        before + 1.0 >= self.cwnd && self.cwnd >= self.inflight_hi.floor()
-    }
-
-    /// Moves on in STARTUP, DRAIN and the cycle of PROBE_BW; `left` in segments, after the ACK.
-    fn advance(&mut self, delivery: &Delivery, sample: &RateSample, left: f64) {
-        match self.phase {
-            Phase::Startup if self.full.is_reached => self.enter(Phase::Drain),
-            Phase::Drain if left <= self.target(1.0) => self.go_down(delivery),
-            Phase::Down | Phase::Cruise if self.is_time_to_probe(delivery.now) => {
-                self.forget_short_term();
-                self.probe = Probe { rounds: 0, acks: 0.0, per: f64::INFINITY };
-                self.acks = Acks::Plain;
-                self.begin_round(delivery.total, delivery.lost);
-                self.enter(Phase::Refill);
-            }
-            Phase::Down if left <= self.with_headroom() && left <= self.target(1.0) => {
-                self.enter(Phase::Cruise);
-            }
-            Phase::Refill if self.is_round_over => {
-                self.has_samples = true;
-                self.go_up(delivery, sample);
-            }
-            Phase::Up if self.is_limited(delivery) => {
-                self.plateau = Plateau::from(sample.rate());
-            }
-            Phase::Up if self.plateau.is_reached => self.go_down(delivery),
-            _ => {}
-        }
-    }
-
-    fn is_time_to_probe(&self, now: Instant) -> bool {
-        let reno_rounds = (self.target_in_flight() as u32).min(MOST_ROUNDS);
-        now > self.cycle_at + self.wait || self.rounds >= reno_rounds
-    }
-
-    /// The least round trip, and PROBE_RTT, which looks for it.
-    fn update_min_rtt(&mut self, delivery: &Delivery, left: f64) {
-        let now = delivery.now;
-        let is_old = now > self.probe_rtt_at + PROBE_RTT_INTERVAL;
-        if let Some(rtt) = delivery.rtt
-            && (is_old || self.probe_rtt.is_none_or(|least| rtt < least))
-        {
-            (self.probe_rtt, self.probe_rtt_at) = (Some(rtt), now);
-        }
-        if let Some(least) = self.probe_rtt
-            && (now > self.min_rtt_at + MIN_RTT_LIFE
-                || self.min_rtt.is_none_or(|known| least < known))
-        {
-            (self.min_rtt, self.min_rtt_at) = (Some(least), self.probe_rtt_at);
-            self.model();
-        }
-        let is_there = matches!(self.phase, Phase::ProbeRtt { .. });
-        if is_old && !is_there && !self.restarts && self.min_rtt.is_some() {
-            self.remember_window();
-            self.acks = Acks::Stopping;
-            self.begin_round(delivery.total, delivery.lost);
-            self.enter(Phase::ProbeRtt { until: None, round_over: false });
-        }
-        let Phase::ProbeRtt { until, round_over } = self.phase else { return };
-        match until {
-            None if left <= self.probe_rtt_cwnd() => {
-                let until = Some(now + PROBE_RTT_TIME);
-                self.phase = Phase::ProbeRtt { until, round_over: false };
-                self.begin_round(delivery.total, delivery.lost);
-            }
-            Some(until) if round_over || self.is_round_over => {
-                self.phase = Phase::ProbeRtt { until: Some(until), round_over: true };
-                if now > until {
-                    self.probe_rtt_at = now;
-                    self.cwnd = self.cwnd.max(self.prior_cwnd);
-                    self.forget_short_term();
-                    if self.full.is_reached {
-                        self.go_down(delivery);
-                        self.enter(Phase::Cruise);
-                    } else {
-                        self.enter(Phase::Startup);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn probe_rtt_cwnd(&self) -> f64 {
-        self.product(PROBE_RTT_GAIN).map_or(LEAST, |half| half.max(LEAST))
-    }
-
-    fn remember_window(&mut self) {
-        let is_reduced = self.recovery.is_some() || matches!(self.phase, Phase::ProbeRtt { .. });
+    /// SaveCwnd().
+    fn save_cwnd(&mut self) {
+        let is_reduced = self.recovery.is_some() || self.phase.is_probe_rtt();
         self.prior_cwnd = if is_reduced { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
     }
 
-    fn set_rate(&mut self) {
-        if self.full.is_reached || self.model.rate > self.rate {
-            self.rate = self.model.rate;
+    /// RestoreCwnd().
+    fn restore_cwnd(&mut self) {
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+    }
+
+    /// SetPacingRate(), SetSendQuantum().
+    #[inline]
+    fn set_rate(&mut self, rate: f64) {
+        if rate != self.rate && (self.full_bw_reached || rate > self.rate) {
+            self.rate = rate;
+            let quantum = (rate * QUANTUM_TIME).min(MOST_QUANTUM).max(2.0 * self.segment);
+            self.floor = QUANTA * quantum;
         }
     }
 
-    fn set_window(&mut self, delivery: &Delivery) {
-        let delivered = delivery.delivered as f64 / self.segment;
-        if let Some(recovery) = &mut self.recovery {
-            recovery.conserves &= !self.is_round_over;
-            if delivery.snd_una >= recovery.end {
-                self.recovery = None;
-                self.cwnd = self.cwnd.max(self.prior_cwnd);
-            } else if recovery.conserves {
-                let in_flight = delivery.in_flight as f64 / self.segment;
-                self.cwnd = self.cwnd.max(in_flight + delivered);
-                return;
-            }
+    /// SetCwnd(): `delivered` bytes are new.
+    #[inline]
+    fn set_cwnd_from(&mut self, delivery: &Delivery, delivered: f64) {
+        if self.recovery.is_some_and(|end| delivery.snd_una >= end) {
+            self.recovery = None;
+            self.restore_cwnd();
         }
-        let target = self.model.target;
-        if self.full.is_reached {
-            self.cwnd = (self.cwnd + delivered).min(target);
-        } else if self.cwnd < target || (delivery.total as f64) < self.initial_cwnd * self.segment {
+        let max_inflight = self.with_budget(self.derived.window + self.excess.most());
+        if self.full_bw_reached {
+            self.cwnd = smaller(self.cwnd + delivered, max_inflight);
+        } else if self.cwnd < max_inflight || real(delivery.total) < self.initial_cwnd {
             self.cwnd += delivered;
         }
-        self.cwnd = self.cwnd.max(LEAST).min(self.model_bound());
+        self.cwnd = smaller(larger(self.cwnd, self.least), self.cap());
     }
 
-    /// BBRBoundCwndForModel().
-    fn model_bound(&self) -> f64 {
-        let long_term = match self.phase {
-            Phase::Cruise | Phase::ProbeRtt { .. } => self.with_headroom(),
-            Phase::Down | Phase::Refill | Phase::Up => self.inflight_hi,
-            Phase::Startup | Phase::Drain => f64::INFINITY,
+    /// BoundCwndForProbeRTT(), BoundCwndForModel().
+    #[inline]
+    fn cap(&self) -> f64 {
+        let longterm = match self.phase {
+            Phase::Cruise => self.with_headroom(),
+            Phase::ProbeRtt { .. } => self.with_headroom().min(self.probe_rtt_cwnd()),
+            Phase::Down | Phase::Refill | Phase::Up => self.inflight_longterm,
+            Phase::Startup | Phase::Drain { .. } => f64::INFINITY,
         };
-        long_term.min(self.inflight_lo).max(LEAST)
+        larger(smaller(longterm, self.inflight_shortterm), self.least)
     }
-}
-
-/// IsInflightTooHigh(): were more than 2 % lost of what was in flight when the sample's segment left?
-fn is_too_high(delivery: &Delivery, sample: &RateSample) -> bool {
-    let lost = delivery.lost.saturating_sub(sample.prior_lost);
-    lost > 0 && lost as f64 > LOSS_THRESHOLD * sample.in_flight_then as f64
 }
 
 impl CongestionLaw for Bbr3 {
     fn on_ack(&mut self, _sample: &AckSample) {}
 
     fn on_delivery(&mut self, delivery: &Delivery) {
-        let outstanding = delivery.in_flight + delivery.delivered;
-        let Delivery { snd_max, total, lost, .. } = *delivery;
-        self.latest = Some(Latest { snd_max, total, lost, outstanding });
+        let Delivery { now, snd_max, total, .. } = *delivery;
+        let (left, delivered) = (real(delivery.in_flight), real(delivery.delivered));
+        self.latest = Latest { now, snd_max, total };
         self.is_idle = delivery.in_flight == 0;
-        self.is_round_over = false;
-        let left = delivery.in_flight as f64 / self.segment;
-        if let Some(sample) = &delivery.rate {
-            self.update_model(delivery, sample);
-            self.bound_long_term(delivery, sample);
-            self.advance(delivery, sample, left);
+        (self.is_round_over, self.losses.is_round_over) = (false, false);
+        let ack = delivery.rate.as_ref().map(|sample| {
+            let rate = real(sample.delivered) / real(sample.interval.as_nanos());
+            Ack { delivery, sample, rate, left }
+        });
+        if let Some(ack) = &ack {
+            self.update_model(ack);
+            self.excess.add(now, self.derived.bw, delivered, self.cwnd);
+            self.check_full_bw(ack);
+            self.advance(ack);
         }
         self.update_min_rtt(delivery, left);
+        if let Some(ack) = &ack {
+            self.advance_signals(ack);
+        }
+        self.set_rate(self.derived.rate);
         if delivery.delivered > 0 {
             self.restarts = false;
-            self.set_window(delivery);
+            self.set_cwnd_from(delivery, delivered);
         }
-        self.set_rate();
     }
 
-    fn on_congestion(&mut self, _now: Instant, _congestion: Congestion, _in_use: f64) {
-        let Some(latest) = self.latest else { return };
-        self.remember_window();
-        self.recovery = Some(Recovery { end: latest.snd_max, conserves: true });
-        self.begin_round(latest.total, latest.lost);
-        let outstanding = latest.outstanding as f64 / self.segment;
-        self.cwnd = self.cwnd.min(outstanding.max(1.0));
+    fn on_lost(&mut self, lost: &LostSegment) {
+        self.lose(lost);
+    }
+
+    fn on_congestion(&mut self, _now: Instant, congestion: Congestion, _in_use: f64) {
+        match congestion {
+            Congestion::Loss => {
+                self.save_state();
+                self.recovery = Some(self.latest.snd_max);
+            }
+            Congestion::Ecn => self.note_loss(),
+        }
     }
 
     fn on_timeout(&mut self, _now: Instant, in_use: Option<f64>) {
         if in_use.is_some() {
-            self.remember_window();
+            self.save_state();
         }
-        let end = self.latest.map_or(0, |latest| latest.snd_max);
-        self.recovery = Some(Recovery { end, conserves: true });
-        self.cwnd = 1.0;
+        self.recovery = Some(self.latest.snd_max);
+        self.cwnd = self.segment;
     }
 
     fn on_spurious(&mut self) {
-        self.recovery = None;
-        self.cwnd = self.cwnd.max(self.prior_cwnd);
+        self.take_back();
     }
 
-    fn on_sent(&mut self, _now: Instant, _bytes: u64) {
+    fn on_sent(&mut self, now: Instant, _bytes: u64) {
+        // HandleRestartFromIdle().
         if std::mem::take(&mut self.is_idle) {
             self.restarts = true;
+            self.excess.restart(now);
             if self.phase.is_probe_bw() {
-                self.rate = PACING_MARGIN * self.highest().min(self.bw_lo);
+                self.set_rate(PACING_MARGIN * self.derived.bw * 1e9);
+            } else {
+                self.check_probe_rtt_done(now);
             }
         }
     }
@@ -602,17 +336,16 @@ impl CongestionLaw for Bbr3 {
         true
     }
 
-    fn window(&self) -> u64 {
-        (self.cwnd() * self.segment) as u64
+    fn lowers_rate_on_purpose(&self) -> bool {
+        self.phase.is_probe_rtt()
     }
 
-    /// In PROBE_RTT half of the product, whatever it grows to meanwhile.
+    fn window(&self) -> u64 {
+        self.cwnd as i64 as u64
+    }
+
     fn cwnd(&self) -> f64 {
-        if matches!(self.phase, Phase::ProbeRtt { .. }) {
-            self.cwnd.min(self.probe_rtt_cwnd())
-        } else {
-            self.cwnd
-        }
+        self.cwnd / self.segment
     }
 
     fn ssthresh(&self) -> f64 {
@@ -620,14 +353,10 @@ impl CongestionLaw for Bbr3 {
     }
 
     fn set_cwnd(&mut self, cwnd: f64) {
-        self.cwnd = cwnd;
+        self.cwnd = cwnd * self.segment;
     }
 
     fn pacing_rate(&self, srtt: Duration) -> f64 {
-        if self.rate > 0.0 {
-            self.rate
-        } else {
-            STARTUP_GAIN * self.cwnd * self.segment / srtt.as_secs_f64()
-        }
+        if self.rate > 0.0 { self.rate } else { STARTUP_GAIN * self.cwnd / srtt.as_secs_f64() }
     }
 }

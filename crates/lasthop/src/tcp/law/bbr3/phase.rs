@@ -1,6 +1,5 @@
 //! Where BBR version 3 is in its cycle.
 
-use super::super::sample::RateSample;
 use crate::units::Instant;
 
 pub const STARTUP_GAIN: f64 = 2.77;
@@ -8,7 +7,7 @@ const DRAIN_GAIN: f64 = 0.5;
 const CWND_GAIN: f64 = 2.0;
 /// Gain of the window in UP.
 const UP_CWND_GAIN: f64 = 2.25;
-pub const PROBE_RTT_GAIN: f64 = 0.5;
+const PROBE_RTT_GAIN: f64 = 0.5;
 const FULL_BW_GROWTH: f64 = 1.25;
 const FULL_BW_ROUNDS: u32 = 3;
 
@@ -16,7 +15,10 @@ const FULL_BW_ROUNDS: u32 = 3;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
     Startup,
-    Drain,
+    /// `began`: round trips by then.
+    Drain {
+        began: u32,
+    },
     Down,
     Cruise,
     Refill,
@@ -33,7 +35,7 @@ impl Phase {
     pub fn gains(self) -> (f64, f64) {
         match self {
             Phase::Startup => (STARTUP_GAIN, CWND_GAIN),
-            Phase::Drain => (DRAIN_GAIN, CWND_GAIN),
+            Phase::Drain { .. } => (DRAIN_GAIN, CWND_GAIN),
             Phase::Down => (0.9, CWND_GAIN),
             Phase::Cruise | Phase::Refill => (1.0, CWND_GAIN),
             Phase::Up => (1.25, UP_CWND_GAIN),
@@ -43,6 +45,10 @@ impl Phase {
 
     pub fn is_probe_bw(self) -> bool {
         matches!(self, Phase::Down | Phase::Cruise | Phase::Refill | Phase::Up)
+    }
+
+    pub fn is_probe_rtt(self) -> bool {
+        matches!(self, Phase::ProbeRtt { .. })
     }
 
     /// Does it look for more than the path is known to hold? Then losses set no short-term bounds.
@@ -74,12 +80,13 @@ impl Plateau {
         Plateau { bw, ..Plateau::default() }
     }
 
-    pub fn check(&mut self, sample: &RateSample) {
-        if self.is_reached || sample.is_app_limited {
+    /// A round trip ends with the rate `bw`, which the application does not limit.
+    pub fn check(&mut self, bw: f64) {
+        if self.is_reached {
             return;
         }
-        if sample.rate() >= FULL_BW_GROWTH * self.bw {
-            *self = Plateau::from(sample.rate());
+        if bw >= FULL_BW_GROWTH * self.bw {
+            *self = Plateau::from(bw);
         } else {
             self.rounds += 1;
             self.is_reached = self.rounds >= FULL_BW_ROUNDS;
