@@ -207,6 +207,15 @@ impl SentSegments {
         self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
     }
 
+    /// What was SACKed is not there any more.
+    pub fn unmark_sacked(&mut self) {
+        for record in &mut self.ring {
+            record.is_sacked = false;
+        }
+        self.marks.sacked = 0;
+        self.sacked = 0;
+    }
+
     /// Nothing counts as lost any more.
     pub fn unmark_lost(&mut self) {
         for record in &mut self.ring {

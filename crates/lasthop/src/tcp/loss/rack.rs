@@ -92,6 +92,11 @@ impl Rack {
         self.fack
     }
 
+    /// What had arrived above `una` has been dropped.
+    pub fn forget_above(&mut self, una: u64) {
+        self.fack = self.fack.min(una);
+    }
+
     /// `segment` is delivered, and everything delivered before this ACK lay below `prior_fack` (step 3,
     /// RACK_detect_reordering).
     pub fn on_order(&mut self, segment: &SentSegment, prior_fack: u64) {

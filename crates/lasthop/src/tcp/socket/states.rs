@@ -93,12 +93,15 @@ impl Socket {
         let mss = theirs.mss.unwrap_or(super::DEFAULT_MSS).min(ours.mss);
         self.path = Path::new(mss, ours.mtu);
         let segment = mss.saturating_sub(options).max(1);
+        // Linux counts the answers to a repeated SYN beside those of its timer, once that has expired.
+        let timeouts = self.syns_sent.saturating_sub(1);
+        let repeated = if ours.is_linux() && timeouts > 0 { self.syns_repeated } else { 0 };
         let negotiated = super::Negotiated {
             segment,
             sack: ours.sack && theirs.sack_permitted,
             timestamps,
             ecn: self.peer_has_ecn && ours.ecn != EcnOffer::Never,
-            has_lost_syns: self.syns_sent > 2 && !self.echoes_first_syn(echo),
+            has_lost_syns: timeouts + repeated > 1 && !self.echoes_first_syn(echo),
         };
         self.shifts = match (theirs.window_scale, ours.window_scale) {
             // RFC 7323, section 2.3: no more than 14.

@@ -26,7 +26,8 @@
 //!
 //! `acks.rs` has what an ACK tells, `phases.rs` what follows from it, `timers.rs` the timers.
 //!
-//! *Not modelled*: a receiver that takes back what it had SACKed (reneging).
+//! A receiver may drop what it had SACKed (RFC 2018, section 8). If the first segment that it misses is one of these, the
+//! timer fires after half a round trip, and all that is outstanding counts as lost.
 
 mod acks;
 mod phases;

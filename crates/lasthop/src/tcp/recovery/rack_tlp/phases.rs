@@ -9,6 +9,9 @@ use super::super::super::undo::frto;
 use super::{Arrival, LINUX_SLACK, News, Phase, RackTlp, Resend};
 use crate::units::{Duration, Instant};
 
+/// So long a sender waits at least before it believes that SACKed data have been dropped (Linux).
+const LEAST_WAIT: Duration = Duration::from_millis(10);
+
 impl RackTlp {
     /// The ACK tells of losses, or a phase is to end.
     pub(super) fn alert(&mut self, flight: &mut Flight, arrival: &Arrival, news: &mut News) {
@@ -17,6 +20,11 @@ impl RackTlp {
         }
         if flight.records().len() == 0 {
             self.counted = 0;
+        }
+        if news.una_advanced && Self::is_oldest_sacked(flight) {
+            Self::await_word(flight, arrival.now);
+            news.sets_timer = false;
+            return;
         }
         if self.phase == Phase::Open {
             self.resent_at = None;
@@ -69,6 +77,17 @@ impl RackTlp {
             }
         }
         self.resend = Resend::Lost;
+    }
+
+    /// Is what the receiver misses something that it had SACKed? Then it has dropped that (RFC 2018, section 8).
+    pub(super) fn is_oldest_sacked(flight: &Flight) -> bool {
+        flight.records().get(0).is_some_and(|oldest| oldest.is_sacked)
+    }
+
+    /// An acknowledgment that is under way may tell otherwise; if none comes soon, the timer fires.
+    fn await_word(flight: &mut Flight, now: Instant) {
+        let half = Duration::from_nanos(flight.rtt.srtt().as_nanos() / 2);
+        Self::arm(flight, Timer::Retransmission, now, half.max(LEAST_WAIT));
     }
 
     pub(super) fn look_for_recovery_anew(

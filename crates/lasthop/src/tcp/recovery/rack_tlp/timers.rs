@@ -155,9 +155,16 @@ impl RackTlp {
     pub(super) fn enter_loss(&mut self, flight: &mut Flight, now: Instant) {
         let is_new = self.phase < Phase::Recovery;
         self.counted = 0;
+        let has_reneged = Self::is_oldest_sacked(flight);
+        if has_reneged {
+            flight.records_mut().unmark_sacked();
+            self.rack.forget_above(flight.snd_una);
+        }
         let mut index = 0;
         while let Some(record) = flight.records().get(index) {
-            let is_recent = index > 0 && self.rack.remaining(now, record, Duration::ZERO).is_some();
+            let is_recent = !has_reneged
+                && index > 0
+                && self.rack.remaining(now, record, Duration::ZERO).is_some();
             if !record.is_sacked && !is_recent {
                 flight.records_mut().mark_lost(index);
             }
