@@ -16,7 +16,7 @@
 
 use super::super::config::Config;
 use super::hystart_linux::HyStartLinux;
-use super::reno_linux::WholeWindow;
+use super::reno_linux::{WholeWindow, whole_window};
 use super::{AckSample, Congestion, CongestionLaw};
 use crate::units::{Duration, Instant};
 
@@ -191,10 +191,6 @@ impl CongestionLaw for CubicLinux {
         self.window.cwnd = 1;
     }
 
-    fn on_spurious(&mut self) {
-        self.window.take_back();
-    }
-
     /// Time without anything outstanding does not count.
     fn on_sent(&mut self, now: Instant, _bytes: u64) {
         if std::mem::take(&mut self.is_idle)
@@ -205,29 +201,7 @@ impl CongestionLaw for CubicLinux {
         self.last_sent = now;
     }
 
-    fn window(&self) -> u64 {
-        self.window.bytes()
-    }
-
-    fn cwnd(&self) -> f64 {
-        self.window.cwnd.into()
-    }
-
-    fn ssthresh(&self) -> f64 {
-        self.window.threshold()
-    }
-
-    fn set_cwnd(&mut self, cwnd: f64) {
-        self.window.cwnd = cwnd as u32;
-    }
-
-    fn set_segment(&mut self, bytes: u64) {
-        self.window.segment = bytes;
-    }
-
-    fn slow_start_to(&mut self, cwnd: f64, ssthresh: f64) {
-        (self.window.cwnd, self.window.ssthresh) = (cwnd as u32, ssthresh as u32);
-    }
+    whole_window!();
 }
 
 #[cfg(test)]

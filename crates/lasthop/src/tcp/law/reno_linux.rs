@@ -91,6 +91,41 @@ impl WholeWindow {
     }
 }
 
+/// Writes the methods of a [`CongestionLaw`] by which a [`WholeWindow`] in its field `window` answers.
+macro_rules! whole_window {
+    () => {
+        fn on_spurious(&mut self) {
+            self.window.take_back();
+        }
+
+        fn window(&self) -> u64 {
+            self.window.bytes()
+        }
+
+        fn cwnd(&self) -> f64 {
+            self.window.cwnd.into()
+        }
+
+        fn ssthresh(&self) -> f64 {
+            self.window.threshold()
+        }
+
+        fn set_cwnd(&mut self, cwnd: f64) {
+            self.window.cwnd = cwnd as u32;
+        }
+
+        fn set_segment(&mut self, bytes: u64) {
+            self.window.segment = bytes;
+        }
+
+        fn slow_start_to(&mut self, cwnd: f64, ssthresh: f64) {
+            (self.window.cwnd, self.window.ssthresh) = (cwnd as u32, ssthresh as u32);
+        }
+    };
+}
+
+pub(super) use whole_window;
+
 /// Additive increase, multiplicative decrease.
 #[derive(Clone, Copy, Debug)]
 pub struct RenoLinux {
@@ -134,33 +169,7 @@ impl CongestionLaw for RenoLinux {
         self.window.cwnd = 1;
     }
 
-    fn on_spurious(&mut self) {
-        self.window.take_back();
-    }
-
-    fn window(&self) -> u64 {
-        self.window.bytes()
-    }
-
-    fn cwnd(&self) -> f64 {
-        self.window.cwnd.into()
-    }
-
-    fn ssthresh(&self) -> f64 {
-        self.window.threshold()
-    }
-
-    fn set_cwnd(&mut self, cwnd: f64) {
-        self.window.cwnd = cwnd as u32;
-    }
-
-    fn set_segment(&mut self, bytes: u64) {
-        self.window.segment = bytes;
-    }
-
-    fn slow_start_to(&mut self, cwnd: f64, ssthresh: f64) {
-        (self.window.cwnd, self.window.ssthresh) = (cwnd as u32, ssthresh as u32);
-    }
+    whole_window!();
 }
 
 #[cfg(test)]
