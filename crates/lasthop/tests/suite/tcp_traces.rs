@@ -363,6 +363,21 @@ fn pacing_spreads_a_window() {
     assert_eq!((counters.retransmissions, counters.timeouts), (0, 0));
 }
 
+/// What acknowledges the SYN tells a byte in a round trip, which is no rate of the path: the first window leaves at the gain
+/// of STARTUP, 2.885 or 2.77 windows a round trip.
+#[test]
+fn a_syn_tells_bbr_no_rate() {
+    for (variant, gain) in [(Variant::Bbr, 2.885), (Variant::Bbr3, 2.77)] {
+        let mut pipe = losing(&config(variant, at_once()), &[]);
+        pipe.ends[OPENER].write(60_000);
+        pipe.pump(OPENER);
+        pipe.run(ms(199));
+        let leaves = |k: u64| 100 + (10.0 * k as f64 / gain) as u64;
+        let first: Vec<_> = (0..10).map(|k| (leaves(k), 1 + 1000 * k)).collect();
+        assert_eq!(since(&pipe, 100), data(&first), "{variant:?}");
+    }
+}
+
 /// HyStart++ takes its round trips from the ring of what was sent: the queue of a slow link ends slow
 /// start before anything is lost.
 #[test]

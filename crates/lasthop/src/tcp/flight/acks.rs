@@ -96,6 +96,10 @@ impl Flight {
             delivery.is_marked = self.has_echo_of_mark;
             delivery.passage = self.passage.take();
             delivery.lost = self.lost_bytes();
+            if self.config.handshake && delivery.snd_una == delivery.acked {
+                // A SYN alone tells the path's round trip, and nothing of its rate.
+                delivery.rate = None;
+            }
             self.law.on_delivery(delivery);
         }
     }
