@@ -9,6 +9,7 @@ import pytest
 import lasthop
 from lasthop.cells import value_text
 from lasthop.results import Point, Results
+from lasthop.words import Unit, measured_row
 
 VARIANT = "flow.transfer.transport.variant"
 GOODPUT = "flow.transfer.goodput_bps"
@@ -60,6 +61,19 @@ def test_differences_are_paired_within_the_other_settings() -> None:
     # Replications differ, their differences do not: pairing removes all noise.
     assert differences["ci95"].to_list() == [0.0, 0.0]
     assert differences["ratio"].to_list() == pytest.approx([120.0 / 110.0, 200.0 / 210.0])
+
+
+def test_no_interval_of_a_metric_reaches_below_zero() -> None:
+    results = synthetic()
+    lost = results.metrics.index("link.a.forward.frames_lost")
+    results.values[:3, lost] = [0.0, 0.0, 3.0]
+    (row,) = results.summary().filter(point=0, metric=results.metrics[lost]).to_dicts()
+    # Half of the length is what it was: 4.303.
+    assert (row["mean"], row["low"]) == (1.0, 0.0)
+    assert (row["ci95"], row["high"]) == pytest.approx((4.303, 5.303), abs=1e-3)
+    assert measured_row(row, Unit("", 1.0)) == "1.0 −1.0 +4.3"
+    (same,) = results.intervals(results.metrics[lost]).filter(point=0).to_dicts()
+    assert (same["low"], same["high"]) == (row["low"], row["high"])
 
 
 def test_differences_refuse_what_is_not_there() -> None:

@@ -34,6 +34,18 @@ def test_holm_worked_by_hand() -> None:
     np.testing.assert_allclose(bonferroni([0.03, 0.01, 0.5]), [0.09, 0.03, 1.0])
 
 
+def test_no_interval_leaves_the_bounds_of_its_quantity() -> None:
+    # By hand: mean 1, deviation sqrt(3), t 4.303 over sqrt(3).
+    for found in (interval([0.0, 0.0, 3.0]), confidence([0.0, 0.0, 3.0])):
+        assert (found.low, found.high) == pytest.approx((1.0 - 4.303, 1.0 + 4.303), abs=1e-3)
+        counts = found.within((0.0, math.inf))
+        assert (counts.low, counts.high) == pytest.approx((0.0, 5.303), abs=1e-3)
+        share = found.within((0.0, 1.0))
+        assert (share.low, share.high) == (0.0, 1.0)
+        assert found.within((2.0, 3.0)) == found, "these are not its bounds"
+    assert math.isnan(confidence([1.0]).within((0.0, 1.0)).low)
+
+
 def test_holm_counts_what_is_not_known() -> None:
     corrected = holm([0.01, math.nan, 0.5])
     np.testing.assert_allclose(corrected, [0.03, math.nan, 1.0])

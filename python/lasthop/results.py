@@ -20,6 +20,7 @@ from lasthop.arguments import check_point
 from lasthop.cells import UNITS, number, plain, quantity_of
 from lasthop.engine import Engine, distinct, engine
 from lasthop.statistics import Floats
+from lasthop.words import metric_bounds
 
 __all__ = ["Point", "Results", "Stopped"]
 
@@ -418,8 +419,11 @@ class Results:
             for stop in self.stopped:
                 if stop.point == point:
                     intervals[stop.metric] = replace(stop.interval, method=SEQUENTIAL)
-            there = {name: interval for name, interval in intervals.items() if interval.n > 0}
-            self._intervals[point] = there
+            self._intervals[point] = {
+                name: interval.within(metric_bounds(name))
+                for name, interval in intervals.items()
+                if interval.n > 0
+            }
         return self._intervals[point]
 
     @cached_property
@@ -451,7 +455,7 @@ class Results:
             for name in chosen:
                 found = statistics.confidence(self.samples(name, index), statistic, method=method)
                 if found.n > 0:
-                    rows.append((index, name, found))
+                    rows.append((index, name, found.within(metric_bounds(name))))
         return self._confidences(rows, {"statistic": statistic})
 
     def fairness(self, metric: str = "flow.*.goodput_bps") -> pl.DataFrame:
@@ -473,7 +477,7 @@ class Results:
             shares = np.stack([self.samples(name, index) for name in chosen], axis=-1)
             found = statistics.confidence(statistics.jain_index(shares))
             if found.n > 0:
-                rows.append((index, "", found))
+                rows.append((index, "", found.within((0.0, 1.0))))
         return self._confidences(rows, {}).drop("metric")
 
     def shares(self, metric: str = "flow.*.goodput_bps") -> pl.DataFrame:
@@ -497,7 +501,7 @@ class Results:
             for name, own in zip(chosen, shares, strict=True):
                 found = statistics.confidence(own)
                 if found.n > 0:
-                    rows.append((index, name, found))
+                    rows.append((index, name, found.within((0.0, 1.0))))
         return self._confidences(rows, {})
 
     def _matching(self, patterns: Sequence[str]) -> list[str]:

@@ -21,6 +21,7 @@ __all__ = [
     "key_words",
     "measured",
     "measured_row",
+    "metric_bounds",
     "metric_label",
     "metric_unit",
     "point_label",
@@ -250,6 +251,11 @@ def metric_unit(metric: str) -> str:
     if quantity.endswith(("_bps", "_bytes", "_s")):
         return quantity.rpartition("_")[2]
     return "%" if SHARES.search(quantity) else ""
+
+
+def metric_bounds(metric: str) -> tuple[float, float]:
+    """Between which values a metric of a replication lies: shares from 0 to 1, others from 0."""
+    return 0.0, 1.0 if metric_unit(metric) == "%" else math.inf
 
 
 def metric_label(metric: str) -> str:

@@ -19,6 +19,7 @@ from lasthop.scenario import Scenario
 from lasthop.statistics import Confidence, Floats
 from lasthop.swept import Parameter, names_of, parameter, same_quantity
 from lasthop.tracing import Trace, trace
+from lasthop.words import metric_bounds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -173,7 +174,8 @@ class Curve:
 
     def estimates(self) -> list[Confidence]:
         """Means with the intervals that suit the samples."""
-        return [statistics.confidence(samples) for samples in self.samples]
+        bounds = metric_bounds(self.metric)
+        return [statistics.confidence(samples).within(bounds) for samples in self.samples]
 
 
 class Table:

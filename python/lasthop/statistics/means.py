@@ -9,7 +9,7 @@ intervals overlap.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "Floats",
     "Interval",
     "check_level",
+    "clipped",
     "difference",
     "finite",
     "half_width",
@@ -33,14 +34,32 @@ Floats: TypeAlias = NDArray[np.float64]
 CONFIDENCE = 0.95
 
 
+def clipped(
+    value: float, low: float, high: float, bounds: tuple[float, float]
+) -> tuple[float, float]:
+    """The ends of an interval of what cannot leave some bounds: no mean of counts is negative.
+
+    Args:
+        value: The estimate. If it lies outside of the bounds, they do not hold.
+        low: Lower end; NaN if unknown.
+        high: Upper end; NaN if unknown.
+        bounds: Least and greatest possible value.
+    """
+    least, most = bounds
+    if not least <= value <= most:
+        return low, high
+    # In this order NaN stays NaN.
+    return max(low, least), min(high, most)
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A mean with its confidence interval.
 
     Attributes:
         mean: Sample mean; NaN if there is no sample.
-        ci95: Half the length of the 95 % interval, in the sample's unit; NaN if `n` < 2. Of
-            Student's t it is what stands behind the ±.
+        ci95: Half the length of the 95 % interval, in the sample's unit, bounds left aside; NaN if
+            `n` < 2. Of Student's t it is what stands behind the ±.
         n: Number of samples that were not NaN.
         low: Lower end of the interval; by default `ci95` below the mean.
         high: Upper end; by default `ci95` above the mean.
@@ -60,6 +79,11 @@ class Interval:
         elif math.isnan(self.low):
             object.__setattr__(self, "low", self.mean - self.ci95)
             object.__setattr__(self, "high", self.mean + self.ci95)
+
+    def within(self, bounds: tuple[float, float]) -> Interval:
+        """The same of a quantity with these bounds; see `clipped`."""
+        low, high = clipped(self.mean, self.low, self.high, bounds)
+        return replace(self, low=low, high=high)
 
 
 @dataclass(frozen=True, slots=True)

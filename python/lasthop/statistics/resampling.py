@@ -21,7 +21,7 @@ import functools
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,6 +31,7 @@ from lasthop.statistics.means import (
     Floats,
     Interval,
     check_level,
+    clipped,
     finite,
     half_width,
 )
@@ -92,6 +93,11 @@ class Confidence:
     high: float
     n: int
     method: str
+
+    def within(self, bounds: tuple[float, float]) -> Confidence:
+        """The same of a quantity with these bounds; see `means.clipped`."""
+        low, high = clipped(self.value, self.low, self.high, bounds)
+        return replace(self, low=low, high=high)
 
 
 def skewness(samples: ArrayLike) -> float:
