@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 import lasthop
 from conftest import ROOT
 from lasthop import cli
-from lasthop.figures import ladder
+from lasthop.figures import arrows
 
 PICTURES = ROOT / "docs" / "links" / "scenarios"
 
@@ -183,6 +183,68 @@ def test_duplicate_acks_and_sack_blocks_stand_on_their_arrows() -> None:
     assert not any(text.startswith("delivered 11") for text in shown), "an ACK is no delivery"
 
 
+VAIN = """
+name = "two segments"
+[link.radio]
+between = ["server", "client"]
+rate = "64 kbps"
+delay = "50 ms"
+errors = { kind = "listed", lose = [99] }
+reverse = { errors = { kind = "listed", lose = [99] } }
+[flow.transfer]
+from = "server"
+to = "client"
+transport = { kind = "tcp", variant = "reno", segment = "250 B", delayed_ack = "off" }
+app = { kind = "file", size = "500 B" }
+"""
+
+
+@pytest.mark.parametrize("in_vain", [True, False])
+def test_copies_and_timeouts_in_vain_look_different(in_vain: bool) -> None:
+    """By hand: frame 3 carries segment 2, and back its ACK. One of them is lost."""
+    errors = "link.radio.reverse.errors.lose" if in_vain else "link.radio.errors.lose"
+    trace = lasthop.trace(lasthop.Scenario.from_toml(VAIN).set(errors, [3]))
+    ladder = trace.plot_link("radio", start=0.0, end=1.6)
+    shown = texts(ladder)
+    timeouts = [text for text in shown if text.endswith("TCP timeout")]
+    assert timeouts == ["spurious TCP timeout" if in_vain else "TCP timeout"]
+    assert ("2 again" in shown) == in_vain
+    names = {text.get_text() for legend in ladder.legends for text in legend.get_texts()}
+    assert ("sent again, not needed" in names, "data, sent again" in names) == (
+        in_vain,
+        not in_vain,
+    )
+
+    (axes,) = lasthop.plot(trace, kind="sequence").axes
+    marks = {str(line.get_label()): line for line in axes.lines}
+    assert ("spurious timeout" in marks, "timeout" in marks) == (in_vain, not in_vain)
+    line = marks["spurious timeout" if in_vain else "timeout"]
+    at, _ = np.asarray(line.get_xdata(), dtype=float)
+    # Segment 1 is acknowledged 141.25 ms after the handshake of 110 ms; the timer is 1 s.
+    assert at == pytest.approx(1.25125)
+    assert ("not needed" in marks) == in_vain
+    if in_vain:
+        where = np.asarray(marks["not needed"].get_xydata(), dtype=float)
+        assert where.ravel().tolist() == pytest.approx([1.25125, 251.0])
+
+
+def test_timeouts_stand_beside_their_sender_only() -> None:
+    """Behind another link the line is that of a router."""
+    scenario = lasthop.Scenario.from_toml(VAIN).to_dict()
+    radio = scenario["link"]["radio"]
+    radio["between"] = ["router", "client"]
+    radio["reverse"]["errors"]["lose"] = [3]
+    wire = {"between": ["server", "router"], "rate": "1 Mbps", "delay": "20 ms", "errors": "none"}
+    scenario["link"]["wire"] = wire
+    trace = lasthop.trace(scenario)
+    assert "2 again" in texts(trace.plot_link("radio", start=0.0, end=2.0))
+    assert arrows.endpoints(trace, "radio") == {"reverse": "flow.transfer.receiver"}
+    assert arrows.endpoints(trace, "wire") == {"forward": "flow.transfer"}
+    for link, count in (("radio", 0), ("wire", 1)):
+        shown = texts(trace.plot_link(link, start=0.0, end=2.0))
+        assert sum("TCP timeout" in text for text in shown) == count, link
+
+
 def test_two_points_stand_on_one_time_axis(tmp_path: Path) -> None:
     scenario = lasthop.Scenario.from_toml(LESSON)
     both = [lasthop.trace(scenario, point=point) for point in (0, 1)]
@@ -232,7 +294,7 @@ def test_segments_of_several_connections_are_not_mixed_up() -> None:
     [([5], "5"), ([5, 6, 7], "5, 6, 7"), ([5, 6, 7, 8], "5–8"), ([1, 3, 4, 5, 6], "1, 3–6")],
 )
 def test_numbers_in_words(values: list[int], words: str) -> None:
-    assert ladder.numbers(values) == words
+    assert arrows.numbers(values) == words
 
 
 def test_every_page_has_the_scenario_of_its_picture() -> None:
