@@ -80,6 +80,11 @@ impl Flight {
             && (unsent > LARGEST_PIECE || self.fin_at == u64::MAX)
     }
 
+    /// Has the peer's window room for more than `room` segments?
+    pub(in crate::tcp) fn has_room_at_peer(&self, room: u32) -> bool {
+        self.snd_nxt + u64::from(room) * self.mss < self.snd_una + self.peer_window
+    }
+
     /// A new segment leaves, and `room` says how many the window has room for: those that leave in one piece with it
     /// (Linux: `tcp_tso_autosize`).
     pub(in crate::tcp) fn begin_piece(&mut self, room: u32) {

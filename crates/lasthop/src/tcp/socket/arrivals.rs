@@ -102,7 +102,8 @@ impl Socket {
         if header.has(flags::ACK) {
             return self.refuse(header);
         }
-        if header.has(flags::SYN) {
+        let ends = header.has(flags::FIN) && self.settings.is_linux();
+        if header.has(flags::SYN) && !ends {
             self.take_syn(segment);
             self.state = State::SynReceived;
             self.send_syn(now);

@@ -217,6 +217,8 @@ pub struct Socket {
     probe_back_off: u32,
     probes_unanswered: u32,
     keep_alives_unanswered: u32,
+    /// When the interval after the latest probe of an idle peer ends.
+    looks_again_at: Instant,
     /// Timeouts without progress in between, by the sender's counter.
     timeouts_seen: u64,
     retransmission_back_off: u32,
@@ -282,6 +284,7 @@ impl Socket {
             probe_back_off: 0,
             probes_unanswered: 0,
             keep_alives_unanswered: 0,
+            looks_again_at: Instant::ZERO,
             timeouts_seen: 0,
             retransmission_back_off: 0,
             heard_at: Instant::ZERO,

@@ -250,7 +250,9 @@ impl Socket {
         };
         self.deadlines.keep_alive = match self.settings.keep_alive {
             Some(keep_alive) if self.state.is_synchronized() && self.state != State::TimeWait => {
-                now + keep_alive.idle
+                let idle = now + keep_alive.idle;
+                // After a probe Linux does not look before the interval is over, answered or not.
+                if self.settings.is_linux() { idle.max(self.looks_again_at) } else { idle }
             }
             _ => Instant::NEVER,
         };
@@ -446,7 +448,8 @@ impl Socket {
             self.keep_alives_unanswered += 1;
             self.probe(now);
         }
-        self.deadlines.keep_alive = now + interval;
+        self.looks_again_at = now + interval;
+        self.deadlines.keep_alive = self.looks_again_at;
     }
 }
 

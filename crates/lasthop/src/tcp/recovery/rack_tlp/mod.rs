@@ -499,7 +499,8 @@ impl RackTlp {
             && self.phase < Phase::Recovery
             && flight.is_deferred(now, room);
         if defers {
-            self.usage.is_limited = true;
+            // The congestion window limits the sender only if the peer's has more room.
+            self.usage.is_limited |= flight.has_room_at_peer(room);
             self.is_deferring = flight.config.join_writes;
         }
         defers || self.is_deferring
