@@ -54,7 +54,7 @@ def mutations(text: str) -> list[str]:
         changed.append(text[: match.start()] + line + text[match.end() :])
     changed += [
         f"{text[: match.start()]}assert not ({match[1]}){text[match.end() :]}"
-        for match in re.finditer(r"assert ([^,}\n]+)", text)
+        for match in re.finditer(r"assert ([^,;}\n]+)", text)
     ]
     return changed
 
@@ -121,6 +121,26 @@ def test_bad_arguments(
 ) -> None:
     assert run_command(["tcp-script", "nowhere.pkt", *arguments]) == 2
     assert found in capsys.readouterr().err
+
+
+def test_names_are_defined_by_the_script_or_its_user(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "one.pkt"
+    defines = '--define=LAW="reno"\n--define=BYTES=1000\n--ip_version=ipv4\n'
+    script.write_text(
+        f"{defines}{OPEN}+0 setsockopt(3, SOL_TCP, TCP_CONGESTION, LAW, 4) = 0\n"
+        "+0 write(3, ..., BYTES) = 1000\n"
+    )
+    command = ["tcp-script", "--profile", "rfc", str(script)]
+    assert run_command(command) == 0
+    assert run_command([*command, "--define", "BYTES=2"]) == 1
+    assert "line 11: expected a call that returns 1000, found 2" in capsys.readouterr().out
+    assert run_command([*command, "--define", "BYTES"]) == 2
+    assert "--define: found 'BYTES'; allowed: NAME=VALUE" in capsys.readouterr().err
+    for wrong in ["--define=3", "--ip_version=ipv5"]:
+        script.write_text(f"{wrong}\n{OPEN}")
+        assert run_command(command) == 2
 
 
 def test_an_empty_folder_and_bytes_are_refused(

@@ -188,6 +188,7 @@ class Player(Host):
             values[f"tcpi_{name}"] = value
         values["tcpi_snd_wscale"] = values["tcpi_wscale"] & 15
         values["tcpi_rcv_wscale"] = values["tcpi_wscale"] >> 4
+        values["tcpi_delivery_rate_app_limited"] = values["tcpi_limited"] & 1
         return values | self.variables
 
     def code(self, text: str) -> None:

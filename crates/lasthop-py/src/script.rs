@@ -1,7 +1,7 @@
 //! Conformance scripts: text in, what came of it out.
 
 use lasthop::tcp::Profile;
-use lasthop::tcp_script::{Note, ScriptError, play};
+use lasthop::tcp_script::{Note, ScriptError, play_with};
 use lasthop::units::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,13 +18,15 @@ pub fn script_profiles() -> Vec<&'static str> {
 
 const PROFILES: &[(&str, Profile)] = &[("linux", Profile::Linux), ("rfc", Profile::Rfc)];
 
-/// Plays a script against one end of a connection.
+/// Plays a script against one end of a connection, with names defined as `NAME=VALUE`.
 #[pyfunction]
+#[pyo3(signature = (text, profile, tolerance_us, defined=Vec::new()))]
 pub fn play_script(
     py: Python<'_>,
     text: &str,
     profile: &str,
     tolerance_us: u64,
+    defined: Vec<String>,
 ) -> PyResult<Verdict> {
     let known = PROFILES.iter().find(|(name, _)| *name == profile);
     let Some(&(_, profile)) = known else {
@@ -33,7 +35,7 @@ pub fn play_script(
         return Err(PyValueError::new_err(message));
     };
     let tolerance = Duration::from_nanos(tolerance_us.saturating_mul(1000));
-    let played = py.detach(|| play(text, profile, tolerance));
+    let played = py.detach(|| play_with(text, profile, tolerance, &defined));
     let (verdict, reason) = match played.outcome {
         Ok(()) => ("holds", String::new()),
         Err(error) => {

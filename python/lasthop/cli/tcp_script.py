@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,12 @@ def tcp_script(
             help="How early or late a segment may be, where the script does not say.",
         ),
     ] = 4000,
+    define: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="What a word of the scripts stands for; repeatable."
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print only what does not hold, and the sum.")
     ] = False,
@@ -51,9 +58,15 @@ def tcp_script(
         raise BadInput(
             f"--tolerance-usecs: found {tolerance_usecs}; allowed: 0 to {LONGEST_TOLERANCE_US}"
         )
+    for one in define or []:
+        name, equals, _ = one.partition("=")
+        if not equals or not re.fullmatch(r"\w+", name, re.ASCII):
+            raise BadInput(f"--define: found {one!r}; allowed: NAME=VALUE")
     counts = dict.fromkeys(CODES, 0)
     for file in _scripts(files):
-        verdict, reason, notes = _lasthop.play_script(_read(file), profile, tolerance_usecs)
+        verdict, reason, notes = _lasthop.play_script(
+            _read(file), profile, tolerance_usecs, define or []
+        )
         counts[verdict] += 1
         if verdict != "holds":
             print_line(f"{file}: {verdict}: {reason}")

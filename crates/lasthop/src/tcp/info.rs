@@ -99,6 +99,13 @@ pub struct TcpInfo {
     pub out_of_order: u64,
     /// Least round-trip time, if one was measured by records.
     pub min_rtt: Option<Duration>,
+    /// Bytes a second at which data leave if they are paced, as Linux has it; nothing before the first sample of the round
+    /// trip.
+    pub pacing_rate: Option<f64>,
+    /// The most that an application allows of it.
+    pub pacing_limit: Option<f64>,
+    /// Bytes a second that were delivered last, and whether the application limited that; if records tell.
+    pub delivery_rate: Option<(f64, bool)>,
 }
 
 impl Connection {
@@ -146,6 +153,9 @@ impl Connection {
             reorderings: counts.reorderings,
             out_of_order: self.receiver.out_of_order_count,
             min_rtt: flight.min_rtt(),
+            pacing_rate: flight.told_pacing_rate(),
+            pacing_limit: flight.pacing_limit(),
+            delivery_rate: flight.delivery_rate(),
         }
     }
 }

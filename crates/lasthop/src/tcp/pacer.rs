@@ -14,6 +14,8 @@ const UNPACED: u64 = 10;
 pub(super) struct Pacer {
     /// Before this time nothing leaves.
     next: Instant,
+    /// The greatest rate, bytes a second.
+    most: f64,
     least: Least,
     pause: Pause,
 }
@@ -39,6 +41,7 @@ impl Pacer {
     pub fn new() -> Self {
         Pacer {
             next: Instant::ZERO,
+            most: f64::INFINITY,
             least: Least { segment: 0, srtt: Duration::ZERO, rate: 0.0 },
             pause: Pause { bytes: 0, rate: 0.0, nanos: 0 },
         }
@@ -48,6 +51,17 @@ impl Pacer {
     #[inline]
     pub fn next(&self) -> Instant {
         self.next
+    }
+
+    /// No rate is greater than `rate`, bytes a second, from now on.
+    pub fn limit(&mut self, rate: f64) {
+        self.most = rate;
+    }
+
+    /// The greatest rate.
+    #[inline]
+    pub fn most(&self) -> f64 {
+        self.most
     }
 
     /// The rate of a segment of so many bytes in a round trip, bytes a second.

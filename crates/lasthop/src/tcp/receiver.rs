@@ -346,6 +346,11 @@ impl Receiver {
         }
     }
 
+    /// ACKs are delayed for so long at most.
+    pub fn bound_delay(&mut self, longest: Option<Duration>) {
+        self.quick.longest = longest;
+    }
+
     /// Do data flow one way only, as far as ACKs are concerned?
     pub fn has_quick_acks(&self) -> bool {
         !self.quick.is_interactive

@@ -86,6 +86,13 @@ impl RttEstimator {
         estimator
     }
 
+    /// The RTO has other bounds from now on, as far as they are given.
+    pub fn set_bounds(&mut self, least: Option<Duration>, greatest: Option<Duration>) {
+        self.min_rto = least.map_or(self.min_rto, Duration::as_nanos);
+        self.max_rto = greatest.map_or(self.max_rto, Duration::as_nanos);
+        self.bound();
+    }
+
     /// The RTO from what it depends on.
     fn bound(&mut self) {
         let rto = (self.base_rto.max(self.min_rto)).saturating_mul(self.backoff);

@@ -86,6 +86,7 @@ impl Sender {
     /// The handshake took from `sent` to `now`.
     pub(super) fn sample_handshake(&mut self, sent: Instant, now: Instant) {
         self.flight.sample_handshake(sent, now);
+        self.flight.law.on_established(now, Some(now - sent));
         self.recovery.on_handshake(now - sent);
     }
 

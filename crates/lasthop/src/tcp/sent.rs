@@ -7,7 +7,7 @@
 //! A record also has the marks of loss detection on whole segments (RFC 8985, section 5.2): SACKed, lost, sent
 //! again. How many records have each mark is counted, so that the number in flight is a subtraction.
 
-use super::law::Delivery;
+use super::law::{Delivery, RateSample};
 use super::rate::{Delivered, DeliveryRate};
 use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
@@ -78,6 +78,8 @@ pub(super) struct SentSegments {
     min_rtt: Option<Duration>,
     /// First bytes of the records that were marked as lost since [`Self::take_lost`].
     lost: Vec<u64>,
+    /// The latest delivery rate that tells of the path.
+    told: Option<RateSample>,
 }
 
 impl SentSegments {
@@ -92,6 +94,7 @@ impl SentSegments {
             sacked: 0,
             min_rtt: None,
             lost: Vec::new(),
+            told: None,
         }
     }
 
@@ -102,6 +105,11 @@ impl SentSegments {
         let ring = std::mem::take(&mut self.ring);
         let lost = std::mem::take(&mut self.lost);
         *self = SentSegments { ring, lost, ..SentSegments::new() };
+    }
+
+    /// Bytes a second that were delivered last, and whether the application limited that.
+    pub fn told_rate(&self) -> Option<(f64, bool)> {
+        self.told.map(|rate| (rate.rate(), rate.is_app_limited))
     }
 
     /// Outstanding segments.
@@ -367,11 +375,17 @@ impl SentSegments {
         if let Some(rtt) = rtt {
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
         }
+        let rate = self.rate.on_ack(now, news.bytes, newest, self.min_rtt);
+        // What the application has limited counts if it is faster (Linux: `tcp_rate_gen`).
+        let tells = |rate: &RateSample| {
+            !rate.is_app_limited || self.told.is_none_or(|told| rate.rate() >= told.rate())
+        };
+        self.told = rate.filter(tells).or(self.told);
         Delivery {
             now,
             acked,
             delivered: news.bytes,
-            rate: self.rate.on_ack(now, news.bytes, newest, self.min_rtt),
+            rate,
             total: self.rate.total(),
             in_flight: self.in_flight(),
             rtt,

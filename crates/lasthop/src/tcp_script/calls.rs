@@ -3,14 +3,12 @@
 use super::ScriptError;
 use super::constants::{errno, number, value};
 use super::endpoints::EndpointId;
-use super::options::{
-    defer_accept, receive_buffer, send_buffer, unsent_limit, user_timeout, window_clamp,
-};
+use super::options::{defer_accept, unsent_limit, user_timeout, window_clamp};
 use super::player::Player;
 use super::readiness::Watched;
 use super::show::seconds;
 use super::transfers::{Reading, Writing, write};
-use crate::tcp::socket::{Socket, SocketError, State, WriteOptions};
+use crate::tcp::socket::{EcnOffer, Socket, SocketError, State, WriteOptions};
 use crate::units::{Duration, Instant};
 
 /// What a file descriptor stands for.
@@ -263,16 +261,21 @@ impl Player {
     pub(super) fn make_socket(&self) -> Socket {
         let option = |name: &str| self.ends.options.get(name).copied();
         let size = |name: &str| option(name).map(|value| value.max(1) as u64);
-        let buffer = option("SO_RCVBUF").map(receive_buffer);
+        let buffer = option("SO_RCVBUF").map(|asked| self.ends.receive_buffer(asked));
         let clamp = option("TCP_WINDOW_CLAMP").filter(|&clamp| clamp > 0).map(window_clamp);
+        let law = self.ends.law.as_deref().unwrap_or(self.environment.law());
         let mut settings = self.environment.settings(buffer, size("TCP_MAXSEG"), clamp);
         settings.keep_alive = self.keep_alive();
         settings.user_timeout = option("TCP_USER_TIMEOUT").and_then(user_timeout);
         if let Some(asked) = option("SO_SNDBUF") {
-            settings.send_buffer = (send_buffer(asked), true);
+            settings.send_buffer = (self.ends.send_buffer(asked), true);
         }
         if let Some(limit) = option("TCP_NOTSENT_LOWAT") {
             settings.unsent_limit = unsent_limit(limit);
+        }
+        if law == "dctcp" {
+            // It needs marks (Linux: TCP_CONG_NEEDS_ECN).
+            settings.ecn = EcnOffer::Asks;
         }
         if self.environment.is_linux() {
             let deferred = option("TCP_DEFER_ACCEPT").unwrap_or(0);
@@ -282,9 +285,12 @@ impl Player {
         if let Some(retries) = option("TCP_SYNCNT") {
             settings.syn_retries = [retries as u32; 2];
         }
-        let law = self.ends.law.as_deref().unwrap_or(self.environment.law());
         let configure = self.environment.configure(law);
         let mut socket = Socket::new(settings, configure);
+        socket.set_limits(self.ends.limits());
+        if option("TCP_LINGER2").is_some() {
+            socket.set_fin_wait(super::environment::seconds(self.fin_wait() as u64));
+        }
         socket.set_nodelay(option("TCP_NODELAY").unwrap_or(0) != 0);
         socket.set_corked(option("TCP_CORK").unwrap_or(0) != 0);
         let hears = ["IP_RECVERR", "IPV6_RECVERR"].into_iter().filter_map(option);

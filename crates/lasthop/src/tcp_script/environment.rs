@@ -7,7 +7,7 @@ use crate::packet::flags;
 use crate::tcp::config::{Conventions, RecoveryKind};
 use crate::tcp::presets;
 use crate::tcp::socket::{
-    Configure, EcnOffer, KeepAlive, MtuProbing, Negotiated, ReceiveMemory, Settings,
+    Configure, EcnOffer, KeepAlive, Limits, MtuProbing, Negotiated, ReceiveMemory, Settings,
 };
 use crate::tcp::{Config, Overrides, Profile, Variant};
 use crate::units::{Bytes, Duration};
@@ -336,6 +336,7 @@ impl Environment {
             fin_wait: seconds(self.number("tcp_fin_timeout")),
             ack_delay: Duration::from_millis(if self.is_linux() { 40 } else { 200 }),
             mtu_probing: self.mtu_probing(),
+            limits: Limits::default(),
             user_timeout: None,
             deferred_accept: 0,
             delays_first_ack: false,
@@ -378,7 +379,7 @@ impl Environment {
 
     /// Is this a law that connections here have? The empty name is the profile's own.
     pub fn has_law(name: &str) -> bool {
-        matches!(name, "" | "reno" | "cubic")
+        name.is_empty() || variant(name).is_some()
     }
 
     /// The name of the congestion law.
@@ -418,10 +419,9 @@ impl Environment {
             ..Overrides::default()
         };
         let variant = match (law, negotiated.sack) {
-            ("cubic", _) => Variant::Cubic,
             ("", _) if self.is_linux() => Variant::Cubic,
-            (_, true) => Variant::Sack,
-            (_, false) => Variant::NewReno,
+            ("" | "reno", false) => Variant::NewReno,
+            _ => variant(law).unwrap_or(Variant::Sack),
         };
         let mut config = presets::config(variant, self.profile, &set);
         if !negotiated.sack && config.sack && !self.is_linux() {
@@ -441,6 +441,24 @@ impl Environment {
         config.timer_tick = Duration::ZERO;
         config
     }
+}
+
+/// The law that has a name in Linux.
+fn variant(law: &str) -> Option<Variant> {
+    Some(match law {
+        "reno" => Variant::Sack,
+        "cubic" => Variant::Cubic,
+        "bbr" => Variant::Bbr,
+        "bic" => Variant::Bic,
+        "dctcp" => Variant::Dctcp,
+        "htcp" => Variant::Htcp,
+        "hybla" => Variant::Hybla,
+        "illinois" => Variant::Illinois,
+        "vegas" => Variant::Vegas,
+        "veno" => Variant::Veno,
+        "westwood" => Variant::WestwoodPlus,
+        _ => return None,
+    })
 }
 
 /// `count` times `unit` nanoseconds, at most what a script can wait for.

@@ -25,6 +25,7 @@
 
 mod calls;
 mod constants;
+mod defines;
 mod endpoints;
 mod environment;
 mod options;
@@ -68,7 +69,12 @@ pub const DEFAULT_TOLERANCE: Duration = Duration::from_millis(4);
 /// Plays a script against a connection of `profile`; `tolerance` counts where the script has no
 /// `--tolerance_usecs`.
 pub fn play(text: &str, profile: Profile, tolerance: Duration) -> Played {
-    match Script::parse(text) {
+    play_with(text, profile, tolerance, &[])
+}
+
+/// The same with names that its user defines, `NAME=VALUE` each.
+pub fn play_with(text: &str, profile: Profile, tolerance: Duration, defined: &[String]) -> Played {
+    match Script::parse_with(text, defined) {
         Ok(script) => player::play(&script, profile, tolerance),
         Err(error) => Played { outcome: Err(error), notes: Vec::new() },
     }

@@ -3,9 +3,10 @@
 use super::ScriptError;
 use super::calls::{Returned, errno_number};
 use super::constants::{errno, value};
+use super::endpoints::Endpoint;
 use super::environment::{self, Environment};
 use super::player::Player;
-use crate::tcp::socket::{KeepAlive, Socket};
+use crate::tcp::socket::{KeepAlive, Limits, Socket};
 use crate::units::Duration;
 
 /// Options that a socket has, with the values that they may have.
@@ -28,6 +29,12 @@ const KNOWN: &[(&str, i64, i64)] = &[
     ("SO_RCVLOWAT", i64::MIN, i64::MAX),
     ("TCP_DEFER_ACCEPT", i64::MIN, i64::MAX),
     ("TCP_WINDOW_CLAMP", 0, i64::MAX),
+    ("SO_RCVBUFFORCE", i64::MIN, i64::MAX),
+    ("SO_SNDBUFFORCE", i64::MIN, i64::MAX),
+    ("SO_MAX_PACING_RATE", 0, i64::MAX),
+    ("TCP_RTO_MAX_MS", 1_000, 120_000),
+    ("TCP_RTO_MIN_US", 1, 200_000),
+    ("TCP_DELACK_MAX_US", 1, 200_000),
     ("IP_RECVERR", i64::MIN, i64::MAX),
     ("IPV6_RECVERR", i64::MIN, i64::MAX),
 ];
@@ -53,6 +60,26 @@ const WITHOUT_EFFECT: &[&str] = &[
     "SO_DONTROUTE",
     "SO_TIMESTAMP",
     "SO_TIMESTAMPNS",
+    "SO_RCVTIMEO_NEW",
+    "SO_SNDTIMEO_NEW",
+    "SO_PEEK_OFF",
+    "SO_PREFER_BUSY_POLL",
+    "SO_BUSY_POLL_BUDGET",
+    "SO_TXREHASH",
+    "SO_NOFCS",
+    "IP_TTL",
+    "IP_MINTTL",
+    "IP_TRANSPARENT",
+    "IP_BIND_ADDRESS_NO_PORT",
+    "IP_LOCAL_PORT_RANGE",
+    "IP_RECVTOS",
+    "IP_RECVTTL",
+    "IPV6_V6ONLY",
+    "IPV6_UNICAST_HOPS",
+    "IPV6_MINHOPCOUNT",
+    "IPV6_MTU_DISCOVER",
+    "IPV6_FLOWINFO_SEND",
+    "IPV6_AUTOFLOWLABEL",
     "TCP_SAVE_SYN",
     "TCP_THIN_DUPACK",
 ];
@@ -61,23 +88,10 @@ const WITHOUT_EFFECT: &[&str] = &[
 const ASKED: &[(&str, i64)] = &[("SO_TYPE", 1), ("SO_PROTOCOL", 6)];
 
 /// Congestion laws of Linux that no connection here has; every other name is unknown to it too.
-const OTHER_LAWS: &[&str] = &[
-    "bbr",
-    "bic",
-    "cdg",
-    "dctcp",
-    "highspeed",
-    "htcp",
-    "hybla",
-    "illinois",
-    "lp",
-    "nv",
-    "scalable",
-    "vegas",
-    "veno",
-    "westwood",
-    "yeah",
-];
+const OTHER_LAWS: &[&str] = &["cdg", "highspeed", "lp", "nv", "scalable", "yeah"];
+
+/// Options that are read as a structure, of which scripts say nothing.
+const STRUCTURES: &[&str] = &["TCP_INFO", "TCP_CC_INFO", "TCP_SAVED_SYN"];
 
 /// Bytes of memory that a send buffer has at least, and of both buffers that an application may ask for at most
 /// (`net.core.wmem_max`), before they are doubled.
@@ -86,9 +100,40 @@ const LARGEST_BUFFER: i64 = 212_992;
 /// The same of the receive buffer.
 const LEAST_RECEIVE_BUFFER: i64 = 1152;
 
-/// What Linux makes of `SO_SNDBUF`.
-pub(super) fn send_buffer(asked: i64) -> u32 {
-    (2 * asked.clamp(LEAST_SEND_BUFFER, LARGEST_BUFFER)) as u32
+/// Microseconds that an ACK may be delayed (`TCP_DELACK_MAX`).
+const LONGEST_ACK_DELAY_MICROS: i64 = 200_000;
+
+/// Seconds that a closed socket may stay in FIN-WAIT-2 (`TCP_FIN_TIMEOUT_MAX`).
+const LONGEST_FIN_WAIT: i64 = 120;
+
+impl Endpoint {
+    /// Most bytes of memory of a buffer that an application may ask for.
+    fn largest(&self, name: &str) -> i64 {
+        let is_forced = self.options.contains_key(&format!("{name}_FORCED"));
+        if is_forced { i64::from(i32::MAX / 2) } else { LARGEST_BUFFER }
+    }
+
+    /// Bytes of memory that Linux makes of `SO_SNDBUF`.
+    pub fn send_buffer(&self, asked: i64) -> u32 {
+        (2 * asked.clamp(LEAST_SEND_BUFFER, self.largest("SO_SNDBUF"))) as u32
+    }
+
+    /// Bytes of data that a receive buffer takes, as Linux takes `SO_RCVBUF`: half of its memory.
+    pub fn receive_buffer(&self, asked: i64) -> u64 {
+        asked.clamp(LEAST_RECEIVE_BUFFER, self.largest("SO_RCVBUF")) as u64
+    }
+
+    /// What the application has bounded.
+    pub fn limits(&self) -> Limits {
+        let option = |name: &str| self.options.get(name).map(|&value| value.max(0) as u64);
+        Limits {
+            least_rto: option("TCP_RTO_MIN_US").map(|micros| environment::span(micros, 1_000)),
+            greatest_rto: option("TCP_RTO_MAX_MS")
+                .map(|millis| environment::span(millis, 1_000_000)),
+            ack_delay: option("TCP_DELACK_MAX_US").map(|micros| environment::span(micros, 1_000)),
+            pacing_rate: option("SO_MAX_PACING_RATE").filter(|&rate| rate < u32::MAX.into()),
+        }
+    }
 }
 
 impl Player {
@@ -103,6 +148,14 @@ impl Player {
                 probes: option("TCP_KEEPCNT").map_or(default.probes, |count| count as u32),
             }
         })
+    }
+
+    /// Seconds that the socket in focus stays in FIN-WAIT-2 once it is closed.
+    pub(super) fn fin_wait(&self) -> i64 {
+        match self.ends.options.get("TCP_LINGER2").copied().unwrap_or(0) {
+            0 => self.environment.setting("tcp_fin_timeout") as i64,
+            seconds => seconds.min(LONGEST_FIN_WAIT),
+        }
     }
 
     pub(super) fn set_option(
@@ -142,6 +195,14 @@ impl Player {
             // Only a socket without connection may lose its clamp.
             return Ok(Returned::Error("EINVAL"));
         }
+        if name == "TCP_LINGER2" && to < 0 {
+            return Self::missing(line, "a socket that does not wait in FIN-WAIT-2");
+        }
+        if let Some(name) = name.strip_suffix("FORCE") {
+            // As far as `net.core.rmem_max` and `wmem_max` do not count.
+            self.ends.options.insert(format!("{name}_FORCED"), 1);
+        }
+        let name = name.strip_suffix("FORCE").unwrap_or(name);
         self.ends.options.insert(name.to_owned(), to);
         self.apply_option(name, to);
         // Who is about to be accepted shares what the listener has.
@@ -158,13 +219,19 @@ impl Player {
     /// Before there is a socket, options count when it is made.
     fn apply_option(&mut self, name: &str, to: i64) {
         let (now, keep_alive) = (self.now, self.keep_alive());
+        let sizes = (self.ends.receive_buffer(to), self.ends.send_buffer(to));
+        let (limits, fin_wait) = (self.ends.limits(), environment::seconds(self.fin_wait() as u64));
         let Some(socket) = &mut self.ends.socket else { return };
         match name {
             "TCP_NODELAY" => socket.set_nodelay(to != 0),
             "TCP_CORK" => socket.set_corked(to != 0),
             "TCP_QUICKACK" => socket.set_quick_acks(to != 0),
-            "SO_RCVBUF" => socket.set_receive_buffer(receive_buffer(to) as u32),
-            "SO_SNDBUF" => socket.set_send_buffer(send_buffer(to)),
+            "SO_RCVBUF" => socket.set_receive_buffer(sizes.0 as u32),
+            "SO_SNDBUF" => socket.set_send_buffer(sizes.1),
+            "TCP_LINGER2" => socket.set_fin_wait(fin_wait),
+            "TCP_RTO_MAX_MS" | "TCP_RTO_MIN_US" | "TCP_DELACK_MAX_US" | "SO_MAX_PACING_RATE" => {
+                socket.set_limits(limits);
+            }
             "TCP_WINDOW_CLAMP" if to > 0 => socket.set_window_clamp(window_clamp(to) as u32),
             "IP_RECVERR" | "IPV6_RECVERR" => socket.set_hears_of_errors(to != 0),
             "TCP_NOTSENT_LOWAT" => socket.set_unsent_limit(unsent_limit(to)),
@@ -190,12 +257,12 @@ impl Player {
             return Self::missing(line, &format!("the congestion law {law}"));
         }
         let is_other = law != self.law();
-        let configure = self.environment.configure(&law);
+        let (now, configure) = (self.now, self.environment.configure(&law));
         self.ends.law = Some(law);
         if let Some(socket) = &mut self.ends.socket {
             socket.set_configure(configure);
             if is_other {
-                socket.change_law();
+                socket.change_law(now);
             }
         }
         Ok(Returned::Value(0))
@@ -215,6 +282,9 @@ impl Player {
                 false => Self::differs(line, format!("{name} {text}"), found),
             };
         }
+        if STRUCTURES.contains(&name) {
+            return Ok(Returned::Value(0));
+        }
         let set = self.ends.options.get(name).copied();
         let asked = ASKED.iter().find(|(known, _)| *known == name).map(|&(_, value)| value);
         let keep_alive = self.environment.keep_alive();
@@ -226,9 +296,9 @@ impl Player {
                     error.or_else(|| self.ends.socket.as_mut().and_then(Socket::take_reason));
                 error.map_or(0, |error| errno(error).1)
             }
-            "SO_SNDBUF" if set.is_some() => send_buffer(set.unwrap_or(0)).into(),
+            "SO_SNDBUF" if set.is_some() => self.ends.send_buffer(set.unwrap_or(0)).into(),
             // Linux doubles what is asked for.
-            "SO_RCVBUF" if set.is_some() => 2 * receive_buffer(set.unwrap_or(0)) as i64,
+            "SO_RCVBUF" if set.is_some() => 2 * self.ends.receive_buffer(set.unwrap_or(0)) as i64,
             "SO_RCVBUF" => self.environment.default_receive_buffer(),
             "TCP_MAXSEG" => {
                 let info = self.ends.socket.as_ref().map(Socket::info).unwrap_or_default();
@@ -241,12 +311,12 @@ impl Player {
             "TCP_USER_TIMEOUT" | "SO_REUSEADDR" | "TCP_INQ" | "SO_OOBINLINE"
             | "TCP_NOTSENT_LOWAT" => set.unwrap_or(0),
             "TCP_SYNCNT" => set.unwrap_or(self.environment.setting("tcp_syn_retries") as i64),
-            "TCP_LINGER2" => match set.unwrap_or(0) {
-                0 => self.environment.setting("tcp_fin_timeout") as i64,
-                seconds if seconds < 0 => -1,
-                // TCP_FIN_TIMEOUT_MAX
-                seconds => seconds.min(120),
-            },
+            "TCP_LINGER2" => self.fin_wait(),
+            "TCP_RTO_MAX_MS" => set.unwrap_or(self.environment.setting("tcp_rto_max_ms") as i64),
+            "TCP_RTO_MIN_US" => set.unwrap_or(self.environment.setting("tcp_rto_min_us") as i64),
+            "TCP_DELACK_MAX_US" => set.unwrap_or(LONGEST_ACK_DELAY_MICROS),
+            // ~0 is none, of as many bits as there are.
+            "SO_MAX_PACING_RATE" => set.unwrap_or(-1),
             "TCP_DEFER_ACCEPT" => defer_accept(set.unwrap_or(0)).1,
             "TCP_QUICKACK" => {
                 let is_quick = self.ends.socket.as_ref().is_none_or(Socket::has_quick_acks);
@@ -310,11 +380,6 @@ pub(super) fn defer_accept(seconds: i64) -> (u32, i64) {
 /// Bytes that a window has at most, as Linux takes `TCP_WINDOW_CLAMP`.
 pub(super) fn window_clamp(bytes: i64) -> u64 {
     bytes.clamp(LEAST_RECEIVE_BUFFER, i64::from(i32::MAX)) as u64
-}
-
-/// Bytes of data that a receive buffer takes, as Linux takes `SO_RCVBUF`: half of its memory.
-pub(super) fn receive_buffer(asked: i64) -> u64 {
-    asked.clamp(LEAST_RECEIVE_BUFFER, LARGEST_BUFFER) as u64
 }
 
 /// Milliseconds, 0 for none.

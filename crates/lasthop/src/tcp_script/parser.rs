@@ -1,6 +1,7 @@
 //! From the text of a script to its events. Nothing is played here.
 
 use super::ScriptError;
+use super::defines::{define, replace};
 use super::segments::{Message, Segment, packet};
 use std::collections::BTreeMap;
 
@@ -58,25 +59,46 @@ impl Script {
     /// [`ScriptError::Syntax`] with the line; [`ScriptError::NotModelled`] for flags and options that
     /// no connection here has.
     pub fn parse(text: &str) -> Result<Script, ScriptError> {
+        Script::parse_with(text, &[])
+    }
+
+    /// The same with what `--define` says on the command line, `NAME=VALUE` each, which counts more than what the script
+    /// defines.
+    ///
+    /// # Errors
+    /// See [`Self::parse`].
+    pub fn parse_with(text: &str, defined: &[String]) -> Result<Script, ScriptError> {
         let text = blank_comments(text);
         let mut reader = Reader { rest: &text, line: 1 };
-        let mut events = Vec::new();
         let mut options = BTreeMap::new();
+        let mut defines = Vec::new();
+        reader.skip_space();
+        while let Some(option) = reader.rest.strip_prefix("--") {
+            let line = reader.line;
+            let end = option_length(option);
+            let (name, value) = option[..end].split_once('=').unwrap_or((&option[..end], ""));
+            match name {
+                "define" => defines.push(define(line, value)?),
+                _ => drop(options.insert(name.to_owned(), value.to_owned())),
+            }
+            reader.take(2 + end);
+            reader.skip_space();
+        }
+        for one in defined {
+            defines.push(define(1, one)?);
+        }
+        let replaced =
+            if defines.is_empty() { String::new() } else { replace(reader.rest, &defines) };
+        if !defines.is_empty() {
+            reader.rest = &replaced;
+        }
+        let mut events = Vec::new();
         loop {
             reader.skip_space();
             if reader.rest.is_empty() {
                 return Ok(Script { events, options });
             }
             let line = reader.line;
-            if let Some(option) = reader.rest.strip_prefix("--")
-                && events.is_empty()
-            {
-                let end = option.find(char::is_whitespace).unwrap_or(option.len());
-                let (name, value) = option[..end].split_once('=').unwrap_or((&option[..end], ""));
-                options.insert(name.to_owned(), value.to_owned());
-                reader.take(2 + end);
-                continue;
-            }
             // A shell command or statements may stand without a time: at once.
             let (time, span, blocks) = if reader.rest.starts_with(['`', '%']) {
                 (Time::After(0), 0, None)
@@ -88,6 +110,20 @@ impl Script {
             events.push(Event { line, time, span, blocks, what });
         }
     }
+}
+
+/// Length of an option behind `--`: up to the first space outside of quotes.
+fn option_length(option: &str) -> usize {
+    let mut quote = None;
+    for (place, character) in option.char_indices() {
+        match quote {
+            Some(open) if character == open => quote = None,
+            Some(_) => {}
+            None if character.is_whitespace() => return place,
+            None => quote = Some(character).filter(|mark| "\"`".contains(*mark)),
+        }
+    }
+    option.len()
 }
 
 /// Comments become spaces, so that lines keep their numbers. Quoted text, statements and shell text

@@ -19,6 +19,53 @@ use std::collections::BTreeMap;
 /// Period of the timestamp clock of all profiles, microseconds.
 const TIMESTAMP_TICK_MICROS: u64 = 1000;
 
+/// Options of a script that mean something, or that concern a device, addresses and processes that there are none of here.
+const OPTIONS: &[&str] = &[
+    "tolerance_usecs",
+    "tcp_ts_tick_usecs",
+    "timer_hz",
+    "timer_phase",
+    "mtu",
+    "ip_version",
+    "mss",
+    "timeout",
+    "bind_port",
+    "connect_port",
+    "connect_ip",
+    "code_command",
+    "code_format",
+    "code_sockopt",
+    "debug",
+    "dry_run",
+    "fm",
+    "gateway_ip",
+    "init_scripts",
+    "ip_family",
+    "is_anyip",
+    "local_ip",
+    "local_linux_ip",
+    "netmask_ip",
+    "no_cleanup",
+    "persistent_tun_dev",
+    "remote_ip",
+    "send_omit_free",
+    "socket_domain",
+    "so_filename",
+    "speed",
+    "tun_dev",
+    "verbose",
+    "wire_client",
+    "wire_client_dev",
+    "wire_protocol",
+    "wire_server",
+    "wire_server_dev",
+    "wire_server_ip",
+    "wire_server_port",
+];
+
+/// Versions of the protocol below, and the bytes of headers that go with them.
+const IP_VERSIONS: &str = "--ip_version=ipv4, ipv6 or ipv4-mapped-ipv6";
+
 /// Plays `script` against a connection of `profile`.
 pub(super) fn play(script: &Script, profile: Profile, tolerance: Duration) -> Played {
     let mut player = match Player::new(script, profile, tolerance) {
@@ -73,21 +120,18 @@ impl Player {
         let mut syns = outgoing.filter(|segment| segment.flags & flags::SYN != 0);
         let offer = syns.next().filter(|syn| !syn.any_options).map(Offer::of);
         let mut environment = Environment::new(profile, offer);
-        const KNOWN: &[&str] = &[
-            "tolerance_usecs",
-            "tcp_ts_tick_usecs",
-            "timer_hz",
-            "timer_phase",
-            "mss",
-            "mtu",
-            "ip_version",
-            "timeout",
-        ];
-        for name in script.options.keys().filter(|name| !KNOWN.contains(&name.as_str())) {
+        for name in script.options.keys().filter(|name| !OPTIONS.contains(&name.as_str())) {
             let text = format!("the option --{name} is passed over");
             environment.notes.push(Note { line: 1, text });
         }
-        let is_ipv6 = script.options.get("ip_version").is_some_and(|version| version == "ipv6");
+        let is_ipv6 = match script.options.get("ip_version").map(String::as_str) {
+            None | Some("ipv4" | "ipv4-mapped-ipv6") => false,
+            Some("ipv6") => true,
+            Some(other) => {
+                let found = format!("\"--ip_version={other}\"");
+                return Err(ScriptError::Syntax { line: 1, found, expected: IP_VERSIONS });
+            }
+        };
         environment.set_path(number("mtu", "--mtu=BYTES")?, is_ipv6);
         Ok(Player {
             environment,

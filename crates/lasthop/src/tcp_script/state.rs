@@ -12,6 +12,9 @@ use std::fmt::Write as _;
 /// `tcpi_snd_ssthresh` before the first reduction (Linux's `TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: f64 = 2_147_483_647.0;
 
+/// A rate without a bound (`~0`).
+const UNLIMITED: f64 = u64::MAX as f64;
+
 impl Player {
     /// Runs a block of statements.
     pub(super) fn run_code(&mut self, line: u32, text: &str) -> Result<(), ScriptError> {
@@ -79,6 +82,12 @@ impl Player {
             "tcpi_lost" => info.outstanding.lost as f64,
             "tcpi_retrans" => info.outstanding.retransmitted as f64,
             "tcpi_reordering" => f64::from(info.reordering),
+            "tcpi_pacing_rate" => info.pacing_rate.map_or(UNLIMITED, f64::floor),
+            "tcpi_max_pacing_rate" => info.pacing_limit.unwrap_or(UNLIMITED),
+            "tcpi_delivery_rate" => info.delivery_rate.map_or(0.0, |(rate, _)| rate.floor()),
+            "tcpi_delivery_rate_app_limited" => {
+                f64::from(u8::from(info.delivery_rate.is_some_and(|(_, is_limited)| is_limited)))
+            }
             "tcpi_fackets" => 0.0,
             "tcpi_rtt" => micros(info.rtt),
             "tcpi_rttvar" => micros(info.rtt_variation),

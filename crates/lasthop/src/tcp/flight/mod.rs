@@ -4,6 +4,7 @@ mod acks;
 mod kept;
 mod losses;
 mod pauses;
+mod rates;
 mod sending;
 mod writing;
 
@@ -533,7 +534,7 @@ impl Flight {
     }
 
     /// Another law takes over.
-    pub(in crate::tcp) fn change_law(&mut self, config: &Config) {
+    pub(in crate::tcp) fn change_law(&mut self, config: &Config, now: Instant) {
         let (cwnd, ssthresh) = (self.law.cwnd(), self.law.ssthresh());
         self.law = Law::new(config, cwnd);
         if ssthresh.is_finite() {
@@ -541,6 +542,11 @@ impl Flight {
         }
         self.law_measures = config.law.measures();
         self.config.law = config.law;
+        let rtt = Some(self.rtt.srtt()).filter(|rtt| *rtt > Duration::ZERO);
+        self.law.on_established(now, rtt);
+        if config.pacing && self.pacer.is_none() {
+            self.pacer = Some(Pacer::new());
+        }
     }
 
     /// What a reduction is computed from, in segments.

@@ -52,6 +52,7 @@ impl Flight {
             return 1;
         }
         let rate = self.law.pacing_rate(self.rtt.srtt().max(Duration::from_nanos(1)));
+        let rate = self.pacing_limit().map_or(rate, |limit| rate.min(limit));
         let most = piece_size(rate, self.records().min_rtt()) / self.mss;
         let is_slow = self.config.law.paces() && rate < SINGLE_BELOW;
         let least = if is_slow { 1 } else { self.config.pieces.into() };
@@ -300,14 +301,16 @@ impl Flight {
             return;
         }
         // At least a segment in a round trip: a window below one must not stop the sender.
-        let rate = self.law.pacing_rate(srtt).max(pacer.least(self.mss, srtt));
+        let rate = self.law.pacing_rate(srtt).max(pacer.least(self.mss, srtt)).min(pacer.most());
         if self.config.pieces > 0 {
             self.piece.bytes += bytes;
             if self.piece.left > 0 {
                 return;
             }
             let bytes = std::mem::take(&mut self.piece.bytes);
-            pacer.on_piece_sent(now, bytes, rate, self.counters.segments_sent);
+            // Who opens with data has sent no SYN that counts, or counts it elsewhere.
+            let segments = self.counters.segments_sent + u64::from(!self.config.handshake);
+            pacer.on_piece_sent(now, bytes, rate, segments);
         } else {
             pacer.on_sent(now, bytes, rate);
         }

@@ -25,6 +25,8 @@ pub(super) struct QuickAcks {
     pub is_edge_fixed: bool,
     /// Of a socket: how long an ACK is delayed (Linux: `ato`), once data have come.
     pub delay: Duration,
+    /// The same: the most that it is delayed, if the application has set that.
+    pub longest: Option<Duration>,
     /// The same: most ACKs that are not delayed, whether the window may open, and the times of the sender.
     pub most: u32,
     pub is_opening: bool,
@@ -76,7 +78,7 @@ impl QuickAcks {
             }
             delay = delay.min(most);
         }
-        delay.min(LONGEST_WAIT)
+        delay.min(self.longest.unwrap_or(LONGEST_WAIT))
     }
 
     /// Data of so many bytes arrive. Returns the size of a full segment, of a socket.

@@ -214,7 +214,7 @@ impl Socket {
     }
 
     /// The congestion law is another from now on, with window and threshold of the one before.
-    pub fn change_law(&mut self) {
+    pub fn change_law(&mut self, now: Instant) {
         let Some(connection) = &mut self.connection else { return };
         let config = (self.configure)(Negotiated {
             segment: connection.sender.flight.mss as u32,
@@ -223,7 +223,7 @@ impl Socket {
             ecn: connection.ecn_state().0,
             has_lost_syns: false,
         });
-        connection.sender.flight.change_law(&config);
+        connection.sender.flight.change_law(&config, now);
         connection.sender.refresh();
     }
 
@@ -282,6 +282,11 @@ impl Socket {
     pub fn set_user_timeout(&mut self, now: Instant, limit: Option<Duration>) {
         self.settings.user_timeout = limit;
         self.watch_data(now);
+    }
+
+    /// How long a closed socket stays in FIN-WAIT-2 (Linux: `TCP_LINGER2`).
+    pub fn set_fin_wait(&mut self, time: Duration) {
+        self.settings.fin_wait = time;
     }
 
     /// When an idle peer is probed.

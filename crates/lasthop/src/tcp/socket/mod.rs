@@ -25,11 +25,11 @@
 //! `None`, then [`Socket::next_timeout`]; a spurious [`Socket::handle_timeout`] changes nothing.
 //!
 //! *Not modelled*: urgent data, IP options, SYN cookies, Fast Open, ports (all segments
-//! are the connection's), a second connection on a listening socket, automatic buffer tuning, memory
-//! accounting of buffers.
+//! are the connection's), a second connection on a listening socket, automatic buffer tuning.
 
 mod arrivals;
 mod calls;
+mod limits;
 mod memory;
 mod path;
 mod probing;
@@ -39,6 +39,7 @@ mod usage;
 mod window;
 
 pub use calls::WriteOptions;
+pub use limits::Limits;
 pub use memory::ReceiveMemory;
 pub use path::Unreachable;
 pub use settings::{Configure, EcnOffer, KeepAlive, MtuProbing, Negotiated, Settings};

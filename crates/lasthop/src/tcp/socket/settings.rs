@@ -1,5 +1,6 @@
 //! What a host offers and how long it waits, and what two of them agree on.
 
+use super::limits::Limits;
 use super::memory::ReceiveMemory;
 use crate::tcp::config::{Config, Conventions};
 use crate::units::Duration;
@@ -59,6 +60,8 @@ pub struct Settings {
     pub delays_first_ack: bool,
     /// Is the path probed for larger segments, which begin small (RFC 4821)?
     pub mtu_probing: Option<MtuProbing>,
+    /// What the application bounds by itself.
+    pub limits: Limits,
     /// Whose readings of the RFCs it follows where hosts differ: see [`Settings::is_linux`].
     pub conventions: Conventions,
 }

@@ -139,6 +139,7 @@ impl Socket {
             self.state = State::Established;
         }
         self.connection = Some(Box::new(connection));
+        self.apply_limits();
         self.sync_segment();
         (self.heard_at, self.sent_at, self.data_at) = (now, now, now);
         self.waiting_since = now;
