@@ -2,6 +2,7 @@
 
 use super::law::{LawKind, Marks};
 use super::receive_buffer;
+pub use super::receiver::AckCompression;
 use super::wheel::Wheel;
 use crate::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS};
 use crate::units::{Bytes, Duration};
@@ -158,6 +159,9 @@ pub struct Config {
     pub linear_syns: u32,
     /// ACKs that leave at once at the beginning of a connection, whatever `delayed_ack` says.
     pub quick_acks: u32,
+    /// Are ACKs of what arrives above a hole held back for a moment (Linux)? Only with [`Self::quick_acks`] and
+    /// [`Self::sack`].
+    pub ack_compression: Option<AckCompression>,
     /// What the marks that it echoes and gets tell.
     pub marks: Marks,
     /// Timestamps option (RFC 7323).

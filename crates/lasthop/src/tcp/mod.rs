@@ -37,6 +37,7 @@ mod ranges;
 mod rate;
 mod receive_buffer;
 mod receiver;
+mod receiver_rtt;
 mod recent_blocks;
 pub mod recovery;
 pub mod rtt;

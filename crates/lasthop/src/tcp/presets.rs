@@ -2,6 +2,7 @@
 
 use super::config::{Config, Conventions, Ersn, LossDetection, Notices, RecoveryKind, UndoKind};
 use super::law::{LawKind, Marks, Parts, RenoKeys};
+use super::receiver::AckCompression;
 use crate::units::{Bytes, Duration};
 
 pub use super::law::Variant;
@@ -135,6 +136,7 @@ const NS2: Config = Config {
     tail_probes: true,
     frto: true,
     quick_acks: 0,
+    ack_compression: None,
     marks: Marks::Classic,
     timestamps: false,
     limited_transmit: true,
@@ -185,6 +187,7 @@ const RFC: Config = Config {
     tail_probes: true,
     frto: true,
     quick_acks: 0,
+    ack_compression: None,
     marks: Marks::Classic,
     timestamps: false,
     limited_transmit: true,
@@ -224,6 +227,11 @@ const LINUX: Config = Config {
     timer_tick: Duration::from_millis(4),
     linear_syns: 4,
     quick_acks: 16,
+    ack_compression: Some(AckCompression {
+        delay: Duration::from_millis(1),
+        slack: Duration::from_nanos(100_000),
+        most: 44,
+    }),
     timestamps: true,
     min_rto: Duration::from_millis(200),
     max_rto: Duration::from_secs(120),
@@ -290,6 +298,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         delayed_ack: set.delayed_ack.unwrap_or(base.delayed_ack.filter(|_| !sends_blocks)),
         sack,
         dsack: base.dsack && sack,
+        ack_compression: base.ack_compression.filter(|_| sack),
         ecn: set.ecn.unwrap_or(base.ecn || sends_blocks || law.marks() != Marks::Classic),
         marks: law.marks(),
         abe: set.abe.unwrap_or(base.abe),

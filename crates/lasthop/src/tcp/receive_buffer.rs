@@ -18,6 +18,7 @@
 //! *Not modelled*: limits of all connections together (`tcp_mem`), an application that reads late, receive offload.
 
 use super::config::Config;
+use super::receiver_rtt::ReceiverRtt;
 use crate::units::{Duration, Instant};
 
 /// `net.ipv4.tcp_rmem`: the buffer of a new connection, and the largest, bytes.
@@ -47,13 +48,6 @@ pub(super) fn first_window(segment: u64) -> u64 {
     if room > segment { room / segment * segment } else { room }
 }
 
-/// A round trip in the making: it ends when this byte has arrived.
-#[derive(Clone, Copy, Debug)]
-struct Round {
-    end: u64,
-    began: Instant,
-}
-
 /// The buffer of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiveBuffer {
@@ -69,8 +63,7 @@ pub(super) struct ReceiveBuffer {
     /// One past the last byte that the peer may send, and the window that the latest ACK told.
     right: u64,
     told: u64,
-    rtt: Option<Duration>,
-    round: Option<Round>,
+    rtt: ReceiverRtt,
     /// Most bytes read in a round trip, what had been read when this one began, and when.
     most: u64,
     read: u64,
@@ -91,8 +84,7 @@ impl ReceiveBuffer {
             limit: window,
             right: 1 + window,
             told: window,
-            rtt: None,
-            round: None,
+            rtt: ReceiverRtt::default(),
             most: (INITIAL_ROUND * segment).min(window),
             read: 1,
             since: Instant::ZERO,
@@ -149,7 +141,7 @@ impl ReceiveBuffer {
     /// Everything below `rcv_nxt` is read, and what waits above holes lies below `highest`: has more been read in a round
     /// trip than in any before?
     pub fn on_read(&mut self, now: Instant, rcv_nxt: u64, highest: u64) {
-        let Some(rtt) = self.rtt else { return };
+        let Some(rtt) = self.rtt.get() else { return };
         if now - self.since < rtt {
             return;
         }
@@ -179,21 +171,14 @@ impl ReceiveBuffer {
 
     fn measure(&mut self, now: Instant, rcv_nxt: u64, echo: Option<Duration>) {
         if let Some(sample) = echo {
-            self.rtt = Some(match self.rtt {
-                Some(rtt) if sample >= rtt => {
-                    Duration::from_nanos((7 * rtt.as_nanos() + sample.as_nanos()) / 8)
-                }
-                _ => sample,
-            });
+            self.rtt.on_echo(sample);
         }
-        if let Some(round) = self.round {
-            if rcv_nxt < round.end {
-                return;
-            }
-            let sample = now - round.began;
-            self.rtt = Some(self.rtt.map_or(sample, |rtt| rtt.min(sample)));
-        }
-        self.round = Some(Round { end: rcv_nxt + self.told, began: now });
+        self.rtt.on_data(now, rcv_nxt, self.told);
+    }
+
+    /// The round trip, as far as it is known.
+    pub fn rtt(&self) -> Option<Duration> {
+        self.rtt.get()
     }
 
     fn grow(&mut self, payload: u64, held: u64) -> bool {

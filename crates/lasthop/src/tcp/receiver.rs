@@ -1,5 +1,6 @@
 //! The receiving half of a connection: reassembly and when to acknowledge.
 
+mod compression;
 mod copies;
 mod quick;
 
@@ -8,10 +9,14 @@ use super::copies::Copies;
 use super::random::{is_out, outs};
 use super::ranges::{Range, Ranges};
 use super::receive_buffer::ReceiveBuffer;
+use super::receiver_rtt::ReceiverRtt;
 use super::recent_blocks::RecentBlocks;
 use super::timers::{Timer, Timers};
 use crate::packet::flags;
 use crate::units::{Duration, Instant};
+pub use compression::AckCompression;
+
+use compression::Compression;
 use quick::{ANSWER_TIME, DEFAULT_SEGMENT, QuickAcks};
 
 #[derive(Clone, Debug)]
@@ -44,6 +49,9 @@ pub(super) struct Receiver {
     /// Segments that came above a hole.
     pub out_of_order_count: u64,
     quick: QuickAcks,
+    compression: Compression,
+    /// The round trip, of a socket.
+    rtt: Option<Box<ReceiverRtt>>,
     /// Under [`Config::autotuning`].
     buffer: Option<Box<ReceiveBuffer>>,
 }
@@ -77,6 +85,8 @@ impl Receiver {
             copied_to: 0,
             out_of_order_count: 0,
             quick: QuickAcks::default(),
+            compression: Compression::default(),
+            rtt: None,
             buffer: config.autotuning.then(|| Box::new(ReceiveBuffer::new(config))),
         }
     }
@@ -102,6 +112,8 @@ impl Receiver {
             copied_to,
             out_of_order_count,
             quick,
+            compression,
+            rtt,
             buffer,
         } = self;
         [*rcv_nxt, *last_ack_sent] = [u64::from(!config.handshake); 2];
@@ -112,6 +124,10 @@ impl Receiver {
         (*arrivals, *unacked, *ack_due, *ts_recent, *copied_to) = (0, 0, false, 0, 0);
         (*duplicate, *damaged, *out_of_order_count) = (None, None, 0);
         *quick = QuickAcks::default();
+        *compression = Compression::default();
+        if let Some(rtt) = rtt {
+            **rtt = ReceiverRtt::default();
+        }
         if let Some(buffer) = buffer {
             **buffer = ReceiveBuffer::new(config);
         }
@@ -204,16 +220,50 @@ impl Receiver {
             }
             immediate &= !is_syn_or_fin;
             let has_data = end - seq > u64::from(is_syn_or_fin);
-            immediate |= self.is_quick(config, now, in_order, has_data, is_syn_or_fin);
+            let is_above = end > self.rcv_nxt;
+            immediate |= self.is_quick(config, now, in_order, is_above, has_data, is_syn_or_fin);
             let is_delayed = !immediate && self.unacked < 2 && config.delayed_ack.is_some();
             if is_delayed && self.quick.full.is_some() {
                 return self.delay_ack(timers, now);
             }
         }
         if immediate || self.unacked >= 2 {
-            self.ack_due = true;
+            let above = config.ack_compression.filter(|_| !self.out_of_order.is_empty());
+            let is_held = above.is_some_and(|how| self.holds_back(config, how, timers, now));
+            self.ack_due |= !is_held;
         } else if let Some(delay) = config.delayed_ack {
             timers.start(Timer::DelayedAck, now, delay);
+        }
+    }
+
+    /// Is the ACK of a segment held back, as something is missing below what has arrived?
+    #[cold]
+    fn holds_back(
+        &mut self,
+        config: &Config,
+        how: AckCompression,
+        timers: &mut Timers,
+        now: Instant,
+    ) -> bool {
+        let quick = &self.quick;
+        let is_quick = quick.left > 0 && !quick.is_interactive;
+        let full = quick.full.unwrap_or(config.segment.get());
+        let is_enough = self.rcv_nxt.saturating_sub(self.last_ack_sent) > full;
+        if self.ack_due || is_quick || is_enough || config.delayed_ack.is_none() {
+            return false;
+        }
+        let own = self.rtt.as_ref().and_then(|rtt| rtt.get());
+        let rtt = own.or_else(|| self.buffer.as_ref().and_then(|buffer| buffer.rtt()));
+        let srtt = Some(quick.srtt).filter(|srtt| *srtt > Duration::ZERO);
+        let rtt = rtt.map(|rtt| srtt.map_or(rtt, |srtt| srtt.min(rtt)));
+        match self.compression.hold(how, now, self.rcv_nxt, rtt) {
+            None => false,
+            Some(None) => true,
+            Some(Some(fires)) => {
+                // No other ACK waits above a hole.
+                timers.set(Timer::DelayedAck, fires);
+                true
+            }
         }
     }
 
@@ -249,14 +299,17 @@ impl Receiver {
         config: &Config,
         now: Instant,
         in_order: bool,
+        is_above: bool,
         has_data: bool,
         is_fin: bool,
     ) -> bool {
         let quick = &mut self.quick;
         if !in_order {
-            quick.begin(config);
-            quick.is_interactive = false;
-            quick.delay = ANSWER_TIME;
+            if !is_above {
+                quick.begin(config);
+                quick.is_interactive = false;
+                quick.delay = ANSWER_TIME;
+            }
             return true;
         }
         if has_data {
@@ -381,6 +434,9 @@ impl Receiver {
     pub fn handle_timeout(&mut self, timers: &Timers, now: Instant) {
         if timers.is_due(Timer::DelayedAck, now) {
             self.ack_due = true;
+            if self.compression.is_holding() {
+                return;
+            }
             // No answer came for the ACK to ride on: Linux counts on none any more, and waits for longer if it did not.
             let quick = &mut self.quick;
             quick.delay = match quick.is_interactive {
@@ -439,6 +495,7 @@ impl Receiver {
             self.quick.spend();
         }
         self.quick.pushes = 0;
+        self.compression.ack_sent();
         timers.stop(Timer::DelayedAck);
     }
 
@@ -471,6 +528,7 @@ impl Receiver {
     /// Reports only what a Linux host remembers.
     pub fn remember_few(&mut self) {
         self.recent = Some(Box::default());
+        self.rtt = Some(Box::default());
         self.quick.full = Some(DEFAULT_SEGMENT);
     }
 
@@ -483,6 +541,25 @@ impl Receiver {
     pub fn set_times(&mut self, quick: u64, srtt: Duration, rto: Duration) {
         self.quick.most = if quick == 0 { 2 } else { quick.min(u32::MAX.into()) as u32 };
         (self.quick.srtt, self.quick.rto) = (srtt, rto);
+    }
+
+    /// Data of `payload` bytes arrive at a socket, up to `end` if in order; `echo` is the round trip that their timestamp
+    /// tells, if it is another than before, and the peer may send `window` bytes more.
+    pub fn measure(
+        &mut self,
+        now: Instant,
+        payload: u64,
+        in_order_to: Option<u64>,
+        echo: Option<Duration>,
+        window: u64,
+    ) {
+        let Some(rtt) = &mut self.rtt else { return };
+        if let Some(echo) = echo.filter(|_| payload >= self.quick.full.unwrap_or(0)) {
+            rtt.on_echo(echo);
+        }
+        if let Some(end) = in_order_to {
+            rtt.on_data(now, end, window);
+        }
     }
 
     /// The window may open: the next ACK is to tell.

@@ -4,6 +4,7 @@ use super::Note;
 use super::parser::LONGEST;
 use super::segments::{Options, Segment};
 use crate::packet::flags;
+use crate::tcp::config::AckCompression;
 use crate::tcp::config::{Conventions, RecoveryKind};
 use crate::tcp::presets;
 use crate::tcp::socket::{
@@ -58,6 +59,9 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tcp_mtu_probe_floor", "48"),
     ("tcp_probe_threshold", "8"),
     ("tcp_retries1", "3"),
+    ("tcp_comp_sack_delay_ns", "1000000"),
+    ("tcp_comp_sack_slack_ns", "100000"),
+    ("tcp_comp_sack_nr", "44"),
     ("tcp_notsent_lowat", "4294967295"),
     // What Linux has had before 6.17; in its bounds an application may set a buffer.
     ("net.core.rmem_max", "212992"),
@@ -71,9 +75,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "tcp_autocorking",
     "tcp_backlog_ack_defer",
     "tcp_challenge_ack_limit",
-    "tcp_comp_sack_delay_ns",
-    "tcp_comp_sack_nr",
-    "tcp_comp_sack_slack_ns",
     "tcp_ecn_fallback",
     "tcp_max_reordering",
     "tcp_min_rtt_wlen",
@@ -432,6 +433,11 @@ impl Environment {
         config.tail_probes &= self.is_on("tcp_early_retrans");
         config.restart_after_idle = self.is_on("tcp_slow_start_after_idle");
         config.join_writes = true;
+        config.ack_compression = config.ack_compression.map(|_| AckCompression {
+            delay: span(self.number("tcp_comp_sack_delay_ns"), 1),
+            slack: span(self.number("tcp_comp_sack_slack_ns"), 1),
+            most: self.number("tcp_comp_sack_nr").min(255) as u32,
+        });
         config.pieces = match self.is_linux() {
             true => self.number("tcp_min_tso_segs").clamp(1, 65) as u32,
             false => 0,

@@ -411,6 +411,15 @@ impl Socket {
             let rtt = &connection.sender.flight.rtt;
             let quick = latest / (2 * memory.full());
             connection.receiver.set_times(quick, rtt.srtt(), rtt.rto());
+            if header.payload > 0 {
+                let stamp = header.options.timestamps.1;
+                let is_new = header.has_timestamps && stamp != self.echoed && stamp != 0;
+                let sent = Connection::sent_at(now, stamp, TIMESTAMP_TICK);
+                let echo = (is_new && connection.config.timestamps).then(|| now - sent);
+                self.echoed = if is_new { stamp } else { self.echoed };
+                let to = (seq <= rcv_nxt && end > rcv_nxt).then_some(end);
+                connection.receiver.measure(now, header.payload.into(), to, echo, latest);
+            }
         }
         connection.receiver.set_moves_edge(self.window.moves_edge(after, self.read));
         connection.receiver.set_pushed(self.is_pushed);

@@ -207,6 +207,8 @@ pub struct Socket {
     reason: Option<SocketError>,
     /// Is what has arrived above the peer's FIN forgotten once that is acknowledged?
     forgets_above: bool,
+    /// The timestamp that the peer's data echoed last.
+    echoed: u32,
     /// Does the segment that arrived last say PSH?
     is_pushed: bool,
     /// Is the application told at once (Linux: `IP_RECVERR`)?
@@ -279,6 +281,7 @@ impl Socket {
             reason: None,
             hears_of_errors: false,
             is_pushed: false,
+            echoed: 0,
             forgets_above: false,
             search: None,
             deadlines: Deadlines::NONE,
