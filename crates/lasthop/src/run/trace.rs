@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 use crate::sim::ids::ConnectionId;
 use crate::sim::ids::DirectionId;
 use crate::sim::probe::{Event, Recorder, Room};
-use crate::sim::world::End;
+use crate::sim::world::{End, World};
 use crate::tcp::copies::Cause;
 use crate::units::{Duration, Instant};
 use std::sync::atomic::AtomicBool;
@@ -60,6 +60,9 @@ pub struct Trace {
 /// Events that a trace keeps at most: with the columns made of them about 2 GB.
 pub const MOST_EVENTS: usize = 5_000_000;
 
+/// A run of more events is first counted, and if it is not refused run once more, so that a refusal costs little memory.
+const MOST_KEPT_AT_FIRST: usize = 250_000;
+
 /// Runs one replication under observation, to its end or until another thread sets `interrupt`.
 /// One of more than [`MOST_EVENTS`] is refused.
 pub fn trace(
@@ -68,7 +71,8 @@ pub fn trace(
     replication: u64,
     interrupt: &AtomicBool,
 ) -> Result<Trace, RunError> {
-    trace_up_to(MOST_EVENTS, scenario, seed, replication, interrupt)
+    let streams = Streams { seed, replication };
+    trace_up_to([MOST_KEPT_AT_FIRST, MOST_EVENTS], scenario, streams, interrupt)
 }
 
 /// What a control frame of 802.11 is called, its length, and whether it goes against the direction of
@@ -82,26 +86,50 @@ fn control(kind: AirFrame) -> Option<((&'static str, u64), bool)> {
     }
 }
 
-fn trace_up_to(
-    most: usize,
+/// A world that has run under observation, to its end or until `stop`, and how that ended.
+fn observe<'a>(
     scenario: &Scenario,
-    seed: u64,
-    replication: u64,
+    streams: Streams,
+    recorder: Recorder<'a>,
+    stop: Option<Instant>,
+    interrupt: &AtomicBool,
+) -> Result<(World<Recorder<'a>, Watched>, End), RunError> {
+    let parts = build::build::<Watched>(scenario, &Plan::new(scenario), streams)?;
+    let mut world = parts.build(recorder);
+    let end = match stop {
+        Some(stop) => world.run(stop, scenario.run.duration.is_none(), interrupt),
+        None => finish(&mut world, scenario, interrupt),
+    };
+    Ok((world, end))
+}
+
+/// The same with a limit of events kept at first, and one of events at all.
+fn trace_up_to(
+    [most_at_first, most]: [usize; 2],
+    scenario: &Scenario,
+    streams: Streams,
     interrupt: &AtomicBool,
 ) -> Result<Trace, RunError> {
-    let streams = Streams { seed, replication };
-    let mut world = build::build::<Watched>(scenario, &Plan::new(scenario), streams)?
-        .build(Recorder::new(Room::new(most, interrupt)));
-    let complete = finish(&mut world, scenario, interrupt) != End::Interrupted;
+    let recorder = Recorder::keeping(most_at_first, Room::new(most, interrupt));
+    let (mut world, end) = observe(scenario, streams, recorder, None, interrupt)?;
+    let complete = end != End::Interrupted;
+    let counted = world.probe();
+    if let Some(at) = counted.full {
+        return Err(RunError::TooManyEvents { most, at: at - Instant::ZERO });
+    }
+    // What an interrupted run saw is the same again, up to then.
+    let go_on = AtomicBool::new(false);
+    if counted.only_counts {
+        let recorder = Recorder::new(Room::new(most, &go_on));
+        let stop = (!complete).then_some(world.now());
+        (world, _) = observe(scenario, streams, recorder, stop, &go_on)?;
+    }
     let mut metrics = Vec::new();
     world.metrics(&link_names(scenario), &mut |entity, metric, value| {
         metrics.push((format!("{entity}.{metric}"), value));
     });
     let ends = world.connection_names();
     let recorder = world.into_probe();
-    if let Some(at) = recorder.full {
-        return Err(RunError::TooManyEvents { most, at: at - Instant::ZERO });
-    }
     let mut recorded = recorder.events;
     // Computed links tell ahead of time; equal times keep the order of computation.
     recorded.sort_by_key(|&(at, _)| at);
@@ -278,29 +306,62 @@ mod tests {
     use super::*;
     use std::path::Path;
 
+    const LONG: &str = r#"
+        name = "t"
+        [link.l]
+        between = ["a", "b"]
+        rate = "1 Mbps"
+        delay = "5 ms"
+        [flow.f]
+        from = "a"
+        to = "b"
+        transport = { kind = "tcp", variant = "sack" }
+        app = { kind = "file", size = "5 MB" }
+    "#;
+
     #[test]
     fn a_run_of_more_events_than_are_kept_is_refused() {
-        let text = r#"
-            name = "t"
-            [link.l]
-            between = ["a", "b"]
-            rate = "1 Mbps"
-            delay = "5 ms"
-            [flow.f]
-            from = "a"
-            to = "b"
-            transport = { kind = "tcp", variant = "sack" }
-            app = { kind = "file", size = "5 MB" }
-        "#;
-        let document = Scenario::from_toml(text, Path::new(".")).expect("a scenario");
+        let document = Scenario::from_toml(LONG, Path::new(".")).expect("a scenario");
         let scenario = &document.points().expect("points")[0].scenario;
-        let traced = |most| trace_up_to(most, scenario, 1, 0, &AtomicBool::new(false));
-        let refused = traced(1000).expect_err("too many events");
-        assert!(matches!(refused, RunError::TooManyEvents { most: 1000, .. }));
-        let text = refused.to_string();
-        // 1,000 events are some 100 segments of 12 ms: in seconds, to the millisecond.
-        assert!(text.starts_with("found more than 1000 events by 1."), "{text}");
-        assert!(text.contains(" s; allowed: a shorter run"), "{text}");
-        assert!(traced(10_000_000).expect("room").complete);
+        let streams = Streams { seed: 1, replication: 0 };
+        let traced = |most| trace_up_to(most, scenario, streams, &AtomicBool::new(false));
+        // Whether they are all kept at once or counted first.
+        let refused = [1000, 100].map(|kept| traced([kept, 1000]).expect_err("too many events"));
+        for refused in refused {
+            assert!(matches!(refused, RunError::TooManyEvents { most: 1000, .. }));
+            let text = refused.to_string();
+            // 1,000 events are some 100 segments of 12 ms: in seconds, to the millisecond.
+            assert!(text.starts_with("found more than 1000 events by 1."), "{text}");
+            assert!(text.contains(" s; allowed: a shorter run"), "{text}");
+        }
+        let [at_once, counted] =
+            [10_000_000, 100].map(|kept| traced([kept, 10_000_000]).expect("room"));
+        assert!(at_once.complete && at_once.events.len() > 1000);
+        // Compared as text: some values are no number.
+        assert!(format!("{at_once:?}") == format!("{counted:?}"), "the same again");
+    }
+
+    #[test]
+    fn what_an_interrupted_run_saw_is_kept_though_it_was_only_counted() {
+        let document = Scenario::from_toml(LONG, Path::new(".")).expect("a scenario");
+        let scenario = &document.points().expect("points")[0].scenario;
+        let streams = Streams { seed: 1, replication: 0 };
+        // Asked to end before it begins, it does at its first look at the flag.
+        let most = usize::MAX;
+        let [at_once, counted] = [most, 10].map(|kept| {
+            let interrupt = AtomicBool::new(true);
+            trace_up_to([kept, most], scenario, streams, &interrupt).expect("a part of it")
+        });
+        assert!(!at_once.complete && !counted.complete);
+        assert!(at_once.events.len() > 100, "{}", at_once.events.len());
+        // What follows the last answer may be computed ahead, and differ.
+        let is_answer = |event: &&TraceEvent| event.event == "ack_received";
+        let last = at_once.events.iter().rfind(is_answer).expect("some").time_ns;
+        let until = |trace: Trace| {
+            let before = trace.events.into_iter().filter(|event| event.time_ns < last);
+            format!("{:?}", before.collect::<Vec<_>>())
+        };
+        let [at_once, counted] = [at_once, counted].map(until);
+        assert!(at_once == counted, "the same again");
     }
 }

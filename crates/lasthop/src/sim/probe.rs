@@ -328,6 +328,9 @@ pub struct Recorder<'a> {
     pub events: Vec<(Instant, Event)>,
     /// When the first event came that had no room.
     pub full: Option<Instant>,
+    /// Were there more events than are kept, so that none is?
+    pub only_counts: bool,
+    most_kept: usize,
     room: Room<'a>,
     is_wanted: fn(&Event) -> bool,
 }
@@ -338,9 +341,21 @@ impl<'a> Recorder<'a> {
         Recorder::only(room, |_| true)
     }
 
+    /// The same, but of more events than `most_kept` none is kept: there is no memory for all of a run that may be refused.
+    pub fn keeping(most_kept: usize, room: Room<'a>) -> Self {
+        Recorder { most_kept, ..Recorder::new(room) }
+    }
+
     /// The same for events that are wanted alone.
     pub fn only(room: Room<'a>, is_wanted: fn(&Event) -> bool) -> Self {
-        Recorder { events: Vec::new(), full: None, room, is_wanted }
+        Recorder {
+            events: Vec::new(),
+            full: None,
+            only_counts: false,
+            most_kept: usize::MAX,
+            room,
+            is_wanted,
+        }
     }
 }
 
@@ -350,10 +365,13 @@ impl Probe for Recorder<'_> {
         if !(self.is_wanted)(&event) {
             return;
         }
-        if self.room.take() {
-            self.events.push((at, event));
-        } else {
+        if !self.room.take() {
             self.full.get_or_insert(at);
+        } else if self.events.len() < self.most_kept && !self.only_counts {
+            self.events.push((at, event));
+        } else if !self.only_counts {
+            self.only_counts = true;
+            self.events = Vec::new();
         }
     }
 }

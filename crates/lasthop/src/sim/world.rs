@@ -275,7 +275,12 @@ impl<P: Probe, X: Extension> World<P, X> {
         names.collect()
     }
 
-    /// The probe, after a run.
+    /// The probe.
+    pub fn probe(&self) -> &P {
+        &self.probe
+    }
+
+    /// The same, after a run.
     pub fn into_probe(self) -> P {
         self.probe
     }
