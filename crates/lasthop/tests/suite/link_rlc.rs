@@ -1,27 +1,22 @@
-//! RLC acknowledged mode: hand-worked ladders, closed forms, a radio whose frames hold many PDUs.
+//! RLC acknowledged mode: hand-worked ladders. Resets are in `link_rlc_resets.rs`, closed forms in `link_rlc_rates.rs`.
 //!
 //! The link of the ladders: 200 kbps, 20 ms. All frames are PDUs of 250 B, 248 B of them data, and
 //! take 10 ms; RTT_L is 60 ms, and the timers are 100 ms. Each table lists every frame: start in
 //! ms, end that sends, what.
 
 use crate::common::*;
-use lasthop::channel::{Airtime, Channel, Uniform};
-use lasthop::link::{
-    AtLimit, Endpoint, Frame, FrameKind, LinkEndpoint, LinkEvent, Rlc, RlcParameters,
-};
-use lasthop::rng::Streams;
-use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
-use std::collections::HashMap;
+use lasthop::link::{Endpoint, Frame, FrameKind, LinkEvent, Rlc, RlcParameters};
+use lasthop::units::{Bytes, Duration, Instant, Rate};
 
-const MS: u64 = 1_000_000;
-const RATE: Rate = Rate::from_bps(200_000);
+pub const MS: u64 = 1_000_000;
+pub const RATE: Rate = Rate::from_bps(200_000);
 
-fn millis(ms: u64) -> Duration {
+pub fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
 /// No polls but those that are always on.
-fn set() -> RlcParameters {
+pub fn set() -> RlcParameters {
     let [poll_timeout, skip_timeout, reset_timeout] = [millis(100); 3];
     let auto = rlc(248, RATE, millis(20));
     RlcParameters { poll_sdu: None, poll_timeout, skip_timeout, reset_timeout, ..auto }
@@ -52,7 +47,7 @@ fn what(kind: FrameKind, ack: Option<u64>) -> String {
 }
 
 /// Every frame of a run; packets from end A, each a time in ms and a size in bytes.
-fn ladder(
+pub fn ladder(
     set: RlcParameters,
     packets: &[(u64, u32)],
     fates: [Fate; 2],
@@ -85,7 +80,7 @@ fn lines(link: &Link<Token>) -> Vec<String> {
     lines.collect()
 }
 
-fn numbers(link: &Link<Token>) -> Vec<u64> {
+pub fn numbers(link: &Link<Token>) -> Vec<u64> {
     link.delivered[1].iter().map(|token| token.number).collect()
 }
 
@@ -436,118 +431,6 @@ fn an_old_packet_that_has_arrived_is_not_given_up() {
     assert_eq!((counters.packets, counters.packets_abandoned), (2, 1));
 }
 
-/// A frame without data.
-fn control(kind: FrameKind, ack: Option<u64>) -> Frame<Token> {
-    Frame { kind, ack, payload: None, bytes: 250, service: 0 }
-}
-
-/// What an end sends now.
-fn sent(end: &mut Rlc<Token>, ms: u64) -> Option<FrameKind> {
-    end.poll_transmit(Instant::from_nanos(ms * MS)).map(|frame| frame.kind)
-}
-
-/// An end that gives up nothing alone, with `packets` packets of one PDU.
-fn resetting(packets: u64, more: RlcParameters) -> Rlc<Token> {
-    let set = RlcParameters { max_transmissions: Some(1), at_limit: AtLimit::Reset, ..more };
-    let mut end = Rlc::new(set).expect("valid parameters");
-    (0..packets).for_each(|number| end.enqueue(Instant::ZERO, Token { number, bytes: 10 }));
-    end
-}
-
-/// PDU 0 has been sent at `ms` - 60 and is reported missing.
-fn nack(end: &mut Rlc<Token>, ms: u64) {
-    let missing = FrameKind::Status { first: 0, missing: [1, 0] };
-    end.receive(Instant::from_nanos(ms * MS), control(missing, Some(1)));
-}
-
-#[test]
-fn a_reset_is_done_once() {
-    let at = |ms| Instant::from_nanos(ms * MS);
-    let mut end = resetting(0, RlcParameters { ..set() });
-    let reset = FrameKind::Reset { index: 0 };
-    end.receive(at(0), control(reset, None));
-    assert_eq!(sent(&mut end, 0), Some(FrameKind::ResetAck { index: 0 }));
-    end.enqueue(at(0), Token { number: 0, bytes: 10 });
-    let segment = FrameKind::Segment { sequence: 0, is_last: true, poll: true };
-    assert_eq!(sent(&mut end, 10), Some(segment));
-    // The answer was lost; what has been sent since is not given up.
-    end.receive(at(20), control(reset, None));
-    assert_eq!(sent(&mut end, 20), Some(FrameKind::ResetAck { index: 0 }));
-    assert_eq!(sent(&mut end, 110), None);
-    end.handle_timeout(at(110));
-    assert_eq!(end.counters().timeouts, 1);
-}
-
-#[test]
-fn an_answer_to_an_old_reset_is_none_to_this_one() {
-    let at = |ms| Instant::from_nanos(ms * MS);
-    let mut end = resetting(1, set());
-    for index in 0..2 {
-        let start = 100 * index;
-        assert!(matches!(sent(&mut end, start), Some(FrameKind::Segment { sequence: 0, .. })));
-        nack(&mut end, start + 60);
-        assert_eq!(sent(&mut end, start + 60), Some(FrameKind::Reset { index }));
-        if index > 0 {
-            end.receive(at(start + 70), control(FrameKind::ResetAck { index: index - 1 }, None));
-            assert!(!end.wants_packet(), "still waiting");
-        }
-        end.receive(at(start + 80), control(FrameKind::ResetAck { index }, None));
-        assert!(end.wants_packet());
-        end.enqueue(at(start + 80), Token { number: 1, bytes: 10 });
-    }
-}
-
-#[test]
-fn after_a_reset_packets_not_yet_sent_have_their_time_and_counts_begin_anew() {
-    let at = |ms| Instant::from_nanos(ms * MS);
-    let set = RlcParameters { poll_sdu: Some(2), discard_after: Some(millis(150)), ..set() };
-    let mut end = resetting(2, set);
-    assert!(sent(&mut end, 0).is_some());
-    nack(&mut end, 60);
-    assert_eq!(sent(&mut end, 60), Some(FrameKind::Reset { index: 0 }));
-    end.receive(at(80), control(FrameKind::ResetAck { index: 0 }, None));
-    assert_eq!(end.next_timeout(), at(150), "Timer_Discard of packet 1");
-    // It is the first since, and not the last: no poll.
-    end.enqueue(at(80), Token { number: 2, bytes: 10 });
-    let segment = |sequence, poll| Some(FrameKind::Segment { sequence, is_last: true, poll });
-    assert_eq!(sent(&mut end, 80), segment(0, false));
-    assert_eq!(sent(&mut end, 90), segment(1, true));
-}
-
-#[test]
-fn a_reset_forgets_what_is_in_flight() {
-    let set = RlcParameters { max_transmissions: Some(1), at_limit: AtLimit::Reset, ..set() };
-    let packets = [(0, 248), (0, 248), (0, 248), (400, 248)];
-    let (link, lines) = ladder(set, &packets, [losing(&[0]), losing(&[2])]);
-    assert_eq!(
-        lines,
-        [
-            "0 A segment 0 end", // lost
-            "10 A segment 1 end",
-            "20 A segment 2 end poll",
-            "40 B status 2 without 0",
-            "50 B status 3 without 0",
-            "70 A reset 0",
-            "100 B reset-ack 0", // lost
-            "170 A reset 0",
-            "200 B reset-ack 0",
-            "400 A segment 0 end poll",
-            "430 B status 1",
-        ]
-    );
-    assert_eq!(numbers(&link), [3]);
-    let counters = link.ends[0].counters();
-    // Of the PDUs 1 was known to have arrived.
-    assert_eq!((counters.packets, counters.packets_abandoned, counters.abandoned), (4, 3, 2));
-}
-
-#[test]
-fn skips_in_vain_end_in_a_reset() {
-    let set = RlcParameters { max_transmissions: Some(1), max_skips: 2, ..set() };
-    let (_, lines) = ladder(set, &[(0, 248); 2], [losing(&[0, 2, 3]), clean()]);
-    assert_eq!(lines[3..], ["70 A skip 1", "170 A skip 1", "270 A reset 0", "300 B reset-ack 0"]);
-}
-
 #[test]
 fn a_long_report_takes_several_frames() {
     // Of 400 PDUs every third is lost; the report is asked for once, and reports of gaps are off.
@@ -646,124 +529,4 @@ fn bad_parameters_are_refused() {
     let zero = RlcParameters { status_prohibit: Some(Duration::ZERO), ..set() };
     assert!(error(zero).contains("found a timeout of 0 s"));
     assert!(error(RlcParameters { header: Bytes::new(1 << 20), ..set() }).contains("65535 B"));
-}
-
-/// Losses of one direction, each frame independently.
-fn uniform(p: f64, seed: u64) -> Fate {
-    let p = Probability::new(p).expect("a probability");
-    let mut channel = Channel::Uniform(Uniform::new(p, &Streams { seed, replication: 0 }, "link"));
-    let airtime = Airtime { start: Instant::ZERO, end: Instant::ZERO, bits: 336 };
-    Box::new(move |_| (channel.is_lost(airtime), Duration::ZERO))
-}
-
-/// A saturated link with PDUs of 42 B and reports that all arrive: `packets` of `count` PDUs.
-fn saturated(set: RlcParameters, packets: u64, count: u32, p: f64, seed: u64) -> Link<Token> {
-    let offers = [tokens(packets, 40 * count), tokens(0, 1)];
-    let ends = Protocol::Rlc(set).ends();
-    let mut link = Link::new(ends, (RATE, millis(20)), offers, [uniform(p, seed), clean()]);
-    link.run(Instant::NEVER);
-    link
-}
-
-#[test]
-fn a_pdu_is_sent_as_often_as_the_loss_asks() {
-    // Geometric: mean 1 / (1 - p), variance p / (1 - p)^2. 5 standard deviations of the mean of n
-    // PDUs: false alarm below 6e-7 a point. Every copy was needed: no duplicates.
-    for (p, seed) in [(0.01, 41), (0.1, 42), (0.3, 43), (0.5, 44)] {
-        let packets = 40_000;
-        let link = saturated(rlc(40, RATE, millis(20)), packets, 5, p, seed);
-        let [sender, receiver] = link.ends.each_ref().map(|end| end.counters());
-        let n = sender.data_frames as f64;
-        assert_eq!((sender.data_frames, link.delivered[1].len() as u64), (packets * 5, packets));
-        assert_eq!((receiver.discarded, sender.abandoned), (0, 0));
-        assert!(receiver.duplicates <= sender.timeouts, "{receiver:?}");
-        let mean = (n + sender.retransmissions as f64) / n;
-        let (exact, deviation) = (1.0 / (1.0 - p), (p / n).sqrt() / (1.0 - p));
-        assert!(
-            (mean - exact).abs() < 5.0 * deviation,
-            "p = {p}: {mean}, expected {exact} with deviation {deviation}"
-        );
-    }
-}
-
-#[test]
-fn packets_are_lost_as_their_pdus_are() {
-    // A packet of k PDUs is lost if one of them is lost n times: 1 - (1 - p^n)^k. Binomial, 5
-    // standard deviations: false alarm below 6e-7 a point.
-    for (n, p, seed) in [(1, 0.02, 51), (2, 0.1, 52), (3, 0.3, 53), (5, 0.5, 54)] {
-        for k in [1, 5, 25] {
-            let packets = 200_000 / u64::from(k);
-            let limited = RlcParameters { max_transmissions: Some(n), ..rlc(40, RATE, millis(20)) };
-            let link = saturated(limited, packets, k, p, seed);
-            let sender = link.ends[0].counters();
-            assert_eq!(sender.packets, packets);
-            let lost = packets - link.delivered[1].len() as u64;
-            assert!(sender.packets_abandoned - lost <= sender.timeouts, "given up for no reason");
-            let exact = 1.0 - (1.0 - f64::powi(p, n as i32)).powi(k as i32);
-            let deviation = (packets as f64 * exact * (1.0 - exact)).sqrt();
-            assert!(
-                (lost as f64 - packets as f64 * exact).abs() < 5.0 * deviation,
-                "n = {n}, p = {p}, k = {k}: {lost} of {packets} lost, expected {} with deviation \
-                 {deviation}",
-                packets as f64 * exact
-            );
-        }
-    }
-}
-
-/// 25 slots each way in a frame of 10 ms: all PDUs of a frame leave at its beginning and arrive at
-/// its end, before the next frame is filled. A report made then comes a frame later, so that copies
-/// are two frames after what they repeat.
-#[test]
-fn many_pdus_in_a_frame_are_sent_again_once_in_two_frames() {
-    let frame = millis(10);
-    let set = RlcParameters { nack_guard: frame * 2, ..rlc(40, RATE, millis(20)) };
-    let mut ends = Protocol::Rlc(set).ends::<Token>();
-    let mut fate = uniform(0.3, 61);
-    let mut air: [Vec<Frame<Token>>; 2] = Default::default();
-    let mut starts: HashMap<u64, Vec<u64>> = HashMap::new();
-    let (packets, mut next, mut up, mut index) = (2_000, 0, Vec::new(), 0);
-    for round in 0..10_000 {
-        let now = Instant::ZERO + frame * round;
-        for side in 0..2 {
-            for frame in std::mem::take(&mut air[1 - side]) {
-                ends[side].receive(now, frame);
-            }
-            up.extend(std::iter::from_fn(|| ends[side].poll_deliver()));
-            ends[side].handle_timeout(now);
-            ends[side].drop_events();
-        }
-        for side in 0..2 {
-            for _ in 0..25 {
-                let offer = || {
-                    let token = Token { number: next, bytes: 1000 };
-                    (side == 0 && next < packets).then(|| {
-                        next += 1;
-                        token
-                    })
-                };
-                let Some(frame) = ends[side].poll_frame(now, offer) else { break };
-                if let FrameKind::Segment { sequence, .. } = frame.kind {
-                    starts.entry(sequence).or_default().push(round);
-                    index += 1;
-                    if fate(index).0 {
-                        continue;
-                    }
-                }
-                air[side].push(frame);
-            }
-            ends[side].drop_events();
-        }
-    }
-    assert!(up.iter().map(|token| token.number).eq(0..packets));
-    assert!(up.iter().all(|token| token.bytes == 1000));
-    let apart = |pair: &[u64]| pair[1] - pair[0];
-    assert!(starts.values().all(|rounds| rounds.windows(2).all(|pair| apart(pair) >= 2)));
-    let [sender, receiver] = ends.each_ref().map(|end| end.counters());
-    assert!(receiver.duplicates <= sender.timeouts);
-    let often = starts.values().flat_map(|rounds| rounds.windows(2)).map(apart);
-    let (soon, all) =
-        often.fold((0, 0), |(soon, all), apart| (soon + u32::from(apart == 2), all + 1));
-    assert!(f64::from(soon) > 0.9 * f64::from(all), "{soon} of {all} copies after two frames");
-    assert!(matches!(ends[0], LinkEndpoint::RlcAm(_)));
 }
