@@ -1,4 +1,5 @@
-//! Sending half of the acknowledged mode: segmentation, window, polls, discard.
+//! Sending half of the acknowledged mode: segmentation, window, polls, discard; one machine whose parts share its rings, so
+//! that it is one file.
 //!
 //! A PDU at the sender:
 //!

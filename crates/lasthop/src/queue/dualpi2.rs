@@ -1,5 +1,5 @@
 //! DualPI2 (RFC 9332): two queues, one for transports that want a short queue (L4S), one for all others, coupled so that
-//! flows of both kinds get similar rates.
+//! flows of both kinds get similar rates. One discipline, nearly half of the file its tests.
 //!
 //! ```text
 //!                        +---------+  p_L = max(ramp of its own delay, k p')      +-----------+

@@ -13,10 +13,11 @@
 //! The station of a [radio](crate::sim::radio) and its base are a line too. Its frames take slots of the
 //! radio, which sees to their arrival; of the four deadlines only the endpoints' timers are used.
 
+mod air;
 mod turns;
 
-use crate::channel::{Airtime, Channel, ErrorProcess};
-use crate::interface::{Carrier, Interface, expose};
+use crate::channel::{Airtime, ErrorProcess};
+use crate::interface::{Carrier, Interface};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent, Writer};
 use crate::packet::{Descriptor, Extension};
 use crate::queue::{Ahead, PropagationDelay, Queue, QueueCounters, Ring, Transmitter};
@@ -27,6 +28,8 @@ use crate::sim::probe::{Event, Probe};
 use crate::sim::radio::Station;
 use crate::sim::telling::record_dropped;
 use crate::units::Instant;
+pub(in crate::sim) use air::Air;
+use air::{Hearing, ServiceTable};
 use std::collections::VecDeque;
 
 /// A frame of a link protocol on its way.
@@ -54,19 +57,6 @@ pub(in crate::sim) struct LineEnd<X: Extension> {
     sleeps_while_busy: bool,
     /// Has it one queue and a transmitter of its own: neither services nor a radio?
     is_plain: bool,
-}
-
-/// What becomes of the frames of one end.
-#[derive(Clone, Debug)]
-pub(in crate::sim) struct Air {
-    channel: Channel,
-    /// Which damaged frames the endpoint at the other end is told of.
-    far_hears: Hearing,
-    counters: QueueCounters,
-    /// On a radio, the slots that were filled last.
-    slots: Option<Box<Ahead>>,
-    /// Empty where the endpoint is one protocol.
-    pub services: ServiceTable,
 }
 
 /// The air while an interface is turned.
@@ -130,15 +120,6 @@ impl<P: Probe, X: Extension> Carrier<Descriptor<X>> for Transmission<'_, P, X> {
     }
 }
 
-/// What an end knows of the services that share it, by their index.
-#[derive(Clone, Debug, Default)]
-pub(in crate::sim) struct ServiceTable {
-    pub names: Vec<String>,
-    pub counters: Vec<QueueCounters>,
-    /// Whose frame is on the air.
-    on_air: u8,
-}
-
 /// What took a slot of a radio.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Sent<X: Extension> {
@@ -150,86 +131,6 @@ impl<X: Extension> Sent<X> {
     /// Does it take no time, so that it cannot be lost?
     pub fn is_free(&self) -> bool {
         self.frame.bytes == 0
-    }
-}
-
-impl ServiceTable {
-    /// A frame of `service` is on the air.
-    #[inline]
-    fn count(&mut self, service: u8, airtime: Airtime, is_lost: bool) {
-        let counters = &mut self.counters[usize::from(service)];
-        counters.frames_sent += 1;
-        counters.bits_sent += airtime.bits;
-        counters.frames_lost += u64::from(is_lost);
-        self.on_air = service;
-    }
-}
-
-/// Damaged frames that an endpoint is told of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hearing {
-    Nothing,
-    /// Those whose header could be read.
-    Headers,
-    /// All: it is ideal.
-    All,
-}
-
-impl Hearing {
-    fn of<X: Extension>(endpoint: &LinkEndpoint<Descriptor<X>>) -> Self {
-        if endpoint.wants_damaged() {
-            Hearing::All
-        } else if endpoint.wants_headers() {
-            Hearing::Headers
-        } else {
-            Hearing::Nothing
-        }
-    }
-}
-
-impl Air {
-    /// A frame is on the air, whose units are lost one by one if it has some: is nothing of it left?
-    #[inline(never)]
-    fn expose_units<X>(
-        &mut self,
-        start: Instant,
-        end: Instant,
-        frame: &mut Frame<Descriptor<X>>,
-    ) -> bool {
-        let airtime = Airtime { start, end, bits: u64::from(frame.bytes) * 8 };
-        let is_lost = expose(&mut self.channel, airtime, frame);
-        self.counters.frames_sent += 1;
-        self.counters.bits_sent += airtime.bits;
-        self.counters.frames_lost += u64::from(is_lost);
-        if !self.services.counters.is_empty() {
-            self.services.count(frame.service, airtime, is_lost);
-        }
-        is_lost
-    }
-
-    /// Is the other end told of the latest frame, which was damaged?
-    #[inline]
-    fn tells_of_damage(&self) -> bool {
-        match self.far_hears {
-            Hearing::Nothing => false,
-            Hearing::Headers => self.channel.is_header_readable(),
-            Hearing::All => true,
-        }
-    }
-
-    /// Frames so far that were damaged and whose header could be read; `None` where there can be none.
-    pub fn readable_headers(&self) -> Option<u64> {
-        self.channel.readable_headers()
-    }
-
-    /// The same of a frame without units, on a link of one service.
-    #[inline(always)]
-    fn expose(&mut self, airtime: Airtime) -> bool {
-        let is_lost = self.channel.is_lost(airtime);
-        self.counters.frames_sent += 1;
-        self.counters.bits_sent += airtime.bits;
-        self.counters.frames_lost += u64::from(is_lost);
-        is_lost
     }
 }
 
