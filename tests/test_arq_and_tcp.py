@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import ROOT
-from lasthop import AnalysisError, analysis, cli, markdown, terminal
+from lasthop import AnalysisError, analysis, cli, markdown, study_tables
 from lasthop.figures.studies import draw_figure
 from lasthop.statistics import Estimate
 from lasthop.studies import Study, models, sensitivity, studies
@@ -85,7 +85,7 @@ def test_every_comparison_can_be_evaluated(study: Study) -> None:
 
     for one in judge(study.claims, samples, study.names, study.rule):
         assert len(one.judgements) == len(one.claim.comparisons)
-        assert one.verdict in terminal.VERDICTS
+        assert one.verdict in study_tables.VERDICTS
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lasthop import cli, markdown, terminal
+from lasthop import cli, markdown, study_tables
 from lasthop.figures import style
 from lasthop.figures.studies import draw_figure
 from lasthop.statistics import Estimate
@@ -103,7 +103,7 @@ def test_every_comparison_can_be_evaluated_on_the_grid(study: Study) -> None:
     verdicts = list(judge(study.claims, samples, study.names, study.rule))
     for one in verdicts:
         assert len(one.judgements) == len(one.claim.comparisons)
-        assert one.verdict in terminal.VERDICTS
+        assert one.verdict in study_tables.VERDICTS
 
 
 @pytest.mark.slow
@@ -202,7 +202,7 @@ def test_sensitivity_judges_each_variant(study: Study) -> None:
     text = markdown.sensitivity(report)
     assert "| C4 |" in text
     assert [row["varied"] for row in report.to_dict()["sensitivity"]] == [None, "block of XOR FEC"]
-    assert list(terminal.show_sensitivity(report))
+    assert list(study_tables.show_sensitivity(report))
 
 
 def test_sensitivity_is_of_a_whole_study(capsys: pytest.CaptureFixture[str]) -> None:

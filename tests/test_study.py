@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.container import ErrorbarContainer
 
-from lasthop import cli, markdown, statistics, terminal
+from lasthop import cli, markdown, statistics, study_tables
 from lasthop.figures.studies import draw_figure
 from lasthop.statistics import Estimate
 from lasthop.studies import Study, StudyError, studies
@@ -121,7 +121,7 @@ def test_every_claim_says_what_refutes_it_and_what_it_was(key: str) -> None:
         if claim.reworded is not None:
             assert claim.reworded.was.endswith(".")
             assert claim.reworded.why.endswith(".")
-            assert claim.reworded.verdict.split(" (")[0] in terminal.VERDICTS
+            assert claim.reworded.verdict.split(" (")[0] in study_tables.VERDICTS
             assert any(claim.reworded.was in remark for remark in claim.remarks)
 
 
@@ -425,7 +425,9 @@ def test_published_values_stand_in_figures_and_misses_are_marked(study: Study) -
         words = [text.get_text() for text in legend.get_texts()]
         assert "published" in words
         assert ("differs by more than chance" in words) == (bold > 0)
-    text = terminal.cell_text(replace(table["2.5", "Reno/Raw"], misses=True), report.artefacts[1])
+    text = study_tables.cell_text(
+        replace(table["2.5", "Reno/Raw"], misses=True), report.artefacts[1]
+    )
     assert text.endswith("| 48.70 *")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lasthop import terminal
+from lasthop import study_tables
 from lasthop.studies import Report, ReportCell
 from lasthop.studies.artefacts import Artefact
 from lasthop.studies.claims import Claim
@@ -46,7 +46,7 @@ def report(report: Report) -> str:
 def differences(cells: Sequence[PairedCell]) -> str:
     """Differences of a study's columns from one of them, as Markdown."""
     headings = ("of", "at", "column", "difference", "unit", "ratio", "p (Holm)", "n")
-    rows = [terminal.paired_texts(cell) for cell in cells]
+    rows = [study_tables.paired_texts(cell) for cell in cells]
     title = f"## Difference from {cells[0].baseline}"
     return f"{title}\n\n{_table(headings, rows)}"
 
@@ -54,10 +54,10 @@ def differences(cells: Sequence[PairedCell]) -> str:
 def _claims(report: Report, decided: Sequence[Verdict]) -> list[str]:
     """The paper's claims with their verdicts, then those that were added to them."""
     own = [one for one in decided if not one.claim.addition]
-    parts = [f"## Claims: {terminal.tally_words(own)}", _verdicts(report, own)]
+    parts = [f"## Claims: {study_tables.tally_words(own)}", _verdicts(report, own)]
     if report.earlier:
         at = " and ".join(
-            f"{terminal.tally_words(verdicts)} on the first {count} replications"
+            f"{study_tables.tally_words(verdicts)} on the first {count} replications"
             for count, verdicts in report.earlier.items()
         )
         parts.insert(1, f"Against {at}.")
@@ -129,7 +129,7 @@ def _comparisons(verdicts: Sequence[Verdict], report: Report) -> str:
         (
             one.claim.id,
             one.claim.text,
-            terminal.OUTCOMES[j.holds],
+            study_tables.OUTCOMES[j.holds],
             show(j, report.study.grid.default),
         )
         for one in verdicts
@@ -146,7 +146,7 @@ def _numbers(artefact: Artefact, cells: Sequence[ReportCell]) -> str:
 
     columns = [list(column(name)) for name in artefact.columns]
     rows = [
-        (f"{value:g}", *(terminal.cell_text(one[row], artefact) for one in columns))
+        (f"{value:g}", *(study_tables.cell_text(one[row], artefact) for one in columns))
         for row, value in enumerate(artefact.rows)
     ]
     unit = artefact.quantity.unit
@@ -154,7 +154,7 @@ def _numbers(artefact: Artefact, cells: Sequence[ReportCell]) -> str:
     if artefact.spread:
         note += " (standard deviation)"
     if artefact.kind == "table":
-        note += f" | {terminal.PUBLISHED}; improvements in %"
+        note += f" | {study_tables.PUBLISHED}; improvements in %"
     return f"{note}\n\n" + _table(
         (artefact.axis.heading or artefact.axis.label, *artefact.columns), rows
     )

@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 from matplotlib import rc_context
 
-from lasthop import terminal
+from lasthop import study_tables, terminal
 from lasthop._lasthop import ScenarioError
 from lasthop.cells import plain
 from lasthop.comparison import from_baseline
@@ -163,8 +163,8 @@ def _study(report: Report) -> dict[str, Any]:
         "tables": list(_study_tables(report)),
         "note": (
             "Mean ± half-width of the 95 % interval of the mean; of tables, ours | "
-            f"{terminal.PUBLISHED}. Figures have published values as crosses, with a ring where "
-            "they differ so."
+            f"{study_tables.PUBLISHED}. Figures have published values as crosses, with a "
+            "ring where they differ so."
         ),
         "explained": None,
         "scenario": None,
@@ -207,7 +207,7 @@ def _study_tables(report: Report) -> Iterable[_Table]:
             name: "%" if name in improved else artefact.quantity.unit for name in artefact.columns
         }
         texts = {
-            (cell.row, cell.column): terminal.cell_text(cell, artefact)
+            (cell.row, cell.column): study_tables.cell_text(cell, artefact)
             for cell in own
             if cell.unit == unit[cell.column]
         }

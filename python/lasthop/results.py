@@ -1,4 +1,4 @@
-"""What a run gives back: a tidy table, a summary, paired differences."""
+"""What a run gives back: a tidy table, a summary, paired differences, in one class."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from lasthop import markdown, terminal
+from lasthop import markdown, study_tables, terminal
 from lasthop.campaign import Campaign
 from lasthop.cli.common import (
     AcceptVersion,
@@ -231,7 +231,7 @@ def _print_sensitivity(report: sensitivity.SensitivityReport, output: ReportForm
             print_line(markdown.sensitivity(report))
         case ReportFormat.text:
             console = terminal.console()
-            for table in terminal.show_sensitivity(report):
+            for table in study_tables.show_sensitivity(report):
                 console.print(table)
                 console.print()
 
@@ -255,11 +255,11 @@ def _print_report(report: Report, paired: Sequence[PairedCell], output: ReportFo
                 print_line("\n" + markdown.differences(paired))
         case ReportFormat.text:
             console = terminal.console()
-            for table in terminal.show_report(report):
+            for table in study_tables.show_report(report):
                 console.print(table)
                 console.print()
             if paired:
-                console.print(terminal.show_paired(paired))
+                console.print(study_tables.show_paired(paired))
                 console.print()
 
 

@@ -14,18 +14,27 @@ from typing import Any
 
 from lasthop.arguments import check_point
 from lasthop.cells import value_text
+from lasthop.explain.picture import picture
+from lasthop.explain.quantities import (
+    UNLIMITED_BPS,
+    Table,
+    count_text,
+    delay_text,
+    law_text,
+    list_text,
+    rate_text,
+    share_text,
+    size_text,
+    span_text,
+    time_text,
+)
 from lasthop.scenario import Scenario
 from lasthop.theory.network import frame_loss
 from lasthop.words import spaced
 
 __all__ = ["explain"]
 
-Table = Mapping[str, Any]
-
 STANDARD = "  "
-
-MOST_LISTED = 8
-"""Values of a list that are shown; of more the first ones and the last."""
 
 
 def explain(scenario: Scenario, *, point: int = 0) -> str:
@@ -48,7 +57,7 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
     parts = [[resolved["name"] or "(without a name)"]]
     if about := said.get("description"):
         parts[0].append(str(about))
-    parts.append(_picture(resolved))
+    parts.append(picture(resolved))
     for name, radio in resolved["radios"].items():
         parts.append(_radio(name, radio))
     for name, wlan in resolved["wlans"].items():
@@ -64,67 +73,18 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
     return "\n\n".join("\n".join(line.rstrip() for line in part) for part in parts)
 
 
-# --- Quantities
-
-
-def _scaled(value: float, units: Iterable[tuple[float, str]]) -> str:
-    """With the largest unit in which the value is at least 1; units from large to small."""
-    units = list(units)
-    fitting = (size for size, _ in units if abs(value) >= size * (1 - 1e-9))
-    size = next(fitting, units[-1][0])
-    number = value / size
-    return f"{f'{number:.4g}' if number < 10_000 else round(number)} {dict(units)[size]}"
-
-
-UNLIMITED_BPS = 2**64 - 1
-"""What the engine calls a rate that takes no time."""
-
-
-def _rate(bps: float) -> str:
-    if bps == UNLIMITED_BPS:
-        return "unlimited"
-    return _scaled(bps, [(1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"), (1, "bps")])
-
-
-def _size(octets: float) -> str:
-    if octets < 10_000:
-        return f"{octets:.4g} B"
-    return _scaled(octets, [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")])
-
-
-def _time(seconds: float) -> str:
-    if seconds == 0:
-        return "0 s"
-    return _scaled(seconds, [(1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")])
-
-
-def _share(probability: float) -> str:
-    return f"{100 * probability:.3g} %"
+# --- Queues
 
 
 def _queue(queue: Table) -> str:
     if "kind" in queue:
         return _with(queue)
-    return f"{queue['packets']} packets" if "packets" in queue else _size(queue["bytes"])
+    return f"{queue['packets']} packets" if "packets" in queue else size_text(queue["bytes"])
 
 
 def _own_queue(queue: Any) -> str:
     """The queue of a service: a limit, or a discipline with its keys."""
     return _with(queue) if isinstance(queue, Mapping) else str(queue)
-
-
-def _law(law: Table) -> str:
-    if law["mean"] == 0:
-        return "0 s"
-    if law["law"] == "pareto":
-        return f"Pareto of shape {law['shape']:g}, mean {_time(law['mean'])}"
-    if law["law"] == "uniform":
-        return f"between {_time(law['shortest'])} and {_time(law['longest'])}"
-    return f"{'exponential, mean ' if law['law'] == 'exp' else ''}{_time(law['mean'])}"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 # --- Links
@@ -133,7 +93,7 @@ def _count(number: int, thing: str) -> str:
 def _radio(name: str, radio: Table) -> list[str]:
     return [
         f"Radio {name}: {radio['base']} and {', '.join(radio['stations'])}",
-        f"  frames of {_time(radio['frame'])} with slots of {_size(radio['slot'])}: "
+        f"  frames of {time_text(radio['frame'])} with slots of {size_text(radio['slot'])}: "
         f"{radio['uplink']} to {radio['base']}, {radio['downlink']} from it, "
         "shared by who has something to send",
     ]
@@ -161,16 +121,17 @@ def _wlan(name: str, wlan: Table) -> list[str]:
         for number, station in enumerate(shown)
     ]
     threshold = wlan.get("rts_threshold")
-    rts = "no RTS" if threshold is None else f"RTS before frames above {_size(threshold)}"
-    difs, eifs = _time(wlan["difs"]), _time(wlan["eifs"])
+    rts = "no RTS" if threshold is None else f"RTS before frames above {size_text(threshold)}"
+    difs, eifs = time_text(wlan["difs"]), time_text(wlan["eifs"])
     return [
         f"WLAN {name}: {wlan['standard']} on channel {wlan['channel']}, {point} and "
-        f"{_count(len(stations), 'station')}",
+        f"{count_text(len(stations), 'station')}",
         *picture,
-        f"  data at {_rate(wlan['rate'])}, control frames at {_rate(wlan['control_rate'])}",
-        f"  slots of {_time(wlan['slot'])}, SIFS {_time(wlan['sifs'])}, DIFS {difs}, EIFS {eifs}, "
+        f"  data at {rate_text(wlan['rate'])}, control frames at {rate_text(wlan['control_rate'])}",
+        f"  slots of {time_text(wlan['slot'])}, SIFS {time_text(wlan['sifs'])}, DIFS {difs}, "
+        f"EIFS {eifs}, "
         f"contention windows {wlan['cw_min']} to {wlan['cw_max']}",
-        f"  at most {_count(wlan['short_retry_limit'], 'attempt')} of a short frame, "
+        f"  at most {count_text(wlan['short_retry_limit'], 'attempt')} of a short frame, "
         f"{wlan['long_retry_limit']} of a long one; {rts}",
     ]
 
@@ -239,7 +200,7 @@ def _places(name: str, wlan: Table, wlans: Mapping[str, Table]) -> list[str]:
         if (distance := math.dist(here, there)) > sensed
     ]
     if apart:
-        lines.append(f"  do not sense each other: {_some(apart)}")
+        lines.append(f"  do not sense each other: {list_text(apart)}")
     return lines
 
 
@@ -268,7 +229,7 @@ def _with(table: Table) -> str:
         elif isinstance(value, list):
             if any(isinstance(one, dict | list) for one in value):
                 continue
-            shown = _some([_value(key, one) for one in value])
+            shown = list_text([_value(key, one) for one in value])
         else:
             shown = _value(key, value)
         told.append(f"{spaced(key)} {shown}")
@@ -281,11 +242,11 @@ def _value(key: str, value: object) -> str:
         return str(value).lower()
     if isinstance(value, int | float):
         if key in TIMES:
-            return _time(value)
+            return time_text(value)
         if key in SIZES:
-            return _size(value)
+            return size_text(value)
         if key in SHARES:
-            return _share(value)
+            return share_text(value)
         # 1e-6, not Python's 1e-06.
         return f"{value:.12g}".replace("e-0", "e-")
     return str(value)
@@ -307,10 +268,10 @@ def _link(name: str, link: Table) -> list[str]:
             told = f"weight {own['weight']}, {_with(own['protocol'])}{queue}"
             lines.append(f"    {service}: {told}")
     else:
-        control = f", control frame {_size(link['control'])}" if link["control"] else ""
+        control = f", control frame {size_text(link['control'])}" if link["control"] else ""
         lines.append(
             f"  protocol: {_with(_without(protocol, 'control'))}; "
-            f"frame header {_size(link['header'])}{control}"
+            f"frame header {size_text(link['header'])}{control}"
         )
     if link["agents"]:
         lines.append(f"  agent: {', '.join(link['agents'])}")
@@ -337,7 +298,7 @@ def _frames(link: Table, packet: int) -> tuple[int, int]:
 
 def _direction(title: str, link: Table, side: Table) -> list[str]:
     lines = [
-        f"  {title}: {_rate(side['rate'])}, {_delay(side)}, "
+        f"  {title}: {rate_text(side['rate'])}, {delay_text(side)}, "
         f"queue {_queue(side['queue'])}; errors {_with(side['errors'])}"
     ]
     packet = side["largest_packet"]
@@ -345,27 +306,17 @@ def _direction(title: str, link: Table, side: Table) -> list[str]:
         return lines
     pieces, frame = _frames(link, packet)
     airtime = 0.0 if side["rate"] == UNLIMITED_BPS else frame * 8 / side["rate"]
-    told = f"largest frame {_size(frame)}: {_time(airtime)} on the air"
+    told = f"largest frame {size_text(frame)}: {time_text(airtime)} on the air"
     if pieces > 1:
-        told = f"a packet of {_size(packet)} takes {pieces} frames of {_size(frame)}"
-        told += "" if "radio" in link else f": {_time(airtime)} on the air"
+        told = f"a packet of {size_text(packet)} takes {pieces} frames of {size_text(frame)}"
+        told += "" if "radio" in link else f": {time_text(airtime)} on the air"
     loss = frame_loss(side["errors"], frame, side["rate"])
     if loss:
-        told += f", lost with probability {_share(loss)}"
+        told += f", lost with probability {share_text(loss)}"
     lines.append(f"    {told}")
     if side["timeout"]:
-        lines.append(f"    retransmission timeout {_time(side['timeout'])}")
+        lines.append(f"    retransmission timeout {time_text(side['timeout'])}")
     return lines + _window(side, frame)
-
-
-def _delay(side: Table) -> str:
-    """The delay of a direction; of one that changes, from where to where."""
-    return _span(*side["delays"])
-
-
-def _span(shortest: float, longest: float) -> str:
-    """From where to where a time goes."""
-    return _time(longest) if shortest == longest else f"{_time(shortest)} to {_time(longest)}"
 
 
 def _window(side: Table, frame: int) -> list[str]:
@@ -376,9 +327,9 @@ def _window(side: Table, frame: int) -> list[str]:
     product = side["rate"] * trip / 8
     frames = math.ceil(product / frame)
     return [
-        f"    the window of {_count(window, 'frame')} is smaller than the bandwidth-delay product "
-        f"of the link, {frames} frames ({_size(product)}): it limits the rate to "
-        f"{_rate(window * frame * 8 / trip)}"
+        f"    the window of {count_text(window, 'frame')} is smaller than the bandwidth-delay "
+        f"product of the link, {frames} frames ({size_text(product)}): it limits the rate to "
+        f"{rate_text(window * frame * 8 / trip)}"
     ]
 
 
@@ -387,20 +338,20 @@ def _window(side: Table, frame: int) -> list[str]:
 
 def _flow(name: str, flow: Table, links: Table) -> list[str]:
     app = flow["app"]
-    start = f", from {_time(flow['start'])} on" if flow["start"] else ""
+    start = f", from {time_text(flow['start'])} on" if flow["start"] else ""
     lines = [f"Flow {name}: {flow['from']} to {flow['to']}{start}", f"  {_app(app)}"]
     tcp = flow["tcp"]
     if tcp:
         window = tcp["receive_window"] * tcp["segment"]
-        told = f"window {tcp['receive_window']:.4g} segments ({_size(window)})"
+        told = f"window {tcp['receive_window']:.4g} segments ({size_text(window)})"
         if tcp["autotuning"]:
             window, told = math.inf, "a window that grows"
         lines.append(
             f"  TCP {tcp['variant']}, profile {tcp['profile']}: segments of "
-            f"{_size(tcp['segment'])}, {told}, initial window "
+            f"{size_text(tcp['segment'])}, {told}, initial window "
             f"{tcp['initial_window']:.4g}, delayed ACKs "
-            f"{'off' if tcp['delayed_ack'] is None else _time(tcp['delayed_ack'])}, "
-            f"minimum RTO {_time(tcp['min_rto'])}"
+            f"{'off' if tcp['delayed_ack'] is None else time_text(tcp['delayed_ack'])}, "
+            f"minimum RTO {time_text(tcp['min_rto'])}"
         )
         lines += _unmarked(flow, links)
     else:
@@ -413,27 +364,31 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
     narrowest = min(flow["route"], key=lambda hop: links[hop[0]][hop[1]]["rate"])
     rate = links[narrowest[0]][narrowest[1]]["rate"]
     if not tcp:
-        lines.append(f"  over {hops}: a packet of {_size(there)} takes {_span(*away)} at least")
+        lines.append(
+            f"  over {hops}: a packet of {size_text(there)} takes {span_text(*away)} at least"
+        )
         return lines
     answer = back if app["kind"] == "web" else tcp["ack"]
     ways_back = (_path_time(flow["back"], answer, links, most) for most in (False, True))
     trips = [one + other for one, other in zip(away, ways_back, strict=True)]
     trip = trips[1]
     lines.append(
-        f"  over {hops}: {_span(*trips)} round trip for a full segment and its acknowledgment, "
+        f"  over {hops}: {span_text(*trips)} round trip for a full segment and its acknowledgment, "
         "queues empty"
     )
     if rate == UNLIMITED_BPS:
-        limit = f", to {_rate(8 * window / trip)}" if math.isfinite(window) else ""
+        limit = f", to {rate_text(8 * window / trip)}" if math.isfinite(window) else ""
         lines.append(f"  the window alone limits the rate{limit}")
         return lines
     product = rate * trip / 8
     lines.append(
-        f"  bandwidth-delay product {_rate(rate)} ({narrowest[0]}) x {_time(trip)} = "
-        f"{_size(product)}, {product / there:.1f} full packets"
+        f"  bandwidth-delay product {rate_text(rate)} ({narrowest[0]}) x {time_text(trip)} = "
+        f"{size_text(product)}, {product / there:.1f} full packets"
     )
     if window < product * tcp["segment"] / there:
-        lines.append("  the window is smaller: it limits the rate, to " + _rate(8 * window / trip))
+        lines.append(
+            "  the window is smaller: it limits the rate, to " + rate_text(8 * window / trip)
+        )
     return lines
 
 
@@ -470,139 +425,27 @@ def _path_time(route: Iterable[list[str]], packet: int, links: Table, most: bool
 def _app(app: Table) -> str:
     match app["kind"]:
         case "file":
-            return f"a file of {_size(app['size'])}"
+            return f"a file of {size_text(app['size'])}"
         case "web":
-            return f"web pages over {_count(app['connections'], 'connection')}"
+            return f"web pages over {count_text(app['connections'], 'connection')}"
         case "on-off":
             mean = _mean_rate(app["rate"], app["on"]["mean"], app["off"]["mean"])
             return (
-                f"packets of {_size(app['packet'])} at {_rate(app['rate'])}, on "
-                f"{_law(app['on'])}, off {_law(app['off'])}: {mean} on average"
+                f"packets of {size_text(app['packet'])} at {rate_text(app['rate'])}, on "
+                f"{law_text(app['on'])}, off {law_text(app['off'])}: {mean} on average"
             )
         case "media":
             mean = _mean_rate(app["rate"], app["talk"]["mean"], app["silence"]["mean"])
             return (
-                f"packets of {_size(app['packet'])} at {_rate(app['rate'])}, talk "
-                f"{_law(app['talk'])}, silence {_law(app['silence'])}: {mean} on average; "
-                f"played {_time(app['deadline'])} after they were sent"
+                f"packets of {size_text(app['packet'])} at {rate_text(app['rate'])}, talk "
+                f"{law_text(app['talk'])}, silence {law_text(app['silence'])}: {mean} on average; "
+                f"played {time_text(app['deadline'])} after they were sent"
             )
     return _with(app)
 
 
 def _mean_rate(rate: float, on: float, off: float) -> str:
-    return _rate(rate * on / (on + off))
-
-
-# --- The picture
-
-
-def _picture(resolved: Table) -> list[str]:
-    """Hosts in a row where the links make one; otherwise link by link."""
-    links: Table = resolved["links"]
-    chain = _chain(links)
-    if chain is None:
-        return list(
-            itertools.chain.from_iterable(
-                _draw([link["between"][0], link["between"][1]], [(name, link, "forward")])
-                for name, link in links.items()
-            )
-        )
-    hosts, hops = chain
-    lines = _draw(hosts, hops)
-    edges = _edges(hosts, hops)
-    for name, flow in resolved["flows"].items():
-        first, last = hosts.index(flow["from"]), hosts.index(flow["to"])
-        left, right = edges[min(first, last)], edges[max(first, last)]
-        length = max(right - left - 1, 2)
-        arrow = f"{'-' * (length - 1)}>" if first < last else f"<{'-' * (length - 1)}"
-        lines.append(f"  {' ' * left}{arrow} {name}")
-    return lines
-
-
-Hop = tuple[str, Table, str]
-
-
-def _chain(links: Table) -> tuple[list[str], list[Hop]] | None:
-    """The hosts in a row, and for each hop its link and the direction from left to right."""
-    ends: dict[str, list[str]] = {}
-    for name, link in links.items():
-        for host in link["between"]:
-            ends.setdefault(host, []).append(name)
-    outer = [host for host, names in ends.items() if len(names) == 1]
-    if len(outer) != 2 or any(len(names) > 2 for names in ends.values()):
-        return None
-    hosts, hops = [outer[0]], []
-    used: set[str] = set()
-    while remaining := [name for name in ends[hosts[-1]] if name not in used]:
-        name = remaining[0]
-        used.add(name)
-        here, there = links[name]["between"]
-        is_forward = here == hosts[-1]
-        hops.append((name, links[name], "forward" if is_forward else "reverse"))
-        hosts.append(there if is_forward else here)
-    return (hosts, hops) if len(used) == len(links) else None
-
-
-def _facts(link: Table, side: str) -> list[str]:
-    """What stands below a link; where the directions differ, that from left to right first."""
-    ways = [link[side], link["reverse" if side == "forward" else "forward"]]
-
-    def both(texts: list[str]) -> str:
-        return texts[0] if texts[0] == texts[1] else " | ".join(texts)
-
-    protocol = link["protocol"]["kind"]
-    return [
-        both([_rate(way["rate"]) for way in ways]),
-        both([_delay(way) for way in ways]),
-        protocol + "".join(f", {agent}" for agent in link["agents"]),
-        both([_errors(way["errors"]) for way in ways]),
-    ]
-
-
-def _errors(errors: Table) -> str:
-    """An error process below a link; of listed losses, which frames."""
-    if errors["kind"] != "listed":
-        return f"errors {errors['kind']}"
-    return f"loses {_some(list(map(str, errors['lose'])))}"
-
-
-def _some(texts: Sequence[str]) -> str:
-    """A list; of a long one its first values, its last one and how many there are."""
-    if len(texts) <= MOST_LISTED + 2:
-        return ", ".join(texts)
-    return f"{', '.join(texts[:MOST_LISTED])}, …, {texts[-1]} ({len(texts)} values)"
-
-
-def _hop_width(hop: Hop) -> int:
-    name, link, side = hop
-    return max(len(name) + 6, *(len(fact) + 2 for fact in _facts(link, side)))
-
-
-def _edges(hosts: list[str], hops: list[Hop]) -> list[int]:
-    """The column of each host's middle."""
-    edges: list[int] = []
-    column = 0
-    for host, hop in itertools.zip_longest(hosts, hops):
-        edges.append(column + (0 if not edges else len(host) // 2))
-        column += len(host) + 2 + (0 if hop is None else _hop_width(hop))
-    return edges
-
-
-def _draw(hosts: list[str], hops: list[Hop]) -> list[str]:
-    top, below = "", ["", "", "", ""]
-    for host, hop in itertools.zip_longest(hosts, hops):
-        top += host
-        below = [line + " " * len(host) for line in below]
-        if hop is not None:
-            name, link, side = hop
-            width = _hop_width(hop)
-            top += " " + f" {name} ".center(width, "-") + " "
-            facts = _facts(link, side)
-            below = [
-                line + " " + fact.center(width) + " "
-                for line, fact in zip(below, facts, strict=True)
-            ]
-    return [f"  {line}" for line in (top, *below)]
+    return rate_text(rate * on / (on + off))
 
 
 # --- How often
@@ -622,7 +465,7 @@ def _sweep(labels: Sequence[Table], here: Table) -> list[str]:
     lines = [f"Sweep: {grid}{len(labels)} points; above is the one marked *"]
     for key, values in axes.items():
         shown = [value_text(value) + ("*" if value == here.get(key) else "") for value in values]
-        lines.append(f"  {key}: {_some(shown)}")
+        lines.append(f"  {key}: {list_text(shown)}")
     return lines
 
 
@@ -630,13 +473,13 @@ def _run(resolved: Table, points: int) -> list[str]:
     run = resolved["run"]
     replications = run["replications"]
     if "duration" in run:
-        end = f"Each ends at {_time(run['duration'])}."
+        end = f"Each ends at {time_text(run['duration'])}."
     else:
         end = (
             "Each ends when every file is acknowledged, "
-            f"or is given up at {_time(run['max_time'])}."
+            f"or is given up at {time_text(run['max_time'])}."
         )
     return [
-        f"Runs: {_count(points, 'point')} x {_count(replications, 'replication')} = "
+        f"Runs: {count_text(points, 'point')} x {count_text(replications, 'replication')} = "
         f"{points * replications}, seed {run['seed']}. {end}"
     ]
