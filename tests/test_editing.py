@@ -98,6 +98,10 @@ def test_new_overwrites_nothing(
         code, out = call(capsys, "new", *arguments)
         assert code == 2
         assert words in out
+    # Who names the file means that file.
+    code, out = call(capsys, "new", "mine.toml", "--template", "web")
+    assert (code, out) == (0, "mine.toml\n")
+    assert lasthop.load("mine.toml").name == "mine"
     code, out = call(capsys, "new", 'a "b" \\', "--out", "other.toml")
     assert lasthop.load("other.toml").name == 'a "b" \\'
 

@@ -38,7 +38,8 @@ from lasthop.cli.values import nearest
 __all__ = ["COMMANDS", "run_command"]
 
 # Headings of `lasthop --help`.
-SIMULATION, SCENARIOS, RESULTS, THEORY = "Simulation", "Scenarios", "Results", "Theory"
+SIMULATION, SCENARIOS, RESULTS = "Simulation", "Scenarios", "Results"
+THEORY = "Theory and conformance"
 
 
 @dataclass(frozen=True, slots=True)

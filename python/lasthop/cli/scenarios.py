@@ -39,7 +39,9 @@ def _schema_text() -> str:
 def new(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="What it is called; by default as its template."),
+        typer.Argument(
+            metavar="[NAME]", help="What it is called, or NAME.toml; by default as its template."
+        ),
     ] = None,
     *,
     template: Annotated[str, typer.Option(help="|".join(starter.TEMPLATES))] = "file",
@@ -50,7 +52,7 @@ def new(
     force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
 ) -> int:
     """Write a starter scenario whose comments say what each key means, and the schema beside it."""
-    name = (template if name is None else name).strip()
+    name = (template if name is None else name).strip().removesuffix(".toml")
     if not name.isprintable() or not name:
         raise BadInput(f"NAME: found {name!r}; allowed: printable text that is not empty")
     with options():

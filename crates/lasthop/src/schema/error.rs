@@ -79,7 +79,11 @@ pub(crate) fn nearest<'a>(
     candidates
         .into_iter()
         .map(|candidate| (distance(&word, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= 1 + candidate.chars().count() / 4)
+        .filter(|(distance, candidate)| {
+            let length = candidate.chars().count();
+            // Of a candidate of one letter nothing would be left.
+            *distance <= 1 + length / 4 && *distance < length
+        })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
@@ -104,4 +108,17 @@ fn distance(a: &[char], b: &str) -> usize {
 /// "; did you mean …?" for the words of a message, or nothing.
 pub(crate) fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map(|near| format!(" (did you mean {near:?}?)")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_likely_slip_has_something_of_the_word() {
+        assert_eq!(nearest("dealy", ["rate", "delay"]), Some("delay"));
+        assert_eq!(nearest("c", ["a", "b"]), None);
+        assert_eq!(nearest("A", ["a", "b"]), Some("a"));
+        assert_eq!(nearest("scak", ["reno", "sack"]), Some("sack"));
+    }
 }
