@@ -269,14 +269,11 @@ def test_numbers_that_hardly_differ_are_written_out() -> None:
 def test_single_replications_have_no_bars() -> None:
     results = made()
     keep = results.replication == 0
-    one = Results(
-        scenario={},
-        points=results.points,
-        metrics=results.metrics,
+    one = replace(
+        results,
         point=results.point[keep],
         replication=results.replication[keep],
         values=results.values[keep],
-        seed=1,
     )
     (segments,) = bars(lasthop.plot(one).axes[0])["Reno"].lines[2]
     ends = np.array(segments.get_segments())[:, :, 1]

@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -89,14 +90,11 @@ def test_differences_refuse_what_is_not_there() -> None:
 def test_json_has_null_for_nan() -> None:
     results = synthetic()
     keep = results.replication == 0
-    one = Results(
-        scenario={},
-        points=results.points,
-        metrics=results.metrics,
+    one = replace(
+        results,
         point=results.point[keep],
         replication=results.replication[keep],
         values=results.values[keep],
-        seed=1,
     )
     metrics = json.loads(one.to_json())["points"][0]["metrics"]
     nothing = dict.fromkeys(("ci95", "low", "high", "method"))

@@ -235,6 +235,20 @@ mod testing {
     /// Where the test streams come from; all seeds are fixed.
     pub const STREAMS: Streams = Streams { seed: 7, replication: 0 };
 
+    /// Start and end of frames in ms, and whether they are lost where the link is down from 30 to 50 ms, from 80 to 100 ms …
+    pub const FRAMES_BETWEEN_DOWN_TIMES: [(u64, u64, bool); 10] = [
+        (0, 10, false),
+        (20, 30, false),
+        (30, 31, true),
+        (49, 50, true),
+        (50, 60, false),
+        (79, 81, true),
+        (100, 130, false),
+        (149, 151, true),
+        (160, 240, true),
+        (1_000_000_000, 1_000_000_030, false),
+    ];
+
     /// A probability known to be one.
     pub fn probability(p: f64) -> Probability {
         Probability::new(p).expect("a literal in [0, 1]")

@@ -258,18 +258,7 @@ mod tests {
     #[test]
     fn a_frame_that_meets_a_down_time_is_lost() {
         let mut process = process(0);
-        for (start, end, expected) in [
-            (0, 10, false),
-            (20, 30, false),
-            (30, 31, true),
-            (49, 50, true),
-            (50, 60, false),
-            (79, 81, true),
-            (100, 130, false),
-            (149, 151, true),
-            (160, 240, true),
-            (1_000_000_000, 1_000_000_030, false),
-        ] {
+        for (start, end, expected) in FRAMES_BETWEEN_DOWN_TIMES {
             assert_eq!(process.is_lost(airtime(start, end)), expected, "{start} to {end} ms");
         }
     }
