@@ -246,22 +246,35 @@ impl Bbr {
         }
     }
 
-    /// Moves on in STARTUP, DRAIN and the cycle of PROBE_BW; `in_flight` in segments, before the ACK.
-    fn advance(&mut self, now: Instant, in_flight: f64, left: f64) {
+    /// Bytes in segments. Divisions cost: of a segment by itself, most of what is delivered, there is none.
+    #[inline]
+    fn segments(&self, bytes: u64) -> f64 {
+        let bytes = bytes as f64;
+        if bytes == self.segment { 1.0 } else { bytes / self.segment }
+    }
+
+    /// Moves on in STARTUP, DRAIN and the cycle of PROBE_BW.
+    #[inline]
+    fn advance(&mut self, delivery: &Delivery) {
+        let now = delivery.now;
         if self.is_full && matches!(self.phase, Phase::Startup) {
             self.enter(Phase::Drain);
         }
-        if matches!(self.phase, Phase::Drain) && left <= self.target(1.0) {
+        if matches!(self.phase, Phase::Drain)
+            && self.segments(delivery.in_flight) <= self.target(1.0)
+        {
             self.enter_probe_bw(now);
         }
         let Phase::ProbeBw { place, began } = self.phase else { return };
         let lasted = self.min_rtt.is_some_and(|min_rtt| now - began > min_rtt);
         let gain = CYCLE[place];
+        // Before the ACK.
+        let in_flight = || self.segments(delivery.in_flight) + self.segments(delivery.delivered);
         let is_over = if gain > 1.0 {
             // Until the path holds it, or loses some of it.
-            lasted && (self.recovery.is_some() || in_flight >= self.target(gain))
+            lasted && (self.recovery.is_some() || in_flight() >= self.target(gain))
         } else if gain < 1.0 {
-            lasted || in_flight <= self.target(1.0)
+            lasted || in_flight() <= self.target(1.0)
         } else {
             lasted
         };
@@ -270,7 +283,7 @@ impl Bbr {
         }
     }
 
-    fn update_min_rtt(&mut self, delivery: &Delivery, is_round_over: bool, left: f64) {
+    fn update_min_rtt(&mut self, delivery: &Delivery, is_round_over: bool) {
         let now = delivery.now;
         let is_old = now > self.min_rtt_at + MIN_RTT_LIFE;
         if let Some(rtt) = delivery.rtt
@@ -289,7 +302,7 @@ impl Bbr {
         }
         if let Phase::ProbeRtt { until, round_over } = self.phase {
             match until {
-                None if left <= LEAST => {
+                None if self.segments(delivery.in_flight) <= LEAST => {
                     let until = Some(now + PROBE_RTT_TIME);
                     self.phase = Phase::ProbeRtt { until, round_over: false };
                     self.next_round = delivery.total;
@@ -316,8 +329,8 @@ impl Bbr {
         self.prior_cwnd = if is_reduced { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
     }
 
-    /// `delivered`: segments that the ACK delivers.
-    fn set_window(&mut self, delivery: &Delivery, is_round_over: bool, delivered: f64) {
+    fn set_window(&mut self, delivery: &Delivery, is_round_over: bool) {
+        let delivered = self.segments(delivery.delivered);
         if let Some(recovery) = &mut self.recovery {
             recovery.conserves &= !is_round_over;
             if delivery.snd_una >= recovery.end {
@@ -348,8 +361,6 @@ impl CongestionLaw for Bbr {
         let Delivery { snd_max, total, .. } = *delivery;
         self.latest = Some(Latest { snd_max, total, outstanding });
         self.is_idle = delivery.in_flight == 0;
-        let left = delivery.in_flight as f64 / self.segment;
-        let delivered = delivery.delivered as f64 / self.segment;
         let mut is_round_over = false;
         if let Some(sample) = &delivery.rate {
             is_round_over = self.update_bandwidth(delivery, sample);
@@ -357,14 +368,14 @@ impl CongestionLaw for Bbr {
                 self.check_full(sample);
             }
         }
-        self.advance(delivery.now, left + delivered, left);
-        self.update_min_rtt(delivery, is_round_over, left);
+        self.advance(delivery);
+        self.update_min_rtt(delivery, is_round_over);
         if self.is_stale {
             self.answer();
         }
         if delivery.delivered > 0 {
             self.restarts = false;
-            self.set_window(delivery, is_round_over, delivered);
+            self.set_window(delivery, is_round_over);
         }
     }
 
@@ -434,7 +445,7 @@ impl CongestionLaw for Bbr {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Path, any_config, law};
+    use super::super::testing::{Path, SEGMENT, any_config, law};
     use super::*;
 
     /// STARTUP finds the rate of the bottleneck, DRAIN empties its queue, and PROBE_BW keeps it busy with hardly any.
@@ -487,20 +498,34 @@ mod tests {
         bbr.phase = Phase::ProbeBw { place: 0, began: ms(0) };
         let gain = |bbr: &Bbr| bbr.gains().0;
         for (at, in_flight, expected) in [
-            (39, 60.0, 1.25), // Not a min_rtt yet.
-            (50, 50.0, 1.25), // The path does not hold 53 yet.
-            (51, 53.0, 0.75),
-            (60, 50.0, 0.75),
-            (70, 43.0, 1.0), // Drained before a min_rtt is over.
-            (100, 40.0, 1.0),
-            (111, 40.0, 1.0),
-            (152, 40.0, 1.0),
-            (193, 40.0, 1.0),
-            (234, 40.0, 1.0),
-            (275, 40.0, 1.0),
-            (316, 40.0, 1.25),
+            (39, 60, 1.25), // Not a min_rtt yet.
+            (50, 50, 1.25), // The path does not hold 53 yet.
+            (51, 53, 0.75),
+            (60, 50, 0.75),
+            (70, 43, 1.0), // Drained before a min_rtt is over.
+            (100, 40, 1.0),
+            (111, 40, 1.0),
+            (152, 40, 1.0),
+            (193, 40, 1.0),
+            (234, 40, 1.0),
+            (275, 40, 1.0),
+            (316, 40, 1.25),
         ] {
-            bbr.advance(ms(at), in_flight, in_flight);
+            let delivery = Delivery {
+                now: ms(at),
+                acked: SEGMENT,
+                delivered: SEGMENT,
+                total: 0,
+                in_flight: (in_flight - 1) * SEGMENT,
+                rtt: None,
+                snd_una: 0,
+                snd_max: 0,
+                rate: None,
+                is_marked: false,
+                passage: None,
+                lost: 0,
+            };
+            bbr.advance(&delivery);
             assert_eq!(gain(&bbr), expected, "{at} ms");
         }
     }
