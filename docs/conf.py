@@ -16,7 +16,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from docutils import nodes
 from matplotlib.figure import Figure
+from sphinx.application import Sphinx
 
 import lasthop
 from lasthop import _lasthop, advise, cli, fit
@@ -140,3 +142,24 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True
+
+
+def _caption(_app: Sphinx, page: nodes.document) -> None:
+    """Pictures of TCPs show readers what the description of the picture says, as a caption."""
+    for image in list(page.findall(nodes.image)):
+        paragraph = image.parent
+        if "_generated/tcp/" not in image["uri"] or not isinstance(paragraph, nodes.paragraph):
+            continue
+        place = paragraph.parent.index(paragraph)
+        paragraph.remove(image)
+        figure = nodes.figure("", image, nodes.caption("", image["alt"]))
+        figure["ids"] = [f"picture-{Path(image['uri']).stem}"]
+        # Several pictures share a paragraph, with nothing between them.
+        paragraph.parent.insert(place, figure)
+        if not paragraph.astext().strip():
+            paragraph.parent.remove(paragraph)
+
+
+def setup(app: Sphinx) -> None:
+    """What Sphinx calls."""
+    app.connect("doctree-read", _caption)

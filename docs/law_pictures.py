@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 import lasthop
 from lasthop.words import value_name
@@ -69,6 +70,8 @@ def picture(variant: str) -> Figure:
         _acknowledged(axes, runs, start, end)
     else:
         _windows(axes, runs)
+    handles, _ = axes.get_legend_handles_labels()
+    loses = False
     for own, _, colour in runs:
         lost = own.transmissions.filter(
             pl.col("arrival_s").is_null(),
@@ -76,6 +79,7 @@ def picture(variant: str) -> Figure:
             pl.col("kind").is_in(["data", "segment"]),
             entity="link.path.forward",
         )
+        loses |= lost.height > 0
         axes.plot(
             lost["start_s"],
             [0.0] * lost.height,
@@ -87,8 +91,14 @@ def picture(variant: str) -> Figure:
             clip_on=False,
         )
     axes.set(xlabel="Time (s)", xlim=(start, end))
+    if loses:
+        look = {"marker": "|", "markersize": 9.0, "ls": "none", "color": "black"}
+        handles.append(Line2D([], [], label="Frame lost", **look))
     axes.legend(
-        loc="upper left" if variant in ACKNOWLEDGED else "upper right", frameon=False, ncols=2
+        handles=handles,
+        loc="upper left" if variant in ACKNOWLEDGED else "upper right",
+        frameon=False,
+        ncols=3,
     )
     return figure
 
