@@ -31,6 +31,9 @@ pub struct RttEstimator {
     /// Scaled by 4.
     rttvar: i64,
     backoff: u64,
+    /// How often it has been doubled, as the timer of probes counts it: in Linux that count may end before the RTO is
+    /// computed anew, and go on without the RTO.
+    doublings: u32,
     /// No RTO is shorter, ns: two ticks (ns-2).
     floor: u64,
     /// RTO with bounds and back-off, ns.
@@ -74,6 +77,7 @@ impl RttEstimator {
             srtt: 0,
             rttvar,
             backoff: 1,
+            doublings: 0,
             floor,
             rto: 0,
             smoothed: Duration::ZERO,
@@ -169,7 +173,7 @@ impl RttEstimator {
         }
         self.base_rto = (self.srtt / 8 + self.rttvar) as u64;
         self.smoothed = Duration::from_nanos((self.srtt / 8) as u64);
-        self.backoff = 1;
+        (self.backoff, self.doublings) = (1, 0);
         self.bound();
     }
 
@@ -183,6 +187,7 @@ impl RttEstimator {
     pub fn back_off(&mut self) {
         if self.backoff < 64 || self.rto().as_nanos() < self.max_rto {
             self.backoff <<= 1;
+            self.doublings += 1;
         }
         if self.conventions == Conventions::Ns2 && self.backoff > 8 {
             self.rttvar += self.srtt >> 3;
@@ -197,6 +202,7 @@ impl RttEstimator {
         let was_doubled = self.backoff > 1;
         if was_doubled {
             self.backoff >>= 1;
+            self.doublings = self.doublings.saturating_sub(1);
             self.bound();
         }
         was_doubled
@@ -208,7 +214,7 @@ impl RttEstimator {
         let more = RTO_AFTER_LOST_SYN.as_nanos();
         if self.conventions != Conventions::Ns2 && self.srtt == 0 && self.base_rto < more {
             self.base_rto = more;
-            self.backoff = 1;
+            (self.backoff, self.doublings) = (1, 0);
             self.bound();
         }
     }
@@ -217,9 +223,19 @@ impl RttEstimator {
     #[inline]
     pub fn end_back_off(&mut self) {
         if self.backoff != 1 {
-            self.backoff = 1;
+            (self.backoff, self.doublings) = (1, 0);
             self.bound();
         }
+    }
+
+    /// A window has opened, or data have left in place of a probe: the count ends, the RTO stays (Linux).
+    pub fn forget_doublings(&mut self) {
+        self.doublings = 0;
+    }
+
+    /// A probe of the window has left: the next one waits for twice as long, the RTO stays (Linux).
+    pub fn count_doubling(&mut self) {
+        self.doublings += 1;
     }
 
     /// Smoothed round-trip time; zero before the first sample.
@@ -235,7 +251,7 @@ impl RttEstimator {
 
     /// How often the RTO has been doubled.
     pub fn back_offs(&self) -> u32 {
-        self.backoff.trailing_zeros()
+        self.doublings
     }
 
     /// Mean deviation of the round-trip time (RTTVAR).

@@ -63,6 +63,8 @@ pub(super) struct SendBuffer {
     tail: u64,
     /// Of a socket: bytes of a piece.
     piece: Option<u64>,
+    /// The same: where the pieces end that have not left, or not wholly.
+    ends: VecDeque<u64>,
     /// Where single segments end that carry PSH: the last one of what was written at a time, and one each half of the
     /// receive window.
     pushes: VecDeque<u64>,
@@ -87,6 +89,7 @@ impl SendBuffer {
             waiting: 0,
             tail: 0,
             piece: None,
+            ends: VecDeque::new(),
             pushes: VecDeque::new(),
             pushed: 0,
             most_window: 0,
@@ -108,6 +111,7 @@ impl SendBuffer {
             waiting: 0,
             tail: 0,
             piece: None,
+            ends: VecDeque::new(),
             pushes: VecDeque::new(),
             pushed: 0,
             most_window: 0,
@@ -118,22 +122,62 @@ impl SendBuffer {
         buffer
     }
 
-    /// A write is about to come: full segments have `segment` bytes, and the last piece takes no more if it
-    /// `is_closed`.
-    pub fn begin_write(&mut self, segment: u64, window: u64, is_closed: bool) {
-        self.segment = segment;
-        self.piece = Some((LARGEST_PIECE.min(window / 2) / segment).max(1) * segment);
-        if is_closed {
-            self.tail = 0;
-        }
+    /// It has `size` bytes of memory from now on, whatever the window.
+    pub fn resize(&mut self, size: u64) {
+        (self.size, self.windows) = (size, 0);
     }
 
-    /// How much of a write of `bytes` it takes now.
-    pub fn write_at_once(&mut self, bytes: u64, fill: &Fill) -> u64 {
-        self.waiting = bytes;
-        let taken = self.take(fill);
-        self.waiting = 0;
+    /// A write is about to come: full segments have `segment` bytes, and the largest window of the peer is `window`.
+    pub fn begin_write(&mut self, segment: u64, window: u64) {
+        self.segment = segment;
+        self.piece = Some((LARGEST_PIECE.min(window / 2) / segment).max(1) * segment);
+    }
+
+    /// How much of a write of `bytes` goes into one piece now, of a socket that has sent up to `sent`: into the last one that
+    /// waits to be sent, or into a new one if there is room for that.
+    pub fn write_piece(&mut self, bytes: u64, fill: &Fill, sent: u64, is_closed: bool) -> u64 {
+        let goal = self.piece.unwrap_or(self.segment);
+        let write_end = sent + fill.unsent;
+        let held = if is_closed { 0 } else { self.last_piece(write_end, sent) };
+        let left = if held > 0 { goal.saturating_sub(held) } else { 0 };
+        if left == 0 && self.is_full(fill) {
+            return 0;
+        }
+        let taken = bytes.min(if left > 0 { left } else { goal });
+        if left > 0 {
+            self.ends.pop_back();
+        }
+        self.ends.push_back(write_end + taken);
         taken
+    }
+
+    /// Bytes of the last piece that wait to be sent.
+    fn last_piece(&mut self, write_end: u64, sent: u64) -> u64 {
+        while self.ends.front().is_some_and(|&end| end <= sent) {
+            self.ends.pop_front();
+        }
+        if self.ends.back() != Some(&write_end) {
+            return 0;
+        }
+        let before = self.ends.iter().rev().nth(1).copied();
+        write_end - before.unwrap_or(sent).max(sent)
+    }
+
+    /// Is the last piece full, and is it the only one that waits? So many bytes are written, and so many sent.
+    pub fn look_at_last(&mut self, write_end: u64, sent: u64) -> (bool, bool) {
+        let held = self.last_piece(write_end, sent);
+        (self.piece.is_some_and(|goal| held >= goal), self.ends.len() == 1)
+    }
+
+    /// Something is written beyond half of the largest window, `window`, since the peer was last asked to hand up what it has
+    /// (Linux: `forced_push`).
+    pub fn is_push_due(&self, write_end: u64, window: u64) -> bool {
+        write_end > self.pushed + window / 2
+    }
+
+    /// The peer is asked to hand up what is written so far.
+    pub fn note_push(&mut self, write_end: u64) {
+        self.pushed = write_end;
     }
 
     /// Is so much free that an application that waits may go on?
@@ -145,7 +189,8 @@ impl SendBuffer {
     /// Memory in use.
     fn memory(&self, fill: &Fill) -> u64 {
         let unsent = if let Some(piece) = self.piece {
-            fill.unsent.div_ceil(piece)
+            let pieces = self.ends.len() as u64;
+            if fill.unsent == 0 { 0 } else { pieces.max(fill.unsent.div_ceil(piece)) }
         } else if self.offload {
             u64::from(fill.unsent > 0)
         } else {

@@ -127,6 +127,9 @@ impl Sender {
         let flight = &mut self.flight;
         if flight.config.fin && flight.fin_at == u64::MAX {
             flight.extend_by_fin();
+            if let Recovery::RackTlp(rack) = &mut self.recovery {
+                rack.on_written();
+            }
             self.refresh();
         }
     }
@@ -328,6 +331,17 @@ impl Sender {
             self.refresh();
         }
         has_written
+    }
+
+    /// Has the timer fired since anything was acknowledged, and not by mistake?
+    pub(super) fn has_timed_out(&self) -> bool {
+        matches!(&self.recovery, Recovery::RackTlp(rack) if rack.has_timed_out())
+    }
+
+    /// Is a lost segment to go again now?
+    pub(super) fn has_to_resend(&self) -> bool {
+        let Recovery::RackTlp(rack) = &self.recovery else { return false };
+        rack.next_resend(&self.flight).is_some()
     }
 
     /// Segments in flight, and duplicates that mean a loss, if nothing is to be sent but new data.

@@ -27,6 +27,8 @@ pub(super) struct SentSegment {
     pub order: u64,
     /// Transmissions, the first included.
     pub copies: u32,
+    /// Which of the bursts of a write it left in.
+    pub burst: u32,
     /// Has the receiver reported it above a hole?
     pub is_sacked: bool,
     /// Does it count as lost?
@@ -67,6 +69,10 @@ pub(super) struct SentSegments {
     ring: VecDeque<SentSegment>,
     marks: Marks,
     pieces: u32,
+    /// Linux: a first copy that is lost beside its retransmission leaves that outstanding.
+    keeps_copies: bool,
+    /// Bursts so far.
+    burst: u32,
     /// Transmissions so far.
     transmissions: u64,
     rate: DeliveryRate,
@@ -88,6 +94,8 @@ impl SentSegments {
             ring: VecDeque::new(),
             marks: Marks::default(),
             pieces: 0,
+            keeps_copies: false,
+            burst: 0,
             transmissions: 0,
             news: News::default(),
             rate: DeliveryRate::default(),
@@ -102,14 +110,32 @@ impl SentSegments {
     pub fn reset(&mut self) {
         self.ring.clear();
         self.lost.clear();
-        let ring = std::mem::take(&mut self.ring);
+        let (ring, keeps_copies) = (std::mem::take(&mut self.ring), self.keeps_copies);
         let lost = std::mem::take(&mut self.lost);
-        *self = SentSegments { ring, lost, ..SentSegments::new() };
+        *self = SentSegments { ring, keeps_copies, lost, ..SentSegments::new() };
     }
 
     /// Bytes a second that were delivered last, and whether the application limited that.
     pub fn told_rate(&self) -> Option<(f64, bool)> {
         self.told.map(|rate| (rate.rate(), rate.is_app_limited))
+    }
+
+    /// The same that counts retransmissions as Linux does: one that is outstanding although its original does not count as
+    /// lost stays so if that does later, and counts again if it goes again.
+    pub fn as_linux() -> Self {
+        SentSegments { keeps_copies: true, ..SentSegments::new() }
+    }
+
+    /// What leaves from now on leaves later than what has left, be it at the same instant.
+    pub fn begin_burst(&mut self) {
+        self.burst = self.burst.wrapping_add(1);
+    }
+
+    /// Nothing is outstanding: retransmissions that were counted twice are forgotten.
+    pub fn settle(&mut self) {
+        if self.ring.is_empty() {
+            self.marks = Marks::default();
+        }
     }
 
     /// Outstanding segments.
@@ -196,7 +222,9 @@ impl SentSegments {
             self.lost.push(record.start);
         }
         self.marks.lost += u32::from(is_new);
-        self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
+        if !(is_new && self.keeps_copies) {
+            self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
+        }
         is_new
     }
 
@@ -246,8 +274,10 @@ impl SentSegments {
                 }
                 record.sent = now;
                 record.order = order;
+                record.burst = self.burst;
                 record.copies += 1;
-                self.marks.resent += u32::from(!std::mem::replace(&mut record.is_resent, true));
+                let was_resent = std::mem::replace(&mut record.is_resent, true);
+                self.marks.resent += u32::from(!was_resent || self.keeps_copies);
                 record.before = before;
             }
         }
@@ -259,6 +289,7 @@ impl SentSegments {
                 sent: now,
                 order,
                 copies: 1,
+                burst: self.burst,
                 is_sacked: false,
                 is_lost: false,
                 is_resent: false,

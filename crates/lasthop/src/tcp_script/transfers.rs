@@ -96,26 +96,16 @@ impl Player {
 /// Writes as much as the send buffer has room for; what is left waits.
 pub(super) fn write(socket: &mut Socket, now: Instant, writing: &mut Writing) -> Returned {
     let left = writing.bytes - writing.done;
-    let is_refused = socket.has_error() || !socket.state().may_write();
-    let room = if is_refused { left } else { socket.room(left, !writing.has_waited) };
-    if room < left {
-        writing.has_waited = true;
-        if room == 0 {
-            return Returned::Waits;
-        }
-    }
-    let is_last = room == left;
-    let options = WriteOptions {
-        // The rest follows as soon as there is room.
-        more: writing.options.more,
-        end_of_record: writing.options.end_of_record && is_last,
-    };
-    match socket.write(now, room, options) {
-        Ok(()) => writing.done += room,
+    match socket.write_some(now, left, writing.options, !writing.has_waited) {
+        Ok(bytes) => writing.done += bytes,
         Err(_) if writing.done > 0 => return Returned::Value(writing.done as i64),
         Err(error) => return Returned::Error(errno(error).0),
     }
-    if is_last { Returned::Value(writing.bytes as i64) } else { Returned::Waits }
+    if writing.done == writing.bytes {
+        return Returned::Value(writing.bytes as i64);
+    }
+    writing.has_waited = true;
+    Returned::Waits
 }
 
 /// Bytes of a vector: `[{..., 40}, {..., 20}]`, alone or within a message.

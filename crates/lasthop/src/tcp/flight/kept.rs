@@ -1,6 +1,6 @@
 //! What a connection keeps of the segments that are outstanding: as little as serves its parts.
 
-use crate::tcp::config::Config;
+use crate::tcp::config::{Config, Conventions};
 use crate::tcp::departures::Departures;
 use crate::tcp::rate::DeliveryRate;
 use crate::tcp::sent::SentSegments;
@@ -23,7 +23,10 @@ impl Kept {
     /// What the parts that `config` names need.
     pub fn new(config: &Config) -> Self {
         if config.keeps_records() {
-            Kept::Records(Box::new(SentSegments::new()))
+            Kept::Records(Box::new(match config.conventions {
+                Conventions::Linux => SentSegments::as_linux(),
+                _ => SentSegments::new(),
+            }))
         } else if config.law.reads_rates() {
             Kept::Rates(Box::default())
         } else if config.hystart || config.law.measures() {

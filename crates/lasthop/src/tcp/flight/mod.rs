@@ -49,8 +49,12 @@ pub struct Flight {
     pub(in crate::tcp) is_short_excused: bool,
     /// The application holds short segments back.
     pub(in crate::tcp) is_corked: bool,
+    /// Nothing waits for an ACK that lets out more at a time.
+    pub(in crate::tcp) is_urged: bool,
     /// No later write joins the last one.
     pub(in crate::tcp) is_record_closed: bool,
+    /// Where such records end that are not acknowledged.
+    record_ends: VecDeque<u64>,
     /// Where a short segment begins that has to wait.
     held_from: u64,
     /// A segment larger than others, from where to where, by which a socket probes the path.
@@ -191,7 +195,9 @@ impl Flight {
             short_end: 0,
             is_short_excused: false,
             is_corked: false,
+            is_urged: false,
             is_record_closed: false,
+            record_ends: VecDeque::new(),
             held_from: u64::MAX,
             mtu_probe: None,
             message_ends: VecDeque::new(),
@@ -267,7 +273,9 @@ impl Flight {
             short_end,
             is_short_excused,
             is_corked,
+            is_urged,
             is_record_closed,
+            record_ends,
             held_from,
             mtu_probe,
             message_ends,
@@ -322,7 +330,8 @@ impl Flight {
         [*fin_at, *joined_fin, *held_from, *timed_out_at] = [u64::MAX; 4];
         [*short_end, *window_seq, *window_ack, *allowed, *limited_bytes] = [0; 5];
         [*timed_out_to, *declared_to, *told_again, *taken_back, *first_message_end] = [0; 5];
-        [*is_corked, *is_record_closed, *has_echo_of_mark, *limited_transmit_due] = [false; 4];
+        [*is_corked, *is_urged, *is_record_closed] = [false; 3];
+        [*has_echo_of_mark, *limited_transmit_due] = [false; 2];
         [*is_plain, *is_quiet] = [true; 2];
         (*resent, *is_lean) = (Resent::Nothing, self::is_lean(config, kept, *minds_pauses));
         (*syn_timeouts, *sent_at, *is_short_excused) = (0, Instant::ZERO, false);
@@ -334,6 +343,7 @@ impl Flight {
         *duplicates = DuplicateAcks::new(config.dupack_threshold);
         law.reset(config, first_cwnd(config, *initial_window));
         message_ends.clear();
+        record_ends.clear();
         kept.reset();
         if let Some(validation) = validation {
             **validation = Validation::default();

@@ -5,6 +5,7 @@ use super::{Flight, Resent};
 use crate::tcp::law::CongestionLaw;
 use crate::tcp::pacer::Pacer;
 use crate::tcp::recovery::Recovery;
+use crate::tcp::sent::SentSegment;
 use crate::tcp::timers::Timer;
 use crate::units::{Duration, Instant};
 
@@ -59,6 +60,11 @@ impl Flight {
         most.max(least)
     }
 
+    /// Is a part of a piece still to leave?
+    pub(in crate::tcp) fn is_within_piece(&self) -> bool {
+        self.piece.left > 0
+    }
+
     /// Is a piece smaller than usual held back, as the window has room for `room` segments only and an ACK that opens it
     /// further is likely to come soon (`tcp_tso_should_defer`)? Only if something left within the last millisecond.
     pub(in crate::tcp) fn is_deferred(&self, now: Instant, room: u32) -> bool {
@@ -68,7 +74,7 @@ impl Flight {
         let is_recent = now - latest < DEFERRED_AFTER;
         let unsent = self.write_end - self.snd_nxt;
         let is_single = !self.config.offload || unsent <= self.mss;
-        if self.piece.left > 0 || !is_recent || is_single {
+        if self.piece.left > 0 || !is_recent || is_single || self.is_urged {
             return false;
         }
         let window = self.snd_una + self.peer_window;
@@ -171,11 +177,15 @@ impl Flight {
         if self.config.join_writes && self.config.pieces > 0 && seq < self.snd_max {
             // What of it lies within the window; the oldest serves as a probe of a closed one.
             let room = (self.snd_una + self.peer_window).saturating_sub(seq);
-            let most = self.mss;
+            let (most, fin_at) = (self.mss, self.fin_at);
             let records = self.records_mut();
             let index = records.index_of(seq);
             records.join_short(index, most);
-            records.cut(index, if room > 0 { most.min(room) } else { most }, most);
+            // A FIN takes no room.
+            let fits = |record: &SentSegment| record.end > fin_at && record.end - seq == most + 1;
+            if !records.get(index).is_some_and(fits) {
+                records.cut(index, if room > 0 { most.min(room) } else { most }, most);
+            }
         }
         Some((seq, self.end_of(seq)))
     }
@@ -260,7 +270,7 @@ impl Flight {
         let Kept::Records(records) = &mut self.kept else { return };
         records.on_losses(lost);
         records.on_sent(now, seq, end);
-        if self.is_record_closed && end == self.write_end {
+        if self.record_ends.contains(&end) && end == self.snd_max {
             records.end_record();
         }
         if self.piece.left > 0 && end == self.snd_max {

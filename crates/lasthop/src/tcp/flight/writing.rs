@@ -118,6 +118,24 @@ impl Flight {
         cuts
     }
 
+    /// A write is over, by which a record may be closed.
+    pub(in crate::tcp) fn end_write(&mut self, closes_record: bool) {
+        self.is_record_closed = closes_record;
+        if closes_record {
+            while self.record_ends.front().is_some_and(|&end| end <= self.snd_una) {
+                self.record_ends.pop_front();
+            }
+            self.record_ends.push_back(self.write_end);
+        }
+    }
+
+    /// End of what was written at a time and has not been sent, of at most `goal` bytes: of the first piece of the send buffer.
+    pub(in crate::tcp) fn head_end(&self, goal: u64) -> u64 {
+        let mut ends = self.message_ends.iter().copied();
+        let end = ends.find(|&end| end > self.snd_nxt).unwrap_or(self.write_end);
+        end.min(self.snd_nxt + (goal / self.mss).max(1) * self.mss)
+    }
+
     /// What is held back may go out, cut to the receiver's window. Says whether there is anything.
     pub(in crate::tcp) fn overrule_holds(&mut self) -> bool {
         let edge = self.snd_una + self.peer_window;

@@ -16,6 +16,8 @@
 use super::super::sent::{SentSegment, SentSegments};
 use crate::units::{Duration, Instant};
 
+/// What lies between two bursts of a write, at least.
+const A_MOMENT: Duration = Duration::from_nanos(1);
 /// Recoveries without DSACK after which the factor is 1 again.
 const PERSIST: u8 = 16;
 
@@ -25,8 +27,9 @@ pub struct Rack {
     /// Place among all transmissions and end of the delivered segment that left last (for RACK.xmit_ts, RACK.end_seq:
     /// many segments may leave at the same instant).
     newest: (u64, u64),
-    /// Its round trip (RACK.rtt).
+    /// Its round trip (RACK.rtt), and the burst in which it left.
     rtt: Duration,
+    burst: u32,
     /// Least round trip of the connection (RACK.min_RTT); the longest duration before the first.
     min_rtt: Duration,
     /// One past the highest byte delivered (RACK.fack).
@@ -60,6 +63,7 @@ impl Rack {
         Rack {
             newest: (0, 0),
             rtt: Duration::ZERO,
+            burst: 0,
             min_rtt: Duration::from_nanos(u64::MAX),
             fack: 0,
             overtaken: 0,
@@ -83,7 +87,7 @@ impl Rack {
             return;
         }
         self.has_advanced = true;
-        self.rtt = rtt;
+        (self.rtt, self.burst) = (rtt, segment.burst);
         self.newest = self.newest.max((segment.order, segment.end));
     }
 
@@ -162,7 +166,10 @@ impl Rack {
         segment: &SentSegment,
         window: Duration,
     ) -> Option<Duration> {
+        // One that left in a later burst at the same instant left a moment later.
+        let is_later = segment.burst.wrapping_sub(self.burst) as i32 > 0;
         let lost_at = segment.sent + self.rtt + window;
+        let lost_at = if is_later { lost_at + A_MOMENT } else { lost_at };
         (lost_at > now).then(|| lost_at - now)
     }
 

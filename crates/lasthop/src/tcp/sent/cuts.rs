@@ -98,6 +98,58 @@ impl SentSegments {
         Some(tail)
     }
 
+    /// The part of the oldest record below `una` is acknowledged, of a host that sends pieces: what is left of its piece is
+    /// cut anew from there on (Linux: `tcp_trim_head`). Returns how many segments fewer that makes.
+    pub fn trim_as_piece(&mut self, una: u64) -> u32 {
+        let Some(&first) = self.ring.front().filter(|first| first.start < una) else { return 0 };
+        let full = first.end - first.start;
+        self.trim(una);
+        if !self.keeps_copies || first.ends_piece || first.ends_record {
+            return 0;
+        }
+        let fares = |one: &SentSegment| (one.is_sacked, one.is_lost, one.is_resent, one.copies);
+        let mut count = 1;
+        while let Some(next) = self.ring.get(count).filter(|next| fares(next) == fares(&first)) {
+            count += 1;
+            if next.ends_piece || next.ends_record {
+                break;
+            }
+        }
+        let end = self.ring[count - 1].end;
+        let needed = (end - una).div_ceil(full) as usize;
+        if count == 1 || needed > count {
+            return 0;
+        }
+        for index in needed.max(1)..count {
+            // The last one of the piece tells what it was.
+            let last = self.ring.remove(needed.max(1));
+            let Some(last) = last else { break };
+            self.unmark(&last);
+            let kept = &mut self.ring[needed.max(1) - 1];
+            if index + 1 == count {
+                kept.is_pushed |= last.is_pushed;
+                kept.ends_piece |= last.ends_piece;
+                kept.ends_record |= last.ends_record;
+            }
+        }
+        for index in 0..needed {
+            let start = una + index as u64 * full;
+            (self.ring[index].start, self.ring[index].end) = (start, end.min(start + full));
+        }
+        (count - needed) as u32
+    }
+
+    /// Segments of the oldest piece, of a host that sends pieces; those of it that have fared alike.
+    pub fn first_piece(&self) -> usize {
+        let Some(first) = self.ring.front().filter(|_| self.keeps_copies) else { return 1 };
+        let fares =
+            |one: &SentSegment| (one.sent, one.is_sacked, one.is_lost, one.is_resent, one.copies);
+        let is_end = |one: &SentSegment| one.ends_piece || one.ends_record;
+        let alike = self.ring.iter().take_while(|one| fares(one) == fares(first)).count();
+        let whole = self.ring.iter().position(is_end).map_or(1, |index| index + 1);
+        alike.min(whole).max(1)
+    }
+
     /// A record is taken out of the ring.
     fn unmark(&mut self, record: &SentSegment) {
         self.marks.sacked -= u32::from(record.is_sacked);

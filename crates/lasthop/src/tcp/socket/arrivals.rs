@@ -5,6 +5,7 @@ use super::states::{State, TIMESTAMP_TICK};
 use super::{EcnOffer, Segment, Socket, SocketError, TIMESTAMPS_BYTES};
 use crate::packet::{Ecn, TcpHeader, flags};
 use crate::tcp::connection::Connection;
+use crate::tcp::receiver::Receiver;
 use crate::tcp::timers::Timer;
 use crate::units::{Duration, Instant};
 
@@ -43,6 +44,7 @@ impl Socket {
             self.traffic.segments_received += 1;
             self.traffic.data_segments_received += u64::from(segment.header.payload > 0);
         }
+        let is_request = self.state == State::SynReceived && self.is_passive;
         match self.state {
             State::Closed => self.refuse(&segment.header),
             State::Listen => self.receive_in_listen(now, segment),
@@ -50,6 +52,11 @@ impl Socket {
             State::SynReceived => self.receive_in_syn_received(now, segment),
             _ if self.connection.is_none() => self.receive_in_syn_received(now, segment),
             _ => self.receive_synchronized(now, segment),
+        }
+        if is_request && self.connection.is_none() {
+            // It has reached no connection yet.
+            self.traffic.segments_received -= 1;
+            self.traffic.data_segments_received -= u64::from(segment.header.payload > 0);
         }
     }
 
@@ -170,12 +177,14 @@ impl Socket {
                 return;
             }
             if !header.has(flags::ACK) {
-                return self.acknowledge_syn();
+                return self.acknowledge_syn(now);
             }
             // Simultaneous open: the peer's SYN and ACK repeat its SYN.
-        } else if offset >= window {
+        } else if self.is_passive && self.settings.is_linux() && self.acks_wrong_syn(header) {
+            return self.refuse(header);
+        } else if offset >= window || self.has_wrong_stamps(header) {
             if !header.has(flags::RST) {
-                self.acknowledge_syn();
+                self.acknowledge_syn(now);
             }
             return;
         } else if header.has(flags::RST) {
@@ -186,16 +195,16 @@ impl Socket {
                     self.end(Some(SocketError::Refused));
                 }
             } else {
-                self.acknowledge_syn();
+                self.acknowledge_syn(now);
             }
             return;
         } else if header.has(flags::SYN) {
-            return self.acknowledge_syn();
+            return self.acknowledge_syn(now);
         }
         if !header.has(flags::ACK) {
             return;
         }
-        if header.ack != self.settings.initial_sequence.wrapping_add(1) {
+        if self.acks_wrong_syn(header) {
             return self.refuse(header);
         }
         let is_bare = header.length() == 0 && self.is_passive;
@@ -243,19 +252,45 @@ impl Socket {
         self.deadlines.handshake = deadline;
         self.syns_sent = count;
         self.syns_repeated += 1;
-        // It reaches no connection yet.
-        self.traffic.segments_received -= 1;
+        if !self.is_passive {
+            self.traffic.segments_received -= 1;
+        }
     }
 
     /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK> before there is a connection.
-    fn acknowledge_syn(&mut self) {
-        self.reply(TcpHeader {
+    fn acknowledge_syn(&mut self, now: Instant) {
+        let mut header = TcpHeader {
             flags: flags::ACK,
             seq: 1,
             ack: 1,
             window: self.settings.receive_buffer.min(u16::MAX.into()),
+            has_timestamps: self.settings.timestamps && self.peer_has_timestamps,
             ..TcpHeader::default()
-        });
+        };
+        if header.has_timestamps {
+            let stamps = (Connection::tick(now, TIMESTAMP_TICK), self.peer_syn.1);
+            header.options.timestamps = stamps;
+        }
+        self.reply(header);
+    }
+
+    /// Does it acknowledge something else than our SYN?
+    fn acks_wrong_syn(&self, header: &TcpHeader) -> bool {
+        header.has(flags::ACK) && header.ack != self.settings.initial_sequence.wrapping_add(1)
+    }
+
+    /// Is the timestamp of an answer to our SYN and ACK older than that of the peer's SYN (RFC 7323, section 5.3, R1), or, in
+    /// Linux, does it echo none of those that we have sent?
+    fn has_wrong_stamps(&self, header: &TcpHeader) -> bool {
+        if !(header.has_timestamps && self.settings.timestamps && self.peer_has_timestamps) {
+            return false;
+        }
+        let (value, echo) = header.options.timestamps;
+        let (first, last) = self.syn_stamps;
+        let is_echo = echo == 0 || !is_older(echo, first) && !is_older(last, echo);
+        !header.has(flags::RST)
+            && (is_older(value, self.peer_syn.1)
+                || self.settings.is_linux() && self.is_passive && !is_echo)
     }
 
     fn acknowledge_now(&mut self) {
@@ -288,6 +323,11 @@ impl Socket {
         if header.has(flags::RST) {
             return self.receive_reset(seq, rcv_nxt, window, is_outside);
         }
+        let is_linux = self.settings.is_linux();
+        if is_linux && !header.has(flags::ACK | flags::SYN) && !self.is_reduced() {
+            // Linux drops what says nothing before it looks at its numbers.
+            return;
+        }
         let is_old = is_old && !self.is_reordered_ack(&header, seq);
         if !(is_old || is_outside) && self.is_reduced() && self.settle_reduced(now, &wire, seq, end)
         {
@@ -318,7 +358,6 @@ impl Socket {
             header.flags &= !flags::FIN;
         }
         let data_end = seq + u64::from(header.payload);
-        let is_linux = self.settings.is_linux();
         // Nobody will read what comes after the application has let go, nor what a peer sends in place of what it has
         // acknowledged to have ended.
         let is_over = match self.state {
@@ -331,16 +370,24 @@ impl Socket {
         // A FIN behind a hole tells of data too.
         let tells_of_data = header.payload > 0 || is_linux && header.has(flags::FIN);
         if is_over && tells_of_data && data_end > rcv_nxt {
+            if is_linux && let Some(connection) = &mut self.connection {
+                // What it acknowledges counts.
+                let flags = header.flags & !flags::FIN;
+                connection.receive(now, &TcpHeader { payload: 0, flags, ..header });
+            }
             self.refuse(&wire);
             return self.end(Some(self.reset_error()));
         }
+        let awaits_fin = is_linux && !self.has_peer_closed();
         if header.has(flags::FIN) {
             // One below another that has been waiting takes its place in Linux.
             let known = self.peer_fin.filter(|&fin| !is_linux || fin <= data_end.max(rcv_nxt));
             self.peer_fin = known.or(Some(data_end));
-        } else if self
-            .peer_fin
-            .is_some_and(|fin| data_end > fin && !(is_linux && data_end <= rcv_nxt))
+        } else if awaits_fin && self.peer_fin.is_some_and(|fin| (seq..data_end).contains(&fin)) {
+            // Linux forgets a FIN above a hole when data come in its place.
+            self.peer_fin = None;
+        } else if !awaits_fin
+            && self.peer_fin.is_some_and(|fin| data_end > fin && !(is_linux && data_end <= rcv_nxt))
         {
             // Nothing follows a FIN.
             header.payload = (self.peer_fin.unwrap_or(seq)).saturating_sub(seq) as u32;
@@ -386,12 +433,22 @@ impl Socket {
         let Some(connection) = &mut self.connection else { return };
         let una = connection.sender.flight.snd_una;
         let had_outstanding = una < connection.sender.flight.snd_max;
+        let had_timed_out = connection.sender.has_timed_out();
         let is_predicted = header.payload > 0
-            && !header.has(flags::FIN)
+            && !header.has(flags::FIN | flags::ECE | flags::CWR)
             && header.seq == connection.receiver.rcv_nxt as u32
             && !connection.receiver.has_holes()
             && header.sack_blocks == 0
             && u64::from(header.window) == connection.sender.flight.peer_window;
+        // An ACK that says nothing but what is expected: Linux's path of header prediction takes its time stamp.
+        let is_bare = header.flags == flags::ACK
+            && header.payload == 0
+            && header.seq == connection.receiver.rcv_nxt as u32
+            && connection.receiver.last_ack_sent() == connection.receiver.rcv_nxt
+            && !connection.receiver.has_holes()
+            && header.sack_blocks == 0
+            && u64::from(header.window) == connection.sender.flight.peer_window
+            && self.state == State::Established;
         let rcv_nxt = connection.receiver.rcv_nxt;
         let after = rcv_nxt + u64::from(header.payload);
         let seq = connection.receiver.unwrap(header.seq);
@@ -424,8 +481,11 @@ impl Socket {
         connection.receiver.set_moves_edge(self.window.moves_edge(after, self.read));
         connection.receiver.set_pushed(self.is_pushed);
         let ts_recent = connection.receiver.ts_recent;
+        let takes_data = header.payload > 0 || header.has(flags::FIN);
+        let before = (self.settings.is_linux() && takes_data && !is_predicted)
+            .then(|| connection.receiver.clone());
         connection.receive(now, header);
-        if ack < una && self.settings.is_linux() {
+        if ack < una && self.settings.is_linux() && !is_bare {
             // What an old acknowledgment says of time counts as little as it does.
             connection.receiver.ts_recent = ts_recent;
         }
@@ -437,6 +497,9 @@ impl Socket {
             self.release(self.is_corked);
         }
         self.note_probe_lost();
+        if let Some(before) = before {
+            self.resend_before(now, before);
+        }
         self.heard_at = now;
         self.note_window();
         self.awaits_room &= !self.is_writable();
@@ -449,14 +512,17 @@ impl Socket {
         if header.payload > 0 {
             self.data_at = now;
         }
-        if ack > una {
+        if ack > una || is_linux && had_timed_out && !connection.sender.has_timed_out() {
             self.waiting_since = now;
             self.repeating_since = None;
             self.retransmission_back_off = 0;
         }
         let flight = &connection.sender.flight;
-        let concerns_probes = !is_linux || ack >= una && !had_outstanding && looks;
-        if self.deadlines.persist != Instant::NEVER && concerns_probes {
+        if is_linux {
+            if ack >= una && !had_outstanding && looks && flight.snd_max < flight.write_end {
+                self.answer_probe(now);
+            }
+        } else if self.deadlines.persist != Instant::NEVER {
             // RFC 9293, section 3.8.6.1: the interval between probes grows; an answer starts it anew.
             let is_open = flight.snd_una < flight.write_end && flight.fits_receiver();
             self.deadlines.persist = Instant::NEVER;
@@ -467,6 +533,41 @@ impl Socket {
         }
         self.watch_data(now);
         self.follow(now, had_peer_closed);
+    }
+
+    /// What the segment in hand, which brings data, finds lost goes again as of before these: Linux sends it while it takes
+    /// in the acknowledgment (`tcp_xmit_recovery`), and the data after that. `before`: the receiver as it was.
+    fn resend_before(&mut self, now: Instant, mut before: Receiver) {
+        let Some(connection) = &mut self.connection else { return };
+        before.ts_recent = connection.receiver.ts_recent;
+        if !connection.sender.has_to_resend() {
+            return;
+        }
+        let deadline = connection.sender.flight.timers.deadline(Timer::DelayedAck);
+        let after = std::mem::replace(&mut connection.receiver, before);
+        while self.connection.as_ref().is_some_and(|data| data.sender.has_to_resend())
+            && let Some(segment) = self.poll_marked(now)
+        {
+            self.departed.push_back(segment);
+        }
+        if let Some(connection) = &mut self.connection {
+            connection.receiver = after;
+            connection.sender.flight.timers.set(Timer::DelayedAck, deadline);
+        }
+    }
+
+    /// An acknowledgment comes while nothing is outstanding and something waits for a window (Linux: `tcp_ack_probe`).
+    fn answer_probe(&mut self, now: Instant) {
+        let goal = self.path.largest_window() / 2;
+        let Some(connection) = &mut self.connection else { return };
+        let flight = &mut connection.sender.flight;
+        if flight.head_end(goal) <= flight.snd_una + flight.peer_window {
+            flight.rtt.forget_doublings();
+            self.deadlines.persist = Instant::NEVER;
+            self.repeating_since = None;
+        } else {
+            self.set_persist(now);
+        }
     }
 
     /// Is an old timestamp that of an ACK which others have overtaken (RFC 7323, section 5.2, on the age of TS.Recent;
@@ -510,6 +611,7 @@ impl Socket {
                 if self.settings.is_linux() {
                     // All that it says besides is dropped.
                     (header.ack, header.sack_blocks) = (una.saturating_sub(1) as u32, 0);
+                    (header.ecn, header.flags) = (Ecn::NotEct, header.flags & !flags::CWR);
                 }
                 connection.receive(now, &header);
             }

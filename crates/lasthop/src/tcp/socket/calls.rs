@@ -1,8 +1,6 @@
 //! What an application asks of a socket: to open and to close, to write and to read, and the options that it sets.
 
-use super::{
-    Configure, DEFAULT_MSS, KeepAlive, Negotiated, Socket, SocketError, State, new_send_buffer,
-};
+use super::{Configure, KeepAlive, Negotiated, Socket, SocketError, State};
 use crate::packet::flags;
 use crate::units::{Duration, Instant};
 
@@ -58,36 +56,131 @@ impl Socket {
         self.has_more = options.more;
         connection.sender.flight.is_corked = self.is_corked || self.has_more;
         connection.write(bytes);
-        connection.sender.flight.is_record_closed = options.end_of_record;
+        connection.sender.flight.end_write(options.end_of_record);
         self.watch_data(now);
         Ok(())
     }
 
-    /// How many bytes of a write of `bytes` the send buffer takes now, more than none only if `is_awake`: a writer that
-    /// waits sleeps until a third of the buffer is free.
-    pub fn room(&mut self, bytes: u64, is_awake: bool) -> u64 {
-        let Some(connection) = &self.connection else { return bytes };
-        if !connection.sender.flight.keeps_records() {
-            return bytes;
+    /// The application writes up to `bytes`, as many as the send buffer takes now; more than none only if `is_awake`: a writer
+    /// that waits sleeps until a third of the buffer is free. Returns how many.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`].
+    pub fn write_some(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        options: WriteOptions,
+        is_awake: bool,
+    ) -> Result<u64, SocketError> {
+        let keeps_records =
+            self.connection.as_ref().is_some_and(|data| data.sender.flight.keeps_records());
+        if self.error.is_some() || !self.state.may_write() || !keeps_records {
+            return self.write(now, bytes, options).map(|()| bytes);
         }
-        let mut fill = connection.sender.fill();
-        if self.settings.is_linux() {
-            // A piece holds as much as half of the largest window, in segments of now.
-            let (flight, window) = (&connection.sender.flight, self.path.largest_window());
-            let segment = flight.mss.saturating_sub(connection.block_bytes()).max(1);
-            let left = (flight.snd_una + flight.peer_window).saturating_sub(flight.snd_max);
-            fill.room = fill.room.min(left / segment);
-            self.buffer.begin_write(segment, window, flight.is_record_closed);
-        }
+        let Some(connection) = &self.connection else { return Ok(0) };
+        // A piece holds as much as half of the largest window, in segments of now.
+        let window = match self.settings.is_linux() {
+            true => self.path.largest_window(),
+            false => connection.sender.flight.peer_window,
+        };
+        let segment = connection.sender.flight.mss.saturating_sub(connection.block_bytes()).max(1);
+        let fill = connection.sender.fill();
         let limit = self.settings.unsent_limit.map_or(u64::MAX, u64::from);
         if !is_awake && (2 * fill.unsent >= limit || !self.buffer.is_free(&fill)) {
             self.awaits_room = true;
+            return Ok(0);
+        }
+        self.buffer.begin_write(segment, window);
+        self.buffer.unsent_limit = limit;
+        let (mut taken, mut pushes) = (0, 0);
+        while taken < bytes {
+            let piece = self.write_piece(now, bytes - taken, options)?;
+            taken += piece;
+            if piece == 0 {
+                break;
+            }
+            if taken < bytes {
+                pushes += self.push_full_piece(now, window, pushes > 0);
+            }
+        }
+        self.awaits_room = taken < bytes;
+        let Some(connection) = &self.connection else { return Ok(taken) };
+        let (write_end, snd_max) =
+            (connection.sender.flight.write_end, connection.sender.flight.snd_max);
+        if !options.more || self.awaits_room {
+            self.buffer.note_push(write_end);
+        }
+        if pushes > 0 && (self.awaits_room || write_end - snd_max > 0) {
+            self.push(now, false, self.awaits_room, true);
+        }
+        Ok(taken)
+    }
+
+    /// The first piece of what is written. Returns its bytes; none if there is no room.
+    fn write_piece(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        options: WriteOptions,
+    ) -> Result<u64, SocketError> {
+        let Some(connection) = &self.connection else { return Ok(0) };
+        let (fill, flight) = (connection.sender.fill(), &connection.sender.flight);
+        let piece = self.buffer.write_piece(bytes, &fill, flight.snd_max, flight.is_record_closed);
+        if piece > 0 {
+            let end_of_record = options.end_of_record && piece == bytes;
+            self.write(now, piece, WriteOptions { end_of_record, ..options })?;
+        }
+        Ok(piece)
+    }
+
+    /// A full piece leaves at once, as far as the windows let it, and more is written behind it: of the only one that waits
+    /// the first segments, otherwise whatever may once half of a window is written (Linux: `tcp_push_one`, `forced_push`).
+    /// Returns how often that was.
+    fn push_full_piece(&mut self, now: Instant, window: u64, is_urged: bool) -> u32 {
+        let Some(connection) = &self.connection else { return 0 };
+        let flight = &connection.sender.flight;
+        let write_end = flight.write_end;
+        let (is_full, is_only) = self.buffer.look_at_last(write_end, flight.snd_max);
+        if !self.settings.is_linux() || !is_full {
             return 0;
         }
-        self.buffer.unsent_limit = limit;
-        let room = self.buffer.write_at_once(bytes, &fill);
-        self.awaits_room = room < bytes;
-        room
+        if self.buffer.is_push_due(write_end, window) {
+            self.buffer.note_push(write_end);
+            self.push(now, false, true, is_urged);
+        } else if is_only {
+            self.push(now, true, true, true);
+        } else {
+            return 0;
+        }
+        1
+    }
+
+    /// What may leave does so now, in a burst of its own: only one piece of segments, or all; without Nagle's algorithm if
+    /// `overrules`; what the window lets out does not wait for more if it `is_urged`.
+    fn push(&mut self, now: Instant, only_one: bool, overrules: bool, is_urged: bool) {
+        let Some(connection) = &mut self.connection else { return };
+        let flight = &mut connection.sender.flight;
+        let usual = (flight.config.nagle, flight.is_corked);
+        if overrules {
+            (flight.config.nagle, flight.is_corked) = (false, false);
+        }
+        flight.is_urged = is_urged;
+        connection.sender.refresh();
+        while let Some((segment, is_again)) = self.poll_marked(now) {
+            self.departed.push_back((segment, is_again));
+            let is_within =
+                self.connection.as_ref().is_some_and(|data| data.sender.flight.is_within_piece());
+            if only_one && !is_within {
+                break;
+            }
+        }
+        let Some(connection) = &mut self.connection else { return };
+        let flight = &mut connection.sender.flight;
+        (flight.config.nagle, flight.is_corked) = usual;
+        flight.is_urged = false;
+        flight.records_mut().begin_burst();
+        connection.sender.refresh();
     }
 
     /// Could an application write, as `poll` tells?
@@ -268,9 +361,7 @@ impl Socket {
     /// The send buffer has so many bytes of memory, whatever the window.
     pub fn set_send_buffer(&mut self, bytes: u32) {
         self.settings.send_buffer = (bytes, true);
-        let segment =
-            self.connection.as_ref().map_or(DEFAULT_MSS, |data| data.sender.flight.mss as u32);
-        self.buffer = new_send_buffer(self.settings.send_buffer, segment);
+        self.buffer.resize(bytes.into());
     }
 
     /// Bytes written and not sent of which there are always less.

@@ -182,12 +182,16 @@ pub struct Socket {
     /// When the first SYN left, and how many did.
     syn_sent_at: Instant,
     syns_sent: u32,
+    /// Time stamps of the first SYN and of the latest one.
+    syn_stamps: (u32, u32),
     /// SYN and ACK for a repeated SYN.
     syns_repeated: u32,
     /// Written before there is a connection.
     early: Vec<(u64, WriteOptions)>,
     /// Replies that are no part of the data: SYN, RST, probes, challenges.
     replies: VecDeque<Segment>,
+    /// What has left the connection while something was taken in or written, and whether it had been sent before.
+    departed: VecDeque<(Segment, bool)>,
     window: ReceiveWindow,
     buffer: SendBuffer,
     /// Bytes that the application has read.
@@ -267,9 +271,11 @@ impl Socket {
             shifts: (0, 0),
             syn_sent_at: Instant::ZERO,
             syns_sent: 0,
+            syn_stamps: (0, 0),
             syns_repeated: 0,
             early: Vec::new(),
             replies: VecDeque::new(),
+            departed: VecDeque::new(),
             read: 0,
             peer_fin: None,
             is_read_shut: false,
@@ -377,16 +383,18 @@ impl Socket {
 
     /// The next segment to send now.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
-        let sent_to = self.connection.as_ref().map_or(0, |data| data.sender.flight.snd_max);
-        let segment = self.poll_segment(now)?;
-        let is_again =
-            self.connection.as_ref().is_none_or(|data| data.sender.flight.snd_max == sent_to);
+        let (segment, is_again) = match self.departed.pop_front() {
+            Some(departed) => departed,
+            None => self.poll_marked(now)?,
+        };
         let payload = u64::from(segment.header.payload);
         // The first of a passive end leaves before it is one.
         let is_syn_ack =
             segment.header.flags & (flags::SYN | flags::ACK) == flags::SYN | flags::ACK;
         // And who answers for no connection is none.
+        let is_request = self.is_passive && self.connection.is_none();
         let is_apart = is_syn_ack && self.is_passive
+            || is_request
             || segment.header.flags == flags::RST
             || std::mem::take(&mut self.is_beside);
         self.traffic.segments_sent += u64::from(!is_apart);
@@ -394,6 +402,16 @@ impl Socket {
         self.traffic.bytes_sent += payload;
         self.traffic.bytes_sent_again += if is_again { payload } else { 0 };
         Some(segment)
+    }
+
+    /// The next segment, and whether it brings nothing that has not been sent before.
+    pub(super) fn poll_marked(&mut self, now: Instant) -> Option<(Segment, bool)> {
+        let sent_to = |socket: &Socket| {
+            socket.connection.as_ref().map_or(0, |data| data.sender.flight.snd_max)
+        };
+        let before = sent_to(self);
+        let segment = self.poll_segment(now)?;
+        Some((segment, sent_to(self) == before))
     }
 
     fn poll_segment(&mut self, now: Instant) -> Option<Segment> {
@@ -443,7 +461,7 @@ impl Socket {
         }
         if let Some(connection) = &self.connection
             && header.payload == 0
-            && header.flags == flags::ACK
+            && header.flags & !flags::ECE == flags::ACK
         {
             header.seq = self.acceptable_number(connection) as u32;
         }
@@ -485,7 +503,9 @@ impl Socket {
         }
         if self.deadlines.persist != Instant::NEVER {
             info.pending = (PendingTimer::Persist, Some(self.deadlines.persist));
-            info.back_off = self.probe_back_off;
+            if !self.settings.is_linux() {
+                info.back_off = self.probe_back_off;
+            }
         } else if info.pending.1.is_none() {
             let last = self.deadlines.linger.min(self.deadlines.keep_alive);
             if last != Instant::NEVER && self.state != State::Closed {

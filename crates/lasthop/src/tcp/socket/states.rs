@@ -73,7 +73,10 @@ impl Socket {
             header.ack = self.peer_sequence.wrapping_add(1);
         }
         if has_timestamps {
-            header.options.timestamps = (Connection::tick(now, TIMESTAMP_TICK), self.peer_syn.1);
+            let stamp = Connection::tick(now, TIMESTAMP_TICK);
+            header.options.timestamps = (stamp, self.peer_syn.1);
+            let first = if self.syns_sent == 0 { stamp } else { self.syn_stamps.0 };
+            self.syn_stamps = (first, stamp);
         }
         self.replies.push_back(Segment { header, options });
         let [initial, longest] = self.settings.rto;
@@ -268,11 +271,9 @@ impl Socket {
             self.deadlines.persist = Instant::NEVER;
             self.probe_back_off = 0;
         } else if self.deadlines.persist == Instant::NEVER {
-            let rtt = &flight.rtt;
-            if self.settings.is_linux() && rtt.back_offs() > 0 {
+            if self.settings.is_linux() {
                 // One count serves both timers; the first probe waits for an RTO none the less.
-                self.probe_back_off = self.probe_back_off.max(rtt.back_offs());
-                self.deadlines.persist = now + rtt.rto().min(self.settings.rto[1]);
+                self.deadlines.persist = now + flight.rtt.rto().min(self.settings.rto[1]);
             } else {
                 self.set_persist(now);
             }
@@ -281,7 +282,9 @@ impl Socket {
 
     pub(super) fn set_persist(&mut self, now: Instant) {
         let Some(connection) = &self.connection else { return };
-        let wait = connection.sender.flight.rtt.rto() * (1 << self.probe_back_off.min(20));
+        let rtt = &connection.sender.flight.rtt;
+        let count = if self.settings.is_linux() { rtt.back_offs() } else { self.probe_back_off };
+        let wait = rtt.rto() * (1 << count.min(20));
         self.deadlines.persist = now + wait.min(self.settings.rto[1]);
     }
 
@@ -409,8 +412,8 @@ impl Socket {
         let flight = &mut connection.sender.flight;
         if flight.peer_window > 0 && self.settings.is_linux() {
             // Data are no probe.
-            flight.rtt.end_back_off();
-            (self.probe_back_off, self.probes_unanswered) = (0, 0);
+            flight.rtt.forget_doublings();
+            self.probes_unanswered = 0;
         }
         if flight.is_corked && flight.peer_window > 0 {
             // Corked data go out after all.
@@ -431,6 +434,12 @@ impl Socket {
         self.note_repetition(now);
         self.probe_back_off += 1;
         self.probes_unanswered += 1;
+        let most = self.settings.retries;
+        if let Some(connection) = &mut self.connection
+            && connection.sender.flight.rtt.back_offs() < most
+        {
+            connection.sender.flight.rtt.count_doubling();
+        }
         self.set_persist(now);
     }
 

@@ -143,10 +143,13 @@ impl RackTlp {
                 self.rack.on_order(&record, prior_fack);
             }
         }
+        flight.records_mut().settle();
         let fack = if flight.records().marks().sacked > 0 { self.rack.fack() } else { arrival.ack };
         self.raise_threshold(news, mss, fack);
         flight.duplicates.clear();
-        flight.records_mut().trim(arrival.ack);
+        let full = flight.records_mut().trim_as_piece(arrival.ack);
+        news.acked += full;
+        news.delivered += if self.has_sack { full } else { 0 };
         flight.move_una(arrival.ack);
         news.sets_timer |= news.has_acked;
         if !self.has_sack && news.has_acked {

@@ -469,12 +469,8 @@ impl RackTlp {
                 self.resend = Resend::Lost;
             }
         }
-        if has_room
-            && self.resend == Resend::Lost
-            && let Some(lost) = flight.records().first_to_resend()
-            && self.may_resend(flight, lost.start)
-        {
-            return Some(lost.start);
+        if let Some(lost) = self.next_resend(flight) {
+            return Some(lost);
         }
         // Linux looks at its own window first, and not at all after a timer: new data wait for an ACK or a write.
         if !has_room && flight.has_unsent() {
@@ -490,6 +486,19 @@ impl RackTlp {
             return None;
         }
         Some(self.advance_in_window(flight))
+    }
+
+    /// First byte of the lost segment that may go again now. In Linux none may while as many retransmissions are outstanding
+    /// as segments are lost (`tcp_xmit_retransmit_queue`); there may be one of a segment that is not.
+    pub fn next_resend(&self, flight: &Flight) -> Option<u64> {
+        let marks = flight.records().marks();
+        let may_resend_more = self.conventions != Conventions::Linux || marks.resent < marks.lost;
+        let has_room = self.in_flight(flight) < Self::cwnd(flight);
+        if !has_room || self.resend != Resend::Lost || !may_resend_more {
+            return None;
+        }
+        let lost = flight.records().first_to_resend()?;
+        self.may_resend(flight, lost.start).then_some(lost.start)
     }
 
     /// Does what the window lets out wait for an ACK that lets out more?

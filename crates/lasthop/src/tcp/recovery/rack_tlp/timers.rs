@@ -161,9 +161,10 @@ impl RackTlp {
             self.rack.forget_above(flight.snd_una);
         }
         let mut index = 0;
+        let first = flight.records().first_piece();
         while let Some(record) = flight.records().get(index) {
             let is_recent = !has_reneged
-                && index > 0
+                && index >= first
                 && self.rack.remaining(now, record, Duration::ZERO).is_some();
             if !record.is_sacked && !is_recent {
                 flight.records_mut().mark_lost(index);
