@@ -163,6 +163,11 @@ impl SendBuffer {
         write_end - before.unwrap_or(sent).max(sent)
     }
 
+    /// Where the first piece ends that has not left, of a socket that has sent up to `sent`.
+    pub fn first_end(&self, sent: u64) -> Option<u64> {
+        self.ends.iter().copied().find(|&end| end > sent)
+    }
+
     /// Is the last piece full, and is it the only one that waits? So many bytes are written, and so many sent.
     pub fn look_at_last(&mut self, write_end: u64, sent: u64) -> (bool, bool) {
         let held = self.last_piece(write_end, sent);

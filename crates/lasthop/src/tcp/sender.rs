@@ -333,15 +333,22 @@ impl Sender {
         has_written
     }
 
+    /// The first data follow a SYN that was lost, of a connection without SACK.
+    pub(super) fn begin_after_lost_syn(&mut self) {
+        if let Recovery::RackTlp(rack) = &mut self.recovery {
+            rack.begin_after_lost_syn();
+        }
+    }
+
     /// Has the timer fired since anything was acknowledged, and not by mistake?
     pub(super) fn has_timed_out(&self) -> bool {
         matches!(&self.recovery, Recovery::RackTlp(rack) if rack.has_timed_out())
     }
 
     /// Is a lost segment to go again now?
-    pub(super) fn has_to_resend(&self) -> bool {
+    pub(super) fn has_to_resend(&self, now: Instant) -> bool {
         let Recovery::RackTlp(rack) = &self.recovery else { return false };
-        rack.next_resend(&self.flight).is_some()
+        rack.next_resend(&self.flight, now).is_some()
     }
 
     /// Segments in flight, and duplicates that mean a loss, if nothing is to be sent but new data.

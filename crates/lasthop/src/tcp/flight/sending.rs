@@ -99,7 +99,9 @@ impl Flight {
             return;
         }
         let most = self.largest_piece();
-        let end = self.write_end.min(self.snd_una + self.peer_window).min(self.held_from);
+        let mut ends = self.message_ends.iter().copied();
+        let message_end = ends.find(|&end| end > self.snd_nxt).unwrap_or(self.write_end);
+        let end = message_end.min(self.snd_una + self.peer_window).min(self.held_from);
         let waiting = end.saturating_sub(self.snd_nxt).div_ceil(self.mss);
         let size = most.min(room.into()).min(waiting).max(1) as u32;
         self.piece = Piece { size, left: size, bytes: 0, since_ack: self.piece.since_ack + 1 };

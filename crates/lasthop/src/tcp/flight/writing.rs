@@ -129,13 +129,6 @@ impl Flight {
         }
     }
 
-    /// End of what was written at a time and has not been sent, of at most `goal` bytes: of the first piece of the send buffer.
-    pub(in crate::tcp) fn head_end(&self, goal: u64) -> u64 {
-        let mut ends = self.message_ends.iter().copied();
-        let end = ends.find(|&end| end > self.snd_nxt).unwrap_or(self.write_end);
-        end.min(self.snd_nxt + (goal / self.mss).max(1) * self.mss)
-    }
-
     /// What is held back may go out, cut to the receiver's window. Says whether there is anything.
     pub(in crate::tcp) fn overrule_holds(&mut self) -> bool {
         let edge = self.snd_una + self.peer_window;

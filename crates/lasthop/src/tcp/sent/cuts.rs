@@ -2,6 +2,7 @@
 //! takes smaller ones (Linux: `tcp_fragment`, `tcp_retrans_try_collapse`, `tcp_send_loss_probe`).
 
 use super::{Marks, SentSegment, SentSegments};
+use crate::units::Instant;
 
 impl SentSegments {
     /// The record at `index` is about to go again: short ones behind it join it, as long as all of them have `most` bytes
@@ -137,6 +138,16 @@ impl SentSegments {
             (self.ring[index].start, self.ring[index].end) = (start, end.min(start + full));
         }
         (count - needed) as u32
+    }
+
+    /// Has a part of a piece just gone again, but not what follows next?
+    pub fn is_resending_piece(&self, now: Instant) -> bool {
+        let is_next = |one: &SentSegment| one.is_lost && !one.is_resent;
+        let next = self.ring.iter().position(is_next).unwrap_or(0);
+        let before = next.checked_sub(1).and_then(|index| self.ring.get(index));
+        before.is_some_and(|before| {
+            before.order == self.transmissions && before.sent == now && !before.ends_piece
+        })
     }
 
     /// Segments of the oldest piece, of a host that sends pieces; those of it that have fared alike.

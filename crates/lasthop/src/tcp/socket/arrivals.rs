@@ -333,6 +333,10 @@ impl Socket {
         {
             return;
         }
+        if is_linux && is_old && header.length() == 0 && seq < rcv_nxt {
+            // An old ACK tells nothing, not even that it is old.
+            return;
+        }
         if is_old || is_outside || window == 0 && header.payload > 0 && end > rcv_nxt {
             return self.on_unacceptable(now, &header, end <= rcv_nxt && !is_old);
         }
@@ -414,6 +418,10 @@ impl Socket {
             self.deadlines.linger = now + self.settings.time_wait;
             if seq != rcv_nxt || end != seq {
                 self.acknowledge_now();
+            } else if let Some(connection) = &mut self.connection
+                && wire.has_timestamps
+            {
+                connection.receiver.on_timestamp(0, wire.options.timestamps.0);
             }
             return true;
         }
@@ -540,12 +548,12 @@ impl Socket {
     fn resend_before(&mut self, now: Instant, mut before: Receiver) {
         let Some(connection) = &mut self.connection else { return };
         before.ts_recent = connection.receiver.ts_recent;
-        if !connection.sender.has_to_resend() {
+        if !connection.sender.has_to_resend(now) {
             return;
         }
         let deadline = connection.sender.flight.timers.deadline(Timer::DelayedAck);
         let after = std::mem::replace(&mut connection.receiver, before);
-        while self.connection.as_ref().is_some_and(|data| data.sender.has_to_resend())
+        while self.connection.as_ref().is_some_and(|data| data.sender.has_to_resend(now))
             && let Some(segment) = self.poll_marked(now)
         {
             self.departed.push_back(segment);
@@ -558,10 +566,10 @@ impl Socket {
 
     /// An acknowledgment comes while nothing is outstanding and something waits for a window (Linux: `tcp_ack_probe`).
     fn answer_probe(&mut self, now: Instant) {
-        let goal = self.path.largest_window() / 2;
         let Some(connection) = &mut self.connection else { return };
         let flight = &mut connection.sender.flight;
-        if flight.head_end(goal) <= flight.snd_una + flight.peer_window {
+        let end = self.buffer.first_end(flight.snd_max).unwrap_or(flight.write_end);
+        if end <= flight.snd_una + flight.peer_window {
             flight.rtt.forget_doublings();
             self.deadlines.persist = Instant::NEVER;
             self.repeating_since = None;

@@ -179,6 +179,7 @@ impl Socket {
         let flight = &mut connection.sender.flight;
         (flight.config.nagle, flight.is_corked) = usual;
         flight.is_urged = false;
+        self.reported = None;
         flight.records_mut().begin_burst();
         connection.sender.refresh();
     }

@@ -49,7 +49,7 @@ pub use usage::Traffic;
 use super::connection::Connection;
 use super::info::{PendingTimer, TcpInfo};
 use super::send_buffer::SendBuffer;
-use crate::packet::{TcpHeader, flags};
+use crate::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
 use crate::units::{Duration, Instant};
 use memory::Memory;
 use path::Path;
@@ -192,6 +192,10 @@ pub struct Socket {
     replies: VecDeque<Segment>,
     /// What has left the connection while something was taken in or written, and whether it had been sent before.
     departed: VecDeque<(Segment, bool)>,
+    /// Bytes of the SACK blocks for which segments leave room that leave now, of those that leave at a time.
+    reported: Option<u64>,
+    /// The blocks of the segment that left last, if more of its piece follows.
+    piece_blocks: Option<(usize, [(u32, u32); MAX_SACK_BLOCKS])>,
     window: ReceiveWindow,
     buffer: SendBuffer,
     /// Bytes that the application has read.
@@ -276,6 +280,8 @@ impl Socket {
             early: Vec::new(),
             replies: VecDeque::new(),
             departed: VecDeque::new(),
+            reported: None,
+            piece_blocks: None,
             read: 0,
             peer_fin: None,
             is_read_shut: false,
@@ -396,6 +402,7 @@ impl Socket {
         let is_apart = is_syn_ack && self.is_passive
             || is_request
             || segment.header.flags == flags::RST
+            || segment.header.flags == flags::RST | flags::ACK && segment.header.seq == 0
             || std::mem::take(&mut self.is_beside);
         self.traffic.segments_sent += u64::from(!is_apart);
         self.traffic.data_segments_sent += u64::from(payload > 0);
@@ -429,7 +436,10 @@ impl Socket {
         let rcv_nxt = connection.receiver.rcv_nxt;
         connection.advertised_window = self.window.offer(rcv_nxt, self.read, right_shift);
         // Linux leaves room for the blocks that data report.
-        let reported = if self.settings.is_linux() { connection.block_bytes() } else { 0 };
+        let reported = match self.settings.is_linux() {
+            true => *self.reported.get_or_insert_with(|| connection.block_bytes()),
+            false => 0,
+        };
         let is_new_ack = connection.receiver.last_ack_sent() < rcv_nxt;
         if reported > 0 {
             connection.sender.shorten_segments(reported);
@@ -441,11 +451,13 @@ impl Socket {
         }
         self.is_beside = self.is_reduced() && !is_new_ack;
         if sent.is_none() || is_time_wait && header.payload > 0 {
+            self.reported = None;
             self.arm_persist(now);
             self.usage.look(now, &connection_use(self.connection.as_deref(), self.awaits_room));
             return None;
         }
         self.window.on_advertised(rcv_nxt, header.window);
+        self.repeat_blocks(&mut header);
         if std::mem::take(&mut self.forgets_above)
             && let Some(connection) = &mut self.connection
         {
@@ -472,6 +484,19 @@ impl Socket {
             self.sent_at = now;
         }
         Some(Segment { header: self.wire_numbers(header), options: SynOptions::default() })
+    }
+
+    /// Segments of one piece have the same SACK blocks, also one that reports a duplicate.
+    fn repeat_blocks(&mut self, header: &mut TcpHeader) {
+        let Some(connection) = &self.connection else { return };
+        if let Some((count, blocks)) = self.piece_blocks.take()
+            && header.payload > 0
+        {
+            header.set_sack_blocks(&blocks[..count]);
+        }
+        if self.settings.is_linux() && connection.sender.flight.is_within_piece() {
+            self.piece_blocks = Some((header.sack_blocks.into(), header.sack_blocks()));
+        }
     }
 
     /// The number of a segment without data: SND.NXT, unless a peer that has taken its window back would find it outside.

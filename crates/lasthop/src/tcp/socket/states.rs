@@ -6,6 +6,7 @@ use crate::packet::{TcpHeader, TcpOptions, flags};
 use crate::tcp::config::Conventions;
 use crate::tcp::connection::{Connection, Role};
 use crate::tcp::flight::Flight;
+use crate::tcp::timers::Timer;
 use crate::units::{Duration, Instant};
 
 /// Where a socket stands (RFC 9293, section 3.3.2).
@@ -126,6 +127,9 @@ impl Socket {
             }
         }
         let is_clear = self.syns_sent == 1;
+        if ours.is_linux() && !self.is_passive && !is_clear && !negotiated.sack {
+            connection.sender.begin_after_lost_syn();
+        }
         if let Some(sent) = echo.or(is_clear.then_some(self.syn_sent_at)) {
             connection.sender.sample_handshake(sent, now);
         } else {
@@ -249,6 +253,8 @@ impl Socket {
             has_data.then_some(self.waiting_since)
         };
         self.deadlines.give_up = match (self.settings.user_timeout, since) {
+            // Linux bounds a timer by it when that starts anew, and looks at it when one expires.
+            (Some(_), Some(_)) if self.settings.is_linux() => self.deadlines.give_up,
             (Some(limit), Some(since)) => since + limit,
             _ => Instant::NEVER,
         };
@@ -313,20 +319,18 @@ impl Socket {
         if now >= due.keep_alive {
             self.on_keep_alive(now);
         }
+        if self.settings.is_linux() && self.gives_up(now) {
+            return self.time_out(now);
+        }
         if let Some(connection) = &mut self.connection {
             connection.handle_timeout(now);
             let timeouts = connection.counters().timeouts;
             if timeouts > self.timeouts_seen {
                 self.timeouts_seen = timeouts;
                 let is_probe = connection.sender.flight.peer_window == 0 && !self.is_orphan;
-                let is_over = match self.settings.is_linux() {
-                    true => self.has_repeated_for_long(now, is_probe),
-                    false => {
-                        self.retransmission_back_off += 1;
-                        self.retransmission_back_off > self.settings.retries
-                    }
-                };
-                if is_over {
+                self.retransmission_back_off += 1;
+                if !self.settings.is_linux() && self.retransmission_back_off > self.settings.retries
+                {
                     return self.time_out(now);
                 }
                 if let Some(how) = self.settings.mtu_probing
@@ -338,6 +342,15 @@ impl Socket {
                 self.note_repetition(now);
             }
         }
+    }
+
+    /// Is the timer of retransmissions due, and has it been for long? Linux looks before it makes anything of the timeout.
+    fn gives_up(&self, now: Instant) -> bool {
+        let Some(connection) = &self.connection else { return false };
+        let flight = &connection.sender.flight;
+        let is_due = flight.timers.is_due(Timer::Retransmission, now);
+        let is_probe = flight.peer_window == 0 && !self.is_orphan;
+        is_due && flight.snd_una < flight.snd_max && self.has_repeated_for_long(now, is_probe)
     }
 
     /// Retransmissions of a segment, or probes, before the connection is given up.
@@ -354,7 +367,10 @@ impl Socket {
             let is_old = |since| now - since > limit;
             return is_old(self.heard_at) && self.repeating_since.is_some_and(is_old);
         }
-        self.settings.user_timeout.is_none() && self.has_repeated_as_by(now, self.most_retries())
+        match self.settings.user_timeout {
+            Some(limit) => self.repeating_since.is_some_and(|since| now - since >= limit),
+            None => self.has_repeated_as_by(now, self.most_retries()),
+        }
     }
 
     /// Has it been repeated for as long as `retries` and one more timeout would last with a first RTO of 200 ms?
@@ -427,7 +443,10 @@ impl Socket {
             connection.sender.refresh();
             return;
         }
-        if self.probes_unanswered >= self.most_retries() {
+        let limit = self.settings.user_timeout.filter(|_| self.settings.is_linux());
+        let has_waited =
+            |limit| self.repeating_since.is_some_and(|since: Instant| now - since >= limit);
+        if self.probes_unanswered >= self.most_retries() || limit.is_some_and(has_waited) {
             return self.time_out(now);
         }
         self.probe(now);

@@ -469,7 +469,7 @@ impl RackTlp {
                 self.resend = Resend::Lost;
             }
         }
-        if let Some(lost) = self.next_resend(flight) {
+        if let Some(lost) = self.next_resend(flight, now) {
             return Some(lost);
         }
         // Linux looks at its own window first, and not at all after a timer: new data wait for an ACK or a write.
@@ -490,9 +490,11 @@ impl RackTlp {
 
     /// First byte of the lost segment that may go again now. In Linux none may while as many retransmissions are outstanding
     /// as segments are lost (`tcp_xmit_retransmit_queue`); there may be one of a segment that is not.
-    pub fn next_resend(&self, flight: &Flight) -> Option<u64> {
-        let marks = flight.records().marks();
-        let may_resend_more = self.conventions != Conventions::Linux || marks.resent < marks.lost;
+    pub fn next_resend(&self, flight: &Flight, now: Instant) -> Option<u64> {
+        let (records, marks) = (flight.records(), flight.records().marks());
+        let may_resend_more = self.conventions != Conventions::Linux
+            || marks.resent < marks.lost
+            || records.is_resending_piece(now);
         let has_room = self.in_flight(flight) < Self::cwnd(flight);
         if !has_room || self.resend != Resend::Lost || !may_resend_more {
             return None;
@@ -518,6 +520,15 @@ impl RackTlp {
     /// The application has written: what the window lets out need not wait any more.
     pub fn on_written(&mut self) {
         (self.is_deferring, self.is_after_timer) = (false, false);
+        if self.resend == Resend::NewFirst && self.conventions == Conventions::Linux {
+            // F-RTO sends what it finds when the ACK comes.
+            self.resend = Resend::Nothing;
+        }
+    }
+
+    /// A SYN of ours was lost, and the peer knows no SACK: the timeout ends with what follows the SYN (Linux).
+    pub fn begin_after_lost_syn(&mut self) {
+        (self.phase, self.end) = (Phase::Loss, 1);
     }
 
     /// Takes the next new segment; as many as the window has room for may leave with it in one piece, at most half of
