@@ -71,6 +71,8 @@ pub(super) struct SentSegments {
     pieces: u32,
     /// Linux: a first copy that is lost beside its retransmission leaves that outstanding.
     keeps_copies: bool,
+    /// Where the oldest segment began and ends, if a part of it is acknowledged (Linux).
+    cut_at: Option<(u64, u64)>,
     /// Bursts so far.
     burst: u32,
     /// Transmissions so far.
@@ -95,6 +97,7 @@ impl SentSegments {
             marks: Marks::default(),
             pieces: 0,
             keeps_copies: false,
+            cut_at: None,
             burst: 0,
             transmissions: 0,
             news: News::default(),

@@ -100,12 +100,22 @@ impl SentSegments {
     }
 
     /// The part of the oldest record below `una` is acknowledged, of a host that sends pieces: what is left of its piece is
-    /// cut anew from there on (Linux: `tcp_trim_head`). Returns how many segments fewer that makes.
-    pub fn trim_as_piece(&mut self, una: u64) -> u32 {
+    /// cut anew from there on (Linux: `tcp_trim_head`). `is_within`: segments before it of that piece are acknowledged
+    /// too. Returns how many segments fewer that makes.
+    pub fn trim_as_piece(&mut self, una: u64, is_within: bool) -> u32 {
         let Some(&first) = self.ring.front().filter(|first| first.start < una) else { return 0 };
         let full = first.end - first.start;
         self.trim(una);
-        if !self.keeps_copies || first.ends_piece || first.ends_record {
+        if !self.keeps_copies {
+            return 0;
+        }
+        if first.ends_piece || first.ends_record {
+            if is_within {
+                return 0;
+            }
+            let start =
+                self.cut_at.filter(|cut| cut.1 == first.end).map_or(first.start, |cut| cut.0);
+            self.cut_at = Some((start, first.end));
             return 0;
         }
         let fares = |one: &SentSegment| (one.is_sacked, one.is_lost, one.is_resent, one.copies);
@@ -138,6 +148,11 @@ impl SentSegments {
             (self.ring[index].start, self.ring[index].end) = (start, end.min(start + full));
         }
         (count - needed) as u32
+    }
+
+    /// Where a segment began and ends of which a part was acknowledged before.
+    pub fn take_cut(&mut self) -> Option<(u64, u64)> {
+        self.cut_at.take()
     }
 
     /// Has a part of a piece just gone again, but not what follows next?

@@ -338,6 +338,12 @@ impl Socket {
             return;
         }
         if is_old || is_outside || window == 0 && header.payload > 0 && end > rcv_nxt {
+            if is_linux && is_old && end > seq && seq < rcv_nxt && !header.has(flags::SYN) {
+                // What has come twice is reported all the same.
+                if let Some(connection) = &mut self.connection {
+                    connection.receiver.repeat(&connection.config, (seq, end.min(rcv_nxt)));
+                }
+            }
             return self.on_unacceptable(now, &header, end <= rcv_nxt && !is_old);
         }
         if header.has(flags::SYN) || !header.has(flags::ACK) {
@@ -375,9 +381,14 @@ impl Socket {
         let tells_of_data = header.payload > 0 || is_linux && header.has(flags::FIN);
         if is_over && tells_of_data && data_end > rcv_nxt {
             if is_linux && let Some(connection) = &mut self.connection {
-                // What it acknowledges counts.
+                // What it acknowledges counts, its window, and that it is no bare ACK: as if it brought what is known.
+                let bytes = u64::from(header.window);
+                connection.sender.update_peer_window(seq, ack, bytes);
+                let known = rcv_nxt.wrapping_sub(1) as u32;
                 let flags = header.flags & !flags::FIN;
-                connection.receive(now, &TcpHeader { payload: 0, flags, ..header });
+                let (seq, payload, ecn) = (known, 1, Ecn::NotEct);
+                connection.receive(now, &TcpHeader { seq, payload, flags, ecn, ..header });
+                self.probes_unanswered = 0;
             }
             self.refuse(&wire);
             return self.end(Some(self.reset_error()));
@@ -631,6 +642,7 @@ impl Socket {
             && is_duplicate
             && header.payload == 0
             && header.has(flags::FIN)
+            && !header.has(flags::SYN)
             && let Some(connection) = &mut self.connection
         {
             // A FIN is a number that has come twice.

@@ -173,7 +173,10 @@ impl Socket {
         self.error = error.or(self.error);
         self.deadlines = Deadlines::NONE;
         if error.is_some_and(|error| error != SocketError::TimedOut) {
-            (self.probe_back_off, self.probes_unanswered) = (0, 0);
+            self.probe_back_off = 0;
+            if !self.settings.is_linux() {
+                self.probes_unanswered = 0;
+            }
         }
         if let Some(connection) = &mut self.connection {
             connection.sender.flight.timers.stop_all();

@@ -111,6 +111,16 @@ impl RackTlp {
         }
     }
 
+    /// Linux: what is left of a segment of which a part had been acknowledged counts as overtaken by that part.
+    fn see_cut(&mut self, news: &mut News, cut_at: Option<(u64, u64)>, record: &SentSegment) {
+        if let Some((start, end)) = cut_at
+            && record.end == end
+        {
+            news.overtaken = Some(news.overtaken.map_or(start, |one| one.min(start)));
+            self.rack.see_reordering();
+        }
+    }
+
     /// How far an original was behind raises the threshold; `fack` is what has arrived at most, the ACK in hand included.
     fn raise_threshold(&mut self, news: &mut News, mss: u64, fack: u64) {
         if let Some(start) = news.overtaken.take() {
@@ -123,9 +133,12 @@ impl RackTlp {
     pub(super) fn acknowledge(&mut self, flight: &mut Flight, arrival: &Arrival, news: &mut News) {
         let prior_fack = news.prior_fack;
         let mss = flight.mss;
+        let cut_at = flight.records_mut().take_cut();
+        let mut is_within = false;
         while let Some(record) = flight.records_mut().pop_below(arrival.ack) {
             news.has_acked = true;
             news.acked += 1;
+            is_within = !(record.ends_piece || record.ends_record);
             if record.was_resent() {
                 news.has_resent = true;
             } else if !record.is_sacked {
@@ -134,6 +147,7 @@ impl RackTlp {
                 news.has_original |= record.end <= self.end;
                 if self.has_sack {
                     Self::see_order(news, &record, prior_fack);
+                    self.see_cut(news, cut_at, &record);
                 }
             }
             if self.has_sack && !record.is_sacked {
@@ -147,9 +161,7 @@ impl RackTlp {
         let fack = if flight.records().marks().sacked > 0 { self.rack.fack() } else { arrival.ack };
         self.raise_threshold(news, mss, fack);
         flight.duplicates.clear();
-        let full = flight.records_mut().trim_as_piece(arrival.ack);
-        news.acked += full;
-        news.delivered += if self.has_sack { full } else { 0 };
+        self.trim(flight, arrival, news, is_within);
         flight.move_una(arrival.ack);
         news.sets_timer |= news.has_acked;
         if !self.has_sack && news.has_acked {
@@ -159,6 +171,25 @@ impl RackTlp {
             self.limit_counted(flight, news.acked);
             // What was sent again may have been acknowledged for its original.
             news.has_original &= !news.has_resent;
+        }
+    }
+
+    /// A part of the oldest segment that is left is acknowledged, or of the piece that it belongs to; `is_within`: segments
+    /// before it of the same piece are too.
+    fn trim(&mut self, flight: &mut Flight, arrival: &Arrival, news: &mut News, is_within: bool) {
+        let Some(&first) = flight.records().get(0) else { return };
+        let fewer = flight.records_mut().trim_as_piece(arrival.ack, is_within);
+        if fewer == 0 {
+            return;
+        }
+        (news.has_acked, news.acked) = (true, news.acked + fewer);
+        news.delivered += if self.has_sack { fewer } else { 0 };
+        if first.was_resent() {
+            news.has_resent = true;
+        } else {
+            let oldest = news.acked_sent.map_or(first.sent, |(oldest, _)| oldest);
+            news.acked_sent = Some((oldest, first.sent));
+            news.has_original |= first.end <= self.end;
         }
     }
 

@@ -290,6 +290,10 @@ impl RackTlp {
             return;
         }
         if !had_outstanding && !news.has_dsack {
+            if self.conventions == Conventions::Linux {
+                // It may answer a probe all the same.
+                self.on_probe_answer(flight, arrival, &news);
+            }
             return;
         }
         self.resend = Resend::Nothing;
