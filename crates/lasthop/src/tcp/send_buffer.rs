@@ -192,7 +192,7 @@ impl SendBuffer {
     }
 
     /// Memory in use.
-    fn memory(&self, fill: &Fill) -> u64 {
+    pub fn memory(&self, fill: &Fill) -> u64 {
         let unsent = if let Some(piece) = self.piece {
             let pieces = self.ends.len() as u64;
             if fill.unsent == 0 { 0 } else { pieces.max(fill.unsent.div_ceil(piece)) }

@@ -333,6 +333,21 @@ impl Sender {
         has_written
     }
 
+    /// Do new data wait for an ACK, or for more to be written?
+    pub(super) fn deferral(&self) -> (bool, bool) {
+        match &self.recovery {
+            Recovery::RackTlp(rack) => rack.deferral(),
+            _ => (false, false),
+        }
+    }
+
+    /// They wait as before.
+    pub(super) fn restore_deferral(&mut self, deferral: (bool, bool)) {
+        if let Recovery::RackTlp(rack) = &mut self.recovery {
+            rack.restore_deferral(deferral);
+        }
+    }
+
     /// The first data follow a SYN that was lost, of a connection without SACK.
     pub(super) fn begin_after_lost_syn(&mut self) {
         if let Recovery::RackTlp(rack) = &mut self.recovery {

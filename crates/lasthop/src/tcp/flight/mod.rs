@@ -119,6 +119,8 @@ pub struct Flight {
     pub(in crate::tcp) timed: Option<(u64, Instant)>,
     /// Window after the handshake; 1 once a SYN was lost (ns-2), or two (RFC 6928, section 2).
     pub(in crate::tcp) initial_window: f64,
+    /// SYN that were sent again, of a socket.
+    pub(in crate::tcp) syns_resent: u64,
     /// Expiries of the timer of the SYN.
     syn_timeouts: u32,
     /// A duplicate ACK allows one new segment (RFC 3042).
@@ -233,6 +235,7 @@ impl Flight {
             in_use,
             timed: None,
             initial_window: config.initial_window,
+            syns_resent: 0,
             syn_timeouts: 0,
             limited_transmit_due: false,
             limited_bytes: 0,
@@ -311,6 +314,7 @@ impl Flight {
             in_use: _,
             timed,
             initial_window,
+            syns_resent,
             syn_timeouts,
             limited_transmit_due,
             limited_bytes,
@@ -334,6 +338,7 @@ impl Flight {
         [*has_echo_of_mark, *limited_transmit_due] = [false; 2];
         [*is_plain, *is_quiet] = [true; 2];
         (*resent, *is_lean) = (Resent::Nothing, self::is_lean(config, kept, *minds_pauses));
+        *syns_resent = 0;
         (*syn_timeouts, *sent_at, *is_short_excused) = (0, Instant::ZERO, false);
         *peer_window = config.first_window();
         (*ack_rtt, *loss_mark, *out_lost, *passage, *timed) = (None, None, None, None, None);

@@ -387,7 +387,8 @@ impl Socket {
                 let known = rcv_nxt.wrapping_sub(1) as u32;
                 let flags = header.flags & !flags::FIN;
                 let (seq, payload, ecn) = (known, 1, Ecn::NotEct);
-                connection.receive(now, &TcpHeader { seq, payload, flags, ecn, ..header });
+                let window = connection.sender.flight.peer_window as u32;
+                connection.receive(now, &TcpHeader { seq, payload, window, flags, ecn, ..header });
                 self.probes_unanswered = 0;
             }
             self.refuse(&wire);
@@ -453,7 +454,16 @@ impl Socket {
         let una = connection.sender.flight.snd_una;
         let had_outstanding = una < connection.sender.flight.snd_max;
         let had_timed_out = connection.sender.has_timed_out();
+        let options = if header.has_timestamps { u64::from(TIMESTAMPS_BYTES) } else { 0 };
+        let fill = connection.sender.flight.keeps_records().then(|| connection.sender.fill());
+        let charged = fill.map_or(0, |fill| self.buffer.memory(&fill));
+        let has_reserve = self
+            .window
+            .memory()
+            .is_none_or(|memory| memory.has_reserve(header.payload.into(), options, charged));
         let is_predicted = header.payload > 0
+            && has_reserve
+            && self.state == State::Established
             && !header.has(flags::FIN | flags::ECE | flags::CWR)
             && header.seq == connection.receiver.rcv_nxt as u32
             && !connection.receiver.has_holes()
@@ -503,7 +513,15 @@ impl Socket {
         let takes_data = header.payload > 0 || header.has(flags::FIN);
         let before = (self.settings.is_linux() && takes_data && !is_predicted)
             .then(|| connection.receiver.clone());
-        connection.receive(now, header);
+        let deferral = connection.sender.deferral();
+        let is_known = self.settings.is_linux() && header.payload > 0 && end <= rcv_nxt;
+        // A mark on what has come before is no news.
+        let ecn = if is_known { Ecn::NotEct } else { header.ecn };
+        connection.receive(now, &TcpHeader { ecn, ..*header });
+        if self.settings.is_linux() && is_predicted && ack == una {
+            // Linux does not look for what to send.
+            connection.sender.restore_deferral(deferral);
+        }
         if ack < una && self.settings.is_linux() && !is_bare {
             // What an old acknowledgment says of time counts as little as it does.
             connection.receiver.ts_recent = ts_recent;
@@ -523,7 +541,7 @@ impl Socket {
         self.note_window();
         self.awaits_room &= !self.is_writable();
         let Some(connection) = &self.connection else { return };
-        if !is_linux || looks {
+        if !is_linux || looks && ack >= una {
             self.probes_unanswered = 0;
             self.reason = None;
         }

@@ -125,6 +125,13 @@ impl Memory {
         self.clamp.min(self.data(self.size))
     }
 
+    /// Is a segment with so much data and options paid for by what is left of the pages of memory that the socket has? Sending
+    /// has `charged` bytes of them (Linux: `sk_forward_alloc`). Otherwise Linux looks at the segment in full.
+    pub fn has_reserve(&self, payload: u64, options: u64, charged: u64) -> bool {
+        let rest = (charged + self.used) % PAGE;
+        cost(payload, options).0 <= if rest > 0 { PAGE - rest } else { 0 }
+    }
+
     /// Is less than half free, so that no ACK is quick?
     pub fn is_tight(&self) -> bool {
         self.free() < self.full_space() / 2

@@ -521,7 +521,9 @@ impl Socket {
     pub fn info(&self) -> TcpInfo {
         let Some(connection) = &self.connection else { return TcpInfo::default() };
         let mut info = connection.info();
-        info.probes = self.probes_unanswered;
+        // Linux counts probes of an idle peer too.
+        let of_idle = if self.settings.is_linux() { self.keep_alives_unanswered } else { 0 };
+        info.probes = self.probes_unanswered + of_idle;
         if self.state == State::Closed && self.settings.is_linux() {
             // Nothing is kept of what was outstanding.
             (info.unacked, info.back_off) = (0, 0);

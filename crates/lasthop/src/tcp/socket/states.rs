@@ -127,6 +127,7 @@ impl Socket {
             }
         }
         let is_clear = self.syns_sent == 1;
+        connection.sender.flight.syns_resent = self.syn_retransmissions();
         if ours.is_linux() && !self.is_passive && !is_clear && !negotiated.sack {
             connection.sender.begin_after_lost_syn();
         }
@@ -293,8 +294,13 @@ impl Socket {
         let Some(connection) = &self.connection else { return };
         let rtt = &connection.sender.flight.rtt;
         let count = if self.settings.is_linux() { rtt.back_offs() } else { self.probe_back_off };
-        let wait = rtt.rto() * (1 << count.min(20));
-        self.deadlines.persist = now + wait.min(self.settings.rto[1]);
+        let wait = (rtt.rto() * (1 << count.min(20))).min(self.settings.rto[1]);
+        let limit = self.settings.user_timeout.filter(|_| self.settings.is_linux());
+        self.deadlines.persist = match limit.zip(self.repeating_since) {
+            // The timer expires with the user timeout.
+            Some((limit, since)) => (now + wait).min((since + limit).max(now + LEAST_TIMEOUT)),
+            None => now + wait,
+        };
     }
 
     /// An ACK with a number that the peer has seen: it must answer.
@@ -484,6 +490,9 @@ impl Socket {
         self.deadlines.keep_alive = self.looks_again_at;
     }
 }
+
+/// The shortest that a timer of Linux may be (`TCP_TIMEOUT_MIN`).
+const LEAST_TIMEOUT: Duration = Duration::from_millis(2);
 
 /// The first RTO by which Linux makes a time of a number of retransmissions (`TCP_RTO_MIN`).
 const LEAST_RTO: Duration = Duration::from_millis(200);

@@ -39,7 +39,7 @@ impl RackTlp {
     pub(super) fn on_dsack(&mut self, flight: &mut Flight, start: u64, end: u64, news: &mut News) {
         let segments = (end - start).div_ceil(flight.mss) as u32;
         self.counts.duplicates += u64::from(segments);
-        if self.counts.duplicates > flight.counters.retransmissions {
+        if self.counts.duplicates > flight.counters.retransmissions + flight.syns_resent {
             // The network duplicates segments.
             return;
         }
@@ -122,7 +122,7 @@ impl RackTlp {
     }
 
     /// How far an original was behind raises the threshold; `fack` is what has arrived at most, the ACK in hand included.
-    fn raise_threshold(&mut self, news: &mut News, mss: u64, fack: u64) {
+    pub(super) fn raise_threshold(&mut self, news: &mut News, mss: u64, fack: u64) {
         if let Some(start) = news.overtaken.take() {
             let distance = fack.saturating_sub(start).div_ceil(mss) as u32;
             self.threshold = self.threshold.max(distance.min(MAX_REORDERING));

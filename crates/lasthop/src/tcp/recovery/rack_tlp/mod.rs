@@ -136,6 +136,7 @@ struct News {
     acked: u32,
     duplicates: u32,
     prior_fack: u64,
+    prior_una: u64,
     /// Where the lowest segment begins that others had overtaken; it was never sent again.
     overtaken: Option<u64>,
     /// Sending times of the first and last segments that were acknowledged or SACKed and never sent again.
@@ -273,6 +274,7 @@ impl RackTlp {
         let mut news = News {
             una_advanced: arrival.ack > una,
             prior_fack: self.rack.fack().max(una),
+            prior_una: una,
             ..News::default()
         };
         if self.has_sack && !arrival.blocks.is_empty() {
@@ -528,6 +530,16 @@ impl RackTlp {
             // F-RTO sends what it finds when the ACK comes.
             self.resend = Resend::Nothing;
         }
+    }
+
+    /// Do new data wait for an ACK that lets out more, or for any after a timer?
+    pub fn deferral(&self) -> (bool, bool) {
+        (self.is_deferring, self.is_after_timer)
+    }
+
+    /// They wait as before.
+    pub fn restore_deferral(&mut self, deferral: (bool, bool)) {
+        (self.is_deferring, self.is_after_timer) = deferral;
     }
 
     /// A SYN of ours was lost, and the peer knows no SACK: the timeout ends with what follows the SYN (Linux).

@@ -48,7 +48,7 @@ impl RackTlp {
             Phase::Recovery => {
                 if !news.una_advanced {
                     self.count_duplicates(flight, news);
-                } else if self.is_reordered_in_recovery(flight, arrival) {
+                } else if self.is_reordered_in_recovery(flight, arrival, news) {
                     return;
                 }
                 if self.take_back_by_dsack(flight) {
@@ -204,11 +204,19 @@ impl RackTlp {
         &mut self,
         flight: &mut Flight,
         arrival: &Arrival,
+        news: &mut News,
     ) -> bool {
         if !self.duplicated.has_reduction() || !self.is_delayed(flight, arrival) {
             return false;
         }
         self.rack.see_reordering();
+        if self.conventions == Conventions::Linux {
+            // How far the original was behind raises the threshold.
+            let is_sacked = flight.records().marks().sacked > 0;
+            let fack = if is_sacked { self.rack.fack() } else { flight.snd_una };
+            news.overtaken = Some(news.prior_una);
+            self.raise_threshold(news, flight.mss, fack);
+        }
         if flight.records().marks().resent > 0 {
             return true;
         }
