@@ -289,7 +289,7 @@ impl Player {
         let mut socket = Socket::new(settings, configure);
         socket.set_limits(self.ends.limits());
         if option("TCP_LINGER2").is_some() {
-            socket.set_fin_wait(super::environment::seconds(self.fin_wait() as u64));
+            socket.set_fin_wait(super::environment::seconds(self.fin_wait().max(0) as u64));
         }
         socket.set_nodelay(option("TCP_NODELAY").unwrap_or(0) != 0);
         socket.set_corked(option("TCP_CORK").unwrap_or(0) != 0);

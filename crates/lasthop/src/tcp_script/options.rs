@@ -150,9 +150,10 @@ impl Player {
         })
     }
 
-    /// Seconds that the socket in focus stays in FIN-WAIT-2 once it is closed.
+    /// Seconds that the socket in focus stays in FIN-WAIT-2 once it is closed; -1 if it resets in place of that.
     pub(super) fn fin_wait(&self) -> i64 {
         match self.ends.options.get("TCP_LINGER2").copied().unwrap_or(0) {
+            ..0 => -1,
             0 => self.environment.setting("tcp_fin_timeout") as i64,
             seconds => seconds.min(LONGEST_FIN_WAIT),
         }
@@ -195,9 +196,6 @@ impl Player {
             // Only a socket without connection may lose its clamp.
             return Ok(Returned::Error("EINVAL"));
         }
-        if name == "TCP_LINGER2" && to < 0 {
-            return Self::missing(line, "a socket that does not wait in FIN-WAIT-2");
-        }
         if let Some(name) = name.strip_suffix("FORCE") {
             // As far as `net.core.rmem_max` and `wmem_max` do not count.
             self.ends.options.insert(format!("{name}_FORCED"), 1);
@@ -220,7 +218,8 @@ impl Player {
     fn apply_option(&mut self, name: &str, to: i64) {
         let (now, keep_alive) = (self.now, self.keep_alive());
         let sizes = (self.ends.receive_buffer(to), self.ends.send_buffer(to));
-        let (limits, fin_wait) = (self.ends.limits(), environment::seconds(self.fin_wait() as u64));
+        let (limits, fin_wait) =
+            (self.ends.limits(), environment::seconds(self.fin_wait().max(0) as u64));
         let Some(socket) = &mut self.ends.socket else { return };
         match name {
             "TCP_NODELAY" => socket.set_nodelay(to != 0),

@@ -258,6 +258,7 @@ impl Socket {
             State::Closed | State::TimeWait => {}
             State::Listen | State::SynSent => self.end(None),
             _ if has_unread => self.abort(now, None),
+            State::FinWait2 if self.settings.fin_wait == Duration::ZERO => self.abort(now, None),
             State::FinWait2 => self.deadlines.linger = now + self.settings.fin_wait,
             _ => self.shut_down_writes(now),
         }
@@ -376,7 +377,7 @@ impl Socket {
         self.watch_data(now);
     }
 
-    /// How long a closed socket stays in FIN-WAIT-2 (Linux: `TCP_LINGER2`).
+    /// How long a closed socket stays in FIN-WAIT-2 (Linux: `TCP_LINGER2`); if no time at all, it resets.
     pub fn set_fin_wait(&mut self, time: Duration) {
         self.settings.fin_wait = time;
     }

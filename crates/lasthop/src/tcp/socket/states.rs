@@ -214,6 +214,9 @@ impl Socket {
             State::Established if has_new_fin => State::CloseWait,
             State::FinWait1 if is_fin_acked && self.has_peer_closed() => State::TimeWait,
             State::FinWait1 if is_fin_acked => {
+                if self.is_orphan && self.settings.fin_wait == Duration::ZERO {
+                    return self.reset_orphan(now);
+                }
                 if self.is_orphan {
                     self.deadlines.linger = now + self.settings.fin_wait;
                 }
@@ -237,6 +240,16 @@ impl Socket {
         {
             connection.receiver.challenge();
         }
+    }
+
+    /// A closed socket that is not to wait in FIN-WAIT-2 resets (Linux: `TCP_LINGER2` below 0).
+    fn reset_orphan(&mut self, now: Instant) {
+        if let Some(connection) = &self.connection {
+            let seq = connection.sender.flight.snd_una;
+            let header = connection.control(now, flags::RST, seq);
+            self.reply(TcpHeader { has_timestamps: false, sack_blocks: 0, ack: 0, ..header });
+        }
+        self.end(None);
     }
 
     /// A read may have opened the window far enough to tell.
