@@ -35,6 +35,7 @@ mod path;
 mod probing;
 mod settings;
 mod states;
+mod taking;
 mod usage;
 mod window;
 
