@@ -3,6 +3,7 @@
 mod compression;
 mod copies;
 mod quick;
+mod socket;
 
 use super::config::{Config, RecoveryKind};
 use super::copies::Copies;
@@ -17,7 +18,7 @@ use crate::units::{Duration, Instant};
 pub use compression::AckCompression;
 
 use compression::Compression;
-use quick::{ANSWER_TIME, DEFAULT_SEGMENT, QuickAcks};
+use quick::{ANSWER_TIME, QuickAcks};
 
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
@@ -213,6 +214,9 @@ impl Receiver {
                 self.is_due_at_host(config, now, (seq, end), in_order, is_syn_or_fin, looks);
             immediate = is_due || had_holes || config.delayed_ack.is_none();
             self.unacked = 0;
+            if immediate && self.holds_back(config, timers, now) {
+                return;
+            }
         } else if config.quick_acks > 0 {
             if let Some(full) = self.quick.take_size(end - seq - u64::from(is_syn_or_fin)) {
                 let is_enough = self.rcv_nxt.saturating_sub(self.last_ack_sent) > full;
@@ -222,15 +226,16 @@ impl Receiver {
             let has_data = end - seq > u64::from(is_syn_or_fin);
             let is_above = end > self.rcv_nxt;
             immediate |= self.is_quick(config, now, in_order, is_above, has_data, is_syn_or_fin);
+            if immediate && self.holds_back(config, timers, now) {
+                return;
+            }
             let is_delayed = !immediate && self.unacked < 2 && config.delayed_ack.is_some();
             if is_delayed && self.quick.full.is_some() {
                 return self.delay_ack(timers, now);
             }
         }
         if immediate || self.unacked >= 2 {
-            let above = config.ack_compression.filter(|_| !self.out_of_order.is_empty());
-            let is_held = above.is_some_and(|how| self.holds_back(config, how, timers, now));
-            self.ack_due |= !is_held;
+            self.ack_due = true;
         } else if let Some(delay) = config.delayed_ack {
             timers.start(Timer::DelayedAck, now, delay);
         }
@@ -238,13 +243,9 @@ impl Receiver {
 
     /// Is the ACK of a segment held back, as something is missing below what has arrived?
     #[cold]
-    fn holds_back(
-        &mut self,
-        config: &Config,
-        how: AckCompression,
-        timers: &mut Timers,
-        now: Instant,
-    ) -> bool {
+    fn holds_back(&mut self, config: &Config, timers: &mut Timers, now: Instant) -> bool {
+        let above = config.ack_compression.filter(|_| !self.out_of_order.is_empty());
+        let Some(how) = above else { return false };
         let quick = &self.quick;
         let is_quick = quick.left > 0 && !quick.is_interactive;
         let full = quick.full.unwrap_or(config.segment.get());
@@ -399,11 +400,6 @@ impl Receiver {
         }
     }
 
-    /// ACKs are delayed for so long at most.
-    pub fn bound_delay(&mut self, longest: Option<Duration>) {
-        self.quick.longest = longest;
-    }
-
     /// Do data flow one way only, as far as ACKs are concerned?
     pub fn has_quick_acks(&self) -> bool {
         !self.quick.is_interactive
@@ -525,77 +521,10 @@ impl Receiver {
         }
     }
 
-    /// Reports only what a Linux host remembers.
-    pub fn remember_few(&mut self) {
-        self.recent = Some(Box::default());
-        self.rtt = Some(Box::default());
-        self.quick.full = Some(DEFAULT_SEGMENT);
-    }
-
-    /// Would an ACK of the next segment move the right edge of the window?
-    pub fn set_moves_edge(&mut self, moves: bool) {
-        self.quick.is_edge_fixed = !moves;
-    }
-
-    /// Of a socket: how many ACKs may be quick, and the times of the sender.
-    pub fn set_times(&mut self, quick: u64, srtt: Duration, rto: Duration) {
-        self.quick.most = if quick == 0 { 2 } else { quick.min(u32::MAX.into()) as u32 };
-        (self.quick.srtt, self.quick.rto) = (srtt, rto);
-    }
-
-    /// Data of `payload` bytes arrive at a socket, up to `end` if in order; `echo` is the round trip that their timestamp
-    /// tells, if it is another than before, and the peer may send `window` bytes more.
-    pub fn measure(
-        &mut self,
-        now: Instant,
-        payload: u64,
-        in_order_to: Option<u64>,
-        echo: Option<Duration>,
-        window: u64,
-    ) {
-        let Some(rtt) = &mut self.rtt else { return };
-        if let Some(echo) = echo.filter(|_| payload >= self.quick.full.unwrap_or(0)) {
-            rtt.on_echo(echo);
-        }
-        if let Some(end) = in_order_to {
-            rtt.on_data(now, end, window);
-        }
-    }
-
-    /// The window may open: the next ACK is to tell.
-    pub fn add_quick_ack(&mut self) {
-        self.quick.is_opening = true;
-    }
-
-    /// Memory is short: no ACK is quick any more.
-    pub fn end_quick_acks(&mut self) {
-        self.quick.left = 0;
-    }
-
     /// Has all from `start` to `end` come?
     pub fn has_all(&self, start: u64, end: u64) -> bool {
         let holds = |range: &Range| range.start <= start && end <= range.end;
         end <= self.rcv_nxt || self.out_of_order.iter().any(holds)
-    }
-
-    /// How long a socket delays an ACK, once data have come.
-    pub fn delay(&self) -> Duration {
-        self.quick.delay
-    }
-
-    /// Does the segment that is about to arrive say PSH?
-    pub fn set_pushed(&mut self, is_pushed: bool) {
-        self.quick.says_push = is_pushed;
-    }
-
-    /// Something is read, or all of it. More than a full segment is acknowledged at once; and who only listens hears at once
-    /// that a short segment was read (Linux: `tcp_cleanup_rbuf`).
-    pub fn on_read(&mut self, is_all: bool) {
-        let Some(full) = self.quick.full.filter(|_| self.unacked > 0) else { return };
-        let quick = &self.quick;
-        let is_pushed = quick.pushes > 1 || quick.pushes > 0 && !quick.is_interactive;
-        let is_told = is_all && is_pushed;
-        self.ack_due |= is_told || self.rcv_nxt - self.last_ack_sent > full;
     }
 
     /// Fills in SACK blocks and returns their number: a repeated segment (RFC 2883, section 4), then

@@ -10,6 +10,9 @@ struct Round {
     began: Instant,
 }
 
+/// No window arrives in less.
+const LEAST: Duration = Duration::from_nanos(1_000);
+
 /// The estimate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReceiverRtt {
@@ -39,7 +42,7 @@ impl ReceiverRtt {
             if rcv_nxt < round.end {
                 return;
             }
-            let sample = now - round.began;
+            let sample = (now - round.began).max(LEAST);
             self.rtt = Some(self.rtt.map_or(sample, |rtt| rtt.min(sample)));
         }
         self.round = Some(Round { end: rcv_nxt + window, began: now });

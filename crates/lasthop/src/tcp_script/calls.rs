@@ -444,7 +444,7 @@ impl Player {
                 if there > 0 && there < least && blocks && !is_over && !socket.has_error() {
                     return Ok(Returned::Waits);
                 }
-                let taken = if peeks { there } else { socket.read(bytes) };
+                let taken = if peeks { there } else { socket.read(now, bytes) };
                 let unread = socket.unread();
                 if let Some(left) = left.filter(|&left| left != unread) {
                     let expected = format!("{left} bytes unread");

@@ -59,6 +59,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("tcp_mtu_probe_floor", "48"),
     ("tcp_probe_threshold", "8"),
     ("tcp_retries1", "3"),
+    ("tcp_moderate_rcvbuf", "1"),
     ("tcp_comp_sack_delay_ns", "1000000"),
     ("tcp_comp_sack_slack_ns", "100000"),
     ("tcp_comp_sack_nr", "44"),
@@ -87,7 +88,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "tcp_fastopen_key",
     "tcp_syncookies",
     "tcp_no_metrics_save",
-    "tcp_moderate_rcvbuf",
     "tcp_limit_output_bytes",
     "tcp_invalid_ratelimit",
     "tcp_pacing_ss_ratio",
@@ -275,7 +275,12 @@ impl Environment {
         let scaled = clamp.unwrap_or(u64::MAX).min(scaled);
         let scale = scaled.max(1).ilog2().saturating_sub(15).min(14) as u8;
         let mss = largest.map_or(self.mss, |mss| self.mss.min(mss as u32));
-        let memory = self.is_linux().then_some(ReceiveMemory { size: 2 * space, most, clamp });
+        let memory = self.is_linux().then_some(ReceiveMemory {
+            size: 2 * space,
+            most,
+            clamp,
+            grows: receive_buffer.is_none() && self.is_on("tcp_moderate_rcvbuf"),
+        });
         let offer = self.offer.as_ref().filter(|_| !self.is_configured);
         if let Some(Offer { options: offer, ecn }) = offer {
             return Settings {

@@ -298,7 +298,10 @@ impl Player {
             "SO_SNDBUF" if set.is_some() => self.ends.send_buffer(set.unwrap_or(0)).into(),
             // Linux doubles what is asked for.
             "SO_RCVBUF" if set.is_some() => 2 * self.ends.receive_buffer(set.unwrap_or(0)) as i64,
-            "SO_RCVBUF" => self.environment.default_receive_buffer(),
+            "SO_RCVBUF" => {
+                let now = self.ends.socket.as_ref().and_then(Socket::receive_memory);
+                now.map_or(self.environment.default_receive_buffer(), |bytes| bytes as i64)
+            }
             "TCP_MAXSEG" => {
                 let info = self.ends.socket.as_ref().map(Socket::info).unwrap_or_default();
                 if info.segment > 0 { info.segment as i64 } else { set.unwrap_or(536) }

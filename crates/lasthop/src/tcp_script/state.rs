@@ -135,7 +135,11 @@ impl Player {
             "tcpi_rcv_ooopack" => info.out_of_order as f64,
             "tcpi_min_rtt" => micros(info.min_rtt.unwrap_or(info.rtt)),
             "tcpi_last_ack_sent" | "tcpi_rehash" | "tcpi_fastopen_client_fail" => 0.0,
-            "tcpi_rcv_space" => f64::from(socket.settings().receive_buffer),
+            "tcpi_rcv_space" => match socket.most_read() {
+                Some(bytes) => bytes as f64,
+                None => f64::from(socket.settings().receive_buffer),
+            },
+            "tcpi_rcv_rtt" => micros(socket.receiver_rtt().unwrap_or_default()),
             "tcpi_rcv_mss" => socket.peer_segment()? as f64,
             "tcpi_rcv_ssthresh" => socket.window_limit()? as f64,
             "tcpi_ato" => micros(socket.ack_delay()),

@@ -1,6 +1,6 @@
 //! What an application asks of a socket: to open and to close, to write and to read, and the options that it sets.
 
-use super::{Configure, KeepAlive, Negotiated, Socket, SocketError, State};
+use super::{Configure, KeepAlive, Negotiated, Reading, Socket, SocketError, State};
 use crate::packet::flags;
 use crate::units::{Duration, Instant};
 
@@ -222,12 +222,17 @@ impl Socket {
     }
 
     /// The application reads up to `bytes`; how many there were.
-    pub fn read(&mut self, bytes: u64) -> u64 {
+    pub fn read(&mut self, now: Instant, bytes: u64) -> u64 {
         let taken = bytes.min(self.unread());
         self.read += taken;
         if taken > 0 {
+            let receiver = self.connection.as_ref().map(|data| &data.receiver);
+            let rcv_nxt = receiver.map_or(0, |receiver| receiver.rcv_nxt);
+            let highest = receiver.and_then(|receiver| receiver.highest()).unwrap_or(0);
+            let rtt = receiver.and_then(|receiver| receiver.rtt());
+            let above = highest.saturating_sub(rcv_nxt);
             if let Some(memory) = self.window.memory() {
-                memory.on_read(self.read + 1);
+                memory.on_read(self.read + 1, Reading { now, rtt, rcv_nxt, above });
             }
             self.update_window();
             let is_all = self.unread() == 0;
@@ -353,6 +358,21 @@ impl Socket {
     /// Bytes of the peer's full segments, as far as they tell (Linux: `rcv_mss`).
     pub fn peer_segment(&self) -> Option<u64> {
         self.window.bounds().map(|memory| memory.full())
+    }
+
+    /// Bytes of memory of the receive buffer, which may have grown.
+    pub fn receive_memory(&self) -> Option<u64> {
+        self.window.bounds().map(|memory| memory.size())
+    }
+
+    /// Most bytes that were read in a round trip (Linux: `rcvq_space`).
+    pub fn most_read(&self) -> Option<u64> {
+        self.window.bounds().map(|memory| memory.most_read())
+    }
+
+    /// The round trip as the receiver knows it (Linux: `rcv_rtt_est`).
+    pub fn receiver_rtt(&self) -> Option<Duration> {
+        self.connection.as_ref().and_then(|data| data.receiver.rtt())
     }
 
     /// How long an ACK is delayed, once data have come (Linux: `ato`).

@@ -10,15 +10,21 @@
 //!   window = ratio of (size - used), at most limit; nothing if that is less than a segment, or a sixteenth of all
 //! ```
 //!
-//! *Not modelled*: buffers that grow with what is read in a round trip; what is dropped or packed anew for want of memory;
-//! a host under memory pressure.
+//! Size grows with what is read in a round trip (`tcp_rcv_space_adjust`), up to the third of `net.ipv4.tcp_rmem`: for n
+//! bytes, where the most before were m, to a window of 2 n + 4 n (n - m) / m and what waits above holes. What waits to be
+//! read counts against n. A read looks at this behind each segment.
+//!
+//! *Not modelled*: what is dropped or packed anew for want of memory; a host under memory pressure.
 
+use crate::units::{Duration, Instant};
 use std::collections::BTreeMap;
 
 /// 256ths of memory for data, before anything has arrived.
 const FIRST_RATIO: u64 = 128;
 /// The size of the peer's segments, before anything has arrived (`TCP_MSS_DEFAULT`).
 const FIRST_SEGMENT: u64 = 536;
+/// Segments that count as read in the round trip before the first.
+const INITIAL_ROUND: u64 = 10;
 /// Data shorter than that open nothing.
 const LEAST_GROWTH: u64 = 128;
 /// Bytes of the description of a segment, and of what lies behind its data.
@@ -40,6 +46,19 @@ pub struct ReceiveMemory {
     pub most: u64,
     /// Bytes that the window has at most (`TCP_WINDOW_CLAMP`).
     pub clamp: Option<u64>,
+    /// Does it grow with what is read (`net.ipv4.tcp_moderate_rcvbuf`, unless `SO_RCVBUF` was set)?
+    pub grows: bool,
+}
+
+/// What a read that may let memory grow sees.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub now: Instant,
+    /// The round trip as the receiver knows it.
+    pub rtt: Option<Duration>,
+    pub rcv_nxt: u64,
+    /// Bytes from there to the highest that has come.
+    pub above: u64,
 }
 
 /// What a segment with so many bytes of data and options costs, and how much fits behind its data.
@@ -73,6 +92,11 @@ pub(super) struct Memory {
     segments: BTreeMap<u64, u64>,
     /// The end of the newest segment in order, and how much fits behind its data.
     tail: (u64, u64),
+    grows: bool,
+    /// Most bytes that were read in a round trip (Linux: `rcvq_space`), how far had been read when this one began, and when.
+    most_read: u64,
+    read: u64,
+    since: Instant,
 }
 
 impl Memory {
@@ -89,12 +113,27 @@ impl Memory {
             shift: 0,
             segments: BTreeMap::new(),
             tail: (0, 0),
+            grows: asked.grows,
+            most_read: 0,
+            read: 1,
+            since: Instant::ZERO,
         }
     }
 
     /// Memory changes its size.
     pub fn resize(&mut self, size: u64) {
         self.size = size;
+        self.grows = false;
+    }
+
+    /// Bytes of memory.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Most bytes that were read in a round trip.
+    pub fn most_read(&self) -> u64 {
+        self.most_read
     }
 
     /// The connection is open, with segments of `segment` bytes and windows that are shifted by `shift`. Returns the window
@@ -109,7 +148,13 @@ impl Memory {
             self.clamp = (2 * segment).max(whole - segment);
         }
         self.limit = window.min(self.clamp);
+        self.most_read = self.limit.min(window).min(INITIAL_ROUND * segment);
         window
+    }
+
+    /// The connection is open at `now`: the first round trip begins.
+    pub fn begin(&mut self, now: Instant) {
+        self.since = now;
     }
 
     /// Bytes of data that so much memory is taken for.
@@ -255,10 +300,35 @@ impl Memory {
     }
 
     /// All below `to` has been read.
-    pub fn on_read(&mut self, to: u64) {
+    pub fn on_read(&mut self, to: u64, reading: Reading) {
         let left = self.segments.split_off(&(to + 1));
         let read = std::mem::replace(&mut self.segments, left);
+        for &end in read.keys() {
+            self.adjust(end, reading);
+        }
+        self.adjust(to, reading);
         self.used -= read.values().sum::<u64>();
+    }
+
+    /// All below `to` has been read: has more been in a round trip than in any before?
+    fn adjust(&mut self, to: u64, reading: Reading) {
+        let Some(rtt) = reading.rtt.filter(|rtt| *rtt > Duration::ZERO) else { return };
+        if reading.now - self.since < rtt {
+            return;
+        }
+        let unread = reading.rcv_nxt.saturating_sub(to);
+        let read = to.saturating_sub(self.read).saturating_sub(unread);
+        if read > self.most_read {
+            let more = 2 * read * (read - self.most_read) / self.most_read.max(1);
+            self.most_read = read;
+            let window = 2 * read + 2 * more + reading.above;
+            let size = (window * 256 / self.ratio).min(self.most);
+            if self.grows && size > self.size {
+                self.size = size;
+                self.clamp = self.data(size);
+            }
+        }
+        (self.read, self.since) = (to, reading.now);
     }
 }
 
@@ -288,7 +358,8 @@ mod tests {
     }
 
     fn memory(size: u64) -> Memory {
-        let mut memory = Memory::new(ReceiveMemory { size, most: 15_728_640, clamp: None });
+        let mut memory =
+            Memory::new(ReceiveMemory { size, most: 15_728_640, clamp: None, grows: true });
         memory.open(1460, 8);
         memory
     }
@@ -311,9 +382,42 @@ mod tests {
                 memory.on_data((start, start + payload), 0, true, true, 268_640);
                 assert_eq!((memory.used, memory.clamp, memory.limit), expected, "{payload}");
             }
-            memory.on_read(1 + payload);
-            memory.on_read(1 + 2 * payload);
+            memory.on_read(1 + payload, reading(0, None, 1 + 2 * payload));
+            memory.on_read(1 + 2 * payload, reading(0, None, 1 + 2 * payload));
             assert_eq!(memory.used, 0);
         }
+    }
+
+    fn reading(millis: u64, rtt: Option<u64>, rcv_nxt: u64) -> Reading {
+        let now = Instant::ZERO + Duration::from_millis(millis);
+        Reading { now, rtt: rtt.map(Duration::from_millis), rcv_nxt, above: 0 }
+    }
+
+    /// By hand from the rule: 14,600 bytes count as read before the first round trip, and a segment of 1460 bytes that costs
+    /// 2304 makes the ratio 162. 40,000 bytes let the window become 80,000 + 160,000 * 25,400 / 14,600, and memory 256/162 of it.
+    #[test]
+    fn memory_grows_with_what_is_read() {
+        let mut memory = memory(131_072);
+        memory.on_data((1, 1461), 0, true, true, 65_536);
+        assert_eq!((memory.ratio, memory.most_read), (162, 14_600));
+        for (millis, rtt, to, rcv_nxt, most, size) in [
+            (200, None, 40_001, 40_001, 14_600, 131_072),
+            (50, Some(100), 40_001, 40_001, 14_600, 131_072),
+            // 20,000 of 40,000 bytes were unread: as much as was read counts less that.
+            (100, Some(100), 20_001, 40_001, 14_600, 131_072),
+            (150, Some(100), 60_001, 60_001, 14_600, 131_072),
+            (200, Some(100), 60_001, 60_001, 40_000, 566_290),
+            (300, Some(100), 100_001, 100_001, 40_000, 566_290),
+        ] {
+            memory.on_read(to, reading(millis, rtt, rcv_nxt));
+            assert_eq!((memory.most_read, memory.size), (most, size), "{millis}");
+        }
+        memory.resize(200_000);
+        memory.on_read(200_001, reading(400, Some(100), 200_001));
+        assert_eq!(
+            (memory.most_read, memory.size),
+            (100_000, 200_000),
+            "the application has set it"
+        );
     }
 }

@@ -52,7 +52,7 @@ use super::info::{PendingTimer, TcpInfo};
 use super::send_buffer::SendBuffer;
 use crate::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
 use crate::units::{Duration, Instant};
-use memory::Memory;
+use memory::{Memory, Reading};
 use path::Path;
 use probing::Search;
 use std::collections::VecDeque;

@@ -141,6 +141,9 @@ impl Socket {
         let syn_window = self.settings.receive_buffer.min(u16::MAX.into());
         let theirs = self.settings.mss.saturating_sub(options).max(1);
         self.window.open(segment, theirs, syn_window, self.shifts.1);
+        if let Some(memory) = self.window.memory() {
+            memory.begin(now);
+        }
         self.deadlines.handshake = Instant::NEVER;
         let closes = self.state == State::FinWait1;
         if !closes {
