@@ -248,7 +248,11 @@ impl Socket {
     fn send_syn_again(&mut self, now: Instant) {
         let (deadline, count) = (self.deadlines.handshake, self.syns_sent);
         self.send_syn(now);
-        self.deadlines.handshake = deadline;
+        // Linux: the timer of a listener's answer starts anew.
+        self.deadlines.handshake = match self.is_passive && self.settings.is_linux() {
+            true => now + self.handshake_rto(count.saturating_sub(1)),
+            false => deadline,
+        };
         self.syns_sent = count;
         self.syns_repeated += 1;
         if !self.is_passive {

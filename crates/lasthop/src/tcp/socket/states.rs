@@ -80,11 +80,16 @@ impl Socket {
             self.syn_stamps = (first, stamp);
         }
         self.replies.push_back(Segment { header, options });
-        let [initial, longest] = self.settings.rto;
-        let linear = if is_answer { 0 } else { self.settings.syn_linear };
-        let rto = initial * (1 << self.syns_sent.saturating_sub(linear).min(20));
-        self.deadlines.handshake = now + rto.min(longest);
+        self.deadlines.handshake = now + self.handshake_rto(self.syns_sent);
         self.syns_sent += 1;
+    }
+
+    /// RTO of the handshake after so many expiries.
+    pub(super) fn handshake_rto(&self, expiries: u32) -> Duration {
+        let [initial, longest] = self.settings.rto;
+        let is_answer = self.state == State::SynReceived;
+        let linear = if is_answer { 0 } else { self.settings.syn_linear };
+        (initial * (1 << expiries.saturating_sub(linear).min(20))).min(longest)
     }
 
     /// Both SYN are acknowledged. `echo`: when the segment left that the last one answers, by its
