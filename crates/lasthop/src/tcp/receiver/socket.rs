@@ -10,8 +10,8 @@ impl Receiver {
         self.quick.longest = longest;
     }
 
-    /// Reports only what a Linux host remembers.
-    pub fn remember_few(&mut self) {
+    /// The receiver is that of a Linux host: it remembers few SACK blocks, and measures round trips and full segments.
+    pub fn follow_linux(&mut self) {
         self.recent = Some(Box::default());
         self.rtt = Some(Box::default());
         self.quick.full = Some(DEFAULT_SEGMENT);

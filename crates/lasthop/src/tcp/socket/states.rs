@@ -122,7 +122,7 @@ impl Socket {
         connection.sender.flight.begin_established(self.peer_syn.0.into(), !self.nodelay);
         connection.receiver.ts_recent = self.peer_syn.1;
         if ours.is_linux() {
-            connection.receiver.remember_few();
+            connection.receiver.follow_linux();
         }
         if negotiated.ecn {
             connection.agree_on_ecn();

@@ -121,6 +121,11 @@ impl RackTlp {
         }
     }
 
+    /// One past the highest byte that has arrived, if all below `una` has.
+    pub(super) fn highest_arrived(&self, flight: &Flight, una: u64) -> u64 {
+        if flight.records().marks().sacked > 0 { self.rack.fack() } else { una }
+    }
+
     /// How far an original was behind raises the threshold; `fack` is what has arrived at most, the ACK in hand included.
     pub(super) fn raise_threshold(&mut self, news: &mut News, mss: u64, fack: u64) {
         if let Some(start) = news.overtaken.take() {
@@ -158,7 +163,7 @@ impl RackTlp {
             }
         }
         flight.records_mut().settle();
-        let fack = if flight.records().marks().sacked > 0 { self.rack.fack() } else { arrival.ack };
+        let fack = self.highest_arrived(flight, arrival.ack);
         self.raise_threshold(news, mss, fack);
         flight.duplicates.clear();
         self.trim(flight, arrival, news, is_within);

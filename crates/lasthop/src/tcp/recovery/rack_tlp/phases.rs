@@ -212,8 +212,7 @@ impl RackTlp {
         self.rack.see_reordering();
         if self.conventions == Conventions::Linux {
             // How far the original was behind raises the threshold.
-            let is_sacked = flight.records().marks().sacked > 0;
-            let fack = if is_sacked { self.rack.fack() } else { flight.snd_una };
+            let fack = self.highest_arrived(flight, flight.snd_una);
             news.overtaken = Some(news.prior_una);
             self.raise_threshold(news, flight.mss, fack);
         }
