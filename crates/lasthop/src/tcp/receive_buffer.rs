@@ -2,7 +2,7 @@
 //! Feng, Fisk, Gardner and Weigle, "Dynamic Right-Sizing in FTP (drsFTP)", 2002), and the window that it allows.
 //!
 //! ```text
-//!   first segment   how much of the memory that it takes is data: share = length / memory
+//!   first segment   how much of the memory that it takes is data: share = length / memory, at least 1/256
 //!   each segment    window limit += 2 segments, up to share * free memory
 //!   each round trip if more was read than in any before (read > most):
 //!                   buffer = (2 read + 4 read (read - most) / most + bytes above holes) / share, never less
@@ -163,7 +163,7 @@ impl ReceiveBuffer {
     fn learn_share(&mut self, payload: u64) {
         if !self.has_share && payload >= self.segment {
             self.has_share = true;
-            self.share = payload * 256 / memory(payload);
+            self.share = (payload * 256 / memory(payload)).max(1);
             self.clamp = self.data_of(self.size);
             self.most = self.most.min(self.clamp);
         }
@@ -205,6 +205,7 @@ impl ReceiveBuffer {
 mod tests {
     use super::*;
     use crate::tcp::presets::{Overrides, Profile, Variant, config};
+    use crate::units::Bytes;
 
     /// What Linux 6.18 advertised behind a link of 2 Mbps and 20 ms (6 ms a segment, no loss), in units of 1 KiB.
     /// Segments of 1460 bytes take 2304 bytes: a share of 162/256, 82,944 bytes of the first buffer.
@@ -227,5 +228,25 @@ mod tests {
         }
         assert_eq!(windows[..8], [66, 69, 72, 75, 77, 80, 80, 80]);
         assert_eq!(windows[43..], [80, 80, 83, 86, 89, 91, 94]);
+    }
+
+    /// The memory of a segment of 1 or 2 bytes is more than 256 times its length: 1/256 of memory is data.
+    #[test]
+    fn segments_of_few_bytes_open_a_window() {
+        for length in 1..=3u64 {
+            let set = Overrides { segment: Some(Bytes::new(length)), ..Overrides::default() };
+            let mut buffer = ReceiveBuffer::new(&config(Variant::Reno, Profile::Linux, &set));
+            buffer.open(Instant::ZERO);
+            let mut rcv_nxt = 1;
+            for segment in 1..=100u64 {
+                let now = Instant::from_nanos(segment * 6_000_000);
+                rcv_nxt += length;
+                buffer.on_segment(now, length, rcv_nxt, 0, None);
+                buffer.on_read(now, rcv_nxt, 0);
+                buffer.advertise(rcv_nxt, 0);
+            }
+            assert_eq!(buffer.share, 1, "{length}");
+            assert!(buffer.window(rcv_nxt) >= 1024, "{length}");
+        }
     }
 }
