@@ -6,12 +6,17 @@ waited for, up to a generous bound.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +29,11 @@ from lasthop.cli import _main
 from lasthop.engine import Engine
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+distributed: Any = importlib.import_module("distributed")
+# Type of a TLS record that carries an alert.
+ALERT = b"\x15"
+CERTIFICATES = Path("docs/cluster/certificates.sh").resolve()
 
 SWEEP = """
 name = "sweep"
@@ -109,6 +119,101 @@ def test_the_batch_files_are_shell_and_name_the_variables(name: str) -> None:
     assert subprocess.run(["bash", "-n", str(file)], check=False).returncode == 0
     for variable, value in clusters.worker_environment().items():
         assert f"{variable}={value}" in file.read_text()
+
+
+def servers(cluster: clusters.Cluster) -> list[str]:
+    """Addresses at which processes of a local cluster take connections, HTTP aside."""
+    about = cluster.client.scheduler_info()
+    return [about["address"], *about["workers"], *(w["nanny"] for w in about["workers"].values())]
+
+
+def refuses(address: str, context: ssl.SSLContext | None) -> bool:
+    """Whether a server takes nothing from a client with these certificates, or without TLS."""
+    host, port = address.removeprefix("tls://").rsplit(":", 1)
+    try:
+        with socket.create_connection((host, int(port)), timeout=20) as plain:
+            if context is None:
+                plain.sendall(bytes(64))
+                return plain.recv(64)[:1] in (b"", ALERT)
+            # A Dask server sends first. TLS 1.3 reports a missing certificate only here.
+            return context.wrap_socket(plain).recv(1) == b""
+    except (ssl.SSLError, ConnectionError):
+        return True
+
+
+def test_only_holders_of_the_certificate_of_a_local_cluster_connect(two: clusters.Cluster) -> None:
+    anonymous = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anonymous.check_hostname, anonymous.verify_mode = False, ssl.CERT_NONE
+    other = distributed.Security.temporary()
+    stranger = other.get_connection_args("client")["ssl_context"]
+    stranger.verify_mode = ssl.CERT_NONE
+    own = two.client.security.get_connection_args("client")["ssl_context"]
+    addresses = servers(two)
+    assert len(addresses) == 5
+    for address in addresses:
+        assert address.startswith("tls://127.0.0.1:")
+        assert [refuses(address, one) for one in (None, anonymous, stranger)] == [True] * 3
+        assert not refuses(address, own)
+    with pytest.raises(OSError, match="TLS certificate does not match"):
+        distributed.Client(addresses[0], security=other, timeout=2)
+    with pytest.raises(clusters.ClusterError, match="found no scheduler at tcp://"):
+        clusters.connect(addresses[0].replace("tls", "tcp"))
+
+
+def page(cluster: clusters.Cluster, path: str) -> int:
+    """Status with which the scheduler's HTTP server answers."""
+    link = cluster.client.dashboard_link
+    assert link.startswith("http://127.0.0.1:")
+    try:
+        with urllib.request.urlopen(link.removesuffix("status") + path) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_a_local_cluster_serves_pages_on_request_only(two: clusters.Cluster) -> None:
+    paths = ["status", "info/main/workers.html", "health"]
+    assert [page(two, path) for path in paths] == [404] * 3
+    with clusters.connect("local:1", dashboard=True) as cluster:
+        assert [page(cluster, path) for path in paths] == [200] * 3
+
+
+@pytest.mark.slow
+def test_the_batch_files_certificates_admit_the_job_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    script = """
+    set -euo pipefail
+    . "$1" "$PWD/tls"
+    dask scheduler --protocol tls --host 127.0.0.1 --port 0 --no-dashboard \
+        --dashboard-address 127.0.0.1:0 --scheduler-file s.json 2>/dev/null &
+    scheduler=$!
+    dask worker --nthreads 1 --no-dashboard --scheduler-file s.json 2>/dev/null &
+    trap 'kill $scheduler $!' EXIT
+    while [ ! -s s.json ]; do sleep 0.1; done
+    lasthop run sweep.toml --replications 2 --format json --cluster file:s.json >there.json
+    unset ${!DASK_DISTRIBUTED__COMM*}
+    python -c "
+import distributed, json
+try: distributed.Client(json.load(open('s.json'))['address'].replace('tls', 'tcp'), timeout=2)
+except OSError: print('refused')"
+    """
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", str(CERTIFICATES)],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path, "PYTHONWARNINGS": "ignore"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout == "refused\n", done.stderr
+    assert _main(["run", str(tmp_path / "sweep.toml"), "--replications=2", "--format=json"]) == 0
+    assert (tmp_path / "there.json").read_text() == capsys.readouterr().out
+    modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "tls").iterdir()}
+    assert modes == {"key.pem": 0o600, "certificate.pem": 0o600}
 
 
 def test_until_runs_on_it_too(two: clusters.Cluster, scenario: lasthop.Scenario) -> None:
@@ -213,8 +318,13 @@ def test_a_killed_coordinator_leaves_a_campaign_that_goes_on(tmp_path: Path) -> 
     (tmp_path / "sweep.toml").write_text(SWEEP)
     (tmp_path / "coordinator.py").write_text(COORDINATOR)
     store = tmp_path / "store"
-    with clusters.connect("local:1") as cluster:
-        address = cluster.client.scheduler.address
+    # Two processes connect to this cluster, so that it has no certificate of one process.
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as own,
+        distributed.Client(own) as client,
+    ):
+        cluster = clusters.connect(client)
+        address = own.scheduler_address
         command = [
             sys.executable,
             str(tmp_path / "coordinator.py"),
@@ -257,7 +367,7 @@ def test_workers_with_another_engine_are_refused_by_name(scenario: lasthop.Scena
         assert cluster.refused == {odd: str(Engine("0.0.1", "another"))}
         until(lambda: odd not in cluster.client.nthreads())
         cluster.client.run(become_another)
-        with pytest.raises(clusters.ClusterError, match=r"found tcp://.* with 0\.0\.1"):
+        with pytest.raises(clusters.ClusterError, match=r"found tls://.* with 0\.0\.1"):
             clusters.connect(cluster.client)
 
 

@@ -24,6 +24,10 @@ def main(scenario: str, folder: str) -> None:
             processes=32,  # one thread each
             memory="32 GB",
             walltime="04:00:00",
+            # Only holders of this run's key can connect; a folder that all nodes can read has it.
+            security=True,
+            shared_temp_directory=".",
+            scheduler_options={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
             # The same installation on all nodes: the same engine.
             python="/shared/venv/bin/python",
             job_script_prologue=[

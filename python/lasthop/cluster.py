@@ -53,6 +53,11 @@ WORKER_CONFIG: Mapping[str, bool | str] = {
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "10s",
 }
+# Dask starts an HTTP server in every process, with or without a dashboard. It answers nothing.
+NO_PAGES: Mapping[str, list[str]] = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
 
 
 class ClusterError(Refused):
@@ -274,13 +279,40 @@ def worker_environment() -> dict[str, str]:
     }
 
 
-def connect(where: str | Any) -> Cluster:
+def _start_local(workers: int, *, dashboard: bool) -> Any:
+    """Starts a `distributed.LocalCluster` whose processes accept only each other and this one.
+
+    All connections need a certificate that exists in the memory of these processes alone. Every
+    socket is bound to 127.0.0.1.
+    """
+    import dask
+    import distributed
+
+    pages = {} if dashboard else NO_PAGES
+    with dask.config.set({**WORKER_CONFIG, **pages}):
+        return distributed.LocalCluster(  # type: ignore[no-untyped-call]
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            security=distributed.Security.temporary(),  # type: ignore[no-untyped-call]
+            # Any free port: two clusters of one machine do not disturb each other.
+            dashboard_address="127.0.0.1:0",
+            worker_dashboard_address=None,
+            scheduler_kwargs={"dashboard": dashboard},
+            silence_logs=50,
+        )
+
+
+def connect(where: str | Any, *, dashboard: bool = False) -> Cluster:
     """Connects to a cluster, or starts one here.
 
     Args:
         where: `local:N` starts N worker processes here; `tcp://HOST:PORT` (or `tls://`) is a
             scheduler's address; `file:PATH` a scheduler file, as batch systems use it; or a
             `distributed.Client`, or a `Cluster`.
+        dashboard: Whether the scheduler of `local:N` serves Dask's dashboard, on 127.0.0.1 at
+            `cluster.client.dashboard_link`. It has no access control.
 
     Raises:
         ClusterError: If Dask is not installed, if the scheduler does not answer, if there is no
@@ -289,11 +321,11 @@ def connect(where: str | Any) -> Cluster:
     if isinstance(where, Cluster):
         return where
     try:
-        import dask
+        import cryptography  # noqa: F401
         import distributed
     except ImportError:
         raise ClusterError(
-            "cluster: found no Dask; allowed: pip install 'lasthop[cluster]'"
+            "cluster: missing Dask or cryptography; run pip install 'lasthop[cluster]'"
         ) from None
     if isinstance(where, distributed.Client):
         cluster = Cluster(where)
@@ -304,15 +336,7 @@ def connect(where: str | Any) -> Cluster:
     started: tuple[Any, int] | None = None
     try:
         if kind == "local" and rest.isdigit() and int(rest) > 0:
-            with dask.config.set(WORKER_CONFIG):
-                local = distributed.LocalCluster(  # type: ignore[no-untyped-call]
-                    n_workers=int(rest),
-                    threads_per_worker=1,
-                    processes=True,
-                    # Any free port: two clusters of one machine do not disturb each other.
-                    dashboard_address=":0",
-                    silence_logs=50,
-                )
+            local = _start_local(int(rest), dashboard=dashboard)
             client = distributed.Client(local)  # type: ignore[no-untyped-call]
             owned, started = [client, local], (local, int(rest))
         elif kind == "file" and rest:
