@@ -52,7 +52,7 @@ def problem(number: int) -> lasthop.Scenario:
                 "transfer": {
                     "from": "base",
                     "to": "phone",
-                    "transport": {"kind": "tcp", "variant": "newreno"},
+                    "transport": {"kind": "tcp", "variant": "newreno", "profile": "rfc"},
                     "app": {"kind": "file", "size": size},
                 }
             },

@@ -46,7 +46,7 @@ protocol = { kind = "selective-repeat", window = 64 }
 [flow.transfer]
 from = "server"
 to = "client"
-transport = { kind = "tcp", variant = "sack", segment = "500 B" }
+transport = { kind = "tcp", variant = "sack", profile = "rfc", segment = "500 B" }
 app = { kind = "file", size = "SIZE" }
 [sweep]
 "link.wireless.errors.loss" = [0.01, 0.02]

@@ -38,7 +38,7 @@ errors = { kind = "uniform", loss = "2 %" }
 [flow.transfer]
 from = "a"
 to = "b"
-transport = { kind = "tcp", variant = "sack" }
+transport = { kind = "tcp", variant = "sack", profile = "rfc" }
 app = { kind = "file", size = "20 MB" }
 [sweep]
 "link.radio.errors.loss" = ["1 %", "2 %", "5 %", "8 %"]

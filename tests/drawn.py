@@ -249,7 +249,11 @@ PLAIN: Mapping[str, Strategy] = {
     "second": st.just({"between": ["b", "c"], **LINK}),
     "flow": st.sampled_from(
         [
-            {"from": "a", "to": "c", "transport": {"kind": "tcp", "variant": "sack"}}
+            {
+                "from": "a",
+                "to": "c",
+                "transport": {"kind": "tcp", "variant": "sack", "profile": "rfc"},
+            }
             | {"app": {"kind": "file", "size": "20 kB"}},
             {"from": "a", "to": "c", "transport": "udp"}
             | {"app": {"kind": "media", "rate": "64 kbps", "packet": "40 B"}},

@@ -28,7 +28,7 @@ QUESTION: dict[str, Any] = {
             "download": {
                 "from": "server",
                 "to": "phone",
-                "transport": {"kind": "tcp", "variant": "sack"},
+                "transport": {"kind": "tcp", "variant": "sack", "profile": "rfc"},
                 "app": {"kind": "file", "size": "100 kB"},
             }
         },

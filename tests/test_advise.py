@@ -29,7 +29,7 @@ errors = { kind = "gilbert-elliott", mean_loss = 0.06, mean_burst = 2 }
 [flow.transfer]
 from = "base"
 to = "phone"
-transport = { kind = "tcp", variant = "newreno" }
+transport = { kind = "tcp", variant = "newreno", profile = "rfc" }
 app = { kind = "file", size = "60 kB" }
 [flow.voice]
 from = "base"

@@ -45,7 +45,7 @@ errors = { kind = "uniform", loss = "2 %" }
 [flow.transfer]
 from = "a"
 to = "b"
-transport = { kind = "tcp", variant = "reno" }
+transport = { kind = "tcp", variant = "reno", profile = "rfc" }
 app = { kind = "file", size = "200 kB" }
 [sweep]
 "link.radio.errors.loss" = ["1 %", "5 %"]

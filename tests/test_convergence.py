@@ -23,13 +23,13 @@ queue = "20 packets"
 [flow.first]
 from = "server"
 to = "client"
-transport = { kind = "tcp", variant = "sack" }
+transport = { kind = "tcp", variant = "sack", profile = "rfc" }
 app = { kind = "file", size = "3 MB" }
 [flow.second]
 from = "server"
 to = "client"
 start = "2 s"
-transport = { kind = "tcp", variant = "cubic" }
+transport = { kind = "tcp", variant = "cubic", profile = "rfc" }
 app = { kind = "file", size = "3 MB" }
 [run]
 replications = 2
@@ -135,7 +135,7 @@ def test_a_run_tells_what_its_trace_tells(
         from = "server"
         to = "client"
         start = "{2 * place} s"
-        transport = {{ kind = "tcp", variant = "{variant}"{options} }}
+        transport = {{ kind = "tcp", variant = "{variant}", profile = "rfc"{options} }}
         app = {{ kind = "file", size = "100 MB" }}
         """
         for place, variant in enumerate(variants)

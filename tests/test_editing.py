@@ -236,7 +236,12 @@ def test_a_link_window_that_is_too_small_is_told(window: int, header: int, told:
                 "f": {
                     "from": "a",
                     "to": "b",
-                    "transport": {"kind": "tcp", "variant": "reno", "segment": "1000 B"},
+                    "transport": {
+                        "kind": "tcp",
+                        "variant": "reno",
+                        "profile": "rfc",
+                        "segment": "1000 B",
+                    },
                     "app": {"kind": "file", "size": "1 MB"},
                 }
             },
@@ -281,7 +286,7 @@ def test_lt_tcp_without_marks_is_explained(queue: object, is_told: bool) -> None
     scenario = lasthop.load(ROOT / "examples/first.toml")
     links = {f"link.{name}.queue": queue for name in scenario.to_dict()["link"]}
     (flow,) = scenario.to_dict()["flow"]
-    tcp = {"kind": "tcp", "variant": "lt-tcp"}
+    tcp = {"kind": "tcp", "variant": "lt-tcp", "profile": "rfc"}
     changed = scenario.with_({**links, f"flow.{flow}.transport": tcp})
     assert ("lt-tcp takes marks alone for congestion" in explain(changed)) == is_told
 

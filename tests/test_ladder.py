@@ -159,7 +159,11 @@ reverse = { errors = { kind = "none" } }
 [flow.transfer]
 from = "server"
 to = "client"
-transport = { kind = "tcp", variant = "reno", segment = "250 B", delayed_ack = "off" }
+transport.kind = "tcp"
+transport.variant = "reno"
+transport.profile = "rfc"
+transport.segment = "250 B"
+transport.delayed_ack = "off"
 app = { kind = "file", size = "10 kB" }
 [sweep]
 "flow.transfer.transport.variant" = ["reno", "sack"]
@@ -194,7 +198,11 @@ reverse = { errors = { kind = "listed", lose = [99] } }
 [flow.transfer]
 from = "server"
 to = "client"
-transport = { kind = "tcp", variant = "reno", segment = "250 B", delayed_ack = "off" }
+transport.kind = "tcp"
+transport.variant = "reno"
+transport.profile = "rfc"
+transport.segment = "250 B"
+transport.delayed_ack = "off"
 app = { kind = "file", size = "500 B" }
 """
 

@@ -27,7 +27,7 @@ errors = { kind = "uniform", loss = "5 %" }
 [flow.transfer]
 from = "a"
 to = "b"
-transport = { kind = "tcp", variant = "sack", segment = "500 B" }
+transport = { kind = "tcp", variant = "sack", profile = "rfc", segment = "500 B" }
 app = { kind = "file", size = "100 kB" }
 
 [sweep]
@@ -163,7 +163,7 @@ delay = "5 ms"
 [flow.transfer]
 from = "a"
 to = "c"
-transport = { kind = "tcp", variant = "sack" }
+transport = { kind = "tcp", variant = "sack", profile = "rfc" }
 app = { kind = "file", size = "10 kB" }
 
 [sweep]

@@ -43,7 +43,7 @@ errors = { kind = "uniform", loss = "5 %" }
 [flow.transfer]
 from = "server"
 to = "client"
-transport = { kind = "tcp", variant = "sack", segment = "1000 B" }
+transport = { kind = "tcp", variant = "sack", profile = "rfc", segment = "1000 B" }
 app = { kind = "file", size = "1 MB" }
 
 [run]
@@ -346,7 +346,7 @@ delay = "2 ms"
 [flow.down]
 from = "server"
 to = "laptop"
-transport = { kind = "tcp", variant = "sack", segment = "1000 B" }
+transport = { kind = "tcp", variant = "sack", profile = "rfc", segment = "1000 B" }
 app = { kind = "file", size = "300 kB" }
 
 [flow.up]

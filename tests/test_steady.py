@@ -23,7 +23,7 @@ errors = { kind = "uniform", loss = "1 %" }
 [flow.file]
 from = "a"
 to = "b"
-transport = { kind = "tcp", variant = "newreno" }
+transport = { kind = "tcp", variant = "newreno", profile = "rfc" }
 app = { kind = "file", size = "1 GB" }
 
 [run]

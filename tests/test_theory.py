@@ -130,8 +130,11 @@ def test_there_are_scenarios_to_try() -> None:
             (UDP, MEDIA),
             (UDP, {**MEDIA, "silence": "exp 1 s"}),
             (tcp(), {"kind": "file", "size": "1 MB"}),
-            ({"kind": "tcp", "variant": "sack"}, {"kind": "file", "size": "1 kB"}),
-            ({"kind": "tcp", "variant": "newreno"}, {"kind": "web"}),
+            (
+                {"kind": "tcp", "variant": "sack", "profile": "rfc"},
+                {"kind": "file", "size": "1 kB"},
+            ),
+            ({"kind": "tcp", "variant": "newreno", "profile": "rfc"}, {"kind": "web"}),
         ]
     ),
     st.sampled_from([{}, {"queue": "3 kB"}, {"agent": {"kind": "snoop", "at": "a"}}]),

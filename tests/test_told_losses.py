@@ -36,6 +36,7 @@ def means(variant: str, segments: int, delay: str, loss: str, window: int) -> di
                 "transport": {
                     "kind": "tcp",
                     "variant": variant,
+                    "profile": "rfc",
                     "receive_window": f"{window} segments",
                     "delayed_ack": "off",
                 },

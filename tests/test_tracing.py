@@ -23,7 +23,7 @@ LOSSY = {
         "file": {
             "from": "server",
             "to": "client",
-            "transport": {"kind": "tcp", "variant": "sack"},
+            "transport": {"kind": "tcp", "variant": "sack", "profile": "rfc"},
             "app": {"kind": "file", "size": "300 kB"},
         }
     },

@@ -49,7 +49,7 @@ fn one_very_long_transfer_stops_at_once() {
         [flow.f]
         from = "a"
         to = "b"
-        transport = { kind = "tcp", variant = "sack" }
+        transport = { kind = "tcp", variant = "sack", profile = "rfc" }
         app = { kind = "file", size = "100000 GB" }
     "#;
     let (results, took) = stopped(text, 1, Duration::from_millis(200));
@@ -98,7 +98,7 @@ fn a_packet_after_hours_of_traffic_stops_at_once() {
         from = "a"
         to = "b"
         start = "90000 s"
-        transport = { kind = "tcp", variant = "sack" }
+        transport = { kind = "tcp", variant = "sack", profile = "rfc" }
         app = { kind = "file", size = "1 MB" }
         [run]
         max_time = "100000 s"
@@ -126,7 +126,7 @@ fn a_frame_after_hours_of_fading_stops_at_once() {
         from = "b"
         to = "c"
         start = "90000 s"
-        transport = { kind = "tcp", variant = "sack" }
+        transport = { kind = "tcp", variant = "sack", profile = "rfc" }
         app = { kind = "file", size = "1 MB" }
         [run]
         max_time = "100000 s"
@@ -143,7 +143,7 @@ fn what_is_finished_stays() {
         [flow.f]
         from = "a"
         to = "b"
-        transport = { kind = "tcp", variant = "reno" }
+        transport = { kind = "tcp", variant = "reno", profile = "rfc" }
         app = { kind = "file", size = "10 kB" }
         [sweep]
         "flow.f.app.size" = ["10 kB", "100000 GB"]
@@ -173,7 +173,7 @@ fn an_observer_that_agrees_changes_nothing_and_sees_progress() {
         [flow.f]
         from = "a"
         to = "b"
-        transport = { kind = "tcp", variant = "reno" }
+        transport = { kind = "tcp", variant = "reno", profile = "rfc" }
         app = { kind = "file", size = "100 kB" }
     "#;
     let mut seen = Vec::new();

@@ -324,7 +324,7 @@ mod tests {
     fn a_segment_is_what_its_descriptor_says() {
         let text = "name = \"one\"\n[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbps\"\n\
             delay = \"1 ms\"\n[flow.f]\nfrom = \"b\"\nto = \"a\"\n\
-            transport = { kind = \"tcp\", variant = \"sack\" }\n\
+            transport = { kind = \"tcp\", variant = \"sack\", profile = \"rfc\" }\n\
             app = { kind = \"file\", size = \"5 kB\" }\n";
         let document = Scenario::from_toml(text, std::path::Path::new(".")).expect("a scenario");
         let scenario = document.points().expect("a point").remove(0).scenario;

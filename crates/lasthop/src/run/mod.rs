@@ -320,7 +320,7 @@ mod tests {
             assert!(!has(without), "{without}");
         }
         for with in [
-            r#"variant = "sack""#,
+            r#"variant = "sack", profile = "rfc""#,
             r#"variant = "reno", profile = "rfc", timestamps = true"#,
             r#"variant = "cubic", profile = "linux""#,
             r#"variant = "lt-tcp", profile = "rfc""#,

@@ -146,7 +146,7 @@ mod tests {
             link("sb", "s", "b"),
             link("ac", "a", "c"),
             "[flow.f]\nfrom = \"s\"\nto = \"c\"\n".to_owned(),
-            "transport = { kind = \"tcp\", variant = \"sack\", timestamps = true }\n".to_owned(),
+            "transport = { kind = \"tcp\", variant = \"sack\", profile = \"rfc\", timestamps = true }\n".to_owned(),
             "app = { kind = \"file\", size = \"1 MB\" }\n".to_owned(),
         ]
         .concat();

@@ -315,7 +315,7 @@ mod tests {
         [flow.f]
         from = "a"
         to = "b"
-        transport = { kind = "tcp", variant = "sack" }
+        transport = { kind = "tcp", variant = "sack", profile = "rfc" }
         app = { kind = "file", size = "5 MB" }
     "#;
 

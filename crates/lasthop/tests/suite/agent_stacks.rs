@@ -25,7 +25,7 @@ fn results(agent: &str) -> Result<Results, String> {
         [flow.transfer]
         from = "server"
         to = "client"
-        transport = {{ kind = "tcp", variant = "newreno", segment = "500 B" }}
+        transport = {{ kind = "tcp", variant = "newreno", profile = "rfc", segment = "500 B" }}
         app = {{ kind = "file", size = "300 kB" }}
         "#
     );

@@ -47,7 +47,7 @@ pub fn shared(rate: &str, queue: &str, protocol: &str, replay: &str) -> String {
         [flow.file]
         from = "s"
         to = "c"
-        transport = {{ kind = "tcp", variant = "sack", segment = "1000 B" }}
+        transport = {{ kind = "tcp", variant = "sack", profile = "rfc", segment = "1000 B" }}
         app = {{ kind = "file", size = "700 kB" }}
         [flow.noise]
         from = "r"

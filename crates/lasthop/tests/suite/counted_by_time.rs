@@ -65,7 +65,7 @@ fn scenarios() -> impl Strategy<Value = String> {
     let transfers = prop_oneof![
         Just(String::new()),
         Just(r#"transport = { kind = "tcp", variant = "reno", profile = "ns-2", segment = "252 B" }"#.to_owned()),
-        Just(r#"transport = { kind = "tcp", variant = "sack", segment = "300 B" }"#.to_owned()),
+        Just(r#"transport = { kind = "tcp", variant = "sack", profile = "rfc", segment = "300 B" }"#.to_owned()),
     ];
     let end = prop_oneof![
         3 => (1u64..20_000).prop_map(|millis| format!("duration = \"{millis} ms\"")),

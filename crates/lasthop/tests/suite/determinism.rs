@@ -229,7 +229,7 @@ fn another_flow_on_another_link_changes_nothing() {
         from = "server"
         to = "elsewhere"
         start = "0.13 ms"
-        transport = { kind = "tcp", variant = "reno" }
+        transport = { kind = "tcp", variant = "reno", profile = "rfc" }
         app = { kind = "file", size = "1 kB" }
         "#;
     let extended = base.replacen("[flow.transfer]", &format!("{more}\n[flow.transfer]"), 1);

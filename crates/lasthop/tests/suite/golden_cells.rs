@@ -156,7 +156,7 @@ const SERVICES_CELL: (&str, &str) = (
     from = "server"
     to = "client"
     service = "pages"
-    transport = { kind = "tcp", variant = "newreno", segment = "536 B" }
+    transport = { kind = "tcp", variant = "newreno", profile = "rfc", segment = "536 B" }
     app = { kind = "web" }
     [flow.call]
     from = "server"
@@ -212,12 +212,12 @@ const WLAN_CELL: (&str, &str) = (
     [flow.download]
     from = "server"
     to = "laptop"
-    transport = { kind = "tcp", variant = "sack", segment = "1000 B" }
+    transport = { kind = "tcp", variant = "sack", profile = "rfc", segment = "1000 B" }
     app = { kind = "file", size = "2 MB" }
     [flow.upload]
     from = "phone"
     to = "server"
-    transport = { kind = "tcp", variant = "newreno", segment = "1400 B" }
+    transport = { kind = "tcp", variant = "newreno", profile = "rfc", segment = "1400 B" }
     app = { kind = "file", size = "500 kB" }
     [run]
     max_time = "1000 s"
@@ -249,12 +249,12 @@ const SPREAD_CELL: (&str, &str) = (
     [flow.upload]
     from = "node"
     to = "base"
-    transport = { kind = "tcp", variant = "sack", segment = "1460 B" }
+    transport = { kind = "tcp", variant = "sack", profile = "rfc", segment = "1460 B" }
     app = { kind = "file", size = "2 MB" }
     [flow.download]
     from = "base2"
     to = "far"
-    transport = { kind = "tcp", variant = "newreno", segment = "1000 B" }
+    transport = { kind = "tcp", variant = "newreno", profile = "rfc", segment = "1000 B" }
     app = { kind = "file", size = "1 MB" }
     [flow.beside]
     from = "near"
@@ -286,7 +286,7 @@ const RLC_CELL: (&str, &str) = (
     [flow.upload]
     from = "mobile"
     to = "server"
-    transport = { kind = "tcp", variant = "sack", segment = "1000 B" }
+    transport = { kind = "tcp", variant = "sack", profile = "rfc", segment = "1000 B" }
     app = { kind = "file", size = "300 kB" }
     [run]
     max_time = "1000 s"
@@ -311,7 +311,7 @@ const HARQ_CELL: (&str, &str) = (
     [flow.upload]
     from = "mobile"
     to = "server"
-    transport = { kind = "tcp", variant = "sack", segment = "1000 B" }
+    transport = { kind = "tcp", variant = "sack", profile = "rfc", segment = "1000 B" }
     app = { kind = "file", size = "300 kB" }
     [run]
     max_time = "1000 s"
@@ -354,7 +354,7 @@ fn queue_cell([name, queue, rate]: &[&str; 3]) -> String {
         [flow.transfer]
         from = "server"
         to = "client"
-        transport = {{ kind = "tcp", variant = "sack", segment = "1000 B" }}
+        transport = {{ kind = "tcp", variant = "sack", profile = "rfc", segment = "1000 B" }}
         app = {{ kind = "file", size = "1 MB" }}
         [flow.bursts]
         from = "server"

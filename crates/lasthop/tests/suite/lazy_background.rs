@@ -260,7 +260,7 @@ fn many_sources(count: usize) -> String {
         [flow.transfer]
         from = "server"
         to = "client"
-        transport = { kind = "tcp", variant = "reno" }
+        transport = { kind = "tcp", variant = "reno", profile = "rfc" }
         app = { kind = "file", size = "1 MB" }
         [run]
         duration = "20 s"

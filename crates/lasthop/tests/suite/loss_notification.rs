@@ -359,7 +359,7 @@ fn an_agent_that_needs_reports_is_refused_elsewhere() {
         [flow.f]
         from = "ap"
         to = "client"
-        transport = { kind = "tcp", variant = "esack" }
+        transport = { kind = "tcp", variant = "esack", profile = "rfc" }
         app = { kind = "file", size = "20 kB" }
     "#;
     let error = Scenario::from_toml(text, Path::new(".")).unwrap_err().to_string();

@@ -104,7 +104,7 @@ fn station(air: f64, wire: f64, weight: f64, is_upload: bool, agent: &str) -> St
         [flow.file]
         from = "{from}"
         to = "{to}"
-        transport = {{ kind = "tcp", variant = "sack", segment = "1000 B" }}
+        transport = {{ kind = "tcp", variant = "sack", profile = "rfc", segment = "1000 B" }}
         app = {{ kind = "file", size = "30 MB" }}
         "#
     )
@@ -216,7 +216,7 @@ fn radio(inversion: &str, replications: u64) -> Vec<HashMap<String, f64>> {
         [flow.file]
         from = "mobile"
         to = "server"
-        transport = {{ kind = "tcp", variant = "sack", segment = "960 B", header = "40 B" }}
+        transport = {{ kind = "tcp", variant = "sack", profile = "rfc", segment = "960 B", header = "40 B" }}
         app = {{ kind = "file", size = "30 MB" }}
         "#
     );

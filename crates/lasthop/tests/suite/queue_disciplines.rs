@@ -29,7 +29,7 @@ fn bottleneck(queue: &str, protocol: &str, replay: &str) -> String {
         [flow.file]
         from = "s"
         to = "c"
-        transport = {{ kind = "tcp", variant = "sack", segment = "1000 B" }}
+        transport = {{ kind = "tcp", variant = "sack", profile = "rfc", segment = "1000 B" }}
         app = {{ kind = "file", size = "1 MB" }}
         [flow.noise]
         from = "r"
@@ -184,7 +184,7 @@ fn standing(queue: &str, mbps: u32, variant: &str) -> [f64; 2] {
             [flow.{name}]
             from = "s"
             to = "c"
-            transport = {{ kind = "tcp", variant = "{variant}", segment = "1000 B", receive_window = "1000 segments" }}
+            transport = {{ kind = "tcp", variant = "{variant}", profile = "rfc", segment = "1000 B", receive_window = "1000 segments" }}
             app = {{ kind = "file", size = "1 GB" }}
             "#
         )
@@ -289,7 +289,7 @@ fn classic_over_prague(queue: &str, classic: &str) -> f64 {
             [flow.{name}]
             from = "s"
             to = "c"
-            transport = {{ kind = "tcp", variant = "{variant}", segment = "1448 B", receive_window = "1000 segments" }}
+            transport = {{ kind = "tcp", variant = "{variant}", profile = "rfc", segment = "1448 B", receive_window = "1000 segments" }}
             app = {{ kind = "file", size = "1 GB" }}
             "#
         )

@@ -292,7 +292,7 @@ fn a_limit_that_is_lowered_ends_the_wait_for_a_lost_pdu() {
         from = "m"
         to = "b"
         start = "1900 ms"
-        transport = { kind = "tcp", variant = "reno" }
+        transport = { kind = "tcp", variant = "reno", profile = "rfc" }
         app = { kind = "file", size = "1 B" }
         [run]
         duration = "2 s"
@@ -427,12 +427,12 @@ fn tcp_over_a_radio_gets_through() {
         [flow.up]
         from = "m"
         to = "server"
-        transport = {{ kind = "tcp", variant = "newreno", segment = "960 B" }}
+        transport = {{ kind = "tcp", variant = "newreno", profile = "rfc", segment = "960 B" }}
         app = {{ kind = "file", size = "300 kB" }}
         [flow.down]
         from = "server"
         to = "n"
-        transport = {{ kind = "tcp", variant = "sack", segment = "960 B" }}
+        transport = {{ kind = "tcp", variant = "sack", profile = "rfc", segment = "960 B" }}
         app = {{ kind = "file", size = "300 kB" }}
         "#,
         errors(0.5)

@@ -222,12 +222,12 @@ fn text(case: &Case, more: &str) -> String {
         [flow.up]
         from = "m0"
         to = "server"
-        transport = {{ kind = "tcp", variant = "{}", segment = "900 B" }}
+        transport = {{ kind = "tcp", variant = "{}", profile = "rfc", segment = "900 B" }}
         app = {{ kind = "file", size = "{file} B" }}
         [flow.down]
         from = "server"
         to = "m0"
-        transport = {{ kind = "tcp", variant = "{}", segment = "900 B" }}
+        transport = {{ kind = "tcp", variant = "{}", profile = "rfc", segment = "900 B" }}
         app = {{ kind = "file", size = "{file} B" }}
         [flow.across]
         from = "m0"
@@ -237,7 +237,7 @@ fn text(case: &Case, more: &str) -> String {
         [flow.second]
         from = "m1"
         to = "server"
-        transport = {{ kind = "tcp", variant = "sack", segment = "900 B" }}
+        transport = {{ kind = "tcp", variant = "sack", profile = "rfc", segment = "900 B" }}
         app = {{ kind = "file", size = "5 kB" }}
         {more}
         [run]
@@ -282,7 +282,7 @@ proptest! {
             from = "b"
             to = "server"
             start = "600 s"
-            transport = { kind = "tcp", variant = "sack" }
+            transport = { kind = "tcp", variant = "sack", profile = "rfc" }
             app = { kind = "file", size = "1 kB" }
         "#;
         let (found, trace) = check(&scenario(&text(&case, late)))?;

@@ -23,7 +23,7 @@ fn cell(errors: &str, transport: &str, protocol: &str) -> String {
         [flow.file]
         from = "base"
         to = "mobile"
-        transport = {{ kind = "tcp", variant = "sack", segment = "250 B" }}
+        transport = {{ kind = "tcp", variant = "sack", profile = "rfc", segment = "250 B" }}
         app = {{ kind = "file", size = "300 kB" }}
         [run]
         duration = "60 s"

@@ -73,7 +73,7 @@ fn a_lossless_asymmetric_link_sends_nothing_twice() {
             let flow = |name: &str, from: &str, to: &str| {
                 format!(
                     "[flow.{name}]\nfrom = \"{from}\"\nto = \"{to}\"\n\
-                     transport = {{ kind = \"tcp\", variant = \"newreno\", segment = \"500 B\" }}\n\
+                     transport = {{ kind = \"tcp\", variant = \"newreno\", profile = \"rfc\", segment = \"500 B\" }}\n\
                      app = {{ kind = \"file\", size = \"30 kB\" }}\n"
                 )
             };

@@ -71,7 +71,7 @@ fn goodput(link: &str, transport: &str) -> f64 {
 }
 
 fn wide(variant: &str) -> String {
-    format!(r#"variant = "{variant}", receive_window = "500 segments""#)
+    format!(r#"variant = "{variant}", profile = "rfc", receive_window = "500 segments""#)
 }
 
 /// Goodput over that of the TCP with the same recovery and Reno's window: at least, and at most.

@@ -139,7 +139,7 @@ fn a_single_active_service_has_the_whole_link() {
             from = "s"
             to = "c"
             {service}
-            transport = {{ kind = "tcp", variant = "sack" }}
+            transport = {{ kind = "tcp", variant = "sack", profile = "rfc" }}
             app = {{ kind = "file", size = "300 kB" }}
             "#
         )
@@ -254,7 +254,7 @@ fn file(service: &str) -> String {
         from = "s"
         to = "c"
         service = "{service}"
-        transport = {{ kind = "tcp", variant = "sack", segment = "210 B", initial_window = "10 segments" }}
+        transport = {{ kind = "tcp", variant = "sack", profile = "rfc", segment = "210 B", initial_window = "10 segments" }}
         app = {{ kind = "file", size = "1 GB" }}
         "#
     )

@@ -27,12 +27,12 @@ fn wlan(queue: &str) -> String {
         [flow.down]
         from = "ap"
         to = "m"
-        transport = {{ kind = "tcp", variant = "sack", segment = "1000 B" }}
+        transport = {{ kind = "tcp", variant = "sack", profile = "rfc", segment = "1000 B" }}
         app = {{ kind = "file", size = "1 MB" }}
         [flow.up]
         from = "n"
         to = "ap"
-        transport = {{ kind = "tcp", variant = "sack", segment = "1000 B" }}
+        transport = {{ kind = "tcp", variant = "sack", profile = "rfc", segment = "1000 B" }}
         app = {{ kind = "file", size = "1 MB" }}
         [flow.flood]
         from = "ap"
@@ -64,7 +64,7 @@ fn services(queue: &str, own: &str) -> String {
         from = "a"
         to = "b"
         service = "bulk"
-        transport = {{ kind = "tcp", variant = "sack", segment = "1000 B" }}
+        transport = {{ kind = "tcp", variant = "sack", profile = "rfc", segment = "1000 B" }}
         app = {{ kind = "file", size = "700 kB" }}
         [flow.flood]
         from = "a"
@@ -169,7 +169,7 @@ fn an_access_point_marks() {
         [flow.down]
         from = "ap"
         to = "m"
-        transport = { kind = "tcp", variant = "dctcp", segment = "1000 B" }
+        transport = { kind = "tcp", variant = "dctcp", profile = "rfc", segment = "1000 B" }
         app = { kind = "file", size = "3 MB" }
         "#;
     let row = metrics(text).remove(0);

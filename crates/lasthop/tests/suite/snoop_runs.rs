@@ -17,7 +17,7 @@ const SR: &str = r#"{ kind = "selective-repeat" }"#;
 const GBN: &str = r#"{ kind = "go-back-n" }"#;
 const NS2: &str = r#"kind = "tcp", variant = "reno", profile = "ns-2", segment = "1000 B""#;
 /// Acknowledgments that are held back longer than the local timer waits would set it off.
-const RFC: &str = r#"kind = "tcp", variant = "newreno", segment = "1000 B", delayed_ack = "off""#;
+const RFC: &str = r#"kind = "tcp", variant = "newreno", profile = "rfc", segment = "1000 B", delayed_ack = "off""#;
 const WLAN: (&str, &str) = ("2 Mbps", "3 ms");
 const CELL: (&str, &str) = ("43.2 kbps", "100 ms");
 const FILE: &str = r#"{ kind = "file", size = "400 kB" }"#;

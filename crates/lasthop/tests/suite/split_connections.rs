@@ -5,8 +5,7 @@ use crate::common::scenarios::{self, Metrics, read, scenario};
 const PROXY: &str = r#"agent = { kind = "split-connection", at = "gateway" }"#;
 /// Hybla over the link, which makes up for its round trip, from a window of ten segments.
 const HYBLA: &str = r#"agent = { kind = "split-connection", at = "gateway", buffer = "1 MB", variant = "hybla", initial_window = "10 segments" }"#;
-const SACK: &str =
-    r#"kind = "tcp", variant = "sack", segment = "1460 B", receive_window = "1000 segments""#;
+const SACK: &str = r#"kind = "tcp", variant = "sack", profile = "rfc", segment = "1460 B", receive_window = "1000 segments""#;
 const FILE: &str = r#"{ kind = "file", size = "1 MB" }"#;
 
 /// A terrestrial link of 20 ms and a satellite link of 250 ms that loses packets, both ways.
@@ -80,7 +79,7 @@ fn a_proxy_gains_over_a_satellite_link_with_loss() {
 #[test]
 fn nothing_is_sent_twice_where_nothing_is_lost() {
     for (ends, variant) in [(DOWN, "sack"), (DOWN, "reno"), (UP, "cubic")] {
-        let transport = format!(r#"kind = "tcp", variant = "{variant}""#);
+        let transport = format!(r#"kind = "tcp", variant = "{variant}", profile = "rfc""#);
         let row = metrics(PROXY, &transport, FILE, ends, "0 %").remove(0);
         assert_eq!(row["flow.f.complete"], 1.0);
         for name in ["link_retransmissions", "end_retransmissions", "link_timeouts", "end_timeouts"]
@@ -116,11 +115,15 @@ fn browsers_get_their_replies_through_one_proxy_and_two() {
 fn flows_that_cannot_be_split_are_refused() {
     for (agent, transport, error) in [
         (PROXY, r#"kind = "tcp", variant = "reno", profile = "ns-2""#, "link.satellite.agent.kind"),
-        (PROXY, r#"kind = "tcp", variant = "lt-tcp""#, "link.satellite.agent.kind"),
+        (
+            PROXY,
+            r#"kind = "tcp", variant = "lt-tcp", profile = "rfc""#,
+            "link.satellite.agent.kind",
+        ),
         (HYBLA, SACK, ""),
         (
             &HYBLA.replace("hybla", "sack"),
-            r#"kind = "tcp", variant = "reno""#,
+            r#"kind = "tcp", variant = "reno", profile = "rfc""#,
             "link.satellite.agent.variant",
         ),
         (&HYBLA.replace("1 MB", "1 kB"), SACK, "link.satellite.agent.buffer"),

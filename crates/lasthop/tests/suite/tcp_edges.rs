@@ -58,7 +58,8 @@ fn extreme_settings_still_finish() {
 
 #[test]
 fn a_clock_without_ticks_is_refused() {
-    let error = points(r#"variant = "reno", clock_granularity = "0 s""#).unwrap_err();
+    let error =
+        points(r#"variant = "reno", profile = "rfc", clock_granularity = "0 s""#).unwrap_err();
     assert!(error.contains("flow.f.transport.clock_granularity"), "{error}");
 }
 
@@ -71,6 +72,6 @@ fn a_window_below_a_segment_is_refused() {
             assert!(error.contains(&format!("flow.f.transport.{key}: found \"999 B\"")), "{error}");
             assert!(error.contains("at least one segment, \"1"), "{error}");
         }
-        assert!(points(&format!(r#"variant = "reno", {key} = "1460 B""#)).is_ok());
+        assert!(points(&format!(r#"variant = "reno", profile = "rfc", {key} = "1460 B""#)).is_ok());
     }
 }

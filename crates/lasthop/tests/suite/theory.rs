@@ -120,7 +120,7 @@ fn throughput_over_a_lossy_path_follows_padhye() {
                     "b",
                     "0 s",
                     &format!(
-                        r#"{{ kind = "tcp", variant = "{variant}", segment = "1000 B", delayed_ack = "off", min_rto = "400 ms", receive_window = "10000 segments" }}"#
+                        r#"{{ kind = "tcp", variant = "{variant}", profile = "rfc", segment = "1000 B", delayed_ack = "off", min_rto = "400 ms", receive_window = "10000 segments" }}"#
                     ),
                     r#"{ kind = "file", size = "20 MB" }"#,
                 )
@@ -238,7 +238,7 @@ fn selective_repeat_loses_nothing_for_good() {
 /// below 1.5 % here; 5 % is beyond three of them.
 #[test]
 fn two_equal_flows_share_a_bottleneck() {
-    let tcp = r#"{ kind = "tcp", variant = "sack", segment = "500 B" }"#;
+    let tcp = r#"{ kind = "tcp", variant = "sack", profile = "rfc", segment = "500 B" }"#;
     let file = r#"{ kind = "file", size = "100 MB" }"#;
     let text = format!(
         "name = \"fair\"\n{}{}{}{}{}{}[run]\nduration = \"200 s\"\n",

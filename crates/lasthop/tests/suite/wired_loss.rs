@@ -21,7 +21,7 @@ fn path(link: &str, flows: &str) -> String {
 }
 
 const FILE: &str = "[flow.file]\nfrom = \"a\"\nto = \"b\"\n\
-    transport = { kind = \"tcp\", variant = \"sack\", segment = \"1000 B\" }\n\
+    transport = { kind = \"tcp\", variant = \"sack\", profile = \"rfc\", segment = \"1000 B\" }\n\
     app = { kind = \"file\", size = \"2 MB\" }\n";
 
 #[test]

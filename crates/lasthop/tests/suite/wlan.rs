@@ -303,7 +303,7 @@ fn every_application_runs_over_it() {
         [flow.pages]
         from = "server"
         to = "client"
-        transport = { kind = "tcp", variant = "newreno" }
+        transport = { kind = "tcp", variant = "newreno", profile = "rfc" }
         app = { kind = "web" }
         [flow.call]
         from = "client"
