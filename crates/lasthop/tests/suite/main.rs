@@ -17,6 +17,7 @@ mod dcf_spread;
 mod determinism;
 mod fuzz_corpus;
 mod golden_cells;
+mod flight_size;
 mod harq_hops;
 mod held_back;
 mod interface_on_bytes;

@@ -198,7 +198,10 @@ impl Flight {
         // RFC 5681, section 3.1: the threshold is reduced once for each lost segment.
         let is_again =
             self.timed_out_at == self.snd_una && self.config.conventions != Conventions::Ns2;
-        let in_use = (!is_again).then(|| self.in_use_at(now, 0));
+        let in_use = (!is_again).then(|| {
+            let in_use = self.in_use_at(now, 0);
+            self.in_use_at_timeout(in_use)
+        });
         self.forget_repair();
         self.counters.window_cuts += 1;
         self.law.on_timeout(now, in_use);

@@ -578,6 +578,13 @@ impl Flight {
         }
     }
 
+    /// [`Self::in_use`] at a timeout: `in_use`, at most the congestion window. RFC 5681, section 3.1, means the "amount of
+    /// outstanding data in the network". FlightSize also counts data that recovery has replaced in the network, as
+    /// they were SACKed or told of by duplicates.
+    pub(in crate::tcp) fn in_use_at_timeout(&self, in_use: f64) -> f64 {
+        in_use.min(self.law.cwnd())
+    }
+
     /// Takes the segment at `snd_nxt` and moves on.
     #[inline]
     pub(in crate::tcp) fn advance_next(&mut self) -> u64 {

@@ -10,7 +10,7 @@
 //!                target = W_cubic(t + RTT), between cwnd and 1.5 cwnd
 //!   congestion   W_max = cwnd, or less if it had not come back to W_max (fast convergence, 4.7)
 //!                ssthresh = cwnd = beta * flight size                  (4.6)
-//!   timeout      ssthresh = beta * flight size, cwnd = 1; K = 0 in the next avoidance (4.8)
+//!   timeout      ssthresh = beta * min(flight size, cwnd), cwnd = 1; K = 0 in the next avoidance (4.8)
 //! ```
 //!
 //! Windows count segments, time is in seconds. Time in which the application or the receiver, not the

@@ -167,8 +167,9 @@ pub trait CongestionLaw {
     /// in segments of SMSS (the flight size; ns-2: the window).
     fn on_congestion(&mut self, now: Instant, congestion: Congestion, in_use: f64);
 
-    /// The retransmission timer fired; `in_use` as above, or `None` if it fired for the same segment
-    /// before, which reduces the threshold once only.
+    /// The retransmission timer fired; `in_use` as above but at most the window
+    /// (`Flight::in_use_at_timeout`), or `None` if it fired for the same segment before, which
+    /// reduces the threshold once only.
     fn on_timeout(&mut self, now: Instant, in_use: Option<f64>);
 
     /// An ACK told a round trip, but nothing by which the window may grow.

@@ -175,7 +175,7 @@ impl RackTlp {
         let cuts = self.phase <= Phase::Disorder
             || self.end <= flight.snd_una
             || self.phase == Phase::Loss && self.timeouts == 0;
-        let in_use = cuts.then(|| flight.in_use(0));
+        let in_use = cuts.then(|| flight.in_use_at_timeout(flight.in_use(0)));
         flight.law.on_timeout(now, in_use);
         if cuts {
             flight.counters.window_cuts += 1;
