@@ -70,7 +70,7 @@ fn replicate(protocol: &str, hops: u64) -> u64 {
         replay: Replay::PerPacket,
     });
     let site = SourceSite { streams: &streams, component: "flow.f", start: Instant::ZERO };
-    let Some(source) = app.source(&site) else { unreachable!("it sends datagrams") };
+    let Ok(source) = app.source(&site) else { unreachable!("it sends datagrams") };
     let path: Vec<_> = (0..hops).map(|hop| DirectionId::of(hop as usize, Side::Forward)).collect();
     builder.datagrams("f", Instant::ZERO, source, &path);
     let mut world = builder.build(Silent);

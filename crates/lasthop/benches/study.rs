@@ -123,7 +123,7 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
         });
         let component = "flow.congestion";
         let site = SourceSite { streams: &streams, component, start: Instant::ZERO };
-        let Some(source) = app.source(&site) else { unreachable!("it sends datagrams") };
+        let Ok(source) = app.source(&site) else { unreachable!("it sends datagrams") };
         builder.datagrams("congestion", Instant::ZERO, source, &path.there[..1]);
     }
     let mut world = builder.build(Silent);

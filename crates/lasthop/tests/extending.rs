@@ -74,6 +74,46 @@ fn changes(patch: &str) -> (Vec<String>, HashMap<String, [u32; 2]>) {
     (new, changed)
 }
 
+/// Cargo in the copy of the crate, which has a target directory of its own.
+fn cargo(copy: &Path) -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.env("CARGO_TARGET_DIR", "target").current_dir(copy);
+    cargo
+}
+
+const THIRD_TRANSFER: &str = r#"//! A third application over TCP that the simulator does not know.
+use super::family::TransferKeys;
+use crate::schema::keys::{Limits, table};
+use crate::units::Bytes;
+table! {
+    /// A third application.
+    pub struct ThirdKeys as "third" {
+        /// Its size.
+        size: Bytes, Limits::FILE;
+    }
+}
+impl TransferKeys for ThirdKeys {}
+"#;
+
+/// An application over TCP that is declared, but that the simulator does not drive, does not compile: were it to compile,
+/// its flows would be missing from the results.
+fn a_transfer_that_nothing_drives_does_not_compile(copy: &Path) {
+    fs::write(copy.join("crates/lasthop/src/app/third.rs"), THIRD_TRANSFER).expect("a file");
+    let list = copy.join("crates/lasthop/src/app/mod.rs");
+    let text = fs::read_to_string(&list).expect("the list of applications");
+    let line = "        web: Web(WebKeys);\n";
+    assert!(text.contains(line), "the list of applications has changed");
+    let text = text.replace(line, &format!("{line}        third: Third(ThirdKeys);\n"));
+    fs::write(&list, text).expect("a file");
+    let output = cargo(copy)
+        .args(["check", "--quiet", "--offline", "-p", "lasthop", "--lib"])
+        .output()
+        .expect("cargo runs");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "it compiles");
+    assert!(err.contains("E0004") && err.contains("`(Err(Transfer::Third(_)), "), "{err}");
+}
+
 /// Copies the crate, follows the page step by step, builds the copy and runs a scenario with both
 /// examples in it.
 #[test]
@@ -127,10 +167,8 @@ fn the_recipes_apply_build_and_run() {
             .expect("git runs");
         assert!(done.success(), "{patch} does not apply");
     }
-    let output = Command::new(env!("CARGO"))
+    let output = cargo(&copy)
         .args(["run", "--quiet", "--offline", "-p", "lasthop", "--bin", "extended"])
-        .args(["--target-dir", "target"])
-        .current_dir(&copy)
         .output()
         .expect("cargo runs");
     let (out, err) =
@@ -158,4 +196,5 @@ fn the_recipes_apply_build_and_run() {
     // Of the data on the wired link every 100th is lost.
     let sent = metric("link.wired.forward.frames_sent");
     assert!((metric("link.wired.forward.frames_lost") - sent / 100.0).abs() < 1.0, "{out}");
+    a_transfer_that_nothing_drives_does_not_compile(&copy);
 }

@@ -11,6 +11,7 @@
 
 use super::DatagramSource;
 use crate::rng::Streams;
+use crate::schema::error::ScenarioError;
 use crate::schema::keys::{Kind, Table};
 use crate::units::{Bytes, Duration, Instant};
 
@@ -36,6 +37,11 @@ pub(crate) trait SourceKeys: Table + Kind {
     /// Time between packets while it sends at a constant rate; `None`: there is no such rate.
     fn interval(&self) -> Option<Duration> {
         None
+    }
+
+    /// Checks what concerns several keys; `path` is that of the application.
+    fn check(&self, _path: &str) -> Result<(), ScenarioError> {
+        Ok(())
     }
 
     /// The source of the flow at `site`, before its first packet.
@@ -75,6 +81,15 @@ macro_rules! applications {
                 $($transfer_kind($transfer::$transfer_keys),)*
                 $($source_kind($source::$source_keys),)*
             }
+        }
+
+        /// The keys of an application that writes to TCP connections.
+        #[derive(Clone, Copy, Debug)]
+        pub enum Transfer<'a> {
+            $(
+                #[doc = concat!("See [`", stringify!($transfer), "`].")]
+                $transfer_kind(&'a $transfer::$transfer_keys),
+            )*
         }
 
         /// Every source of datagrams, dispatched statically.
@@ -126,6 +141,14 @@ macro_rules! applications {
                 }
             }
 
+            /// Checks what concerns several keys; `path` is that of the application.
+            pub(crate) fn check(&self, path: &str) -> Result<(), ScenarioError> {
+                match self {
+                    $(App::$transfer_kind(_) => Ok(()),)*
+                    $(App::$source_kind(keys) => keys.check(path),)*
+                }
+            }
+
             /// Time between its datagrams, if they leave at a constant rate.
             pub(crate) fn interval(&self) -> Option<Duration> {
                 match self {
@@ -134,11 +157,14 @@ macro_rules! applications {
                 }
             }
 
-            /// The source of datagrams of the flow at `site`; `None`: it needs TCP.
-            pub fn source(&self, site: &SourceSite<'_>) -> Option<Source> {
+            /// The source of datagrams of the flow at `site`.
+            ///
+            /// # Errors
+            /// If the application needs TCP: its keys.
+            pub fn source(&self, site: &SourceSite<'_>) -> Result<Source, Transfer<'_>> {
                 match self {
-                    $(App::$transfer_kind(_) => None,)*
-                    $(App::$source_kind(keys) => Some(Source::$source_kind(keys.build(site))),)*
+                    $(App::$transfer_kind(keys) => Err(Transfer::$transfer_kind(keys)),)*
+                    $(App::$source_kind(keys) => Ok(Source::$source_kind(keys.build(site))),)*
                 }
             }
         }

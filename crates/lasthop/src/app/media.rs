@@ -26,6 +26,7 @@ use super::family::{SourceKeys, SourceSite};
 use super::{Datagram, DatagramSource, OnOff, OnOffParameters};
 use crate::link::airtime;
 use crate::rng::DurationLaw;
+use crate::schema::error::ScenarioError;
 use crate::schema::keys::{Limits, table};
 use crate::units::{Bytes, Duration, Instant, Rate};
 use hdrhistogram::Histogram;
@@ -60,6 +61,23 @@ impl SourceKeys for MediaKeys {
 
     fn interval(&self) -> Option<Duration> {
         Some(airtime(self.packet, self.rate))
+    }
+
+    fn check(&self, path: &str) -> Result<(), ScenarioError> {
+        // At a constant rate: spurts may follow each other without a silence.
+        let packets = grace(self.deadline).as_secs_f64() * self.rate.as_bps() as f64
+            / (self.packet.get() * 8) as f64;
+        if packets < MOST_OPEN as f64 {
+            return Ok(());
+        }
+        Err(ScenarioError::new(
+            format!("{path}.packet"),
+            format!("{packets:.0} packets of {} in {}", self.packet, grace(self.deadline)),
+            format!(
+                "fewer than {MOST_OPEN} packets in the deadline or {GRACE}, whichever is longer: \
+                 their receiver remembers all of these; larger packets or a lower rate"
+            ),
+        ))
     }
 
     fn build(&self, site: &SourceSite<'_>) -> Machine {
@@ -112,6 +130,10 @@ pub const GRACE: Duration = Duration::from_secs(2);
 /// tell apart; this is enough for four such links in a row.
 pub const HORIZON: u64 = 1024;
 
+/// A packet that has not come when so many later ones have been sent is lost. The receiver remembers at most
+/// this many packets: 256 MiB.
+pub const MOST_OPEN: usize = 1 << 24;
+
 /// A packet that has not come after this long is lost; also the longest delay told by percentiles.
 pub const LONGEST: Duration = Duration::from_secs(1000);
 
@@ -124,6 +146,11 @@ const FINEST: Duration = Duration::from_nanos(1000);
 
 /// Delays from here on, in nanoseconds, count as [`LONGEST`] in percentiles.
 const TOP: u64 = LONGEST.as_nanos().next_power_of_two();
+
+/// Age at which the outcome of a packet is counted.
+fn grace(deadline: Duration) -> Duration {
+    deadline.max(GRACE)
+}
 
 /// A packet whose fate is open.
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +221,7 @@ impl MediaStatistics {
     pub fn new(deadline: Duration) -> Self {
         MediaStatistics {
             deadline,
-            grace: deadline.max(GRACE),
+            grace: grace(deadline),
             window: VecDeque::new(),
             front: 0,
             highest: None,
@@ -234,8 +261,9 @@ impl MediaStatistics {
         {
             if arrival <= now {
                 self.tally.deliver(at, arrival, arrival <= at + self.deadline);
-            } else if arrival == Instant::NEVER
-                && (self.highest >= Some(self.front + HORIZON) || at + LONGEST <= now)
+            } else if self.window.len() >= MOST_OPEN
+                || arrival == Instant::NEVER
+                    && (self.highest >= Some(self.front + HORIZON) || at + LONGEST <= now)
             {
                 self.tally.lose();
             } else {

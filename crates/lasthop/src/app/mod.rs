@@ -28,6 +28,7 @@ applications! {
     }
 }
 
+use crate::schema::error::ScenarioError;
 use crate::schema::keys::{Kind, kinds};
 use crate::units::{Bytes, Duration, Instant};
 use family::{SourceKeys, TransferKeys, applications};
@@ -35,7 +36,9 @@ use family::{SourceKeys, TransferKeys, applications};
 pub use family::SourceSite;
 pub use file::FileKeys;
 pub use mah::Empirical;
-pub use media::{GRACE, HORIZON, LONGEST, MediaKeys, MediaReport, MediaStatistics, OUTAGE};
+pub use media::{
+    GRACE, HORIZON, LONGEST, MOST_OPEN, MediaKeys, MediaReport, MediaStatistics, OUTAGE,
+};
 pub use on_off::{OnOff, OnOffKeys, OnOffParameters, Replay};
 pub use tally::{DatagramCounts, Tally};
 pub use web::{Web, WebCounters, WebKeys, WebParameters};

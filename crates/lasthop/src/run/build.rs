@@ -5,13 +5,13 @@ use super::links::services;
 use super::oracle;
 use super::plan::{Hop, Plan};
 use crate::agent::AgentSite;
-use crate::app::SourceSite;
+use crate::app::{SourceSite, Transfer};
 use crate::link::Protocol;
 use crate::medium::dcf::{MacParameters, Medium, StationId};
 use crate::packet::Extension;
 use crate::queue::QueueSite;
 use crate::rng::Streams;
-use crate::scenario::{self, App, Direction, Discipline, Flow, LinkProtocol, Scenario, Transport};
+use crate::scenario::{self, Direction, Discipline, Flow, LinkProtocol, Scenario, Transport};
 use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
 use crate::sim::ids::{AirId, DirectionId, RadioId, Side};
@@ -220,19 +220,19 @@ fn add_flow<X: Extension>(
     });
     let round_trip = RoundTrip { there: &there, back: &back };
     let start = Instant::ZERO + flow.start;
-    match (&flow.transport, &flow.app) {
-        (Transport::Tcp(tcp), App::File(file)) => {
+    let component = &format!("flow.{}", flow.name);
+    match (flow.app.source(&SourceSite { streams, component, start }), &flow.transport) {
+        (Ok(source), Transport::Udp | Transport::UdpLite) => {
+            builder.datagrams(&flow.name, start, source, &there);
+        }
+        (Err(Transfer::File(file)), Transport::Tcp(tcp)) => {
             builder.file(&flow.name, start, &config(tcp), round_trip, file.size);
         }
-        (Transport::Tcp(tcp), App::Web(web)) => {
+        (Err(Transfer::Web(web)), Transport::Tcp(tcp)) => {
             builder.web(&flow.name, start, &config(tcp), round_trip, web.parameters());
         }
-        // The scenario's checks leave sources of datagrams alone.
-        (_, app) => {
-            let component = &format!("flow.{}", flow.name);
-            if let Some(source) = app.source(&SourceSite { streams, component, start }) {
-                builder.datagrams(&flow.name, start, source, &there);
-            }
+        (Ok(_), Transport::Tcp(_)) | (Err(_), Transport::Udp | Transport::UdpLite) => {
+            unreachable!("the scenario's checks reject applications over the wrong transport")
         }
     }
     if flow.transport == Transport::UdpLite {

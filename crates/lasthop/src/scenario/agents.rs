@@ -113,7 +113,7 @@ impl Scenario {
             let near = suggestion(at, link.between.iter().map(String::as_str));
             return Err(Refusal::new("at", format!("{at:?}{near}"), ends));
         }
-        agent.check(&link.agent_site(Bytes::default()))?;
+        agent.check(&link.agent_site(self.largest_packet(routes, index)))?;
         for tcp in self.tcp_through(routes, index, at) {
             agent.check_flow(&tcp.config())?;
         }
@@ -136,6 +136,20 @@ impl Scenario {
             ));
         }
         Ok(())
+    }
+
+    /// The largest packet that crosses link `index`, in either direction.
+    fn largest_packet(&self, routes: &Routes<'_>, index: usize) -> Bytes {
+        let of_flow = |flow: &Flow| {
+            let crosses = |from: &str, to: &str| {
+                routes.route(from, to).iter().any(|&(link, _)| link == index)
+            };
+            let [there, back] = flow.largest_packets();
+            let there = if crosses(&flow.from, &flow.to) { there } else { Bytes::default() };
+            let back = if crosses(&flow.to, &flow.from) { back } else { Bytes::default() };
+            there.max(back)
+        };
+        self.flows.iter().map(of_flow).max().unwrap_or_default()
     }
 
     /// The TCP of flows whose packets cross link `index` and go on at host `at`.

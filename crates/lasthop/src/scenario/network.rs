@@ -121,6 +121,7 @@ impl Scenario {
                 self.check_size(&back, &path("transport.ack_size"), ack)
             }
             (Transport::Udp | Transport::UdpLite, Some(packet)) => {
+                flow.app.check(&path("app"))?;
                 self.check_size(&route, &path("app.packet"), packet)
             }
         }

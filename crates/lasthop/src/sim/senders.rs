@@ -50,7 +50,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                     .connections
                     .iter()
                     .any(|&[requests, replies]| connection == replies && replies != requests),
-                _ => true,
+                App::File { .. } | App::Datagrams(_) | App::Background { .. } => true,
             };
             let is_source = is_opener == source_opens;
             let tcp = TcpSender { connection, is_opener, is_source, config: pair.config };

@@ -268,7 +268,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                 App::File { .. } => {
                     [format!("flow.{}", flow.name), format!("flow.{}.receiver", flow.name)]
                 }
-                _ => ["opener", "acceptor"]
+                App::Web(_) | App::Datagrams(_) | App::Background { .. } => ["opener", "acceptor"]
                     .map(|end| format!("flow.{}.connection {index} {end}", flow.name)),
             }
         });

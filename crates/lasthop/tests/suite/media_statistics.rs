@@ -1,6 +1,6 @@
 //! The streaming statistics of a media receiver against an oracle that stores every packet.
 
-use lasthop::app::{GRACE, HORIZON, LONGEST, MediaReport, MediaStatistics, OUTAGE};
+use lasthop::app::{GRACE, HORIZON, LONGEST, MOST_OPEN, MediaReport, MediaStatistics, OUTAGE};
 use lasthop::units::{Duration, Instant};
 use proptest::prelude::*;
 
@@ -230,4 +230,22 @@ fn delays_of_any_size_are_told() {
     assert!((p99 / LONGEST.as_secs_f64() - 1.0).abs() < 1.1e-3, "{p99}");
     assert!((report.delay_mean - 7_200.001_000_003 / 3.0).abs() < 1e-9);
     assert_eq!(report.deadline_miss, 1.0 / 3.0);
+}
+
+#[test]
+fn memory_does_not_grow_on_a_path_that_delivers_nothing() {
+    let gap = Duration::from_nanos(200);
+    let mut statistics = MediaStatistics::new(millis(1));
+    let mut clock = Instant::ZERO;
+    statistics.send(clock);
+    statistics.receive(0, clock);
+    for _ in 1..=MOST_OPEN {
+        clock += gap;
+        statistics.send(clock);
+    }
+    // Fewer packets than the limit wait behind the first, which was delivered.
+    assert_eq!(statistics.report(clock).residual_loss, 0.0);
+    clock += gap;
+    statistics.send(clock);
+    assert_eq!(statistics.report(clock).residual_loss, 0.5, "one delivered, one lost");
 }

@@ -18,10 +18,11 @@ pub use controller::{PersistenceController, PersistenceParameters};
 
 use super::family::{AgentKeys, AgentSite, Refusal};
 use super::{Agent, Batch, Crossing, Segment, Verdict};
+use crate::analysis::arq_chain::MAX_PDUS;
 use crate::analysis::{AnalysisError, GilbertElliottLaw};
 use crate::channel::Errors;
 use crate::schema::keys::{Limits, choice, table};
-use crate::units::{Duration, Instant, Probability};
+use crate::units::{Bytes, Duration, Instant, Probability};
 use std::marker::PhantomData;
 
 table! {
@@ -65,7 +66,7 @@ table! {
         loss_bad: Option<Probability>;
         /// Link frames that a packet takes, by default those of the largest packet of the link: 1
         /// where the protocol does not cut packets up.
-        pdus: Option<u32>, Limits::range(1, 1_024);
+        pdus: Option<u32>, Limits::range(1, MAX_PDUS as u64);
         /// Frames from one transmission to the next of the same data.
         spacing: u32 = "1", Limits::range(1, 1_000);
     }
@@ -109,6 +110,14 @@ impl AdaptivePersistenceKeys {
             self.loss_good.or(slotted.map(|set| set.loss_good)).ok_or("loss_good")?,
             self.loss_bad.or(slotted.map(|set| set.loss_bad)).ok_or("loss_bad")?,
         ])
+    }
+}
+
+impl AdaptivePersistenceKeys {
+    /// Link frames per packet.
+    fn frames_per_packet(&self, site: &AgentSite<'_>) -> u64 {
+        let frames = |payload: Bytes| site.largest_packet.get().div_ceil(payload.get()).max(1);
+        self.pdus.map_or_else(|| site.payload.map_or(1, frames), u64::from)
     }
 }
 
@@ -160,6 +169,16 @@ impl AgentKeys for AdaptivePersistenceKeys {
             let allowed = "below 1, or stay_good below 1: a channel that changes";
             return Err(Refusal::new("stay_bad", stay_bad.to_string(), allowed));
         }
+        let frames = self.frames_per_packet(site);
+        if frames > u64::from(MAX_PDUS) {
+            let found =
+                format!("no value, and {frames} frames per packet of {}", site.largest_packet);
+            let allowed = format!(
+                "up to {MAX_PDUS} frames per packet: smaller packets, a larger payload of the \
+                                   protocol, or this key"
+            );
+            return Err(Refusal::new("pdus", found, allowed));
+        }
         Ok(())
     }
 
@@ -185,8 +204,6 @@ impl AgentKeys for AdaptivePersistenceKeys {
             loss_good.get(),
             loss_bad.get(),
         )?;
-        let pieces = |payload: u64| site.largest_packet.get().div_ceil(payload).max(1);
-        let pieces = site.payload.map_or(1, |payload| pieces(payload.get()));
         let controller = PersistenceController::new(PersistenceParameters {
             alpha: self.alpha.get(),
             weight: self.weight.get(),
@@ -196,7 +213,7 @@ impl AgentKeys for AdaptivePersistenceKeys {
             max_transmissions: self.max_transmissions,
             inversion: self.inversion,
             channel,
-            pdus: self.pdus.unwrap_or(u32::try_from(pieces).unwrap_or(u32::MAX)),
+            pdus: u32::try_from(self.frames_per_packet(site)).unwrap_or(u32::MAX),
             spacing: self.spacing,
         })?;
         let (packets, time) = (u64::from(self.update_packets), self.update_time);

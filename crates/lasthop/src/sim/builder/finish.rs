@@ -110,7 +110,7 @@ impl<X: Extension> Builder<X> {
         let told = vec![0; if P::ACTIVE { self.directions.len() } else { 0 }];
         let files = self.flows.iter().filter_map(|flow| match flow.app {
             App::File { connection, .. } => Some(connection),
-            _ => None,
+            App::Web(_) | App::Datagrams(_) | App::Background { .. } => None,
         });
         let sharing = Sharing::of(files);
         let look_interval = look_interval(most_stations);
