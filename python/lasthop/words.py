@@ -35,7 +35,7 @@ KEYS = {
     "delay": "Link delay",
     "queue": "Queue limit",
     "header": "Frame header",
-    "max_payload": "Largest payload",
+    "mtu": "MTU",
     "preset": "Link",
     "agent": "Agent",
     "protocol": "Link protocol",

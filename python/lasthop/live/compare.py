@@ -53,7 +53,13 @@ class Cell:
         if transport.get("receive_window") is None and transport.get("autotuning") is not False:
             # The devices of live links take one segment at a time.
             transport["segmentation_offload"] = False
-        self.scenario = Scenario({**tables, "flow": {name: flow}}, base=base)
+        tables["flow"] = {name: flow}
+        resolved = json.loads(Scenario(tables, base=base).points()[0].resolved())
+        # The kernel fills packets up to the MTU: those of the simulation are as large.
+        packet = resolved["flows"][name]["packets"][0]
+        for link, keys in tables.get("link", {}).items():
+            keys["mtu"] = f"{min(packet, resolved['links'][link]['mtu'])} B"
+        self.scenario = Scenario(tables, base=base)
 
 
 def _bytes(text: str) -> int:

@@ -17,5 +17,5 @@ mod refusal;
 pub use crate::sim::ids::Side;
 pub use connections::MOST_CONNECTIONS;
 pub use link::{Delivery, EndCounters, FrameFate};
-pub use network::{DEFAULT_MTU, Network, side_name};
+pub use network::{Network, side_name};
 pub use refusal::{LEAST_MTU, MOST_HOSTS, Refused};

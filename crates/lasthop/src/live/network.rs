@@ -25,9 +25,6 @@ use crate::sim::ids::Side;
 use crate::sim::{discipline_metrics, queue_metrics, receiver_metrics, sender_metrics};
 use crate::units::{Bytes, Duration, Instant};
 
-/// The largest packet of a link that does not say it: the payload of Ethernet.
-pub const DEFAULT_MTU: u32 = 1500;
-
 /// The links of a scenario.
 #[derive(Clone, Debug)]
 pub struct Network {

@@ -1,6 +1,5 @@
 //! What of a scenario cannot carry real packets, found before anything starts.
 
-use super::network::DEFAULT_MTU;
 use crate::link::LinkEndpoint;
 use crate::scenario::{Link, LinkProtocol, Scenario};
 
@@ -100,19 +99,19 @@ pub(super) fn check_bytes(link: &Link, endpoint: &LinkEndpoint<Vec<u8>>) -> Resu
     }
 }
 
-/// The largest packet of a link: what it allows, or `asked`, or that of Ethernet.
+/// The largest packet of a link: `asked`, or the `mtu` of the link.
 pub(super) fn mtu(link: &Link, asked: Option<u32>) -> Result<u32, Refused> {
-    let most = link.max_payload.map_or(65_535, |most| most.get().min(65_535) as u32);
-    let mtu = asked.unwrap_or(DEFAULT_MTU.min(most));
+    let most = link.mtu.map_or(65_535, |most| most.get().min(65_535) as u32);
+    let mtu = asked.unwrap_or(most);
     if mtu > most {
         let found = format!("{mtu} B");
-        let allowed = format!("up to link.{}.max_payload, {most} B", link.name);
+        let allowed = format!("up to link.{}.mtu, {most} B", link.name);
         return Err(Refused::new("--mtu", &found, &allowed));
     }
     if mtu < LEAST_MTU {
         let key = match asked {
             Some(_) => "--mtu".to_owned(),
-            None => format!("link.{}.max_payload", link.name),
+            None => format!("link.{}.mtu", link.name),
         };
         let allowed = format!("at least {LEAST_MTU} B, which every link of IP takes");
         return Err(Refused::new(key, &format!("{mtu} B"), &allowed));

@@ -154,7 +154,7 @@ mod tests {
         let scenario = document.points().expect("a point").remove(0).scenario;
         let plan = Plan::new(&scenario);
         let packets = [0, 1, 2, 3].map(|link| plan.largest_packet(link).get());
-        // 1460 + 40 + 12 bytes of data; 40 + 12 + 28 of an acknowledgment with three blocks.
-        assert_eq!(packets, [1512, 80, 80, 1512]);
+        // 1448 + 40 + 12 bytes of data; 40 + 12 + 28 of an acknowledgment with three blocks.
+        assert_eq!(packets, [1500, 80, 80, 1500]);
     }
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 /// - `radios`, by name: as in a scenario file
 /// - `wlans`, by name: as in a scenario file, with what its standard says where its keys do not, `difs`
 ///   and `eifs`, and whether slot and SIFS are those of the standard (`has_standard_times`)
-/// - `links`, by name: `between`; `header`; `control`, the size of control
+/// - `links`, by name: `between`; `header`; `mtu`, null if any packet fits; `control`, the size of control
 ///   frames (null where the protocol has none of their own, and with services); `protocol`, as in a scenario file, sizes of control frames that
 ///   follow from other keys filled in; `agents`, their kinds;
 ///   `forward` and `reverse`, each with `rate`, of one that changes its mean, `rate_changes`, as in a scenario file or null, `delay` and `delay_changes` in the same way,
@@ -121,6 +121,7 @@ fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<V
     Ok(json!({
         "between": link.between,
         "header": link.header.get(),
+        "mtu": link.mtu.map(|mtu| mtu.get()),
         "control": match &link.protocol {
             LinkProtocol::One(protocol) => protocol.control().map(|size| size.get()),
             LinkProtocol::Services(_) => None,

@@ -75,8 +75,8 @@ pub struct Link {
     pub agents: Agents,
     /// Frame header added to each packet; zero with services, which have their own.
     pub header: Bytes,
-    /// The largest packet the link takes.
-    pub max_payload: Option<Bytes>,
+    /// Largest packet that the link carries, frame header excluded; `None`: any.
+    pub mtu: Option<Bytes>,
 }
 
 /// One direction of a link.
@@ -167,7 +167,7 @@ table! {
     pub(super) struct LinkKeys {
         /// The two hosts that the link joins.
         between: [String; 2];
-        /// Where rate, delay and max_payload come from if they are not given.
+        /// Where rate, delay and mtu come from if they are not given.
         preset: Option<LinkPreset>;
         /// Transmission rate; required without preset. "unlimited": packets take no time and never
         /// queue, as on a path that only loses and delays them; needs protocol "raw" and a delay. A
@@ -183,9 +183,10 @@ table! {
         /// frames carry a number (RLP, xor-fec) and 2 B where they carry an acknowledgment too and
         /// in each PDU of rlc-am; not with services, which have their own.
         header: Option<Bytes>, HEADER;
-        /// The largest packet the link takes, frame header not counted, by default that of the
-        /// preset; there is no fragmentation, so that flows with larger packets are refused.
-        max_payload: Option<Bytes>, PACKET;
+        /// Largest packet that the link carries, frame header excluded; by default that of the
+        /// preset, otherwise 1500 B. There is no fragmentation: flows with larger packets are
+        /// rejected.
+        mtu: Option<Bytes>, PACKET;
         /// The link-layer protocol, the same at both ends.
         protocol: LinkProtocol = "raw";
         /// What sits at one end of the link, and looks into the packets that cross it or limits how

@@ -136,11 +136,11 @@ impl Scenario {
     ) -> Result<(), ScenarioError> {
         for &(index, _) in route {
             let link = &self.links[index];
-            if let Some(most) = link.max_payload
+            if let Some(most) = link.mtu
                 && packet > most
             {
                 let limit = match (link.radio, link.wlan) {
-                    (None, None) => format!("link.{}.max_payload, {most}", link.name),
+                    (None, None) => format!("link.{}.mtu, {most}", link.name),
                     (None, Some(_)) => format!("{most}, what a frame of 802.11 takes"),
                     (Some(radio), _) => {
                         let name = &self.radios[radio].name;

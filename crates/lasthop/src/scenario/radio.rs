@@ -143,7 +143,7 @@ impl Radio {
             agents: agents(station),
             header: self.header(),
             // What is not cut up has to fit.
-            max_payload: keys.protocol.payload().is_none().then_some(whole),
+            mtu: keys.protocol.payload().is_none().then_some(whole),
         })
     }
 }

@@ -56,10 +56,17 @@ impl Field for Vec<Flow> {
     }
 }
 
+/// Largest packet of a link that has neither a preset nor `mtu`: that of Ethernet.
+pub(crate) const DEFAULT_MTU: Bytes = Bytes::new(1500);
+
 impl Table for Link {
     const KEYS: &'static [Key] = LinkKeys::KEYS;
 
     fn read(node: &Node<'_>) -> Read<Self> {
+        if node.value.get("max_payload").is_some() {
+            let allowed = "the key mtu, its name since version 2.0 of the schema";
+            return Err(node.key_error("max_payload", "an old key", allowed));
+        }
         let mut keys = LinkKeys::read(node)?;
         keys.errors.resolve(&node.child_path("errors"), None)?;
         if let Some(errors) = keys.reverse.as_mut().and_then(|reverse| reverse.errors.as_mut()) {
@@ -139,7 +146,7 @@ impl Table for Link {
             protocol: keys.protocol,
             agents: keys.agent,
             header,
-            max_payload: keys.max_payload.or(preset.map(|(_, _, payload)| payload)),
+            mtu: keys.mtu.or(preset.map(|(_, _, payload)| payload)).or(Some(DEFAULT_MTU)),
         })
     }
 
@@ -161,7 +168,7 @@ impl Table for Link {
             delay: Some(OrShort(self.forward.delay_keys())),
             queue: OrShort(self.forward.queue.clone()),
             header: matches!(self.protocol, LinkProtocol::One(_)).then_some(self.header),
-            max_payload: self.max_payload,
+            mtu: self.mtu.filter(|&mtu| mtu != DEFAULT_MTU),
             protocol: self.protocol.clone(),
             agent: self.agents.clone(),
             errors: self.forward.errors.clone(),

@@ -11,7 +11,7 @@ use std::fmt::Write;
 const NAME_PATTERN: &str = "^[A-Za-z0-9_-]+$";
 
 /// Version of what scenario files may say.
-pub const SCHEMA_VERSION: &str = "1.1";
+pub const SCHEMA_VERSION: &str = "2.0";
 
 /// The JSON Schema (draft 2020-12) of a scenario document. It says what a single key may hold; what
 /// several keys must have in common (reachable hosts, an end of the run) only the reader checks.

@@ -461,7 +461,7 @@ impl Wlan {
                 protocol: LinkProtocol::One(Protocol::Raw(crate::link::raw::RawKeys {})),
                 agents,
                 header: keys.header,
-                max_payload: Some(LARGEST_PACKET),
+                mtu: Some(LARGEST_PACKET),
             }
         })
     }

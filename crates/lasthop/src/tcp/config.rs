@@ -212,6 +212,9 @@ pub struct Config {
     pub clock_granularity: Duration,
 }
 
+/// Bytes of the timestamp option of a segment: 10 and 2 of padding (RFC 7323).
+pub(super) const TIMESTAMPS: u32 = 12;
+
 impl Config {
     /// Does a sender keep a full record of each segment? Loss detection that marks segments as lost needs one.
     pub(super) fn keeps_records(&self) -> bool {
@@ -303,8 +306,8 @@ impl Config {
             // ns-2 counts the blocks, but neither the option's head nor timestamps.
             return base + 8 * u32::from(sack_blocks);
         }
-        // RFC 7323: 10 bytes and 2 of padding; RFC 2018: 2 + 8 n and 2 of padding.
-        let timestamps = if self.timestamps { 12 } else { 0 };
+        let timestamps = if self.timestamps { TIMESTAMPS } else { 0 };
+        // RFC 2018: 2 + 8 n and 2 of padding.
         let sack = if sack_blocks > 0 { 4 + 8 * u32::from(sack_blocks) } else { 0 };
         base + timestamps + sack
     }

@@ -1,6 +1,8 @@
 //! Named TCPs and profiles, as data.
 
-use super::config::{Config, Conventions, Ersn, LossDetection, Notices, RecoveryKind, UndoKind};
+use super::config::{
+    Config, Conventions, Ersn, LossDetection, Notices, RecoveryKind, TIMESTAMPS, UndoKind,
+};
 use super::law::{LawKind, Marks, Parts, RenoKeys};
 use super::receiver::AckCompression;
 use crate::units::{Bytes, Duration};
@@ -264,7 +266,10 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
     let own = if profile == Profile::Ns2 { ns2 } else { rfc };
     let recovery = set.sack_recovery.filter(|_| sack).unwrap_or(recovery);
     let notices = if recovery == own { notices } else { Notices::Off };
-    let segment = set.segment.unwrap_or(base.segment);
+    let timestamps = set.timestamps.unwrap_or(base.timestamps || law.reads_arrivals());
+    // RFC 6691: options that every segment carries take room from its payload.
+    let options = if timestamps && base.charge_options { TIMESTAMPS } else { 0 };
+    let segment = set.segment.unwrap_or(Bytes::new(base.segment.get() - u64::from(options)));
     let granularity = set.clock_granularity.unwrap_or(base.clock_granularity);
     // RFC 6928: min(10 MSS, max(2 MSS, 14600 B)).
     let initial_window = match profile {
@@ -302,7 +307,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         ecn: set.ecn.unwrap_or(base.ecn || sends_blocks || law.marks() != Marks::Classic),
         marks: law.marks(),
         abe: set.abe.unwrap_or(base.abe),
-        timestamps: set.timestamps.unwrap_or(base.timestamps || law.reads_arrivals()),
+        timestamps,
         timestamp_tick: if law.reads_arrivals() { FINE_TICK } else { granularity },
         limited_transmit: set.limited_transmit.unwrap_or(base.limited_transmit),
         window_validation: set.window_validation.unwrap_or(base.window_validation),

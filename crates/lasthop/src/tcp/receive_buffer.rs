@@ -211,7 +211,8 @@ mod tests {
     /// Segments of 1460 bytes take 2304 bytes: a share of 162/256, 82,944 bytes of the first buffer.
     #[test]
     fn the_window_of_a_kernel() {
-        let config = config(Variant::Reno, Profile::Linux, &Overrides::default());
+        let set = Overrides { timestamps: Some(false), ..Overrides::default() };
+        let config = config(Variant::Reno, Profile::Linux, &set);
         let mut buffer = ReceiveBuffer::new(&config);
         assert_eq!(buffer.window(1), 64_240);
         buffer.open(Instant::ZERO);

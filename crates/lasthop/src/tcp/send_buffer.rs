@@ -306,7 +306,8 @@ mod tests {
     use crate::tcp::presets::{Overrides, Profile, Variant, config};
 
     fn buffer() -> SendBuffer {
-        SendBuffer::new(&config(Variant::Reno, Profile::Linux, &Overrides::default()))
+        let set = Overrides { timestamps: Some(false), ..Overrides::default() };
+        SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set))
     }
 
     /// What Linux 6.18 had written before the first ACK of a connection with a window of 10 segments and a receive
@@ -332,7 +333,11 @@ mod tests {
     /// two out the buffer had room for eleven windows, and the application went on at the fourth.
     #[test]
     fn single_segments_take_a_description_each() {
-        let set = Overrides { segmentation_offload: Some(false), ..Overrides::default() };
+        let set = Overrides {
+            segmentation_offload: Some(false),
+            timestamps: Some(false),
+            ..Overrides::default()
+        };
         let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set));
         let fill = |written: u64, sent: u64, room: u64, cwnd: u64| Fill {
             written: written * 1460,
@@ -357,7 +362,11 @@ mod tests {
     /// followed; one each half of the largest receive window within a long write.
     #[test]
     fn the_last_segment_of_a_write_is_pushed() {
-        let set = Overrides { segmentation_offload: Some(false), ..Overrides::default() };
+        let set = Overrides {
+            segmentation_offload: Some(false),
+            timestamps: Some(false),
+            ..Overrides::default()
+        };
         let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set));
         let end = |segment: u64| 1 + segment * 1460;
         buffer.note_written(1, end(21), 64_240);

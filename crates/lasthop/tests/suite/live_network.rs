@@ -259,7 +259,7 @@ fn what_has_no_bytes_is_refused_by_name() {
     let text = text(PROTOCOLS[0], "");
     let wlan = text.replace("[flow.f]", &format!("{wlan}[flow.f]"));
     assert!(refusal(&wlan).starts_with("wlan.office: found"), "{}", refusal(&wlan));
-    let scenario = scenario(PROTOCOLS[0], "max_payload = \"1200 B\"");
+    let scenario = scenario(PROTOCOLS[0], "mtu = \"1200 B\"");
     let network = |mtu| Network::new(&scenario, STREAMS, mtu).map(|network| network.mtu(0));
     assert_eq!(network(None), Ok(1200));
     assert!(network(Some(1500)).is_err() && network(Some(60)).is_err());

@@ -112,7 +112,7 @@ fn a_radio_becomes_a_link_for_each_station() {
     assert_eq!((link.radio, &link.between), (Some(0), &["n".to_owned(), "b".to_owned()]));
     // 42 B in 10 ms are 33.6 kbit/s.
     assert_eq!([&link.forward, &link.reverse].map(|side| side.rate.as_bps()), [1_680_000, 840_000]);
-    assert_eq!((link.header, link.max_payload), (Bytes::new(2), None));
+    assert_eq!((link.header, link.mtu), (Bytes::new(2), None));
     assert_eq!(
         (link.forward.queue.clone(), link.reverse.errors.clone()),
         (QueueLimit::Packets(9).into(), Errors::Clean(CleanKeys {}))
@@ -178,16 +178,16 @@ fn a_preset_gives_what_the_link_does_not() {
         assert_eq!(link.forward.rate, Rate::from_bps(rate));
         assert_eq!(link.forward.delay, Duration::from_millis(delay));
         assert_eq!(link.reverse, link.forward);
-        assert_eq!(link.max_payload, Some(Bytes::new(payload)));
+        assert_eq!(link.mtu, Some(Bytes::new(payload)));
     }
-    let lines = "preset = \"cellular\"\nrate = \"57.6 kbps\"\nmax_payload = \"90 B\"\n\
+    let lines = "preset = \"cellular\"\nrate = \"57.6 kbps\"\nmtu = \"90 B\"\n\
                  reverse = { delay = \"50 ms\" }";
     let link = with_preset(lines);
     assert_eq!(link.forward.rate, Rate::from_bps(57_600));
     assert_eq!(link.reverse.rate, Rate::from_bps(57_600));
     assert_eq!(link.forward.delay, Duration::from_millis(100));
     assert_eq!(link.reverse.delay, Duration::from_millis(50));
-    assert_eq!(link.max_payload, Some(Bytes::new(90)));
+    assert_eq!(link.mtu, Some(Bytes::new(90)));
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn a_delayed_ack_echoes_the_first_segment_it_covers() {
             let stamp = base + 10 * round + place;
             let data = TcpHeader {
                 seq,
-                payload: 1460,
+                payload: config.segment.get() as u32,
                 ack: 1,
                 flags: flags::ACK,
                 has_timestamps: true,
@@ -24,7 +24,7 @@ fn a_delayed_ack_echoes_the_first_segment_it_covers() {
                 ..TcpHeader::default()
             };
             end.receive(Instant::from_nanos(1_000_000), &data);
-            seq += 1460;
+            seq += config.segment.get() as u32;
             let sent = end.poll_transmit(Instant::from_nanos(1_000_000), &mut ack);
             assert_eq!(sent.is_some(), place == 1, "every second segment");
         }

@@ -493,7 +493,8 @@ mod tests {
     use crate::tcp::presets::{Overrides, Profile, Variant, config};
 
     fn bbr() -> BbrLinux {
-        let config = config(Variant::Bbr, Profile::Linux, &Overrides::default());
+        let set = Overrides { timestamps: Some(false), ..Overrides::default() };
+        let config = config(Variant::Bbr, Profile::Linux, &set);
         BbrLinux::new(&config, 10.0)
     }
 
