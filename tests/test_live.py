@@ -8,6 +8,7 @@ import json
 import os
 import re
 import secrets
+import shlex
 import signal
 import socket
 import subprocess
@@ -252,7 +253,8 @@ def _role(pid: int) -> str:
     words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     if b"lasthop.live.process" not in words:
         return "other"
-    return "driver" if b"driver" in words else "launcher"
+    is_driver = {b"driver", b"privileged-driver"} & set(words)
+    return "driver" if is_driver else "launcher"
 
 
 def test_ctrl_c_is_for_the_program(tmp_path: Path) -> None:
@@ -358,6 +360,126 @@ def test_a_host_can_be_the_machine_itself(tmp_path: Path) -> None:
     assert (command.returncode, out, peer[0]) == (0, "from here\n", "10.71.0.2")
     assert until_gone()
     assert devices() == known
+
+
+# Tries to affect the machine and prints what succeeded. Each write would store the present value.
+ATTACKS = """
+import ctypes, glob, os, subprocess, sys
+libc = ctypes.CDLL(None, use_errno=True)
+PATTERN = "sys/kernel/core_pattern"
+
+def rewrite(proc):
+    with open(os.path.join(proc, PATTERN), "r+") as file:
+        value = file.read()
+        file.seek(0)
+        file.write(value)
+
+def must(result):
+    if result != 0:
+        raise OSError(ctypes.get_errno(), "refused")
+
+def enter(kind):
+    must(libc.setns(os.open(f"/proc/1/ns/{kind}", os.O_RDONLY), 0))
+
+def remount():
+    MS_REMOUNT_BIND = 32 | 4096
+    must(libc.mount(None, b"/proc/sys", None, MS_REMOUNT_BIND, None))
+    rewrite("/proc")
+
+def unmount():
+    must(libc.umount2(b"/proc/sys", 2))
+    rewrite("/proc")
+
+def mount_again():
+    os.makedirs("again", exist_ok=True)
+    must(libc.mount(b"proc", b"again", b"proc", 0, None))
+    rewrite("again")
+
+def run(*command):
+    subprocess.run(command, check=True, capture_output=True)
+
+def unprotected():
+    for pattern in ("/proc/sys/kernel/core_*", "/proc/sys/vm/*", "/proc/sysrq-trigger",
+            "/proc/irq/*/*", "/sys/kernel/*", "/sys/power/*", "/sys/fs/cgroup/cgroup.procs",
+            "/sys/fs/cgroup/*/cgroup.procs"):
+        if any(os.path.isfile(path) and os.access(path, os.W_OK) for path in glob.glob(pattern)):
+            return
+    raise OSError("not writable")
+
+attacks = {
+    "write": lambda: rewrite("/proc"),
+    "sysctl": lambda: run(
+        "sh", "-c", "sysctl -w kernel.core_pattern=$(sysctl -n kernel.core_pattern)"
+    ),
+    "nsenter": lambda: run("nsenter", "--target", "1", "--net", "true"),
+    "network": lambda: enter("net"),
+    "names": lambda: enter("uts"),
+    "nested": lambda: run("unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+        "umount /proc/sys; p=$(cat /proc/sys/kernel/core_pattern); "
+        "echo $p > /proc/sys/kernel/core_pattern"),
+    "remount": remount,
+    "unmount": unmount,
+    "mount again": mount_again,
+    "unprotected": unprotected,
+}
+for name, attack in attacks.items():
+    try:
+        attack()
+    except (OSError, subprocess.CalledProcessError):
+        continue
+    print(name)
+# Programs may read files as their user, and change a network of their own.
+print(open(sys.argv[1]).read())
+if "own" in sys.argv:
+    with open("/proc/sys/net/ipv4/tcp_sack", "r+") as file:
+        print(file.write("0"))
+"""
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_programs_cannot_affect_the_machine(tmp_path: Path, outside: bool) -> None:
+    if outside and os.geteuid() != 0:
+        pytest.skip("needs CAP_NET_ADMIN")
+    (tmp_path / "attacks.py").write_text(ATTACKS)
+    private = tmp_path / "private"
+    private.write_text("private")
+    if os.geteuid() == 0:
+        # As for `sudo lasthop live` in somebody's own folder.
+        os.chown(private, 65534, 65534)
+    private.chmod(0o600)
+    pattern = Path("/proc/sys/kernel/core_pattern").read_text()
+    done = live(
+        scenario(tmp_path),
+        *("--quiet", *(["--outside", "server"] if outside else [])),
+        *("--", sys.executable, "attacks.py", str(private), "outside" if outside else "own"),
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout) == (0, "private\n" if outside else "private\n1\n"), (
+        done.stderr
+    )
+    assert Path("/proc/sys/kernel/core_pattern").read_text() == pattern
+
+
+@pytest.mark.parametrize("given", [["chrt", "-f", "10"], ["nice", "-n", "-5"]])
+def test_programs_have_the_default_priority(tmp_path: Path, given: list[str]) -> None:
+    ask = "import os; print(os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0))"
+    program = [sys.executable, "-c", ask]
+    own = subprocess.run([*given, *program], capture_output=True, text=True, check=False)
+    default = f"{os.SCHED_OTHER} 0\n"
+    if own.returncode != 0 or own.stdout == default:
+        pytest.skip("this user may not raise priorities")
+    done = subprocess.run(
+        [
+            *(*given, *COMMAND, str(scenario(tmp_path)), "--quiet"),
+            *("--at", "server", "--", shlex.join(program), "--at", "client", "--", *program),
+        ],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, default * 2), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,13 @@ pub fn live_check(point: &Point, mtu: Option<u32>) -> PyResult<()> {
 pub fn live_process(py: Python<'_>, role: &str, files: [i32; 3]) -> i32 {
     #[cfg(target_os = "linux")]
     {
-        use lasthop::live::linux::{Channels, drive, launch};
+        use lasthop::live::linux::{Channels, Role, drive, launch};
         let [request, control, status] = files;
         let channels = Channels { request, control, status };
-        py.detach(|| if role == "driver" { drive(channels) } else { launch(channels) })
+        py.detach(|| match Role::named(role) {
+            Role::Launcher => launch(channels),
+            driver => drive(channels, driver),
+        })
     }
     #[cfg(not(target_os = "linux"))]
     {

@@ -4,8 +4,8 @@
 //!
 //! ```text
 //!   command line   reads options, prints, serves the page   (any process; holds a pipe open)
-//!     launcher     new user, mount and PID namespaces; waits
-//!       driver     first process of the PID namespace: hosts, devices, links
+//!     launcher     new PID namespace, of ordinary users also a user namespace; waits
+//!       driver     first process of the PID namespace: mounts, hosts, devices, links
 //!         programs
 //! ```
 //!
@@ -14,6 +14,7 @@
 //!   the pipe closes, and the driver ends the programs.
 //! - Network namespaces and devices have no names outside and end with the last process that has them.
 
+mod confinement;
 mod driver;
 mod hosts;
 mod netlink;
@@ -32,10 +33,7 @@ use driver::{Driver, Files, say};
 use hdrhistogram::Histogram;
 use programs::{Order, Program, reap};
 use rustix::process::{Signal, WaitOptions};
-use rustix::thread::{
-    CapabilitySet, CapabilitySets, UnshareFlags, capabilities, remove_capability_from_bounding_set,
-    set_capabilities,
-};
+use rustix::thread::{CapabilitySet, UnshareFlags};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -165,6 +163,36 @@ pub struct Channels {
     pub status: i32,
 }
 
+/// The processes of a run that the engine provides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Creates namespaces and waits.
+    Launcher,
+    /// Drives the links; confined by the launcher, or in the machine's namespaces for `--outside`.
+    Driver,
+    /// Drives the links of a run that root started; confines itself.
+    PrivilegedDriver,
+}
+
+impl Role {
+    /// The roles by the names that the launcher gives to a driver.
+    const NAMES: [(Role, &str); 3] = [
+        (Role::Launcher, "launcher"),
+        (Role::Driver, "driver"),
+        (Role::PrivilegedDriver, "privileged-driver"),
+    ];
+
+    /// The role of this name, or the launcher.
+    pub fn named(name: &str) -> Role {
+        let found = Self::NAMES.iter().find(|(_, own)| *own == name);
+        found.map_or(Role::Launcher, |(role, _)| *role)
+    }
+
+    fn name(self) -> &'static str {
+        Self::NAMES[self as usize].1
+    }
+}
+
 /// The launcher: makes the namespaces, starts the driver and waits for it. Returns the exit code.
 pub fn launch(channels: Channels) -> i32 {
     match try_launch(channels) {
@@ -189,21 +217,23 @@ fn try_launch(channels: Channels) -> Result<i32, Fault> {
     let request = read_request(channels)?;
     die_with_parent()?;
     let is_root = rustix::process::geteuid().is_root();
-    let mut namespaces = UnshareFlags::NEWNS | UnshareFlags::NEWPID;
-    if request.outside.is_some() && !may_administer() {
+    let mut namespaces = UnshareFlags::NEWPID;
+    if request.outside.is_some() && !confinement::may_administer() {
         return Err(Fault::new(
             "--outside: found no capability CAP_NET_ADMIN; allowed: as root, or with that capability \
              and CAP_SYS_ADMIN",
         ));
     }
     let needs_user = !is_root && request.outside.is_none();
+    let role =
+        if is_root && request.outside.is_none() { Role::PrivilegedDriver } else { Role::Driver };
     if needs_user {
         namespaces |= UnshareFlags::NEWUSER;
     }
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     sys::unshare(namespaces).map_err(|error| {
         Fault(format!(
-            "user, mount and PID namespaces: {error}; allowed: a kernel that lets users make them \
+            "user and PID namespaces: {error}; allowed: a kernel that lets users make them \
              (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, on Ubuntu \
              kernel.apparmor_restrict_unprivileged_userns=0), or root"
         ))
@@ -218,9 +248,12 @@ fn try_launch(channels: Channels) -> Result<i32, Fault> {
     }
     let (program, arguments) =
         request.interpreter.split_first().ok_or_else(|| Fault::new("no interpreter"))?;
-    let child = std::process::Command::new(program).args(arguments).arg("driver").spawn();
+    let child = std::process::Command::new(program).args(arguments).arg(role.name()).spawn();
     let child = child.with_context(|| program.clone())?;
     let pid = rustix::process::Pid::from_child(&child);
+    if role == Role::PrivilegedDriver {
+        confinement::map_users_of(pid)?;
+    }
     loop {
         match rustix::process::waitpid(Some(pid), WaitOptions::empty()) {
             Ok(Some((_, status))) => {
@@ -234,11 +267,6 @@ fn try_launch(channels: Channels) -> Result<i32, Fault> {
     }
 }
 
-/// May this process make devices in its own network namespace?
-fn may_administer() -> bool {
-    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN))
-}
-
 fn die_with_parent() -> Result<(), Fault> {
     let kill = Some(Signal::KILL);
     rustix::process::set_parent_process_death_signal(kill).context("the signal of the parent's end")
@@ -246,13 +274,13 @@ fn die_with_parent() -> Result<(), Fault> {
 
 /// The driver: makes the hosts, runs the programs and turns the links until the last program ends.
 /// Returns its exit code.
-pub fn drive(channels: Channels) -> i32 {
+pub fn drive(channels: Channels, role: Role) -> i32 {
     let open = |number| sys::inherited(number);
     let (Ok(control), Ok(status)) = (open(channels.control), open(channels.status)) else {
         return 1;
     };
     let mut status = File::from(status);
-    match try_drive(channels, control, &mut status) {
+    match try_drive(channels, role, control, &mut status) {
         Ok(code) => code,
         Err(fault) => {
             say(&mut status, &json!({"kind": "error", "message": fault.to_string()}));
@@ -261,7 +289,12 @@ pub fn drive(channels: Channels) -> i32 {
     }
 }
 
-fn try_drive(channels: Channels, control: OwnedFd, status: &mut File) -> Result<i32, Fault> {
+fn try_drive(
+    channels: Channels,
+    role: Role,
+    control: OwnedFd,
+    status: &mut File,
+) -> Result<i32, Fault> {
     let request = read_request(channels)?;
     drop(sys::inherited(channels.request));
     die_with_parent()?;
@@ -269,7 +302,14 @@ fn try_drive(channels: Channels, control: OwnedFd, status: &mut File) -> Result<
     let scenario = &header.scenario;
     let mut network = Network::new(scenario, header.streams, header.mtu)?;
     let mtus: Vec<u32> = (0..network.len()).map(|link| network.mtu(link)).collect();
-    mount()?;
+    confinement::separate_mounts()?;
+    if role == Role::PrivilegedDriver {
+        confinement::protect_kernel(true)?;
+        confinement::enter_user_namespace()?;
+        die_with_parent()?;
+    }
+    // Every program, and every thread that starts one, has the default priority.
+    sys::reset_priority_on_fork().context("the priority of programs")?;
     let plan = hosts::Plan {
         scenario,
         mtus: &mtus,
@@ -279,7 +319,8 @@ fn try_drive(channels: Channels, control: OwnedFd, status: &mut File) -> Result<
     let (hosts, ports) = hosts::open(plan)?;
     hosts::publish(&hosts)?;
     if request.outside.is_some() {
-        drop_capabilities()?;
+        confinement::protect_kernel(false)?;
+        confinement::drop_capabilities()?;
     }
     let files = open_files(&request)?;
     if files.recorder.is_some() {
@@ -307,44 +348,6 @@ fn try_drive(channels: Channels, control: OwnedFd, status: &mut File) -> Result<
 
 /// The token of the pipe that closes when the command line ends; programs have those above.
 const CONTROL: u32 = 0;
-
-/// Mounts stay in this namespace; `ps` shows the programs of this run.
-fn mount() -> Result<(), Fault> {
-    use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).context("a mount namespace")?;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    // Where /proc has mounts inside, as in containers, the kernel refuses; nothing else needs it.
-    let _ = mount("proc", "/proc", "proc", flags, None);
-    Ok(())
-}
-
-/// Keeps what the driver needs to enter its namespaces, and leaves the programs what root has to do
-/// with files and ports of its own.
-fn drop_capabilities() -> Result<(), Fault> {
-    let programs = CapabilitySet::CHOWN
-        | CapabilitySet::DAC_OVERRIDE
-        | CapabilitySet::FOWNER
-        | CapabilitySet::SETUID
-        | CapabilitySet::SETGID
-        | CapabilitySet::NET_RAW
-        | CapabilitySet::NET_BIND_SERVICE;
-    for one in (CapabilitySet::all() - programs).iter() {
-        match remove_capability_from_bounding_set(one) {
-            // The kernel is older than the capability.
-            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
-            Err(error) => return Err(error).context("dropping capabilities"),
-        }
-    }
-    keep_capabilities(CapabilitySet::SYS_ADMIN | CapabilitySet::KILL)
-}
-
-/// Gives up all capabilities but `kept`.
-fn keep_capabilities(kept: CapabilitySet) -> Result<(), Fault> {
-    let sets =
-        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
-    set_capabilities(None, sets).context("dropping capabilities")
-}
 
 fn open_files(request: &Request) -> Result<Files, Fault> {
     let mut files = Files::default();
@@ -422,7 +425,7 @@ impl Run<'_> {
         self.start(last, hosts, true)?;
         if self.is_confined {
             // No namespace has to be entered any more.
-            keep_capabilities(CapabilitySet::KILL)?;
+            confinement::keep_capabilities(CapabilitySet::KILL)?;
         }
         let front = self.programs.len() - 1;
         while self.programs[front].code.is_none() && self.watches_control {

@@ -1,7 +1,10 @@
 //! The calls of the system that have no safe form: a TUN device, new namespaces, a file that the
-//! parent process has left open.
+//! parent process has left open, the priority of children.
 
-#![expect(unsafe_code, reason = "an ioctl, unshare and inherited files, each with its argument")]
+#![expect(
+    unsafe_code,
+    reason = "an ioctl, unshare, inherited files and scheduling, each with its argument"
+)]
 
 use rustix::ioctl::{Updater, ioctl, opcode};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
@@ -43,6 +46,22 @@ pub fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
     debug_assert!(!namespaces.contains(UnshareFlags::FILES), "files stay shared");
     // SAFETY: only FILES can take files from under other threads, and nobody asks for it.
     unsafe { unshare_unsafe(namespaces) }.map_err(io::Error::from)
+}
+
+/// Gives processes and threads that this thread starts the policy SCHED_OTHER and a nice value of 0 or
+/// more, whatever its own real-time priority or negative nice value (sched(7), reset-on-fork).
+pub fn reset_priority_on_fork() -> io::Result<()> {
+    let mut parameters = libc::sched_param { sched_priority: 0 };
+    let own = &raw mut parameters;
+    // Not libc's functions, which do nothing in musl.
+    // SAFETY: each call reads or writes one `sched_param`, of the calling thread (0).
+    let is_set = unsafe {
+        let policy = libc::syscall(libc::SYS_sched_getscheduler, 0);
+        let policy = policy | libc::c_long::from(libc::SCHED_RESET_ON_FORK);
+        libc::syscall(libc::SYS_sched_getparam, 0, own) == 0
+            && libc::syscall(libc::SYS_sched_setscheduler, 0, policy, own) == 0
+    };
+    if is_set { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Takes over a file that the parent process has left open for this one; it is closed in programs
