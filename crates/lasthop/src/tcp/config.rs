@@ -32,6 +32,19 @@ pub enum UndoKind {
     All,
 }
 
+/// How the writes of an application become segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WritePolicy {
+    /// Each write ends a segment, and the FIN has a segment of its own.
+    Messages,
+    /// Writes that are not sent yet form one stream of full segments, and the FIN is sent with the last of them.
+    Stream {
+        /// Whether a short segment waits while another short one is unacknowledged: Nagle's algorithm (RFC 9293,
+        /// section 3.7.4) with Minshall's change.
+        nagle: bool,
+    },
+}
+
 /// What tells that a segment is lost, where recovery goes by SACK blocks (RFC 6675).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossDetection {
@@ -185,12 +198,8 @@ pub struct Config {
     pub fin: bool,
     /// Is the last segment of an application write padded to full size?
     pub pad_segments: bool,
-    /// Do writes that wait join into full segments, with the FIN on the last of them? Otherwise each
-    /// write ends a segment, and the FIN has one of its own.
-    pub join_writes: bool,
-    /// Does a short segment wait while another short one is unacknowledged? That is Nagle's algorithm
-    /// (RFC 9293, section 3.7.4) with Minshall's change; only where writes join.
-    pub nagle: bool,
+    /// How writes become segments.
+    pub writes: WritePolicy,
     /// Initial window, in segments; at least one.
     pub initial_window: f64,
     /// Duplicate ACKs that trigger fast retransmit.

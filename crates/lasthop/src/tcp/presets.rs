@@ -2,6 +2,7 @@
 
 use super::config::{
     Config, Conventions, Ersn, LossDetection, Notices, RecoveryKind, TIMESTAMPS, UndoKind,
+    WritePolicy,
 };
 use super::law::{LawKind, Marks, Parts, RenoKeys};
 use super::receiver::AckCompression;
@@ -94,6 +95,8 @@ pub struct Overrides {
     pub fin: Option<bool>,
     /// See [`Config::pad_segments`].
     pub pad_segments: Option<bool>,
+    /// See [`Config::writes`].
+    pub writes: Option<WritePolicy>,
     /// See [`Config::initial_window`], in segments.
     pub initial_window: Option<f64>,
     /// See [`Config::dupack_threshold`].
@@ -149,8 +152,7 @@ const NS2: Config = Config {
     one_way: true,
     fin: false,
     pad_segments: true,
-    join_writes: false,
-    nagle: false,
+    writes: WritePolicy::Messages,
     initial_window: 2.0,
     dupack_threshold: 3,
     eln_filter: Some(2),
@@ -200,8 +202,7 @@ const RFC: Config = Config {
     one_way: false,
     fin: true,
     pad_segments: false,
-    join_writes: false,
-    nagle: false,
+    writes: WritePolicy::Messages,
     initial_window: 10.0,
     dupack_threshold: 3,
     eln_filter: Some(2),
@@ -235,6 +236,8 @@ const LINUX: Config = Config {
         most: 44,
     }),
     timestamps: true,
+    // The applications that are simulated set TCP_NODELAY, as browsers and servers do.
+    writes: WritePolicy::Stream { nagle: false },
     min_rto: Duration::from_millis(200),
     max_rto: Duration::from_secs(120),
     restart_after_idle: true,
@@ -319,6 +322,7 @@ pub fn config(variant: Variant, profile: Profile, set: &Overrides) -> Config {
         handshake: set.handshake.unwrap_or(base.handshake),
         fin: set.fin.unwrap_or(base.fin && !sends_blocks),
         pad_segments: set.pad_segments.unwrap_or(base.pad_segments),
+        writes: set.writes.unwrap_or(base.writes),
         initial_window: set.initial_window.unwrap_or(initial_window),
         dupack_threshold: set.dupack_threshold.unwrap_or(base.dupack_threshold),
         eln_filter: set.eln_filter.unwrap_or(base.eln_filter),

@@ -183,6 +183,11 @@ impl RttEstimator {
         Duration::from_nanos(self.rto)
     }
 
+    /// The upper bound of the RTO.
+    pub fn longest(&self) -> Duration {
+        Duration::from_nanos(self.max_rto)
+    }
+
     /// The timer fired.
     pub fn back_off(&mut self) {
         if self.backoff < 64 || self.rto().as_nanos() < self.max_rto {

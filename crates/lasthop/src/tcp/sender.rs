@@ -53,12 +53,15 @@ pub struct Sender {
     recovery: Recovery,
     /// What had been sent at the latest reduction for a mark: one for each window of data.
     marked_to: u64,
+    /// Doublings of the time between probes of the peer's window; Linux counts them with those of the RTO.
+    pub(super) probe_back_off: u32,
 }
 
 impl Sender {
     pub(super) fn new(config: &Config, boot_offset: Duration) -> Self {
         let flight = Flight::new(config, boot_offset);
-        let mut sender = Sender { flight, recovery: Recovery::new(config), marked_to: 0 };
+        let mut sender =
+            Sender { flight, recovery: Recovery::new(config), marked_to: 0, probe_back_off: 0 };
         sender.refresh();
         sender
     }
@@ -79,7 +82,7 @@ impl Sender {
         }
         self.flight.reset(boot_offset);
         self.recovery.reset(&self.flight.config);
-        self.marked_to = 0;
+        (self.marked_to, self.probe_back_off) = (0, 0);
         self.refresh();
     }
 
@@ -294,7 +297,7 @@ impl Sender {
         let payload = (end - seq) as u32 - u32::from(syn) - u32::from(fin);
         if u64::from(payload) < self.flight.mss {
             self.flight.note_short(end);
-            if self.flight.config.join_writes {
+            if self.flight.has_nagle {
                 // Another short one may have to wait for it.
                 self.refresh();
             }
@@ -306,6 +309,46 @@ impl Sender {
     #[inline(never)]
     pub(super) fn poll_as_host(&mut self, now: Instant) -> Option<Outgoing> {
         self.poll_transmit(now)
+    }
+
+    /// Nothing more can be sent now: starts the persist timer if data waits for the peer's window and nothing is
+    /// outstanding, and stops it otherwise (RFC 9293, section 3.8.6.1).
+    pub(super) fn watch_window(&mut self, now: Instant) {
+        let flight = &self.flight;
+        let waits = flight.snd_una == flight.snd_max && flight.snd_una < flight.write_end;
+        if !waits {
+            self.flight.timers.stop(Timer::Persist);
+            self.probe_back_off = 0;
+        } else if !flight.timers.is_running(Timer::Persist) {
+            // Linux: the first probe waits for an RTO, which has been backed off already.
+            let delay = match flight.config.conventions {
+                Conventions::Linux => flight.rtt.rto(),
+                _ => self.persist_interval(),
+            };
+            self.flight.timers.start(Timer::Persist, now, delay);
+        }
+    }
+
+    /// Time between two probes of the peer's window.
+    pub(super) fn persist_interval(&self) -> Duration {
+        let rtt = &self.flight.rtt;
+        let count = match self.flight.config.conventions {
+            Conventions::Linux => rtt.back_offs(),
+            _ => self.probe_back_off,
+        };
+        (rtt.rto() * (1 << count.min(20))).min(rtt.longest())
+    }
+
+    /// The persist timer has expired and the peer's window is open: sends the part of the next segment that fits.
+    pub(super) fn send_what_fits(&mut self) {
+        let is_linux = self.flight.config.conventions == Conventions::Linux;
+        if is_linux {
+            // Data is not a probe.
+            self.flight.rtt.forget_doublings();
+        }
+        self.flight.cut_to_window();
+        self.flight.is_short_excused = is_linux;
+        self.refresh();
     }
 
     /// Segments outstanding, and what became of the others, of a recovery that counts whole segments.

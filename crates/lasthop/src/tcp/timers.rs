@@ -16,12 +16,14 @@ pub(super) enum Timer {
     Reordering,
     /// The time of the tail loss probe (RFC 8985, section 7).
     TailProbe,
+    /// The time of the probe of a window that has no room for the next segment (RFC 9293, section 3.8.6.1).
+    Persist,
 }
 
 /// Deadlines; a timer that does not run has none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timers {
-    deadlines: [Instant; 5],
+    deadlines: [Instant; 6],
     /// The earliest but for that of the retransmission timer, which each ACK moves.
     others: Instant,
     wheel: Wheel,
@@ -30,7 +32,7 @@ pub(super) struct Timers {
 impl Timers {
     /// None runs.
     pub fn new(wheel: Wheel) -> Self {
-        Timers { deadlines: [Instant::NEVER; 5], others: Instant::NEVER, wheel }
+        Timers { deadlines: [Instant::NEVER; 6], others: Instant::NEVER, wheel }
     }
 
     /// Starts a timer of the host, which fires `delay` after `now` or as soon as the host's ticks let it.

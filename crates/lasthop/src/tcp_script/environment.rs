@@ -4,8 +4,7 @@ use super::Note;
 use super::parser::LONGEST;
 use super::segments::{Options, Segment};
 use crate::packet::flags;
-use crate::tcp::config::AckCompression;
-use crate::tcp::config::{Conventions, RecoveryKind};
+use crate::tcp::config::{AckCompression, Conventions, RecoveryKind, WritePolicy};
 use crate::tcp::presets;
 use crate::tcp::socket::{
     Configure, EcnOffer, KeepAlive, Limits, MtuProbing, Negotiated, ReceiveMemory, Settings,
@@ -420,6 +419,7 @@ impl Environment {
             // A socket has buffers of its own.
             autotuning: Some(false),
             handshake: Some(false),
+            writes: Some(WritePolicy::Stream { nagle: true }),
             initial_window: negotiated.has_lost_syns.then_some(1.0).or(self.initial_window),
             dupack_threshold: Some(self.number("tcp_reordering") as u32),
             ..Overrides::default()
@@ -437,7 +437,6 @@ impl Environment {
         config.frto &= self.is_on("tcp_frto");
         config.tail_probes &= self.is_on("tcp_early_retrans");
         config.restart_after_idle = self.is_on("tcp_slow_start_after_idle");
-        config.join_writes = true;
         config.ack_compression = config.ack_compression.map(|_| AckCompression {
             delay: span(self.number("tcp_comp_sack_delay_ns"), 1),
             slack: span(self.number("tcp_comp_sack_slack_ns"), 1),
@@ -447,7 +446,6 @@ impl Environment {
             true => self.number("tcp_min_tso_segs").clamp(1, 65) as u32,
             false => 0,
         };
-        config.nagle = true;
         // Scripts tell times of a fine clock, and how much later a segment may leave.
         config.timer_tick = Duration::ZERO;
         config

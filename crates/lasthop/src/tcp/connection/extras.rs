@@ -2,7 +2,7 @@
 //! losses, timeouts that may have been mistakes. All of it is away from the short path.
 
 use super::Connection;
-use crate::packet::{Ecn as Codepoint, Extension, Header, TcpHeader, flags};
+use crate::packet::{Ecn as Codepoint, Extension, Header, MAX_SACK_BLOCKS, TcpHeader, flags};
 use crate::tcp::config::{Config, Notices};
 use crate::tcp::ecn::Ecn;
 use crate::tcp::random::is_out;
@@ -112,5 +112,25 @@ impl Connection {
     /// Is explicit congestion notification in use, and has a segment come that could be marked?
     pub fn ecn_state(&self) -> (bool, bool) {
         self.ecn.as_ref().map_or((false, false), Ecn::state)
+    }
+
+    /// What every segment of a Linux host says besides: blocks above holes, and that a mark has come.
+    pub(in crate::tcp) fn report(&self, header: &mut TcpHeader) {
+        self.report_blocks(header);
+        let echoes = self.ecn.as_ref().is_some_and(Ecn::is_echoing) && self.ecn_state().0;
+        header.flags |= if echoes { flags::ECE } else { 0 };
+    }
+
+    /// Bytes of the SACK blocks that the next segment has.
+    pub(in crate::tcp) fn block_bytes(&self) -> u64 {
+        if !self.config.sack || !self.receiver.has_blocks() {
+            return 0;
+        }
+        let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
+        let most = self.config.max_sack_blocks();
+        match self.receiver.sack_blocks(&mut blocks[..most]) as u64 {
+            0 => 0,
+            count => 4 + 8 * count,
+        }
     }
 }

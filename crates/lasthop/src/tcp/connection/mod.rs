@@ -20,7 +20,7 @@ mod extras;
 mod units;
 
 use super::blocks::Blocks;
-use super::config::{Config, Conventions};
+use super::config::{Config, Conventions, WritePolicy};
 use super::ecn::Ecn;
 use super::law::Passage;
 use super::receiver::{Looks, Receiver};
@@ -390,6 +390,25 @@ impl Connection {
             return Some(bytes);
         }
         let sent_to = self.sender.flight.snd_max;
+        if self.config.writes == WritePolicy::Messages {
+            let out = self.sender.poll_transmit(now);
+            return self.fill_in(now, header, out, sent_to);
+        }
+        let bytes = self.transmit_stream(now, header, sent_to);
+        if bytes.is_none() && self.sender.flight.snd_una > 0 {
+            self.sender.watch_window(now);
+        }
+        bytes
+    }
+
+    /// Like [`Self::transmit`], of a host whose writes join.
+    #[cold]
+    fn transmit_stream(
+        &mut self,
+        now: Instant,
+        header: &mut TcpHeader,
+        sent_to: u64,
+    ) -> Option<u32> {
         if self.config.autotuning {
             return self.transmit_as_host(now, header);
         }
@@ -512,6 +531,12 @@ impl Connection {
             }
             return;
         }
+        if self.sender.flight.timers.is_due(Timer::Persist, now) {
+            self.sender.flight.timers.stop(Timer::Persist);
+            if self.sender.flight.peer_window > 0 {
+                self.sender.send_what_fits();
+            }
+        }
         self.sender.handle_timeout(now);
     }
 
@@ -543,26 +568,6 @@ impl Connection {
     pub fn set_advertised_window(&mut self, bytes: u32) {
         debug_assert!(!self.config.autotuning, "its window follows the buffer");
         self.advertised_window = bytes;
-    }
-
-    /// What every segment of a Linux host says besides: blocks above holes, and that a mark has come.
-    pub(super) fn report(&self, header: &mut TcpHeader) {
-        self.report_blocks(header);
-        let echoes = self.ecn.as_ref().is_some_and(Ecn::is_echoing) && self.ecn_state().0;
-        header.flags |= if echoes { flags::ECE } else { 0 };
-    }
-
-    /// Bytes of the SACK blocks that the next segment has.
-    pub(super) fn block_bytes(&self) -> u64 {
-        if !self.config.sack || !self.receiver.has_blocks() {
-            return 0;
-        }
-        let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
-        let most = self.config.max_sack_blocks();
-        match self.receiver.sack_blocks(&mut blocks[..most]) as u64 {
-            0 => 0,
-            count => 4 + 8 * count,
-        }
     }
 
     /// An acknowledgment is to leave now, whatever has come.

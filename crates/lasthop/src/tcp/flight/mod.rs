@@ -8,7 +8,7 @@ mod rates;
 mod sending;
 mod writing;
 
-use crate::tcp::config::{Config, Conventions, UndoKind};
+use crate::tcp::config::{Config, Conventions, UndoKind, WritePolicy};
 use crate::tcp::law::{CongestionLaw, Law, Passage};
 use crate::tcp::loss::duplicates::DuplicateAcks;
 use crate::tcp::pacer::Pacer;
@@ -47,6 +47,10 @@ pub struct Flight {
     pub(in crate::tcp) short_end: u64,
     /// The next short segment leaves in place of a probe, and later ones do not wait for it (Linux).
     pub(in crate::tcp) is_short_excused: bool,
+    /// Whether writes join: [`WritePolicy::Stream`].
+    joins_writes: bool,
+    /// Whether Nagle's algorithm holds short segments back.
+    pub(in crate::tcp) has_nagle: bool,
     /// The application holds short segments back.
     pub(in crate::tcp) is_corked: bool,
     /// Nothing waits for an ACK that lets out more at a time.
@@ -196,6 +200,8 @@ impl Flight {
             joined_fin: u64::MAX,
             short_end: 0,
             is_short_excused: false,
+            joins_writes: config.writes != WritePolicy::Messages,
+            has_nagle: config.writes == WritePolicy::Stream { nagle: true },
             is_corked: false,
             is_urged: false,
             is_record_closed: false,
@@ -275,6 +281,8 @@ impl Flight {
             joined_fin,
             short_end,
             is_short_excused,
+            joins_writes: _,
+            has_nagle: _,
             is_corked,
             is_urged,
             is_record_closed,
@@ -411,32 +419,10 @@ impl Flight {
         } else {
             self.snd_una + window.min(self.peer_window)
         };
-        if self.config.join_writes {
+        if self.joins_writes {
             self.limit_joined(window);
         }
         self.set_plain(is_plain);
-    }
-
-    /// Where writes join: a FIN rides on data beyond the congestion window, and a short segment may
-    /// have to wait.
-    #[cold]
-    fn limit_joined(&mut self, window: u64) {
-        self.held_from = u64::MAX;
-        if self.fin_at != u64::MAX {
-            self.allowed = self.snd_una + (window + 1).min(self.peer_window);
-            return;
-        }
-        let waits = self.is_corked || self.config.nagle && self.short_end > self.snd_una;
-        if waits && self.write_end > self.snd_max {
-            // Only the last record may be cut short by what is not written yet.
-            let records = self.message_ends.iter().rev();
-            let start = records.copied().nth(1).unwrap_or(0).max(self.snd_max);
-            let short = (self.write_end - start) % self.mss;
-            if short > 0 {
-                self.held_from = self.write_end - short;
-                self.allowed = self.allowed.min(self.held_from);
-            }
-        }
     }
 
     /// The same where recovery adds nothing and has no word, and an ACK for new data came.
@@ -444,7 +430,7 @@ impl Flight {
     pub(in crate::tcp) fn refresh_calm(&mut self) {
         let window = self.law.window();
         self.allowed = self.snd_una + window.min(self.peer_window);
-        if self.config.join_writes {
+        if self.joins_writes {
             self.limit_joined(window);
         }
         self.is_plain = true;

@@ -89,7 +89,7 @@ impl Flight {
             self.law.slow_start_to(less.cwnd.min(cwnd), less.ssthresh);
         }
         if self.law.cwnd() < cwnd {
-            self.allowed = self.allowed.min(self.snd_una + self.law.window());
+            self.allowed = self.allowed.min(self.edge_of(self.law.window()));
             self.is_quiet = self.is_plain && !self.has_next();
         }
     }
@@ -113,6 +113,6 @@ impl Flight {
         }
         let kept = (before / 2.0).floor() + (before / 4.0).floor();
         self.law.slow_start_to(cwnd, self.law.ssthresh().max(kept));
-        self.allowed = self.allowed.min(self.snd_una + self.law.window());
+        self.allowed = self.allowed.min(self.edge_of(self.law.window()));
     }
 }

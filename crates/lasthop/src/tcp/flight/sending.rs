@@ -176,7 +176,7 @@ impl Flight {
         let is_plain = recovery.is_plain(self);
         self.set_plain(is_plain);
         let seq = seq?;
-        if self.config.join_writes && self.config.pieces > 0 && seq < self.snd_max {
+        if self.config.pieces > 0 && seq < self.snd_max {
             // What of it lies within the window; the oldest serves as a probe of a closed one.
             let room = (self.snd_una + self.peer_window).saturating_sub(seq);
             let (most, fin_at) = (self.mss, self.fin_at);

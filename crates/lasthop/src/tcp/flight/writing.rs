@@ -27,6 +27,37 @@ impl Flight {
         if end == self.joined_fin { end + 1 } else { end }
     }
 
+    /// Where writes join: a FIN rides on data beyond the congestion window, and a short segment may
+    /// have to wait.
+    #[cold]
+    pub(super) fn limit_joined(&mut self, window: u64) {
+        self.held_from = u64::MAX;
+        if self.snd_una == 0 {
+            return;
+        }
+        if self.fin_at != u64::MAX {
+            self.allowed = self.edge_of(window);
+            return;
+        }
+        let waits = self.is_corked || self.has_nagle && self.short_end > self.snd_una;
+        if waits && self.write_end > self.snd_max {
+            // Only the last record may be cut short by what is not written yet.
+            let records = self.message_ends.iter().rev();
+            let start = records.copied().nth(1).unwrap_or(0).max(self.snd_max);
+            let short = (self.write_end - start) % self.mss;
+            if short > 0 {
+                self.held_from = self.write_end - short;
+                self.allowed = self.allowed.min(self.held_from);
+            }
+        }
+    }
+
+    /// One past the last byte that `window` and the peer's window allow. A FIN that joins data takes no room in `window`.
+    pub(super) fn edge_of(&self, window: u64) -> u64 {
+        let has_free_fin = self.joins_writes && self.fin_at != u64::MAX;
+        self.snd_una + (window + u64::from(has_free_fin)).min(self.peer_window)
+    }
+
     /// Does no write end within the next `bytes` new ones?
     pub(in crate::tcp) fn is_undivided(&self, bytes: u64) -> bool {
         let inside = self.snd_max + 1..self.snd_max + bytes;
@@ -107,7 +138,7 @@ impl Flight {
     /// segment has to wait (`tcp_mss_split_point`). Says whether anything does.
     pub(in crate::tcp) fn cut_piece_to_window(&mut self) -> bool {
         let edge = self.snd_una + self.peer_window;
-        let waits = self.is_corked || self.config.nagle && self.short_end > self.snd_una;
+        let waits = self.is_corked || self.has_nagle && self.short_end > self.snd_una;
         let cuts = self.piece.left > 0
             && !waits
             && self.snd_nxt == self.snd_max
@@ -144,6 +175,10 @@ impl Flight {
     /// What is left of the receiver's window below a full segment becomes a segment by itself.
     pub(in crate::tcp) fn cut_to_window(&mut self) {
         let end = self.snd_una + self.peer_window;
+        if end == self.joined_fin {
+            // The FIN itself does not fit.
+            self.joined_fin = u64::MAX;
+        }
         let place = self.message_ends.partition_point(|&message| message < end);
         if self.message_ends.get(place) != Some(&end) {
             self.message_ends.insert(place, end);
@@ -178,7 +213,7 @@ impl Flight {
             let bytes =
                 self.buffer.as_mut().map_or(0, |buffer| buffer.write(length, &fill, is_open));
             self.take_written(bytes);
-        } else if self.config.join_writes {
+        } else if self.joins_writes {
             self.extend_joined(length);
         } else {
             self.extend(length);
@@ -190,7 +225,8 @@ impl Flight {
     fn extend_joined(&mut self, length: u64) -> bool {
         let is_open = self.write_end > self.snd_max && !self.is_record_closed;
         self.is_record_closed = false;
-        let last = self.message_ends.back_mut().filter(|_| is_open);
+        // Nothing joins a SYN.
+        let last = self.message_ends.back_mut().filter(|end| is_open && **end > 1);
         let is_joined = last.is_some();
         if let Some(end) = last {
             self.write_end += length;
@@ -211,7 +247,7 @@ impl Flight {
         self.fin_at = self.write_end;
         // It joins a record too.
         self.is_record_closed = false;
-        if !self.config.join_writes {
+        if !self.joins_writes {
             self.extend(1);
         } else if self.extend_joined(1) {
             self.joined_fin = self.fin_at;

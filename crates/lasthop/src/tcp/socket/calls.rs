@@ -161,9 +161,9 @@ impl Socket {
     fn push(&mut self, now: Instant, only_one: bool, overrules: bool, is_urged: bool) {
         let Some(connection) = &mut self.connection else { return };
         let flight = &mut connection.sender.flight;
-        let usual = (flight.config.nagle, flight.is_corked);
+        let usual = (flight.has_nagle, flight.is_corked);
         if overrules {
-            (flight.config.nagle, flight.is_corked) = (false, false);
+            (flight.has_nagle, flight.is_corked) = (false, false);
         }
         flight.is_urged = is_urged;
         connection.sender.refresh();
@@ -177,7 +177,7 @@ impl Socket {
         }
         let Some(connection) = &mut self.connection else { return };
         let flight = &mut connection.sender.flight;
-        (flight.config.nagle, flight.is_corked) = usual;
+        (flight.has_nagle, flight.is_corked) = usual;
         flight.is_urged = false;
         self.reported = None;
         flight.records_mut().begin_burst();
@@ -435,7 +435,7 @@ impl Socket {
     pub fn set_nodelay(&mut self, nodelay: bool) {
         self.nodelay = nodelay;
         if let Some(connection) = &mut self.connection {
-            connection.sender.flight.config.nagle = connection.config.nagle && !nodelay;
+            connection.sender.flight.has_nagle = !nodelay;
         }
         if nodelay {
             self.has_more = false;

@@ -50,6 +50,7 @@ pub use usage::Traffic;
 use super::connection::Connection;
 use super::info::{PendingTimer, TcpInfo};
 use super::send_buffer::SendBuffer;
+use super::timers::Timer;
 use crate::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
 use crate::units::{Duration, Instant};
 use memory::{Memory, Reading};
@@ -132,8 +133,6 @@ const TIMESTAMPS_BYTES: u32 = 12;
 struct Deadlines {
     /// Retransmission of SYN, or SYN and ACK.
     handshake: Instant,
-    /// Probe of a closed window.
-    persist: Instant,
     /// End of TIME-WAIT, or of an orphan's FIN-WAIT-2.
     linger: Instant,
     keep_alive: Instant,
@@ -144,15 +143,14 @@ struct Deadlines {
 impl Deadlines {
     const NONE: Deadlines = Deadlines {
         handshake: Instant::NEVER,
-        persist: Instant::NEVER,
         linger: Instant::NEVER,
         keep_alive: Instant::NEVER,
         give_up: Instant::NEVER,
     };
 
     fn next(&self) -> Instant {
-        let Deadlines { handshake, persist, linger, keep_alive, give_up } = *self;
-        handshake.min(persist).min(linger).min(keep_alive).min(give_up)
+        let Deadlines { handshake, linger, keep_alive, give_up } = *self;
+        handshake.min(linger).min(keep_alive).min(give_up)
     }
 }
 
@@ -225,8 +223,7 @@ pub struct Socket {
     path: Path,
     search: Option<Search>,
     deadlines: Deadlines,
-    /// Probes of a closed window since it closed, and those that nobody has answered.
-    probe_back_off: u32,
+    /// Probes of a closed window that nobody has answered.
     probes_unanswered: u32,
     keep_alives_unanswered: u32,
     /// When the interval after the latest probe of an idle peer ends.
@@ -298,7 +295,6 @@ impl Socket {
             forgets_above: false,
             search: None,
             deadlines: Deadlines::NONE,
-            probe_back_off: 0,
             probes_unanswered: 0,
             keep_alives_unanswered: 0,
             looks_again_at: Instant::ZERO,
@@ -453,7 +449,9 @@ impl Socket {
         self.is_beside = self.is_reduced() && !is_new_ack;
         if sent.is_none() || is_time_wait && header.payload > 0 {
             self.reported = None;
-            self.arm_persist(now);
+            if let Some(connection) = &mut self.connection {
+                connection.sender.watch_window(now);
+            }
             self.usage.look(now, &connection_use(self.connection.as_deref(), self.awaits_room));
             return None;
         }
@@ -479,7 +477,7 @@ impl Socket {
             header.seq = self.acceptable_number(connection) as u32;
         }
         if header.payload > 0 || !self.settings.is_linux() {
-            self.deadlines.persist = Instant::NEVER;
+            self.stop_persist();
         }
         if header.payload > 0 {
             self.sent_at = now;
@@ -529,10 +527,11 @@ impl Socket {
             // Nothing is kept of what was outstanding.
             (info.unacked, info.back_off) = (0, 0);
         }
-        if self.deadlines.persist != Instant::NEVER {
-            info.pending = (PendingTimer::Persist, Some(self.deadlines.persist));
+        let timers = &connection.sender.flight.timers;
+        if timers.is_running(Timer::Persist) {
+            info.pending = (PendingTimer::Persist, Some(timers.deadline(Timer::Persist)));
             if !self.settings.is_linux() {
-                info.back_off = self.probe_back_off;
+                info.back_off = connection.sender.probe_back_off;
             }
         } else if info.pending.1.is_none() {
             let last = self.deadlines.linger.min(self.deadlines.keep_alive);

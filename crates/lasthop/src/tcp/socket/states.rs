@@ -182,7 +182,9 @@ impl Socket {
         self.error = error.or(self.error);
         self.deadlines = Deadlines::NONE;
         if error.is_some_and(|error| error != SocketError::TimedOut) {
-            self.probe_back_off = 0;
+            if let Some(connection) = &mut self.connection {
+                connection.sender.probe_back_off = 0;
+            }
             if !self.settings.is_linux() {
                 self.probes_unanswered = 0;
             }
@@ -293,35 +295,22 @@ impl Socket {
         };
     }
 
-    /// Data wait for a window: probe it (RFC 9293, section 3.8.6.1). Corked data wait as long.
-    pub(super) fn arm_persist(&mut self, now: Instant) {
-        let Some(connection) = &self.connection else { return };
-        let flight = &connection.sender.flight;
-        let waits = flight.snd_una == flight.snd_max && flight.snd_una < flight.write_end;
-        if !waits {
-            self.deadlines.persist = Instant::NEVER;
-            self.probe_back_off = 0;
-        } else if self.deadlines.persist == Instant::NEVER {
-            if self.settings.is_linux() {
-                // One count serves both timers; the first probe waits for an RTO none the less.
-                self.deadlines.persist = now + flight.rtt.rto().min(self.settings.rto[1]);
-            } else {
-                self.set_persist(now);
-            }
+    /// The peer's window is not probed any more.
+    pub(super) fn stop_persist(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            connection.sender.flight.timers.stop(Timer::Persist);
         }
     }
 
+    /// Starts the persist timer anew; in Linux it expires with the user timeout at the latest.
     pub(super) fn set_persist(&mut self, now: Instant) {
-        let Some(connection) = &self.connection else { return };
-        let rtt = &connection.sender.flight.rtt;
-        let count = if self.settings.is_linux() { rtt.back_offs() } else { self.probe_back_off };
-        let wait = (rtt.rto() * (1 << count.min(20))).min(self.settings.rto[1]);
         let limit = self.settings.user_timeout.filter(|_| self.settings.is_linux());
-        self.deadlines.persist = match limit.zip(self.repeating_since) {
-            // The timer expires with the user timeout.
-            Some((limit, since)) => (now + wait).min((since + limit).max(now + LEAST_TIMEOUT)),
-            None => now + wait,
-        };
+        let Some(connection) = &mut self.connection else { return };
+        let mut delay = connection.sender.persist_interval();
+        if let Some((limit, since)) = limit.zip(self.repeating_since) {
+            delay = delay.min((since + limit).saturating_since(now).max(LEAST_TIMEOUT));
+        }
+        connection.sender.flight.timers.start(Timer::Persist, now, delay);
     }
 
     /// An ACK with a number that the peer has seen: it must answer.
@@ -343,7 +332,9 @@ impl Socket {
         if now >= due.give_up {
             return self.time_out(now);
         }
-        if now >= due.persist {
+        let is_persist_due =
+            |connection: &Connection| connection.sender.flight.timers.is_due(Timer::Persist, now);
+        if self.connection.as_deref().is_some_and(is_persist_due) {
             self.on_persist(now);
         }
         if now >= due.keep_alive {
@@ -453,11 +444,11 @@ impl Socket {
     }
 
     fn on_persist(&mut self, now: Instant) {
-        self.deadlines.persist = Instant::NEVER;
+        self.stop_persist();
         let Some(connection) = &mut self.connection else { return };
         let flight = &mut connection.sender.flight;
         if flight.peer_window > 0 && self.settings.is_linux() {
-            // Data are no probe.
+            // Data is not a probe.
             flight.rtt.forget_doublings();
             self.probes_unanswered = 0;
         }
@@ -468,10 +459,7 @@ impl Socket {
             return self.release(false);
         }
         if flight.peer_window > 0 {
-            flight.cut_to_window();
-            flight.is_short_excused = self.settings.is_linux();
-            connection.sender.refresh();
-            return;
+            return connection.sender.send_what_fits();
         }
         let limit = self.settings.user_timeout.filter(|_| self.settings.is_linux());
         let has_waited =
@@ -481,13 +469,13 @@ impl Socket {
         }
         self.probe(now);
         self.note_repetition(now);
-        self.probe_back_off += 1;
         self.probes_unanswered += 1;
         let most = self.settings.retries;
-        if let Some(connection) = &mut self.connection
-            && connection.sender.flight.rtt.back_offs() < most
-        {
-            connection.sender.flight.rtt.count_doubling();
+        if let Some(connection) = &mut self.connection {
+            connection.sender.probe_back_off += 1;
+            if connection.sender.flight.rtt.back_offs() < most {
+                connection.sender.flight.rtt.count_doubling();
+            }
         }
         self.set_persist(now);
     }
@@ -549,6 +537,6 @@ impl Flight {
     /// The handshake is over: the peer's window is known, and whether short segments wait.
     fn begin_established(&mut self, peer_window: u64, nagle: bool) {
         self.peer_window = peer_window;
-        self.config.nagle &= nagle;
+        self.has_nagle &= nagle;
     }
 }

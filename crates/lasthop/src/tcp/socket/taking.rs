@@ -123,13 +123,15 @@ impl Socket {
             if ack >= una && !had_outstanding && looks && flight.snd_max < flight.write_end {
                 self.answer_probe(now);
             }
-        } else if self.deadlines.persist != Instant::NEVER {
+        } else if flight.timers.is_running(Timer::Persist) {
             // RFC 9293, section 3.8.6.1: the interval between probes grows; an answer starts it anew.
             let is_open = flight.snd_una < flight.write_end && flight.fits_receiver();
-            self.deadlines.persist = Instant::NEVER;
+            self.stop_persist();
             if is_open {
                 self.repeating_since = None;
-                self.probe_back_off = 0;
+                if let Some(connection) = &mut self.connection {
+                    connection.sender.probe_back_off = 0;
+                }
             }
         }
         self.watch_data(now);
@@ -164,7 +166,7 @@ impl Socket {
         let end = self.buffer.first_end(flight.snd_max).unwrap_or(flight.write_end);
         if end <= flight.snd_una + flight.peer_window {
             flight.rtt.forget_doublings();
-            self.deadlines.persist = Instant::NEVER;
+            flight.timers.stop(Timer::Persist);
             self.repeating_since = None;
         } else {
             self.set_persist(now);

@@ -367,14 +367,16 @@ impl RackTlp {
 
     /// A deadline has come.
     pub fn handle_timeout(&mut self, flight: &mut Flight, now: Instant) {
-        self.is_after_timer = flight.config.join_writes;
         if flight.timers.is_due(Timer::Reordering, now) {
             self.on_reordering_timer(flight, now);
         } else if flight.timers.is_due(Timer::TailProbe, now) {
             self.on_probe_timer(flight, now);
         } else if flight.timers.is_due(Timer::Retransmission, now) {
             self.on_retransmission_timer(flight, now);
+        } else {
+            return;
         }
+        self.is_after_timer = self.conventions == Conventions::Linux;
     }
 
     /// The window after an ACK: PRR while it shrinks, the law's growth otherwise.

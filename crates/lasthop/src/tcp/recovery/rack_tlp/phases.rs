@@ -158,7 +158,7 @@ impl RackTlp {
             frto::Verdict::SendNew => {
                 self.end = flight.snd_max;
                 // Linux does not hold back what is short, and sends what the window has room for.
-                let overrules = self.conventions == Conventions::Linux && flight.config.join_writes;
+                let overrules = self.conventions == Conventions::Linux;
                 if overrules && flight.overrule_holds() || flight.fits_receiver() {
                     self.resend = Resend::NewFirst;
                     return;

@@ -19,7 +19,7 @@ impl RackTlp {
             (Some(Forced::Oldest), Some((oldest, _))) => return Some(oldest.start),
             (Some(Forced::OldProbe), Some((_, newest))) => {
                 let start = newest.start;
-                if flight.config.join_writes && flight.config.pieces > 0 {
+                if flight.config.pieces > 0 {
                     let full = flight.mss;
                     return flight.records_mut().part_tail(full).or(Some(start));
                 }
@@ -32,7 +32,7 @@ impl RackTlp {
         }
         let has_room = self.in_flight(flight) < Self::cwnd(flight);
         if self.resend == Resend::NewFirst {
-            let overrules = flight.config.join_writes && flight.fits_window();
+            let overrules = self.conventions == Conventions::Linux && flight.fits_window();
             let is_first = flight.snd_max == self.end;
             if has_room && (overrules || is_first && flight.fits_receiver()) {
                 return Some(self.advance_in_window(flight));
@@ -85,7 +85,7 @@ impl RackTlp {
         if defers {
             // The congestion window limits the sender only if the peer's has more room.
             self.usage.is_limited |= flight.has_room_at_peer(room);
-            self.is_deferring = flight.config.join_writes;
+            self.is_deferring = true;
         }
         defers || self.is_deferring
     }
