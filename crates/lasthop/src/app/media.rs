@@ -1,6 +1,6 @@
 //! What the receiver of a media stream experiences: speech, or audio and video, over datagrams.
 //!
-//! The source is [`super::OnOff`]: talk spurts at constant rate, silences between them. Talk and
+//! The source is [`OnOff`]: talk spurts at constant rate, silences between them. Talk and
 //! silence are exponential with means of 1 s and 1.35 s (S. Nanda, D. J. Goodman, U. Timor, IEEE
 //! Transactions on Vehicular Technology 40(3), 1991). Nothing is sent again and nothing is
 //! reordered; what counts is the share of packets that never come, and how late the others are
@@ -23,8 +23,9 @@
 //! variable-rate video, feedback (RTCP), loss hidden by error correction of the application.
 
 use super::family::{SourceKeys, SourceSite};
-use super::{Datagram, DatagramSource, OnOff, OnOffParameters};
+use super::{Datagram, DatagramSource};
 use crate::link::airtime;
+use crate::queue::{OnOff, OnOffParameters};
 use crate::rng::DurationLaw;
 use crate::schema::error::ScenarioError;
 use crate::schema::keys::{Limits, table};

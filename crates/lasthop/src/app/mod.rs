@@ -28,6 +28,7 @@ applications! {
     }
 }
 
+use crate::queue::OnOff;
 use crate::schema::error::ScenarioError;
 use crate::schema::keys::{Kind, kinds};
 use crate::units::{Bytes, Duration, Instant};
@@ -39,7 +40,7 @@ pub use mah::Empirical;
 pub use media::{
     GRACE, HORIZON, LONGEST, MOST_OPEN, MediaKeys, MediaReport, MediaStatistics, OUTAGE,
 };
-pub use on_off::{OnOff, OnOffKeys, OnOffParameters, Replay};
+pub use on_off::{OnOffKeys, Replay};
 pub use tally::{DatagramCounts, Tally};
 pub use web::{Web, WebCounters, WebKeys, WebParameters};
 

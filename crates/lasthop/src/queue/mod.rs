@@ -34,7 +34,7 @@ mod transmitter;
 pub(crate) use ahead::{Ahead, Newest};
 pub use biased::{Biased, BiasedKeys};
 pub use codel::{Codel, CodelKeys};
-pub use computed::{ComputedFifo, Fate, QueueCounters};
+pub use computed::{ComputedFifo, Fate, OnOff, OnOffParameters, QueueCounters};
 pub use drop_tail::{DropTail, DropTailKeys};
 pub use dualpi2::{DualPi2, DualPi2Keys};
 pub use fair::FairQueue;

@@ -5,9 +5,11 @@
 //! alone: every admission and air time against a model that knows nothing of runs and blocks.
 
 use crate::common::scenarios::scenario;
-use lasthop::app::{OnOff, OnOffParameters, Replay};
+use lasthop::app::Replay;
 use lasthop::channel::{Airtime, Channel, Clean, TwoState, TwoStateParameters, Uniform};
-use lasthop::queue::{ComputedFifo, Fate, Limit, QueueCounters, Transmitter};
+use lasthop::queue::{
+    ComputedFifo, Fate, Limit, OnOff, OnOffParameters, QueueCounters, Transmitter,
+};
 use lasthop::rng::{DurationLaw, ParetoShape, Streams};
 use lasthop::run::{self, Options};
 use lasthop::scenario::{App, Scenario};

@@ -1,9 +1,9 @@
 //! Media streams: what their receivers report, against what can be computed by hand.
 
-use lasthop::app::{App, MediaKeys, OnOff, OnOffParameters, SourceSite};
+use lasthop::app::{App, MediaKeys, SourceSite};
 use lasthop::channel::{Channel, Uniform};
 use lasthop::link::{LinkEndpoint, Raw};
-use lasthop::queue::{Limit, Queue, Transmitter};
+use lasthop::queue::{Limit, OnOff, OnOffParameters, Queue, Transmitter};
 use lasthop::rng::{DurationLaw, Streams};
 use lasthop::run::{self, Options};
 use lasthop::scenario::Scenario;

@@ -1,7 +1,7 @@
 //! An on-off source sends when whole arithmetic says, however long its bursts are and however fast it is.
 
 use crate::common::scenarios::scenario;
-use lasthop::app::{OnOff, OnOffParameters};
+use lasthop::queue::{OnOff, OnOffParameters};
 use lasthop::rng::{DurationLaw, Streams};
 use lasthop::run::{self, Options};
 use lasthop::units::{Bytes, Duration, Instant, Rate};

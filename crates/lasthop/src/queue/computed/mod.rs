@@ -6,7 +6,7 @@
 //! departure at the instant of an arrival comes first.
 //!
 //! Departures are kept as *runs*, packets of equal size that left back to back ([`backlog`]). That is what
-//! makes background traffic cheap: an [`OnOff`](crate::app::OnOff) source that only shares this queue is *replayed*
+//! makes background traffic cheap: an [`OnOff`] source that only shares this queue is *replayed*
 //! when somebody looks, whole blocks of its packets at once ([`replay`]).
 //!
 //! Precondition: the fate and the departure of a packet follow from what came before it. That is so of
@@ -15,6 +15,7 @@
 
 mod backlog;
 mod earliest;
+mod on_off;
 mod replay;
 
 use super::ahead::Ahead;
@@ -23,6 +24,8 @@ use crate::channel::{Airtime, Channel, ErrorProcess};
 use crate::units::{Bytes, Duration, Instant, Rate};
 use backlog::Backlog;
 use replay::{Line, Replay};
+
+pub use on_off::{OnOff, OnOffParameters};
 
 /// Always-on counters of one queue and its transmitter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

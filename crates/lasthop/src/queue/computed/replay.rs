@@ -21,8 +21,8 @@ use super::super::PropagationDelay;
 use super::super::ahead::{Pace, UnderWay};
 use super::backlog::{Backlog, LONGEST_RUN_BITS};
 use super::earliest::Earliest;
+use super::on_off::OnOff;
 use super::{ComputedFifo, QueueCounters};
-use crate::app::OnOff;
 use crate::channel::Channel;
 use crate::units::{Duration, ExactTime, Instant, Rate};
 
