@@ -3,10 +3,11 @@
 
 /// Declares a struct of the model together with its keys, its reader and its writer. Per field:
 /// `/// meaning`, `name: Type`, `= "default"`, `, limits`, `;`.
+#[macro_export]
 macro_rules! table {
     // One kind of a union: see `kinds!`.
     ($(#[doc = $about:literal])* $vis:vis struct $name:ident as $kind:literal $fields:tt) => {
-        table! { $(#[doc = $about])* $vis struct $name $fields }
+        $crate::table! { $(#[doc = $about])* $vis struct $name $fields }
 
         impl $crate::schema::keys::Kind for $name {
             const KIND: &'static str = $kind;
@@ -34,7 +35,7 @@ macro_rules! table {
                 <$table as $crate::schema::keys::Table>::read(node).map($name)
             }
 
-            fn write(&self) -> serde_json::Map<String, serde_json::Value> {
+            fn write(&self) -> $crate::schema::keys::Map<String, $crate::schema::keys::Value> {
                 $crate::schema::keys::Table::write(&self.0)
             }
         }
@@ -53,8 +54,8 @@ macro_rules! table {
                 Ok($name {})
             }
 
-            fn write(&self) -> serde_json::Map<String, serde_json::Value> {
-                serde_json::Map::new()
+            fn write(&self) -> $crate::schema::keys::Map<String, $crate::schema::keys::Value> {
+                $crate::schema::keys::Map::new()
             }
         }
     };
@@ -73,9 +74,9 @@ macro_rules! table {
                 $crate::schema::keys::Key {
                     name: stringify!($field),
                     about: concat!($($doc),*),
-                    default: table!(@option $($default)?),
+                    default: $crate::table!(@option $($default)?),
                     optional: <$type as $crate::schema::keys::Field>::OPTIONAL,
-                    limits: table!(@limits $($limits)?),
+                    limits: $crate::table!(@limits $($limits)?),
                     shape: <$type as $crate::schema::keys::Field>::SHAPE,
                 },
             )*];
@@ -93,8 +94,8 @@ macro_rules! table {
                 })
             }
 
-            fn write(&self) -> serde_json::Map<String, serde_json::Value> {
-                let mut map = serde_json::Map::new();
+            fn write(&self) -> $crate::schema::keys::Map<String, $crate::schema::keys::Value> {
+                let mut map = $crate::schema::keys::Map::new();
                 $(
                     let value = $crate::schema::keys::Field::write(&self.$field);
                     if !value.is_null() {
@@ -112,6 +113,7 @@ macro_rules! table {
 }
 
 /// Makes a table usable as the value of a key.
+#[macro_export]
 macro_rules! table_field {
     ($($name:ident),*) => {$(
         impl $crate::schema::keys::Field for $name {
@@ -126,14 +128,15 @@ macro_rules! table_field {
                 node.only(Self::KEYS, false)?;
                 <$name as Table>::read(node)
             }
-            fn write(&self) -> serde_json::Value {
-                serde_json::Value::Object($crate::schema::keys::Table::write(self))
+            fn write(&self) -> $crate::schema::keys::Value {
+                $crate::schema::keys::Value::Object($crate::schema::keys::Table::write(self))
             }
         }
     )*};
 }
 
 /// Declares an enum whose variants are words.
+#[macro_export]
 macro_rules! choice {
     ($(#[doc = $about:literal])* pub enum $name:ident {
         $($(#[doc = $doc:literal])* $variant:ident = $word:literal,)*
@@ -169,7 +172,7 @@ macro_rules! choice {
                     }
                 }
             }
-            fn write(&self) -> serde_json::Value {
+            fn write(&self) -> $crate::schema::keys::Value {
                 self.word().into()
             }
         }
@@ -177,6 +180,7 @@ macro_rules! choice {
 }
 
 /// Declares an enum of tables, each of which is a [`Kind`]; a table's key `kind` tells them apart.
+#[macro_export]
 macro_rules! kinds {
     ($(#[doc = $about:literal])* pub enum $name:ident { $($variant:ident($type:ty),)* }) => {
         $(#[doc = $about])*
@@ -218,8 +222,8 @@ macro_rules! kinds {
                 )*
                 unreachable!("node.variant gives one of them")
             }
-            fn write(&self) -> serde_json::Value {
-                let mut map = serde_json::Map::new();
+            fn write(&self) -> $crate::schema::keys::Value {
+                let mut map = $crate::schema::keys::Map::new();
                 map.insert("kind".to_owned(), self.kind().into());
                 match self {
                     $($name::$variant(table) => {
@@ -233,6 +237,7 @@ macro_rules! kinds {
 }
 
 /// Declares an enum whose variants are tables told apart by their key `kind`.
+#[macro_export]
 macro_rules! union {
     ($(#[doc = $about:literal])* pub enum $name:ident {
         $($(#[doc = $doc:literal])* $variant:ident $(($type:ty))? = $word:literal,)*
@@ -256,7 +261,7 @@ macro_rules! union {
                 $($crate::schema::keys::Variant {
                     kind: $word,
                     about: concat!($($doc),*),
-                    keys: union!(@keys $($type)?),
+                    keys: $crate::union!(@keys $($type)?),
                 },)*
             ]);
             fn read(
@@ -267,16 +272,16 @@ macro_rules! union {
                     unreachable!("a union");
                 };
                 match node.variant(variants)?.kind {
-                    $($word => Ok(union!(@read node, $name::$variant $(, $type)?)),)*
+                    $($word => Ok($crate::union!(@read node, $name::$variant $(, $type)?)),)*
                     _ => unreachable!("node.variant gives one of them"),
                 }
             }
-            fn write(&self) -> serde_json::Value {
-                let mut map = serde_json::Map::new();
+            fn write(&self) -> $crate::schema::keys::Value {
+                let mut map = $crate::schema::keys::Map::new();
                 map.insert("kind".to_owned(), self.kind().into());
                 match self {
-                    $(union!(@pattern table, $name::$variant $(, $type)?) => {
-                        union!(@write map, table $(, $type)?);
+                    $($crate::union!(@pattern table, $name::$variant $(, $type)?) => {
+                        $crate::union!(@write map, table $(, $type)?);
                     })*
                 }
                 map.into()
@@ -297,4 +302,4 @@ macro_rules! union {
     };
 }
 
-pub(crate) use {choice, kinds, table, table_field, union};
+pub use crate::{choice, kinds, table, table_field, union};

@@ -21,7 +21,8 @@ pub struct ScenarioError {
 }
 
 impl ScenarioError {
-    pub(crate) fn new(
+    /// Creates an error for the key at `path`.
+    pub fn new(
         path: impl Into<String>,
         found: impl Into<String>,
         allowed: impl Into<String>,
@@ -71,10 +72,7 @@ impl fmt::Display for ScenarioError {
 impl std::error::Error for ScenarioError {}
 
 /// The candidate nearest to `word`, if near enough to be a likely slip.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: Vec<char> = word.chars().take(64).collect();
     candidates
         .into_iter()
@@ -106,7 +104,7 @@ fn distance(a: &[char], b: &str) -> usize {
 }
 
 /// "; did you mean …?" for the words of a message, or nothing.
-pub(crate) fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+pub fn suggestion<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map(|near| format!(" (did you mean {near:?}?)")).unwrap_or_default()
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where files stand, and what has been read from them.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub struct Files {
     base_dir: PathBuf,
     /// By name of the file and the part of it that was wanted.
     contents: Mutex<HashMap<(String, String), Arc<dyn Any + Send + Sync>>>,

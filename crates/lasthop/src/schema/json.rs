@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::fmt;
 
 /// Parses a text; a key that stands twice in a table is an error.
-pub(crate) fn parse(text: &str) -> serde_json::Result<Value> {
+pub fn parse(text: &str) -> serde_json::Result<Value> {
     serde_json::from_str(text).map(|Strict(value)| value)
 }
 

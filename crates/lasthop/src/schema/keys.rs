@@ -1,17 +1,18 @@
 //! How the model's types describe themselves, once: each key's name, type, default, limits and
 //! meaning, from which come the reader, the error messages, the JSON Schema and the reference page.
 
-pub(crate) use super::declare::{choice, kinds, table, table_field, union};
+pub use super::declare::{choice, kinds, table, table_field, union};
 use super::error::{ScenarioError, suggestion};
 use super::files::Files;
 use crate::units::Rate;
-use serde_json::{Map, Value};
+pub use serde_json::{Map, Value};
 
 /// Result of reading.
-pub(crate) type Read<T> = Result<T, ScenarioError>;
+pub type Read<T> = Result<T, ScenarioError>;
 
 /// One key of a table.
-pub(crate) struct Key {
+pub struct Key {
+    /// Name in a scenario.
     pub name: &'static str,
     /// What it means; the doc comment of the model's field.
     pub about: &'static str,
@@ -19,19 +20,25 @@ pub(crate) struct Key {
     pub default: Option<&'static str>,
     /// May be left out although it has no default.
     pub optional: bool,
+    /// Limits of its number, if it is one.
     pub limits: Limits,
+    /// Its type.
     pub shape: Shape,
 }
 
 /// Least and greatest value in base units (1, ns, bytes, bit/s).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Limits {
+pub struct Limits {
+    /// Minimum.
     pub min: u64,
+    /// Maximum.
     pub max: u64,
 }
 
 impl Limits {
+    /// Every number.
     pub const ANY: Limits = Limits { min: 0, max: u64::MAX };
+    /// Every number except 0.
     pub const POSITIVE: Limits = Limits { min: 1, max: u64::MAX };
 
     /// A rate, in bits per second: see [`Rate::FASTEST`].
@@ -48,10 +55,12 @@ impl Limits {
     /// A header, of a frame or of TCP and IP, in bytes.
     pub const HEADER: Limits = Limits::range(0, 1_000);
 
+    /// From `min` to `max`, both included.
     pub const fn range(min: u64, max: u64) -> Limits {
         Limits { min, max }
     }
 
+    /// Whether `value` is within the limits.
     pub fn contains(self, value: u64) -> bool {
         (self.min..=self.max).contains(&value)
     }
@@ -68,7 +77,7 @@ impl Limits {
 }
 
 /// What may stand as a value.
-pub(crate) enum Shape {
+pub enum Shape {
     /// Free text.
     Text,
     /// A quantity written as text.
@@ -86,7 +95,9 @@ pub(crate) enum Shape {
     Probability,
     /// A number, at least 1.
     Mean,
+    /// `true` or `false`.
     Bool,
+    /// A whole number.
     Integer,
     /// A whole number or this word.
     IntegerOr(&'static str),
@@ -102,6 +113,7 @@ pub(crate) enum Shape {
     Hosts,
     /// One of these words, each with its meaning.
     Choice(&'static [(&'static str, &'static str)]),
+    /// A table with these keys.
     Table(&'static [Key]),
     /// A table whose key `kind` decides which other keys it has; without these, the kind alone.
     Union(&'static [Variant]),
@@ -132,14 +144,17 @@ impl Shape {
 
 /// One kind of a union.
 #[derive(Clone, Copy)]
-pub(crate) struct Variant {
+pub struct Variant {
+    /// Value of its key `kind`.
     pub kind: &'static str,
+    /// What it is; the doc comment of its table.
     pub about: &'static str,
+    /// Its other keys.
     pub keys: &'static [Key],
 }
 
 /// A table that is one kind of a union.
-pub(crate) trait Kind {
+pub trait Kind {
     /// The value of its key `kind`.
     const KIND: &'static str;
     /// What it is, in a sentence or two.
@@ -147,10 +162,12 @@ pub(crate) trait Kind {
 }
 
 /// Something that can be the value of a key.
-pub(crate) trait Field: Sized {
+pub trait Field: Sized {
+    /// Shape of the value in a scenario.
     const SHAPE: Shape;
     /// True for `Option`.
     const OPTIONAL: bool = false;
+    /// Reads the value, which must be within `limits`.
     fn read(node: &Node<'_>, limits: Limits) -> Read<Self>;
     /// As a scenario file would say it; `Null` is left out.
     fn write(&self) -> Value;
@@ -161,15 +178,19 @@ pub(crate) trait Field: Sized {
 }
 
 /// A table with a fixed set of keys.
-pub(crate) trait Table: Sized {
+pub trait Table: Sized {
+    /// Its keys, in the order of the fields.
     const KEYS: &'static [Key];
+    /// Reads the table.
     fn read(node: &Node<'_>) -> Read<Self>;
+    /// Writes the table, without absent keys.
     fn write(&self) -> Map<String, Value>;
 }
 
 /// A value of the document and where it stands.
 #[derive(Clone)]
-pub(crate) struct Node<'a> {
+pub struct Node<'a> {
+    /// The value.
     pub value: &'a Value,
     /// Dotted path from the top of the document.
     pub path: String,
@@ -183,6 +204,7 @@ impl<'a> Node<'a> {
         self.path.rsplit('.').next().unwrap_or_default()
     }
 
+    /// Error for this value: what was found and what is allowed.
     pub fn error(&self, found: impl Into<String>, allowed: impl Into<String>) -> ScenarioError {
         ScenarioError::new(self.path.clone(), found, allowed)
     }
@@ -192,18 +214,22 @@ impl<'a> Node<'a> {
         self.error(show(self.value), allowed)
     }
 
+    /// Path of `key` of this table.
     pub fn child_path(&self, key: &str) -> String {
         join(&self.path, key)
     }
 
+    /// The `value` of `key` of this table.
     pub fn child(&self, key: &str, value: &'a Value) -> Node<'a> {
         Node { value, path: self.child_path(key), files: self.files }
     }
 
+    /// The value as text, or an error that says what is `allowed`.
     pub fn text(&self, allowed: &str) -> Read<&'a str> {
         self.value.as_str().ok_or_else(|| self.wrong(allowed))
     }
 
+    /// The value as a table, or an error that says what is `allowed`.
     pub fn object(&self, allowed: &str) -> Read<&'a Map<String, Value>> {
         self.value.as_object().ok_or_else(|| self.wrong(allowed))
     }
@@ -275,7 +301,7 @@ impl<'a> Node<'a> {
 }
 
 /// What may stand at a path of these keys; none where no key has it.
-pub(crate) fn shape_at(keys: &'static [Key], path: &[&str]) -> Option<&'static Shape> {
+pub fn shape_at(keys: &'static [Key], path: &[&str]) -> Option<&'static Shape> {
     let (name, below) = path.split_first()?;
     let shape = &keys.iter().find(|key| key.name == *name)?.shape;
     match (shape, below) {
@@ -290,7 +316,7 @@ pub(crate) fn shape_at(keys: &'static [Key], path: &[&str]) -> Option<&'static S
 }
 
 /// Appends a key to a dotted path, in quotes if it is not a bare key.
-pub(crate) fn join(path: &str, key: &str) -> String {
+pub fn join(path: &str, key: &str) -> String {
     let quoted;
     let key = if is_name(key) {
         key
@@ -302,20 +328,22 @@ pub(crate) fn join(path: &str, key: &str) -> String {
 }
 
 /// Letters, digits, `-` and `_`, at least one.
-pub(crate) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
 /// What is allowed as a name.
-pub(crate) const NAME_ALLOWED: &str = "a name of letters, digits, - and _";
+pub const NAME_ALLOWED: &str = "a name of letters, digits, - and _";
 
-pub(crate) const SWEEP_ALLOWED: &str = "a table of dotted keys, each with a list of values such as \
+/// What a sweep may be, for messages.
+pub const SWEEP_ALLOWED: &str = "a table of dotted keys, each with a list of values such as \
      \"link.wireless.delay\" = [\"1 ms\", \"50 ms\"]";
-pub(crate) const BOUND_ALLOWED: &str =
+/// What a bound of a sweep may be, for messages.
+pub const BOUND_ALLOWED: &str =
     "a number such as 0.01, or text of a number and a unit such as \"10 ms\"";
 
 /// What is allowed as the value of a key.
-pub(crate) fn allowed(key: &Key) -> String {
+pub fn allowed(key: &Key) -> String {
     allowed_shape(&key.shape, key)
 }
 
@@ -362,18 +390,18 @@ fn allowed_shape(shape: &Shape, key: &Key) -> String {
 }
 
 /// What is allowed as a list of different whole numbers.
-pub(crate) fn allowed_numbers(limits: Limits) -> String {
+pub fn allowed_numbers(limits: Limits) -> String {
     format!("a list of different whole numbers such as [25, 27]{}", limits.text(|n| n.to_string()))
 }
 
 /// "one of …" with each word in quotes.
-pub(crate) fn one_of<'a>(words: impl Iterator<Item = &'a str>) -> String {
+pub fn one_of<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<_> = words.map(|word| format!("{word:?}")).collect();
     format!("one of {}", words.join(", "))
 }
 
 /// The JSON value of a default.
-pub(crate) fn default_value(shape: &Shape, text: &str) -> Value {
+pub fn default_value(shape: &Shape, text: &str) -> Value {
     match shape {
         Shape::Integer
         | Shape::Mean
@@ -388,7 +416,7 @@ pub(crate) fn default_value(shape: &Shape, text: &str) -> Value {
 }
 
 /// A value as a message shows it: short, as TOML would write it.
-pub(crate) fn show(value: &Value) -> String {
+pub fn show(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Array(items) if items.is_empty() => "an empty list".to_owned(),

@@ -4,16 +4,16 @@
 //! from that one declaration come the Rust type, the reader, the error messages, the JSON Schema and the reference page. This
 //! module is a leaf: it knows [`crate::units`] and [`crate::rng`] only.
 
-pub(crate) mod declare;
-pub(crate) mod error;
-pub(crate) mod files;
-pub(crate) mod json;
-pub(crate) mod keys;
-pub(crate) mod numbers;
-pub(crate) mod quantity;
-pub(crate) mod recording;
-pub(crate) mod shorthand;
-pub(crate) mod steps;
+pub mod declare;
+pub mod error;
+pub mod files;
+pub mod json;
+pub mod keys;
+pub mod numbers;
+pub mod quantity;
+pub mod recording;
+pub mod shorthand;
+pub mod steps;
 
 pub use error::ScenarioError;
 pub use quantity::{

@@ -8,7 +8,7 @@ use crate::units::{Bytes, Decibels, Distance, Duration, Rate};
 use serde_json::{Map, Value, json};
 
 /// A value of the model in numbers; tables and unions have the keys of a scenario file.
-pub(crate) fn numbers<T: Field>(value: &T) -> Value {
+pub fn numbers<T: Field>(value: &T) -> Value {
     convert(&T::SHAPE, value.write())
 }
 
@@ -89,7 +89,7 @@ fn quantity(what: &str, text: String) -> Value {
 }
 
 /// Seconds.
-pub(crate) fn seconds(time: Duration) -> f64 {
+pub fn seconds(time: Duration) -> f64 {
     time.as_secs_f64()
 }
 

@@ -14,15 +14,17 @@ use serde_json::Value;
 use std::fmt;
 use std::str::FromStr;
 
-pub(crate) const PROBABILITY_ALLOWED: &str =
-    "a probability such as \"2.5 %\" or 0.025, from 0 to 1";
+/// What a probability may be, for messages.
+pub const PROBABILITY_ALLOWED: &str = "a probability such as \"2.5 %\" or 0.025, from 0 to 1";
 
-pub(crate) const MEAN_ALLOWED: &str = "a number such as 3.5, at least 1";
+/// What a mean may be, for messages.
+pub const MEAN_ALLOWED: &str = "a number such as 3.5, at least 1";
 
-pub(crate) const PAIR_ALLOWED: &str =
-    "a list of two different host names such as [\"ap\", \"client\"]";
+/// What the ends of a link may be, for messages.
+pub const PAIR_ALLOWED: &str = "a list of two different host names such as [\"ap\", \"client\"]";
 
-pub(crate) const HOSTS_ALLOWED: &str =
+/// What a list of hosts may be, for messages.
+pub const HOSTS_ALLOWED: &str =
     "a list of different host names, at least one, such as [\"mobile1\", \"mobile2\"]";
 
 pub(super) const TEXT_ALLOWED: &str = "text that is not empty, without control characters";

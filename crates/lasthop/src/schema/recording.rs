@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Times in nanoseconds, and the values from then on.
-pub(crate) type StepList<T> = Arc<[(u64, T)]>;
+pub type StepList<T> = Arc<[(u64, T)]>;
 
 /// Number of the line, 0 of the file as a whole; what was found there; what is allowed.
-pub(crate) type Refused = (usize, String, &'static str);
+pub type Refused = (usize, String, &'static str);
 
 /// The longest recording: a year.
 const LONGEST_SECONDS: f64 = 366.0 * 86_400.0;
@@ -27,7 +27,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 ///
 /// # Errors
 /// The first line that is not so; `allowed` says how they are to be.
-pub(crate) fn steps<T>(
+pub fn steps<T>(
     text: &str,
     value: impl Fn(&str) -> Option<T>,
     allowed: &'static str,
@@ -56,7 +56,7 @@ pub(crate) fn steps<T>(
 ///
 /// # Errors
 /// The first line that is not so.
-pub(crate) fn opportunities(text: &str) -> Result<Arc<[u64]>, Refused> {
+pub fn opportunities(text: &str) -> Result<Arc<[u64]>, Refused> {
     let mut times: Vec<u64> = Vec::new();
     for (number, line) in lines(text) {
         let time = line.parse::<u64>().ok().filter(|&ms| ms as f64 <= LONGEST_SECONDS * 1e3);
@@ -73,7 +73,7 @@ pub(crate) fn opportunities(text: &str) -> Result<Arc<[u64]>, Refused> {
 ///
 /// # Errors
 /// If it cannot be read, or `parse` refuses it.
-pub(crate) fn read<T: Clone + Send + Sync + 'static>(
+pub fn read<T: Clone + Send + Sync + 'static>(
     node: &Node<'_>,
     file: &str,
     part: &str,
@@ -97,11 +97,7 @@ pub(crate) fn read<T: Clone + Send + Sync + 'static>(
 ///
 /// # Errors
 /// If the key `repeat` of `node` says otherwise.
-pub(crate) fn check_repeat<T>(
-    steps: &[(u64, T)],
-    repeat: Option<Duration>,
-    node: &Node<'_>,
-) -> Read<()> {
+pub fn check_repeat<T>(steps: &[(u64, T)], repeat: Option<Duration>, node: &Node<'_>) -> Read<()> {
     let last = steps.last().map_or(0, |&(at, _)| at);
     match repeat {
         Some(repeat) if repeat.as_nanos() <= last => {
@@ -113,11 +109,7 @@ pub(crate) fn check_repeat<T>(
 }
 
 /// The long-run mean of a quantity in whole units, `unit` of each value: without `repeat` the last one stays.
-pub(crate) fn mean<T: Copy>(
-    steps: &[(u64, T)],
-    repeat: Option<Duration>,
-    unit: impl Fn(T) -> u64,
-) -> u64 {
+pub fn mean<T: Copy>(steps: &[(u64, T)], repeat: Option<Duration>, unit: impl Fn(T) -> u64) -> u64 {
     let Some(period) = repeat.map(Duration::as_nanos) else {
         return steps.last().map_or(0, |&(_, value)| unit(value));
     };

@@ -5,7 +5,7 @@ use super::keys::{Field, Limits, Node, Read, Shape, Variant, one_of};
 use serde_json::Value;
 
 /// A union one kind of which a single value says as well.
-pub(crate) trait Shorthand: Field {
+pub trait Shorthand: Field {
     /// The value.
     type Short: Field;
 
