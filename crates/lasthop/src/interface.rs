@@ -52,7 +52,7 @@ pub fn expose<P>(channel: &mut Channel, airtime: Airtime, frame: &mut Frame<P>) 
 }
 
 /// Takes the frames of an interface that a medium turns.
-pub(crate) trait Carrier<P: Payload> {
+pub trait Carrier<P: Payload> {
     /// Does anybody listen to the endpoint's events and to what the queue drops?
     const LISTENS: bool;
 
@@ -134,7 +134,7 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
 
     /// The same of a copy of a packet.
     #[inline(always)]
-    pub(crate) fn enqueue_copy(&mut self, now: Instant, packet: &P) -> bool
+    pub fn enqueue_copy(&mut self, now: Instant, packet: &P) -> bool
     where
         P: Clone,
     {
@@ -153,7 +153,7 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
     /// A packet that [passes straight](Self::lets_pass) may come with it (`FRESH`): the endpoint takes it from where it is,
     /// or it joins the queue.
     #[inline(always)]
-    pub(crate) fn turn<const FRESH: bool>(
+    pub fn turn<const FRESH: bool>(
         &mut self,
         now: Instant,
         fresh: Option<&P>,
@@ -174,7 +174,7 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
     /// Does a packet of `bytes` that comes now find neither a frame on the air nor another packet, and is there room for
     /// it? Then [`Self::turn`] with it does what [`Self::enqueue`] and then [`Self::turn`] would.
     #[inline(always)]
-    pub(crate) fn lets_pass(&self, now: Instant, bytes: u32) -> bool {
+    pub fn lets_pass(&self, now: Instant, bytes: u32) -> bool {
         let Outlet { queue, transmitter } = &self.outlet;
         !transmitter.is_busy(now) && queue.lets_pass(now, bytes, transmitter)
     }
@@ -182,7 +182,7 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
     /// The endpoint's next frame, whoever puts it on the air; the endpoint is offered the head of the
     /// queue. `on_dequeue` sees the queue after a packet has been taken from it.
     #[inline(always)]
-    pub(crate) fn next_frame(
+    pub fn next_frame(
         &mut self,
         now: Instant,
         on_dequeue: impl FnOnce(&Queue<P>),
@@ -244,7 +244,7 @@ impl<P: Payload, E: Endpoint<P>> Interface<E, P> {
     /// The same while a frame is on the air; where nothing is known to wait, the end of that frame is
     /// soon enough to ask.
     #[inline]
-    pub(crate) fn next_timeout_while_busy(&self) -> Instant {
+    pub fn next_timeout_while_busy(&self) -> Instant {
         self.endpoint.next_poll_while_busy(self.free_at(), !self.outlet.queue.is_empty())
     }
 

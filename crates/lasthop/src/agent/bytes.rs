@@ -14,7 +14,7 @@ use std::ops::Range;
 const TCP: u8 = 6;
 
 /// Where the TCP segment lies within an IP packet.
-pub(crate) fn tcp_of(packet: &[u8]) -> Option<Range<usize>> {
+pub fn tcp_of(packet: &[u8]) -> Option<Range<usize>> {
     let number =
         |at: usize| Some(usize::from(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?])));
     match packet.first()? >> 4 {

@@ -36,7 +36,7 @@ pub use adaptive_persistence::{
     AdaptivePersistence, Governed, Inversion, PersistenceController, PersistenceParameters,
     UpdateInterval,
 };
-pub(crate) use bytes::tcp_of;
+pub use bytes::tcp_of;
 pub use family::{AgentSite, Refusal};
 pub use snoop::{Quirks, Snoop, SnoopParameters};
 

@@ -1,5 +1,5 @@
 //! Closed forms and Markov models: what theory says about the links and transports that the rest of
-//! this crate simulates. Nothing here runs a simulation but [`ideal_sr`], a few lines that only
+//! the workspace simulates. Nothing here runs a simulation but [`ideal_sr`], a few lines that only
 //! share the random streams with it, so that they can stand between a chain and the simulator.
 //!
 //! Every function checks what it is given and returns [`AnalysisError`] rather than a number that

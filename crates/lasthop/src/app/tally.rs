@@ -21,7 +21,7 @@ impl Default for Tally {
 impl Tally {
     /// Nothing sent yet.
     pub fn new() -> Self {
-        Tally { sent: 0, survived: 0, arrivals: Newest::new() }
+        Tally { sent: 0, survived: 0, arrivals: Newest::default() }
     }
 
     /// The next packet is sent. Returns its number; the first is 0.

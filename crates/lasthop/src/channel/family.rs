@@ -179,7 +179,7 @@ macro_rules! error_processes {
             }
 
             /// Fills in what follows from the link, and checks what concerns several keys.
-            pub(crate) fn resolve(
+            pub fn resolve(
                 &mut self,
                 path: &str,
                 radio_frame: Option<Duration>,
@@ -188,7 +188,7 @@ macro_rules! error_processes {
             }
 
             /// What the files that the keys name hold.
-            pub(crate) fn contents(&self) -> Vec<u8> {
+            pub fn contents(&self) -> Vec<u8> {
                 match self { $($union::$kind(keys) => keys.contents(),)* }
             }
         }

@@ -107,7 +107,6 @@ impl ErrorProcess for Listed {
 mod tests {
     use super::super::testing::*;
     use super::*;
-    use crate::scenario::Scenario;
     use crate::schema::files::Files;
     use crate::units::Duration;
     use std::path::Path;
@@ -148,34 +147,5 @@ mod tests {
             assert!(message.starts_with(&format!("lose: found {found};")), "{message}");
             assert!(message.contains("a list of different whole numbers"), "{message}");
         }
-    }
-
-    #[test]
-    fn the_order_of_the_list_says_nothing() {
-        let errors = |lose: &str| {
-            let text = format!(
-                r#"
-                name = "n"
-                [link.l]
-                between = ["a", "b"]
-                rate = "64 kbps"
-                delay = "50 ms"
-                protocol = "raw"
-                errors = {{ kind = "listed", lose = {lose} }}
-                reverse = {{ errors = "none" }}
-                [flow.f]
-                from = "a"
-                to = "b"
-                transport = {{ kind = "udp" }}
-                app = {{ kind = "media", rate = "8 kbps", packet = "100 B" }}
-                [run]
-                duration = "1 min"
-                "#
-            );
-            let document = Scenario::from_toml(&text, Path::new(".")).expect("a scenario");
-            document.points().expect("a point").remove(0).scenario.links.remove(0).forward.errors
-        };
-        assert_eq!(errors("[25, 27]"), errors("[27, 25]"));
-        assert_ne!(errors("[25, 27]"), errors("[25]"));
     }
 }

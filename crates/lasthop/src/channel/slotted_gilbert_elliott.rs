@@ -210,7 +210,6 @@ mod tests {
     use super::super::Channel;
     use super::super::testing::*;
     use super::*;
-    use crate::analysis::GilbertElliottLaw;
 
     const SLOT: Duration = Duration::from_millis(10);
 
@@ -252,36 +251,6 @@ mod tests {
         let set = parameters(0.9, 0.7);
         let bad = (0..20_000).filter(|&r| states(&mut process(set, r), 1)[0]).count() as u64;
         assert_binomial(bad, 20_000, 0.25);
-    }
-
-    #[test]
-    fn the_law_is_that_of_the_analysis() {
-        // 1 000 000 slots; 5 standard errors inflated by the memory c of the states,
-        // (1 + c) / (1 - c): false alarm below 1e-6 each.
-        let n = 1_000_000;
-        for (stay_good, stay_bad) in [(0.9, 0.9), (0.9, 0.5), (0.5, 0.5), (0.2, 0.0)] {
-            let law = GilbertElliottLaw::new(1.0 - stay_good, 1.0 - stay_bad, 0.01, 0.9)
-                .expect("a channel");
-            let mut process = process(parameters(stay_good, stay_bad), 0);
-            let frames: Vec<(bool, bool)> =
-                (0..n).map(|slot| (process.is_lost(at(slot, 7)), process.is_bad())).collect();
-            let c = law.memory();
-            let inflation = (1.0 + c.abs()) / (1.0 - c.abs());
-            let hold = |found: usize, p: f64| {
-                let error = (p * (1.0 - p) / n as f64 * inflation).sqrt();
-                let rate = found as f64 / n as f64;
-                assert!((rate - p).abs() <= 5.0 * error, "{rate}, expected {p}");
-            };
-            hold(frames.iter().filter(|frame| frame.1).count(), law.stationary()[1]);
-            hold(frames.iter().filter(|frame| frame.0).count(), law.loss_rate());
-            for spacing in [1, 2, 5] {
-                let [_, bad] = law.stationary();
-                let spaced = law.spaced(spacing).expect("a spacing");
-                let both = bad * (1.0 - spaced.leave()[1]);
-                let pairs = frames.iter().zip(&frames[spacing as usize..]);
-                hold(pairs.filter(|(a, b)| a.1 && b.1).count(), both);
-            }
-        }
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub use harq::{
     Deviation, Harq, HarqMode, HarqParameters, LARGEST_HARQ_WINDOW, MOST_UNITS, Proactive, Reactive,
 };
 pub use ideal_sr::{IdealSr, IdealSrParameters};
-pub(crate) use number_set::NumberSet;
+pub use number_set::NumberSet;
 pub use protocol::{Air, Site};
 pub use raw::Raw;
 pub use rlc::{AtLimit, LARGEST_RLC_WINDOW, RLC_PAYLOAD, Rlc, RlcParameters};

@@ -2,7 +2,7 @@
 
 /// Sequence numbers of a window, one bit each; a number is its place modulo the size of the ring.
 #[derive(Clone, Debug)]
-pub(crate) struct NumberSet {
+pub struct NumberSet {
     words: Box<[u64]>,
     len: u64,
 }
@@ -27,6 +27,13 @@ impl NumberSet {
         self.len
     }
 
+    /// Whether it has no number.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether `number` is in it.
     #[inline]
     pub fn contains(&self, number: u64) -> bool {
         let (word, bit) = self.place(number);

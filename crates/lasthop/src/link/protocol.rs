@@ -194,7 +194,7 @@ macro_rules! link_protocols {
             }
 
             /// Holds the keys at `path` against the link.
-            pub(crate) fn check(
+            pub fn check(
                 &self,
                 path: &str,
                 identifier: Bytes,

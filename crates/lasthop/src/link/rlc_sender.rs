@@ -157,13 +157,13 @@ impl<P: Clone> Sender<P> {
     /// May a new or a queued PDU go out?
     #[inline]
     fn has_pdu(&self, set: &RlcParameters) -> bool {
-        self.queued.len() > 0 || self.unsent > 0 && self.window_open(set)
+        !self.queued.is_empty() || self.unsent > 0 && self.window_open(set)
     }
 
     /// Asks for a packet while at most one PDU is left, so that it knows whether that is the last.
     #[inline]
     pub fn wants_packet(&self, set: &RlcParameters) -> bool {
-        self.unsent <= 1 && !self.skip_due && self.queued.len() == 0 && self.window_open(set)
+        self.unsent <= 1 && !self.skip_due && self.queued.is_empty() && self.window_open(set)
     }
 
     #[inline]
@@ -511,10 +511,10 @@ impl<P: Payload + Clone> Sender<P> {
         if self.skip_due {
             return self.transmit_skip(now, set);
         }
-        if self.queued.len() > 0 {
+        if !self.queued.is_empty() {
             let sequence = self.queued.first(self.base, self.next)?;
             self.queued.remove(sequence);
-            self.poll_pending |= self.queued.len() == 0;
+            self.poll_pending |= self.queued.is_empty();
             return self.retransmit(now, sequence, set, log);
         }
         if self.unsent == 0 || !self.window_open(set) {

@@ -199,6 +199,16 @@ impl<X: Extension> Header<X> {
         self.payload == 0 && self.flags == flags::ACK && !self.has_options()
     }
 
+    /// Whether one of the bits of `flag` is set.
+    pub fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Length in sequence numbers: data, SYN and FIN (SEG.LEN of RFC 9293).
+    pub fn length(&self) -> u32 {
+        self.payload + u32::from(self.has(flags::SYN)) + u32::from(self.has(flags::FIN))
+    }
+
     /// Does it end data that should be handed up at once ([`flags::PSH`])?
     pub fn is_pushed(&self) -> bool {
         self.payload > 0 && self.flags & flags::NOTICE == flags::PSH

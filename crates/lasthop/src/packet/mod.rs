@@ -8,7 +8,7 @@ mod bytes;
 mod descriptor;
 mod header;
 
-pub(crate) use descriptor::LAST_INCARNATION;
+pub use descriptor::LAST_INCARNATION;
 pub use descriptor::{Descriptor, Packet};
 pub use header::{
     Ecn, Extension, Header, MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS, TcpHeader,

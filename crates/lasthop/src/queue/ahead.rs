@@ -14,7 +14,7 @@ use crate::units::{Duration, ExactTime, Instant, Rate};
 const FIRST_SLOTS: usize = 8;
 
 /// Something that is over at some time.
-pub(crate) trait Ends {
+pub trait Ends {
     fn end(&self) -> Instant;
 }
 
@@ -28,7 +28,7 @@ impl Ends for Instant {
 /// The newest entries: the oldest is overwritten if it is over, otherwise there is room for more.
 /// Entries that are over at the horizon are not put.
 #[derive(Clone, Debug)]
-pub(crate) struct Newest<T> {
+pub struct Newest<T> {
     /// A power of two.
     slots: Box<[T]>,
     /// Count of entries ever put.
@@ -36,16 +36,18 @@ pub(crate) struct Newest<T> {
     horizon: Instant,
 }
 
-impl<T: Copy + Default + Ends> Newest<T> {
+impl<T: Copy + Default> Default for Newest<T> {
     /// No entry.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Newest {
             slots: vec![T::default(); FIRST_SLOTS].into_boxed_slice(),
             count: 0,
             horizon: Instant::ZERO,
         }
     }
+}
 
+impl<T: Copy + Default + Ends> Newest<T> {
     /// What is over by then will not be asked for.
     pub fn set_horizon(&mut self, horizon: Instant) {
         self.horizon = horizon;
@@ -109,17 +111,12 @@ impl Ends for Entry {
 }
 
 /// The newest frames of one direction.
-#[derive(Clone, Debug)]
-pub(crate) struct Ahead {
+#[derive(Clone, Debug, Default)]
+pub struct Ahead {
     entries: Newest<Entry>,
 }
 
 impl Ahead {
-    /// Nothing counted.
-    pub fn new() -> Self {
-        Ahead { entries: Newest::new() }
-    }
-
     /// What is over by then will not be asked for.
     pub fn set_horizon(&mut self, horizon: Instant) {
         self.entries.set_horizon(horizon);
@@ -225,7 +222,7 @@ pub(super) struct UnderWay {
 impl UnderWay {
     /// No packet.
     pub fn new(delay: Duration, pace: Pace) -> Self {
-        UnderWay { entries: Newest::new(), delay, pace }
+        UnderWay { entries: Newest::default(), delay, pace }
     }
 
     /// What has arrived by then will not be asked for.
@@ -278,7 +275,7 @@ mod tests {
 
     #[test]
     fn what_starts_later_is_told_and_the_past_forgotten() {
-        let mut ahead = Ahead::new();
+        let mut ahead = Ahead::default();
         for frame in 0..1000 {
             let airtime =
                 Airtime { start: nanos(frame * 10), end: nanos(frame * 10 + 10), bits: 7 };

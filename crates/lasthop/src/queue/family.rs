@@ -79,7 +79,7 @@ macro_rules! queue_disciplines {
             }
 
             /// Checks what concerns several keys; `path` is theirs in the scenario.
-            pub(crate) fn check(&self, path: &str) -> Read<()> {
+            pub fn check(&self, path: &str) -> Read<()> {
                 match self { $(Discipline::$kind(keys) => keys.check(path),)* }
             }
         }

@@ -132,7 +132,7 @@ impl DelayKeys {
     }
 
     /// What the file holds that they name, for a scenario's hash.
-    pub(crate) fn contents(&self) -> Vec<u8> {
+    pub fn contents(&self) -> Vec<u8> {
         match self {
             DelayKeys::Trace(keys) => {
                 let numbers = keys.record.iter().flat_map(|&(at, delay)| [at, delay.as_nanos()]);

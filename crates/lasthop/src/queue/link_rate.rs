@@ -213,7 +213,7 @@ impl RateKeys {
     }
 
     /// Checks what concerns several keys; `node` is theirs in the scenario.
-    pub(crate) fn check(&self, node: &Node<'_>) -> Read<()> {
+    pub fn check(&self, node: &Node<'_>) -> Read<()> {
         match (self, self.steps()) {
             (RateKeys::Steps(_), Some((steps, repeat))) => check(&steps, repeat, node, "at"),
             _ => Ok(()),
@@ -221,7 +221,7 @@ impl RateKeys {
     }
 
     /// What the file holds that they name, for a scenario's hash.
-    pub(crate) fn contents(&self) -> Vec<u8> {
+    pub fn contents(&self) -> Vec<u8> {
         match self {
             RateKeys::Trace(keys) => match &keys.record {
                 Record::Opportunities(times) => {

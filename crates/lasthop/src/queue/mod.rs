@@ -31,7 +31,7 @@ mod rate_schedule;
 mod ring;
 mod transmitter;
 
-pub(crate) use ahead::{Ahead, Newest};
+pub use ahead::{Ahead, Newest};
 pub use biased::{Biased, BiasedKeys};
 pub use codel::{Codel, CodelKeys};
 pub use computed::{ComputedFifo, Fate, OnOff, OnOffParameters, QueueCounters};
@@ -47,7 +47,7 @@ pub use pie::{Pie, PieKeys};
 pub use propagation::PropagationDelay;
 pub use rate_schedule::{Opportunities, RateSchedule, RateSteps};
 pub use red::{Red, RedDetector, RedKeys, RedParameters, RedVerdict};
-pub(crate) use ring::Ring;
+pub use ring::Ring;
 pub use step::{Step, StepKeys};
 pub use transmitter::Transmitter;
 
@@ -196,7 +196,7 @@ impl<P: Payload> Queue<P> {
 
     /// Is it plain that a packet of `bytes` that comes now would be admitted, and go next?
     #[inline(always)]
-    pub(crate) fn lets_pass(&self, now: Instant, bytes: u32, transmitter: &Transmitter) -> bool {
+    pub fn lets_pass(&self, now: Instant, bytes: u32, transmitter: &Transmitter) -> bool {
         match self {
             Queue::DropTail(queue) => {
                 queue.is_empty() && queue.has_room(now, bytes, 1, transmitter)
@@ -206,7 +206,7 @@ impl<P: Payload> Queue<P> {
     }
 
     /// A packet that [could pass](Self::lets_pass) has to wait.
-    pub(crate) fn push_admitted(&mut self, packet: P) {
+    pub fn push_admitted(&mut self, packet: P) {
         let Queue::DropTail(queue) = self else { unreachable!("another queue lets nothing pass") };
         queue.push(packet);
     }

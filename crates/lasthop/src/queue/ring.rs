@@ -5,7 +5,7 @@
 
 /// First in, first out; grows when full and never shrinks.
 #[derive(Clone, Debug)]
-pub(crate) struct Ring<T> {
+pub struct Ring<T> {
     slots: Box<[T]>,
     /// Counts of items ever taken and ever put; they wrap.
     head: usize,
@@ -24,11 +24,13 @@ impl<T: Default> Ring<T> {
         count & (self.slots.len() - 1)
     }
 
+    /// Number of items.
     #[inline]
     pub fn len(&self) -> usize {
         self.tail.wrapping_sub(self.head)
     }
 
+    /// Whether there are no items.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == self.tail
@@ -40,6 +42,7 @@ impl<T: Default> Ring<T> {
         (self.head, self.tail) = (0, 0);
     }
 
+    /// Adds `item` as the last one.
     #[inline]
     pub fn push(&mut self, item: T) {
         *self.push_slot() = item;
@@ -73,6 +76,7 @@ impl<T: Default> Ring<T> {
         self.tail = self.tail.wrapping_add(1);
     }
 
+    /// Removes the first item.
     #[inline]
     pub fn pop(&mut self) -> Option<T>
     where
@@ -99,11 +103,13 @@ impl<T: Default> Ring<T> {
         self.front()
     }
 
+    /// The first item.
     #[inline]
     pub fn front(&self) -> Option<&T> {
         (!self.is_empty()).then(|| &self.slots[self.slot(self.head)])
     }
 
+    /// The first item, to be changed.
     #[inline]
     pub fn front_mut(&mut self) -> Option<&mut T> {
         let slot = self.slot(self.head);
@@ -123,6 +129,7 @@ impl<T: Default> Ring<T> {
         Some(std::mem::take(&mut self.slots[last]))
     }
 
+    /// The items, first to last.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.len()).map(|index| &self.slots[self.slot(self.head.wrapping_add(index))])
     }

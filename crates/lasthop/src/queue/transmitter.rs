@@ -122,7 +122,7 @@ impl Transmitter {
 
     /// Sends a frame of `bytes` with nothing on the air; one of no length takes no time.
     #[inline(always)]
-    pub(crate) fn send_now(&mut self, now: Instant, bytes: u32) -> Option<Airtime> {
+    pub fn send_now(&mut self, now: Instant, bytes: u32) -> Option<Airtime> {
         debug_assert!(!self.is_busy(now), "one frame at a time");
         let bits = u64::from(bytes) * 8;
         if bits == 0 {

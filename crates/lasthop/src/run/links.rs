@@ -16,7 +16,7 @@ const LONGEST_TURN: u128 = 1_000_000_000_000_000;
 /// The endpoint of several services that transmits on `own`; `sites` say what crosses the link for
 /// each: packets of no length where nothing asks for the service. `component`: whose the random numbers of
 /// their queues are, with the name of the service behind it.
-pub(crate) fn services<P: Payload + Clone>(
+pub fn services<P: Payload + Clone>(
     set: &scenario::Services,
     own: &scenario::Direction,
     sites: &[Site],

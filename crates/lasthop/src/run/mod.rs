@@ -21,8 +21,8 @@ pub use resolved::resolved;
 pub use stream::{Finished, Stream, Work, cores};
 pub use trace::{Trace, TraceEvent, trace};
 
-pub(crate) use links::services as service_endpoints;
-pub(crate) use plan::link_site;
+pub use links::services as service_endpoints;
+pub use plan::link_site;
 
 use plan::Plan;
 

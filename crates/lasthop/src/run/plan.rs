@@ -96,7 +96,7 @@ impl Plan {
 
 /// What an endpoint is built for at the end of a link that transmits on `hop`, where packets of at most
 /// `packet` cross it, those of a constant rate every `interval`.
-pub(crate) fn link_site(
+pub fn link_site(
     scenario: &Scenario,
     hop: Hop,
     packet: Bytes,

@@ -1,21 +1,17 @@
 //! Radios: reading and writing, and what they become: a link for each station.
 
 use super::model::{Direction, Link, Radio, RadioKeys};
-use super::resolve::read_map;
 use super::services::LinkProtocol;
 use crate::channel::Errors;
 use crate::schema::error::ScenarioError;
-use crate::schema::keys::{Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name};
+use crate::schema::keys::{Key, NAME_ALLOWED, Node, Read, Table, is_name};
+use crate::schema::named::Named;
 use crate::units::{Bytes, Duration, Rate};
 use serde_json::{Map, Value};
 
-impl Field for Vec<Radio> {
-    const SHAPE: Shape = Shape::Map(RadioKeys::KEYS);
-    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
-        read_map(node)
-    }
-    fn write(&self) -> Value {
-        Value::Object(self.iter().map(|radio| (radio.name.clone(), radio.write().into())).collect())
+impl Named for Radio {
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 

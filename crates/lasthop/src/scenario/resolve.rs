@@ -9,50 +9,22 @@ use super::wlan::check_channels;
 use crate::link::Protocol;
 use crate::queue::{DelayKeys, RateKeys};
 use crate::schema::error::ScenarioError;
-use crate::schema::keys::{
-    Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, allowed, is_name,
-};
+use crate::schema::keys::{Key, Node, Read, Table, allowed};
+use crate::schema::named::Named;
 use crate::schema::quantity::LinkRate;
 use crate::schema::shorthand::{OrShort, Shorthand};
 use crate::units::{Bytes, Duration};
 use serde_json::{Map, Value};
 
-/// Reads a table of named tables.
-pub(super) fn read_map<T: Table>(node: &Node<'_>) -> Read<Vec<T>> {
-    let allowed = format!("at least one table [{}.NAME]", node.path);
-    let tables = node.object(&allowed)?;
-    if tables.is_empty() {
-        return Err(node.wrong(allowed));
-    }
-    let mut items = Vec::with_capacity(tables.len());
-    for (name, value) in tables {
-        if !is_name(name) {
-            return Err(node.error(format!("the name {name:?}"), NAME_ALLOWED));
-        }
-        let child = node.child(name, value);
-        child.only(T::KEYS, false)?;
-        items.push(T::read(&child)?);
-    }
-    Ok(items)
-}
-
-impl Field for Vec<Link> {
-    const SHAPE: Shape = Shape::Map(LinkKeys::KEYS);
-    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
-        read_map(node)
-    }
-    fn write(&self) -> Value {
-        Value::Object(self.iter().map(|link| (link.name.clone(), link.write().into())).collect())
+impl Named for Link {
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 
-impl Field for Vec<Flow> {
-    const SHAPE: Shape = Shape::Map(FlowKeys::KEYS);
-    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
-        read_map(node)
-    }
-    fn write(&self) -> Value {
-        Value::Object(self.iter().map(|flow| (flow.name.clone(), flow.write().into())).collect())
+impl Named for Flow {
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 

@@ -1,13 +1,13 @@
 //! The protocols of a link, one or several: model, reading, writing, and what concerns both.
 
 use super::model::{Flow, Scenario};
-use super::resolve::read_map;
 use super::routes::Routes;
 use crate::channel::listed::FrameNumbers;
 use crate::link::{CLASSES, MAX_SERVICES, Protocol};
 use crate::queue::Discipline;
 use crate::schema::error::{ScenarioError, suggestion};
 use crate::schema::keys::{Field, Key, Limits, Node, Read, Shape, Table, Variant, choice, table};
+use crate::schema::named::Named;
 use crate::schema::shorthand::OrShort;
 use crate::units::{Bytes, Duration};
 use serde_json::{Map, Value};
@@ -212,10 +212,12 @@ impl Table for Services {
     }
 }
 
-impl Field for Vec<Service> {
-    const SHAPE: Shape = Shape::Map(ServiceKeys::KEYS);
-    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
-        let services: Self = read_map(node)?;
+impl Named for Service {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check_all(services: &[Self], node: &Node<'_>) -> Read<()> {
         if services.len() > MAX_SERVICES {
             let found = format!("{} services", services.len());
             return Err(node.error(found, format!("at most {MAX_SERVICES}")));
@@ -230,11 +232,7 @@ impl Field for Vec<Service> {
                 return Err(ScenarioError::new(path, found, "classes that no other service has"));
             }
         }
-        Ok(services)
-    }
-    fn write(&self) -> Value {
-        let tables = self.iter().map(|service| (service.name.clone(), service.write().into()));
-        Value::Object(tables.collect())
+        Ok(())
     }
 }
 

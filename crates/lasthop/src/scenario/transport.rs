@@ -4,7 +4,7 @@
 use super::model::{Ersn, Flow, LossDetection, Profile, SackRecovery, Tcp, Transport, Undo};
 use crate::schema::quantity::{DelayedAck, Window};
 use crate::tcp::config::{self, RecoveryKind, UndoKind};
-use crate::tcp::{self, Config, Overrides, presets};
+use crate::tcp::{Config, Overrides, presets};
 use crate::units::Bytes;
 
 impl Tcp {
@@ -12,9 +12,9 @@ impl Tcp {
     pub fn config(&self) -> Config {
         let variant = self.variant;
         let profile = match self.profile {
-            Profile::Rfc => tcp::Profile::Rfc,
-            Profile::Ns2 => tcp::Profile::Ns2,
-            Profile::Linux => tcp::Profile::Linux,
+            Profile::Rfc => presets::Profile::Rfc,
+            Profile::Ns2 => presets::Profile::Ns2,
+            Profile::Linux => presets::Profile::Linux,
         };
         let sack_recovery = self.sack_recovery.map(|recovery| match recovery {
             SackRecovery::Ns2 => RecoveryKind::SackNs2,

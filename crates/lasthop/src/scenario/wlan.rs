@@ -2,7 +2,6 @@
 
 use super::agents::Agents;
 use super::model::{Direction, Link};
-use super::resolve::read_map;
 use super::services::LinkProtocol;
 use crate::agent::AgentKind;
 use crate::channel::Errors;
@@ -10,9 +9,8 @@ use crate::link::Protocol;
 use crate::medium::dcf::{Capture, Phy, Position, Preamble, Propagation, Standard, Timing, frames};
 use crate::queue::Discipline;
 use crate::schema::error::{ScenarioError, suggestion};
-use crate::schema::keys::{
-    Field, Key, Limits, NAME_ALLOWED, Node, Read, Shape, Table, is_name, one_of, table,
-};
+use crate::schema::keys::{Key, Limits, NAME_ALLOWED, Node, Read, Table, is_name, one_of, table};
+use crate::schema::named::Named;
 use crate::schema::quantity::{Hosts, Mean};
 use crate::schema::shorthand::OrShort;
 use crate::units::{Bytes, Decibels, Distance, Duration, Rate};
@@ -155,13 +153,9 @@ table! {
     }
 }
 
-impl Field for Vec<WlanStation> {
-    const SHAPE: Shape = Shape::Map(WlanStationKeys::KEYS);
-    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
-        read_map(node)
-    }
-    fn write(&self) -> Value {
-        Value::Object(self.iter().map(|one| (one.name.clone(), one.write().into())).collect())
+impl Named for WlanStation {
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 
@@ -195,13 +189,9 @@ impl Table for WlanStation {
     }
 }
 
-impl Field for Vec<Wlan> {
-    const SHAPE: Shape = Shape::Map(WlanKeys::KEYS);
-    fn read(node: &Node<'_>, _: Limits) -> Read<Self> {
-        read_map(node)
-    }
-    fn write(&self) -> Value {
-        Value::Object(self.iter().map(|wlan| (wlan.name.clone(), wlan.write().into())).collect())
+impl Named for Wlan {
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 

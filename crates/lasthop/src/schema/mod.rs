@@ -9,6 +9,7 @@ pub mod error;
 pub mod files;
 pub mod json;
 pub mod keys;
+pub mod named;
 pub mod numbers;
 pub mod quantity;
 pub mod recording;

@@ -34,4 +34,4 @@ mod traffic;
 mod wlan;
 pub mod world;
 
-pub(crate) use traffic::{discipline_metrics, queue_metrics, receiver_metrics, sender_metrics};
+pub use traffic::{discipline_metrics, queue_metrics, receiver_metrics, sender_metrics};

@@ -156,7 +156,7 @@ impl Radio {
     #[inline]
     fn next_awaited(&self, from: u64) -> Option<u64> {
         let [up, down] = &self.awaited;
-        if down.len() == 0 {
+        if down.is_empty() {
             return up.first(from, self.count());
         }
         let up = up.first(from, self.count());
@@ -226,7 +226,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             }),
             "a radio knows who has something to send"
         );
-        if radio.wanting.iter().any(|wanting| wanting.len() > 0) {
+        if radio.wanting.iter().any(|wanting| !wanting.is_empty()) {
             radio.wake(now);
         }
         self.deadlines.set(radio.machine, radio.next_deadline());

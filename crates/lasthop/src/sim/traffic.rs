@@ -457,7 +457,7 @@ impl<P: Probe, X: Extension> World<P, X> {
 }
 
 /// What a queue and its transmitter did.
-pub(crate) fn queue_metrics(
+pub fn queue_metrics(
     entity: &str,
     counters: &QueueCounters,
     report: &mut dyn FnMut(&str, &'static str, f64),
@@ -471,7 +471,7 @@ pub(crate) fn queue_metrics(
 }
 
 /// What a discipline did that does not only drop at a full queue.
-pub(crate) fn discipline_metrics(
+pub fn discipline_metrics(
     entity: &str,
     counters: &DisciplineCounters,
     report: &mut dyn FnMut(&str, &'static str, f64),
@@ -482,7 +482,7 @@ pub(crate) fn discipline_metrics(
 }
 
 /// What the endpoint knows that sends over a direction.
-pub(crate) fn sender_metrics(
+pub fn sender_metrics(
     entity: &str,
     link: &LinkCounters,
     report: &mut dyn FnMut(&str, &'static str, f64),
@@ -510,7 +510,7 @@ fn packet_metrics(
 }
 
 /// What the endpoint knows that receives over it.
-pub(crate) fn receiver_metrics(
+pub fn receiver_metrics(
     entity: &str,
     link: &LinkCounters,
     report: &mut dyn FnMut(&str, &'static str, f64),

@@ -231,15 +231,15 @@ impl Config {
     }
 
     /// Phases of the clocks of hosts differ within this time.
-    pub(crate) fn clock_period(&self) -> Duration {
+    pub fn clock_period(&self) -> Duration {
         match self.timer_tick {
             Duration::ZERO => self.clock_granularity,
             tick => Wheel::period(tick),
         }
     }
 
-    /// Does it send blocks of an erasure code?
-    pub(crate) fn sends_blocks(&self) -> bool {
+    /// Whether blocks of an erasure code are sent.
+    pub fn sends_blocks(&self) -> bool {
         matches!(self.law, LawKind::LtTcp(_))
     }
 

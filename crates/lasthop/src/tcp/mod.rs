@@ -49,7 +49,7 @@ mod timers;
 mod undo;
 mod validation;
 mod wheel;
-pub(crate) use wheel::Wheel;
+pub use wheel::Wheel;
 
 pub use config::{Config, Conventions};
 pub use connection::{Connection, Role};

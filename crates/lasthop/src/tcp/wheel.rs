@@ -21,7 +21,7 @@ const SHIFT: u32 = 3;
 const LEVELS: u32 = 9;
 /// The wheel of one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wheel {
+pub struct Wheel {
     /// Time between two ticks, ns; 0 for timers that fire when they are due.
     tick: u64,
     /// How long before the beginning of the simulation the wheel was at zero, ns.

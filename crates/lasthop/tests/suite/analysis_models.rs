@@ -7,7 +7,11 @@ use lasthop::analysis::tcp_chain::{TcpChain, TcpOverArq};
 use lasthop::analysis::{
     AnalysisError, ArqChain, GilbertElliottLaw, Restart, TransitionForm, block_codes,
 };
+use lasthop::channel::{
+    Airtime, ErrorProcess, SlottedGilbertElliott, SlottedGilbertElliottParameters,
+};
 use lasthop::rng::Streams;
+use lasthop::units::{Duration, Instant, Probability};
 
 fn law(p: f64, r: f64, good: f64, bad: f64) -> GilbertElliottLaw {
     GilbertElliottLaw::new(p, r, good, bad).unwrap()
@@ -517,4 +521,44 @@ fn small_losses_make_the_chain_a_square_root_law() {
     assert!((clean.mean_window() - 40.0).abs() < 1e-9);
     // Everything is lost.
     assert!((TcpChain::new(1.0, None).unwrap().mean_window() - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn a_slotted_channel_has_the_law_of_its_chain() {
+    // 1 000 000 slots; 5 standard errors inflated by the memory c of the states,
+    // (1 + c) / (1 - c): false alarm below 1e-6 each.
+    let n = 1_000_000;
+    for (stay_good, stay_bad) in [(0.9, 0.9), (0.9, 0.5), (0.5, 0.5), (0.2, 0.0)] {
+        let law = law(1.0 - stay_good, 1.0 - stay_bad, 0.01, 0.9);
+        let [stay_good, stay_bad, loss_good, loss_bad] =
+            [stay_good, stay_bad, 0.01, 0.9].map(|p| Probability::new(p).unwrap());
+        let slot = Duration::from_millis(10);
+        let parameters =
+            SlottedGilbertElliottParameters { slot, stay_good, stay_bad, loss_good, loss_bad };
+        let streams = Streams { seed: 7, replication: 0 };
+        let mut process = SlottedGilbertElliott::new(parameters, &streams, "slotted").unwrap();
+        // The frame lies within the slot.
+        let at = |number: u64| {
+            let start = Instant::from_nanos(number * slot.as_nanos() + 7);
+            Airtime { start, end: start + Duration::from_nanos(400_000), bits: 336 }
+        };
+        let frames: Vec<(bool, bool)> =
+            (0..n).map(|slot| (process.is_lost(at(slot)), process.is_bad())).collect();
+        let c = law.memory();
+        let inflation = (1.0 + c.abs()) / (1.0 - c.abs());
+        let hold = |found: usize, p: f64| {
+            let error = (p * (1.0 - p) / n as f64 * inflation).sqrt();
+            let rate = found as f64 / n as f64;
+            assert!((rate - p).abs() <= 5.0 * error, "{rate}, expected {p}");
+        };
+        hold(frames.iter().filter(|frame| frame.1).count(), law.stationary()[1]);
+        hold(frames.iter().filter(|frame| frame.0).count(), law.loss_rate());
+        for spacing in [1, 2, 5] {
+            let [_, bad] = law.stationary();
+            let spaced = law.spaced(spacing).expect("a spacing");
+            let both = bad * (1.0 - spaced.leave()[1]);
+            let pairs = frames.iter().zip(&frames[spacing as usize..]);
+            hold(pairs.filter(|(a, b)| a.1 && b.1).count(), both);
+        }
+    }
 }

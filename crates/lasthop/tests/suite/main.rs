@@ -52,6 +52,7 @@ mod rlp_properties;
 mod runs;
 mod scenario_errors;
 mod scenario_model;
+mod scenario_values;
 mod sender_traces;
 mod senders;
 mod services;

@@ -194,7 +194,7 @@ impl<P> Sender<P> {
     #[inline]
     pub fn wants_packet(&self) -> bool {
         self.probe.is_none()
-            && self.queued.len() == 0
+            && self.queued.is_empty()
             && self.filled == self.next
             && self.next - self.base < u64::from(self.parameters.window)
             && self.has_turn()
@@ -203,7 +203,7 @@ impl<P> Sender<P> {
     #[inline]
     pub fn has_block(&self) -> bool {
         let has_part = !self.turns.is_empty();
-        self.probe.is_none() && (has_part || self.queued.len() != 0 || self.filled > self.next)
+        self.probe.is_none() && (has_part || !self.queued.is_empty() || self.filled > self.next)
     }
 
     /// May another packet begin, beside those whose parts take turns? In stop-and-wait they come to their end first.
@@ -311,7 +311,7 @@ impl<P> Sender<P> {
         let packet = self.slots[at].packet.take();
         self.fates.finish(sequence, fate, packet);
         self.order.remove(at);
-        if self.queued.len() != 0 {
+        if !self.queued.is_empty() {
             self.queued.remove(sequence);
         }
         if !self.turns.is_empty() {
@@ -411,7 +411,7 @@ impl<P: Payload + Clone> Sender<P> {
             let sequence = self.turns.pop_front()?;
             return self.transmit_part(now, sequence);
         }
-        if self.queued.len() != 0
+        if !self.queued.is_empty()
             && let Some(sequence) = self.queued.first(self.base, self.next)
         {
             self.queued.remove(sequence);

@@ -75,7 +75,7 @@ impl<P> Receiver<P> {
     /// Does a NACK wait for the transmitter?
     #[inline(always)]
     pub fn has_nacks(&self) -> bool {
-        self.nacks.len() != 0
+        !self.nacks.is_empty()
     }
 
     /// The lowest number to be asked for now.
@@ -96,7 +96,7 @@ impl<P> Receiver<P> {
     pub fn passes(&mut self, sequence: u64) -> bool {
         let is_next = sequence == self.expected && self.seen == sequence && self.up.is_empty();
         if is_next {
-            debug_assert!(self.buffered.len() == 0 && self.nacks.len() == 0, "nothing is missing");
+            debug_assert!(self.buffered.is_empty() && self.nacks.is_empty(), "nothing is missing");
             self.ack_pending = true;
             self.expected = sequence + 1;
             self.seen = sequence + 1;

@@ -86,7 +86,7 @@ impl<P> Sender<P> {
     /// Is there something to be sent again?
     #[inline(always)]
     pub fn has_copies(&self) -> bool {
-        self.queued.len() != 0
+        !self.queued.is_empty()
     }
 
     /// Does a new packet wait to be sent?

@@ -141,8 +141,8 @@ impl ComputedFifo {
     }
 
     /// Packets will be offered ahead of the clock.
-    pub(crate) fn run_ahead(&mut self) {
-        self.ahead = Some(Box::new(Ahead::new()));
+    pub fn run_ahead(&mut self) {
+        self.ahead = Some(Box::default());
         self.remembered_from = Instant::ZERO;
     }
 
@@ -224,7 +224,7 @@ impl ComputedFifo {
     }
 
     /// Counters will not be asked for what they were before `horizon`.
-    pub(crate) fn set_horizon(&mut self, horizon: Instant) {
+    pub fn set_horizon(&mut self, horizon: Instant) {
         if let Some(ahead) = &mut self.ahead {
             ahead.set_horizon(horizon);
             self.remembered_from = horizon;
@@ -241,7 +241,7 @@ impl ComputedFifo {
     /// A packet of `bytes` arrives at `now`, which may lie ahead of the clock if
     /// [`Self::run_ahead`] has been called.
     #[inline(always)]
-    pub(crate) fn offer_at(&mut self, clock: Instant, now: Instant, bytes: u32) -> Fate {
+    pub fn offer_at(&mut self, clock: Instant, now: Instant, bytes: u32) -> Fate {
         if bytes != self.usual {
             return self.offer_any(clock, now, bytes);
         }
@@ -252,7 +252,7 @@ impl ComputedFifo {
 
     /// The same for who wants to know only when it arrives, if it survives.
     #[inline(always)]
-    pub(crate) fn pass_at(&mut self, clock: Instant, now: Instant, bytes: u32) -> Option<Instant> {
+    pub fn pass_at(&mut self, clock: Instant, now: Instant, bytes: u32) -> Option<Instant> {
         let is_usual = bytes == self.usual;
         let Some(airtime) = is_usual.then(|| self.backlog.repeat(now)).flatten() else {
             let fate = if is_usual {

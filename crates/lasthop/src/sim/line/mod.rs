@@ -20,7 +20,7 @@ use crate::channel::{Airtime, ErrorProcess};
 use crate::interface::{Carrier, Interface};
 use crate::link::{Endpoint, Frame, LinkCounters, LinkEndpoint, LinkEvent, Writer};
 use crate::packet::{Descriptor, Extension};
-use crate::queue::{Ahead, PropagationDelay, Queue, QueueCounters, Ring, Transmitter};
+use crate::queue::{PropagationDelay, Queue, QueueCounters, Ring, Transmitter};
 use crate::sim::deadlines::{Deadlines, Due, MachineId};
 use crate::sim::direction::{DirectionParameters, InFlight};
 use crate::sim::ids::{DirectionId, Side};
@@ -440,7 +440,7 @@ impl<X: Extension> Line<X> {
     pub fn join(&mut self, station: Station) {
         self.station = Some(station);
         for end in &mut self.ends {
-            end.air.slots = Some(Box::new(Ahead::new()));
+            end.air.slots = Some(Box::default());
             end.is_plain = false;
         }
     }

@@ -7,7 +7,7 @@
 //!   growth                   as Reno
 //! ```
 //!
-//! For queues that mark every segment above a low threshold ([`step`](crate::queue::step)). The receiver tells of each
+//! For queues that mark every segment above a low threshold (`step`). The receiver tells of each
 //! segment whether it was marked (`tcp/ecn.rs`), and ECN is on.
 //!
 //! *Not modelled*: marks on SYN and on retransmissions; section 3.5's back-off of a timer at a window of two segments.

@@ -19,17 +19,6 @@ fn is_older(stamp: u32, than: u32) -> bool {
     (stamp.wrapping_sub(than) as i32) < 0
 }
 
-impl TcpHeader {
-    pub(super) fn has(&self, flag: u8) -> bool {
-        self.flags & flag != 0
-    }
-
-    /// Length in sequence numbers.
-    pub(super) fn length(&self) -> u32 {
-        self.payload + u32::from(self.has(flags::SYN)) + u32::from(self.has(flags::FIN))
-    }
-}
-
 impl Socket {
     /// A segment arrived.
     pub fn receive(&mut self, now: Instant, segment: &Segment) {
