@@ -84,6 +84,47 @@ def test_counts_that_two_replications_share_are_chance() -> None:
         assert diff(results(ones), results(twos, seed=seed)).frame["p_value"][0] == 0.0
 
 
+@pytest.mark.parametrize("n", [5, 10, 30, 400])
+def test_campaigns_of_different_sizes_do_not_differ_by_chance(n: int) -> None:
+    # Rare counts are constant in small samples; heavy tails have outliers in large ones. Holm at
+    # 5 % reports one of 60 comparisons in at most 5 %: P(more than 9 of 60 at p = 0.05) < 0.1 %.
+    rng = np.random.default_rng(8)
+
+    def sample(size: int) -> np.ndarray:
+        counts = rng.poisson([0.003, 0.02, 0.1, 0.3, 1.0, 3.0], size=(size, 6))
+        bits = rng.random((size, 2)) < [0.25, 0.95]
+        return np.hstack([counts, bits, rng.normal(size=(size, 4)), rng.lognormal(size=(size, 4))])
+
+    wrong = 0
+    for _ in range(60):
+        wrong += not diff(results(sample(400)), results(sample(n), seed=2)).moved.is_empty()
+    assert wrong <= 9
+
+
+def test_few_replications_find_a_clear_change() -> None:
+    # A shift of eight standard deviations in one of ten metrics, five replications.
+    rng = np.random.default_rng(9)
+    shift = np.r_[8.0, np.zeros(9)]
+    for n in (5, 10, 30, 400):
+        a, b = rng.normal(size=(400, 10)), rng.normal(size=(n, 10)) + shift
+        found = diff(results(a), results(b, seed=2)).moved
+        assert found["metric"].to_list() == ["flow.f.m0"]
+    # As few on both sides leave too few assignments to permute.
+    a, b = rng.normal(size=(5, 10)), rng.normal(size=(5, 10)) + shift
+    assert diff(results(a), results(b, seed=2)).moved["metric"].to_list() == ["flow.f.m0"]
+
+
+def test_missing_replications_do_not_decide() -> None:
+    rng = np.random.default_rng(10)
+    a, b = rng.poisson(0.1, size=(400, 8)) * 1.0, rng.poisson(0.1, size=(6, 8)) * 1.0
+    a[rng.random(a.shape) < 0.3] = np.nan
+    b[:4, 0] = np.nan
+    b[:, 1] = np.nan
+    found = diff(results(a), results(b, seed=2))
+    assert found.moved.is_empty()
+    assert found.frame.height == 7
+
+
 def test_common_random_numbers_sharpen_and_are_used_only_with_one_seed() -> None:
     rng = np.random.default_rng(6)
     base = rng.normal(scale=10.0, size=(10, 1))

@@ -1,16 +1,24 @@
-"""What moved between two campaigns: each metric of each point they share, beyond noise or not.
+"""Metrics that changed significantly between two campaigns.
 
 Where both campaigns ran with one seed, replications with the same number met the same random
-streams and are compared pair by pair; otherwise the two samples are compared as independent
-(Welch's t-test). So many metrics are compared that some would differ by chance alone: the p-values
-are corrected by Holm's method, so that the chance that *any* metric is called moved although none
-has is at most `level`.
+streams and are compared pair by pair by Student's t. Otherwise the samples are independent, and a
+p-value is the largest of three:
 
-Student's t knows nothing of counts: of two replications with one timeout each and two with none it
-says that the difference is infinitely many standard errors. Where all of a metric's replications
-say the same, chance is what rearranging them says instead: the share of ways to give the signs of
-the pairs, or the replications to the campaigns, that sets the two as far apart. Only where no
-metric of a point varies at all is nothing random, and any difference certain.
+- Welch's t, which allows the variances to differ;
+- Student's t with the pooled variance: of five replications without a timeout the variance is 0,
+  although that of their mean is not;
+- a permutation test, where one sample has at most 30 replications: the fraction of random
+  assignments of the replications to the campaigns that set the means as far apart. It is exact for
+  every distribution, also of rare counts, for which t is not valid. It is left out where there are
+  too few assignments for a significant result.
+
+So many metrics are compared that some would differ by chance alone: the p-values are corrected by
+Holm's method, so that the probability that *any* metric is reported although none has changed is at
+most `level`.
+
+Where all of a metric's replications are equal in each campaign, p is the fraction of the ways to
+assign the signs of the pairs, or the replications to the campaigns, that set the two as far apart.
+If no metric of a point varies at all, p is 0 for any difference.
 """
 
 from __future__ import annotations
@@ -35,6 +43,13 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "diff", "from_baseline"]
 
 LEVEL = 0.05
+
+# Samples of more replications are not permuted.
+PERMUTED = 30
+# Random assignments: of a first round, of one batch, and at most.
+FIRST, BATCH, MOST = 1_000, 2_000, 100_000
+# A p-value that so many assignments exceed is known well enough.
+ENOUGH = 20
 
 SCHEMA = pl.Schema(
     {
@@ -119,8 +134,10 @@ def diff(a: Results, b: Results, *, level: float = LEVEL) -> Comparison:
     if not shared or not metrics:
         what = "point with equal parameters" if metrics else "metric"
         raise ValueError(f"found two campaigns without a common {what}")
+    rarest = level / (len(shared) * len(metrics))
     frames = [
-        _compare(a, b, metrics, points[0][label], points[1][label], label) for label in shared
+        _compare(a, b, metrics, (points[0][label], points[1][label]), label, rarest)
+        for label in shared
     ]
     frame = _correct(pl.concat(frames), level)
     return Comparison(
@@ -140,13 +157,13 @@ def _label(point: Point) -> str:
 
 
 def _compare(
-    a: Results, b: Results, metrics: list[str], point_a: int, point_b: int, label: str
+    a: Results, b: Results, metrics: list[str], at: tuple[int, int], label: str, rarest: float
 ) -> pl.DataFrame:
     """All metrics of one point; without those of which one side has no number."""
     from scipy import special  # late: takes 0.2 s
 
-    left = np.column_stack([a.samples(metric, point_a) for metric in metrics])
-    right = np.column_stack([b.samples(metric, point_b) for metric in metrics])
+    left = np.column_stack([a.samples(metric, at[0]) for metric in metrics])
+    right = np.column_stack([b.samples(metric, at[1]) for metric in metrics])
     paired = a.seed == b.seed
     if paired:
         _, own, other = np.intersect1d(
@@ -161,15 +178,23 @@ def _compare(
     alike = 0.5 ** (n - 1.0) if paired else 2.0 / special.comb(sum(counts), n)
     left, right, n, alike = left[:, there], right[:, there], n[there], alike[there]
     mean_a, mean_b = np.nanmean(left, axis=0), np.nanmean(right, axis=0)
-    if paired:
-        gap, error, freedom = _paired(right - left)
-    else:
-        gap, error, freedom = _welch(left, right)
+    gap = np.nanmean(right - left, axis=0) if paired else mean_b - mean_a
+    tests = [_paired(right - left)] if paired else [_welch(left, right), _pooled(left, right)]
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(mean_a == 0.0, np.nan, gap / np.abs(mean_a))
-        p_value = 2.0 * special.stdtr(freedom, -np.abs(gap) / error)
-        ci95 = special.stdtrit(freedom, 0.5 + statistics.CONFIDENCE / 2.0) * error
-    steady = (error == 0.0) & (n > 1)
+        p_value = np.max(
+            [2.0 * special.stdtr(freedom, -np.abs(gap) / error) for error, freedom in tests], axis=0
+        )
+        ci95 = np.max(
+            [
+                special.stdtrit(freedom, 0.5 + statistics.CONFIDENCE / 2.0) * error
+                for error, freedom in tests
+            ],
+            axis=0,
+        )
+    if not paired:
+        p_value = _permuted(left, right, p_value, rarest)
+    steady = (tests[-1][0] == 0.0) & (n > 1)
     if not any(np.any(_spread(side)[1] > 0.0) for side in (left, right)):
         alike = np.zeros_like(alike)
     p_value = np.where(steady, np.where(gap == 0.0, 1.0, alike), p_value)
@@ -205,18 +230,77 @@ def _spread(samples: Floats) -> tuple[Floats, Floats]:
         return count, np.where(count > 1, squares / (count - 1) / count, np.nan)
 
 
-def _paired(gaps: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean of the gaps, its standard error, degrees of freedom."""
+def _paired(gaps: Floats) -> tuple[Floats, Floats]:
+    """Standard error of the mean gap, degrees of freedom."""
     count, squared = _spread(gaps)
-    return np.nanmean(gaps, axis=0), np.sqrt(squared), count - 1.0
+    return np.sqrt(squared), count - 1.0
 
 
-def _welch(left: Floats, right: Floats) -> tuple[Floats, Floats, Floats]:
-    """Difference of the means, its standard error, Welch's degrees of freedom."""
+def _welch(left: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """Standard error of the difference of the means, Welch's degrees of freedom."""
     (count_a, a), (count_b, b) = _spread(left), _spread(right)
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom = (a + b) ** 2 / (a**2 / (count_a - 1.0) + b**2 / (count_b - 1.0))
-    return np.nanmean(right, axis=0) - np.nanmean(left, axis=0), np.sqrt(a + b), freedom
+    # Metrics without any variance have no t value; `_compare` handles them.
+    return np.sqrt(a + b), np.where(a + b == 0.0, 1.0, freedom)
+
+
+def _pooled(left: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """Standard error of the difference of the means if the variances are equal, and its freedom."""
+    (count_a, a), (count_b, b) = _spread(left), _spread(right)
+    freedom = count_a + count_b - 2.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = (a * count_a * (count_a - 1.0) + b * count_b * (count_b - 1.0)) / freedom
+    return np.sqrt(variance * (1.0 / count_a + 1.0 / count_b)), freedom
+
+
+def _permuted(left: Floats, right: Floats, p_value: Floats, rarest: float) -> Floats:
+    """The larger of the p-values and those of permutations, where these can decide something.
+
+    Args:
+        left: Samples, a column per metric; NaN is missing.
+        right: The other samples.
+        p_value: Those of the t-tests.
+        rarest: A p-value that is significant after correction for any number of metrics.
+    """
+    from scipy import special  # late: takes 0.2 s
+
+    small, large = sorted((left, right), key=len)
+    chosen, total = len(small), len(small) + len(large)
+    open_rows = np.flatnonzero(p_value <= LEVEL)
+    if chosen < 2 or chosen > PERMUTED or 2.0 / special.comb(total, chosen) > rarest / 2.0:
+        return p_value
+    random = np.random.default_rng(1)
+    found, most = p_value.copy(), int(np.clip(2.0 / rarest, FIRST, MOST))
+    beyond, drawn = np.zeros(p_value.size), 0
+    while open_rows.size and drawn < most:
+        batch = min(BATCH if drawn else FIRST, most - drawn)
+        values = np.vstack([small, large])[:, open_rows]
+        own = np.zeros((batch, total))
+        places = random.random((batch, total)).argpartition(chosen, axis=1)[:, :chosen]
+        np.put_along_axis(own, places, 1.0, axis=1)
+        beyond[open_rows] += _as_far(values, own, chosen)
+        drawn += batch
+        # None beyond, of as many as there may be: the p-value of t is smaller than can be drawn.
+        drawn_p = (beyond[open_rows] + (beyond[open_rows] > 0.0)) / (drawn + 1.0)
+        found[open_rows] = np.maximum(p_value[open_rows], drawn_p)
+        open_rows = open_rows[beyond[open_rows] < ENOUGH]
+    return found
+
+
+def _as_far(values: Floats, own: Floats, chosen: int) -> Floats:
+    """Number of assignments (rows of `own`) with means as far apart as the first `chosen` are."""
+    present = ~np.isnan(values)
+    # About their means, so that rounding does not decide.
+    centred = np.where(present, values - np.nanmean(values, axis=0), 0.0)
+    first = np.zeros((1, len(values)))
+    first[0, :chosen] = 1.0
+    weights = np.vstack([first, own])
+    sums, counts = weights @ centred, weights @ present.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gaps = np.abs(sums / counts + sums / (present.sum(axis=0) - counts))
+    is_near = np.nan_to_num(gaps[1:], nan=np.inf) >= gaps[0] * (1.0 - 1e-9)
+    return np.asarray(is_near.sum(axis=0), dtype=np.float64)
 
 
 def _correct(frame: pl.DataFrame, level: float) -> pl.DataFrame:
