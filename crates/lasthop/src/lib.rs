@@ -1,30 +1,15 @@
-//! Lasthop: given this lossy link and this traffic, what does each way of recovering errors
-//! deliver?
+//! Lasthop: given this lossy link and this traffic, what does each error-recovery scheme deliver?
 //!
-//! Every protocol is a sans-IO state machine; the simulator in [`sim`] turns a virtual clock for
-//! them. An [`interface`] puts an endpoint, its queue and its transmitter together, for any driver.
-//! Dependencies point one way: [`channel`], [`link`], [`agent`], [`queue`], [`tcp`] and [`app`]
-//! know [`units`], [`rng`], [`timeline`] and [`packet`]; [`sim`] and [`live`] know all of them; [`scenario`] describes what to
-//! simulate; [`run`] builds a world from a scenario and runs its replications. [`analysis`] is what
-//! theory says, and needs nothing but [`channel`] and [`rng`].
+//! Every protocol is a sans-IO state machine. The simulator in [`sim`] advances a virtual clock, [`live`] follows the
+//! wall clock. This crate re-exports the public modules of the workspace; each crate can also be used alone.
+//! [`scenario`] describes what to simulate, [`run`] builds a world from a scenario and runs its replications,
+//! [`analysis`] contains closed forms to compare the results with.
 
-pub mod agent;
-pub mod analysis;
-pub mod app;
-pub mod channel;
-pub mod coding;
-pub mod interface;
-pub mod link;
-pub mod live;
-pub mod medium;
-pub mod packet;
-pub mod queue;
-pub mod rng;
-pub mod run;
-pub mod scenario;
-pub mod schema;
-pub mod sim;
-pub mod tcp;
-pub mod tcp_script;
-pub mod timeline;
-pub mod units;
+pub use lasthop_analysis as analysis;
+pub use lasthop_base::{coding, packet, rng, schema, timeline, units};
+pub use lasthop_link::{channel, interface, link, queue};
+pub use lasthop_live as live;
+pub use lasthop_script as tcp_script;
+pub use lasthop_sim::{agent, app, run, scenario, sim};
+pub use lasthop_tcp as tcp;
+pub use lasthop_wlan as medium;

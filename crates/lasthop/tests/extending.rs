@@ -23,7 +23,7 @@ fn the_alternating_bit_protocol_has_its_efficiency() {
 }
 
 fn collect(root: &Path, directory: &Path, files: &mut HashMap<PathBuf, String>) {
-    for entry in fs::read_dir(root.join(directory)).expect("a directory of the crate") {
+    for entry in fs::read_dir(root.join(directory)).expect("a directory of a crate") {
         let name = directory.join(entry.expect("an entry").file_name());
         if root.join(&name).is_dir() {
             collect(root, &name, files);
@@ -98,8 +98,8 @@ impl TransferKeys for ThirdKeys {}
 /// An application over TCP that is declared, but that the simulator does not drive, does not compile: were it to compile,
 /// its flows would be missing from the results.
 fn a_transfer_that_nothing_drives_does_not_compile(copy: &Path) {
-    fs::write(copy.join("crates/lasthop/src/app/third.rs"), THIRD_TRANSFER).expect("a file");
-    let list = copy.join("crates/lasthop/src/app/mod.rs");
+    fs::write(copy.join("crates/lasthop-sim/src/app/third.rs"), THIRD_TRANSFER).expect("a file");
+    let list = copy.join("crates/lasthop-sim/src/app/mod.rs");
     let text = fs::read_to_string(&list).expect("the list of applications");
     let line = "        web: Web(WebKeys);\n";
     assert!(text.contains(line), "the list of applications has changed");
@@ -114,20 +114,21 @@ fn a_transfer_that_nothing_drives_does_not_compile(copy: &Path) {
     assert!(err.contains("E0004") && err.contains("`(Err(Transfer::Third(_)), "), "{err}");
 }
 
-/// Copies the crate, follows the page step by step, builds the copy and runs a scenario with both
+/// Copies the crates, follows the page step by step, builds the copy and runs a scenario with both
 /// examples in it.
 #[test]
 fn the_recipes_apply_build_and_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = HashMap::new();
-    for directory in ["crates/lasthop", "docs/examples"] {
+    for directory in ["crates", "docs/examples"] {
         collect(&root, Path::new(directory), &mut files);
     }
     for name in ["Cargo.toml", "Cargo.lock"] {
         let text = fs::read_to_string(root.join(name)).expect("a manifest");
-        // The copy is a workspace of one crate.
-        files.insert(name.into(), text.replace(", \"crates/lasthop-py\"", ""));
+        // The copy is a workspace without the Python module.
+        files.insert(name.into(), text.replace("    \"crates/lasthop-py\",\n", ""));
     }
+    files.retain(|name, _| !name.starts_with("crates/lasthop-py"));
     let page = |files: &HashMap<PathBuf, String>, name: &str| files[Path::new(name)].clone();
     let new = [
         ("extended.toml", page(&files, "docs/examples/extended.toml")),

@@ -1,7 +1,7 @@
 """Maximum likelihood: Baum–Welch first, Newton to the end, intervals from the curvature.
 
 The engine gives the likelihood and its derivative with respect to each matrix of a model
-(crates/lasthop/src/analysis/loss_likelihood.rs). Where a model has a closed form for it, some
+(crates/lasthop-analysis/src/loss_likelihood.rs). Where a model has a closed form for it, some
 steps of Baum and Welch approach the maximum from each start; then quasi-Newton and Newton steps, in
 coordinates without bounds, finish where Baum–Welch would take thousands. Long records are first
 searched in a part of them.

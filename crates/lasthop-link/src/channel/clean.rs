@@ -1,0 +1,34 @@
+//! No losses.
+//!
+//! States: none. Draws no random numbers.
+
+use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess};
+use lasthop_base::rng::Streams;
+use lasthop_base::schema::keys::table;
+
+table! {
+    /// No frame is lost.
+    pub struct CleanKeys as "none" {}
+}
+
+impl ErrorKeys for CleanKeys {
+    type Process = Clean;
+
+    fn build(&self, _streams: &Streams, _component: &str) -> Result<Clean, ChannelError> {
+        Ok(Clean {})
+    }
+}
+
+/// Loses nothing and draws nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Clean {}
+
+impl ErrorProcess for Clean {
+    fn is_lost(&mut self, _airtime: Airtime) -> bool {
+        false
+    }
+
+    fn lost_units(&mut self, _airtime: Airtime, _units: u8) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,443 @@
+//! Losses by a Markov chain of several states that steps once per frame: Gilbert–Elliott with more
+//! than two states.
+//!
+//! ```text
+//!             transitions[i][j]
+//!   +---------+ ----------> +---------+
+//!   | state i |             | state j |     each frame is lost with the probability
+//!   +---------+ <---------- +---------+     of the state it meets; then the chain steps
+//!             transitions[j][i]
+//! ```
+//!
+//! A link with short bursts of interference and long fades needs three states. `lasthop fit` writes
+//! the chain that it finds in a log of losses as this process.
+//!
+//! Sources: the process is a hidden Markov model with two symbols, as in L. E. Baum, T. Petrie,
+//! "Statistical inference for probabilistic functions of finite state Markov chains", Annals of
+//! Mathematical Statistics 37, 1966. The stationary law is computed by the elimination of W. K.
+//! Grassmann, M. I. Taksar, D. P. Heyman, "Regenerative analysis and steady state distributions for
+//! Markov chains", Operations Research 33, 1985, which subtracts nothing and loses no digits.
+//!
+//! Mean loss = sum of π_i loss_i. The first state is drawn from π. A chain of two states draws the
+//! same numbers as Gilbert–Elliott and loses the same frames.
+//!
+//! Not modelled: time (idle periods do not count) and size.
+
+use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess, FRAME_LOSS, HeaderRule};
+use lasthop_base::rng::{Stream, Streams};
+use lasthop_base::schema::ScenarioError;
+use lasthop_base::schema::keys::{Field, Limits, Node, Read, Shape, table};
+use lasthop_base::units::{Duration, Probability};
+use serde_json::Value;
+
+/// States of a chain.
+const STATES: Limits = Limits::range(2, 16);
+/// How far a row may be from 1 in sum: what printing with five digits may lose.
+const ROUNDING: f64 = 1e-5;
+
+table! {
+    /// A Markov chain of 2 to 16 states that makes one step a frame; a frame is lost with the
+    /// probability of the state that it meets.
+    pub struct MarkovChainKeys as "markov-chain" {
+        /// For each state a row: the probabilities of the state of the next frame, in order. Each
+        /// row adds up to 1.
+        transitions: Rows, STATES;
+        /// Probability that a frame is lost in each state.
+        loss: Probabilities, STATES;
+        /// Probability that the header of a lost frame can still be read, for who reads the headers of
+        /// damaged packets; without it none can.
+        readable_headers: Option<Probability>;
+    }
+}
+
+impl ErrorKeys for MarkovChainKeys {
+    type Process = MarkovChain;
+
+    fn build(&self, streams: &Streams, component: &str) -> Result<MarkovChain, ChannelError> {
+        MarkovChain::new(&self.parameters(), streams, component)
+    }
+
+    fn header(&self) -> Option<HeaderRule> {
+        self.readable_headers.map(HeaderRule::Share)
+    }
+
+    fn resolve(&mut self, path: &str, _radio_frame: Option<Duration>) -> Read<()> {
+        match self.parameters().stationary() {
+            Err(ChannelError::ImpossibleChain { key, found, allowed }) => {
+                Err(ScenarioError::new(format!("{path}.{key}"), found, allowed))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl MarkovChainKeys {
+    fn parameters(&self) -> MarkovChainParameters {
+        let rows = self.transitions.0.iter().map(|row| row.0.clone());
+        MarkovChainParameters { transitions: rows.collect(), loss: self.loss.0.clone() }
+    }
+}
+
+/// A list of probabilities, one a state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Probabilities(pub Vec<Probability>);
+
+/// A list of lists of probabilities, one a state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rows(pub Vec<Probabilities>);
+
+/// Reads a list, one entry a state.
+fn read_list<T: Field>(node: &Node<'_>, limits: Limits, allowed: &str) -> Read<Vec<T>> {
+    let list = node.value.as_array().ok_or_else(|| node.wrong(allowed))?;
+    if !limits.contains(list.len() as u64) {
+        return Err(node.error(format!("a list of {}", list.len()), allowed));
+    }
+    let at = |(index, value)| {
+        let path = format!("{}[{index}]", node.path);
+        T::read(&Node { value, path, files: node.files }, limits)
+    };
+    list.iter().enumerate().map(at).collect()
+}
+
+impl Field for Probabilities {
+    const SHAPE: Shape = Shape::Probabilities;
+
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        read_list(node, limits, &Self::SHAPE.allowed_list(limits)).map(Probabilities)
+    }
+
+    fn write(&self) -> Value {
+        self.0.iter().map(Field::write).collect()
+    }
+}
+
+impl Field for Rows {
+    const SHAPE: Shape = Shape::ProbabilityRows;
+
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        read_list(node, limits, &Self::SHAPE.allowed_list(limits)).map(Rows)
+    }
+
+    fn write(&self) -> Value {
+        self.0.iter().map(Field::write).collect()
+    }
+}
+
+/// Parameters of a Markov chain that steps once per frame.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MarkovChainParameters {
+    /// A row for each state: probabilities of the state of the next frame. They add up to 1; where
+    /// rounding leaves them off by 10^-5 at most, the probability of staying makes up for it.
+    pub transitions: Vec<Vec<Probability>>,
+    /// Loss probability of a frame in each state.
+    pub loss: Vec<Probability>,
+}
+
+impl MarkovChainParameters {
+    /// The stationary law of the states.
+    ///
+    /// # Errors
+    /// If numbers of states differ, if a row does not add up to 1, or if the law depends on the
+    /// state in which the chain starts.
+    pub fn stationary(&self) -> Result<Vec<f64>, ChannelError> {
+        let states = self.transitions.len();
+        let wrong = |key: String, found: String, allowed: &str| {
+            Err(ChannelError::ImpossibleChain { key, found, allowed: allowed.to_owned() })
+        };
+        for (index, row) in self.transitions.iter().enumerate() {
+            if row.len() != states {
+                let found = format!("{} probabilities beside {states} rows", row.len());
+                return wrong(format!("transitions[{index}]"), found, "as many as there are rows");
+            }
+            let sum: f64 = row.iter().map(|p| p.get()).sum();
+            if (sum - 1.0).abs() > ROUNDING {
+                let found = format!("a row that adds up to {sum}");
+                return wrong(format!("transitions[{index}]"), found, "one that adds up to 1");
+            }
+        }
+        if self.loss.len() != states {
+            let found = format!("{} probabilities beside {states} states", self.loss.len());
+            return wrong("loss".to_owned(), found, "one for each state");
+        }
+        let Some(law) = self.recurrent().and_then(|kept| self.law_of(&kept)) else {
+            let found = "states that the chain never leaves, in more than one group";
+            let allowed = "a chain whose long run does not depend on its first state";
+            return wrong("transitions".to_owned(), found.to_owned(), allowed);
+        };
+        Ok(law)
+    }
+
+    /// Long-run share of frames lost.
+    ///
+    /// # Errors
+    /// As [`stationary`](Self::stationary).
+    pub fn mean_loss(&self) -> Result<f64, ChannelError> {
+        let law = self.stationary()?;
+        Ok(law.iter().zip(&self.loss).map(|(share, loss)| share * loss.get()).sum::<f64>().min(1.0))
+    }
+
+    /// The states that the chain comes back to for ever; `None` if they fall into several groups.
+    fn recurrent(&self) -> Option<Vec<usize>> {
+        let states = self.transitions.len();
+        let mut reaches: Vec<Vec<bool>> = self
+            .transitions
+            .iter()
+            .map(|row| row.iter().map(|p| p.get() > 0.0).collect())
+            .collect();
+        for via in 0..states {
+            for from in 0..states {
+                for to in 0..states {
+                    reaches[from][to] |= reaches[from][via] && reaches[via][to];
+                }
+            }
+        }
+        let returns = |from: usize| (0..states).all(|to| !reaches[from][to] || reaches[to][from]);
+        let kept: Vec<usize> = (0..states).filter(|&state| returns(state)).collect();
+        let is_one =
+            kept.iter().all(|&from| kept.iter().all(|&to| from == to || reaches[from][to]));
+        is_one.then_some(kept)
+    }
+
+    /// The law over all states, of which these alone recur and reach each other; `None` if the
+    /// probabilities are too small for numbers of 64 bits.
+    fn law_of(&self, kept: &[usize]) -> Option<Vec<f64>> {
+        let row = |from: &usize| -> Vec<f64> {
+            kept.iter().map(|to| self.transitions[*from][*to].get()).collect()
+        };
+        let mut p: Vec<Vec<f64>> = kept.iter().map(row).collect();
+        // Takes the last state out, again and again: the chain watched only in the others.
+        for last in (1..kept.len()).rev() {
+            let (rest, from_last) = p.split_at_mut(last);
+            let from_last = &from_last[0][..last];
+            let leave: f64 = from_last.iter().sum();
+            for row in rest {
+                row[last] /= leave;
+                let share = row[last];
+                for (way, onward) in row.iter_mut().zip(from_last) {
+                    *way += share * onward;
+                }
+            }
+        }
+        let mut weights: Vec<f64> = vec![1.0];
+        for state in 1..kept.len() {
+            weights.push(weights.iter().zip(&p).map(|(weight, row)| weight * row[state]).sum());
+        }
+        let sum: f64 = weights.iter().sum();
+        let mut law = vec![0.0; self.transitions.len()];
+        for (state, weight) in kept.iter().zip(weights) {
+            law[*state] = weight / sum;
+        }
+        law.iter().all(|share| share.is_finite()).then_some(law)
+    }
+}
+
+/// A Markov chain of several states that steps once per frame.
+#[derive(Clone, Debug)]
+pub struct MarkovChain {
+    state: usize,
+    /// For each state the probabilities of going to the other ones, in their order, each added to
+    /// those before.
+    onward: Vec<Box<[f64]>>,
+    /// Loss probability by state.
+    loss: Box<[f64]>,
+    transitions: Stream,
+    frames: Stream,
+}
+
+impl MarkovChain {
+    /// Starts in a state drawn from the stationary law. Steps come from the stream `transitions`
+    /// of `component`, one number per frame from its stream `frame loss`.
+    ///
+    /// # Errors
+    /// As [`MarkovChainParameters::stationary`].
+    pub fn new(
+        parameters: &MarkovChainParameters,
+        streams: &Streams,
+        component: &str,
+    ) -> Result<Self, ChannelError> {
+        let law = parameters.stationary()?;
+        let mut transitions = streams.stream(component, "transitions");
+        let rows = parameters.transitions.iter().enumerate();
+        let onward = rows.map(|(state, row)| cumulated(row.iter().map(|p| p.get()), state));
+        Ok(MarkovChain {
+            // From the first state on the law decides as a step does.
+            state: next(&cumulated(law.iter().copied(), 0), 0, transitions.uniform()),
+            onward: onward.collect(),
+            loss: parameters.loss.iter().map(|p| p.get()).collect(),
+            transitions,
+            frames: streams.stream(component, FRAME_LOSS),
+        })
+    }
+
+    /// The state that the next frame meets, counted from 0.
+    pub fn state(&self) -> usize {
+        self.state
+    }
+}
+
+/// The probabilities of all states but one, each added to those before.
+fn cumulated(probabilities: impl Iterator<Item = f64>, state: usize) -> Box<[f64]> {
+    let mut sum = 0.0;
+    let others = probabilities.enumerate().filter(|(to, _)| *to != state);
+    others
+        .map(|(_, p)| {
+            sum += p;
+            sum
+        })
+        .collect()
+}
+
+/// Where a uniform number leads from a state: to another one, or nowhere.
+#[inline]
+fn next(onward: &[f64], state: usize, number: f64) -> usize {
+    match onward.iter().position(|&bound| number < bound) {
+        Some(place) => place + usize::from(place >= state),
+        None => state,
+    }
+}
+
+impl ErrorProcess for MarkovChain {
+    #[inline]
+    fn is_lost(&mut self, _airtime: Airtime) -> bool {
+        let state = self.state;
+        self.state = next(&self.onward[state], state, self.transitions.uniform());
+        self.frames.uniform() < self.loss[state]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::{Channel, GilbertElliott, GilbertElliottParameters};
+    use super::*;
+
+    fn chain(rows: &[&[f64]], loss: &[f64]) -> MarkovChainParameters {
+        let list = |row: &[f64]| row.iter().map(|&p| probability(p)).collect();
+        MarkovChainParameters {
+            transitions: rows.iter().map(|row| list(row)).collect(),
+            loss: list(loss),
+        }
+    }
+
+    /// Short bursts of interference, and long fades that lose some frames.
+    fn fades() -> MarkovChainParameters {
+        chain(
+            &[&[0.99, 0.007, 0.003], &[0.24, 0.7, 0.06], &[0.009, 0.021, 0.97]],
+            &[0.001, 0.95, 0.4],
+        )
+    }
+
+    #[test]
+    fn two_states_lose_the_frames_that_gilbert_elliott_loses() {
+        for (p, r, good, bad) in
+            [(0.05, 0.3, 0.01, 0.9), (1.0, 1.0, 0.2, 0.3), (0.0, 0.5, 0.1, 1.0)]
+        {
+            let parameters = GilbertElliottParameters {
+                good_to_bad: probability(p),
+                bad_to_good: probability(r),
+                loss_in_good: probability(good),
+                loss_in_bad: probability(bad),
+            };
+            let rows: [&[f64]; 2] = [&[1.0 - p, p], &[r, 1.0 - r]];
+            for replication in 0..50 {
+                let streams = Streams { seed: 7, replication };
+                let mut known = GilbertElliott::new(parameters, &streams, "chain").expect("moves");
+                let own = chain(&rows, &[good, bad]);
+                let mut own = MarkovChain::new(&own, &streams, "chain").expect("moves");
+                for airtime in back_to_back(8, Duration::from_millis(1)).take(2000) {
+                    assert_eq!(own.is_lost(airtime), known.is_lost(airtime));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_stationary_law_is_that_of_known_chains() {
+        // A ring 1 -> 2 -> 3 -> 1: shares as the mean stays, 1 : 2 : 4, among 7.
+        let ring = [&[0.0, 1.0, 0.0][..], &[0.0, 0.5, 0.5], &[0.25, 0.0, 0.75]];
+        // Birth and death, left with a and b upwards, c and d downwards: shares 1 : a/c : ab/cd.
+        let birth = [&[0.9, 0.1, 0.0][..], &[0.4, 0.4, 0.2], &[0.0, 0.8, 0.2]];
+        // The first state is left for ever; the others alternate.
+        let left = [&[0.5, 0.25, 0.25][..], &[0.0, 0.0, 1.0], &[0.0, 1.0, 0.0]];
+        // Escapes of 10^-14: subtraction would leave two digits.
+        let rare = [&[1.0, 1e-14, 0.0][..], &[0.0, 1.0, 2e-14], &[3e-14, 0.0, 1.0]];
+        for (rows, shares) in [
+            (ring, [1.0 / 7.0, 2.0 / 7.0, 4.0 / 7.0]),
+            (birth, [16.0 / 21.0, 4.0 / 21.0, 1.0 / 21.0]),
+            (left, [0.0, 0.5, 0.5]),
+            (rare, [6.0 / 11.0, 3.0 / 11.0, 2.0 / 11.0]),
+        ] {
+            let found = chain(&rows, &[0.0, 0.0, 1.0]);
+            let law = found.stationary().expect("one law");
+            for (own, share) in law.iter().zip(shares) {
+                assert!((own - share).abs() < 1e-15, "{law:?}, expected {shares:?}");
+            }
+            assert_eq!(found.mean_loss().expect("one law"), law[2]);
+        }
+    }
+
+    #[test]
+    fn steps_have_their_probabilities_and_losses_those_of_the_state() {
+        // 1 000 000 frames: each pair of states among the visits to the first, each loss among the
+        // visits to its state. Binomial, 5 standard errors, 12 counts: false alarm below 1e-5.
+        let parameters = fades();
+        let mut process = MarkovChain::new(&parameters, &STREAMS, "chain").expect("a chain");
+        let (mut steps, mut lost, mut visits) = ([[0; 3]; 3], [0; 3], [0; 3]);
+        for airtime in back_to_back(8, Duration::from_millis(1)).take(1_000_000) {
+            let from = process.state();
+            lost[from] += u64::from(process.is_lost(airtime));
+            visits[from] += 1;
+            steps[from][process.state()] += 1;
+        }
+        for from in 0..3 {
+            assert_binomial(lost[from], visits[from], parameters.loss[from].get());
+            for (count, p) in steps[from].iter().zip(&parameters.transitions[from]) {
+                assert_binomial(*count, visits[from], p.get());
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_frame_meets_the_stationary_law() {
+        // 20 000 replications, 5 standard errors for each of three states: below 2e-6.
+        let parameters = fades();
+        let law = parameters.stationary().expect("one law");
+        let mut starts = [0; 3];
+        for replication in 0..20_000 {
+            let streams = Streams { seed: 7, replication };
+            let process = MarkovChain::new(&parameters, &streams, "chain").expect("a chain");
+            starts[process.state()] += 1;
+        }
+        for (count, share) in starts.into_iter().zip(law) {
+            assert_binomial(count, 20_000, share);
+        }
+    }
+
+    #[test]
+    fn periods_last_geometrically() {
+        // Loss is certain in the second state alone: bursts last as the chain stays there.
+        let sure = chain(&[&[0.9, 0.1, 0.0], &[0.3, 0.6, 0.1], &[0.0, 0.0, 1.0]], &[0.0, 1.0, 0.0]);
+        assert_eq!(sure.stationary().expect("one law"), [0.0, 0.0, 1.0]);
+        let rows = [&[0.9, 0.1, 0.0][..], &[0.3, 0.6, 0.1], &[0.5, 0.0, 0.5]];
+        let process = MarkovChain::new(&chain(&rows, &[0.0, 1.0, 0.0]), &STREAMS, "chain");
+        let runs = bursts(&mut Channel::MarkovChain(process.expect("a chain")), 1_000_000);
+        assert_geometric(&runs, 0.6);
+    }
+
+    #[test]
+    fn impossible_chains_are_refused() {
+        let two: [&[f64]; 2] = [&[0.5, 0.5], &[0.5, 0.5]];
+        for (rows, loss, found) in [
+            (&[&[0.5, 0.5][..], &[1.0]][..], &[0.0, 1.0][..], "1 probabilities beside 2 rows"),
+            (&[&[0.5, 0.5], &[0.5, 0.4]], &[0.0, 1.0], "a row that adds up to 0.9"),
+            (&two, &[0.0, 1.0, 1.0], "3 probabilities beside 2 states"),
+            (&[&[1.0, 0.0], &[0.0, 1.0]], &[0.0, 1.0], "in more than one group"),
+        ] {
+            let error = MarkovChain::new(&chain(rows, loss), &STREAMS, "chain").unwrap_err();
+            assert!(error.to_string().contains(found), "{error}");
+        }
+        // What few digits lose is not refused, and staying makes up for it.
+        let rounded = chain(&[&[0.333333; 3][..]; 3], &[0.0, 0.0, 1.0]);
+        assert!(rounded.mean_loss().is_ok_and(|loss| (loss - 1.0 / 3.0).abs() < 1e-6));
+    }
+}

@@ -1,0 +1,174 @@
+//! Disruptions: the link is up and down by turns, and a frame that meets a down time is lost.
+//!
+//! ```text
+//!          ends after up
+//!   +----+ ------------> +------+
+//!   | up |               | down |
+//!   +----+ <------------ +------+
+//!          ends after down
+//! ```
+//!
+//! Each time is constant, uniform, exponential or Pareto. The process begins with an up time, so that a disruption
+//! every 30 s for 2 s, `up = "30 s"`, `down = "2 s"`, begins at 30 s. A frame is lost if any part of
+//! its air time is in a down time, unless it starts before `after`. Up and down times come from the stream `sojourns`; no number is
+//! drawn for a frame. Long-run loss of short frames: down / (up + down).
+//!
+//! Not modelled: a sender that knows that the link is down; it goes on sending.
+
+use super::{Airtime, ChannelError, ErrorKeys, ErrorProcess, all_units, one_by_one};
+use lasthop_base::rng::{DurationLaw, Stream, Streams};
+use lasthop_base::schema::keys::{Limits, table};
+use lasthop_base::units::{Duration, Instant};
+
+table! {
+    /// The link is up and down by turns, beginning with an up time; a frame is lost if any part of
+    /// its air time is in a down time.
+    pub struct OnOffKeys as "on-off" {
+        /// Law of the up times: always the same, uniform, exponential with a mean, or Pareto with a mean
+        /// and a shape.
+        up: DurationLaw, Limits::POSITIVE;
+        /// Law of the down times.
+        down: DurationLaw, Limits::POSITIVE;
+        /// Time before which no frame is lost.
+        after: Duration = "0 s";
+    }
+}
+
+impl ErrorKeys for OnOffKeys {
+    type Process = OnOff;
+
+    fn build(&self, streams: &Streams, component: &str) -> Result<OnOff, ChannelError> {
+        for (state, law) in [("up", self.up), ("down", self.down)] {
+            if law.mean() == Duration::ZERO {
+                return Err(ChannelError::NoSojourn { state });
+            }
+        }
+        Ok(OnOff::new(self.up, self.down, streams, component).after(self.after))
+    }
+}
+
+/// Up and down times by turns.
+#[derive(Clone, Debug)]
+pub struct OnOff {
+    /// Laws of up and down times.
+    laws: [DurationLaw; 2],
+    is_down: bool,
+    /// End of the present time.
+    until: Instant,
+    sojourns: Stream,
+    /// No frame is lost that starts before.
+    after: Instant,
+}
+
+impl OnOff {
+    /// Begins with an up time at time 0; both means are above 0. Times come from the stream
+    /// `sojourns` of `component`.
+    pub fn new(up: DurationLaw, down: DurationLaw, streams: &Streams, component: &str) -> Self {
+        let sojourns = streams.stream(component, "sojourns");
+        let (laws, until) = ([up, down], Instant::ZERO);
+        let mut process = OnOff { laws, is_down: false, until, sojourns, after: Instant::ZERO };
+        process.draw();
+        process
+    }
+
+    /// The same, but no frame is lost that starts before `start`.
+    pub fn after(self, start: Duration) -> Self {
+        OnOff { after: Instant::ZERO + start, ..self }
+    }
+
+    fn draw(&mut self) {
+        let time = self.laws[usize::from(self.is_down)].sample(&mut self.sojourns);
+        // Saturates: a mean of centuries must not wrap around to "now".
+        self.until = Instant::from_nanos(self.until.as_nanos().saturating_add(time.as_nanos()));
+    }
+}
+
+impl ErrorProcess for OnOff {
+    fn is_lost(&mut self, airtime: Airtime) -> bool {
+        self.catch_up(airtime.start);
+        (self.is_down || self.until < airtime.end) && airtime.start >= self.after
+    }
+
+    fn lost_units(&mut self, airtime: Airtime, units: u8) -> u64 {
+        self.catch_up(airtime.start);
+        // Mostly the frame lies within one time.
+        match self.until >= airtime.end {
+            true if self.is_down && airtime.start >= self.after => all_units(units),
+            true => 0,
+            false => one_by_one(airtime, units, |airtime| self.is_lost(airtime)),
+        }
+    }
+
+    fn catch_up(&mut self, now: Instant) {
+        while self.until <= now && self.until != Instant::NEVER {
+            self.is_down = !self.is_down;
+            self.draw();
+        }
+    }
+
+    fn replay_rate(&self) -> f64 {
+        let means = self.laws.map(|law| law.mean().as_secs_f64());
+        2.0 / (means[0] + means[1])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::*;
+
+    fn millis(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_frame_that_meets_a_down_time_is_lost() {
+        let [up, down] = [30, 20].map(|time| DurationLaw::Constant(Duration::from_millis(time)));
+        let mut process = OnOff::new(up, down, &STREAMS, "link");
+        for (start, end, expected) in FRAMES_BETWEEN_DOWN_TIMES {
+            let airtime = Airtime { start: millis(start), end: millis(end), bits: 8 };
+            assert_eq!(process.is_lost(airtime), expected, "{start} to {end} ms");
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_before_its_time() {
+        let [up, down] = [30, 20].map(|time| DurationLaw::Constant(Duration::from_millis(time)));
+        let process = OnOff::new(up, down, &STREAMS, "link");
+        let mut process = process.after(Duration::from_millis(90));
+        for (start, expected) in [(40, false), (89, false), (90, true), (110, false), (130, true)] {
+            let airtime = Airtime { start: millis(start), end: millis(start + 1), bits: 8 };
+            assert_eq!(process.is_lost(airtime), expected, "{start} ms");
+        }
+    }
+
+    #[test]
+    fn exponential_times_have_their_share() {
+        // Frames of no length every 10 ms, times of 50 and 20 ms on average; the states of frames
+        // k apart correlate with c^k, c = exp(-10 (1/50 + 1/20)), which inflates the standard error
+        // by (1 + c) / (1 - c). 5 of them: false alarm below 1e-6.
+        let [up, down] = [50, 20].map(|mean| DurationLaw::Exponential(Duration::from_millis(mean)));
+        let mut process = OnOff::new(up, down, &STREAMS, "link");
+        let n = 400_000u64;
+        let lost = (0..n)
+            .filter(|&frame| {
+                let (start, end) = (millis(10 * frame), millis(10 * frame));
+                process.is_lost(Airtime { start, end, bits: 8 })
+            })
+            .count();
+        let (p, c) = (2.0 / 7.0, (-0.7f64).exp());
+        let error = (p * (1.0 - p) / n as f64 * (1.0 + c) / (1.0 - c)).sqrt();
+        assert!((lost as f64 / n as f64 - p).abs() < 5.0 * error, "{lost}");
+    }
+
+    #[test]
+    fn catching_up_changes_nothing() {
+        let law = DurationLaw::Exponential(Duration::from_millis(3));
+        let mut plain = OnOff::new(law, law, &STREAMS, "link");
+        let mut caught_up = plain.clone();
+        for airtime in back_to_back(8, Duration::from_millis(1)).step_by(7).take(2000) {
+            caught_up.catch_up(airtime.start);
+            assert_eq!(plain.is_lost(airtime), caught_up.is_lost(airtime));
+        }
+    }
+}

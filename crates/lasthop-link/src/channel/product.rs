@@ -1,0 +1,143 @@
+//! The product of two error processes: a frame survives if it survives both.
+//!
+//! A fade times a disruption, say: `first` the fade, `second` the disruption. Both are asked for
+//! every frame, whatever the other says, so that each draws its numbers as if it were alone: the
+//! first one those that it would draw without the second, the second those of the component
+//! `COMPONENT.second`. If they are independent, the long-run loss is 1 - (1 - l_1)(1 - l_2). The
+//! header of a lost frame is readable if each factor that lost it left its header. Before `after` both
+//! go on as usual, but nothing is lost.
+//!
+//! Not modelled: more than two factors; processes that depend on each other.
+
+use super::{Airtime, Channel, ChannelError, ErrorKeys, ErrorProcess, Factor};
+use lasthop_base::rng::Streams;
+use lasthop_base::schema::keys::{Read, table};
+use lasthop_base::units::{Duration, Instant};
+
+table! {
+    /// Two error processes at once: a frame is lost if either loses it.
+    pub struct ProductKeys as "product" {
+        /// One error process; it loses the frames that it would lose alone.
+        first: Factor;
+        /// The other one.
+        second: Factor;
+        /// Time before which no frame is lost.
+        after: Duration = "0 s";
+    }
+}
+
+impl ErrorKeys for ProductKeys {
+    type Process = Product;
+
+    fn build(&self, streams: &Streams, component: &str) -> Result<Product, ChannelError> {
+        let first = self.first.build(streams, component)?;
+        let second = self.second.build(streams, &format!("{component}.second"))?;
+        Ok(Product { after: Instant::ZERO + self.after, ..Product::new(first, second) })
+    }
+
+    fn resolve(&mut self, path: &str, radio_frame: Option<Duration>) -> Read<()> {
+        self.first.resolve(&format!("{path}.first"), radio_frame)?;
+        self.second.resolve(&format!("{path}.second"), radio_frame)
+    }
+
+    fn leaves_headers(&self) -> bool {
+        self.first.leaves_headers() || self.second.leaves_headers()
+    }
+
+    fn contents(&self) -> Vec<u8> {
+        [self.first.contents(), self.second.contents()].concat()
+    }
+}
+
+/// Two error processes at once.
+#[derive(Clone, Debug)]
+pub struct Product {
+    factors: Box<[Channel; 2]>,
+    /// No frame is lost that starts before.
+    after: Instant,
+    /// Where a factor leaves headers: which of them lost the latest frame.
+    headers: Option<Headers>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Headers {
+    are_lost: [bool; 2],
+    readable: u64,
+}
+
+impl Product {
+    /// A frame survives if it survives both.
+    pub fn new(first: Channel, second: Channel) -> Self {
+        let leaves_headers = first.readable_headers().or(second.readable_headers()).is_some();
+        let headers = leaves_headers.then(Headers::default);
+        Product { factors: Box::new([first, second]), after: Instant::ZERO, headers }
+    }
+}
+
+impl ErrorProcess for Product {
+    fn is_lost(&mut self, airtime: Airtime) -> bool {
+        // Without short cuts: each factor is asked for every frame.
+        let [first, second] = self.factors.each_mut().map(|factor| factor.is_lost(airtime));
+        let is_lost = (first || second) && airtime.start >= self.after;
+        if let Some(headers) = &mut self.headers {
+            headers.are_lost = [first && is_lost, second && is_lost];
+        }
+        if self.is_header_readable()
+            && let Some(headers) = &mut self.headers
+        {
+            headers.readable += 1;
+        }
+        is_lost
+    }
+
+    fn lost_units(&mut self, airtime: Airtime, units: u8) -> u64 {
+        let [first, second] =
+            self.factors.each_mut().map(|factor| factor.lost_units(airtime, units));
+        if let Some(headers) = &mut self.headers {
+            headers.are_lost = [false; 2];
+        }
+        if airtime.start >= self.after { first | second } else { 0 }
+    }
+
+    fn is_header_readable(&self) -> bool {
+        let Some(Headers { are_lost, .. }) = self.headers else { return false };
+        let mut factors = are_lost.iter().zip(self.factors.iter()).filter(|(lost, _)| **lost);
+        are_lost != [false; 2] && factors.all(|(_, factor)| factor.is_header_readable())
+    }
+
+    fn readable_headers(&self) -> Option<u64> {
+        self.headers.map(|headers| headers.readable)
+    }
+
+    fn catch_up(&mut self, now: Instant) {
+        self.factors.iter_mut().for_each(|factor| factor.catch_up(now));
+    }
+
+    fn replay_rate(&self) -> f64 {
+        self.factors.iter().map(ErrorProcess::replay_rate).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::{OnOff, Uniform};
+    use super::*;
+    use lasthop_base::rng::DurationLaw;
+
+    #[test]
+    fn a_frame_is_lost_if_either_loses_it() {
+        let uniform = || Channel::Uniform(Uniform::new(probability(0.1), &STREAMS, "link"));
+        let law = DurationLaw::Exponential(Duration::from_millis(5));
+        let on_off = || Channel::OnOff(OnOff::new(law, law, &STREAMS, "link.second"));
+        let mut product = Channel::Product(Product::new(uniform(), on_off()));
+        let (mut first, mut second) = (uniform(), on_off());
+        let mut counts = [0; 4];
+        for airtime in back_to_back(2016, Duration::from_millis(1)).take(10_000) {
+            let lost = [&mut first, &mut second].map(|factor| factor.is_lost(airtime));
+            assert_eq!(product.is_lost(airtime), lost[0] || lost[1]);
+            counts[usize::from(lost[0]) + 2 * usize::from(lost[1])] += 1;
+        }
+        assert!(counts.iter().all(|&count| count > 100), "{counts:?}");
+    }
+}

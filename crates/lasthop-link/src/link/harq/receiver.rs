@@ -1,0 +1,192 @@
+//! The receiving half: gathers units, decodes, answers each transmission, delivers in order.
+
+use super::super::numbered::Numbered;
+use super::super::{FrameKind, LinkCounters, LinkEvent};
+use lasthop_base::coding::{CodedUnits, UnitSet};
+use lasthop_base::packet::Payload;
+use std::collections::VecDeque;
+
+/// What has come of a number.
+#[derive(Clone, Debug)]
+struct Held<P> {
+    units: UnitSet,
+    /// What the units are kept in; once decoded, the packet.
+    packet: Option<P>,
+    is_decoded: bool,
+}
+
+impl<P> Default for Held<P> {
+    fn default() -> Self {
+        Held { units: UnitSet::default(), packet: None, is_decoded: false }
+    }
+}
+
+/// The receiving half of one end.
+#[derive(Clone, Debug)]
+pub(super) struct Receiver<P> {
+    window: u64,
+    /// Next number to deliver.
+    expected: u64,
+    held: Numbered<Held<P>>,
+    /// Answers that wait for the transmitter.
+    answers: VecDeque<FrameKind>,
+    up: VecDeque<P>,
+    events: VecDeque<LinkEvent>,
+    counters: LinkCounters,
+}
+
+impl<P> Receiver<P> {
+    pub fn new(window: u32) -> Self {
+        Receiver {
+            window: u64::from(window),
+            expected: 0,
+            held: Numbered::new(),
+            answers: VecDeque::new(),
+            up: VecDeque::new(),
+            events: VecDeque::new(),
+            counters: LinkCounters::default(),
+        }
+    }
+
+    pub fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    pub fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+
+    #[inline]
+    pub fn has_answer(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
+    #[inline]
+    pub fn poll_answer(&mut self) -> Option<FrameKind> {
+        let kind = self.answers.pop_front()?;
+        if let FrameKind::Feedback { sequence, needed: 1.., .. } = kind {
+            self.counters.nacks += 1;
+            self.events.push_back(LinkEvent::NackSent { sequence });
+        } else {
+            self.counters.acks += 1;
+        }
+        Some(kind)
+    }
+
+    #[inline]
+    pub fn poll_deliver(&mut self) -> Option<P> {
+        self.up.pop_front()
+    }
+
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<LinkEvent> {
+        self.events.pop_front()
+    }
+
+    #[inline]
+    pub fn drop_events(&mut self) {
+        self.events.clear();
+    }
+
+    /// The sender has given up what is missing before `next`.
+    pub fn on_skip(&mut self, next: u64) {
+        // No correct sender is beyond the window.
+        if next <= self.expected + self.window {
+            self.pass(next);
+        }
+        self.answers.push_back(FrameKind::SkipAck { next });
+    }
+
+    /// Delivers what is there before `next`, and waits for nothing before it any more.
+    fn pass(&mut self, next: u64) {
+        while self.expected < next {
+            let sequence = self.expected;
+            let held = std::mem::take(&mut self.held[sequence]);
+            self.expected += 1;
+            match held.packet.filter(|_| held.is_decoded) {
+                Some(packet) => self.up.push_back(packet),
+                None => {
+                    self.counters.skipped += 1;
+                    self.events.push_back(LinkEvent::Abandoned { sequence });
+                }
+            }
+        }
+        self.deliver();
+    }
+
+    /// Delivers what is next in order.
+    #[inline]
+    fn deliver(&mut self) {
+        loop {
+            let sequence = self.expected;
+            let held = &mut self.held[sequence];
+            if !held.is_decoded {
+                return;
+            }
+            let packet = held.packet.take();
+            *held = Held::default();
+            self.up.extend(packet);
+            self.expected += 1;
+        }
+    }
+}
+
+impl<P: Payload> Receiver<P> {
+    /// A transmission of which the units `intact` have come, at least one; nothing that is `behind`
+    /// `sequence` by more than that is to be waited for.
+    #[inline]
+    pub fn on_block(
+        &mut self,
+        sequence: u64,
+        units: CodedUnits,
+        intact: u64,
+        behind: u16,
+        arrived: P,
+    ) {
+        let edge = sequence.saturating_sub(u64::from(behind));
+        if edge > self.expected {
+            self.pass(edge);
+        }
+        if sequence >= self.expected + self.window {
+            // A correct sender cannot be there.
+            self.counters.discarded += 1;
+            return;
+        }
+        let intact = intact & units.all();
+        self.held.reach(self.expected, sequence);
+        let needed = self.gather(sequence, units, intact, arrived);
+        self.answers.push_back(FrameKind::Feedback {
+            sequence,
+            first: units.first,
+            received: intact.count_ones() as u8,
+            needed,
+        });
+    }
+
+    /// Units that are still needed.
+    #[inline]
+    fn gather(&mut self, sequence: u64, units: CodedUnits, intact: u64, arrived: P) -> u8 {
+        let expected = self.expected;
+        let held = &mut self.held[sequence];
+        if sequence < expected || held.is_decoded {
+            self.counters.duplicates += 1;
+            return 0;
+        }
+        let new = held.units.insert_run(units.first, intact);
+        P::gather_units(&mut held.packet, arrived, &units, new);
+        let count = held.units.len();
+        if let missing @ 1.. = u16::from(units.data).saturating_sub(count) {
+            return missing as u8;
+        }
+        held.packet = held.packet.take().and_then(|packet| packet.decode_units(&units, count));
+        held.is_decoded = true;
+        if !held.units.has_all_below(units.data) {
+            self.counters.recovered += 1;
+            self.events.push_back(LinkEvent::Recovered { sequence });
+        }
+        if sequence == expected {
+            self.deliver();
+        }
+        0
+    }
+}

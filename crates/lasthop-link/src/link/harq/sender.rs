@@ -1,0 +1,533 @@
+//! The sending half: packets until they are resolved, the two modes, the estimates.
+
+use super::super::fates::Fates;
+use super::super::number_set::NumberSet;
+use super::super::timers::TransmissionOrder;
+use super::super::timing::{airtime, deadline};
+use super::super::{Frame, FrameKind, LinkCounters, LinkEvent};
+use super::estimate::Estimate;
+use super::{HarqMode, HarqParameters, Proactive, Reactive};
+use lasthop_base::coding::CodedUnits;
+use lasthop_base::packet::{LinkFate, Payload};
+use lasthop_base::units::{Bytes, Instant};
+use std::collections::VecDeque;
+
+/// Slots at first.
+const FIRST_SLOTS: usize = 8;
+
+/// A packet that is not resolved.
+#[derive(Clone, Debug)]
+struct Slot<P> {
+    /// `None`: resolved, or not used.
+    packet: Option<P>,
+    /// Units of the latest transmission; how many of them have left, and the place of the first one in the latest frame.
+    units: CodedUnits,
+    sent: u8,
+    part: u8,
+    /// How many of them have been reported received, and up to which place answers have come.
+    received: u8,
+    answered: u8,
+    transmissions: u32,
+    /// Those that count against the limit.
+    counted: u32,
+    /// Units that the receiver lacked when it answered last.
+    needed: u8,
+    /// Was the latest transmission the only one outstanding?
+    is_probe: bool,
+    /// Last moment at which the answer to it can come.
+    deadline: Instant,
+}
+
+impl<P> Default for Slot<P> {
+    fn default() -> Self {
+        Slot {
+            packet: None,
+            units: CodedUnits::default(),
+            sent: 0,
+            part: 0,
+            received: 0,
+            answered: 0,
+            transmissions: 0,
+            counted: 0,
+            needed: 0,
+            is_probe: false,
+            deadline: Instant::NEVER,
+        }
+    }
+}
+
+/// The sending half of one end. Slots of the ring are numbers modulo its power-of-two size; it grows with
+/// what is outstanding.
+#[derive(Clone, Debug)]
+pub(super) struct Sender<P> {
+    parameters: HarqParameters,
+    header: u32,
+    control: u32,
+
+    /// Oldest number that is not resolved.
+    base: u64,
+    /// Number of the next new packet.
+    next: u64,
+    /// End of the numbers that have a packet: `next`, or one more if a packet waits.
+    filled: u64,
+    slots: Box<[Slot<P>]>,
+    /// To be sent again.
+    queued: NumberSet,
+    /// Those of which a part has left and another is still to leave, the next one first.
+    turns: VecDeque<u64>,
+    /// Those that are on their way, in order of transmission.
+    order: TransmissionOrder,
+
+    is_stopped: bool,
+    /// The transmission that everything waits for.
+    probe: Option<u64>,
+    /// Transmissions in a row of which nothing has arrived.
+    erased: u32,
+    /// Loss of first transmissions, and of others.
+    losses: [Estimate; 2],
+
+    /// What the peer has said that it expects.
+    peer_expected: u64,
+    /// One beyond the highest number that was given up.
+    given_up: u64,
+    /// What the peer has been told that `base` is.
+    told: u64,
+    skip_deadline: Instant,
+
+    events: VecDeque<LinkEvent>,
+    /// What becomes of packets, where somebody asks.
+    pub fates: Fates<P>,
+    counters: LinkCounters,
+}
+
+impl<P> Sender<P> {
+    pub fn new(parameters: HarqParameters, header: u32, control: u32) -> Self {
+        let estimate = Estimate::new(parameters.estimate_weight, parameters.deviation);
+        Sender {
+            parameters,
+            header,
+            control,
+            base: 0,
+            next: 0,
+            filled: 0,
+            slots: (0..FIRST_SLOTS).map(|_| Slot::default()).collect(),
+            queued: NumberSet::new(u64::from(parameters.window)),
+            turns: VecDeque::new(),
+            order: TransmissionOrder::new(FIRST_SLOTS),
+            is_stopped: parameters.mode == HarqMode::StopAndWait,
+            probe: None,
+            erased: 0,
+            losses: [estimate; 2],
+            peer_expected: 0,
+            given_up: 0,
+            told: 0,
+            skip_deadline: Instant::NEVER,
+            events: VecDeque::new(),
+            fates: Fates::default(),
+            counters: LinkCounters::default(),
+        }
+    }
+
+    pub fn parameters(&self) -> &HarqParameters {
+        &self.parameters
+    }
+
+    pub fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    pub fn estimated_loss(&self) -> f64 {
+        self.losses[0].mean()
+    }
+
+    /// The oldest number that is not resolved and the next new one.
+    pub fn outstanding(&self) -> (u64, u64) {
+        (self.base, self.next)
+    }
+
+    pub fn limit_transmissions(&mut self, limit: Option<u32>) {
+        self.parameters.max_transmissions = limit.map(|limit| limit.max(1));
+    }
+
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<LinkEvent> {
+        self.events.pop_front()
+    }
+
+    #[inline]
+    pub fn drop_events(&mut self) {
+        self.events.clear();
+    }
+
+    #[inline]
+    fn slot(&self, sequence: u64) -> usize {
+        sequence as usize & (self.slots.len() - 1)
+    }
+
+    /// The number from `base` on that has this slot.
+    #[inline]
+    fn sequence_in(&self, slot: usize) -> u64 {
+        let mask = self.slots.len() as u64 - 1;
+        self.base + ((slot as u64).wrapping_sub(self.base) & mask)
+    }
+
+    /// Makes room for more packets; timers keep their order.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let count = 2 * self.slots.len();
+        let place = |sequence: u64| sequence as usize & (count - 1);
+        let mut order = TransmissionOrder::new(count);
+        self.order.iter().for_each(|slot| order.push(place(self.sequence_in(slot))));
+        let mut slots: Box<[_]> = (0..count).map(|_| Slot::default()).collect();
+        for sequence in self.base..self.next {
+            let old = self.slot(sequence);
+            slots[place(sequence)] = std::mem::take(&mut self.slots[old]);
+        }
+        (self.slots, self.order) = (slots, order);
+    }
+
+    #[inline]
+    pub fn wants_packet(&self) -> bool {
+        self.probe.is_none()
+            && self.queued.is_empty()
+            && self.filled == self.next
+            && self.next - self.base < u64::from(self.parameters.window)
+            && self.has_turn()
+    }
+
+    #[inline]
+    pub fn has_block(&self) -> bool {
+        let has_part = !self.turns.is_empty();
+        self.probe.is_none() && (has_part || !self.queued.is_empty() || self.filled > self.next)
+    }
+
+    /// May another packet begin, beside those whose parts take turns? In stop-and-wait they come to their end first.
+    #[inline]
+    fn has_turn(&self) -> bool {
+        let others = self.turns.len();
+        others == 0 || !self.is_stopped && others < self.parameters.interleave as usize
+    }
+
+    /// Does the peer wait for something that has been given up, and has not been told?
+    #[inline]
+    pub fn has_skip(&self) -> bool {
+        self.given_up > self.peer_expected
+            && self.base > self.peer_expected
+            && self.told < self.base
+    }
+
+    /// The frame that tells the peer what to skip, if nothing else has.
+    #[inline]
+    pub fn poll_skip(&mut self, now: Instant) -> Option<FrameKind> {
+        if !self.has_skip() {
+            return None;
+        }
+        self.told = self.base;
+        self.skip_deadline = self.answer_deadline(now, self.control);
+        Some(FrameKind::Skip { next: self.base })
+    }
+
+    /// Last moment at which a frame of `bytes` that leaves now is answered.
+    #[inline]
+    fn answer_deadline(&self, now: Instant, bytes: u32) -> Instant {
+        let airtime = airtime(Bytes::new(u64::from(bytes)), self.parameters.rate);
+        deadline(deadline(now, airtime), self.parameters.timeout)
+    }
+
+    /// The peer has let all go up before this number.
+    #[inline]
+    pub fn on_expected(&mut self, ack: Option<u64>) {
+        let ack = ack.unwrap_or(0).min(self.next);
+        self.peer_expected = self.peer_expected.max(ack);
+        if self.given_up <= self.peer_expected {
+            self.skip_deadline = Instant::NEVER;
+        }
+    }
+
+    /// The peer answers the transmission of `sequence` that began with unit `first`: `received` of its
+    /// units have come, and `needed` more are.
+    pub fn on_feedback(&mut self, sequence: u64, first: u8, received: u8, needed: u8) {
+        if sequence >= self.next {
+            return;
+        }
+        self.erased = 0;
+        if self.is_stopped && self.parameters.mode == HarqMode::Adaptive {
+            self.is_stopped = false;
+            self.probe = None;
+            self.events.push_back(LinkEvent::Restored { sequence });
+        }
+        let at = self.slot(sequence);
+        let slot = &mut self.slots[at];
+        if sequence < self.base || slot.packet.is_none() {
+            return;
+        }
+        // Of the latest transmission, and no repetition?
+        let place = first.wrapping_sub(slot.units.first);
+        let is_sent = slot.sent == slot.units.units;
+        let is_news =
+            (slot.answered..slot.sent).contains(&place) && (!is_sent || self.order.contains(at));
+        let is_over = is_news && is_sent && place == slot.part;
+        if is_news {
+            slot.answered = place + 1;
+            slot.received = slot.received.saturating_add(received);
+            slot.needed = needed;
+        }
+        if is_over {
+            if self.probe == Some(sequence) {
+                self.probe = None;
+            }
+            self.sample(at);
+        }
+        if needed == 0 {
+            if self.probe == Some(sequence) {
+                self.probe = None;
+            }
+            self.resolve(sequence, LinkFate::Acknowledged);
+        } else if is_over {
+            self.order.remove(at);
+            self.again(sequence);
+        }
+    }
+
+    /// The latest transmission of a slot is over: what was lost of it is a sample, unless it was a probe.
+    fn sample(&mut self, at: usize) {
+        let slot = &self.slots[at];
+        if slot.is_probe && self.parameters.mode != HarqMode::StopAndWait {
+            return;
+        }
+        let units = u32::from(slot.units.units);
+        let lost = units.saturating_sub(u32::from(slot.received));
+        self.losses[usize::from(slot.transmissions > 1)].sample(lost, units);
+    }
+
+    /// The packet has arrived, or is given up.
+    fn resolve(&mut self, sequence: u64, fate: LinkFate) {
+        let at = self.slot(sequence);
+        let packet = self.slots[at].packet.take();
+        self.fates.finish(sequence, fate, packet);
+        self.order.remove(at);
+        if !self.queued.is_empty() {
+            self.queued.remove(sequence);
+        }
+        if !self.turns.is_empty() {
+            self.turns.retain(|&other| other != sequence);
+        }
+        self.counters.packets += 1;
+        while self.base < self.next && self.slots[self.slot(self.base)].packet.is_none() {
+            self.base += 1;
+        }
+    }
+
+    /// The packet is sent again, or given up.
+    fn again(&mut self, sequence: u64) {
+        let at = self.slot(sequence);
+        let limit = self.parameters.max_transmissions.unwrap_or(u32::MAX);
+        if self.slots[at].counted < limit {
+            self.queued.insert(sequence);
+            return;
+        }
+        self.counters.abandoned += 1;
+        self.counters.packets_abandoned += 1;
+        self.events.push_back(LinkEvent::Abandoned { sequence });
+        self.given_up = self.given_up.max(sequence + 1);
+        self.resolve(sequence, LinkFate::Abandoned);
+    }
+
+    #[inline]
+    pub fn next_timeout(&self) -> Instant {
+        let first = self.order.first().map_or(Instant::NEVER, |slot| self.slots[slot].deadline);
+        first.min(self.skip_deadline)
+    }
+
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(at) = self.order.first()
+            && self.slots[at].deadline <= now
+        {
+            self.on_timeout(self.sequence_in(at));
+        }
+        if self.skip_deadline <= now {
+            self.skip_deadline = Instant::NEVER;
+            self.told = 0;
+        }
+    }
+
+    /// Nothing has come of the last part of the latest transmission of this number.
+    fn on_timeout(&mut self, sequence: u64) {
+        let at = self.slot(sequence);
+        self.order.remove(at);
+        self.counters.timeouts += 1;
+        self.events.push_back(LinkEvent::TimedOut { sequence });
+        let slot = &self.slots[at];
+        if slot.received > 0 {
+            // Of the parts before something has.
+            self.sample(at);
+            return self.again(sequence);
+        }
+        if !self.parameters.skip_erased && !slot.is_probe {
+            let units = u32::from(slot.units.units);
+            self.losses[usize::from(slot.transmissions > 1)].sample(units, units);
+        }
+        if self.probe == Some(sequence) {
+            self.probe = None;
+        }
+        self.erased += 1;
+        if self.erased >= self.parameters.detect
+            && self.parameters.mode == HarqMode::Adaptive
+            && !self.is_stopped
+        {
+            self.is_stopped = true;
+            self.events.push_back(LinkEvent::Disrupted { sequence });
+        }
+        self.again(sequence);
+    }
+}
+
+impl<P: Payload + Clone> Sender<P> {
+    #[inline]
+    pub fn enqueue(&mut self, packet: P) {
+        debug_assert!(self.wants_packet(), "enqueue without wants_packet");
+        if self.next - self.base == self.slots.len() as u64 {
+            self.grow();
+        }
+        let at = self.slot(self.next);
+        let slot = &mut self.slots[at];
+        (slot.transmissions, slot.counted, slot.needed) = (0, 0, 0);
+        slot.packet = Some(packet);
+        self.filled = self.next + 1;
+    }
+
+    /// The next transmission, if one may leave.
+    #[inline]
+    pub fn poll_block(&mut self, now: Instant) -> Option<Frame<P>> {
+        if self.probe.is_some() {
+            return None;
+        }
+        if !self.begins() {
+            let sequence = self.turns.pop_front()?;
+            return self.transmit_part(now, sequence);
+        }
+        if !self.queued.is_empty()
+            && let Some(sequence) = self.queued.first(self.base, self.next)
+        {
+            self.queued.remove(sequence);
+            self.counters.retransmissions += 1;
+            self.events.push_back(LinkEvent::Retransmitted { sequence });
+            if let Some(packet) = &self.slots[self.slot(sequence)].packet {
+                self.fates.retry(sequence, packet);
+            }
+            return self.transmit(now, sequence);
+        }
+        if self.filled > self.next {
+            let sequence = self.next;
+            self.next += 1;
+            self.counters.data_frames += 1;
+            return self.transmit(now, sequence);
+        }
+        None
+    }
+
+    /// Does a transmission begin next, in place of a part of one that has begun?
+    #[inline]
+    fn begins(&self) -> bool {
+        if self.turns.is_empty() {
+            return true;
+        }
+        let next = match self.queued.len() {
+            0 => (self.filled > self.next).then_some(self.next),
+            _ => self.queued.first(self.base, self.next),
+        };
+        // One that has the link for itself waits for the others to end.
+        let is_single = |next| self.is_single(self.slots[self.slot(next)].transmissions + 1);
+        self.has_turn() && next.is_some_and(|next| !is_single(next))
+    }
+
+    /// Does this transmission of a packet, counted from 1, have the link for itself?
+    #[inline]
+    fn is_single(&self, transmission: u32) -> bool {
+        let limit = self.parameters.pipelined_transmissions;
+        self.is_stopped || limit.is_some_and(|limit| transmission > limit)
+    }
+
+    /// Begins a transmission.
+    #[inline]
+    fn transmit(&mut self, now: Instant, sequence: u64) -> Option<Frame<P>> {
+        let at = self.slot(sequence);
+        let parameters = &self.parameters;
+        let slot = &mut self.slots[at];
+        debug_assert!(slot.packet.is_some(), "a number in the window has its packet");
+        let packet = slot.packet.as_ref()?;
+        let bytes = packet.wire_bytes();
+        let units = &mut slot.units;
+        if slot.transmissions == 0 {
+            let parity = match parameters.proactive {
+                Proactive::Adaptive => self.losses[0].parity(parameters.units),
+                Proactive::None => 0,
+            };
+            // At most 64.
+            let data = (parameters.units - parity) as u8;
+            *units = CodedUnits {
+                data,
+                first: 0,
+                units: parameters.units as u8,
+                ..CodedUnits::default()
+            };
+            units.padding = (units.unit_bytes(bytes) * u32::from(data) - bytes) as u8;
+            slot.needed = data;
+            self.counters.parities += u64::from(parity);
+        } else {
+            let count = match parameters.reactive {
+                Reactive::Full => parameters.units,
+                Reactive::Needed => self.losses[1].units_for(slot.needed.into(), parameters.units),
+            };
+            units.first = units.first.wrapping_add(units.units);
+            units.units = count as u8;
+            self.counters.parities += u64::from(count);
+        }
+        slot.transmissions += 1;
+        (slot.sent, slot.received, slot.answered) = (0, 0, 0);
+        let is_single = self.is_single(self.slots[at].transmissions);
+        let slot = &mut self.slots[at];
+        slot.is_probe = is_single;
+        slot.counted += u32::from(self.parameters.probes_count || !is_single);
+        if is_single {
+            self.probe = Some(sequence);
+        }
+        self.transmit_part(now, sequence)
+    }
+
+    /// Sends what comes next of a transmission: all of it, or its next part.
+    #[inline]
+    fn transmit_part(&mut self, now: Instant, sequence: u64) -> Option<Frame<P>> {
+        let at = self.slot(sequence);
+        let slot = &mut self.slots[at];
+        let packet = slot.packet.as_ref()?;
+        let bytes = packet.wire_bytes();
+        let mut units = slot.units;
+        let all = units.units;
+        if self.parameters.interleave > 1 && !slot.is_probe {
+            let part = all.div_ceil(self.parameters.interleave as u8);
+            units.first = units.first.wrapping_add(slot.sent);
+            units.units = part.min(all - slot.sent);
+        }
+        (slot.part, slot.sent) = (slot.sent, slot.sent + units.units);
+        let length = u32::from(units.units) * (self.header + units.unit_bytes(bytes));
+        let payload = packet.code_units(&units);
+        if slot.sent < all {
+            self.turns.push_back(sequence);
+        } else {
+            let deadline = self.answer_deadline(now, length);
+            self.slots[at].deadline = deadline;
+            self.order.push(at);
+        }
+        self.told = self.base;
+        // The window is at most half of the numbers.
+        let behind = (sequence - self.base) as u16;
+        let kind = FrameKind::Block { sequence, units, intact: units.all(), behind };
+        Some(Frame { kind, ack: None, payload: Some(payload), bytes: length, service: 0 })
+    }
+}

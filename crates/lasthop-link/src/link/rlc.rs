@@ -1,0 +1,513 @@
+//! RLC acknowledged mode: selective repeat by status reports, as UMTS has it.
+//!
+//! Source: 3GPP TS 25.322, with the options of Vacirca, De Vendictis and Baiocchi; what its clauses
+//! leave to a configuration of TS 25.331 is a parameter.
+//!
+//! A packet (SDU) is cut into PDUs of one size; the sender asks for a report now and then (a
+//! *poll*), the receiver says which PDUs have arrived, and those missing are sent again. The
+//! states of a PDU are drawn in `rlc_sender.rs` and `rlc_receiver.rs`; those of an endpoint:
+//!
+//! ```text
+//!                MaxDAT with "reset", or Skip not answered: RESET
+//!          +----------------------------------------------------------+
+//!          |                                                          v
+//!       working  <-- RESET: all forgotten, RESET_ACK --> (same)   resetting <-- Timer_RST: RESET
+//!          ^                                                          |
+//!          +----------------------------------------------------------+
+//!                                   RESET_ACK
+//! ```
+//!
+//! Out goes, in this order: RESET_ACK and RESET, Skip (the MRW of the standard) and SkipAck,
+//! STATUS, PDUs reported missing with the lowest number first, new PDUs while the window is open, and
+//! an old PDU if a poll has nothing else to ride on. Every frame is as long as a full PDU.
+//!
+//! *When to believe that a PDU is missing.* A report cannot know of a PDU that was sent less than
+//! the shortest round trip ago: from the start of the PDU to the end of a report that is made as
+//! the PDU arrives. Such a NACK is ignored. As frames neither overtake one another nor wait
+//! after they are made, any other NACK is true: no PDU is sent twice in a round trip, and none is
+//! kept back.
+//!
+//! Timers count from the start of a transmission (the machine does not know the rate).
+//!
+//! Not modelled: several SDUs in one PDU (each begins a new one, the last of an SDU is padded),
+//! STATUS inside data PDUs, WINDOW and POLL fields, MaxRST (RESET goes on until it is answered: there is
+//! no RRC to tell), ciphering, reordering by the channel, PDU sizes that change.
+
+use super::protocol::{ProtocolKeys, Site};
+use super::rlc_receiver::Receiver;
+use super::rlc_sender::Sender;
+use super::rlc_wire::RlcWireWindow;
+use super::timing::{LinkTiming, deadline};
+use super::{ByteFormat, BytesError, rlc_wire};
+use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
+use lasthop_base::packet::{LinkFate, Payload};
+use lasthop_base::schema::keys::{Limits, choice, table};
+use lasthop_base::schema::{Every, LinkTimeout, OptionalTimer, Transmissions};
+use lasthop_base::units::{Bytes, Duration, Instant};
+use std::collections::VecDeque;
+
+/// Largest window: both ends can be that far apart in numbers modulo 4096.
+pub const LARGEST_RLC_WINDOW: u32 = 2047;
+
+/// Least and largest payload of a PDU, in bytes: the least holds a status report, the largest lies
+/// within what a length indicator can say.
+pub const RLC_PAYLOAD: [u32; 2] = [20, 4000];
+
+/// Header of a PDU in acknowledged mode, without extensions.
+const RLC_HEADER: Bytes = Bytes::new(2);
+
+table! {
+    /// RLC acknowledged mode of UMTS: packets are cut into PDUs of one size, the sender polls for
+    /// status reports, missing PDUs are sent again; a packet is given up after so many
+    /// transmissions of one of its PDUs, or never.
+    pub struct RlcAmKeys as "rlc-am" {
+        /// Data bytes of a PDU; each packet begins a new PDU, and its last is padded.
+        payload: Bytes = "40 B", Limits::range(RLC_PAYLOAD[0] as u64, RLC_PAYLOAD[1] as u64);
+        /// PDUs that may be outstanding.
+        window: u32 = "1024", Limits::range(1, LARGEST_RLC_WINDOW as u64);
+        /// Transmissions of a PDU at most, the first among them: MaxDAT of the standard less one.
+        max_transmissions: Transmissions = "unlimited", Limits::range(1, 1000);
+        /// What happens when a PDU may not be sent again.
+        at_limit: AtLimit = "discard";
+        /// Age at which a packet is given up, counted from when the protocol takes it from the
+        /// queue.
+        discard_timer: OptionalTimer = "off";
+        /// A report is asked for with the last PDU of every so many packets.
+        poll_sdu: Every = "1", Limits::range(1, 1000);
+        /// A report is asked for with every so many PDUs.
+        poll_pdu: Every = "off", Limits::range(1, 1000);
+        /// A report is asked for with each PDU while this share of the window is in use, in per
+        /// cent.
+        poll_window: Every = "off", Limits::range(1, 100);
+        /// Time after which a report is asked for again; "auto" is 100 ms, or 1.5 times what an
+        /// answer takes on a slower link.
+        timer_poll: LinkTimeout = "auto";
+        /// Least time from one request for a report to the next.
+        timer_poll_prohibit: OptionalTimer = "off";
+        /// A report is asked for every so often while PDUs are unacknowledged.
+        timer_poll_periodic: OptionalTimer = "off";
+        /// Whether a receiver reports at once when it sees that a PDU is missing.
+        status_on_gap: bool = "true";
+        /// Least time from one report to the next.
+        timer_status_prohibit: OptionalTimer = "off";
+        /// A report is sent every so often while PDUs come or are missing.
+        timer_status_periodic: OptionalTimer = "off";
+        /// Time after which the receiver is told again to skip what was given up; "auto" as for
+        /// timer_poll.
+        timer_mrw: LinkTimeout = "auto";
+        /// Times it is told so without an answer; then the link is reset.
+        max_mrw: u32 = "32", Limits::range(1, 1000);
+        /// Time after which a reset is asked for again; "auto" as for timer_poll.
+        timer_rst: LinkTimeout = "auto";
+    }
+}
+
+choice! {
+    /// What happens when a PDU of RLC acknowledged mode may not be sent again.
+    pub enum AtLimit {
+        /// Its packet is given up, and the receiver is told to skip it.
+        Discard = "discard",
+        /// The link is reset: both ends give up all packets that are in flight.
+        Reset = "reset",
+    }
+}
+
+/// The machine of one end.
+pub type Machine<P> = Box<Rlc<P>>;
+
+impl ProtocolKeys for RlcAmKeys {
+    type Machine<P: Payload + Clone> = Machine<P>;
+
+    const LIMITS_TRANSMISSIONS: bool = true;
+    const REPORTS_FATES: bool = true;
+
+    fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
+        let header = site.header;
+        let pdu = Bytes::new(self.payload.get() + header.get() + site.identifier.get());
+        let timing = site.timing(Bytes::default());
+        let timing = LinkTiming { data_frame: pdu, control_frame: pdu, ..timing };
+        // A report does not wait once it is made, so the guard counts no other services.
+        let alone = LinkTiming { back_delay: site.other.delay, ..timing };
+        let guard = site.radio_frame.map_or(alone.round_trip(), |frame| {
+            // A PDU arrives one radio frame and the delay after the start of its own, and the
+            // report leaves at the start of the next one.
+            let nanos = (frame + site.own.delay).as_nanos();
+            let answer = nanos.next_multiple_of(frame.as_nanos().max(1));
+            Duration::from_nanos(answer) + frame + site.other.delay
+        });
+        let auto = RlcParameters::for_link(&timing, self.payload);
+        // On a framed radio the round trip is longer than the rate says.
+        let longest = auto.poll_timeout.max(guard * 2);
+        let prohibit = self.timer_status_prohibit.get();
+        // A report that is asked for may have to wait for the one before it.
+        let answer = longest + prohibit.unwrap_or_default();
+        let end = Rlc::new(RlcParameters {
+            header,
+            window: self.window,
+            max_transmissions: self.max_transmissions.limit(),
+            at_limit: self.at_limit,
+            discard_after: self.discard_timer.get(),
+            poll_sdu: self.poll_sdu.get(),
+            poll_pdu: self.poll_pdu.get(),
+            poll_window: self.poll_window.get(),
+            poll_timeout: self.timer_poll.or(answer),
+            poll_prohibit: self.timer_poll_prohibit.get(),
+            poll_periodic: self.timer_poll_periodic.get(),
+            status_on_gap: self.status_on_gap,
+            status_prohibit: prohibit,
+            status_periodic: self.timer_status_periodic.get(),
+            skip_timeout: self.timer_mrw.or(longest),
+            max_skips: self.max_mrw,
+            reset_timeout: self.timer_rst.or(longest),
+            nack_guard: guard,
+            ..auto
+        })?;
+        Ok(Box::new(end))
+    }
+
+    fn default_header(&self) -> Bytes {
+        RLC_HEADER
+    }
+
+    fn payload(&self) -> Option<Bytes> {
+        Some(self.payload)
+    }
+}
+
+/// Parameters of the acknowledged mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RlcParameters {
+    /// Data bytes of a PDU, [`RLC_PAYLOAD`].
+    pub payload: Bytes,
+    /// Header of a PDU, in bytes (default 2).
+    pub header: Bytes,
+    /// PDUs that may be outstanding, 1 to [`LARGEST_RLC_WINDOW`].
+    pub window: u32,
+    /// Transmissions of a PDU at most, at least 1: MaxDAT - 1; `None`: no limit.
+    pub max_transmissions: Option<u32>,
+    /// What happens then.
+    pub at_limit: AtLimit,
+    /// Age at which an SDU is given up, counted from when the endpoint took it (Timer_Discard).
+    pub discard_after: Option<Duration>,
+    /// A poll with every so many SDUs (Poll_SDU).
+    pub poll_sdu: Option<u32>,
+    /// A poll with every so many PDUs (Poll_PDU).
+    pub poll_pdu: Option<u32>,
+    /// A poll with every PDU while this share of the window, in per cent, is used (Poll_Window).
+    pub poll_window: Option<u32>,
+    /// Time after which an unanswered poll is repeated (Timer_Poll), above 0.
+    pub poll_timeout: Duration,
+    /// Least time between polls (Timer_Poll_Prohibit).
+    pub poll_prohibit: Option<Duration>,
+    /// A poll every so often while something is unacknowledged (Timer_Poll_Periodic).
+    pub poll_periodic: Option<Duration>,
+    /// Is a report sent when a gap is first seen?
+    pub status_on_gap: bool,
+    /// Least time between reports (Timer_Status_Prohibit).
+    pub status_prohibit: Option<Duration>,
+    /// A report every so often while segments come or are missing (Timer_Status_Periodic).
+    pub status_periodic: Option<Duration>,
+    /// Time after which an unanswered Skip is repeated (Timer_MRW), above 0.
+    pub skip_timeout: Duration,
+    /// Skips without answer after which the link is reset (MaxMRW), at least 1.
+    pub max_skips: u32,
+    /// Time after which an unanswered RESET is repeated (Timer_RST), above 0.
+    pub reset_timeout: Duration,
+    /// A NACK is ignored if its PDU was sent less than this ago: the shortest round trip.
+    pub nack_guard: Duration,
+}
+
+impl RlcParameters {
+    /// Defaults for a link, whose data and control frames are PDUs: window 1024, no limit, a poll with
+    /// each SDU, a report at each gap, timers of 100 ms or 1.5 (RTT_L + T_f') if that is longer, guard
+    /// RTT_L. `timing` has the PDU with its header in `data_frame`.
+    pub fn for_link(timing: &LinkTiming, payload: Bytes) -> Self {
+        let answer = Duration::from_nanos(timing.turnaround().as_nanos() / 2 * 3);
+        let timeout = answer.max(Duration::from_millis(100));
+        RlcParameters {
+            payload,
+            header: Bytes::new(2),
+            window: 1024,
+            max_transmissions: None,
+            at_limit: AtLimit::Discard,
+            discard_after: None,
+            poll_sdu: Some(1),
+            poll_pdu: None,
+            poll_window: None,
+            poll_timeout: timeout,
+            poll_prohibit: None,
+            poll_periodic: None,
+            status_on_gap: true,
+            status_prohibit: None,
+            status_periodic: None,
+            skip_timeout: timeout,
+            max_skips: 32,
+            reset_timeout: timeout,
+            nack_guard: timing.round_trip(),
+        }
+    }
+
+    fn check(&self) -> Result<(u32, u32), LinkError> {
+        let protocol = "RLC acknowledged mode";
+        let [least, largest] = RLC_PAYLOAD;
+        let payload = u32::try_from(self.payload.get()).unwrap_or(u32::MAX);
+        if !(least..=largest).contains(&payload) {
+            return Err(LinkError::Pdu { protocol, found: self.payload, least, largest });
+        }
+        let (window, most) = (self.window, LARGEST_RLC_WINDOW);
+        if !(1..=most).contains(&window) {
+            return Err(LinkError::Window { protocol, found: window, largest: most });
+        }
+        let times = [self.poll_timeout, self.skip_timeout, self.reset_timeout];
+        let optional = [
+            self.discard_after,
+            self.poll_prohibit,
+            self.poll_periodic,
+            self.status_prohibit,
+            self.status_periodic,
+        ];
+        if times.into_iter().chain(optional.into_iter().flatten()).any(|t| t == Duration::ZERO) {
+            return Err(LinkError::Timeout { protocol });
+        }
+        if self.max_transmissions == Some(0) || self.max_skips == 0 {
+            return Err(LinkError::Transmissions { protocol, found: 0 });
+        }
+        Ok((check_header(protocol, self.header)?, payload))
+    }
+}
+
+/// What both halves tell.
+#[derive(Clone, Debug)]
+pub(super) struct Log {
+    pub counters: LinkCounters,
+    pub events: VecDeque<LinkEvent>,
+}
+
+/// One end of a link in acknowledged mode.
+#[derive(Clone, Debug)]
+pub struct Rlc<P> {
+    parameters: RlcParameters,
+    payload: u32,
+    sender: Sender<P>,
+    receiver: Receiver<P>,
+    /// The reset that waits for its answer.
+    resetting: Option<u64>,
+    reset_due: bool,
+    reset_deadline: Instant,
+    /// Resets begun by this end.
+    resets: u64,
+    /// The last reset of the peer.
+    peer_reset: Option<u64>,
+    reset_ack: Option<u64>,
+    log: Log,
+}
+
+impl<P: Clone> Rlc<P> {
+    /// An idle endpoint; refuses sizes, windows, times and limits that make no sense.
+    pub fn new(parameters: RlcParameters) -> Result<Self, LinkError> {
+        let (header, payload) = parameters.check()?;
+        Ok(Rlc {
+            parameters,
+            payload,
+            sender: Sender::new(&parameters, header, payload),
+            receiver: Receiver::new(parameters.window.into()),
+            resetting: None,
+            reset_due: false,
+            reset_deadline: Instant::NEVER,
+            resets: 0,
+            peer_reset: None,
+            reset_ack: None,
+            log: Log { counters: LinkCounters::default(), events: VecDeque::new() },
+        })
+    }
+
+    /// Where both directions stand, for the byte codec.
+    pub fn wire_window(&self) -> RlcWireWindow {
+        RlcWireWindow {
+            expected: self.receiver.expected,
+            base: self.sender.base,
+            next: self.sender.next,
+            window: self.parameters.window,
+            payload: self.payload,
+            resetting: self.resetting,
+            peer_reset: self.peer_reset,
+        }
+    }
+
+    /// Begins the reset procedure.
+    #[cold]
+    fn start_reset(&mut self) {
+        self.forget();
+        self.resetting = Some(self.resets);
+        self.resets += 1;
+        self.reset_due = true;
+    }
+
+    fn forget(&mut self) {
+        self.sender.reset(&mut self.log);
+        self.receiver.reset();
+    }
+
+    #[cold]
+    fn on_reset(&mut self, index: u64) {
+        if self.peer_reset != Some(index) {
+            self.peer_reset = Some(index);
+            self.forget();
+        }
+        self.reset_ack = Some(index);
+    }
+
+    fn on_reset_ack(&mut self, index: u64) {
+        if self.resetting == Some(index) {
+            self.resetting = None;
+            self.reset_due = false;
+            self.reset_deadline = Instant::NEVER;
+        }
+    }
+}
+
+impl<P: Payload + Clone> Rlc<P> {
+    /// RESET_ACK or RESET.
+    #[cold]
+    fn transmit_reset(&mut self, now: Instant) -> Option<Frame<P>> {
+        // The answer first: two ends that reset at once, with short timers, would only ask.
+        if let Some(index) = self.reset_ack.take() {
+            return Some(self.sender.frame(FrameKind::ResetAck { index }, None));
+        }
+        let index = self.resetting.filter(|_| self.reset_due)?;
+        self.reset_due = false;
+        self.reset_deadline = deadline(now, self.parameters.reset_timeout);
+        Some(self.sender.frame(FrameKind::Reset { index }, None))
+    }
+}
+
+impl<P: Payload + Clone> Endpoint<P> for Rlc<P> {
+    fn counts_packets(&self) -> bool {
+        true
+    }
+
+    /// Also with one PDU to send: only with the next packet at hand it knows whether that is the
+    /// last for now.
+    #[inline]
+    fn wants_packet(&self) -> bool {
+        self.sender.wants_packet(&self.parameters)
+            && !self.receiver.has_frame()
+            && self.resetting.is_none()
+            && self.reset_ack.is_none()
+    }
+
+    #[inline]
+    fn enqueue(&mut self, now: Instant, packet: P) {
+        debug_assert!(self.wants_packet(), "enqueue without wants_packet");
+        self.sender.enqueue(now, packet, &self.parameters);
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
+        let Rlc { parameters, sender, receiver, log, .. } = self;
+        if self.resetting.is_some() || self.reset_ack.is_some() {
+            return self.transmit_reset(now);
+        }
+        if receiver.has_frame() && !sender.is_skip_due() {
+            let (kind, ack) = receiver.transmit(now, parameters, log)?;
+            return Some(Frame { ack, ..sender.frame(kind, None) });
+        }
+        sender.transmit(now, parameters, log)
+    }
+
+    #[inline]
+    fn has_frame(&self) -> bool {
+        if self.resetting.is_some() || self.reset_ack.is_some() {
+            return self.reset_due || self.reset_ack.is_some();
+        }
+        self.receiver.has_frame() || self.sender.has_frame(&self.parameters)
+    }
+
+    #[inline]
+    fn receive(&mut self, now: Instant, frame: Frame<P>) {
+        let Rlc { parameters, sender, receiver, log, .. } = self;
+        match (frame.kind, frame.payload) {
+            (FrameKind::Reset { index }, _) => return self.on_reset(index),
+            (FrameKind::ResetAck { index }, _) => return self.on_reset_ack(index),
+            // Numbers of before the reset, or of after it at the other end.
+            _ if self.resetting.is_some() => return,
+            (FrameKind::Segment { sequence, is_last, poll }, Some(piece)) => {
+                let what = (sequence, is_last, poll);
+                return receiver.on_segment(now, what, piece, parameters, log);
+            }
+            (FrameKind::Skip { next }, _) => return receiver.on_skip(next, parameters, log),
+            _ => {}
+        }
+        let is_over = match frame.kind {
+            FrameKind::Status { first, missing } => {
+                sender.on_status(now, (first, missing, frame.ack), parameters, log)
+            }
+            FrameKind::SkipAck { next } => sender.on_skip_ack(now, next, parameters, log),
+            _ => false,
+        };
+        if is_over {
+            self.start_reset();
+        }
+    }
+
+    #[inline]
+    fn poll_deliver(&mut self) -> Option<P> {
+        self.receiver.up.pop_front()
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<LinkEvent> {
+        self.log.events.pop_front()
+    }
+
+    #[inline]
+    fn next_timeout(&self) -> Instant {
+        let halves = self.sender.timers.next().min(self.receiver.timers.next());
+        halves.min(self.reset_deadline)
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        let Rlc { parameters, sender, receiver, log, .. } = self;
+        receiver.handle_timeout(now, parameters);
+        if sender.handle_timeout(now, parameters, log) {
+            match self.resetting {
+                None => self.start_reset(),
+                Some(_) => {
+                    debug_assert!(false, "a sender that waits for RESET_ACK has sent nothing")
+                }
+            }
+        }
+        if self.reset_deadline <= now {
+            self.reset_deadline = Instant::NEVER;
+            self.reset_due = true;
+        }
+    }
+
+    fn keep_fates(&mut self) {
+        self.sender.fates.keep();
+    }
+
+    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
+        self.sender.fates.poll()
+    }
+
+    fn counters(&self) -> LinkCounters {
+        self.log.counters
+    }
+
+    /// A PDU that has been sent so often already may be on its way once more; it is given up when
+    /// it is missing the next time.
+    fn limit_transmissions(&mut self, limit: Option<u32>) {
+        self.sender.limit(limit, &self.parameters);
+    }
+}
+
+impl ByteFormat for Rlc<Vec<u8>> {
+    fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        Ok(rlc_wire::encode(frame, self.wire_window().payload, bytes)?)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        Ok(rlc_wire::decode(bytes, &self.wire_window())?)
+    }
+}

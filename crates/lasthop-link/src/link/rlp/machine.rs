@@ -1,0 +1,507 @@
+//! The machine of a radio link protocol, at either end.
+
+use super::{HORIZON, MOST_RETRANSMISSIONS, Release, RlpParameters};
+use crate::link::rlp_wire::{self, RlpWireWindow};
+use crate::link::timers::TransmissionOrder;
+use crate::link::timing::deadline;
+use crate::link::{
+    ByteFormat, BytesError, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent,
+    check_sizes,
+};
+use lasthop_base::packet::Payload;
+use lasthop_base::units::{Duration, Instant};
+use std::collections::VecDeque;
+
+/// Place of a number in the rings.
+#[inline]
+fn slot_of(number: u64) -> usize {
+    (number % HORIZON) as usize
+}
+
+/// Its bit in the bitmaps.
+#[inline]
+fn bit_of(number: u64) -> u128 {
+    1 << (number % HORIZON)
+}
+
+/// The last number before `end` that has this slot.
+#[inline]
+fn number_in(slot: usize, end: u64) -> u64 {
+    let last = end.wrapping_sub(1);
+    last.wrapping_sub(last.wrapping_sub(slot as u64) % HORIZON)
+}
+
+/// What a receiver keeps of a number from the first missing one on.
+#[derive(Clone, Debug)]
+struct Awaited<P> {
+    /// Received behind a missing one.
+    held: Option<P>,
+    nacks_sent: u8,
+    /// Of its latest NACK.
+    deadline: Instant,
+}
+
+/// One end of a radio link. Bit i of a bitmap and slot i of a ring is the number, of the last 128,
+/// that is i modulo 128.
+///
+/// What each frame asks for stands together, sender before receiver: with many stations each visit finds little
+/// of this in the cache.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub struct Rlp<P> {
+    /// NACKs that wait for the transmitter.
+    nacks: u128,
+    /// Number of the next new frame.
+    next: u64,
+    /// End of the numbers that have a packet: `next`, or one more if a packet waits.
+    filled: u64,
+    keepalive_deadline: Instant,
+    /// Of the NACK that is answered first, [`Instant::NEVER`] if there is none.
+    nack_deadline: Instant,
+    keepalive: Option<Duration>,
+    /// Grows with the first 128.
+    history: Vec<Option<P>>,
+    header: u32,
+    /// Since the last new frame.
+    keepalives_sent: u32,
+    keepalive_due: bool,
+    /// Is anything to be sent again?
+    has_queued: bool,
+    /// Has the peer ever asked for a copy?
+    is_asked: bool,
+    has_events: bool,
+    /// n, and how often a frame may be sent again.
+    limit: u8,
+    release: Release,
+
+    /// One beyond the highest number known to have been sent.
+    seen: u64,
+    missing: u128,
+    abandoned: u128,
+    /// Next number to deliver, in sequence only.
+    expected: u64,
+    rare: Box<Rare<P>>,
+    up: VecDeque<P>,
+}
+
+/// What few frames ask for.
+#[derive(Clone, Debug)]
+struct Rare<P> {
+    parameters: RlpParameters,
+    /// Length of a control frame.
+    control: u32,
+    /// Retransmissions so far; n + 1: refused once. Empty until the first NACK comes.
+    copies: Box<[u8]>,
+    /// To be sent again, in the order of their NACKs.
+    queued: TransmissionOrder,
+    /// Numbers before the history that were asked for.
+    refused: u128,
+    /// By slot; empty until the first number is missing.
+    awaited: Box<[Awaited<P>]>,
+    /// Missing numbers whose NACK has gone out, earliest deadline first.
+    order: TransmissionOrder,
+    events: VecDeque<LinkEvent>,
+    /// But for new data frames, which `next` counts.
+    counters: LinkCounters,
+}
+
+impl<P> Rlp<P> {
+    /// An idle endpoint; refuses too many retransmissions, times of 0 and a limit of 0 keep-alives.
+    pub fn new(parameters: RlpParameters) -> Result<Self, LinkError> {
+        let RlpParameters { retransmissions, nack_timeout, header, control, .. } = parameters;
+        let protocol = match parameters.release {
+            Release::InSequence => "Karn RLP",
+            Release::Immediate => "out-of-sequence RLP",
+        };
+        let limit = match u8::try_from(retransmissions) {
+            Ok(limit) if retransmissions <= MOST_RETRANSMISSIONS => limit,
+            _ => {
+                let (found, largest) = (retransmissions, MOST_RETRANSMISSIONS);
+                return Err(LinkError::Retransmissions { protocol, found, largest });
+            }
+        };
+        if nack_timeout == Duration::ZERO {
+            return Err(LinkError::Timeout { protocol });
+        }
+        if parameters.keepalive == Some(Duration::ZERO) || parameters.keepalives == Some(0) {
+            return Err(LinkError::Keepalive { protocol });
+        }
+        let (header, control) = check_sizes(protocol, header, control)?;
+        Ok(Rlp {
+            nacks: 0,
+            next: 0,
+            filled: 0,
+            keepalive_deadline: Instant::NEVER,
+            nack_deadline: Instant::NEVER,
+            keepalive: parameters.keepalive,
+            history: Vec::new(),
+            header,
+            keepalives_sent: 0,
+            keepalive_due: false,
+            has_queued: false,
+            is_asked: false,
+            has_events: false,
+            limit,
+            release: parameters.release,
+            seen: 0,
+            missing: 0,
+            abandoned: 0,
+            expected: 0,
+            rare: Box::new(Rare {
+                parameters,
+                control,
+                copies: Box::default(),
+                queued: TransmissionOrder::new(0),
+                refused: 0,
+                awaited: Box::default(),
+                order: TransmissionOrder::new(0),
+                events: VecDeque::new(),
+                counters: LinkCounters::default(),
+            }),
+            up: VecDeque::new(),
+        })
+    }
+
+    /// Tells an event.
+    #[cold]
+    fn tell(&mut self, event: LinkEvent) {
+        self.rare.events.push_back(event);
+        self.has_events = true;
+    }
+
+    /// The NACKs that wait for their answer are others than before.
+    #[cold]
+    fn note_order(&mut self) {
+        let Rare { order, awaited, .. } = &*self.rare;
+        self.nack_deadline = order.first().map_or(Instant::NEVER, |slot| awaited[slot].deadline);
+    }
+
+    /// Where both directions stand, for the byte codec.
+    pub fn wire_window(&self) -> RlpWireWindow {
+        RlpWireWindow { seen: self.seen, next: self.next }
+    }
+
+    fn control_frame(&self, kind: FrameKind) -> Frame<P> {
+        Frame { kind, ack: None, payload: None, bytes: self.rare.control, service: 0 }
+    }
+
+    #[cold]
+    fn on_nack(&mut self, sequence: u64) {
+        if sequence >= self.next {
+            return;
+        }
+        if !self.is_asked {
+            self.is_asked = true;
+            self.rare.copies = vec![0; HORIZON as usize].into();
+            self.rare.queued = TransmissionOrder::new(HORIZON as usize);
+        }
+        let (slot, bit) = (slot_of(sequence), bit_of(sequence));
+        let age = self.filled - sequence;
+        let Rare { copies, queued, refused, .. } = &mut *self.rare;
+        let is_refused = if age > 2 * HORIZON {
+            // Longer ago than the numbers on the air can say.
+            false
+        } else if age > HORIZON {
+            let is_first = *refused & bit == 0;
+            *refused |= bit;
+            is_first
+        } else if queued.contains(slot) {
+            false
+        } else if copies[slot] < self.limit {
+            copies[slot] += 1;
+            queued.push(slot);
+            self.has_queued = true;
+            false
+        } else {
+            let is_first = copies[slot] == self.limit;
+            copies[slot] = self.limit + 1;
+            is_first
+        };
+        if is_refused {
+            self.rare.counters.abandoned += 1;
+            self.tell(LinkEvent::Abandoned { sequence });
+        }
+    }
+
+    /// A frame that says where the numbers stand goes out: the next keep-alive is an interval away.
+    #[inline]
+    fn restart_keepalive(&mut self, now: Instant) {
+        self.keepalive_due = false;
+        // At least one is allowed.
+        let is_last = self.keepalives_sent > 0
+            && self.rare.parameters.keepalives.is_some_and(|n| self.keepalives_sent >= n);
+        self.keepalive_deadline = match self.keepalive {
+            Some(interval) if !is_last => deadline(now, interval),
+            _ => Instant::NEVER,
+        };
+    }
+
+    #[cold]
+    fn nack(&mut self, now: Instant) -> Frame<P> {
+        // Bit 0 is the oldest number remembered.
+        let oldest_first = self.nacks.rotate_right((self.seen % HORIZON) as u32);
+        let sequence = self.seen + u64::from(oldest_first.trailing_zeros()) - HORIZON;
+        let slot = slot_of(sequence);
+        self.nacks &= !bit_of(sequence);
+        self.rare.awaited[slot].nacks_sent += 1;
+        // A copy that comes on the deadline has come in time, whichever the driver handles first.
+        let in_time = deadline(now, self.rare.parameters.nack_timeout);
+        let alone = deadline(in_time, Duration::from_nanos(1));
+        self.rare.awaited[slot].deadline = self.rare.order.last().map_or(alone, |before| {
+            alone.max(deadline(self.rare.awaited[before].deadline, self.rare.parameters.copy_time))
+        });
+        self.rare.order.push(slot);
+        self.note_order();
+        self.rare.counters.nacks += 1;
+        self.tell(LinkEvent::NackSent { sequence });
+        self.control_frame(FrameKind::Nack { sequence })
+    }
+
+    #[inline]
+    fn on_data(&mut self, sequence: u64, packet: P) {
+        if sequence < self.seen {
+            return self.on_copy(sequence, packet);
+        }
+        if sequence > self.seen || self.missing != 0 {
+            self.advance(sequence);
+            self.forget_before(sequence);
+        } else {
+            // Nothing is missing, so nothing is held: bits of abandoned numbers may remain.
+            self.abandoned &= !bit_of(sequence);
+        }
+        self.seen = sequence + 1;
+        match self.release {
+            Release::InSequence if self.missing != 0 => {
+                self.rare.awaited[slot_of(sequence)].held = Some(packet);
+            }
+            Release::InSequence => {
+                self.up.push_back(packet);
+                self.expected = self.seen;
+            }
+            Release::Immediate => self.up.push_back(packet),
+        }
+    }
+
+    /// A number that has been passed arrives.
+    #[cold]
+    fn on_copy(&mut self, sequence: u64, packet: P) {
+        let (slot, bit) = (slot_of(sequence), bit_of(sequence));
+        if self.seen - sequence > HORIZON {
+            self.rare.counters.discarded += 1;
+        } else if self.missing & bit != 0 {
+            self.missing &= !bit;
+            self.nacks &= !bit;
+            self.rare.order.remove(slot);
+            self.note_order();
+            match self.release {
+                Release::InSequence => {
+                    self.rare.awaited[slot].held = Some(packet);
+                    self.release();
+                }
+                Release::Immediate => self.up.push_back(packet),
+            }
+        } else if self.abandoned & bit != 0 {
+            // The run behind it has gone up.
+            self.rare.counters.discarded += 1;
+        } else {
+            self.rare.counters.duplicates += 1;
+        }
+    }
+
+    /// All numbers before `end` have been sent: those not seen yet are missing.
+    #[cold]
+    fn advance(&mut self, end: u64) {
+        if self.rare.awaited.is_empty() {
+            let nothing = || Awaited { held: None, nacks_sent: 0, deadline: Instant::ZERO };
+            self.rare.awaited = (0..HORIZON).map(|_| nothing()).collect();
+            self.rare.order = TransmissionOrder::new(HORIZON as usize);
+        }
+        while self.seen < end {
+            let (number, bit) = (self.seen, bit_of(self.seen));
+            self.forget_before(number);
+            self.seen += 1;
+            self.missing |= bit;
+            if self.limit == 0 {
+                self.abandon(number);
+            } else {
+                self.nacks |= bit;
+                self.rare.awaited[slot_of(number)].nacks_sent = 0;
+            }
+        }
+    }
+
+    /// `number` takes the place of the one that falls behind the horizon.
+    #[inline]
+    fn forget_before(&mut self, number: u64) {
+        if self.missing & bit_of(number) != 0 {
+            self.abandon(number - HORIZON);
+        }
+        self.abandoned &= !bit_of(number);
+    }
+
+    /// The number is no longer waited for.
+    #[cold]
+    fn abandon(&mut self, number: u64) {
+        let bit = bit_of(number);
+        self.missing &= !bit;
+        self.nacks &= !bit;
+        self.rare.order.remove(slot_of(number));
+        self.note_order();
+        self.abandoned |= bit;
+        self.rare.counters.skipped += 1;
+        self.tell(LinkEvent::Abandoned { sequence: number });
+        self.release();
+    }
+
+    /// In sequence, what is before the first missing number goes up.
+    fn release(&mut self) {
+        if self.release == Release::Immediate {
+            return;
+        }
+        let ahead = self.missing.rotate_right((self.expected % HORIZON) as u32);
+        let run = u64::from(ahead.trailing_zeros()).min(self.seen - self.expected);
+        for number in self.expected..self.expected + run {
+            self.up.extend(self.rare.awaited[slot_of(number)].held.take());
+        }
+        self.expected += run;
+    }
+}
+
+impl<P: Payload + Clone> Rlp<P> {
+    #[inline]
+    fn data_frame(&self, sequence: u64) -> Option<Frame<P>> {
+        let slot = slot_of(sequence);
+        debug_assert!(self.history[slot].is_some(), "a frame of the history has its packet");
+        let packet = self.history[slot].clone()?;
+        let bytes = self.header + packet.wire_bytes();
+        Some(Frame {
+            kind: FrameKind::Data { sequence },
+            ack: None,
+            payload: Some(packet),
+            bytes,
+            service: 0,
+        })
+    }
+}
+
+impl<P: Payload + Clone> Endpoint<P> for Rlp<P> {
+    #[inline]
+    fn wants_packet(&self) -> bool {
+        self.nacks == 0 && !self.has_queued && self.filled == self.next
+    }
+
+    #[inline]
+    fn enqueue(&mut self, _now: Instant, packet: P) {
+        debug_assert!(self.wants_packet(), "enqueue without wants_packet");
+        let (slot, bit) = (slot_of(self.next), bit_of(self.next));
+        if self.is_asked {
+            let Rare { copies, refused, .. } = &mut *self.rare;
+            let was_refused = std::mem::take(&mut copies[slot]) > self.limit;
+            *refused = if was_refused { *refused | bit } else { *refused & !bit };
+        }
+        match self.history.get_mut(slot) {
+            Some(place) => *place = Some(packet),
+            None => self.history.push(Some(packet)),
+        }
+        self.filled = self.next + 1;
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
+        if self.nacks != 0 {
+            return Some(self.nack(now));
+        }
+        if self.has_queued
+            && let Some(slot) = self.rare.queued.first()
+        {
+            self.rare.queued.remove(slot);
+            self.has_queued = self.rare.queued.first().is_some();
+            let sequence = number_in(slot, self.next);
+            self.rare.counters.retransmissions += 1;
+            self.tell(LinkEvent::Retransmitted { sequence });
+            return self.data_frame(sequence);
+        }
+        if self.filled > self.next {
+            let sequence = self.next;
+            self.next += 1;
+            self.keepalives_sent = 0;
+            self.restart_keepalive(now);
+            return self.data_frame(sequence);
+        }
+        if self.keepalive_due {
+            self.keepalives_sent = self.keepalives_sent.saturating_add(1);
+            self.restart_keepalive(now);
+            self.rare.counters.keepalives += 1;
+            return Some(self.control_frame(FrameKind::Keepalive { next: self.next }));
+        }
+        None
+    }
+
+    #[inline]
+    fn has_frame(&self) -> bool {
+        self.nacks != 0 || self.has_queued || self.filled > self.next || self.keepalive_due
+    }
+
+    #[inline]
+    fn receive(&mut self, _now: Instant, frame: Frame<P>) {
+        match (frame.kind, frame.payload) {
+            (FrameKind::Data { sequence }, Some(packet)) => self.on_data(sequence, packet),
+            (FrameKind::Nack { sequence }, _) => self.on_nack(sequence),
+            (FrameKind::Keepalive { next }, _) if next > self.seen => self.advance(next),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn poll_deliver(&mut self) -> Option<P> {
+        self.up.pop_front()
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<LinkEvent> {
+        if !self.has_events {
+            return None;
+        }
+        let event = self.rare.events.pop_front();
+        self.has_events = !self.rare.events.is_empty();
+        event
+    }
+
+    #[inline]
+    fn next_timeout(&self) -> Instant {
+        self.nack_deadline.min(self.keepalive_deadline)
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        while self.nack_deadline <= now
+            && let Some(slot) = self.rare.order.first()
+        {
+            self.rare.order.remove(slot);
+            self.note_order();
+            let number = number_in(slot, self.seen);
+            if self.rare.awaited[slot].nacks_sent < self.limit {
+                self.nacks |= bit_of(number);
+            } else {
+                self.abandon(number);
+            }
+        }
+        if self.keepalive_deadline <= now {
+            self.keepalive_deadline = Instant::NEVER;
+            self.keepalive_due = true;
+        }
+    }
+
+    fn counters(&self) -> LinkCounters {
+        LinkCounters { data_frames: self.next, ..self.rare.counters }
+    }
+}
+
+impl ByteFormat for Rlp<Vec<u8>> {
+    fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        Ok(rlp_wire::encode(frame, bytes)?)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        Ok(rlp_wire::decode(bytes, &self.wire_window())?)
+    }
+}

@@ -1,0 +1,352 @@
+//! Stop-and-wait: one frame at a time, sent again until it is acknowledged or given up.
+//!
+//! Source: the textbook protocol (Tanenbaum and Wetherall, *Computer Networks*, 5th edition,
+//! section 3.3.3), with a limit on retransmissions as in IEEE 802.11 and in HDLC's N2 (ISO/IEC
+//! 13239).
+//!
+//! Sender:
+//!
+//! ```text
+//!             enqueue             sent                 its acknowledgment
+//!   (none) -----------> to send ---------> waiting ------------------------> (none)
+//!                          ^                  |                                ^
+//!                          |   timer, a try   |   timer, no try is left:       |
+//!                          +---- is left -----+------- given up ---------------+
+//! ```
+//!
+//! Receiver: a number below `expected` is a copy, any other is new: it is delivered and `expected`
+//! is the one after it. Either is acknowledged. So packets go up in sequence and never twice; what
+//! the sender gave up leaves a gap. A frame that was given up may have been delivered: then its
+//! acknowledgments were lost.
+//!
+//! One bit is not enough of a number here: after a frame is given up the receiver could not tell
+//! the next one from a copy of the last one delivered. With the one-byte number only the number
+//! before `expected` is a copy, so that 254 frames may be given up in a row.
+//!
+//! The timer counts from the start of the transmission (the machine does not know the rate), so it
+//! includes the frame's own air time.
+//!
+//! Efficiency and residual loss of a saturated link with loss p of data and p' of acknowledgments,
+//! q = 1 - (1 - p)(1 - p'), at most r retransmissions:
+//! η = (8 B / R) (1 - p^(r+1)) / ((1 - q^(r+1)) (RTT_L + T_o q / (1 - q))), residual loss p^(r+1);
+//! the sender gives up q^(r+1).
+//!
+//! Not modelled: reordering by the channel, negative acknowledgments, adaptive timers, back-off.
+
+use super::fates::Fates;
+use super::protocol::{ARQ_HEADER, ProtocolKeys, Site};
+use super::timing::{LinkTiming, deadline};
+use super::wire::{NumberWidth, WireWindow};
+use super::{ByteFormat, BytesError, wire};
+use super::{Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
+use lasthop_base::packet::{LinkFate, Payload};
+use lasthop_base::schema::keys::{Limits, table};
+use lasthop_base::schema::{LinkTimeout, Retries};
+use lasthop_base::units::{Bytes, Duration, Instant};
+use std::collections::VecDeque;
+
+table! {
+    /// Stop-and-wait ARQ: one frame at a time, sent again until it is acknowledged or given up.
+    pub struct StopAndWaitKeys as "stop-and-wait" {
+        /// Times a frame is sent again before the sender gives it up.
+        retries: Retries = "unlimited", Limits::range(0, 255);
+        /// Time after which a frame is sent again; "auto" derives it from the link.
+        timeout: LinkTimeout = "auto";
+        /// Size of a stand-alone acknowledgment.
+        control: Bytes = "2 B", Limits::CONTROL;
+    }
+}
+
+/// The machine of one end.
+pub type Machine<P> = StopAndWait<P>;
+
+impl ProtocolKeys for StopAndWaitKeys {
+    type Machine<P: Payload + Clone> = Machine<P>;
+
+    const LIMITS_TRANSMISSIONS: bool = true;
+    const REPORTS_FATES: bool = true;
+
+    fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
+        let auto = StopAndWaitParameters::for_link(&site.timing(self.control));
+        StopAndWait::new(StopAndWaitParameters {
+            retries: match self.retries {
+                Retries::Unlimited => None,
+                Retries::AtMost(retries) => Some(retries),
+            },
+            timeout: self.timeout.or(auto.timeout),
+            header: site.header,
+            control: self.control,
+        })
+    }
+
+    fn default_header(&self) -> Bytes {
+        ARQ_HEADER
+    }
+
+    fn control(&self) -> Option<Bytes> {
+        Some(self.control)
+    }
+}
+
+/// Parameters of stop-and-wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StopAndWaitParameters {
+    /// Times a frame is sent again before it is given up; `None`: without limit.
+    pub retries: Option<u32>,
+    /// Retransmission timeout from the start of a frame's transmission, in nanoseconds; above 0.
+    pub timeout: Duration,
+    /// Link header of a data frame, in bytes (default 2: number and acknowledgment).
+    pub header: Bytes,
+    /// Length of an ACK frame, in bytes (default 2).
+    pub control: Bytes,
+}
+
+impl StopAndWaitParameters {
+    /// Defaults for a link: no limit, and the timeout RTT_L + 2 T_f', the shortest that never fires
+    /// before the acknowledgment of a frame that got through.
+    pub fn for_link(timing: &LinkTiming) -> Self {
+        StopAndWaitParameters {
+            retries: None,
+            timeout: timing.longest_turnaround(),
+            header: Bytes::new(2),
+            control: Bytes::new(2),
+        }
+    }
+}
+
+/// One end of a stop-and-wait link.
+#[derive(Clone, Debug)]
+pub struct StopAndWait<P> {
+    parameters: StopAndWaitParameters,
+    header: u32,
+    control: u32,
+
+    /// The packet that is not acknowledged yet, and its number.
+    packet: Option<P>,
+    sequence: u64,
+    /// Times it has been sent.
+    tries: u32,
+    must_send: bool,
+    deadline: Instant,
+    /// The highest acknowledgment that has come in; that of a frame given up may come late.
+    acknowledged: u64,
+
+    /// One beyond the highest number delivered.
+    expected: u64,
+    ack_pending: bool,
+
+    up: VecDeque<P>,
+    events: VecDeque<LinkEvent>,
+    fates: Fates<P>,
+    counters: LinkCounters,
+}
+
+impl<P> StopAndWait<P> {
+    /// An idle endpoint; refuses a timeout of 0.
+    pub fn new(parameters: StopAndWaitParameters) -> Result<Self, LinkError> {
+        let protocol = "stop-and-wait";
+        if parameters.timeout == Duration::ZERO {
+            return Err(LinkError::Timeout { protocol });
+        }
+        Ok(StopAndWait {
+            parameters,
+            header: check_header(protocol, parameters.header)?,
+            control: check_header(protocol, parameters.control)?,
+            packet: None,
+            sequence: 0,
+            tries: 0,
+            must_send: false,
+            deadline: Instant::NEVER,
+            acknowledged: 0,
+            expected: 0,
+            ack_pending: false,
+            up: VecDeque::with_capacity(4),
+            events: VecDeque::with_capacity(4),
+            fates: Fates::default(),
+            counters: LinkCounters::default(),
+        })
+    }
+
+    /// What it was made with.
+    pub fn parameters(&self) -> &StopAndWaitParameters {
+        &self.parameters
+    }
+
+    /// Where both directions stand, for the byte codec.
+    pub fn wire_window(&self) -> WireWindow {
+        let next = self.sequence + u64::from(self.tries > 0);
+        // All but the number before the one expected are new.
+        let (expected, base, width) = (self.expected, self.acknowledged, NumberWidth::One);
+        WireWindow { expected, base, next, window: 255, width }
+    }
+
+    /// Done with the frame, one way or the other.
+    #[inline]
+    fn finish(&mut self, fate: LinkFate) {
+        self.counters.packets += 1;
+        let packet = self.packet.take();
+        self.fates.finish(self.sequence, fate, packet);
+        self.sequence += 1;
+        self.tries = 0;
+        self.must_send = false;
+        self.deadline = Instant::NEVER;
+    }
+
+    #[inline]
+    fn on_ack(&mut self, ack: u64) {
+        self.acknowledged = self.acknowledged.max(ack);
+        if ack == self.sequence + 1 && self.tries > 0 {
+            self.finish(LinkFate::Acknowledged);
+        }
+    }
+
+    #[inline]
+    fn on_data(&mut self, sequence: u64, packet: P) {
+        self.ack_pending = true;
+        if sequence < self.expected {
+            self.counters.duplicates += 1;
+            return;
+        }
+        self.counters.skipped += sequence - self.expected;
+        self.expected = sequence + 1;
+        self.up.push_back(packet);
+    }
+}
+
+impl<P: Payload + Clone> Endpoint<P> for StopAndWait<P> {
+    fn retransmission_timeout(&self) -> Option<Duration> {
+        Some(self.parameters.timeout)
+    }
+
+    fn window(&self) -> Option<u32> {
+        Some(1)
+    }
+
+    #[inline]
+    fn wants_packet(&self) -> bool {
+        self.packet.is_none()
+    }
+
+    #[inline]
+    fn enqueue(&mut self, _now: Instant, packet: P) {
+        debug_assert!(self.wants_packet(), "enqueue without wants_packet");
+        self.packet = Some(packet);
+        self.must_send = true;
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
+        let ack = Some(self.expected);
+        if !self.must_send {
+            if !self.ack_pending {
+                return None;
+            }
+            self.ack_pending = false;
+            self.counters.acks += 1;
+            return Some(Frame {
+                kind: FrameKind::Ack,
+                ack,
+                payload: None,
+                bytes: self.control,
+                service: 0,
+            });
+        }
+        debug_assert!(self.packet.is_some(), "a frame to send has its packet");
+        let packet = self.packet.clone()?;
+        let sequence = self.sequence;
+        if self.tries > 0 {
+            self.counters.retransmissions += 1;
+            self.events.push_back(LinkEvent::Retransmitted { sequence });
+            self.fates.retry(sequence, &packet);
+        } else {
+            self.counters.data_frames += 1;
+        }
+        self.tries = self.tries.saturating_add(1);
+        self.must_send = false;
+        self.ack_pending = false;
+        self.deadline = deadline(now, self.parameters.timeout);
+        let bytes = self.header + packet.wire_bytes();
+        Some(Frame {
+            kind: FrameKind::Data { sequence },
+            ack,
+            payload: Some(packet),
+            bytes,
+            service: 0,
+        })
+    }
+
+    #[inline]
+    fn has_frame(&self) -> bool {
+        self.must_send || self.ack_pending
+    }
+
+    #[inline]
+    fn receive(&mut self, _now: Instant, frame: Frame<P>) {
+        if let Some(ack) = frame.ack {
+            self.on_ack(ack);
+        }
+        if let (FrameKind::Data { sequence }, Some(packet)) = (frame.kind, frame.payload) {
+            self.on_data(sequence, packet);
+        }
+    }
+
+    #[inline]
+    fn poll_deliver(&mut self) -> Option<P> {
+        self.up.pop_front()
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<LinkEvent> {
+        self.events.pop_front()
+    }
+
+    #[inline]
+    fn next_timeout(&self) -> Instant {
+        self.deadline
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.deadline > now {
+            return;
+        }
+        let sequence = self.sequence;
+        self.counters.timeouts += 1;
+        self.events.push_back(LinkEvent::TimedOut { sequence });
+        if self.parameters.retries.is_some_and(|retries| self.tries > retries) {
+            self.counters.abandoned += 1;
+            self.counters.packets_abandoned += 1;
+            self.events.push_back(LinkEvent::Abandoned { sequence });
+            self.finish(LinkFate::Abandoned);
+        } else {
+            self.deadline = Instant::NEVER;
+            self.must_send = true;
+        }
+    }
+
+    fn keep_fates(&mut self) {
+        self.fates.keep();
+    }
+
+    fn poll_fate(&mut self) -> Option<(LinkFate, P)> {
+        self.fates.poll()
+    }
+
+    fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+
+    fn limit_transmissions(&mut self, limit: Option<u32>) {
+        // The first transmission is no retry; there is no fewer than that.
+        self.parameters.retries = limit.map(|limit| limit.saturating_sub(1));
+    }
+}
+
+impl ByteFormat for StopAndWait<Vec<u8>> {
+    fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        Ok(wire::encode(frame, self.wire_window().width, bytes)?)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        Ok(wire::decode(bytes, &self.wire_window())?)
+    }
+}

@@ -1,0 +1,489 @@
+//! Exclusive-or forward error correction: one parity frame after each block of data frames.
+//!
+//! Source: Xylomenos and Polyzos, "Wireless link layer enhancements for TCP and UDP applications",
+//! IPDPS 2003: data frames go out unmodified and at once; the parity frame that follows them gives
+//! back one lost frame of its block, out of sequence; a block that the link leaves unfinished is
+//! closed by a timeout. Nothing is acknowledged and nothing sent again. Where the numbers come from:
+//! `docs/links/xor-fec.md`.
+//!
+//! A block at the sender:
+//!
+//! ```text
+//!            data frame                     k-th data frame, or timeout
+//!   (empty) ------------> open, m frames -------------------------------> closed
+//!      ^                    ^      |                                        |
+//!      |                    +------+ data frame: timeout starts again       | parity frame
+//!      +--------------------------------------------------------------------+
+//! ```
+//!
+//! A number at the receiver:
+//!
+//! ```text
+//!             a later one arrives               parity, all others are in
+//!   not seen ---------------------> missing ------------------------------> delivered
+//!      |                               |
+//!      | arrives                       | parity, another is missing too;
+//!      +--> delivered                  | or a frame that can only follow the parity
+//!                                      +--> given up
+//! ```
+//!
+//! With `interleave` d > 1 there are d blocks at a time: frame after frame goes to the next of them, and their d parity
+//! frames follow the last of their d k data frames, in the same order. So d frames in a row, of data or parity, are of d
+//! blocks, and a burst that destroys no more than d loses at most one of each. Data are not delayed; what is recovered comes at the
+//! end of d blocks.
+//!
+//! ```text
+//!   d = 3, k = 2:   a0 b0 c0 a1 b1 c1 Pa Pb Pc | a2 b2 c2 ...
+//! ```
+//!
+//! The channel keeps the order, so that a block is over when its parity, or anything sent after
+//! that, arrives. If the parity is lost the receiver does not see where its block ended, because a
+//! timeout may have closed it early: a number is given up when one arrives that is a full block
+//! beyond it. For the same reason the receiver holds the packets of the last block rather than
+//! their running exclusive or: that would be worthless from the loss of a short block's parity to
+//! the next parity but one. The packets cost a copy each, their exclusive or only when one is
+//! missing; the slots are used again, so that nothing is allocated.
+//!
+//! The timeout counts from the start of the last data frame's transmission.
+//!
+//! Residual loss with full blocks of k frames and independent losses p: p (1 - (1 - p)^k).
+//!
+//! Not modelled: interleavers that delay data, more than one parity frame a block, blocks that adapt to the
+//! losses, reordering by the channel.
+
+use super::fec_wire::{MOST_NUMBERS, PARITY_FIELDS};
+use super::protocol::{NUMBER_HEADER, ProtocolKeys, Site, refuse};
+use super::timing::{LinkTiming, deadline};
+use super::{Air, Endpoint, Frame, FrameKind, LinkCounters, LinkError, LinkEvent, check_header};
+use super::{ByteFormat, BytesError, fec_wire};
+use lasthop_base::packet::Payload;
+use lasthop_base::schema::LinkTimeout;
+use lasthop_base::schema::keys::{Limits, Read, table};
+use lasthop_base::units::{Bytes, Duration, Instant};
+use std::collections::VecDeque;
+
+/// The largest block, in frames: half of the numbers on the wire.
+const MOST_FRAMES: u32 = (MOST_NUMBERS / 2) as u32;
+
+table! {
+    /// Forward error correction: after each block of frames one with their exclusive or, from
+    /// which the receiver computes a lost one; delivers out of sequence.
+    pub struct XorFecKeys as "xor-fec" {
+        /// Data frames that one parity frame protects.
+        block: u32 = "8", Limits::range(1, 64);
+        /// Blocks that frames go to in turn, so that a burst of so many losses takes one frame of each; times `block` at
+        /// most 64.
+        interleave: u32 = "1", Limits::range(1, 64);
+        /// Time after the last data frame at which the parity of an unfinished block is sent;
+        /// "auto" is twice the packet interval of the slowest constant-rate flow that crosses the
+        /// link in that direction, or else the air time of two full frames.
+        parity_timeout: LinkTimeout = "auto";
+    }
+}
+
+/// The machine of one end.
+pub type Machine<P> = XorFec<P>;
+
+impl ProtocolKeys for XorFecKeys {
+    type Machine<P: Payload + Clone> = Machine<P>;
+
+    fn build<P: Payload + Clone>(&self, site: &Site) -> Result<Machine<P>, LinkError> {
+        let timing = site.timing(Bytes::default());
+        let auto = XorFecParameters::for_link(&timing, site.interval);
+        XorFec::new(XorFecParameters {
+            block: self.block,
+            interleave: self.interleave,
+            parity_timeout: self.parity_timeout.or(auto.parity_timeout),
+            header: site.header,
+        })
+    }
+
+    fn default_header(&self) -> Bytes {
+        NUMBER_HEADER
+    }
+
+    fn check(&self, path: &str, _identifier: Bytes, _directions: [Air; 2]) -> Read<()> {
+        let largest = MOST_FRAMES / self.block;
+        if self.interleave > largest {
+            let found = format!("{} with blocks of {} frames", self.interleave, self.block);
+            let allowed = format!("up to {largest}, {MOST_FRAMES} frames together");
+            return refuse(format!("{path}.interleave"), found, allowed);
+        }
+        Ok(())
+    }
+}
+
+/// Parameters of exclusive-or FEC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XorFecParameters {
+    /// Data frames that one parity frame protects (k), 1 to 64; 1 sends each packet twice.
+    pub block: u32,
+    /// Blocks that frames go to in turn (d), at least 1; d k is at most 64.
+    pub interleave: u32,
+    /// An unfinished block is closed this long after the transmission of its last data frame has
+    /// begun, in nanoseconds; above 0. It should be longer than the time between regular packets
+    /// and than a frame's air time, or it cuts blocks short.
+    pub parity_timeout: Duration,
+    /// Link header of a data or parity frame, in bytes (default 1: the number).
+    pub header: Bytes,
+}
+
+impl XorFecParameters {
+    /// Defaults for a link: blocks of 8, closed after twice the time `interval` between regular
+    /// packets, or after 2 T_f where the traffic has no such time: two frames of a link in full
+    /// use.
+    pub fn for_link(timing: &LinkTiming, interval: Option<Duration>) -> Self {
+        let parity_timeout = interval.unwrap_or_else(|| timing.frame_time()) * 2;
+        XorFecParameters {
+            block: 8,
+            interleave: 1,
+            // A link that nothing crosses has frames of no length.
+            parity_timeout: parity_timeout.max(Duration::from_nanos(1)),
+            header: Bytes::new(1),
+        }
+    }
+}
+
+/// One end of a link with exclusive-or FEC. Slots of the ring are numbers modulo its power-of-two
+/// size.
+#[derive(Clone, Debug)]
+pub struct XorFec<P> {
+    /// Blocks at a time, and frames of all of them.
+    interleave: u64,
+    span: u64,
+    parity_timeout: Duration,
+    header: u32,
+    mask: u64,
+
+    /// Number of the first frame of the blocks that are being sent.
+    first: u64,
+    /// Number of the next new frame.
+    next: u64,
+    waiting: Option<P>,
+    /// The blocks, and the one that the next frame, of data or parity, is of.
+    blocks: Box<[Block<P>]>,
+    turn: usize,
+    /// Blocks that are closed and whose parity waits for the transmitter.
+    parities_due: usize,
+    deadline: Instant,
+
+    /// One beyond the highest number that is known to have been sent.
+    seen: u64,
+    /// Bit i: number `seen - 1 - i` has not come and may still be recovered.
+    missing: u64,
+    /// What came of the last `span` numbers.
+    held: Box<[Option<P>]>,
+
+    up: VecDeque<P>,
+    events: VecDeque<LinkEvent>,
+    counters: LinkCounters,
+}
+
+/// A block at the sender.
+#[derive(Clone, Debug, Default)]
+struct Block<P> {
+    /// Exclusive or of its packets so far, and of their lengths.
+    parity: Option<P>,
+    lengths: u32,
+}
+
+/// Bitmap with the `n` lowest bits set.
+#[inline]
+fn low_bits(n: u64) -> u64 {
+    if n >= 64 { u64::MAX } else { (1 << n) - 1 }
+}
+
+impl<P> XorFec<P> {
+    /// An idle endpoint; refuses a block outside 1 to 64, blocks of more than 64 frames together, and a timeout of 0.
+    pub fn new(parameters: XorFecParameters) -> Result<Self, LinkError> {
+        let XorFecParameters { block, interleave, parity_timeout, header } = parameters;
+        let protocol = "XOR FEC";
+        if !(1..=MOST_FRAMES).contains(&block) {
+            return Err(LinkError::Block { protocol, found: block, largest: MOST_FRAMES });
+        }
+        let largest = MOST_FRAMES / block;
+        if !(1..=largest).contains(&interleave) {
+            return Err(LinkError::Interleave { protocol, found: interleave, block, largest });
+        }
+        if parity_timeout == Duration::ZERO {
+            return Err(LinkError::Timeout { protocol });
+        }
+        let span = block * interleave;
+        let slots = span.next_power_of_two() as usize;
+        Ok(XorFec {
+            interleave: interleave.into(),
+            span: span.into(),
+            parity_timeout,
+            header: check_header(protocol, header)?,
+            mask: slots as u64 - 1,
+            first: 0,
+            next: 0,
+            waiting: None,
+            blocks: (0..interleave).map(|_| Block { parity: None, lengths: 0 }).collect(),
+            turn: 0,
+            parities_due: 0,
+            deadline: Instant::NEVER,
+            seen: 0,
+            missing: 0,
+            held: (0..slots).map(|_| None).collect(),
+            up: VecDeque::with_capacity(4),
+            events: VecDeque::with_capacity(2 * slots),
+            counters: LinkCounters::default(),
+        })
+    }
+
+    /// The next number that this end expects, for [`super::fec_wire::decode`].
+    pub fn next_expected(&self) -> u64 {
+        self.seen
+    }
+
+    #[inline]
+    fn slot(&self, sequence: u64) -> usize {
+        (sequence & self.mask) as usize
+    }
+
+    fn close_blocks(&mut self) {
+        // At most 64, and at least one frame has been sent.
+        self.parities_due = self.interleave.min(self.next - self.first) as usize;
+        self.turn = 0;
+        self.deadline = Instant::NEVER;
+    }
+
+    #[cold]
+    fn give_up(&mut self, sequence: u64) {
+        self.counters.skipped += 1;
+        self.events.push_back(LinkEvent::Abandoned { sequence });
+    }
+
+    /// Gives up what is missing below `end`.
+    #[cold]
+    fn give_up_below(&mut self, end: u64) {
+        while self.missing != 0 {
+            let age = 63 - self.missing.leading_zeros();
+            let sequence = self.seen - 1 - u64::from(age);
+            if sequence >= end {
+                return;
+            }
+            self.missing &= !(1 << age);
+            self.give_up(sequence);
+        }
+    }
+
+    /// All numbers below `next` have been sent, and no parity will come for those below `first`,
+    /// which are at most 64.
+    #[cold]
+    fn pass(&mut self, first: u64, next: u64) {
+        self.give_up_below(first);
+        for sequence in self.seen..first {
+            self.give_up(sequence);
+        }
+        let shift = next - self.seen;
+        self.missing = if shift >= 64 { 0 } else { self.missing << shift };
+        self.missing |= low_bits(next - first.max(self.seen));
+        self.seen = next;
+    }
+}
+
+impl<P: Payload + Clone> XorFec<P> {
+    #[inline]
+    fn on_data(&mut self, sequence: u64, packet: P) {
+        if sequence < self.seen {
+            // It has been delivered, or given up.
+            self.counters.duplicates += 1;
+            return;
+        }
+        if sequence > self.seen || self.missing != 0 {
+            self.pass((sequence + 1).saturating_sub(self.span), sequence);
+        }
+        self.seen = sequence + 1;
+        self.missing <<= 1;
+        let slot = self.slot(sequence);
+        match &mut self.held[slot] {
+            Some(held) => held.clone_from(&packet),
+            held => *held = Some(packet.clone()),
+        }
+        self.up.push_back(packet);
+    }
+
+    #[inline]
+    fn on_parity(&mut self, first: u64, count: u64, lengths: u32, parity: P) {
+        let next = first + count.saturating_sub(1) * self.interleave + 1;
+        // Behind it there may be frames of the other blocks.
+        let is_late = next + self.interleave <= self.seen;
+        if is_late || !(1..=self.span / self.interleave).contains(&count) {
+            // A correct sender cannot have sent it now.
+            self.counters.discarded += 1;
+            return;
+        }
+        if next > self.seen {
+            self.pass(first, next);
+        } else if self.missing != 0 {
+            self.give_up_below(first);
+        } else {
+            return;
+        }
+        self.recover(first, next, lengths, parity);
+        self.give_up_of(first, next);
+    }
+
+    /// Bitmap of the numbers from `first` on, `interleave` apart, below `next`.
+    fn members(&self, first: u64, next: u64) -> u64 {
+        let ages = (first..next).step_by(self.interleave as usize).map(|n| self.seen - 1 - n);
+        ages.filter(|&age| age < 64).fold(0, |bits, age| bits | 1 << age)
+    }
+
+    /// Gives up what is missing of a block whose parity has been used.
+    #[cold]
+    fn give_up_of(&mut self, first: u64, next: u64) {
+        if self.interleave == 1 {
+            return self.give_up_below(next);
+        }
+        let mut lost = self.missing & self.members(first, next);
+        self.missing &= !lost;
+        while lost != 0 {
+            let age = 63 - lost.leading_zeros();
+            lost &= !(1 << age);
+            self.give_up(self.seen - 1 - u64::from(age));
+        }
+    }
+
+    /// Delivers the one missing packet of the block from `first` to below `next`, if it is one.
+    #[cold]
+    fn recover(&mut self, first: u64, next: u64, lengths: u32, parity: P) {
+        let lost = self.missing & self.members(first, next);
+        if !lost.is_power_of_two() {
+            return;
+        }
+        let sequence = self.seen - 1 - u64::from(lost.trailing_zeros());
+        let (mut packet, mut bytes) = (parity, lengths);
+        let members = (first..next).step_by(self.interleave as usize);
+        for other in members.filter(|&other| other != sequence) {
+            if let Some(held) = &self.held[self.slot(other)] {
+                packet.xor(held);
+                bytes ^= held.wire_bytes();
+            }
+        }
+        if bytes > packet.wire_bytes() {
+            // Numbers that repeat on the wire after a long outage make a block of strangers.
+            return;
+        }
+        packet.truncate(bytes);
+        packet.keep_frame(sequence);
+        self.missing &= !lost;
+        self.counters.recovered += 1;
+        self.events.push_back(LinkEvent::Recovered { sequence });
+        self.up.push_back(packet);
+    }
+}
+
+impl<P: Payload + Clone> Endpoint<P> for XorFec<P> {
+    #[inline]
+    fn wants_packet(&self) -> bool {
+        self.parities_due == 0 && self.waiting.is_none()
+    }
+
+    #[inline]
+    fn enqueue(&mut self, _now: Instant, packet: P) {
+        debug_assert!(self.wants_packet(), "enqueue without wants_packet");
+        self.waiting = Some(packet);
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
+        if self.parities_due > 0 {
+            let Block { parity, lengths } = &mut self.blocks[self.turn];
+            let (parity, lengths) = (parity.take(), std::mem::take(lengths));
+            let packet = parity.as_ref().map_or(0, Payload::wire_bytes);
+            let bytes = self.header + PARITY_FIELDS + packet;
+            let first = self.first + self.turn as u64;
+            // At most 64.
+            let count = (self.next - first).div_ceil(self.interleave) as u16;
+            self.turn += 1;
+            self.parities_due -= 1;
+            if self.parities_due == 0 {
+                (self.first, self.turn) = (self.next, 0);
+            }
+            self.counters.parities += 1;
+            let kind = FrameKind::Parity { first, count, lengths };
+            return Some(Frame { kind, ack: None, payload: parity, bytes, service: 0 });
+        }
+        let packet = self.waiting.take()?;
+        let sequence = self.next;
+        self.next += 1;
+        self.counters.data_frames += 1;
+        let block = &mut self.blocks[self.turn];
+        block.lengths ^= packet.wire_bytes();
+        match &mut block.parity {
+            Some(parity) => parity.xor(&packet),
+            parity => *parity = Some(packet.clone()),
+        }
+        self.turn += 1;
+        if self.turn == self.blocks.len() {
+            self.turn = 0;
+        }
+        if self.next - self.first == self.span {
+            self.close_blocks();
+        } else {
+            self.deadline = deadline(now, self.parity_timeout);
+        }
+        let bytes = self.header + packet.wire_bytes();
+        Some(Frame {
+            kind: FrameKind::Data { sequence },
+            ack: None,
+            payload: Some(packet),
+            bytes,
+            service: 0,
+        })
+    }
+
+    #[inline]
+    fn has_frame(&self) -> bool {
+        self.parities_due > 0 || self.waiting.is_some()
+    }
+
+    #[inline]
+    fn receive(&mut self, _now: Instant, frame: Frame<P>) {
+        match (frame.kind, frame.payload) {
+            (FrameKind::Data { sequence }, Some(packet)) => self.on_data(sequence, packet),
+            (FrameKind::Parity { first, count, lengths }, Some(parity)) => {
+                self.on_parity(first, u64::from(count), lengths, parity);
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn poll_deliver(&mut self) -> Option<P> {
+        self.up.pop_front()
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<LinkEvent> {
+        self.events.pop_front()
+    }
+
+    #[inline]
+    fn next_timeout(&self) -> Instant {
+        self.deadline
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.deadline <= now {
+            self.close_blocks();
+        }
+    }
+
+    fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+}
+
+impl ByteFormat for XorFec<Vec<u8>> {
+    fn encode(&self, frame: &Frame<Vec<u8>>, bytes: &mut Vec<u8>) -> Result<(), BytesError> {
+        Ok(fec_wire::encode(frame, self.interleave, bytes)?)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Frame<Vec<u8>>, BytesError> {
+        Ok(fec_wire::decode(bytes, self.next_expected(), self.interleave)?)
+    }
+}

@@ -1,0 +1,319 @@
+//! What has been counted before its time has come.
+//!
+//! A computed direction learns the fate of a packet before its frame starts: a chained one is
+//! offered packets that have not even arrived, and a framed radio fills all slots of a frame at
+//! its start. Counters count at once. So that they tell what has happened by the end of a run, the
+//! newest frames are remembered here, and those that start later are taken back. What is over before
+//! the run can possibly end, the *horizon*, need not be remembered.
+
+use super::QueueCounters;
+use crate::channel::Airtime;
+use lasthop_base::units::{Duration, ExactTime, Instant, Rate};
+
+/// Room for entries at first, a power of two.
+const FIRST_SLOTS: usize = 8;
+
+/// Something that is over at some time.
+pub trait Ends {
+    fn end(&self) -> Instant;
+}
+
+impl Ends for Instant {
+    #[inline]
+    fn end(&self) -> Instant {
+        *self
+    }
+}
+
+/// The newest entries: the oldest is overwritten if it is over, otherwise there is room for more.
+/// Entries that are over at the horizon are not put.
+#[derive(Clone, Debug)]
+pub struct Newest<T> {
+    /// A power of two.
+    slots: Box<[T]>,
+    /// Count of entries ever put.
+    count: usize,
+    horizon: Instant,
+}
+
+impl<T: Copy + Default> Default for Newest<T> {
+    /// No entry.
+    fn default() -> Self {
+        Newest {
+            slots: vec![T::default(); FIRST_SLOTS].into_boxed_slice(),
+            count: 0,
+            horizon: Instant::ZERO,
+        }
+    }
+}
+
+impl<T: Copy + Default + Ends> Newest<T> {
+    /// What is over by then will not be asked for.
+    pub fn set_horizon(&mut self, horizon: Instant) {
+        self.horizon = horizon;
+    }
+
+    /// One more; the clock is at `now`.
+    #[inline]
+    pub fn put(&mut self, now: Instant, entry: T) {
+        if entry.end() <= self.horizon {
+            return;
+        }
+        let mask = self.slots.len() - 1;
+        if self.slots[self.count & mask].end() > now {
+            return self.grow(entry);
+        }
+        self.slots[self.count & mask] = entry;
+        self.count = self.count.wrapping_add(1);
+    }
+
+    /// All entries are newer than any that is over.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, entry: T) {
+        let mask = self.slots.len() - 1;
+        let oldest_first = (0..=mask).map(|index| self.slots[(self.count + index) & mask]);
+        let mut slots: Vec<T> = oldest_first.chain([entry]).collect();
+        self.count = slots.len();
+        slots.resize(2 * self.slots.len(), T::default());
+        self.slots = slots.into_boxed_slice();
+    }
+
+    /// Those that are over may be among them; what was never put ends at the start of the run.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter()
+    }
+}
+
+/// What becomes of a packet that is counted ahead of the clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Outcome {
+    #[default]
+    Dropped,
+    Lost,
+    Sent,
+}
+
+/// A frame, or a packet that is dropped, `start` then being when that happens.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    start: Instant,
+    end: Instant,
+    bits: u32,
+    outcome: Outcome,
+}
+
+impl Ends for Entry {
+    #[inline]
+    fn end(&self) -> Instant {
+        self.end
+    }
+}
+
+/// The newest frames of one direction.
+#[derive(Clone, Debug, Default)]
+pub struct Ahead {
+    entries: Newest<Entry>,
+}
+
+impl Ahead {
+    /// What is over by then will not be asked for.
+    pub fn set_horizon(&mut self, horizon: Instant) {
+        self.entries.set_horizon(horizon);
+    }
+
+    /// A frame that has been counted is on the air as `airtime` says; the clock is at `now`.
+    #[inline]
+    pub fn send(&mut self, now: Instant, airtime: Airtime, is_lost: bool) {
+        let Airtime { start, end, bits } = airtime;
+        let outcome = if is_lost { Outcome::Lost } else { Outcome::Sent };
+        debug_assert!(bits <= u64::from(u32::MAX), "a frame has at most 64 KiB and its header");
+        self.entries.put(now, Entry { start, end, bits: bits as u32, outcome });
+    }
+
+    /// A packet that has been counted finds the queue full at `at`.
+    #[inline]
+    pub fn refuse(&mut self, now: Instant, at: Instant) {
+        let entry = Entry { start: at, end: at, bits: 0, outcome: Outcome::Dropped };
+        self.entries.put(now, entry);
+    }
+
+    /// Of what has been counted, what happens later than `now`.
+    pub fn after(&self, now: Instant) -> QueueCounters {
+        let mut after = QueueCounters::default();
+        for entry in self.entries.iter().filter(|entry| entry.start > now) {
+            let is_frame = entry.outcome != Outcome::Dropped;
+            after.drops += u64::from(!is_frame);
+            after.frames_sent += u64::from(is_frame);
+            after.bits_sent += u64::from(entry.bits);
+            after.frames_lost += u64::from(entry.outcome == Outcome::Lost);
+        }
+        after
+    }
+
+    /// Bits of the frame on the air at `now` that are not out yet.
+    pub fn unsent_bits(&self, now: Instant) -> f64 {
+        let on_air = self.entries.iter().filter(|entry| entry.start <= now && now < entry.end);
+        let left = on_air.map(|Entry { start, end, bits, .. }| {
+            let share = (*end - now).as_secs_f64() / (*end - *start).as_secs_f64();
+            f64::from(*bits) * share
+        });
+        left.sum()
+    }
+}
+
+/// Departures of equal distance.
+#[derive(Clone, Copy, Debug, Default)]
+struct Departures {
+    first: ExactTime,
+    last: Instant,
+    count: u32,
+    is_spaced: bool,
+}
+
+impl Ends for Departures {
+    #[inline]
+    fn end(&self) -> Instant {
+        self.last
+    }
+}
+
+/// The times of a source's frames.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Bits of a packet and rate of the source.
+    pub source: (u64, Rate),
+    /// Bits of a frame and rate of the transmitter.
+    pub link: (u64, Rate),
+}
+
+impl Departures {
+    fn at(&self, index: u64, pace: &Pace) -> Instant {
+        let (bits, rate) = if self.is_spaced { pace.source } else { pace.link };
+        let time = self.first.after(bits * index, rate).instant();
+        if !self.is_spaced {
+            return time;
+        }
+        // Each finds the transmitter idle, so that its frame starts on a whole nanosecond.
+        let (bits, rate) = pace.link;
+        ExactTime::from(time).after(bits, rate).instant()
+    }
+
+    /// How many come later than `now`, `delay` after they depart.
+    fn after(&self, now: Instant, delay: Duration, pace: &Pace) -> u64 {
+        let (mut low, mut high) = (0, u64::from(self.count));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.at(middle, pace) + delay <= now { low = middle + 1 } else { high = middle }
+        }
+        u64::from(self.count) - low
+    }
+}
+
+/// The newest packets of one replayed source that survive, those of a block in one entry.
+#[derive(Clone, Debug)]
+pub(super) struct UnderWay {
+    entries: Newest<Departures>,
+    /// From a departure to the arrival.
+    delay: Duration,
+    pace: Pace,
+}
+
+impl UnderWay {
+    /// No packet.
+    pub fn new(delay: Duration, pace: Pace) -> Self {
+        UnderWay { entries: Newest::default(), delay, pace }
+    }
+
+    /// What has arrived by then will not be asked for.
+    pub fn set_horizon(&mut self, horizon: Instant) {
+        self.entries.set_horizon(self.arrived(horizon));
+    }
+
+    /// What left by then has arrived at `now`.
+    #[inline]
+    fn arrived(&self, now: Instant) -> Instant {
+        Instant::from_nanos(now.as_nanos().saturating_sub(self.delay.as_nanos()))
+    }
+
+    /// A packet departs at `end`; the clock is at `now`.
+    #[inline]
+    pub fn one(&mut self, now: Instant, end: Instant) {
+        let entry = Departures { first: end.into(), last: end, count: 1, is_spaced: false };
+        self.entries.put(self.arrived(now), entry);
+    }
+
+    /// `count` packets depart back to back from `first` to `last`.
+    #[inline]
+    pub fn back_to_back(&mut self, now: Instant, first: ExactTime, last: Instant, count: u64) {
+        let entry = Departures { first, last, count: count as u32, is_spaced: false };
+        self.entries.put(self.arrived(now), entry);
+    }
+
+    /// `count` packets arrive at an idle transmitter from `first` on, at the rate of the source;
+    /// the last departs at `last`.
+    #[inline]
+    pub fn spaced(&mut self, now: Instant, first: ExactTime, last: Instant, count: u64) {
+        let entry = Departures { first, last, count: count as u32, is_spaced: true };
+        self.entries.put(self.arrived(now), entry);
+    }
+
+    /// Packets that arrive later than `now`.
+    pub fn after(&self, now: Instant) -> u64 {
+        let later = |entry: &Departures| entry.after(now, self.delay, &self.pace);
+        self.entries.iter().map(later).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nanos(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn what_starts_later_is_told_and_the_past_forgotten() {
+        let mut ahead = Ahead::default();
+        for frame in 0..1000 {
+            let airtime =
+                Airtime { start: nanos(frame * 10), end: nanos(frame * 10 + 10), bits: 7 };
+            // Twenty frames ahead of the clock.
+            ahead.send(nanos((frame * 10).saturating_sub(200)), airtime, frame % 2 == 0);
+        }
+        ahead.refuse(nanos(9_800), nanos(9_990));
+        ahead.refuse(nanos(9_800), nanos(9_991));
+        let after = ahead.after(nanos(9_972));
+        assert_eq!(
+            (after.drops, after.frames_sent, after.frames_lost, after.bits_sent),
+            (2, 2, 1, 14)
+        );
+        assert_eq!(ahead.after(nanos(9_990)).frames_sent, 0, "a frame that starts now is sent");
+        assert_eq!(ahead.after(nanos(9_990)).drops, 1);
+        assert!((ahead.unsent_bits(nanos(9_972)) - 5.6).abs() < 1e-9);
+        assert_eq!(ahead.entries.iter().count(), 32, "the past is overwritten");
+        for frame in 1000..1100 {
+            let airtime =
+                Airtime { start: nanos(frame * 10), end: nanos(frame * 10 + 10), bits: 7 };
+            ahead.send(nanos(9_980), airtime, false);
+        }
+        assert_eq!(ahead.after(nanos(9_980)).frames_sent, 101, "what is to come is not");
+    }
+
+    #[test]
+    fn departures_of_a_block_are_counted_one_by_one() {
+        // Every 2000 bits at 3 Mbps: 666,666.67 ns; frames of 2016 bits at 10 Mbps take 201,600 ns.
+        let source = (2000, Rate::from_bps(3_000_000));
+        let link = (2016, Rate::from_bps(10_000_000));
+        let mut under_way = UnderWay::new(Duration::from_nanos(50), Pace { source, link });
+        under_way.spaced(Instant::ZERO, nanos(100).into(), nanos(2_201_700), 4);
+        under_way.back_to_back(Instant::ZERO, nanos(3_000_000).into(), nanos(3_201_600), 2);
+        under_way.one(Instant::ZERO, nanos(4_000_000));
+        let departures = [201_700, 868_366, 1_535_033, 2_201_700, 3_000_000, 3_201_600, 4_000_000];
+        for (index, &at) in departures.iter().enumerate() {
+            assert_eq!(under_way.after(nanos(at + 49)), 7 - index as u64, "{at}");
+            assert_eq!(under_way.after(nanos(at + 50)), 6 - index as u64, "{at}");
+        }
+    }
+}

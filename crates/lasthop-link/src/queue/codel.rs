@@ -1,0 +1,313 @@
+//! CoDel (RFC 8289): drops at the head of a queue in which packets have stayed too long for too long.
+//!
+//! ```text
+//!                 sojourn >= target for an interval
+//!   +-----------+ --------------------------------> +----------+
+//!   | not       |   drop; next drop after           | dropping |--+ drop at drop_next; then
+//!   | dropping  |   interval / sqrt(count)          |          |<-+ drop_next += interval / sqrt(count)
+//!   +-----------+ <-------------------------------- +----------+
+//!             sojourn < target, or at most a packet left
+//! ```
+//!
+//! Source: RFC 8289, section 5 (pseudocode); `count` goes on from the last dropping state if that ended
+//! less than 16 intervals ago (section 5.5). A packet whose transport knows ECN is marked where it would
+//! be dropped, and leaves (section 3.1 leaves that open; so does Linux).
+//!
+//! States: the packets that wait and when they came; dropping or not.
+//!
+//! Not modelled: CoDel's variant for markings at a threshold.
+
+use super::family::{DisciplineKeys, QueueSite};
+use super::{DisciplineCounters, Fifo, QueueDiscipline, Transmitter};
+use lasthop_base::packet::Payload;
+use lasthop_base::schema::keys::{Limits, table};
+use lasthop_base::schema::quantity::QueueLimit;
+use lasthop_base::units::{Duration, Instant};
+use std::collections::VecDeque;
+
+table! {
+    /// CoDel (RFC 8289): drops at the head, or marks, where packets have stayed longer than target for
+    /// an interval, more and more often until they do not.
+    pub struct CodelKeys as "codel" {
+        /// What the queue holds, the packet in transmission included; a size counts packets with the
+        /// frame header.
+        limit: QueueLimit = "1000 packets";
+        /// Time that packets may stay in the queue.
+        target: Duration = "5 ms", Limits::POSITIVE;
+        /// How long they may stay longer than that: some round-trip time of the flows.
+        interval: Duration = "100 ms", Limits::POSITIVE;
+        /// Whether packets of a transport that knows ECN are marked instead of dropped.
+        ecn: bool = "true";
+    }
+}
+
+/// The machine.
+pub type Machine<P> = Box<Codel<P>>;
+
+impl DisciplineKeys for CodelKeys {
+    type Machine<P: Payload> = Machine<P>;
+
+    fn build<P: Payload>(&self, site: &QueueSite<'_>) -> Machine<P> {
+        let fifo = Fifo::new(self.limit.into(), site.header);
+        let most_left = site.packet.get() + site.header.get();
+        let control = Control::new(self.target, self.interval, most_left);
+        Box::new(Codel::new(fifo, control, self.ecn))
+    }
+}
+
+/// The control law: when the packet at the head is to be dropped.
+#[derive(Clone, Debug)]
+pub struct Control {
+    target: Duration,
+    interval: Duration,
+    /// A queue of no more bytes is never too long: a packet of the largest size.
+    most_left: u64,
+    /// When the queue will have been too long for an interval; `None` while it is not too long.
+    first_above: Option<Instant>,
+    is_dropping: bool,
+    drop_next: Instant,
+    /// Drops in this dropping state, and at its beginning.
+    count: u64,
+    last_count: u64,
+}
+
+impl Control {
+    /// Not dropping.
+    pub fn new(target: Duration, interval: Duration, most_left: u64) -> Self {
+        Control {
+            target,
+            interval,
+            most_left,
+            first_above: None,
+            is_dropping: false,
+            drop_next: Instant::ZERO,
+            count: 0,
+            last_count: 0,
+        }
+    }
+
+    /// A packet that has stayed for `sojourn` is at the head; `left` bytes are behind it. May it be
+    /// dropped? (`dodequeue` of the RFC.)
+    fn may_drop(&mut self, now: Instant, sojourn: Duration, left: u64) -> bool {
+        if sojourn < self.target || left <= self.most_left {
+            self.first_above = None;
+            return false;
+        }
+        let first_above = *self.first_above.get_or_insert(now + self.interval);
+        now >= first_above
+    }
+
+    fn law(&self, from: Instant) -> Instant {
+        let step = self.interval.as_nanos() as f64 / (self.count as f64).sqrt();
+        from + Duration::from_nanos(step as u64)
+    }
+
+    /// The dropping state begins, with its first drop.
+    fn begin(&mut self, now: Instant) {
+        let drops = self.count - self.last_count;
+        let is_recent = now.saturating_since(self.drop_next) < self.interval * 16;
+        self.count = if drops > 1 && is_recent { drops } else { 1 };
+        self.is_dropping = true;
+        self.drop_next = self.law(now);
+        self.last_count = self.count;
+    }
+}
+
+/// A queue that drops at its head.
+#[derive(Clone, Debug)]
+pub struct Codel<P> {
+    fifo: Fifo<P>,
+    /// When each packet came.
+    arrivals: VecDeque<Instant>,
+    control: Control,
+    marks_ect: bool,
+    /// By the last call.
+    dropped: Vec<P>,
+    counters: DisciplineCounters,
+}
+
+impl<P: Payload> Codel<P> {
+    /// Lets `control` drop from an empty queue. `marks_ect`: are packets of a transport that knows ECN
+    /// marked instead?
+    pub fn new(fifo: Fifo<P>, control: Control, marks_ect: bool) -> Self {
+        Codel {
+            fifo,
+            arrivals: VecDeque::with_capacity(64),
+            control,
+            marks_ect,
+            dropped: Vec::with_capacity(16),
+            counters: DisciplineCounters::default(),
+        }
+    }
+
+    /// Bytes of the packets that wait, link headers included.
+    pub(super) fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+
+    /// Takes out the packet at the head, however long it has stayed.
+    pub(super) fn pop(&mut self) -> Option<P> {
+        self.arrivals.pop_front();
+        self.fifo.pop()
+    }
+
+    /// What the last call dropped, for its caller to take.
+    pub(super) fn dropped_mut(&mut self) -> &mut Vec<P> {
+        &mut self.dropped
+    }
+
+    /// The packet at the head, and whether it may be dropped.
+    fn take(&mut self, now: Instant) -> Option<(P, bool)> {
+        let (Some(packet), Some(arrival)) = (self.fifo.pop(), self.arrivals.pop_front()) else {
+            self.control.first_above = None;
+            return None;
+        };
+        let may_drop = self.control.may_drop(now, now - arrival, self.fifo.bytes());
+        Some((packet, may_drop))
+    }
+
+    fn mark(&mut self, packet: &mut P) -> bool {
+        let is_marked = self.marks_ect && packet.mark_congestion();
+        self.counters.marks += u64::from(is_marked);
+        is_marked
+    }
+
+    fn discard(&mut self, packet: P) {
+        self.counters.early_drops += 1;
+        self.dropped.push(packet);
+    }
+}
+
+impl<P: Payload> QueueDiscipline<P> for Box<Codel<P>> {
+    fn enqueue(&mut self, now: Instant, packet: P, transmitter: &Transmitter) -> bool {
+        self.dropped.clear();
+        let has_room = self.fifo.has_room(now, packet.wire_bytes(), 1, transmitter);
+        if has_room {
+            self.fifo.push(packet);
+            self.arrivals.push_back(now);
+        } else {
+            self.counters.tail_drops += 1;
+        }
+        has_room
+    }
+
+    fn dequeue(&mut self, now: Instant) -> Option<P> {
+        self.dropped.clear();
+        let (mut packet, may_drop) = self.take(now)?;
+        if !self.control.is_dropping {
+            if may_drop {
+                if !self.mark(&mut packet) {
+                    self.discard(packet);
+                    (packet, _) = self.take(now)?;
+                }
+                self.control.begin(now);
+            }
+            return Some(packet);
+        }
+        self.control.is_dropping = may_drop;
+        while self.control.is_dropping && now >= self.control.drop_next {
+            self.control.count += 1;
+            if self.mark(&mut packet) {
+                self.control.drop_next = self.control.law(self.control.drop_next);
+                break;
+            }
+            self.discard(packet);
+            let may_drop;
+            // More than a packet is left wherever one may be dropped.
+            (packet, may_drop) = self.take(now)?;
+            self.control.is_dropping = may_drop;
+            if may_drop {
+                self.control.drop_next = self.control.law(self.control.drop_next);
+            }
+        }
+        Some(packet)
+    }
+
+    fn len(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn has_room(&self, now: Instant, bytes: u32, count: u64, transmitter: &Transmitter) -> bool {
+        self.fifo.has_room(now, bytes, count, transmitter)
+    }
+
+    fn counters(&self) -> DisciplineCounters {
+        self.counters
+    }
+
+    fn dropped(&self) -> &[P] {
+        &self.dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::Limit;
+    use lasthop_base::packet::{Ecn, Packet};
+    use lasthop_base::units::{Bytes, Rate};
+
+    fn millis(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    /// A queue of 400 packets of 1000 B that have come at time 0, of which one leaves every 10 ms; the
+    /// times at which packets are dropped or marked.
+    fn hits(ecn: Ecn) -> (Vec<u64>, DisciplineCounters) {
+        let fifo = Fifo::new(Limit::Packets(1000), Bytes::default());
+        let [target, interval] = [5, 100].map(Duration::from_millis);
+        let mut queue = Box::new(Codel::new(fifo, Control::new(target, interval, 1000), true));
+        let transmitter = Transmitter::new(Rate::from_bps(800_000));
+        for _ in 0..400 {
+            let mut packet = Packet { bytes: 1000, ..Packet::default() };
+            packet.tcp.ecn = ecn;
+            assert!(queue.enqueue(Instant::ZERO, packet, &transmitter));
+        }
+        let mut hits = Vec::new();
+        for time in (0..800).step_by(10) {
+            let packet = queue.dequeue(millis(time)).expect("a packet");
+            let marks = u64::from(packet.tcp.ecn == Ecn::Ce);
+            hits.extend(vec![time; queue.dropped().len() + marks as usize]);
+        }
+        (hits, queue.counters())
+    }
+
+    /// By hand from the pseudocode: the first packet that has stayed 5 ms is looked at at 10 ms, so that
+    /// drops begin at 110 ms and follow at 210, 210 + 100/sqrt 2 = 280.7, + 100/sqrt 3 = 338.4, 388.4,
+    /// 433.2, 474.0, 511.8, 547.1, 580.5, 612.1, 642.2, 671.1, 698.8, 725.6, 751.4, 776.4 ms, each at the
+    /// next departure.
+    #[test]
+    fn drops_come_by_the_square_root_law() {
+        let expected =
+            [110, 210, 290, 340, 390, 440, 480, 520, 550, 590, 620, 650, 680, 700, 730, 760, 780];
+        for (ecn, marks) in [(Ecn::NotEct, 0), (Ecn::Ect0, 17)] {
+            let (hits, counters) = hits(ecn);
+            assert_eq!(hits, expected);
+            assert_eq!((counters.early_drops, counters.marks), (17 - marks, marks));
+        }
+    }
+
+    #[test]
+    fn a_short_queue_ends_dropping_and_the_next_begins_where_it_was() {
+        let [target, interval] = [5, 100].map(Duration::from_millis);
+        let mut control = Control::new(target, interval, 1000);
+        control.begin(millis(110));
+        control.count = 9;
+        control.is_dropping = false;
+        // Eight more drops than at the beginning; 1600 ms after drop_next it is too late for them.
+        let mut late = control.clone();
+        control.begin(millis(1700));
+        assert_eq!(
+            (control.count, control.drop_next),
+            (8, millis(1700) + Duration::from_nanos(35_355_339))
+        );
+        late.begin(millis(1900));
+        assert_eq!((late.count, late.drop_next), (1, millis(2000)));
+        // Neither a short stay nor a last packet is too long.
+        assert!(!control.may_drop(millis(2000), Duration::from_millis(4), 9000));
+        assert!(!control.may_drop(millis(2000), Duration::from_millis(50), 1000));
+        assert!(!control.may_drop(millis(2000), Duration::from_millis(5), 9000));
+        assert!(!control.may_drop(millis(2099), Duration::from_millis(5), 9000));
+        assert!(control.may_drop(millis(2100), Duration::from_millis(5), 9000));
+    }
+}

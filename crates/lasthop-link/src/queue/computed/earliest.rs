@@ -1,0 +1,98 @@
+//! Which of several background sources sends next.
+//!
+//! A few are compared one by one; more than [`FLAT_LIMIT`] stand in a binary heap, so that a packet
+//! of a thousand sources costs ten comparisons.
+
+use lasthop_base::units::Instant;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+/// Sources up to which a scan beats a heap.
+const FLAT_LIMIT: usize = 4;
+
+/// Sources by the time of their next packet; ties go by index.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Earliest {
+    /// By index.
+    times: Vec<Instant>,
+    /// The same as a heap; used beyond the limit.
+    heap: BinaryHeap<Reverse<(Instant, u32)>>,
+}
+
+impl Earliest {
+    /// One more source, whose first packet leaves at `at`.
+    pub fn add(&mut self, at: Instant) {
+        self.times.push(at);
+        let index = self.times.len() as u32 - 1;
+        if self.times.len() == FLAT_LIMIT + 1 {
+            let entries = self.times.iter().zip(0..).map(|(&time, index)| Reverse((time, index)));
+            self.heap.extend(entries);
+        } else if self.times.len() > FLAT_LIMIT {
+            self.heap.push(Reverse((at, index)));
+        }
+    }
+
+    /// The source that sends next, if it does so up to and including `until`.
+    #[inline]
+    pub fn until(&self, until: Instant) -> Option<usize> {
+        let (at, index) = match self.heap.peek() {
+            Some(&Reverse((at, index))) => (at, index as usize),
+            None => self.times.iter().copied().zip(0..).min()?,
+        };
+        (at <= until).then_some(index)
+    }
+
+    /// When the next packet comes, or [`Instant::NEVER`] without sources.
+    pub fn next_at(&self) -> Instant {
+        match self.heap.peek() {
+            Some(&Reverse((at, _))) => at,
+            None => self.times.iter().copied().min().unwrap_or(Instant::NEVER),
+        }
+    }
+
+    /// The source that [`Self::until`] gives has sent; its next packet leaves at `at`.
+    #[inline]
+    pub fn advance(&mut self, index: usize, at: Instant) {
+        if let Some(mut top) = self.heap.peek_mut() {
+            debug_assert_eq!(top.0.1 as usize, index, "the first source sends");
+            top.0.0 = at;
+            // Sifts down here rather than at the end of the statement's scope.
+            drop::<PeekMut<'_, _>>(top);
+        } else {
+            self.times[index] = at;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lasthop_base::rng::Streams;
+
+    /// What each source sends, by a scan of all.
+    fn scanned(times: &[Instant]) -> (Instant, usize) {
+        times.iter().copied().zip(0..).min().expect("a source")
+    }
+
+    #[test]
+    fn any_number_of_sources_takes_turns_as_a_scan_of_them_says() {
+        let mut stream = Streams { seed: 1, replication: 0 }.stream("test", "times");
+        for sources in [1, 2, FLAT_LIMIT, FLAT_LIMIT + 1, 100] {
+            // Few different times, so that there are ties.
+            let mut draw = || Instant::from_nanos((stream.uniform() * 20.0) as u64);
+            let mut times: Vec<Instant> = (0..sources).map(|_| draw()).collect();
+            let mut earliest = Earliest::default();
+            times.iter().for_each(|&at| earliest.add(at));
+            for _ in 0..1000 {
+                let (at, index) = scanned(&times);
+                assert_eq!((earliest.until(at), earliest.next_at()), (Some(index), at));
+                if let Some(before) = at.as_nanos().checked_sub(1) {
+                    assert_eq!(earliest.until(Instant::from_nanos(before)), None);
+                }
+                times[index] = Instant::from_nanos(at.as_nanos() + draw().as_nanos());
+                earliest.advance(index, times[index]);
+            }
+        }
+    }
+}

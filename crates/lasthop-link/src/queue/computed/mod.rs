@@ -1,0 +1,374 @@
+//! A drop-tail FIFO in front of a constant-rate transmitter, computed rather than simulated.
+//!
+//! A FIFO knows a packet's departure when the packet arrives, so no event marks it. With a limit
+//! of `L` packets, the one in transmission among them (as ns-2's `DropTail` with `limit_` = L), an
+//! arrival is admitted if the packet admitted `L` places earlier has departed: one comparison. A
+//! departure at the instant of an arrival comes first.
+//!
+//! Departures are kept as *runs*, packets of equal size that left back to back ([`backlog`]). That is what
+//! makes background traffic cheap: an [`OnOff`] source that only shares this queue is *replayed*
+//! when somebody looks, whole blocks of its packets at once ([`replay`]).
+//!
+//! Precondition: the fate and the departure of a packet follow from what came before it. That is so of
+//! drop-tail before a link without protocol; [`Queue`](super::Queue) has the disciplines that a driver
+//! turns.
+
+mod backlog;
+mod earliest;
+mod on_off;
+mod replay;
+
+use super::ahead::Ahead;
+use super::{Limit, PropagationDelay, Transmitter};
+use crate::channel::{Airtime, Channel, ErrorProcess};
+use backlog::Backlog;
+use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+use replay::{Line, Replay};
+
+pub use on_off::{OnOff, OnOffParameters};
+
+/// Always-on counters of one queue and its transmitter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounters {
+    /// Packets refused because the queue was full.
+    pub drops: u64,
+    /// Frames put on the air.
+    pub frames_sent: u64,
+    /// Bits put on the air.
+    pub bits_sent: u64,
+    /// Frames that the channel destroyed.
+    pub frames_lost: u64,
+}
+
+impl std::ops::Add for QueueCounters {
+    type Output = QueueCounters;
+    fn add(self, rhs: QueueCounters) -> QueueCounters {
+        QueueCounters {
+            drops: self.drops + rhs.drops,
+            frames_sent: self.frames_sent + rhs.frames_sent,
+            bits_sent: self.bits_sent + rhs.bits_sent,
+            frames_lost: self.frames_lost + rhs.frames_lost,
+        }
+    }
+}
+
+/// What becomes of a packet that is offered to a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The queue is full.
+    Dropped,
+    /// It is transmitted until `end`, and lost on the channel.
+    Lost {
+        /// Its last bit leaves the transmitter.
+        end: Instant,
+    },
+    /// It is transmitted until `end` and survives.
+    Sent {
+        /// Its last bit leaves the transmitter.
+        end: Instant,
+    },
+}
+
+impl std::ops::Sub for QueueCounters {
+    type Output = QueueCounters;
+    fn sub(self, rhs: QueueCounters) -> QueueCounters {
+        QueueCounters {
+            drops: self.drops - rhs.drops,
+            frames_sent: self.frames_sent - rhs.frames_sent,
+            bits_sent: self.bits_sent - rhs.bits_sent,
+            frames_lost: self.frames_lost - rhs.frames_lost,
+        }
+    }
+}
+
+/// The queue, its transmitter, its channel and the background traffic that shares them.
+#[derive(Clone, Debug)]
+pub struct ComputedFifo {
+    backlog: Backlog,
+    propagation: PropagationDelay,
+    /// Its delay, where that is constant.
+    delay: Duration,
+    channel: Channel,
+    /// Frame header added to each packet, in bytes.
+    header: u32,
+    replay: Replay,
+    counters: QueueCounters,
+    /// Where packets are offered ahead of the clock, what became of the newest, and the end of a
+    /// transmission from which on that is remembered.
+    ahead: Option<Box<Ahead>>,
+    remembered_from: Instant,
+    /// Length of the packet that was offered last, if it is plain that what comes has most often the
+    /// same, and how many of that length the counters do not know yet.
+    usual: u32,
+    alike: u64,
+}
+
+/// A length that no packet has, even with a header.
+const NO_LENGTH: u32 = u32::MAX - u16::MAX as u32;
+
+impl ComputedFifo {
+    /// An idle `transmitter` behind an empty queue.
+    pub fn new(transmitter: Transmitter, limit: Limit, header: Bytes, channel: Channel) -> Self {
+        ComputedFifo {
+            backlog: Backlog::new(transmitter, limit),
+            propagation: PropagationDelay::default(),
+            delay: Duration::ZERO,
+            channel,
+            header: header.get() as u32,
+            replay: Replay::new(),
+            counters: QueueCounters::default(),
+            ahead: None,
+            remembered_from: Instant::NEVER,
+            usual: NO_LENGTH,
+            alike: 0,
+        }
+    }
+
+    /// The same before a medium on which frames are on their way for so long.
+    #[must_use]
+    pub fn over(mut self, propagation: PropagationDelay) -> Self {
+        match propagation.constant() {
+            Some(delay) => self.delay = delay,
+            None => self.backlog.write_everything(),
+        }
+        ComputedFifo { propagation, ..self }
+    }
+
+    /// When a frame arrives that ends at `end` and survives; asked of each, in order.
+    #[inline(always)]
+    pub fn arrival(&mut self, end: Instant) -> Instant {
+        self.propagation.arrival(end)
+    }
+
+    /// Packets will be offered ahead of the clock.
+    pub fn run_ahead(&mut self) {
+        self.ahead = Some(Box::default());
+        self.remembered_from = Instant::ZERO;
+    }
+
+    /// Replays background traffic up to and including `now`. Call before reading counters.
+    #[inline]
+    pub fn catch_up(&mut self, now: Instant) {
+        if self.replay.next_at() <= now {
+            let ComputedFifo { replay, backlog, propagation, channel, .. } = self;
+            replay.until(now, &mut Line { backlog, propagation, channel });
+        }
+    }
+
+    /// The same; the channel goes along, in which no frame has been offered for long.
+    pub fn catch_up_with_channel(&mut self, now: Instant) {
+        self.catch_up(now);
+        self.channel.catch_up(now);
+    }
+
+    /// Steps that the replay of a second takes.
+    pub fn replay_rate(&self) -> f64 {
+        self.replay.rate() + self.channel.replay_rate()
+    }
+
+    /// Does background traffic share this queue?
+    pub fn has_background(&self) -> bool {
+        !self.replay.is_empty()
+    }
+
+    /// Its transmitter.
+    pub fn transmitter(&self) -> &Transmitter {
+        &self.backlog.transmitter
+    }
+
+    /// Rate of the transmitter.
+    pub fn rate(&self) -> Rate {
+        self.backlog.transmitter.rate()
+    }
+
+    /// Counters of all packets, background included as of the last catch-up.
+    pub fn total_counters(&self) -> QueueCounters {
+        let alike = QueueCounters {
+            frames_sent: self.alike,
+            bits_sent: self.alike * self.frame_bits(self.usual),
+            ..QueueCounters::default()
+        };
+        self.counters + alike + self.replay.counters()
+    }
+
+    /// Of [`Self::total_counters`], what has happened at `now`, which is not before any offer but
+    /// those ahead of the clock: drops, and frames that have started.
+    pub fn counters(&self, now: Instant) -> QueueCounters {
+        let later = match &self.ahead {
+            Some(ahead) => ahead.after(now),
+            None => self.backlog.unstarted(now),
+        };
+        self.total_counters() - later
+    }
+
+    /// Bits of the frame on the air at `now` that are not out.
+    pub fn unsent_bits(&self, now: Instant) -> f64 {
+        match &self.ahead {
+            Some(ahead) => ahead.unsent_bits(now),
+            None => {
+                let waiting = self.backlog.unstarted(now).bits_sent;
+                (self.backlog.transmitter.unsent_bits(now) - waiting as f64).max(0.0)
+            }
+        }
+    }
+
+    /// When the transmission of a packet that arrives now would start.
+    pub fn next_start(&mut self, now: Instant) -> Instant {
+        self.catch_up(now);
+        self.backlog.transmitter.free_at().instant().max(now)
+    }
+
+    /// Frame header added to each packet, in bytes.
+    pub fn header(&self) -> u32 {
+        self.header
+    }
+
+    /// Counters will not be asked for what they were before `horizon`.
+    pub fn set_horizon(&mut self, horizon: Instant) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.set_horizon(horizon);
+            self.remembered_from = horizon;
+        }
+        self.replay.set_horizon(horizon);
+    }
+
+    /// A packet of `bytes` arrives now.
+    #[inline]
+    pub fn offer(&mut self, now: Instant, bytes: u32) -> Fate {
+        self.offer_at(now, now, bytes)
+    }
+
+    /// A packet of `bytes` arrives at `now`, which may lie ahead of the clock if
+    /// [`Self::run_ahead`] has been called.
+    #[inline(always)]
+    pub fn offer_at(&mut self, clock: Instant, now: Instant, bytes: u32) -> Fate {
+        if bytes != self.usual {
+            return self.offer_any(clock, now, bytes);
+        }
+        let Some(airtime) = self.backlog.repeat(now) else { return self.offer_behind(clock, now) };
+        self.alike += 1;
+        self.expose(clock, airtime)
+    }
+
+    /// The same for who wants to know only when it arrives, if it survives.
+    #[inline(always)]
+    pub fn pass_at(&mut self, clock: Instant, now: Instant, bytes: u32) -> Option<Instant> {
+        let is_usual = bytes == self.usual;
+        let Some(airtime) = is_usual.then(|| self.backlog.repeat(now)).flatten() else {
+            let fate = if is_usual {
+                self.offer_behind(clock, now)
+            } else {
+                self.offer_any(clock, now, bytes)
+            };
+            let Fate::Sent { end } = fate else { return None };
+            return Some(self.arrival(end));
+        };
+        self.alike += 1;
+        if self.channel.is_lost(airtime) {
+            self.lose(clock, airtime.start, airtime.end);
+            return None;
+        }
+        if airtime.end > self.remembered_from {
+            self.remember(clock, airtime.start, airtime.end, false);
+        }
+        Some(airtime.end + self.delay)
+    }
+
+    /// The same of a packet of the usual length that has to wait, where that needs a closer look.
+    #[inline(never)]
+    fn offer_behind(&mut self, clock: Instant, now: Instant) -> Fate {
+        let Some(airtime) = self.backlog.repeat_behind(now) else {
+            return self.refuse(clock, now);
+        };
+        self.alike += 1;
+        self.expose(clock, airtime)
+    }
+
+    /// The same of a packet that has another length than the last one, or meets background traffic, a
+    /// limit in bytes or a rate that changes.
+    #[inline(never)]
+    fn offer_any(&mut self, clock: Instant, now: Instant, bytes: u32) -> Fate {
+        self.catch_up(now);
+        let bits = self.frame_bits(bytes);
+        self.backlog.write_down();
+        let Some(airtime) = self.backlog.admit(now, bits) else { return self.refuse(clock, now) };
+        if self.backlog.is_plain() {
+            // The length that has been usual so far is known until here.
+            let usual = self.frame_bits(self.usual);
+            self.counters.frames_sent += self.alike;
+            self.counters.bits_sent += self.alike * usual;
+            self.usual = bytes;
+            self.alike = 1;
+        } else {
+            self.counters.frames_sent += 1;
+            self.counters.bits_sent += bits;
+        }
+        self.expose(clock, airtime)
+    }
+
+    /// A packet finds the queue full.
+    #[cold]
+    fn refuse(&mut self, clock: Instant, now: Instant) -> Fate {
+        self.counters.drops += 1;
+        if let Some(ahead) = &mut self.ahead {
+            ahead.refuse(clock, now);
+        }
+        Fate::Dropped
+    }
+
+    /// A packet that has been admitted is on the air.
+    #[inline(always)]
+    fn expose(&mut self, clock: Instant, airtime: Airtime) -> Fate {
+        let Airtime { start, end, .. } = airtime;
+        if self.channel.is_lost(airtime) {
+            self.lose(clock, start, end);
+            return Fate::Lost { end };
+        }
+        if end > self.remembered_from {
+            self.remember(clock, start, end, false);
+        }
+        Fate::Sent { end }
+    }
+
+    /// The channel destroys the frame of the packet that was admitted last.
+    #[inline(never)]
+    fn lose(&mut self, clock: Instant, start: Instant, end: Instant) {
+        if end > self.remembered_from {
+            self.remember(clock, start, end, true);
+        }
+        self.counters.frames_lost += 1;
+        // Frames ahead of the clock are remembered one by one.
+        if self.ahead.is_none() {
+            self.backlog.mark_lost();
+        }
+    }
+
+    #[inline(never)]
+    fn remember(&mut self, clock: Instant, start: Instant, end: Instant, is_lost: bool) {
+        if let Some(ahead) = &mut self.ahead {
+            let bits = self.backlog.transmitter.last_bits();
+            ahead.send(clock, Airtime { start, end, bits }, is_lost);
+        }
+    }
+
+    /// Packets ahead of an arrival at `now`, the one in transmission included.
+    pub fn length(&self, now: Instant) -> u64 {
+        self.backlog.length(now)
+    }
+
+    /// Would a packet of `bytes` that arrives now leave room for another one like it?
+    pub fn has_spare_room(&mut self, now: Instant, bytes: u32) -> bool {
+        self.catch_up(now);
+        match self.backlog.limit {
+            Limit::Packets(limit) => self.length(now) + 2 <= limit,
+            Limit::Bytes(limit) => {
+                self.backlog.held_bits(now) + 2 * self.frame_bits(bytes) <= limit.bits()
+            }
+        }
+    }
+
+    #[inline]
+    fn frame_bits(&self, bytes: u32) -> u64 {
+        u64::from(bytes + self.header) * 8
+    }
+}

@@ -1,0 +1,170 @@
+//! The propagation delay of a link as a scenario has it: constant, from a list, or from a recording.
+
+use super::PropagationDelay;
+use lasthop_base::schema::ScenarioError;
+use lasthop_base::schema::keys::{Key, Kind, Limits, Node, Read, Table, kinds, table};
+use lasthop_base::schema::recording::{StepList, check_repeat, mean, read, steps};
+use lasthop_base::schema::shorthand::Shorthand;
+use lasthop_base::schema::steps::Steps;
+use lasthop_base::units::Duration;
+use serde_json::{Map, Value};
+
+kinds! {
+    /// Propagation delay of a link.
+    pub enum DelayKeys {
+        Constant(ConstantDelayKeys),
+        Steps(DelayStepsKeys),
+        Trace(DelayTraceKeys),
+    }
+}
+
+table! {
+    /// Always the same delay. The delay alone says the same: delay = "50 ms".
+    pub struct ConstantDelayKeys as "constant" {
+        /// Propagation delay, one way.
+        delay: Duration;
+    }
+}
+
+table! {
+    /// A delay that changes at given times, as on satellites that come and go. A frame takes the one
+    /// that holds when its last bit leaves; frames keep their order.
+    pub struct DelayStepsKeys as "steps" {
+        /// Pairs of a time, the first "0 s", and the delay from then on.
+        at: Steps<Duration>;
+        /// Time after which the list begins again; without it the last delay stays.
+        repeat: Option<Duration>, Limits::POSITIVE;
+    }
+}
+
+table! {
+    /// Keys of a recorded delay.
+    struct TraceKeys {
+        /// The recording, relative to the scenario file: lines of a time in seconds and the one-way delay
+        /// from then on in seconds, separated by a comma; the first time is 0. A line of column names may
+        /// come first. Lines that begin with # are comments.
+        file: String;
+        /// Time after which the recording begins again; without it its last delay stays.
+        repeat: Option<Duration>, Limits::POSITIVE;
+    }
+}
+
+/// A recorded delay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DelayTraceKeys {
+    /// The file as the scenario names it.
+    pub file: String,
+    /// Time after which it begins again.
+    pub repeat: Option<Duration>,
+    /// What the file says.
+    record: StepList<Duration>,
+}
+
+const PAIR_ALLOWED: &str = "a time in seconds, a comma and a delay in seconds, up to 1 h; times from 0 \
+     on, each after the one before";
+
+/// The longest recorded delay, in seconds: light takes less to Jupiter.
+const LONGEST_DELAY_SECONDS: f64 = 3_600.0;
+
+/// A delay in seconds.
+fn delay(text: &str) -> Option<Duration> {
+    let seconds = text.parse::<f64>().ok();
+    let seconds = seconds.filter(|seconds| (0.0..=LONGEST_DELAY_SECONDS).contains(seconds))?;
+    Some(Duration::from_nanos((seconds * 1e9).round() as u64))
+}
+
+impl Kind for DelayTraceKeys {
+    const KIND: &'static str = "trace";
+    const ABOUT: &'static str = "A recorded delay; frames keep their order.";
+}
+
+impl Table for DelayTraceKeys {
+    const KEYS: &'static [Key] = TraceKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let TraceKeys { file, repeat } = TraceKeys::read(node)?;
+        let record = read(node, &file, "delay", |text| steps(text, delay, PAIR_ALLOWED))?;
+        check_repeat(&record, repeat, node)?;
+        Ok(DelayTraceKeys { file, repeat, record })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        let DelayTraceKeys { file, repeat, .. } = self.clone();
+        TraceKeys { file, repeat }.write()
+    }
+}
+
+impl DelayKeys {
+    /// Times in nanoseconds with the delays from then on, and when they begin again.
+    fn steps(&self) -> (StepList<Duration>, Option<Duration>) {
+        match self {
+            DelayKeys::Constant(keys) => ([(0, keys.delay)].into(), None),
+            DelayKeys::Steps(keys) => {
+                let steps = keys.at.0.iter().map(|&(at, delay)| (at.as_nanos(), delay));
+                (steps.collect(), keys.repeat)
+            }
+            DelayKeys::Trace(keys) => (keys.record.clone(), keys.repeat),
+        }
+    }
+
+    /// The delay in one number: of one that changes, its long-run mean.
+    pub fn mean(&self) -> Duration {
+        let (steps, repeat) = self.steps();
+        Duration::from_nanos(mean(&steps, repeat, Duration::as_nanos))
+    }
+
+    /// The shortest and the longest delay; timers are set for the latter.
+    pub fn range(&self) -> [Duration; 2] {
+        let (steps, _) = self.steps();
+        let delays = || steps.iter().map(|&(_, delay)| delay);
+        [delays().min(), delays().max()].map(Option::unwrap_or_default)
+    }
+
+    /// They themselves, if the delay changes.
+    pub fn changes(&self) -> Option<DelayKeys> {
+        self.to_short().is_none().then(|| self.clone())
+    }
+
+    /// The propagation of one direction.
+    pub fn propagation(&self) -> PropagationDelay {
+        let (steps, repeat) = self.steps();
+        PropagationDelay::changing(steps, repeat.map(Duration::as_nanos))
+    }
+
+    /// What the file holds that they name, for a scenario's hash.
+    pub fn contents(&self) -> Vec<u8> {
+        match self {
+            DelayKeys::Trace(keys) => {
+                let numbers = keys.record.iter().flat_map(|&(at, delay)| [at, delay.as_nanos()]);
+                numbers.flat_map(u64::to_le_bytes).collect()
+            }
+            DelayKeys::Constant(_) | DelayKeys::Steps(_) => Vec::new(),
+        }
+    }
+}
+
+/// A delay alone is a constant one.
+impl Shorthand for DelayKeys {
+    type Short = Duration;
+
+    fn from_short(delay: Duration) -> Self {
+        DelayKeys::Constant(ConstantDelayKeys { delay })
+    }
+
+    fn to_short(&self) -> Option<Duration> {
+        match self {
+            DelayKeys::Constant(keys) => Some(keys.delay),
+            DelayKeys::Steps(_) | DelayKeys::Trace(_) => None,
+        }
+    }
+
+    fn check(&self, node: &Node<'_>) -> Result<(), ScenarioError> {
+        match self {
+            DelayKeys::Steps(_) => {
+                let (steps, repeat) = self.steps();
+                check_repeat(&steps, repeat, node)
+            }
+            DelayKeys::Constant(_) | DelayKeys::Trace(_) => Ok(()),
+        }
+    }
+}

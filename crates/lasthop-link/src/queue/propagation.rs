@@ -1,0 +1,150 @@
+//! The propagation delay of one direction of a link, constant or changing with time.
+//!
+//! A frame takes the delay that holds when its last bit leaves, `end`. Frames keep their order: where
+//! the delay falls, one that would overtake an earlier one arrives at the same time as it, right after
+//! it. Only what arrives holds others back, not what the channel destroys:
+//!
+//! ```text
+//!   arrival = max(end + delay(end), arrival of the frame before that arrives)
+//! ```
+//!
+//! That is what a queue does that hands over from one path to the next, and what endpoints rely on:
+//! selective repeat, RLP and RLC take a gap for a loss.
+//!
+//! Not modelled: frames that overtake each other, losses at a change (an error process can have them),
+//! a delay that changes while a frame is on its way.
+
+use lasthop_base::timeline::Timeline;
+use lasthop_base::units::{Duration, Instant};
+use std::sync::Arc;
+
+/// How long frames are on their way from one end to the other.
+#[derive(Clone, Debug, Default)]
+pub struct PropagationDelay {
+    /// Where it does not change.
+    delay: Duration,
+    changes: Option<Box<Changes>>,
+}
+
+/// A delay that changes.
+#[derive(Clone, Debug)]
+struct Changes {
+    delays: Timeline<Duration>,
+    /// The latest arrival so far.
+    last: Instant,
+}
+
+impl From<Duration> for PropagationDelay {
+    fn from(delay: Duration) -> Self {
+        PropagationDelay { delay, changes: None }
+    }
+}
+
+impl PropagationDelay {
+    /// A delay that changes: `steps` by their beginnings in nanoseconds, the first of which is 0; after
+    /// `period`, if there is one, the list begins again. A list of one delay is a constant delay.
+    pub fn changing(steps: Arc<[(u64, Duration)]>, period: Option<u64>) -> Self {
+        let first = steps[0].1;
+        if steps.iter().all(|&(_, delay)| delay == first) {
+            return first.into();
+        }
+        let changes = Changes { delays: Timeline::new(steps, period), last: Instant::ZERO };
+        PropagationDelay { delay: Duration::ZERO, changes: Some(Box::new(changes)) }
+    }
+
+    /// The delay, if it is always the same.
+    pub fn constant(&self) -> Option<Duration> {
+        self.changes.is_none().then_some(self.delay)
+    }
+
+    /// When a frame arrives whose last bit leaves at `end`; asked of every frame that arrives, in the
+    /// order of their ends. Asked twice for one frame, it says the same.
+    #[inline(always)]
+    pub fn arrival(&mut self, end: Instant) -> Instant {
+        match &mut self.changes {
+            None => end + self.delay,
+            Some(changes) => changes.arrival(end),
+        }
+    }
+}
+
+impl Changes {
+    #[cold]
+    fn arrival(&mut self, end: Instant) -> Instant {
+        self.delays.go_to(end.as_nanos());
+        self.last = self.last.max(end + self.delays.value());
+        self.last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ms(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    fn delays(steps: &[(u64, u64)], period: Option<u64>) -> PropagationDelay {
+        let steps = steps.iter().map(|&(at, delay)| (at * 1_000_000, Duration::from_millis(delay)));
+        PropagationDelay::changing(steps.collect(), period.map(|at| at * 1_000_000))
+    }
+
+    #[test]
+    fn a_fall_lets_nothing_overtake() {
+        // 30 ms, from 100 ms on 10 ms, from 200 ms on 25 ms; again after 300 ms.
+        let mut changing = delays(&[(0, 30), (100, 10), (200, 25)], Some(300));
+        for (end, arrival) in [
+            (0, 30),
+            (99, 129),
+            (100, 129), // 110 would be before the one that left at 99
+            (119, 129),
+            (120, 130),
+            (199, 209),
+            (200, 225),
+            (299, 324),
+            (300, 330),
+            (401, 411), // nobody left shortly before
+            (1_000, 1_010),
+        ] {
+            assert_eq!(changing.arrival(ms(end)), ms(arrival), "{end}");
+            assert_eq!(changing.arrival(ms(end)), ms(arrival), "{end}, asked again");
+        }
+        assert_eq!(changing.constant(), None);
+    }
+
+    #[test]
+    fn the_last_delay_stays_and_equal_ones_are_constant() {
+        let mut changing = delays(&[(0, 5), (10, 7)], None);
+        assert_eq!(changing.arrival(ms(1_000_000)), ms(1_000_007));
+        assert_eq!(delays(&[(0, 5), (10, 5)], None).constant(), Some(Duration::from_millis(5)));
+    }
+
+    proptest! {
+        /// Arrivals keep the order of ends, none is before its own delay, and one that is later than
+        /// that arrives with the one before it.
+        #[test]
+        fn order_is_kept(
+            list in prop::collection::vec(0u64..60, 1..6),
+            gaps in prop::collection::vec(0u64..25, 1..80),
+            repeats in any::<bool>(),
+        ) {
+            let steps: Vec<_> = list.iter().enumerate().map(|(at, &delay)| (20 * at as u64, delay)).collect();
+            let period = repeats.then_some(20 * list.len() as u64);
+            let mut changing = delays(&steps, period);
+            let (mut end, mut last) = (0, Instant::ZERO);
+            for gap in gaps {
+                end += gap;
+                let place = match period {
+                    Some(period) => (end % period / 20) as usize,
+                    None => ((end / 20) as usize).min(list.len() - 1),
+                };
+                let own = ms(end + list[place]);
+                let arrival = changing.arrival(ms(end));
+                prop_assert_eq!(arrival, own.max(last));
+                last = arrival;
+            }
+        }
+    }
+}

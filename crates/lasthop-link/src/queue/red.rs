@@ -1,0 +1,428 @@
+//! Random early detection: whether an arriving packet joins a queue, is marked, or is dropped.
+//!
+//! ```text
+//!   avg     := (1 - w) avg + w q           at each arrival; q is the queue that it finds
+//!   avg     := (1 - w)^m avg               after an idle time in which m packets could have left
+//!   p_b(avg) = 0                           avg < min
+//!            = max_p (avg - min) / (max - min)                  min <= avg < max
+//!            = max_p + (1 - max_p) (avg - max) / max            max <= avg < 2 max, gentle
+//!            = 1                                                beyond
+//!   p_a      = p_b / (1 - count p_b)       count: packets since the last that was marked or dropped
+//! ```
+//!
+//! Sources: S. Floyd, V. Jacobson, "Random early detection gateways for congestion avoidance",
+//! IEEE/ACM Transactions on Networking 1(4), 1993; S. Floyd, "Recommendation on using the gentle
+//! variant of RED", 2000. In byte mode q counts bytes and p_b is multiplied by the length of the
+//! packet over the mean length. A packet whose transport knows ECN (RFC 3168) is marked instead of
+//! dropped as long as avg < max (or 2 max if gentle); beyond that it is dropped (RFC 3168, section 7).
+//!
+//! Packets that are to join still need room: the limit of the queue comes after. The packet in
+//! transmission counts as queued. Random numbers come from the stream `early detection`, one for each
+//! packet whose probability is above 0 and below 1.
+//!
+//! States: the packets that wait; the average; packets since the last that was marked or dropped.
+//!
+//! Not modelled: adaptive max_p, classes (WRED).
+
+use super::family::{DisciplineKeys, QueueSite};
+use super::{DisciplineCounters, Fifo, QueueDiscipline, Transmitter};
+use lasthop_base::packet::Payload;
+use lasthop_base::rng::Stream;
+use lasthop_base::schema::ScenarioError;
+use lasthop_base::schema::keys::{Limits, Read, table};
+use lasthop_base::schema::quantity::QueueLimit;
+use lasthop_base::units::{Bytes, Duration, ExactTime, Instant, Probability};
+
+table! {
+    /// Random early detection (Floyd and Jacobson): a packet that finds a long average queue is
+    /// dropped, or marked if its transport knows ECN, with a probability that grows with the average.
+    pub struct RedKeys as "red" {
+        /// What the queue holds, the packet in transmission included; a size counts packets with the
+        /// frame header.
+        limit: QueueLimit = "50 packets";
+        /// Average queue from which packets are marked or dropped. A size makes RED count in bytes,
+        /// so that a packet is marked with a probability that grows with its length.
+        min: QueueLimit = "5 packets";
+        /// Average queue at which the probability is max_p, in the same unit as min; by default three
+        /// times min.
+        max: Option<QueueLimit>;
+        /// Probability at max, above 0.
+        max_p: Probability = "10 %";
+        /// Weight of the newest queue in the average, above 0.
+        weight: Probability = "0.2 %";
+        /// Whether the probability rises from max_p to 1 between max and twice max, rather than at
+        /// once.
+        gentle: bool = "true";
+        /// Whether packets of a transport that knows ECN are marked instead of dropped.
+        ecn: bool = "true";
+        /// Mean length of a packet, frame header included: how fast the average of an idle queue
+        /// falls, and the length that RED in bytes compares with.
+        mean_packet: Bytes = "500 B", Limits::PACKET;
+    }
+}
+
+impl RedKeys {
+    fn parameters(&self) -> RedParameters {
+        let number = |limit| match limit {
+            QueueLimit::Packets(packets) => f64::from(packets),
+            QueueLimit::Bytes(bytes) => bytes.get() as f64,
+        };
+        RedParameters {
+            min_threshold: number(self.min),
+            max_threshold: self.max.map_or(3.0 * number(self.min), number),
+            max_p: self.max_p.get(),
+            weight: self.weight.get(),
+            gentle: self.gentle,
+            byte_mode: matches!(self.min, QueueLimit::Bytes(_)),
+            mean_packet: self.mean_packet,
+        }
+    }
+}
+
+/// The machine.
+pub type Machine<P> = Box<Red<P>>;
+
+impl DisciplineKeys for RedKeys {
+    type Machine<P: Payload> = Machine<P>;
+
+    fn build<P: Payload>(&self, site: &QueueSite<'_>) -> Machine<P> {
+        let stream = site.streams.stream(site.component, "early detection");
+        let detector = RedDetector::new(self.parameters(), stream);
+        Box::new(Red::new(Fifo::new(self.limit.into(), site.header), detector, self.ecn))
+    }
+
+    fn check(&self, path: &str) -> Read<()> {
+        let refuse = |key: &str, found: String, allowed: &str| {
+            Err(ScenarioError::new(format!("{path}.{key}"), found, allowed))
+        };
+        for (key, probability) in [("max_p", self.max_p), ("weight", self.weight)] {
+            if probability.get() == 0.0 {
+                return refuse(key, "0".to_owned(), "a probability above 0, up to 1");
+            }
+        }
+        let Some(max) = self.max else { return Ok(()) };
+        match (self.min, max) {
+            (QueueLimit::Packets(min), QueueLimit::Packets(most)) if most > min => Ok(()),
+            (QueueLimit::Bytes(min), QueueLimit::Bytes(most)) if most > min => Ok(()),
+            (min, most) => {
+                let found = format!("{:?} with min {:?}", most.to_string(), min.to_string());
+                refuse("max", found, "more than min, and as it in packets or as a size")
+            }
+        }
+    }
+}
+
+/// A queue before which random early detection stands.
+#[derive(Clone, Debug)]
+pub struct Red<P> {
+    fifo: Fifo<P>,
+    detector: RedDetector,
+    marks_ect: bool,
+    /// When the last packet left the queue; the transmitter may have been busy longer.
+    empty_since: Instant,
+    counters: DisciplineCounters,
+}
+
+impl<P: Payload> Red<P> {
+    /// Puts `detector` before an empty queue. `marks_ect`: are packets of a transport that knows ECN
+    /// marked instead of dropped?
+    pub fn new(fifo: Fifo<P>, detector: RedDetector, marks_ect: bool) -> Self {
+        let counters = DisciplineCounters::default();
+        Red { fifo, detector, marks_ect, empty_since: Instant::ZERO, counters }
+    }
+
+    /// The decision and its average.
+    pub fn detector(&self) -> &RedDetector {
+        &self.detector
+    }
+
+    fn verdict(&mut self, now: Instant, packet: &P, transmitter: &Transmitter) -> RedVerdict {
+        let parameters = self.detector.parameters();
+        let queued = if parameters.byte_mode {
+            self.fifo.bytes() + transmitter.on_air_bytes(now)
+        } else {
+            self.fifo.len() as u64 + transmitter.on_air_frames(now)
+        };
+        let idle_since = self.empty_since.max(transmitter.free_at().instant());
+        let service = ExactTime::default().after(parameters.mean_packet.bits(), transmitter.rate());
+        let service = Duration::from_nanos(service.nanos);
+        let bytes = self.fifo.frame_bytes(packet);
+        self.detector.on_arrival(queued as f64, bytes, now.saturating_since(idle_since), service)
+    }
+}
+
+impl<P: Payload> QueueDiscipline<P> for Box<Red<P>> {
+    fn enqueue(&mut self, now: Instant, mut packet: P, transmitter: &Transmitter) -> bool {
+        let is_marked = match self.verdict(now, &packet, transmitter) {
+            RedVerdict::Admit => false,
+            RedVerdict::Mark if self.marks_ect && packet.mark_congestion() => true,
+            RedVerdict::Mark | RedVerdict::Drop => {
+                self.counters.early_drops += 1;
+                return false;
+            }
+        };
+        let has_room = self.fifo.has_room(now, packet.wire_bytes(), 1, transmitter);
+        if has_room {
+            self.counters.marks += u64::from(is_marked);
+            self.fifo.push(packet);
+        } else {
+            self.counters.tail_drops += 1;
+        }
+        has_room
+    }
+
+    fn dequeue(&mut self, now: Instant) -> Option<P> {
+        let packet = self.fifo.pop()?;
+        if self.fifo.is_empty() {
+            self.empty_since = now;
+        }
+        Some(packet)
+    }
+
+    fn len(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn has_room(&self, now: Instant, bytes: u32, count: u64, transmitter: &Transmitter) -> bool {
+        self.fifo.has_room(now, bytes, count, transmitter)
+    }
+
+    fn counters(&self) -> DisciplineCounters {
+        self.counters
+    }
+}
+
+/// Parameters of random early detection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RedParameters {
+    /// Average queue from which packets are dropped, in packets or, in byte mode, in bytes; above 0.
+    pub min_threshold: f64,
+    /// Average queue at which the probability is `max_p`; above `min_threshold`.
+    pub max_threshold: f64,
+    /// Probability at `max_threshold`, 0 to 1.
+    pub max_p: f64,
+    /// Weight of the newest queue in the average, 0 to 1 (default 0.002).
+    pub weight: f64,
+    /// Does the probability rise from `max_p` to 1 between `max_threshold` and twice that, rather than
+    /// at once?
+    pub gentle: bool,
+    /// Does the queue count bytes rather than packets?
+    pub byte_mode: bool,
+    /// Mean length of a packet: how fast an idle queue forgets, and the length that byte mode
+    /// compares with.
+    pub mean_packet: Bytes,
+}
+
+impl RedParameters {
+    /// Floyd's recommendation for a queue that is to hold some `min_threshold` packets: three times
+    /// that as the upper threshold, 10 %, weight 0.002, gentle, counted in packets of 500 bytes.
+    pub fn recommended(min_threshold: f64) -> Self {
+        RedParameters {
+            min_threshold,
+            max_threshold: 3.0 * min_threshold,
+            max_p: 0.1,
+            weight: 0.002,
+            gentle: true,
+            byte_mode: false,
+            mean_packet: Bytes::new(500),
+        }
+    }
+
+    /// Probability p_b of a packet of mean length at this average.
+    pub fn probability(&self, average: f64) -> f64 {
+        let RedParameters { min_threshold: min, max_threshold: max, max_p, gentle, .. } = *self;
+        if average < min {
+            0.0
+        } else if average < max {
+            max_p * (average - min) / (max - min)
+        } else if gentle && average < 2.0 * max {
+            max_p + (1.0 - max_p) * (average - max) / max
+        } else {
+            1.0
+        }
+    }
+}
+
+/// What becomes of an arriving packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum RedVerdict {
+    /// It joins the queue, if there is room.
+    Admit,
+    /// It joins with a congestion mark, or is dropped if its transport does not know marks.
+    Mark,
+    /// It is dropped.
+    Drop,
+}
+
+/// Decides on each packet that arrives, and keeps the average queue for it.
+#[derive(Clone, Debug)]
+pub struct RedDetector {
+    parameters: RedParameters,
+    average: f64,
+    /// Packets since the last one that was marked or dropped; `None` below the lower threshold.
+    count: Option<u64>,
+    stream: Stream,
+}
+
+impl RedDetector {
+    /// An empty queue; one number is drawn for each packet whose probability is above 0 and below 1.
+    pub fn new(parameters: RedParameters, stream: Stream) -> Self {
+        RedDetector { parameters, average: 0.0, count: None, stream }
+    }
+
+    /// The average queue as of the last arrival, in packets or bytes.
+    pub fn average(&self) -> f64 {
+        self.average
+    }
+
+    /// What it was made with.
+    pub fn parameters(&self) -> &RedParameters {
+        &self.parameters
+    }
+
+    /// A packet of `bytes` arrives at a queue of `queued`, in packets or bytes; if that is empty,
+    /// `idle` is for how long, and `service` how long a packet of mean length is on the air.
+    pub fn on_arrival(
+        &mut self,
+        queued: f64,
+        bytes: u64,
+        idle: Duration,
+        service: Duration,
+    ) -> RedVerdict {
+        let RedParameters { weight, min_threshold, byte_mode, mean_packet, .. } = self.parameters;
+        if queued > 0.0 {
+            self.average += weight * (queued - self.average);
+        } else {
+            let packets = idle.as_nanos() as f64 / service.as_nanos().max(1) as f64;
+            self.average *= libm::pow(1.0 - weight, packets);
+        }
+        if self.average < min_threshold {
+            self.count = None;
+            return RedVerdict::Admit;
+        }
+        let length = if byte_mode { bytes as f64 / mean_packet.get() as f64 } else { 1.0 };
+        let probability = self.parameters.probability(self.average);
+        if probability >= 1.0 {
+            self.count = Some(0);
+            return RedVerdict::Drop;
+        }
+        // The packet itself is counted, so that the first may be hit with p_b.
+        let count = self.count.map_or(0, |count| count + 1);
+        let probability = (probability * length).min(1.0);
+        let left = 1.0 - count as f64 * probability;
+        let now = if left > probability { probability / left } else { 1.0 };
+        if self.stream.uniform() < now {
+            self.count = Some(0);
+            RedVerdict::Mark
+        } else {
+            self.count = Some(count);
+            RedVerdict::Admit
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lasthop_base::rng::Streams;
+
+    const SERVICE: Duration = Duration::from_millis(1);
+
+    fn red(parameters: RedParameters) -> RedDetector {
+        RedDetector::new(
+            parameters,
+            Streams { seed: 5, replication: 0 }.stream("queue", "early detection"),
+        )
+    }
+
+    fn parameters() -> RedParameters {
+        RedParameters { weight: 1.0, ..RedParameters::recommended(5.0) }
+    }
+
+    #[test]
+    fn the_probability_is_the_published_curve() {
+        let gentle = parameters();
+        let steep = RedParameters { gentle: false, ..gentle };
+        for (average, expected, without) in [
+            (0.0, 0.0, 0.0),
+            (4.99, 0.0, 0.0),
+            (5.0, 0.0, 0.0),
+            (10.0, 0.05, 0.05),
+            (15.0, 0.1, 1.0),
+            (22.5, 0.55, 1.0),
+            (30.0, 1.0, 1.0),
+            (99.0, 1.0, 1.0),
+        ] {
+            assert!((gentle.probability(average) - expected).abs() < 1e-12, "{average}");
+            assert!((steep.probability(average) - without).abs() < 1e-12, "{average}");
+        }
+    }
+
+    /// Marks are spaced evenly between 1 and n = 1/p_b - 1 packets (Floyd and Jacobson, section VII;
+    /// their algorithm counts the packet itself): the mean is held within 5 standard errors, variance
+    /// (n^2 - 1) / 12 of a uniform law on 1 to n; false alarm below 1e-6 a point.
+    #[test]
+    fn marks_come_evenly_at_the_rate_of_the_curve() {
+        for (queue, p) in [(7.0, 0.02), (10.0, 0.05), (13.0, 0.08), (15.0, 0.1), (18.75, 0.325)] {
+            let mut red = red(parameters());
+            let n: u32 = 400_000;
+            let verdicts: Vec<_> =
+                (0..n).map(|_| red.on_arrival(queue, 500, Duration::ZERO, SERVICE)).collect();
+            let marks = verdicts.iter().filter(|&&verdict| verdict == RedVerdict::Mark).count();
+            let mut longest = 0;
+            let mut run = 0;
+            for verdict in &verdicts {
+                run = if *verdict == RedVerdict::Mark { 0 } else { run + 1 };
+                longest = longest.max(run);
+            }
+            let most = (1.0f64 / p).ceil();
+            assert!(f64::from(longest) < most, "{longest} packets without a mark at {p}");
+            if (1.0 / p).fract() == 0.0 {
+                let n = most - 1.0;
+                let spacing = verdicts.len() as f64 / marks as f64;
+                let error = ((n * n - 1.0) / 12.0 / marks as f64).sqrt();
+                let mean = (n + 1.0) / 2.0;
+                assert!((spacing - mean).abs() < 5.0 * error, "{spacing}, expected {mean}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_average_follows_and_idle_times_let_it_fall() {
+        let mut red = red(RedParameters { weight: 0.25, ..parameters() });
+        for expected in [1.0, 1.75, 2.3125] {
+            let verdict = red.on_arrival(4.0, 500, Duration::ZERO, SERVICE);
+            assert_eq!((verdict, red.average()), (RedVerdict::Admit, expected));
+        }
+        // Two packets could have left.
+        let verdict = red.on_arrival(0.0, 500, Duration::from_millis(2), SERVICE);
+        assert_eq!(verdict, RedVerdict::Admit);
+        assert!((red.average() - 2.3125 * 0.5625).abs() < 1e-12);
+    }
+
+    #[test]
+    fn byte_mode_spares_short_packets() {
+        let bytes = RedParameters {
+            min_threshold: 2_500.0,
+            max_threshold: 7_500.0,
+            byte_mode: true,
+            ..parameters()
+        };
+        let marks = |length| {
+            let mut red = red(bytes);
+            let verdicts =
+                (0..50_000).map(|_| red.on_arrival(5_000.0, length, Duration::ZERO, SERVICE));
+            verdicts.filter(|&verdict| verdict == RedVerdict::Mark).count() as f64
+        };
+        // p_b is 0.05 for 500 bytes and 0.005 for 50: spacings of 10 and 100 on average.
+        let (long, short) = (marks(500), marks(50));
+        assert!((long / short - 10.0).abs() < 1.5, "{long} and {short}");
+    }
+
+    #[test]
+    fn beyond_the_curve_all_is_dropped() {
+        let mut red = red(parameters());
+        assert_eq!(red.on_arrival(40.0, 500, Duration::ZERO, SERVICE), RedVerdict::Drop);
+    }
+}

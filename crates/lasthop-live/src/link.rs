@@ -1,0 +1,459 @@
+//! A link that carries real packets: an interface at each end, the air between them, and the agents
+//! that sit on it. What a [line](lasthop_sim::sim) of the simulator is to descriptors, this is to bytes.
+//!
+//! ```text
+//!   host of side A                                               host of side B
+//!   offer -> agents -> [interface] -> bytes -> errors -> ring -> [interface] -> agents -> delivery
+//!   delivery <- agents <- [interface] <- ring <- errors <- bytes <- [interface] <- agents <- offer
+//! ```
+//!
+//! A frame crosses the air in the byte form of its protocol ([`LinkEndpoint::encode`]), so that the far
+//! end knows nothing but what a real receiver would. It is charged the length that the endpoint says.
+//!
+//! Every deadline is handled at its own time, in the order of time and, among equals, in the order in
+//! which the deadlines were set, as in the simulator. So what comes out depends on the arrivals and
+//! their times alone, not on when the driver wakes.
+
+use super::connections::Connections;
+use lasthop_base::units::Instant;
+use lasthop_link::channel::{Airtime, Channel};
+use lasthop_link::interface::{Interface, Transmission, expose};
+use lasthop_link::link::{Endpoint, Frame, LinkCounters, LinkEndpoint};
+use lasthop_link::queue::{PropagationDelay, QueueCounters};
+use lasthop_sim::agent::{Agent, AgentMachine, Crossing, Verdict};
+use lasthop_sim::sim::deadlines::{Deadlines, Due};
+use lasthop_sim::sim::ids::Side;
+use std::collections::VecDeque;
+
+/// An IP packet.
+pub type Bytes = Vec<u8>;
+
+/// A packet that has crossed a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// When the link lets it go up.
+    pub at: Instant,
+    /// The link, by its place in the scenario.
+    pub link: usize,
+    /// The end that hands it to its host.
+    pub side: Side,
+    /// The packet.
+    pub packet: Bytes,
+}
+
+/// A frame that has been put on the air.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameFate {
+    /// The link, by its place in the scenario.
+    pub link: usize,
+    /// The end that transmits it.
+    pub side: Side,
+    /// Its time on the air and its length.
+    pub airtime: Airtime,
+    /// Did the error process destroy it?
+    pub is_lost: bool,
+}
+
+/// Where a link puts what the driver takes.
+#[derive(Clone, Debug, Default)]
+pub struct Outbox {
+    /// Packets for the hosts, in the order of time.
+    pub deliveries: VecDeque<Delivery>,
+    /// Frames, where the driver asks for them.
+    pub frames: Vec<FrameFate>,
+    /// Does the driver ask for frames?
+    pub wants_frames: bool,
+}
+
+/// What one end has counted beside its interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndCounters {
+    /// Its queue and its transmitter.
+    pub queue: QueueCounters,
+    /// Packets that came over the link and went up here.
+    pub delivered: u64,
+    /// Their bytes.
+    pub delivered_bytes: u64,
+    /// Frames without byte form, or bytes that were no frame: an endpoint that speaks another
+    /// protocol, or one that is starting anew.
+    pub unreadable: u64,
+}
+
+/// A frame on its way, in its byte form.
+#[derive(Clone, Debug)]
+struct OnAir {
+    due: Due,
+    bytes: Bytes,
+    /// What the endpoint said of its length.
+    length: u32,
+}
+
+/// One end of a link.
+#[derive(Clone, Debug)]
+pub struct End {
+    interface: Interface<LinkEndpoint<Bytes>, Bytes>,
+    channel: Channel,
+    propagation: PropagationDelay,
+    /// Frames of this end that the other one will hear.
+    ring: VecDeque<OnAir>,
+    counters: EndCounters,
+    /// Agents where this end's direction begins, in the order in which packets meet them on their way
+    /// into the link.
+    agents: Vec<AgentMachine<Bytes>>,
+    /// When the interface is to be served.
+    service: Due,
+    /// When the first agent is to be woken.
+    wake: Due,
+    /// Service of each traffic class, where services share the link.
+    classes: Vec<u8>,
+}
+
+impl End {
+    /// An idle end.
+    pub fn new(
+        interface: Interface<LinkEndpoint<Bytes>, Bytes>,
+        channel: Channel,
+        propagation: PropagationDelay,
+        classes: Vec<u8>,
+    ) -> Self {
+        End {
+            interface,
+            channel,
+            propagation,
+            ring: VecDeque::with_capacity(64),
+            counters: EndCounters::default(),
+            agents: Vec::new(),
+            service: Due::NEVER,
+            wake: Due::NEVER,
+            classes,
+        }
+    }
+
+    /// Puts an agent behind those that are there.
+    pub fn add_agent(&mut self, agent: AgentMachine<Bytes>) {
+        self.agents.push(agent);
+    }
+
+    /// Its interface.
+    pub fn interface(&self) -> &Interface<LinkEndpoint<Bytes>, Bytes> {
+        &self.interface
+    }
+
+    /// Its agents.
+    pub fn agents(&self) -> &[AgentMachine<Bytes>] {
+        &self.agents
+    }
+
+    /// Counters of its endpoint.
+    pub fn link_counters(&self) -> LinkCounters {
+        self.interface.endpoint.counters()
+    }
+
+    /// What it counted; drops are those of its queue, whatever the cause.
+    pub fn counters(&self) -> EndCounters {
+        let mut counters = self.counters;
+        counters.queue.drops += self.interface.queue().counters().drops();
+        if let LinkEndpoint::Services(services) = &self.interface.endpoint {
+            let queues = (0..services.count()).map(|service| services.queue(service));
+            counters.queue.drops += queues.map(|queue| queue.counters().drops()).sum::<u64>();
+        }
+        counters
+    }
+
+    /// Packets in the queue, the frame in transmission included.
+    pub fn length(&self, now: Instant) -> u64 {
+        let queued = match &self.interface.endpoint {
+            LinkEndpoint::Services(services) => services.queued(),
+            _ => self.interface.queued() as u64,
+        };
+        queued + u64::from(self.interface.transmitter().is_busy(now))
+    }
+
+    /// The service of a packet, by its traffic class.
+    fn service_of(&self, packet: &Bytes) -> usize {
+        use lasthop_base::packet::Payload;
+        self.classes.get(usize::from(packet.class())).copied().unwrap_or(0).into()
+    }
+
+    /// A packet joins the queue; false: dropped.
+    fn offer(&mut self, now: Instant, packet: Bytes) -> bool {
+        let service = self.service_of(&packet);
+        let busy = self.interface.transmitter().is_busy(now);
+        match &mut self.interface.endpoint {
+            LinkEndpoint::Services(services) => services.offer(now, service, packet, busy),
+            _ => self.interface.enqueue(now, packet),
+        }
+    }
+
+    /// Would the queue take `packet` and another one like it?
+    fn has_spare_room(&self, now: Instant, packet: &Bytes) -> bool {
+        let bytes = packet.len() as u32;
+        match &self.interface.endpoint {
+            LinkEndpoint::Services(services) => {
+                let busy = self.interface.transmitter().is_busy(now);
+                services.has_room(now, self.service_of(packet), bytes, 2, busy)
+            }
+            _ => self.interface.has_spare_room(now, bytes),
+        }
+    }
+}
+
+/// What a link's deadline is for: an arrival from a side, the service of a side, its agents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Arrival(Side),
+    Service(Side),
+    Agents(Side),
+}
+
+/// A link between two hosts.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// Its place in the scenario.
+    index: usize,
+    /// By [`Side`].
+    ends: [End; 2],
+    /// For the agents: which connection a packet belongs to.
+    connections: Connections,
+}
+
+impl Link {
+    /// The link number `index` of a scenario.
+    pub fn new(index: usize, ends: [End; 2], by_hosts: bool) -> Self {
+        Link { index, ends, connections: Connections::new(by_hosts) }
+    }
+
+    /// One of its ends.
+    pub fn end(&self, side: Side) -> &End {
+        &self.ends[side as usize]
+    }
+
+    fn end_mut(&mut self, side: Side) -> &mut End {
+        &mut self.ends[side as usize]
+    }
+
+    /// The earliest deadline and what it is for.
+    fn next(&self) -> (Due, Cause) {
+        let of = |side: Side| {
+            let End { ring, service, wake, .. } = self.end(side);
+            let arrival = ring.front().map_or(Due::NEVER, |first| first.due);
+            [
+                (arrival, Cause::Arrival(side)),
+                (*service, Cause::Service(side)),
+                (*wake, Cause::Agents(side)),
+            ]
+        };
+        let [forward, reverse] = Side::BOTH.map(of);
+        let mut first = forward[0];
+        for other in forward[1..].iter().chain(&reverse) {
+            if other.0 < first.0 {
+                first = *other;
+            }
+        }
+        first
+    }
+
+    /// When it must be [advanced](Self::advance) next.
+    pub fn next_timeout(&self) -> Instant {
+        self.next().0.at()
+    }
+
+    /// Handles every deadline up to and including `now`, each at its own time.
+    pub fn advance(&mut self, now: Instant, deadlines: &mut Deadlines, outbox: &mut Outbox) {
+        loop {
+            let (due, cause) = self.next();
+            if due.at() > now {
+                return;
+            }
+            match cause {
+                Cause::Arrival(side) => self.arrive(due.at(), side, deadlines, outbox),
+                Cause::Service(side) => self.serve(due.at(), side, deadlines, outbox),
+                Cause::Agents(side) => self.wake(due.at(), side, deadlines, outbox),
+            }
+        }
+    }
+
+    /// The host of `side` hands a packet down. Call [`Self::advance`] with the same time before.
+    pub fn offer(
+        &mut self,
+        now: Instant,
+        side: Side,
+        packet: Bytes,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) {
+        self.send_past(now, side, 0, packet, deadlines, outbox);
+    }
+
+    /// A packet meets the agents of `side` from number `first` on, then enters the queue.
+    fn send_past(
+        &mut self,
+        now: Instant,
+        side: Side,
+        first: usize,
+        mut packet: Bytes,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) {
+        for number in first..self.end(side).agents.len() {
+            let connection = self.connections.of(&packet);
+            let has_room = self.end(side).has_spare_room(now, &packet);
+            let agent = &mut self.end_mut(side).agents[number];
+            if connection.is_none() && !agent.watches_all() {
+                continue;
+            }
+            let verdict = agent.down(now, Crossing { connection, has_room }, &mut packet);
+            if verdict == Verdict::Suppress {
+                return self.settle(now, side, number, deadlines, outbox);
+            }
+            // The agent's own packets go behind this one.
+            self.send_past(now, side, number + 1, packet, deadlines, outbox);
+            return self.settle(now, side, number, deadlines, outbox);
+        }
+        let end = self.end_mut(side);
+        end.offer(now, packet);
+        self.serve(now, side, deadlines, outbox);
+    }
+
+    /// A packet that came over the link meets the agents of `side` below number `above`, the last
+    /// first, then goes to the host.
+    fn deliver_past(
+        &mut self,
+        now: Instant,
+        side: Side,
+        above: usize,
+        mut packet: Bytes,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) {
+        for number in (0..above).rev() {
+            let connection = self.connections.of(&packet);
+            let agent = &mut self.end_mut(side).agents[number];
+            if connection.is_none() && !agent.watches_all() {
+                continue;
+            }
+            let verdict = agent.up(now, connection, &mut packet);
+            if verdict == Verdict::Forward {
+                self.deliver_past(now, side, number, packet, deadlines, outbox);
+            }
+            return self.settle(now, side, number, deadlines, outbox);
+        }
+        let counters = &mut self.end_mut(side).counters;
+        counters.delivered += 1;
+        counters.delivered_bytes += packet.len() as u64;
+        outbox.deliveries.push_back(Delivery { at: now, link: self.index, side, packet });
+    }
+
+    /// Does what agent `number` of `side` wants done.
+    fn settle(
+        &mut self,
+        now: Instant,
+        side: Side,
+        number: usize,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) {
+        loop {
+            let agent = &mut self.end_mut(side).agents[number];
+            while agent.poll_event().is_some() {}
+            if let Some(packet) = agent.poll_down() {
+                self.send_past(now, side, number + 1, packet, deadlines, outbox);
+            } else if let Some(packet) = agent.poll_up() {
+                self.deliver_past(now, side, number, packet, deadlines, outbox);
+            } else {
+                break;
+            }
+        }
+        let end = self.end_mut(side);
+        let wake = end.agents.iter().map(Agent::next_timeout).min().unwrap_or(Instant::NEVER);
+        set(&mut end.wake, wake, deadlines);
+    }
+
+    /// Deadlines of the agents of `side` may have come.
+    fn wake(&mut self, now: Instant, side: Side, deadlines: &mut Deadlines, outbox: &mut Outbox) {
+        for number in 0..self.end(side).agents.len() {
+            let agent = &mut self.end_mut(side).agents[number];
+            if agent.next_timeout() <= now {
+                agent.handle_timeout(now);
+                self.settle(now, side, number, deadlines, outbox);
+            }
+        }
+    }
+
+    /// The first frame that `side` has on the air arrives at the other end.
+    fn arrive(&mut self, now: Instant, side: Side, deadlines: &mut Deadlines, outbox: &mut Outbox) {
+        let arrived = self.end_mut(side).ring.pop_front();
+        let OnAir { bytes, length, .. } = arrived.expect("a frame that is due is on the air");
+        let far = self.end_mut(side.other());
+        match far.interface.endpoint.decode(&bytes) {
+            Ok(frame) => far.interface.receive(now, Frame { bytes: length, ..frame }),
+            Err(_) => far.counters.unreadable += 1,
+        }
+        self.hand_up(now, side.other(), deadlines, outbox);
+        self.serve(now, side.other(), deadlines, outbox);
+    }
+
+    /// What the endpoint of `side` lets go up does.
+    fn hand_up(
+        &mut self,
+        now: Instant,
+        side: Side,
+        deadlines: &mut Deadlines,
+        outbox: &mut Outbox,
+    ) {
+        let agents = self.end(side).agents.len();
+        while let Some(packet) = self.end_mut(side).interface.poll_deliver() {
+            self.deliver_past(now, side, agents, packet, deadlines, outbox);
+        }
+    }
+
+    /// An end may have something to send, or its timer is due.
+    fn serve(&mut self, now: Instant, side: Side, deadlines: &mut Deadlines, outbox: &mut Outbox) {
+        let index = self.index;
+        if self.end(side).interface.endpoint.next_timeout() <= now {
+            self.end_mut(side).interface.handle_timeout(now);
+            self.hand_up(now, side, deadlines, outbox);
+        }
+        let [forward, reverse] = &mut self.ends;
+        let (end, far) = match side {
+            Side::Forward => (forward, reverse),
+            Side::Reverse => (reverse, forward),
+        };
+        while let Some(Transmission { mut frame, airtime }) = end.interface.poll_transmit(now) {
+            let Some(airtime) = airtime else { continue };
+            let is_lost = expose(&mut end.channel, airtime, &mut frame);
+            let counters = &mut end.counters.queue;
+            counters.frames_sent += 1;
+            counters.bits_sent += airtime.bits;
+            counters.frames_lost += u64::from(is_lost);
+            if outbox.wants_frames {
+                outbox.frames.push(FrameFate { link: index, side, airtime, is_lost });
+            }
+            if is_lost {
+                continue;
+            }
+            let mut bytes = Vec::with_capacity(frame.bytes as usize);
+            if far.interface.endpoint.encode(&frame, &mut bytes).is_err() {
+                end.counters.unreadable += 1;
+                continue;
+            }
+            let due = Due::new(end.propagation.arrival(airtime.end), deadlines.ticket());
+            end.ring.push_back(OnAir { due, bytes, length: frame.bytes });
+        }
+        end.interface.endpoint.drop_events();
+        let next = end.interface.next_timeout();
+        set(&mut end.service, next, deadlines);
+    }
+
+    /// Frames on their way that somebody will hear.
+    pub fn in_flight(&self) -> usize {
+        self.ends.iter().map(|end| end.ring.len()).sum()
+    }
+}
+
+/// Sets a deadline; an unchanged one keeps its ticket.
+fn set(due: &mut Due, at: Instant, deadlines: &mut Deadlines) {
+    if due.at() != at {
+        *due = if at == Instant::NEVER { Due::NEVER } else { Due::new(at, deadlines.ticket()) };
+    }
+}

@@ -1,0 +1,272 @@
+//! The hosts of a scenario: each a network namespace with its name, its address, a TUN device for each
+//! of its links and a route to every other host.
+//!
+//! ```text
+//!   host "client"                            host "server"
+//!     lo        10.71.0.2/32                   lo        10.71.0.1/32
+//!     wireless  (no address of its own)        wireless
+//!        |                                        |
+//!        +------- TUN -- lasthop -- TUN ----------+
+//! ```
+//!
+//! A namespace lives as long as a process in it or a file that names it; nothing of it has a name in
+//! the file system, so that nothing is left behind whatever ends the process.
+
+use super::netlink::{LOOPBACK, Netlink};
+use super::{Context, Fault, sys};
+use lasthop_sim::scenario::{Routes, Scenario};
+use lasthop_sim::sim::ids::Side;
+use rustix::net::netdevice::name_to_index;
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Packets that may wait in a device until the driver reads them: so many that none is dropped there.
+const DEVICE_QUEUE: u32 = 10_000;
+
+/// A host.
+#[derive(Debug)]
+pub struct Host {
+    /// As the scenario calls it.
+    pub name: String,
+    /// Its address, the same on all its links.
+    pub address: Ipv4Addr,
+    net: OwnedFd,
+    uts: OwnedFd,
+    /// `/proc/net/dev` of its namespace, which it shows to whoever reads it.
+    devices: File,
+}
+
+/// The device of a host at one end of a link.
+#[derive(Debug)]
+pub struct Port {
+    /// The link, by its place in the scenario.
+    pub link: usize,
+    /// The end.
+    pub side: Side,
+    /// The device.
+    pub device: OwnedFd,
+}
+
+/// The address of host number `index`: 10.71.0.1 and on.
+pub fn address(index: usize) -> Ipv4Addr {
+    Ipv4Addr::from_bits(Ipv4Addr::new(10, 71, 0, 1).to_bits() + index as u32)
+}
+
+/// The name of a link's device: that of the link where the kernel takes it.
+fn device_name(scenario: &Scenario, link: usize) -> String {
+    let name = &scenario.links[link].name;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_taken = ["lo", "all", "default"].contains(&name.as_str());
+    let is_own = name.len() <= 15 && name.chars().all(is_plain) && !is_taken;
+    if is_own { name.clone() } else { format!("link{link}") }
+}
+
+/// What all hosts have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// The largest packet of each link.
+    pub mtus: &'a [u32],
+    /// Parameters of the kernel that all hosts get, such as `net.ipv4.tcp_congestion_control`.
+    pub sysctls: &'a [(String, String)],
+    /// The host that is the machine itself.
+    pub outside: Option<&'a str>,
+}
+
+/// Makes all hosts with their devices.
+pub fn open(plan: Plan<'_>) -> Result<(Vec<Host>, Vec<Port>), Fault> {
+    let names = plan.scenario.hosts();
+    let (mut hosts, mut ports) = (Vec::new(), Vec::new());
+    for index in 0..names.len() {
+        let (host, own) = std::thread::scope(|scope| {
+            let made = scope.spawn(|| make(plan, &names, index)).join();
+            made.unwrap_or_else(|_| Err(Fault::new("a thread failed")))
+        })?;
+        hosts.push(host);
+        ports.extend(own);
+    }
+    Ok((hosts, ports))
+}
+
+/// Makes one host, in a thread of its own, which the host's namespaces are those of.
+fn make(plan: Plan<'_>, names: &[&str], index: usize) -> Result<(Host, Vec<Port>), Fault> {
+    let (name, own) = (names[index], address(index));
+    let is_outside = plan.outside == Some(name);
+    if !is_outside {
+        let namespaces = UnshareFlags::NEWNET | UnshareFlags::NEWUTS;
+        sys::unshare(namespaces).context("a network namespace")?;
+        rustix::system::sethostname(name.as_bytes()).context("the name of a host")?;
+        configure(plan.sysctls)?;
+    }
+    let netlink = Netlink::new().context("a netlink socket")?;
+    if !is_outside {
+        netlink.up(LOOPBACK, None).context("the loopback device")?;
+    }
+    let give_address = |device| {
+        let what = || format!("the address of host {name:?}");
+        netlink.address(device, own).with_context(what)
+    };
+    if !is_outside {
+        give_address(LOOPBACK)?;
+    }
+    let mut ports = Vec::new();
+    let mut numbers = vec![0; plan.scenario.links.len()];
+    for (link, keys) in plan.scenario.links.iter().enumerate() {
+        let Some(end) = keys.between.iter().position(|host| host == name) else { continue };
+        let device = device_name(plan.scenario, link);
+        let what = || format!("the TUN device {device:?} of host {name:?}");
+        let file = sys::tun(&device).map_err(|error| Fault::of_device(&what(), &error))?;
+        numbers[link] = number_of(&device).with_context(what)?;
+        netlink.up(numbers[link], Some((plan.mtus[link], DEVICE_QUEUE))).with_context(what)?;
+        if is_outside {
+            // It goes with the device, so that nothing is left on the machine.
+            give_address(numbers[link])?;
+        }
+        ports.push(Port { link, side: Side::BOTH[end], device: file });
+    }
+    let routes = Routes::new(plan.scenario);
+    for (other, to) in names.iter().enumerate() {
+        let Some(&(link, _)) = routes.route(name, to).first() else { continue };
+        netlink
+            .route(Some(address(other)), numbers[link], own)
+            .with_context(|| format!("the route from {name:?} to {to:?}"))?;
+    }
+    if let Some(outside) = plan.outside.filter(|_| !is_outside)
+        && let Some(&(link, _)) = routes.route(name, outside).first()
+    {
+        netlink.route(None, numbers[link], own).context("the route to the outside")?;
+    }
+    let open = |kind: &str| File::open(format!("/proc/thread-self/ns/{kind}"));
+    let net = open("net").context("the network namespace")?.into();
+    let uts = open("uts").context("the namespace of names")?.into();
+    let devices = File::open("/proc/thread-self/net/dev").context("the devices")?;
+    Ok((Host { name: name.to_owned(), address: own, net, uts, devices }, ports))
+}
+
+fn number_of(device: &str) -> io::Result<u32> {
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    )?;
+    Ok(name_to_index(&socket, device)?)
+}
+
+/// Parameters of the kernel in a new network namespace. Nothing but what programs send may cross the
+/// links, so that error processes meet the frames that they would meet in a simulation: no IPv6, whose
+/// neighbours greet each other. A host remembers nothing of earlier connections.
+fn configure(asked: &[(String, String)]) -> Result<(), Fault> {
+    let own = [
+        ("net.ipv6.conf.all.disable_ipv6", "1", true),
+        ("net.ipv6.conf.default.disable_ipv6", "1", true),
+        ("net.ipv4.ip_forward", "1", false),
+        ("net.ipv4.conf.all.rp_filter", "0", true),
+        ("net.ipv4.conf.default.rp_filter", "0", true),
+        ("net.ipv4.conf.all.send_redirects", "0", true),
+        ("net.ipv4.conf.default.send_redirects", "0", true),
+        ("net.ipv4.tcp_no_metrics_save", "1", true),
+    ];
+    for (key, value, may_miss) in own {
+        match set(key, value) {
+            Err(error) if !may_miss => return Err(error).with_context(|| key.to_owned()),
+            _ => {}
+        }
+    }
+    for (key, value) in asked {
+        set(key, value).with_context(|| format!("--sysctl {key}={value}"))?;
+    }
+    Ok(())
+}
+
+/// Sets a parameter of the calling thread's network namespace.
+fn set(key: &str, value: &str) -> io::Result<()> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if !key.starts_with("net.") || !key.chars().all(is_plain) || key.contains("..") {
+        return Err(io::Error::other("a key of the network, net.…, is allowed"));
+    }
+    // Not /proc/sys/net of another thread: the kernel shows the namespace of who asks.
+    std::fs::write(format!("/proc/sys/{}", key.replace('.', "/")), value)
+}
+
+impl Host {
+    /// Does something in the namespaces of the host, in a thread of its own.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        let enter = || {
+            move_into_link_name_space(self.net.as_fd(), Some(LinkNameSpaceType::Network))?;
+            move_into_link_name_space(
+                self.uts.as_fd(),
+                Some(LinkNameSpaceType::HostNameAndNISDomainName),
+            )?;
+            work()
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(enter).join().unwrap_or_else(|_| Err(io::Error::other("a thread failed")))
+        })
+    }
+
+    /// Packets that a device of the host had no room for: the driver was too slow to read them.
+    pub fn overflows(&self) -> u64 {
+        let mut text = String::new();
+        let mut devices = &self.devices;
+        if devices.rewind().and_then(|()| devices.read_to_string(&mut text)).is_err() {
+            return 0;
+        }
+        // Behind the name eight numbers of arrivals, then bytes, packets, errors and drops sent.
+        let drops = |line: &str| {
+            let (name, numbers) = line.split_once(':')?;
+            let dropped = numbers.split_whitespace().nth(11)?.parse::<u64>().ok()?;
+            (name.trim() != "lo").then_some(dropped)
+        };
+        text.lines().filter_map(drops).sum()
+    }
+
+    /// Does a program listen here, on a port of TCP or UDP?
+    pub fn has_listener(&self) -> bool {
+        let listens = || {
+            // The state of a socket is the fourth field: 0A listens, of UDP 07 waits.
+            let has = |table: &str, state: &str| {
+                let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
+                let text = text.unwrap_or_default();
+                text.lines().skip(1).any(|line| line.split_whitespace().nth(3) == Some(state))
+            };
+            Ok([("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")]
+                .into_iter()
+                .any(|(table, state)| has(table, state)))
+        };
+        self.inside(listens).unwrap_or(false)
+    }
+}
+
+/// Makes all hosts known by name to all programs: a file in the place of `/etc/hosts`, in this mount
+/// namespace alone.
+pub fn publish(hosts: &[Host]) -> Result<(), Fault> {
+    use std::io::Write;
+    let mut text = String::new();
+    for host in hosts {
+        text.push_str(&format!("{} {}\n", host.address, host.name));
+    }
+    let known = std::fs::read_to_string("/etc/hosts");
+    let known = known.unwrap_or_else(|_| "127.0.0.1 localhost\n".to_owned());
+    let is_free = |line: &&str| {
+        !line.split_whitespace().skip(1).any(|name| hosts.iter().any(|host| host.name == name))
+    };
+    known.lines().filter(is_free).for_each(|line| text.push_str(&format!("{line}\n")));
+    let path = std::env::temp_dir().join(format!("lasthop-hosts-{}", own_name()));
+    let mut file = std::fs::File::create_new(&path).with_context(|| path.display().to_string())?;
+    let mounted = file.write_all(text.as_bytes()).context("the table of hosts").and_then(|()| {
+        rustix::mount::mount_bind(&path, "/etc/hosts").context("the table of hosts at /etc/hosts")
+    });
+    // Mounted, it stays; it has no name any more that could be left behind.
+    let removed = std::fs::remove_file(&path).context("the table of hosts");
+    mounted.and(removed)
+}
+
+/// A name that no other process chooses at the same time.
+fn own_name() -> String {
+    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    format!("{}-{}", std::process::id(), time.map_or(0, |time| time.as_nanos()))
+}

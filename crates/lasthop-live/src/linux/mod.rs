@@ -1,0 +1,567 @@
+//! Live links on Linux: namespaces, TUN devices, programs and the wall clock.
+//!
+//! Three processes, so that nothing is left whoever dies:
+//!
+//! ```text
+//!   command line   reads options, prints, serves the page   (any process; holds a pipe open)
+//!     launcher     new PID namespace, of ordinary users also a user namespace; waits
+//!       driver     first process of the PID namespace: mounts, hosts, devices, links
+//!         programs
+//! ```
+//!
+//! - The driver is the first process of its PID namespace: when it ends, the kernel ends every program.
+//! - When the launcher dies, the kernel kills the driver (PR_SET_PDEATHSIG); when the command line dies,
+//!   the pipe closes, and the driver ends the programs.
+//! - Network namespaces and devices have no names outside and end with the last process that has them.
+
+mod confinement;
+mod driver;
+mod hosts;
+mod netlink;
+mod programs;
+mod sys;
+
+use super::capture::Capture;
+use super::network::{Network, round_trip, side_name};
+use super::recording::{Header, Recorder};
+use super::refusal::Refused;
+use driver::{Driver, Files, say};
+use hdrhistogram::Histogram;
+use lasthop_base::rng::Streams;
+use lasthop_link::link::Endpoint;
+use lasthop_sim::scenario::Scenario;
+use lasthop_sim::sim::ids::Side;
+use programs::{Order, Program, reap};
+use rustix::process::{Signal, WaitOptions};
+use rustix::thread::{CapabilitySet, UnshareFlags};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long programs have to end after they are asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long the last program waits for the others to listen at most.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether they do.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How often the state of the links is told.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Why a live run fails: what the system refuses, or a message of its own.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Fault(String);
+
+impl Fault {
+    fn new(message: impl Into<String>) -> Self {
+        Fault(message.into())
+    }
+
+    /// A device cannot be made: says what the machine must have.
+    fn of_device(what: &str, error: &io::Error) -> Self {
+        let allowed = match error.kind() {
+            io::ErrorKind::NotFound => "; allowed: a kernel with TUN devices (modprobe tun)",
+            io::ErrorKind::PermissionDenied => {
+                "; allowed: a file /dev/net/tun that this user may read and write"
+            }
+            _ => "",
+        };
+        Fault(format!("{what}: {error}{allowed}"))
+    }
+}
+
+impl From<Refused> for Fault {
+    fn from(refused: Refused) -> Self {
+        Fault(refused.to_string())
+    }
+}
+
+/// Says what an error of the system is about.
+trait Context<T> {
+    fn with_context(self, what: impl FnOnce() -> String) -> Result<T, Fault>;
+
+    fn context(self, what: &str) -> Result<T, Fault>
+    where
+        Self: Sized,
+    {
+        self.with_context(|| what.to_owned())
+    }
+}
+
+impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
+    fn with_context(self, what: impl FnOnce() -> String) -> Result<T, Fault> {
+        self.map_err(|error| Fault(format!("{}: {}", what(), error.into())))
+    }
+}
+
+/// What a run is asked for.
+#[derive(Clone, Debug)]
+struct Request {
+    header: Header,
+    programs: Vec<Order>,
+    sysctls: Vec<(String, String)>,
+    outside: Option<String>,
+    record: Option<String>,
+    pcap: Option<String>,
+    /// What starts the driver, with its arguments.
+    interpreter: Vec<String>,
+}
+
+impl Request {
+    /// From the JSON text of the command line, which has checked it.
+    fn read(text: &str) -> Result<Self, Fault> {
+        let value: Value = serde_json::from_str(text).map_err(|error| Fault(error.to_string()))?;
+        let wrong = |key: &str| Fault(format!("the request: {key}: found {}", value[key]));
+        let base = value["base"].as_str().ok_or_else(|| wrong("base"))?;
+        let document = Scenario::from_json_text(&value["scenario"].to_string(), Path::new(base))
+            .and_then(|document| document.points())
+            .map_err(|error| Fault(error.to_string()))?;
+        let point = document.into_iter().next().ok_or_else(|| wrong("scenario"))?;
+        let number = |key: &str| value[key].as_u64().ok_or_else(|| wrong(key));
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let texts = |value: &Value| {
+            value.as_array().map(|all| all.iter().filter_map(text).collect::<Vec<_>>())
+        };
+        let programs = value["programs"].as_array().ok_or_else(|| wrong("programs"))?;
+        let programs = programs.iter().map(|program| {
+            let (host, argv) = (text(&program["host"]), texts(&program["argv"]));
+            host.zip(argv).map(|(host, argv)| Order { host, argv })
+        });
+        let sysctls = value["sysctls"].as_object().into_iter().flatten();
+        Ok(Request {
+            header: Header {
+                scenario: point.scenario,
+                base: base.to_owned(),
+                streams: Streams { seed: number("seed")?, replication: number("replication")? },
+                mtu: value["mtu"].as_u64().map(|mtu| mtu as u32),
+            },
+            programs: programs.collect::<Option<_>>().ok_or_else(|| wrong("programs"))?,
+            sysctls: sysctls.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect(),
+            outside: text(&value["outside"]),
+            record: text(&value["record"]),
+            pcap: text(&value["pcap"]),
+            interpreter: texts(&value["interpreter"]).ok_or_else(|| wrong("interpreter"))?,
+        })
+    }
+}
+
+/// The files that the command line leaves open for the launcher and the driver: the request, the pipe
+/// that closes when the command line ends, and where the state is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Channels {
+    /// The request, as JSON text.
+    pub request: i32,
+    /// Closes when the command line is no more.
+    pub control: i32,
+    /// Lines of JSON.
+    pub status: i32,
+}
+
+/// The processes of a run that the engine provides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Creates namespaces and waits.
+    Launcher,
+    /// Drives the links; confined by the launcher, or in the machine's namespaces for `--outside`.
+    Driver,
+    /// Drives the links of a run that root started; confines itself.
+    PrivilegedDriver,
+}
+
+impl Role {
+    /// The roles by the names that the launcher gives to a driver.
+    const NAMES: [(Role, &str); 3] = [
+        (Role::Launcher, "launcher"),
+        (Role::Driver, "driver"),
+        (Role::PrivilegedDriver, "privileged-driver"),
+    ];
+
+    /// The role of this name, or the launcher.
+    pub fn named(name: &str) -> Role {
+        let found = Self::NAMES.iter().find(|(_, own)| *own == name);
+        found.map_or(Role::Launcher, |(role, _)| *role)
+    }
+
+    fn name(self) -> &'static str {
+        Self::NAMES[self as usize].1
+    }
+}
+
+/// The launcher: makes the namespaces, starts the driver and waits for it. Returns the exit code.
+pub fn launch(channels: Channels) -> i32 {
+    match try_launch(channels) {
+        Ok(code) => code,
+        Err(fault) => {
+            if let Ok(status) = sys::inherited(channels.status) {
+                let line = json!({"kind": "error", "message": fault.to_string()});
+                say(&mut File::from(status), &line);
+            }
+            1
+        }
+    }
+}
+
+/// Reads the request without taking the file, which the driver reads again.
+fn read_request(channels: Channels) -> Result<Request, Fault> {
+    let path = format!("/proc/self/fd/{}", channels.request);
+    Request::read(&std::fs::read_to_string(path).context("the request")?)
+}
+
+fn try_launch(channels: Channels) -> Result<i32, Fault> {
+    let request = read_request(channels)?;
+    die_with_parent()?;
+    let is_root = rustix::process::geteuid().is_root();
+    let mut namespaces = UnshareFlags::NEWPID;
+    if request.outside.is_some() && !confinement::may_administer() {
+        return Err(Fault::new(
+            "--outside: found no capability CAP_NET_ADMIN; allowed: as root, or with that capability \
+             and CAP_SYS_ADMIN",
+        ));
+    }
+    let needs_user = !is_root && request.outside.is_none();
+    let role =
+        if is_root && request.outside.is_none() { Role::PrivilegedDriver } else { Role::Driver };
+    if needs_user {
+        namespaces |= UnshareFlags::NEWUSER;
+    }
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    sys::unshare(namespaces).map_err(|error| {
+        Fault(format!(
+            "user and PID namespaces: {error}; allowed: a kernel that lets users make them \
+             (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, on Ubuntu \
+             kernel.apparmor_restrict_unprivileged_userns=0), or root"
+        ))
+    })?;
+    if needs_user {
+        let map = |file: &str, text: String| {
+            std::fs::write(format!("/proc/self/{file}"), text).with_context(|| file.to_owned())
+        };
+        map("setgroups", "deny".to_owned())?;
+        map("uid_map", format!("0 {} 1", user.as_raw()))?;
+        map("gid_map", format!("0 {} 1", group.as_raw()))?;
+    }
+    let (program, arguments) =
+        request.interpreter.split_first().ok_or_else(|| Fault::new("no interpreter"))?;
+    let child = std::process::Command::new(program).args(arguments).arg(role.name()).spawn();
+    let child = child.with_context(|| program.clone())?;
+    let pid = rustix::process::Pid::from_child(&child);
+    if role == Role::PrivilegedDriver {
+        confinement::map_users_of(pid)?;
+    }
+    loop {
+        match rustix::process::waitpid(Some(pid), WaitOptions::empty()) {
+            Ok(Some((_, status))) => {
+                let code = status.exit_status();
+                let code = code.or(status.terminating_signal().map(|signal| 128 + signal));
+                return Ok(code.unwrap_or(1));
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error).context("the driver"),
+        }
+    }
+}
+
+fn die_with_parent() -> Result<(), Fault> {
+    let kill = Some(Signal::KILL);
+    rustix::process::set_parent_process_death_signal(kill).context("the signal of the parent's end")
+}
+
+/// The driver: makes the hosts, runs the programs and turns the links until the last program ends.
+/// Returns its exit code.
+pub fn drive(channels: Channels, role: Role) -> i32 {
+    let open = |number| sys::inherited(number);
+    let (Ok(control), Ok(status)) = (open(channels.control), open(channels.status)) else {
+        return 1;
+    };
+    let mut status = File::from(status);
+    match try_drive(channels, role, control, &mut status) {
+        Ok(code) => code,
+        Err(fault) => {
+            say(&mut status, &json!({"kind": "error", "message": fault.to_string()}));
+            1
+        }
+    }
+}
+
+fn try_drive(
+    channels: Channels,
+    role: Role,
+    control: OwnedFd,
+    status: &mut File,
+) -> Result<i32, Fault> {
+    let request = read_request(channels)?;
+    drop(sys::inherited(channels.request));
+    die_with_parent()?;
+    let Request { header, .. } = &request;
+    let scenario = &header.scenario;
+    let mut network = Network::new(scenario, header.streams, header.mtu)?;
+    let mtus: Vec<u32> = (0..network.len()).map(|link| network.mtu(link)).collect();
+    confinement::separate_mounts()?;
+    if role == Role::PrivilegedDriver {
+        confinement::protect_kernel(true)?;
+        confinement::enter_user_namespace()?;
+        die_with_parent()?;
+    }
+    // Every program, and every thread that starts one, has the default priority.
+    sys::reset_priority_on_fork().context("the priority of programs")?;
+    let plan = hosts::Plan {
+        scenario,
+        mtus: &mtus,
+        sysctls: &request.sysctls,
+        outside: request.outside.as_deref(),
+    };
+    let (hosts, ports) = hosts::open(plan)?;
+    hosts::publish(&hosts)?;
+    if request.outside.is_some() {
+        confinement::protect_kernel(false)?;
+        confinement::drop_capabilities()?;
+    }
+    let files = open_files(&request)?;
+    if files.recorder.is_some() {
+        network.keep_frames();
+    }
+    let mut run = Run {
+        driver: Driver::new(network, ports, files)?,
+        programs: Vec::new(),
+        status,
+        told: Instant::now(),
+        watches_control: true,
+        is_confined: request.outside.is_some(),
+        scenario,
+    };
+    run.driver.watch(&control, CONTROL)?;
+    let addresses: serde_json::Map<_, _> =
+        hosts.iter().map(|host| (host.name.clone(), host.address.to_string().into())).collect();
+    say(run.status, &json!({"kind": "start", "hosts": addresses}));
+    let code = run.programs(&request.programs, &hosts, &control)?;
+    run.driver.finish();
+    let inside = hosts.iter().filter(|host| request.outside.as_ref() != Some(&host.name));
+    run.report(code, inside.map(hosts::Host::overflows).sum());
+    Ok(code)
+}
+
+/// The token of the pipe that closes when the command line ends; programs have those above.
+const CONTROL: u32 = 0;
+
+fn open_files(request: &Request) -> Result<Files, Fault> {
+    let mut files = Files::default();
+    let create = |option: &str, path: &String| {
+        let file = File::create(path).with_context(|| format!("{option} {path}"))?;
+        Ok::<_, Fault>(BufWriter::new(file))
+    };
+    if let Some(path) = &request.record {
+        let recorder = Recorder::new(create("--record", path)?, &request.header);
+        files.recorder = Some(recorder.with_context(|| format!("--record {path}"))?);
+    }
+    if let Some(path) = &request.pcap {
+        let origin = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let origin = origin.unwrap_or_default();
+        let out = create("--pcap", path)?;
+        let capture = Capture::new(out, &request.header.scenario, origin);
+        files.capture = Some(capture.with_context(|| format!("--pcap {path}"))?);
+    }
+    Ok(files)
+}
+
+/// What can be seen of the links at a time.
+pub(super) struct Watch<'a> {
+    network: &'a Network,
+    lateness: &'a Histogram<u64>,
+    arrivals: u64,
+    deliveries: u64,
+    untaken: u64,
+    processor: Duration,
+}
+
+/// A run that is going on.
+struct Run<'a> {
+    driver: Driver,
+    programs: Vec<Program>,
+    status: &'a mut File,
+    told: Instant,
+    watches_control: bool,
+    /// One of the hosts is the machine itself, so that capabilities are given up.
+    is_confined: bool,
+    scenario: &'a Scenario,
+}
+
+impl Run<'_> {
+    /// Starts the programs in their order, the last one when the others listen, and turns the links until
+    /// that one ends; then ends the others. Returns its exit code.
+    fn programs(
+        &mut self,
+        orders: &[Order],
+        hosts: &[hosts::Host],
+        control: &OwnedFd,
+    ) -> Result<i32, Fault> {
+        let Some((last, others)) = orders.split_last() else { return Ok(0) };
+        for order in others {
+            self.start(order, hosts, false)?;
+        }
+        let since = Instant::now();
+        let mut looked = since;
+        let is_waiting = |program: &Program| {
+            let host = hosts.iter().find(|host| host.name == program.order.host);
+            program.code.is_none() && !host.is_some_and(hosts::Host::has_listener)
+        };
+        while since.elapsed() < SETTLE && self.watches_control {
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                if !self.programs.iter().any(is_waiting) {
+                    break;
+                }
+            }
+            if others.is_empty() {
+                break;
+            }
+            self.turn(control)?;
+        }
+        self.start(last, hosts, true)?;
+        if self.is_confined {
+            // No namespace has to be entered any more.
+            confinement::keep_capabilities(CapabilitySet::KILL)?;
+        }
+        let front = self.programs.len() - 1;
+        while self.programs[front].code.is_none() && self.watches_control {
+            self.turn(control)?;
+        }
+        self.stop(control)?;
+        Ok(self.programs[front].code.unwrap_or(128 + Signal::TERM.as_raw()))
+    }
+
+    fn start(&mut self, order: &Order, hosts: &[hosts::Host], in_front: bool) -> Result<(), Fault> {
+        let program = Program::start(order, hosts, in_front)?;
+        self.driver.watch(&program.ended, self.programs.len() as u32 + 1)?;
+        self.programs.push(program);
+        Ok(())
+    }
+
+    /// Asks the programs that are left to end, then ends them.
+    fn stop(&mut self, control: &OwnedFd) -> Result<(), Fault> {
+        let front = self.programs.len() - 1;
+        for signal in [Signal::TERM, Signal::KILL] {
+            for (index, program) in self.programs.iter().enumerate() {
+                program.signal(signal, index == front);
+            }
+            let since = Instant::now();
+            while since.elapsed() < GRACE && self.programs.iter().any(|one| one.code.is_none()) {
+                self.turn(control)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns the links once.
+    fn turn(&mut self, control: &OwnedFd) -> Result<(), Fault> {
+        for token in self.driver.turn()? {
+            if token == CONTROL {
+                // Nothing is ever written: it is readable when it is closed.
+                self.driver.forget(control);
+                self.watches_control = false;
+                continue;
+            }
+            reap(&mut self.programs).context("programs")?;
+            if let Some(program) = self.programs.get(token as usize - 1) {
+                self.driver.forget(&program.ended);
+            }
+        }
+        if self.told.elapsed() >= TICK {
+            self.told += TICK;
+            reap(&mut self.programs).context("programs")?;
+            let line = self.tick();
+            say(self.status, &line);
+        }
+        Ok(())
+    }
+
+    /// The state of the links, for a line a second: counters since the start.
+    fn tick(&self) -> Value {
+        let Watch { network, .. } = self.driver.watching();
+        let now = self.driver.now();
+        let direction = |link: usize, side: Side| {
+            let (sender, receiver) =
+                (network.links()[link].end(side), network.links()[link].end(side.other()));
+            let (counters, up) = (sender.counters(), receiver.counters());
+            json!({
+                "link": self.scenario.links[link].name,
+                "direction": side_name(side),
+                "queue": sender.length(now),
+                "frames": counters.queue.frames_sent,
+                "lost": counters.queue.frames_lost,
+                "drops": counters.queue.drops,
+                "retransmissions": sender.interface().endpoint.counters().retransmissions,
+                "delivered": up.delivered,
+                "delivered_bytes": up.delivered_bytes,
+            })
+        };
+        let links =
+            (0..network.len()).flat_map(|link| Side::BOTH.map(|side| direction(link, side)));
+        json!({"kind": "tick", "time": now.as_secs_f64(), "links": links.collect::<Vec<_>>()})
+    }
+
+    /// What came of the run.
+    fn report(&mut self, code: i32, overflows: u64) {
+        let Watch { network, lateness, arrivals, deliveries, untaken, processor } =
+            self.driver.watching();
+        let mut metrics = Vec::new();
+        network.metrics(self.scenario, &mut |entity, metric, value| {
+            let value = if value.is_finite() { json!(value) } else { Value::Null };
+            metrics.push(json!([format!("{entity}.{metric}"), value]));
+        });
+        let at = |quantile: f64| lateness.value_at_quantile(quantile) as f64 * 1e-9;
+        let round_trips = (0..network.len())
+            .map(|link| round_trip(self.scenario, link, network.mtu(link)).as_secs_f64());
+        let round_trip = round_trips.fold(f64::INFINITY, f64::min);
+        let packets = arrivals.max(1);
+        let mut notes = Vec::new();
+        if deliveries > 0 && at(0.99) > 0.05 * round_trip {
+            notes.push(format!(
+                "one delivery in a hundred was more than {:.3} ms late, beyond 5 % of the round trip of \
+                 {:.3} ms: this machine is too busy for these links, and the figures too low",
+                at(0.99) * 1e3,
+                round_trip * 1e3
+            ));
+        }
+        if overflows > 0 {
+            notes.push(format!(
+                "{overflows} packets found no room in a device of their host: this machine is too busy \
+                 to read them in time"
+            ));
+        }
+        if untaken > 0 {
+            notes.push(format!("{untaken} packets were refused by the kernel of their host"));
+        }
+        if network.refused() > 0 {
+            let refused = network.refused();
+            notes.push(format!("{refused} packets were no IP or too large, and refused"));
+        }
+        for (option, error) in self.driver.lost() {
+            notes.push(format!("{option}: {error}; the file ends there"));
+        }
+        let line = json!({
+            "kind": "end",
+            "code": code,
+            "time": network.now().as_secs_f64(),
+            "metrics": metrics,
+            "lateness": {
+                "deliveries": deliveries,
+                "p50_s": at(0.5),
+                "p90_s": at(0.9),
+                "p99_s": at(0.99),
+                "max_s": lateness.max() as f64 * 1e-9,
+            },
+            "round_trip_s": round_trip,
+            "arrivals": arrivals,
+            "processor_s": processor.as_secs_f64(),
+            "processor_per_packet_s": processor.as_secs_f64() / packets as f64,
+            "notes": notes,
+        });
+        say(self.status, &line);
+    }
+}

@@ -1,0 +1,283 @@
+//! All links of a scenario on real packets: sans-IO, so that the wall clock, a recording and a fuzzer
+//! can turn it.
+//!
+//! # Contract
+//!
+//! All calls carry `now`, which never decreases.
+//!
+//! - a packet that a host sends over a link goes into [`Network::input`], which first handles every
+//!   deadline up to `now`;
+//! - at [`Network::next_timeout`], or later, the driver calls [`Network::advance`];
+//! - after either it drains [`Network::poll_delivery`] and, if it has asked for them,
+//!   [`Network::drain_frames`].
+
+use super::link::{Delivery, End, FrameFate, Link, Outbox};
+use super::refusal::{self, Refused};
+use lasthop_base::rng::Streams;
+use lasthop_base::units::{Bytes, Duration, Instant};
+use lasthop_link::interface::Interface;
+use lasthop_link::link::LinkEndpoint;
+use lasthop_link::queue::QueueSite;
+use lasthop_sim::agent::Agent;
+use lasthop_sim::run::{link_site, service_endpoints};
+use lasthop_sim::scenario::{self, LinkProtocol, Scenario};
+use lasthop_sim::sim::deadlines::{Deadlines, MachineId};
+use lasthop_sim::sim::ids::Side;
+use lasthop_sim::sim::{discipline_metrics, queue_metrics, receiver_metrics, sender_metrics};
+
+/// The links of a scenario.
+#[derive(Clone, Debug)]
+pub struct Network {
+    links: Vec<Link>,
+    mtus: Vec<u32>,
+    /// One deadline a link.
+    deadlines: Deadlines,
+    outbox: Outbox,
+    /// The time of the last call.
+    now: Instant,
+    refused: u64,
+}
+
+impl Network {
+    /// The links of `scenario`; random numbers are those that replication `streams.replication` of a
+    /// simulation takes, so that both meet the same losses.
+    ///
+    /// # Errors
+    /// If something in the scenario has no form on real packets, or contradicts itself.
+    pub fn new(scenario: &Scenario, streams: Streams, mtu: Option<u32>) -> Result<Self, Refused> {
+        refusal::check(scenario)?;
+        let mut mtus = Vec::with_capacity(scenario.links.len());
+        let mut links = Vec::with_capacity(scenario.links.len());
+        for (index, link) in scenario.links.iter().enumerate() {
+            let mtu = refusal::mtu(link, mtu)?;
+            links.push(build(scenario, index, streams, mtu)?);
+            mtus.push(mtu);
+        }
+        let mut network = Network {
+            deadlines: Deadlines::new(links.len(), 0),
+            links,
+            mtus,
+            outbox: Outbox::default(),
+            now: Instant::ZERO,
+            refused: 0,
+        };
+        for link in 0..network.links.len() {
+            network.schedule(link);
+        }
+        Ok(network)
+    }
+
+    /// Number of links.
+    pub fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Has it no links?
+    pub fn is_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+
+    /// The largest packet that link `link` takes.
+    pub fn mtu(&self, link: usize) -> u32 {
+        self.mtus[link]
+    }
+
+    /// Keeps what becomes of every frame for [`Self::drain_frames`] from now on.
+    pub fn keep_frames(&mut self) {
+        self.outbox.wants_frames = true;
+    }
+
+    /// A host sends a packet over link `link` from its end `side`. Returns whether the link takes it:
+    /// anything that is no IP packet of at most [`Self::mtu`] bytes is refused.
+    pub fn input(&mut self, now: Instant, link: usize, side: Side, packet: Vec<u8>) -> bool {
+        self.advance(now);
+        if !is_ip(&packet) || packet.len() > self.mtus[link] as usize {
+            self.refused += 1;
+            return false;
+        }
+        self.links[link].offer(self.now, side, packet, &mut self.deadlines, &mut self.outbox);
+        self.schedule(link);
+        true
+    }
+
+    /// The earliest deadline, [`Instant::NEVER`] if there is none.
+    pub fn next_timeout(&self) -> Instant {
+        self.deadlines.next()
+    }
+
+    /// Handles every deadline up to and including `now`, each at its own time.
+    pub fn advance(&mut self, now: Instant) {
+        debug_assert!(now >= self.now, "time does not run backwards");
+        loop {
+            let (due, machine) = self.deadlines.first();
+            let at = due.at();
+            if at > now || at == Instant::NEVER {
+                break;
+            }
+            self.links[machine.index()].advance(at, &mut self.deadlines, &mut self.outbox);
+            self.schedule(machine.index());
+        }
+        self.now = self.now.max(now);
+    }
+
+    fn schedule(&mut self, link: usize) {
+        let at = self.links[link].next_timeout();
+        self.deadlines.set(MachineId::new(link), at);
+    }
+
+    /// The next packet that has crossed a link.
+    pub fn poll_delivery(&mut self) -> Option<Delivery> {
+        self.outbox.deliveries.pop_front()
+    }
+
+    /// The frames that were put on the air since the last call.
+    pub fn drain_frames(&mut self) -> std::vec::Drain<'_, FrameFate> {
+        self.outbox.frames.drain(..)
+    }
+
+    /// The links.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// Packets that no link takes: see [`Self::input`].
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Is nothing queued, under way or waiting for a timer?
+    pub fn is_idle(&self) -> bool {
+        self.next_timeout() == Instant::NEVER
+    }
+
+    /// Reports what all links have counted as (entity, metric, value), under the names that a
+    /// simulation has for them and, of each direction, `packets_delivered`, `goodput_bps` (of the
+    /// packets that went up, headers included) and `unreadable_frames`.
+    pub fn metrics(&self, scenario: &Scenario, report: &mut dyn FnMut(&str, &'static str, f64)) {
+        for (link, keys) in self.links.iter().zip(&scenario.links) {
+            for side in Side::BOTH {
+                self.direction_metrics(link, keys, side, report);
+            }
+            for side in Side::BOTH {
+                for agent in link.end(side).agents() {
+                    let entity = format!("agent.{}", keys.name);
+                    agent.metrics(&mut |metric, value| report(&entity, metric, value));
+                }
+            }
+        }
+    }
+
+    fn direction_metrics(
+        &self,
+        link: &Link,
+        keys: &scenario::Link,
+        side: Side,
+        report: &mut dyn FnMut(&str, &'static str, f64),
+    ) {
+        let entity = format!("link.{}.{}", keys.name, side_name(side));
+        let (sender, receiver) = (link.end(side), link.end(side.other()));
+        let counters = sender.counters();
+        queue_metrics(&entity, &counters.queue, report);
+        let transmitter = sender.interface().transmitter();
+        let sent = counters.queue.bits_sent as f64 - transmitter.unsent_bits(self.now);
+        let utilization = (sent.max(0.0) / transmitter.capacity(self.now)).min(1.0);
+        report(&entity, "utilization", utilization);
+        let queue = sender.interface().queue();
+        if queue.detects_early() {
+            discipline_metrics(&entity, &queue.counters(), report);
+        }
+        sender_metrics(&entity, &sender.link_counters(), report);
+        receiver_metrics(&entity, &receiver.link_counters(), report);
+        let up = receiver.counters();
+        report(&entity, "packets_delivered", up.delivered as f64);
+        let seconds = self.now.as_secs_f64();
+        report(&entity, "goodput_bps", up.delivered_bytes as f64 * 8.0 / seconds);
+        report(&entity, "unreadable_frames", (counters.unreadable + up.unreadable) as f64);
+    }
+
+    /// The time of the last call.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+}
+
+/// How scenarios and metrics call the direction on which `side` transmits.
+pub fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Forward => "forward",
+        Side::Reverse => "reverse",
+    }
+}
+
+/// Does it begin as an IP packet does?
+fn is_ip(packet: &[u8]) -> bool {
+    match packet.first().map(|first| first >> 4) {
+        Some(4) => packet.len() >= 20,
+        Some(6) => packet.len() >= 40,
+        _ => false,
+    }
+}
+
+/// One link, as the simulator builds it, for packets of up to `mtu` bytes.
+fn build(scenario: &Scenario, index: usize, streams: Streams, mtu: u32) -> Result<Link, Refused> {
+    let link = &scenario.links[index];
+    let refused = |error: &dyn std::fmt::Display| Refused {
+        key: format!("link.{}", link.name),
+        problem: error.to_string(),
+    };
+    let packet = Bytes::new(mtu.into());
+    let mut ends = Vec::with_capacity(2);
+    for side in Side::BOTH {
+        let own = match side {
+            Side::Forward => &link.forward,
+            Side::Reverse => &link.reverse,
+        };
+        let component = format!("link.{}.{}", link.name, side_name(side));
+        let site = link_site(scenario, (index, side == Side::Forward), packet, None);
+        let endpoint: LinkEndpoint<Vec<u8>> = match &link.protocol {
+            LinkProtocol::One(protocol) => protocol.build(&site),
+            LinkProtocol::Services(set) => {
+                let place = (&streams, component.clone());
+                service_endpoints(set, own, &vec![site; set.services.len()], place)
+            }
+        }
+        .map_err(|error| refused(&error))?;
+        refusal::check_bytes(link, &endpoint)?;
+        let queue = own.queue.build(&QueueSite {
+            streams: &streams,
+            component: &component,
+            header: link.header,
+            packet,
+        });
+        let channel = own.errors.build(&streams, &component).map_err(|error| refused(&error))?;
+        let interface = Interface::new(endpoint, queue, own.transmitter());
+        ends.push(End::new(interface, channel, own.propagation(), link.protocol.classes()));
+    }
+    let mut ends: [End; 2] = ends.try_into().unwrap_or_else(|_| unreachable!("two sides"));
+    let site = link.agent_site(packet);
+    let mut by_hosts = false;
+    for agent in &link.agents.0 {
+        let machine = agent.build(&site, 0).map_err(|error| refused(&error))?;
+        if machine.watches_link() {
+            return Err(refusal::agent(link, agent.kind(), "hears from the simulated link layer"));
+        }
+        let side = if agent.begins_forward(&site) { Side::Forward } else { Side::Reverse };
+        by_hosts |= agent.shares_by_hosts();
+        ends[side as usize].add_agent(machine);
+    }
+    Ok(Link::new(index, ends, by_hosts))
+}
+
+/// The round trip of the largest packet and a small one over link `link`, without waiting.
+pub fn round_trip(scenario: &Scenario, link: usize, mtu: u32) -> Duration {
+    let link = &scenario.links[link];
+    let air = |direction: &scenario::Direction, bytes: u64| {
+        let rate = direction.air().rate;
+        let sending = match rate.is_unlimited() || rate.as_bps() == 0 {
+            true => Duration::ZERO,
+            false => lasthop_link::link::airtime(Bytes::new(bytes), rate),
+        };
+        direction.air().delay + sending
+    };
+    air(&link.forward, mtu.into()) + air(&link.reverse, 40)
+}

@@ -1,0 +1,425 @@
+//! What went into the links of a live run and what came out, as a file; and the same links turned with
+//! it again, in virtual time.
+//!
+//! `docs/live.md` describes the format for other readers:
+//!
+//! ```text
+//!   "lasthop recording 1\n"
+//!   header: one line of JSON
+//!   records, numbers least significant byte first:
+//!     'A' arrival   | link u16 | side u8 | time u64 | length u32 | packet ...
+//!     'D' delivery  | link u16 | side u8 | time u64 | length u32 | hash u64 of the packet (FNV-1a)
+//!     'F' frame     | link u16 | side u8 | start u64 | end u64 | bits u64 | lost u8
+//!     'E' end       | time u64
+//! ```
+
+use super::link::{Delivery, FrameFate};
+use super::network::Network;
+use super::refusal::Refused;
+use lasthop_base::rng::Streams;
+use lasthop_base::units::Instant;
+use lasthop_link::channel::Airtime;
+use lasthop_sim::scenario::Scenario;
+use lasthop_sim::sim::ids::Side;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::io::{self, BufRead, Read, Write};
+use std::path::Path;
+
+/// The first line of a recording.
+const MAGIC: &str = "lasthop recording 1\n";
+
+/// The longest header that is read, in bytes.
+const LONGEST_HEADER: u64 = 16 << 20;
+
+/// The longest recording that is replayed: 30 days. Timers that run on would take for ever in more.
+const LONGEST: Instant = Instant::from_nanos(30 * 86_400 * 1_000_000_000);
+
+/// What a recording begins with: all that decides what its links do.
+#[derive(Clone, Debug)]
+pub struct Header {
+    /// The scenario, fully resolved.
+    pub scenario: Scenario,
+    /// The folder that files named in it are relative to.
+    pub base: String,
+    /// Seed and replication.
+    pub streams: Streams,
+    /// The largest packet asked for.
+    pub mtu: Option<u32>,
+}
+
+/// Why a recording cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    /// It is none.
+    #[error("at byte {at}: found {found}; allowed: {allowed}")]
+    Format {
+        /// Where it goes wrong.
+        at: u64,
+        /// What was found.
+        found: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// Its scenario is no scenario.
+    #[error(transparent)]
+    Scenario(#[from] lasthop_sim::scenario::ScenarioError),
+    /// Its links cannot be built.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+/// Writes a recording.
+#[derive(Debug)]
+pub struct Recorder<W: Write> {
+    out: W,
+}
+
+impl<W: Write> Recorder<W> {
+    /// Begins a recording.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(mut out: W, header: &Header) -> io::Result<Self> {
+        out.write_all(MAGIC.as_bytes())?;
+        let header = json!({
+            "engine": lasthop_sim::run::ENGINE_VERSION,
+            "scenario": header.scenario.to_json(),
+            "base": header.base,
+            "seed": header.streams.seed,
+            "replication": header.streams.replication,
+            "mtu": header.mtu,
+            "links": header.scenario.links.iter().map(|link| &link.name).collect::<Vec<_>>(),
+        });
+        out.write_all(format!("{header}\n").as_bytes())?;
+        Ok(Recorder { out })
+    }
+
+    fn place(&mut self, kind: u8, link: usize, side: Side) -> io::Result<()> {
+        self.out.write_all(&[kind])?;
+        self.out.write_all(&(link as u16).to_le_bytes())?;
+        self.out.write_all(&[side as u8])
+    }
+
+    fn number(&mut self, number: u64) -> io::Result<()> {
+        self.out.write_all(&number.to_le_bytes())
+    }
+
+    /// A host has sent a packet over a link.
+    ///
+    /// # Errors
+    /// If it cannot be written; so for all that follow.
+    pub fn arrival(
+        &mut self,
+        at: Instant,
+        link: usize,
+        side: Side,
+        packet: &[u8],
+    ) -> io::Result<()> {
+        self.place(b'A', link, side)?;
+        self.number(at.as_nanos())?;
+        self.out.write_all(&(packet.len() as u32).to_le_bytes())?;
+        self.out.write_all(packet)
+    }
+
+    /// A packet has crossed a link.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn delivery(&mut self, delivery: &Delivery) -> io::Result<()> {
+        self.place(b'D', delivery.link, delivery.side)?;
+        self.number(delivery.at.as_nanos())?;
+        self.out.write_all(&(delivery.packet.len() as u32).to_le_bytes())?;
+        self.number(hash(&delivery.packet))
+    }
+
+    /// A frame was put on the air.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn frame(&mut self, frame: &FrameFate) -> io::Result<()> {
+        self.place(b'F', frame.link, frame.side)?;
+        let Airtime { start, end, bits } = frame.airtime;
+        for number in [start.as_nanos(), end.as_nanos(), bits] {
+            self.number(number)?;
+        }
+        self.out.write_all(&[frame.is_lost.into()])
+    }
+
+    /// The run is over.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn end(&mut self, at: Instant) -> io::Result<()> {
+        self.out.write_all(b"E")?;
+        self.number(at.as_nanos())?;
+        self.out.flush()
+    }
+}
+
+/// FNV-1a of 64 bits.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// A record without its packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Record {
+    Arrival { at: Instant, link: usize, side: Side, packet: Vec<u8> },
+    Output(Output),
+    End(Instant),
+}
+
+/// What came out, to compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    Delivery { at: Instant, link: usize, side: Side, length: u32, hash: u64 },
+    Frame(FrameFate),
+}
+
+impl From<&Delivery> for Output {
+    fn from(delivery: &Delivery) -> Self {
+        let Delivery { at, link, side, ref packet } = *delivery;
+        Output::Delivery { at, link, side, length: packet.len() as u32, hash: hash(packet) }
+    }
+}
+
+/// Reads records; any bytes are records or an error.
+struct Reader<R> {
+    input: R,
+    at: u64,
+    links: usize,
+}
+
+impl<R: BufRead> Reader<R> {
+    fn wrong<T>(
+        &self,
+        found: impl Into<String>,
+        allowed: &'static str,
+    ) -> Result<T, RecordingError> {
+        Err(RecordingError::Format { at: self.at, found: found.into(), allowed })
+    }
+
+    /// A line without its end.
+    fn line(&mut self, most: u64) -> Result<String, RecordingError> {
+        let mut line = Vec::new();
+        let read = self.input.by_ref().take(most).read_until(b'\n', &mut line)?;
+        let text = String::from_utf8(line)
+            .ok()
+            .and_then(|text| text.strip_suffix('\n').map(str::to_owned));
+        let Some(text) = text else {
+            return self.wrong("no line of text", "a recording of lasthop live");
+        };
+        self.at += read as u64;
+        Ok(text)
+    }
+
+    fn bytes<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.input.read_exact(&mut bytes)?;
+        self.at += N as u64;
+        Ok(bytes)
+    }
+
+    fn u64(&mut self) -> io::Result<u64> {
+        self.bytes().map(u64::from_le_bytes)
+    }
+
+    fn time(&mut self) -> Result<Instant, RecordingError> {
+        let time = Instant::from_nanos(self.u64()?);
+        if time > LONGEST {
+            return self.wrong(format!("a time of {time:?}"), "up to 30 days");
+        }
+        Ok(time)
+    }
+
+    fn place(&mut self) -> Result<(usize, Side), RecordingError> {
+        let link = usize::from(u16::from_le_bytes(self.bytes()?));
+        let [side] = self.bytes()?;
+        if link >= self.links {
+            return self.wrong(format!("link {link}"), "a number below that of the links");
+        }
+        match side {
+            0 => Ok((link, Side::Forward)),
+            1 => Ok((link, Side::Reverse)),
+            _ => self.wrong(format!("side {side}"), "0 or 1"),
+        }
+    }
+
+    fn length(&mut self) -> Result<u32, RecordingError> {
+        match u32::from_le_bytes(self.bytes()?) {
+            length @ 0..=65_535 => Ok(length),
+            length => self.wrong(format!("a packet of {length} B"), "up to 65535 B"),
+        }
+    }
+
+    /// The next record; `None` at the end of the file, and where its last record is cut off.
+    fn next(&mut self) -> Result<Option<Record>, RecordingError> {
+        match self.record() {
+            Err(RecordingError::Read(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+
+    fn record(&mut self) -> Result<Record, RecordingError> {
+        let [kind] = self.bytes()?;
+        match kind {
+            b'A' => {
+                let (link, side) = self.place()?;
+                let at = self.time()?;
+                let mut packet = vec![0; self.length()? as usize];
+                self.input.read_exact(&mut packet)?;
+                self.at += packet.len() as u64;
+                Ok(Record::Arrival { at, link, side, packet })
+            }
+            b'D' => {
+                let (link, side) = self.place()?;
+                let (at, length, hash) = (self.time()?, self.length()?, self.u64()?);
+                Ok(Record::Output(Output::Delivery { at, link, side, length, hash }))
+            }
+            b'F' => {
+                let (link, side) = self.place()?;
+                let airtime = Airtime { start: self.time()?, end: self.time()?, bits: self.u64()? };
+                let is_lost = self.bytes()? != [0];
+                Ok(Record::Output(Output::Frame(FrameFate { link, side, airtime, is_lost })))
+            }
+            b'E' => Ok(Record::End(self.time()?)),
+            other => self.wrong(format!("a record of kind {other:#04x}"), "A, D, F or E"),
+        }
+    }
+}
+
+/// What came of a replay.
+#[derive(Debug)]
+pub struct Replayed {
+    /// The scenario of the recording.
+    pub scenario: Scenario,
+    /// The links at the end.
+    pub network: Network,
+    /// Packets that went in.
+    pub arrivals: u64,
+    /// Packets and frames that came out and are the same, to the byte and nanosecond.
+    pub same: u64,
+    /// The first output that is not; `None`: all are the same.
+    pub difference: Option<String>,
+    /// Is the recording whole? A run that was killed leaves one that is not.
+    pub is_complete: bool,
+}
+
+fn header(line: &str, at: u64) -> Result<Header, RecordingError> {
+    let wrong = |found: String| RecordingError::Format {
+        at,
+        found,
+        allowed: "the header of a recording: scenario, base, seed, replication, mtu",
+    };
+    let value: Value = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+    let number =
+        |key: &str| value[key].as_u64().ok_or_else(|| wrong(format!("{key}: {}", value[key])));
+    let base = value["base"].as_str().unwrap_or(".").to_owned();
+    let document = Scenario::from_json_text(&value["scenario"].to_string(), Path::new(&base))?;
+    let point = document.points()?.into_iter().next();
+    let Some(point) = point else { return Err(wrong("no scenario".to_owned())) };
+    let mtu = match &value["mtu"] {
+        Value::Null => None,
+        mtu => Some(
+            mtu.as_u64()
+                .and_then(|mtu| u32::try_from(mtu).ok())
+                .ok_or_else(|| wrong(format!("mtu: {mtu}")))?,
+        ),
+    };
+    let streams = Streams { seed: number("seed")?, replication: number("replication")? };
+    Ok(Header { scenario: point.scenario, base, streams, mtu })
+}
+
+/// Turns the links of a recording with its arrivals, in virtual time, and compares what comes out.
+///
+/// # Errors
+/// If it is no recording, or its links cannot be built.
+pub fn replay(input: impl BufRead) -> Result<Replayed, RecordingError> {
+    let mut reader = Reader { input, at: 0, links: 0 };
+    if reader.line(MAGIC.len() as u64)? != MAGIC.trim_end() {
+        return reader.wrong("another first line", "lasthop recording 1");
+    }
+    let line = reader.line(LONGEST_HEADER)?;
+    let Header { scenario, streams, mtu, .. } = header(&line, reader.at)?;
+    let mut network = Network::new(&scenario, streams, mtu)?;
+    network.keep_frames();
+    reader.links = network.len();
+    let mut replayed =
+        Replayed { scenario, network, arrivals: 0, same: 0, difference: None, is_complete: false };
+    // Frames and deliveries apart: in the file they need not stand in the same order.
+    let mut queues = [Compared::default(), Compared::default()];
+    let mut last = Instant::ZERO;
+    while let Some(record) = reader.next()? {
+        let network = &mut replayed.network;
+        match record {
+            Record::Arrival { at, link, side, packet } => {
+                if at < network.now() {
+                    return reader.wrong("an arrival before the last one", "arrivals in order");
+                }
+                network.input(at, link, side, packet);
+                replayed.arrivals += 1;
+            }
+            Record::Output(output) => {
+                if let Output::Delivery { at, .. } = output {
+                    last = last.max(at);
+                }
+                queues[usize::from(matches!(output, Output::Frame(_)))].recorded.push_back(output);
+            }
+            Record::End(at) => {
+                if at < network.now() {
+                    return reader.wrong("an end before the last arrival", "the end at last");
+                }
+                network.advance(at);
+                replayed.is_complete = true;
+            }
+        }
+        replayed.compare(&mut queues);
+    }
+    if !replayed.is_complete {
+        replayed.network.advance(last.max(replayed.network.now()));
+        replayed.compare(&mut queues);
+    }
+    for Compared { recorded, replayed: again } in &queues {
+        let left = recorded.front().map(|output| format!("recorded only: {output:?}"));
+        let more = again.front().filter(|_| replayed.is_complete);
+        let left = left.or(more.map(|output| format!("replayed only: {output:?}")));
+        replayed.difference = replayed.difference.take().or(left);
+    }
+    Ok(replayed)
+}
+
+/// Outputs that have not been compared.
+#[derive(Default)]
+struct Compared {
+    recorded: VecDeque<Output>,
+    replayed: VecDeque<Output>,
+}
+
+impl Replayed {
+    /// Compares what has come out by now.
+    fn compare(&mut self, [deliveries, frames]: &mut [Compared; 2]) {
+        while let Some(delivery) = self.network.poll_delivery() {
+            deliveries.replayed.push_back((&delivery).into());
+        }
+        frames.replayed.extend(self.network.drain_frames().map(Output::Frame));
+        for Compared { recorded, replayed } in [deliveries, frames] {
+            while let (Some(one), Some(other)) = (recorded.front(), replayed.front()) {
+                if one == other {
+                    self.same += 1;
+                } else if self.difference.is_none() {
+                    self.difference = Some(format!("recorded {one:?}, replayed {other:?}"));
+                }
+                recorded.pop_front();
+                replayed.pop_front();
+            }
+        }
+    }
+}

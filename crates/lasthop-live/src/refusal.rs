@@ -1,0 +1,120 @@
+//! What of a scenario cannot carry real packets, found before anything starts.
+
+use lasthop_link::link::LinkEndpoint;
+use lasthop_sim::scenario::{Link, LinkProtocol, Scenario};
+
+/// Hosts of a live scenario at most: each has a route to every other one.
+pub const MOST_HOSTS: usize = 256;
+
+/// The least packet that every link of IPv4 must take (RFC 791).
+pub const LEAST_MTU: u32 = 68;
+
+/// Why a scenario cannot run live: the key, and what is wrong there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {problem}")]
+pub struct Refused {
+    /// The key of the scenario, or the option.
+    pub key: String,
+    /// What was found there and what is allowed.
+    pub problem: String,
+}
+
+impl Refused {
+    /// From its parts.
+    pub fn new(key: impl Into<String>, found: &str, allowed: &str) -> Self {
+        Refused { key: key.into(), problem: format!("found {found}; allowed: {allowed}") }
+    }
+}
+
+/// Holds a scenario against what a live link can do.
+///
+/// # Errors
+/// The first thing that has no form on real packets, by its key.
+pub fn check(scenario: &Scenario) -> Result<(), Refused> {
+    if let Some(wlan) = scenario.wlans.first() {
+        return Err(Refused::new(
+            format!("wlan.{}", wlan.name),
+            "a wireless LAN of 802.11",
+            "point-to-point links: the air that stations share is simulated only",
+        ));
+    }
+    if let Some(radio) = scenario.radios.first() {
+        return Err(Refused::new(
+            format!("radio.{}", radio.name),
+            "a framed radio",
+            "point-to-point links: radio frames that stations share are simulated only",
+        ));
+    }
+    for link in &scenario.links {
+        for agent in &link.agents.0 {
+            if agent.hears().is_some() {
+                let needs = "needs the counters of simulated TCP senders";
+                return Err(self::agent(link, agent.kind(), needs));
+            }
+            if agent.splits() {
+                return Err(self::agent(link, agent.kind(), "ends connections at its host"));
+            }
+        }
+    }
+    let hosts = scenario.hosts();
+    if hosts.len() > MOST_HOSTS {
+        let found = format!("{} hosts", hosts.len());
+        return Err(Refused::new("link", &found, &format!("up to {MOST_HOSTS} of them")));
+    }
+    Ok(())
+}
+
+/// An agent that does what a live link has not.
+pub(super) fn agent(link: &Link, kind: &str, does: &str) -> Refused {
+    Refused::new(
+        format!("link.{}.agent", link.name),
+        &format!("{kind:?}, which {does}"),
+        "agents that look at packets alone, such as \"snoop\"",
+    )
+}
+
+/// Refuses an endpoint of `link` whose frames cannot be written as bytes.
+pub(super) fn check_bytes(link: &Link, endpoint: &LinkEndpoint<Vec<u8>>) -> Result<(), Refused> {
+    let refuse = |path: String, kind: &str| {
+        Err(Refused::new(
+            path,
+            &format!("{kind:?}, whose frames have no byte form"),
+            "a protocol that a real link could have, such as \"selective-repeat\"",
+        ))
+    };
+    let protocol = format!("link.{}.protocol", link.name);
+    match (&link.protocol, endpoint) {
+        (LinkProtocol::Services(set), LinkEndpoint::Services(machines)) => {
+            let mut services = set.services.iter().enumerate();
+            let ideal = services.find(|&(index, _)| !machines.endpoint(index).has_byte_form());
+            ideal.map_or(Ok(()), |(_, service)| {
+                let path = format!("{protocol}.service.{}.protocol", service.name);
+                refuse(path, service.protocol.kind())
+            })
+        }
+        (LinkProtocol::One(one), endpoint) if !endpoint.has_byte_form() => {
+            refuse(protocol, one.kind())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The largest packet of a link: `asked`, or the `mtu` of the link.
+pub(super) fn mtu(link: &Link, asked: Option<u32>) -> Result<u32, Refused> {
+    let most = link.mtu.map_or(65_535, |most| most.get().min(65_535) as u32);
+    let mtu = asked.unwrap_or(most);
+    if mtu > most {
+        let found = format!("{mtu} B");
+        let allowed = format!("up to link.{}.mtu, {most} B", link.name);
+        return Err(Refused::new("--mtu", &found, &allowed));
+    }
+    if mtu < LEAST_MTU {
+        let key = match asked {
+            Some(_) => "--mtu".to_owned(),
+            None => format!("link.{}.mtu", link.name),
+        };
+        let allowed = format!("at least {LEAST_MTU} B, which every link of IP takes");
+        return Err(Refused::new(key, &format!("{mtu} B"), &allowed));
+    }
+    Ok(mtu)
+}

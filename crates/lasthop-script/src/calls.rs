@@ -1,0 +1,568 @@
+//! The system calls of the application.
+
+use super::ScriptError;
+use super::constants::{errno, number, value};
+use super::endpoints::EndpointId;
+use super::options::{defer_accept, unsent_limit, user_timeout, window_clamp};
+use super::player::Player;
+use super::readiness::Watched;
+use super::show::seconds;
+use super::transfers::{Reading, Writing, write};
+use lasthop_base::units::{Duration, Instant};
+use lasthop_tcp::socket::{EcnOffer, Socket, SocketError, State, WriteOptions};
+
+/// What a file descriptor stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Descriptor {
+    /// A socket that neither listens nor connects yet.
+    Fresh(EndpointId),
+    /// One that waits for connections.
+    Listener(EndpointId),
+    /// A connection.
+    Connection(EndpointId),
+    /// What watches others (`epoll`).
+    Watcher,
+    /// A file, and an end of a pipe, whose bytes are of no interest.
+    File,
+    /// See above.
+    Pipe,
+}
+
+impl Descriptor {
+    /// The socket that it stands for.
+    pub fn endpoint(self) -> Option<EndpointId> {
+        match self {
+            Descriptor::Fresh(id) | Descriptor::Listener(id) | Descriptor::Connection(id) => {
+                Some(id)
+            }
+            Descriptor::Watcher | Descriptor::File | Descriptor::Pipe => None,
+        }
+    }
+}
+
+/// A system call that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Blocked {
+    line: u32,
+    endpoint: EndpointId,
+    call: Call,
+    expected: String,
+    /// When the script has it return.
+    pub end: Instant,
+}
+
+/// A call that may have to wait, and what it is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Call {
+    Accept,
+    Connect,
+    Read(Reading),
+    Write(Writing),
+    /// A close that waits until all is acknowledged (`SO_LINGER`).
+    Close,
+    /// The files of `poll`.
+    Poll(String),
+    /// The descriptor of `epoll`, and what the script says of the files.
+    Events(i64, String),
+}
+
+/// What a call returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Returned {
+    Value(i64),
+    Error(&'static str),
+    /// Nothing yet.
+    Waits,
+}
+
+impl std::fmt::Display for Returned {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Returned::Value(value) => write!(out, "{value}"),
+            Returned::Error(name) => write!(out, "-1 {name}"),
+            Returned::Waits => write!(out, "a call that blocks"),
+        }
+    }
+}
+
+impl Player {
+    pub(super) fn differs<T>(line: u32, expected: String, found: String) -> Result<T, ScriptError> {
+        Err(ScriptError::Differs { line, expected, found })
+    }
+
+    pub(super) fn missing<T>(line: u32, what: &str) -> Result<T, ScriptError> {
+        Err(ScriptError::NotModelled { line, what: what.to_owned() })
+    }
+
+    pub(super) fn call(
+        &mut self,
+        line: u32,
+        name: &str,
+        arguments: &[String],
+        result: &str,
+        blocks: Option<Duration>,
+    ) -> Result<(), ScriptError> {
+        if let Some(blocked) = &self.blocked {
+            let expected = format!("the call of line {} to have returned", blocked.line);
+            return Self::differs(line, expected, "one that still blocks".to_owned());
+        }
+        let argument = |at: usize| arguments.get(at).map_or("", |text| text.as_str());
+        let descriptor = value(argument(0));
+        let kind = descriptor.and_then(|file| self.descriptors.get(&file)).copied();
+        let is_connection = matches!(kind, Some(Descriptor::Connection(_)));
+        if let Some(endpoint) = kind.and_then(Descriptor::endpoint) {
+            self.ends.focus(endpoint);
+        }
+        if let Some(error) = self.refused(name, kind) {
+            return compare(line, result, &Returned::Error(error));
+        }
+        let returned = match name {
+            "socket" => self.open(line, result)?,
+            "open" | "creat" | "memfd_create" => self.open_file(result, Descriptor::File),
+            "pipe" | "pipe2" => {
+                self.open_pipe(argument(0));
+                Returned::Value(0)
+            }
+            "dup" if kind.is_some() => self.open_file(result, kind.unwrap_or(Descriptor::File)),
+            "bind" | "fcntl" | "unlink" => return Ok(()),
+            "listen" => {
+                let mut socket = self.make_socket();
+                socket.listen();
+                self.ends.socket = Some(socket);
+                self.ends.test_focused();
+                let listener = Descriptor::Listener(self.ends.focused());
+                self.descriptors.extend(descriptor.map(|file| (file, listener)));
+                Returned::Value(0)
+            }
+            "connect" => {
+                let is_new = self.ends.socket.as_ref().is_none_or(|one| {
+                    one.state() == State::Closed && self.ends.has_failed && !one.has_error()
+                });
+                if is_new {
+                    self.ends.has_failed = false;
+                    let mut socket = self.make_socket();
+                    socket.connect(self.now);
+                    self.ends.socket = Some(socket);
+                }
+                self.ends.test_focused();
+                let connection = Descriptor::Connection(self.ends.focused());
+                self.descriptors.extend(descriptor.map(|file| (file, connection)));
+                return self.wait(line, Call::Connect, result, blocks);
+            }
+            "accept" | "accept4" => return self.wait(line, Call::Accept, result, blocks),
+            "write" if matches!(kind, Some(Descriptor::File | Descriptor::Pipe)) => {
+                Returned::Value(number_of(argument(2)).unwrap_or(0) as i64)
+            }
+            "sendfile" | "sendfile64" if is_connection => {
+                let options = WriteOptions::default();
+                let bytes = number_of(argument(3)).unwrap_or(0);
+                let writing = Writing::of(bytes, options);
+                return self.wait(line, Call::Write(writing), result, blocks);
+            }
+            "splice" => {
+                let target =
+                    value(argument(2)).and_then(|file| self.descriptors.get(&file)).copied();
+                let bytes = number_of(argument(4)).unwrap_or(0);
+                let call = match (is_connection, target) {
+                    (true, Some(Descriptor::Pipe)) => {
+                        Call::Read(Reading { bytes, least: 1, peeks: false, left: None })
+                    }
+                    (false, Some(Descriptor::Connection(endpoint))) => {
+                        self.ends.focus(endpoint);
+                        let more = argument(5).contains("SPLICE_F_MORE");
+                        let options = WriteOptions { more, end_of_record: false };
+                        Call::Write(Writing::of(bytes, options))
+                    }
+                    _ => return Self::missing(line, "a splice between these files"),
+                };
+                return self.wait(line, call, result, blocks);
+            }
+            "write" | "send" | "sendto" | "sendmsg" | "writev" if is_connection => {
+                let is_nowhere = argument(1) == "NULL" && number_of(argument(2)) != Some(0)
+                    || argument(1).contains("{NULL");
+                if is_nowhere {
+                    return compare(line, result, &Returned::Error("EFAULT"));
+                }
+                let writing = self.writing(line, name, arguments)?;
+                return self.wait(line, Call::Write(writing), result, blocks);
+            }
+            "read" | "recv" | "recvfrom" | "readv" | "recvmsg" if is_connection => {
+                let bits = value(argument(if name == "recvmsg" { 2 } else { 3 })).unwrap_or(0);
+                if bits & number("MSG_ERRQUEUE").unwrap_or(0) != 0 {
+                    let returned = self.read_report(line, argument(1))?;
+                    return compare(line, result, &returned);
+                }
+                let has_data = self.ends.socket.as_ref().is_some_and(|one| one.unread() > 0);
+                if argument(1) == "NULL" && number_of(argument(2)) != Some(0) && has_data {
+                    return compare(line, result, &Returned::Error("EFAULT"));
+                }
+                let reading = self.reading(line, name, arguments)?;
+                return self.wait(line, Call::Read(reading), result, blocks);
+            }
+            "close" if kind.is_none() && descriptor.is_some() => Returned::Error("EBADF"),
+            "getsockname" | "getpeername" if kind.is_some() => Returned::Value(0),
+            "close" => {
+                let gone = descriptor.and_then(|file| self.descriptors.remove(&file));
+                let (now, resets) = (self.now, self.ends.resets_on_close);
+                // `dup` has given it another number.
+                let is_kept =
+                    gone.is_some_and(|one| self.descriptors.values().any(|&kind| kind == one));
+                match gone.filter(|_| !is_kept) {
+                    Some(Descriptor::Listener(_)) => self.ends.close_listener(now),
+                    Some(Descriptor::Connection(_)) => {
+                        let lingers = self.ends.lingers;
+                        let Some(socket) = &mut self.ends.socket else {
+                            return compare(line, result, &Returned::Value(0));
+                        };
+                        if resets && socket.state().is_synchronized() {
+                            socket.abort(now, None);
+                        } else {
+                            socket.close(now);
+                            if lingers {
+                                return self.wait(line, Call::Close, result, blocks);
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+                Returned::Value(0)
+            }
+            "shutdown" if is_connection => self.shut_down(argument(1)),
+            "setsockopt" => self.set_option(line, argument(2), argument(3))?,
+            "getsockopt" => self.get_option(line, argument(2), argument(3))?,
+            "ioctl" if is_connection => self.ioctl(line, argument(1), argument(2))?,
+            "poll" => {
+                let waits = value(argument(2)) != Some(0);
+                let blocks = blocks.filter(|_| waits);
+                return self.wait(line, Call::Poll(argument(0).to_owned()), result, blocks);
+            }
+            "epoll_create" | "epoll_create1" => {
+                let file = number_of(result).unwrap_or(0) as i64;
+                self.descriptors.insert(file, Descriptor::Watcher);
+                self.watched.insert(file, Watched::new());
+                Returned::Value(file)
+            }
+            "epoll_ctl" => self.watch(arguments),
+            "epoll_wait" | "epoll_pwait" => {
+                let waits = value(argument(3)) != Some(0);
+                let (set, wanted) = (descriptor.unwrap_or(-1), argument(1).to_owned());
+                let blocks = blocks.filter(|_| waits);
+                return self.wait(line, Call::Events(set, wanted), result, blocks);
+            }
+            "nanosleep" | "usleep" | "sleep" => return Ok(()),
+            _ if kind.is_none() && descriptor.is_some() && KNOWN_CALLS.contains(&name) => {
+                Returned::Error("EBADF")
+            }
+            _ => return Self::missing(line, &format!("the system call {name}")),
+        };
+        compare(line, result, &returned)
+    }
+
+    pub(super) fn make_socket(&self) -> Socket {
+        let option = |name: &str| self.ends.options.get(name).copied();
+        let size = |name: &str| option(name).map(|value| value.max(1) as u64);
+        let buffer = option("SO_RCVBUF").map(|asked| self.ends.receive_buffer(asked));
+        let clamp = option("TCP_WINDOW_CLAMP").filter(|&clamp| clamp > 0).map(window_clamp);
+        let law = self.ends.law.as_deref().unwrap_or(self.environment.law());
+        let mut settings = self.environment.settings(buffer, size("TCP_MAXSEG"), clamp);
+        settings.keep_alive = self.keep_alive();
+        settings.user_timeout = option("TCP_USER_TIMEOUT").and_then(user_timeout);
+        if let Some(asked) = option("SO_SNDBUF") {
+            settings.send_buffer = (self.ends.send_buffer(asked), true);
+        }
+        if let Some(limit) = option("TCP_NOTSENT_LOWAT") {
+            settings.unsent_limit = unsent_limit(limit);
+        }
+        if law == "dctcp" {
+            // It needs marks (Linux: TCP_CONG_NEEDS_ECN).
+            settings.ecn = EcnOffer::Asks;
+        }
+        if self.environment.is_linux() {
+            let deferred = option("TCP_DEFER_ACCEPT").unwrap_or(0);
+            settings.deferred_accept = defer_accept(deferred).0;
+            settings.delays_first_ack = deferred > 0 || option("TCP_QUICKACK") == Some(0);
+        }
+        if let Some(retries) = option("TCP_SYNCNT") {
+            settings.syn_retries = [retries as u32; 2];
+        }
+        let configure = self.environment.configure(law);
+        let mut socket = Socket::new(settings, configure);
+        socket.set_limits(self.ends.limits());
+        if option("TCP_LINGER2").is_some() {
+            socket.set_fin_wait(super::environment::seconds(self.fin_wait().max(0) as u64));
+        }
+        socket.set_nodelay(option("TCP_NODELAY").unwrap_or(0) != 0);
+        socket.set_corked(option("TCP_CORK").unwrap_or(0) != 0);
+        let hears = ["IP_RECVERR", "IPV6_RECVERR"].into_iter().filter_map(option);
+        socket.set_hears_of_errors(hears.into_iter().any(|value| value != 0));
+        socket
+    }
+
+    /// What a call may not do in the state that the connection is in.
+    fn refused(&self, name: &str, kind: Option<Descriptor>) -> Option<&'static str> {
+        let state = self.ends.socket.as_ref().map(Socket::state);
+        let is_reading = matches!(name, "read" | "recv" | "recvfrom" | "readv" | "recvmsg");
+        let is_writing = matches!(name, "write" | "send" | "sendto" | "sendmsg" | "writev");
+        match (kind?, name) {
+            (Descriptor::Fresh(_) | Descriptor::Listener(_), _) if is_reading => Some("ENOTCONN"),
+            (Descriptor::Fresh(_) | Descriptor::Listener(_), _) if is_writing => Some("EPIPE"),
+            (Descriptor::Fresh(_), "shutdown") => Some("ENOTCONN"),
+            (Descriptor::Fresh(_) | Descriptor::Connection(_), "accept" | "accept4") => {
+                Some("EINVAL")
+            }
+            (Descriptor::Connection(_), "listen") if state != Some(State::Closed) => Some("EINVAL"),
+            (Descriptor::Listener(_), "connect") => Some("EISCONN"),
+            (Descriptor::Connection(_), "connect") => match state? {
+                State::SynSent | State::SynReceived => Some("EALREADY"),
+                // The first call after the handshake tells of its end.
+                State::Established if self.ends.has_connected => Some("EISCONN"),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn open(&mut self, line: u32, result: &str) -> Result<Returned, ScriptError> {
+        if number_of(result).is_none() {
+            return Self::missing(line, "a socket call that fails");
+        }
+        let fresh = self.ends.open(self.late);
+        Ok(self.open_file(result, Descriptor::Fresh(fresh)))
+    }
+
+    /// A descriptor as the script says, which nothing is known of but its kind.
+    fn open_file(&mut self, result: &str, kind: Descriptor) -> Returned {
+        let file = number_of(result).unwrap_or(0) as i64;
+        self.descriptors.insert(file, kind);
+        Returned::Value(file)
+    }
+
+    /// `pipe([5, 6])`.
+    fn open_pipe(&mut self, files: &str) {
+        let files = files.trim_matches(['[', ']']).split(',').filter_map(value);
+        self.descriptors.extend(files.map(|file| (file, Descriptor::Pipe)));
+    }
+
+    /// Makes a call that may wait; one that does blocks if the script says so.
+    fn wait(
+        &mut self,
+        line: u32,
+        call: Call,
+        expected: &str,
+        blocks: Option<Duration>,
+    ) -> Result<(), ScriptError> {
+        let mut call = call;
+        let returned = self.attempt(line, &mut call, expected, blocks.is_some())?;
+        let Some(time) = blocks else {
+            let now = match (returned, call) {
+                // A call that does not block says that it would.
+                (Returned::Waits, Call::Connect) => Returned::Error("EINPROGRESS"),
+                (Returned::Waits, Call::Poll(_) | Call::Events(..)) => Returned::Value(0),
+                (Returned::Waits, Call::Write(Writing { done: done @ 1.., .. })) => {
+                    Returned::Value(done as i64)
+                }
+                (Returned::Waits, _) => Returned::Error("EAGAIN"),
+                (returned, _) => returned,
+            };
+            return compare(line, expected, &now);
+        };
+        let end = self.now + time;
+        let endpoint = self.ends.focused();
+        let blocked = Blocked { line, endpoint, call, expected: expected.to_owned(), end };
+        if returned == Returned::Waits {
+            self.blocked = Some(blocked);
+            return Ok(());
+        }
+        self.returned(&blocked, &returned)
+    }
+
+    /// What the call would return now.
+    fn attempt(
+        &mut self,
+        line: u32,
+        call: &mut Call,
+        expected: &str,
+        blocks: bool,
+    ) -> Result<Returned, ScriptError> {
+        match call {
+            Call::Poll(files) => return self.poll(line, files, blocks),
+            Call::Events(set, wanted) => {
+                let (set, wanted) = (*set, wanted.clone());
+                return self.wait_for_events(line, set, &wanted, blocks);
+            }
+            _ => {}
+        }
+        let (now, is_linux) = (self.now, self.environment.is_linux());
+        let Some(socket) = &mut self.ends.socket else { return Ok(Returned::Error("ENOTCONN")) };
+        let failed = |error: SocketError| Returned::Error(errno(error).0);
+        Ok(match call {
+            Call::Poll(_) | Call::Events(..) => unreachable!("handled above"),
+            Call::Close => match socket.state() {
+                State::FinWait1 | State::Closing | State::LastAck if blocks => Returned::Waits,
+                _ => Returned::Value(0),
+            },
+            Call::Write(writing) => {
+                let opens = matches!(socket.state(), State::SynSent | State::SynReceived);
+                if is_linux && opens && socket.connection().is_none() {
+                    return Ok(Returned::Waits);
+                }
+                let done = writing.done;
+                let returned = write(socket, now, writing);
+                let (_, unsent) = socket.unacknowledged();
+                self.ends.stamps_of_writes.on_written(writing.done - done, unsent);
+                if writing.is_uncopied && writing.done > done {
+                    self.ends.stamps_of_writes.on_uncopied();
+                }
+                self.ends.awaits_room |= returned == Returned::Waits;
+                returned
+            }
+            Call::Accept => match self.ends.accept() {
+                None => Returned::Waits,
+                Some(child) => {
+                    let file = number_of(expected).unwrap_or(4) as i64;
+                    self.descriptors.insert(file, Descriptor::Connection(child));
+                    Returned::Value(file)
+                }
+            },
+            Call::Connect => match socket.state() {
+                _ if socket.state().is_synchronized() => {
+                    self.ends.has_connected = true;
+                    Returned::Value(0)
+                }
+                State::SynSent | State::SynReceived => Returned::Waits,
+                State::Closed => {
+                    let error = socket.take_error();
+                    self.ends.has_failed = true;
+                    error.map_or(Returned::Error("ECONNABORTED"), failed)
+                }
+                _ => Returned::Value(0),
+            },
+            Call::Read(reading) => {
+                let Reading { bytes, least, peeks, left } = *reading;
+                let there = bytes.min(socket.unread());
+                let is_over = socket.is_at_end() || socket.is_receiving_over();
+                if there > 0 && there < least && blocks && !is_over && !socket.has_error() {
+                    return Ok(Returned::Waits);
+                }
+                let taken = if peeks { there } else { socket.read(now, bytes) };
+                let unread = socket.unread();
+                if let Some(left) = left.filter(|&left| left != unread) {
+                    let expected = format!("{left} bytes unread");
+                    return Self::differs(line, expected, unread.to_string());
+                }
+                let is_over =
+                    socket.is_at_end() && (socket.has_peer_closed() || !socket.has_error());
+                if taken > 0 || bytes == 0 || is_over {
+                    Returned::Value(taken as i64)
+                } else if let Some(error) = socket.take_error() {
+                    failed(error)
+                } else if socket.state() == State::Closed {
+                    Returned::Value(0)
+                } else if socket.state() == State::Listen {
+                    Returned::Error("ENOTCONN")
+                } else {
+                    Returned::Waits
+                }
+            }
+        })
+    }
+
+    /// A call that blocks may return; `must` it?
+    pub(super) fn check_blocked(&mut self, must: bool) -> Result<(), ScriptError> {
+        let Some(mut blocked) = self.blocked.take() else { return Ok(()) };
+        let before = self.ends.focused();
+        self.ends.focus(blocked.endpoint);
+        let returned = self.attempt(blocked.line, &mut blocked.call, &blocked.expected, true);
+        self.ends.focus(before);
+        let returned = returned?;
+        let is_late = self.now > blocked.end + self.tolerance;
+        if returned == Returned::Waits && !must && !is_late {
+            self.blocked = Some(blocked);
+            return Ok(());
+        }
+        self.returned(&blocked, &returned)
+    }
+
+    fn returned(&mut self, blocked: &Blocked, returned: &Returned) -> Result<(), ScriptError> {
+        compare(blocked.line, &blocked.expected, returned)?;
+        if self.now + self.tolerance < blocked.end || self.now > blocked.end + self.tolerance {
+            let expected = format!("a return at {} s", seconds(blocked.end));
+            return Self::differs(blocked.line, expected, format!("{} s", seconds(self.now)));
+        }
+        Ok(())
+    }
+
+    fn shut_down(&mut self, how: &str) -> Returned {
+        let (now, how) = (self.now, value(how).unwrap_or(2));
+        if !(0..=2).contains(&how) {
+            return Returned::Error("EINVAL");
+        }
+        let Some(socket) = &mut self.ends.socket else { return Returned::Error("ENOTCONN") };
+        if matches!(socket.state(), State::Closed | State::Listen | State::TimeWait) {
+            return Returned::Error("ENOTCONN");
+        }
+        if how != 1 {
+            socket.shut_down_reads();
+        }
+        if how != 0 {
+            socket.shut_down_writes(now);
+        }
+        Returned::Value(0)
+    }
+}
+
+/// Calls of a descriptor that is closed fail.
+const KNOWN_CALLS: &[&str] =
+    &["write", "send", "sendto", "sendmsg", "writev", "read", "recv", "recvfrom", "shutdown"];
+
+/// The first number of an argument or a result.
+pub(super) fn number_of(text: &str) -> Option<u64> {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    value(word).and_then(|value| u64::try_from(value).ok())
+}
+
+/// `[104]` may be written as `[ECONNRESET]`.
+pub(super) fn errno_number(text: &str) -> Option<i64> {
+    use SocketError::{
+        BrokenPipe, Forbidden, HostDown, HostUnreachable, NetworkUnreachable, NoNetwork,
+        NoProtocol, NotConnected, NotSupported, Refused, Reset, TimedOut,
+    };
+    let name = text.trim_matches(['[', ']']);
+    let all = [
+        Reset,
+        Refused,
+        TimedOut,
+        BrokenPipe,
+        NotConnected,
+        NetworkUnreachable,
+        HostUnreachable,
+        NoProtocol,
+        HostDown,
+        NoNetwork,
+        NotSupported,
+        Forbidden,
+    ];
+    all.into_iter().map(errno).find(|(known, _)| *known == name).map(|(_, number)| number)
+}
+
+/// Does a call return what the script says?
+fn compare(line: u32, expected: &str, returned: &Returned) -> Result<(), ScriptError> {
+    let mut words = expected.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let is_same = match returned {
+        _ if first == "?" => true,
+        Returned::Value(found) => value(first) == Some(*found),
+        Returned::Error(name) => {
+            let error = words.next();
+            // Linux has two names for one number.
+            first == "-1"
+                && (error == Some(name) || *name == "EAGAIN" && error == Some("EWOULDBLOCK"))
+        }
+        Returned::Waits => false,
+    };
+    if is_same {
+        return Ok(());
+    }
+    let expected = format!("a call that returns {expected}");
+    Err(ScriptError::Differs { line, expected, found: returned.to_string() })
+}

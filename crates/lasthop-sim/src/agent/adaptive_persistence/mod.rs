@@ -1,0 +1,334 @@
+//! Adaptive persistence as an agent: it reads what TCP and the link count, and limits how often the
+//! link sends.
+//!
+//! ```text
+//!            a packet enters               so many packets, or so much time
+//!   IDLE ------------------------> COUNTING ----------------------------------> DUE
+//!     ^                                                                          |
+//!     +--------------- counts are read, the controller sets a limit -------------+
+//! ```
+//!
+//! How counts become a limit is in `controller.rs`. The agent holds back and changes no packet.
+//!
+//! Not modelled: the time that estimates take from TCP to the link, none.
+
+mod controller;
+
+pub use controller::{PersistenceController, PersistenceParameters};
+
+use super::family::{AgentKeys, AgentSite, Refusal};
+use super::{Agent, Batch, Crossing, Segment, Verdict};
+use lasthop_analysis::arq_chain::MAX_PDUS;
+use lasthop_analysis::{AnalysisError, GilbertElliottLaw};
+use lasthop_base::schema::keys::{Limits, choice, table};
+use lasthop_base::units::{Bytes, Duration, Instant, Probability};
+use lasthop_link::channel::Errors;
+use std::marker::PhantomData;
+
+table! {
+    /// Adaptive persistence: how often the link may send a packet follows from what TCP has lost
+    /// elsewhere, so that the link loses no more than a fraction of that.
+    pub struct AdaptivePersistenceKeys as "adaptive-persistence" {
+        /// The host where it sits, and where the TCP connections end that it listens to: one end of
+        /// the link, required; on a radio there is one at each station, and the key is left out.
+        at: Option<String>;
+        /// Which packets of the link it governs, and so which endpoint it limits.
+        direction: Governed = "outgoing";
+        /// Loss that the link may leave, as a fraction of the loss elsewhere.
+        alpha: Probability = "10 %";
+        /// How the loss that the link may leave becomes a limit.
+        inversion: Inversion = "exact";
+        /// Weight of the latest packet in the running estimates of loss, by default 1/256.
+        weight: Probability = "0.00390625";
+        /// Estimate of the end-to-end loss before the first packet.
+        initial_loss: Probability = "1 %";
+        /// Estimate of the loss of the link before the first packet.
+        initial_link_loss: Probability = "0 %";
+        /// Least loss elsewhere that is believed.
+        least_wired_loss: Probability = "0.001 %";
+        /// Greatest loss elsewhere that is believed.
+        greatest_wired_loss: Probability = "50 %";
+        /// Greatest limit, in transmissions; the least is 1.
+        max_transmissions: u32 = "100", Limits::range(1, 1_000);
+        /// Packets after which the limit is computed anew.
+        update_packets: u32 = "100", Limits::range(1, 1_000_000);
+        /// Time after which it is, if so many packets have not come.
+        update_time: Duration = "1 s", Limits::POSITIVE;
+        /// Probability that a frame in the good state of the channel is followed by another such;
+        /// this and the next three are by default those of errors "slotted-gilbert-elliott",
+        /// elsewhere required.
+        stay_good: Option<Probability>;
+        /// Probability that a frame in the bad state of the channel is followed by another such.
+        stay_bad: Option<Probability>;
+        /// Probability that a frame is lost in the good state.
+        loss_good: Option<Probability>;
+        /// Probability that a frame is lost in the bad state.
+        loss_bad: Option<Probability>;
+        /// Link frames that a packet takes, by default those of the largest packet of the link: 1
+        /// where the protocol does not cut packets up.
+        pdus: Option<u32>, Limits::range(1, MAX_PDUS as u64);
+        /// Frames from one transmission to the next of the same data.
+        spacing: u32 = "1", Limits::range(1, 1_000);
+    }
+}
+
+choice! {
+    /// Which packets of a link an agent governs.
+    pub enum Governed {
+        /// Those that leave its host.
+        Outgoing = "outgoing",
+        /// Those that come to its host; the other end learns the limit at once.
+        Incoming = "incoming",
+    }
+}
+
+choice! {
+    /// How a loss becomes a limit of transmissions.
+    pub enum Inversion {
+        /// By the dominant eigenvalue of the chain, an approximation that promises too much.
+        Eigenvalue = "eigenvalue",
+        /// By the chain itself.
+        Exact = "exact",
+    }
+}
+
+/// The channel of an agent that does not take it from its link.
+const CHANNEL: &str = "a probability such as \"2.5 %\" or 0.025, from 0 to 1; it has a default only \
+    where errors of kind \"slotted-gilbert-elliott\" destroy the frames";
+
+impl AdaptivePersistenceKeys {
+    /// The channel that it assumes, one step a frame (probabilities of staying good and bad, losses
+    /// in good and bad), or the name of a key that is missing.
+    fn channel(&self, site: &AgentSite<'_>) -> Result<[Probability; 4], &'static str> {
+        let slotted = match site.errors[usize::from(!self.begins_forward(site))] {
+            Errors::SlottedGilbertElliott(chain) => Some(chain),
+            _ => None,
+        };
+        Ok([
+            self.stay_good.or(slotted.map(|set| set.stay_good)).ok_or("stay_good")?,
+            self.stay_bad.or(slotted.map(|set| set.stay_bad)).ok_or("stay_bad")?,
+            self.loss_good.or(slotted.map(|set| set.loss_good)).ok_or("loss_good")?,
+            self.loss_bad.or(slotted.map(|set| set.loss_bad)).ok_or("loss_bad")?,
+        ])
+    }
+}
+
+impl AdaptivePersistenceKeys {
+    /// Link frames per packet.
+    fn frames_per_packet(&self, site: &AgentSite<'_>) -> u64 {
+        let frames = |payload: Bytes| site.largest_packet.get().div_ceil(payload.get()).max(1);
+        self.pdus.map_or_else(|| site.payload.map_or(1, frames), u64::from)
+    }
+}
+
+/// The machine at one end of a link.
+pub type Machine<P> = Box<AdaptivePersistence<P>>;
+
+impl AgentKeys for AdaptivePersistenceKeys {
+    type Machine<P: Segment + Clone> = Machine<P>;
+
+    fn at(&self) -> Option<&str> {
+        self.at.as_deref()
+    }
+
+    fn place_on_radio(&mut self, _base: &str, station: &str) -> Result<(), Refusal> {
+        if let Some(at) = &self.at {
+            let allowed = "nothing: on a radio there is one at each station";
+            return Err(Refusal::new("at", format!("{at:?}"), allowed));
+        }
+        self.at = Some(station.to_owned());
+        Ok(())
+    }
+
+    fn begins_forward(&self, site: &AgentSite<'_>) -> bool {
+        let is_first = self.at.as_deref() == Some(site.between[0]);
+        is_first == (self.direction == Governed::Outgoing)
+    }
+
+    fn check(&self, site: &AgentSite<'_>) -> Result<(), Refusal> {
+        if !site.limits_transmissions {
+            return Err(Refusal::new(
+                "kind",
+                format!("\"adaptive-persistence\" with protocol kind {:?}", site.protocol),
+                "a protocol whose transmissions can be limited: \"stop-and-wait\", \"ideal-sr\", \
+                 \"rlc-am\"",
+            ));
+        }
+        if self.least_wired_loss > self.greatest_wired_loss {
+            let allowed = format!("up to greatest_wired_loss, {}", self.greatest_wired_loss);
+            return Err(Refusal::new(
+                "least_wired_loss",
+                self.least_wired_loss.to_string(),
+                allowed,
+            ));
+        }
+        let [stay_good, stay_bad, ..] = self
+            .channel(site)
+            .map_err(|key| Refusal::new(key, "nothing (the key is missing)", CHANNEL))?;
+        if stay_good.get() >= 1.0 && stay_bad.get() >= 1.0 {
+            let allowed = "below 1, or stay_good below 1: a channel that changes";
+            return Err(Refusal::new("stay_bad", stay_bad.to_string(), allowed));
+        }
+        let frames = self.frames_per_packet(site);
+        if frames > u64::from(MAX_PDUS) {
+            let found =
+                format!("no value, and {frames} frames per packet of {}", site.largest_packet);
+            let allowed = format!(
+                "up to {MAX_PDUS} frames per packet: smaller packets, a larger payload of the \
+                                   protocol, or this key"
+            );
+            return Err(Refusal::new("pdus", found, allowed));
+        }
+        Ok(())
+    }
+
+    fn hears(&self) -> Option<Governed> {
+        Some(self.direction)
+    }
+
+    fn build<P: Segment + Clone>(
+        &self,
+        site: &AgentSite<'_>,
+        _connections: usize,
+    ) -> Result<Machine<P>, AnalysisError> {
+        // The scenario's checks leave no channel that is not known.
+        let [stay_good, stay_bad, loss_good, loss_bad] =
+            self.channel(site).map_err(|key| AnalysisError {
+                argument: key,
+                found: "nothing".to_owned(),
+                allowed: "a probability".to_owned(),
+            })?;
+        let channel = GilbertElliottLaw::new(
+            1.0 - stay_good.get(),
+            1.0 - stay_bad.get(),
+            loss_good.get(),
+            loss_bad.get(),
+        )?;
+        let controller = PersistenceController::new(PersistenceParameters {
+            alpha: self.alpha.get(),
+            weight: self.weight.get(),
+            initial_loss: self.initial_loss.get(),
+            initial_link_loss: self.initial_link_loss.get(),
+            wired_loss: [self.least_wired_loss.get(), self.greatest_wired_loss.get()],
+            max_transmissions: self.max_transmissions,
+            inversion: self.inversion,
+            channel,
+            pdus: u32::try_from(self.frames_per_packet(site)).unwrap_or(u32::MAX),
+            spacing: self.spacing,
+        })?;
+        let (packets, time) = (u64::from(self.update_packets), self.update_time);
+        Ok(Box::new(AdaptivePersistence::new(controller, UpdateInterval { packets, time })))
+    }
+}
+
+/// When a new limit is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpdateInterval {
+    /// After so many packets that enter the direction, at least 1.
+    pub packets: u64,
+    /// At the latest so long after the first packet since the last time, above 0.
+    pub time: Duration,
+}
+
+/// Adaptive persistence where a direction begins.
+#[derive(Clone, Debug)]
+pub struct AdaptivePersistence<P> {
+    controller: PersistenceController,
+    interval: UpdateInterval,
+    seen_end_to_end: Batch,
+    seen_link: Batch,
+    /// Packets since the latest update, and when the next is due without more of them.
+    entered: u64,
+    deadline: Instant,
+    is_due: bool,
+    /// Packets before the latest update, and the sum of the limits that they met.
+    packets: u64,
+    limits: u64,
+    carries: PhantomData<P>,
+}
+
+/// What was counted since `seen`, which moves on.
+fn since(seen: &mut Batch, now: Batch) -> Batch {
+    let earlier = std::mem::replace(seen, now);
+    Batch { packets: now.packets - earlier.packets, lost: now.lost - earlier.lost }
+}
+
+impl<P> AdaptivePersistence<P> {
+    /// An agent that has seen nothing; both parts of `interval` are above 0.
+    pub fn new(controller: PersistenceController, interval: UpdateInterval) -> Self {
+        debug_assert!(interval.packets > 0 && interval.time > Duration::ZERO, "time goes on");
+        AdaptivePersistence {
+            controller,
+            interval,
+            seen_end_to_end: Batch::default(),
+            seen_link: Batch::default(),
+            entered: 0,
+            deadline: Instant::NEVER,
+            is_due: false,
+            packets: 0,
+            limits: 0,
+            carries: PhantomData,
+        }
+    }
+
+    /// Packets so far, and the sum of the limits that they met.
+    fn totals(&self) -> (u64, u64) {
+        let limits = self.limits + self.entered * u64::from(self.controller.limit());
+        (self.packets + self.entered, limits)
+    }
+}
+
+impl<P: Segment> Agent<P> for AdaptivePersistence<P> {
+    fn down(&mut self, now: Instant, _crossing: Crossing, _packet: &mut P) -> Verdict {
+        self.entered += 1;
+        if self.deadline == Instant::NEVER {
+            self.deadline = now + self.interval.time;
+        }
+        self.is_due |= self.entered >= self.interval.packets;
+        Verdict::Forward
+    }
+
+    fn watches_all(&self) -> bool {
+        true
+    }
+
+    fn watches_up(&self) -> bool {
+        false
+    }
+
+    fn next_timeout(&self) -> Instant {
+        self.deadline
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.is_due |= self.deadline <= now;
+    }
+
+    fn wants_losses(&self) -> bool {
+        self.is_due
+    }
+
+    /// Sets a new limit. While nothing enters, the next update is not due.
+    fn on_losses(&mut self, end_to_end: Batch, link: Batch) {
+        let link = since(&mut self.seen_link, link);
+        let end_to_end = since(&mut self.seen_end_to_end, end_to_end);
+        (self.packets, self.limits) = self.totals();
+        self.entered = 0;
+        self.deadline = Instant::NEVER;
+        self.is_due = false;
+        self.controller.update(end_to_end, link);
+    }
+
+    fn transmission_limit(&self) -> Option<u32> {
+        Some(self.controller.limit())
+    }
+
+    fn metrics(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        let (packets, limits) = self.totals();
+        // NaN if no packet has met a limit.
+        report("limit_mean", limits as f64 / packets as f64);
+        report("limit_last", f64::from(self.controller.limit()));
+        report("p_estimate", self.controller.end_to_end_loss());
+        report("p_w_estimate", self.controller.link_loss());
+    }
+}

@@ -1,0 +1,186 @@
+//! Link layer originated explicit link status notification, LL-ELSN (Yun, "Cross-Layer Explicit Link Status
+//! Notification to Improve TCP Performance in Wireless Networks", EURASIP JWCN 2009, section 3.1).
+//!
+//! The agent sits where a link layer that acknowledges frames sends a TCP segment: at the base station for
+//! data to a wireless host, at the host itself for data from it. For each segment of data
+//!
+//! ```text
+//!             first attempt failed            retry limit
+//!   SENT ---------------------------> RETRYING ----------> given up: ELN to its sender
+//!    |        ERSN to its sender          |
+//!    +---- acknowledged ------------------+---> forgotten
+//! ```
+//!
+//! Messages have the format of an ACK ([`Segment::notice`]) and take the way of ACKs: the wired path from the
+//! base station, or nothing at all where the sender is in the same host (a call up the stack). With a
+//! retry limit of 1 there is no ERSN. The agent keeps no state of connections.
+//!
+//! Choices where the paper is silent: ELN and ERSN name the first byte of the segment; SYN and FIN are
+//! announced like data; pure ACKs are not, as nobody would send them again.
+//!
+//! On links that cut packets up the ERSN comes with the first retransmission of any piece.
+
+use super::family::{AgentKeys, AgentSite, Refusal};
+use super::{Agent, AgentEvent, LinkFate, Notice, Segment};
+use lasthop_analysis::AnalysisError;
+use lasthop_base::schema::keys::table;
+use lasthop_base::units::Instant;
+use std::collections::VecDeque;
+
+table! {
+    /// Explicit link status notification: the link layer tells TCP senders when it begins to
+    /// send one of their segments again (ERSN) and when it has given one up (ELN).
+    pub struct LlElsnKeys as "ll-elsn" {
+        /// The host where it sits, one end of the link; it reports on data that leave there over
+        /// the link.
+        at: String;
+        /// Whether it tells of first retransmissions.
+        ersn: bool = "true";
+        /// Whether it tells of losses.
+        eln: bool = "true";
+    }
+}
+
+/// The machine at one end of a link.
+pub type Machine<P> = LlElsn<P>;
+
+/// The keys of an agent that must hear from the link layer: is that so?
+pub(super) fn check_reports(kind: &str, site: &AgentSite<'_>) -> Result<(), Refusal> {
+    if site.reports_fates {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        "kind",
+        format!("{kind:?} with protocol kind {:?}", site.protocol),
+        "a link whose sender learns what becomes of its packets: a station of a WLAN, or a link \
+         protocol with acknowledgments, such as \"selective-repeat\" or \"stop-and-wait\"",
+    ))
+}
+
+impl AgentKeys for LlElsnKeys {
+    type Machine<P: Segment + Clone> = Machine<P>;
+
+    fn at(&self) -> Option<&str> {
+        Some(&self.at)
+    }
+
+    fn check(&self, site: &AgentSite<'_>) -> Result<(), Refusal> {
+        check_reports("ll-elsn", site)
+    }
+
+    fn build<P: Segment + Clone>(
+        &self,
+        _site: &AgentSite<'_>,
+        _connections: usize,
+    ) -> Result<Machine<P>, AnalysisError> {
+        Ok(LlElsn::new(self.ersn, self.eln))
+    }
+}
+
+/// LL-ELSN at one end of a link.
+#[derive(Clone, Debug)]
+pub struct LlElsn<P> {
+    tells_retransmissions: bool,
+    tells_losses: bool,
+    notices: VecDeque<P>,
+    events: VecDeque<AgentEvent>,
+    retransmissions: u64,
+    losses: u64,
+}
+
+impl<P: Segment> LlElsn<P> {
+    /// An agent that tells of first retransmissions (ERSN), of losses (ELN), or of both.
+    pub fn new(tells_retransmissions: bool, tells_losses: bool) -> Self {
+        LlElsn {
+            tells_retransmissions,
+            tells_losses,
+            notices: VecDeque::new(),
+            events: VecDeque::new(),
+            retransmissions: 0,
+            losses: 0,
+        }
+    }
+}
+
+impl<P: Segment + Clone> Agent<P> for LlElsn<P> {
+    fn watches_up(&self) -> bool {
+        false
+    }
+
+    fn watches_link(&self) -> bool {
+        true
+    }
+
+    fn on_link(&mut self, _now: Instant, _: Option<usize>, fate: LinkFate, packet: &P) {
+        let notice = match fate {
+            LinkFate::Retrying if self.tells_retransmissions => Notice::RetransmissionStarted,
+            LinkFate::Abandoned if self.tells_losses => Notice::Loss,
+            LinkFate::Retrying | LinkFate::Abandoned | LinkFate::Acknowledged => return,
+        };
+        let Some(view) = packet.segment().filter(|view| view.length > 0) else { return };
+        let Some(message) = packet.notice(notice) else { return };
+        match notice {
+            Notice::RetransmissionStarted => self.retransmissions += 1,
+            Notice::Loss => self.losses += 1,
+        }
+        self.notices.push_back(message);
+        self.events.push_back(AgentEvent::Notified { notice, sequence: view.seq });
+    }
+
+    fn poll_up(&mut self) -> Option<P> {
+        self.notices.pop_front()
+    }
+
+    fn poll_event(&mut self) -> Option<AgentEvent> {
+        self.events.pop_front()
+    }
+
+    fn metrics(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("ersn_sent", self.retransmissions as f64);
+        report("eln_sent", self.losses as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lasthop_base::packet::{Packet, TcpHeader, flags};
+
+    fn data(seq: u32, payload: u32) -> Packet {
+        let tcp = TcpHeader { seq, payload, flags: flags::ACK, ack: 1, ..TcpHeader::default() };
+        Packet { hop: 3, incarnation: 2, bytes: 40 + payload, tcp }
+    }
+
+    fn told(agent: &mut LlElsn<Packet>, fate: LinkFate, packet: Packet) -> Option<Packet> {
+        agent.on_link(Instant::ZERO, Some(0), fate, &packet);
+        agent.poll_up()
+    }
+
+    #[test]
+    fn a_discard_is_an_eln_and_a_first_retransmission_an_ersn() {
+        let mut agent = LlElsn::new(true, true);
+        let message = told(&mut agent, LinkFate::Retrying, data(1001, 1000)).expect("an ERSN");
+        let Packet { hop, incarnation, bytes, tcp } = message;
+        assert_eq!((hop, incarnation, bytes), (3, 2, 40));
+        assert_eq!((tcp.ack, tcp.flags), (1001, flags::ACK | flags::ERSN));
+        let message = told(&mut agent, LinkFate::Abandoned, data(1001, 1000)).expect("an ELN");
+        assert_eq!((message.tcp.ack, message.tcp.flags), (1001, flags::ACK | flags::ELN));
+        assert_eq!(message.segment().expect("a segment").ack, None, "it acknowledges nothing");
+        assert_eq!(told(&mut agent, LinkFate::Acknowledged, data(1001, 1000)), None);
+        // A pure ACK that is lost is the sender's own matter.
+        assert_eq!(told(&mut agent, LinkFate::Abandoned, data(1, 0)), None);
+        let mut counted = Vec::new();
+        Agent::<Packet>::metrics(&agent, &mut |name, value| counted.push((name, value)));
+        assert_eq!(counted, [("ersn_sent", 1.0), ("eln_sent", 1.0)]);
+    }
+
+    #[test]
+    fn each_kind_can_be_left_out() {
+        let mut agent = LlElsn::new(false, true);
+        assert_eq!(told(&mut agent, LinkFate::Retrying, data(1, 10)), None);
+        assert!(told(&mut agent, LinkFate::Abandoned, data(1, 10)).is_some());
+        let mut agent = LlElsn::new(true, false);
+        assert!(told(&mut agent, LinkFate::Retrying, data(1, 10)).is_some());
+        assert_eq!(told(&mut agent, LinkFate::Abandoned, data(1, 10)), None);
+    }
+}

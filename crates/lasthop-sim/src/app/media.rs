@@ -1,0 +1,396 @@
+//! What the receiver of a media stream experiences: speech, or audio and video, over datagrams.
+//!
+//! The source is [`OnOff`]: talk spurts at constant rate, silences between them. Talk and
+//! silence are exponential with means of 1 s and 1.35 s (S. Nanda, D. J. Goodman, U. Timor, IEEE
+//! Transactions on Vehicular Technology 40(3), 1991). Nothing is sent again and nothing is
+//! reordered; what counts is the share of packets that never come, and how late the others are
+//! (G. Xylomenos, G. C. Polyzos, IPDPS 2003): residual loss, and mean plus twice the standard
+//! deviation of the one-way delay.
+//!
+//! A window holds the packets whose fate is open. Packets leave it in order of sending, so that
+//! bursts of losses are told in that order whatever order a link delivers in:
+//!
+//! ```text
+//!   settled, only counted | window: sent, and arrived when?          | not sent yet
+//!   ----------------------+------------------------------------------+------------> number
+//!                         front: leaves once GRACE has passed since it was sent and it
+//!                           has arrived, or was overtaken by HORIZON, or LONGEST has passed
+//! ```
+//!
+//! A computed link tells an arrival ahead of the clock: it counts once its time has come.
+//!
+//! *Not modelled*: adaptive playback and its buffer, codecs and concealment, layered or
+//! variable-rate video, feedback (RTCP), loss hidden by error correction of the application.
+
+use super::family::{SourceKeys, SourceSite};
+use super::{Datagram, DatagramSource};
+use hdrhistogram::Histogram;
+use lasthop_base::rng::DurationLaw;
+use lasthop_base::schema::error::ScenarioError;
+use lasthop_base::schema::keys::{Limits, table};
+use lasthop_base::units::{Bytes, Duration, Instant, Rate};
+use lasthop_link::link::airtime;
+use lasthop_link::queue::{OnOff, OnOffParameters};
+use std::collections::VecDeque;
+
+table! {
+    /// Speech, or audio and video: packets at a constant rate while someone talks; its
+    /// receiver reports loss, delay and missed playback deadlines; needs udp or udp-lite.
+    pub struct MediaKeys as "media" {
+        /// Rate while someone talks, packet headers included.
+        rate: Rate, Limits::RATE;
+        /// Size of each packet, headers included.
+        packet: Bytes, Limits::PACKET;
+        /// Duration of a talk spurt.
+        talk: DurationLaw = "exp 1 s", Limits::POSITIVE;
+        /// Duration of a silence; 0 s makes the rate constant.
+        silence: DurationLaw = "exp 1.35 s";
+        /// Time after sending at which the receiver plays a packet; later it is of no use.
+        deadline: Duration = "400 ms", Limits::POSITIVE;
+    }
+}
+
+/// The machine.
+pub type Machine = MediaFlow;
+
+impl SourceKeys for MediaKeys {
+    type Machine = Machine;
+
+    fn packet(&self) -> Bytes {
+        self.packet
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        Some(airtime(self.packet, self.rate))
+    }
+
+    fn check(&self, path: &str) -> Result<(), ScenarioError> {
+        // At a constant rate: spurts may follow each other without a silence.
+        let packets = grace(self.deadline).as_secs_f64() * self.rate.as_bps() as f64
+            / (self.packet.get() * 8) as f64;
+        if packets < MOST_OPEN as f64 {
+            return Ok(());
+        }
+        Err(ScenarioError::new(
+            format!("{path}.packet"),
+            format!("{packets:.0} packets of {} in {}", self.packet, grace(self.deadline)),
+            format!(
+                "fewer than {MOST_OPEN} packets in the deadline or {GRACE}, whichever is longer: \
+                 their receiver remembers all of these; larger packets or a lower rate"
+            ),
+        ))
+    }
+
+    fn build(&self, site: &SourceSite<'_>) -> Machine {
+        let MediaKeys { rate, packet, talk: on, silence: off, deadline } = *self;
+        let stream = site.streams.stream(site.component, "talk and silence");
+        let source = OnOff::new(OnOffParameters { rate, on, off, packet }, site.start, stream);
+        MediaFlow { source, statistics: MediaStatistics::new(deadline) }
+    }
+}
+
+/// A media stream and what its receiver experiences.
+#[derive(Clone, Debug)]
+pub struct MediaFlow {
+    source: OnOff,
+    statistics: MediaStatistics,
+}
+
+impl DatagramSource for MediaFlow {
+    #[inline]
+    fn next_at(&self) -> Instant {
+        self.source.next_at()
+    }
+
+    #[inline]
+    fn send(&mut self, now: Instant) -> Datagram {
+        self.source.advance(1);
+        Datagram { number: self.statistics.send(now), size: self.source.packet() }
+    }
+
+    #[inline]
+    fn receive(&mut self, _now: Instant, number: u64, at: Instant) {
+        self.statistics.receive(number, at);
+    }
+
+    fn delivered_bytes(&self, now: Instant) -> u64 {
+        self.statistics.delivered(now) * self.source.packet().get()
+    }
+
+    fn metrics(&self, now: Instant, report: &mut dyn FnMut(&'static str, f64)) {
+        self.statistics.report(now).metrics(report);
+    }
+}
+
+/// Packets sent less than this long (or the playback deadline, if longer) before the end of a run
+/// are left out of its shares: those that take part have had their chance.
+pub const GRACE: Duration = Duration::from_secs(2);
+
+/// A packet that has not come when one sent so many numbers later has is lost. No link lets a
+/// packet be overtaken by more than 255 others, which is what a sequence number of one byte can
+/// tell apart; this is enough for four such links in a row.
+pub const HORIZON: u64 = 1024;
+
+/// A packet that has not come when so many later ones have been sent is lost. The receiver remembers at most
+/// this many packets: 256 MiB.
+pub const MOST_OPEN: usize = 1 << 24;
+
+/// A packet that has not come after this long is lost; also the longest delay told by percentiles.
+pub const LONGEST: Duration = Duration::from_secs(1000);
+
+/// When nothing has come for so long at the end of a run, the path counts as dead and what was
+/// sent since as lost. Otherwise a packet that nothing sent later has overtaken is under way.
+pub const OUTAGE: Duration = Duration::from_secs(60);
+
+/// Resolution of the percentiles, where 3 significant digits would be finer.
+const FINEST: Duration = Duration::from_nanos(1000);
+
+/// Delays from here on, in nanoseconds, count as [`LONGEST`] in percentiles.
+const TOP: u64 = LONGEST.as_nanos().next_power_of_two();
+
+/// Age at which the outcome of a packet is counted.
+fn grace(deadline: Duration) -> Duration {
+    deadline.max(GRACE)
+}
+
+/// A packet whose fate is open.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Instant,
+    /// [`Instant::NEVER`]: not yet.
+    arrival: Instant,
+}
+
+/// Statistics of the receiver of one stream; memory does not grow with the length of a run.
+#[derive(Clone, Debug)]
+pub struct MediaStatistics {
+    deadline: Duration,
+    grace: Duration,
+    window: VecDeque<Sent>,
+    /// Number of the packet at the front of the window: how many are settled.
+    front: u64,
+    /// The highest number that has come.
+    highest: Option<u64>,
+    tally: Tally,
+}
+
+/// What is known about packets that left the window.
+#[derive(Clone, Debug)]
+struct Tally {
+    delivered: u64,
+    in_time: u64,
+    lost: u64,
+    bursts: u64,
+    /// Length of the burst under way.
+    burst: u64,
+    longest_burst: u64,
+    last_arrival: Option<Instant>,
+    longest_delay: u64,
+    /// Mean of the delays, and sum of squared deviations from it, in nanoseconds (Welford).
+    mean: f64,
+    squares: f64,
+    /// Grows with the longest delay.
+    delays: Histogram<u32>,
+}
+
+/// What a receiver experienced up to some time; values that do not exist are NaN.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MediaReport {
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets that came.
+    pub delivered: u64,
+    /// Share of packets that never come, of those whose fate is known.
+    pub residual_loss: f64,
+    /// Share of packets that were not there a playback deadline after they were sent.
+    pub deadline_miss: f64,
+    /// Mean one-way delay of the packets that came, in seconds.
+    pub delay_mean: f64,
+    /// Its standard deviation (n - 1), in seconds.
+    pub delay_sd: f64,
+    /// The delay that 50, 95 and 99 % of the packets that came do not exceed, in seconds, to 3
+    /// significant digits (rounded up).
+    pub delay_percentiles: [f64; 3],
+    /// Mean number of packets lost in a row.
+    pub burst_mean: f64,
+    /// Greatest number of packets lost in a row.
+    pub burst_max: u64,
+}
+
+impl MediaStatistics {
+    /// Nothing sent yet; packets are wanted within `deadline` after they are sent.
+    pub fn new(deadline: Duration) -> Self {
+        MediaStatistics {
+            deadline,
+            grace: grace(deadline),
+            window: VecDeque::new(),
+            front: 0,
+            highest: None,
+            tally: Tally::new(),
+        }
+    }
+
+    /// The next packet is sent. Returns its number; the first is 0.
+    pub fn send(&mut self, now: Instant) -> u64 {
+        self.settle(now);
+        self.window.push_back(Sent { at: now, arrival: Instant::NEVER });
+        self.sent() - 1
+    }
+
+    /// Packet `number` comes at `at`, which may lie ahead of the clock. No packet comes twice.
+    pub fn receive(&mut self, number: u64, at: Instant) {
+        // Below the window it is lost already: see `HORIZON` and `LONGEST`.
+        let Some(index) = number.checked_sub(self.front) else { return };
+        let Some(sent) = self.window.get_mut(index as usize) else {
+            debug_assert!(false, "packet {number} comes before it is sent");
+            return;
+        };
+        debug_assert!(sent.arrival == Instant::NEVER, "packet {number} comes twice");
+        sent.arrival = sent.arrival.min(at);
+        self.highest = self.highest.max(Some(number));
+    }
+
+    /// Packets sent so far.
+    pub fn sent(&self) -> u64 {
+        self.front + self.window.len() as u64
+    }
+
+    /// Packets at the front whose fate is known leave the window.
+    fn settle(&mut self, now: Instant) {
+        while let Some(&Sent { at, arrival }) = self.window.front()
+            && at + self.grace <= now
+        {
+            if arrival <= now {
+                self.tally.deliver(at, arrival, arrival <= at + self.deadline);
+            } else if self.window.len() >= MOST_OPEN
+                || arrival == Instant::NEVER
+                    && (self.highest >= Some(self.front + HORIZON) || at + LONGEST <= now)
+            {
+                self.tally.lose();
+            } else {
+                return;
+            }
+            self.window.pop_front();
+            self.front += 1;
+        }
+    }
+
+    /// Packets that have come by `now`.
+    pub fn delivered(&self, now: Instant) -> u64 {
+        let come = self.window.iter().filter(|sent| sent.arrival <= now).count();
+        self.tally.delivered + come as u64
+    }
+
+    /// What there is to say at `now`, the end of the run.
+    pub fn report(&self, now: Instant) -> MediaReport {
+        let mut tally = self.tally.clone();
+        let has_come = |sent: &Sent| sent.arrival <= now;
+        let overtaken = self.window.iter().rposition(has_come).unwrap_or(0);
+        let come = self.window.iter().filter(|sent| has_come(sent)).map(|sent| sent.arrival);
+        let last = come.max().max(tally.last_arrival);
+        let is_dead = last.is_none_or(|last| last + OUTAGE <= now);
+        let (mut counted, mut under_way) = (self.front, 0);
+        for (index, sent) in self.window.iter().enumerate() {
+            let counts = sent.at + self.grace <= now;
+            counted += u64::from(counts);
+            if has_come(sent) {
+                let in_time = sent.arrival <= sent.at + self.deadline;
+                tally.deliver(sent.at, sent.arrival, counts && in_time);
+            } else if counts && (index < overtaken || is_dead) {
+                tally.lose();
+            } else {
+                under_way += u64::from(counts);
+            }
+        }
+        let seconds = |nanos: f64| nanos * 1e-9;
+        let delivered = tally.delivered as f64;
+        let some = |value: f64| if tally.delivered == 0 { f64::NAN } else { value };
+        let percentile = |quantile| {
+            let delay = tally.delays.value_at_quantile(quantile).min(tally.longest_delay);
+            some(seconds(delay as f64))
+        };
+        MediaReport {
+            sent: self.sent(),
+            delivered: tally.delivered,
+            residual_loss: share(tally.lost, counted - under_way),
+            deadline_miss: share(counted - tally.in_time, counted),
+            delay_mean: some(seconds(tally.mean)),
+            delay_sd: if tally.delivered < 2 {
+                f64::NAN
+            } else {
+                seconds((tally.squares / (delivered - 1.0)).sqrt())
+            },
+            delay_percentiles: [0.5, 0.95, 0.99].map(percentile),
+            burst_mean: share(tally.lost, tally.bursts),
+            burst_max: tally.longest_burst,
+        }
+    }
+}
+
+impl MediaReport {
+    fn metrics(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        let [p50, p95, p99] = self.delay_percentiles;
+        report("packets_sent", self.sent as f64);
+        report("packets_delivered", self.delivered as f64);
+        report("residual_loss", self.residual_loss);
+        report("deadline_miss", self.deadline_miss);
+        report("delay_mean_s", self.delay_mean);
+        report("delay_sd_s", self.delay_sd);
+        report("delay_mean_plus_2sd_s", self.delay_mean + 2.0 * self.delay_sd);
+        report("delay_p50_s", p50);
+        report("delay_p95_s", p95);
+        report("delay_p99_s", p99);
+        report("loss_burst_mean", self.burst_mean);
+        report("loss_burst_max", self.burst_max as f64);
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { f64::NAN } else { part as f64 / whole as f64 }
+}
+
+impl Tally {
+    fn new() -> Self {
+        let low = FINEST.as_nanos();
+        let Ok(mut delays) = Histogram::new_with_bounds(low, 2 * low, 3) else {
+            unreachable!("from 1 us on in 3 digits is a range")
+        };
+        delays.auto(true);
+        Tally {
+            delivered: 0,
+            in_time: 0,
+            lost: 0,
+            bursts: 0,
+            burst: 0,
+            longest_burst: 0,
+            last_arrival: None,
+            longest_delay: 0,
+            mean: 0.0,
+            squares: 0.0,
+            delays,
+        }
+    }
+
+    fn deliver(&mut self, sent: Instant, arrival: Instant, in_time: bool) {
+        let delay = arrival.saturating_since(sent).as_nanos();
+        self.delivered += 1;
+        self.in_time += u64::from(in_time);
+        self.burst = 0;
+        self.last_arrival = self.last_arrival.max(Some(arrival));
+        self.longest_delay = self.longest_delay.max(delay);
+        let deviation = delay as f64 - self.mean;
+        self.mean += deviation / self.delivered as f64;
+        self.squares += deviation * (delay as f64 - self.mean);
+        let told = if delay < TOP { delay } else { LONGEST.as_nanos() };
+        let Ok(()) = self.delays.record(told) else {
+            unreachable!("an address tells the delays of 1000 s apart")
+        };
+    }
+
+    fn lose(&mut self) {
+        self.lost += 1;
+        self.bursts += u64::from(self.burst == 0);
+        self.burst += 1;
+        self.longest_burst = self.longest_burst.max(self.burst);
+    }
+}

@@ -1,0 +1,244 @@
+//! From a scenario to a world.
+
+use super::RunError;
+use super::links::services;
+use super::oracle;
+use super::plan::{Hop, Plan};
+use crate::agent::AgentSite;
+use crate::app::{SourceSite, Transfer};
+use crate::scenario::{self, Direction, Discipline, Flow, LinkProtocol, Scenario, Transport};
+use crate::sim::builder::{Builder, RoundTrip};
+use crate::sim::direction::DirectionParameters;
+use crate::sim::ids::{AirId, DirectionId, RadioId, Side};
+use crate::sim::radio::RadioParameters;
+use lasthop_base::packet::Extension;
+use lasthop_base::rng::Streams;
+use lasthop_base::units::{Bytes, Duration, Instant};
+use lasthop_link::link::Protocol;
+use lasthop_link::queue::QueueSite;
+use lasthop_wlan::dcf::{MacParameters, Medium, StationId};
+use std::collections::HashMap;
+
+/// Builds the world of one replication, whose packets have the extension `X`: see [`Plan::has_options`].
+pub(super) fn build<X: Extension>(
+    scenario: &Scenario,
+    plan: &Plan,
+    streams: Streams,
+) -> Result<Builder<X>, RunError> {
+    let mut builder = Builder::carrying(streams);
+    for radio in &scenario.radios {
+        let keys = &radio.keys;
+        builder.radio(RadioParameters {
+            frame: keys.frame,
+            uplink: keys.uplink,
+            downlink: keys.downlink,
+            propagation: keys.delay.0.propagation(),
+        });
+    }
+    let cells = airs(&mut builder, scenario, plan, &streams);
+    for (index, link) in scenario.links.iter().enumerate() {
+        let side = |direction: &Direction, name: &str| {
+            let component = format!("link.{}.{name}", link.name);
+            let refused = |error| RunError::Channel { link: link.name.clone(), error };
+            Ok(DirectionParameters {
+                transmitter: direction.transmitter(),
+                propagation: direction.propagation(),
+                queue: direction.queue.build(&QueueSite {
+                    streams: &streams,
+                    component: &component,
+                    header: link.header,
+                    packet: plan.largest_packet(index),
+                }),
+                header: link.header,
+                channel: direction.errors.build(&streams, &component).map_err(refused)?,
+            })
+        };
+        let forward = side(&link.forward, "forward")?;
+        let reverse = side(&link.reverse, "reverse")?;
+        if let Some(wlan) = link.wlan {
+            let cell = &cells[wlan];
+            let control = scenario.wlans[wlan].control_rate(forward.transmitter.rate());
+            let station = cell.stations[&link.between[0]];
+            let ends = [station, cell.access_point];
+            let is_shared = scenario.wlans[wlan].keys.shared_errors;
+            builder.wlan_link(cell.place, ends, control, [forward, reverse], is_shared);
+            continue;
+        }
+        let is_drop_tail = [&link.forward, &link.reverse]
+            .map(|side| matches!(side.queue, Discipline::DropTail(_)));
+        if link.radio.is_none()
+            && matches!(link.protocol, LinkProtocol::One(Protocol::Raw(_)))
+            && is_drop_tail == [true, true]
+            && !link.leaves_headers()
+        {
+            builder.raw_link(forward, reverse);
+            continue;
+        }
+        let end = |own: &Direction, is_forward: bool| {
+            let site = |service| plan.site(scenario, (index, is_forward), service);
+            let end = match &link.protocol {
+                LinkProtocol::One(protocol) => protocol.build(&site(None)),
+                LinkProtocol::Services(set) => {
+                    let all = 0..set.services.len();
+                    let side = if is_forward { "forward" } else { "reverse" };
+                    let place = (&streams, format!("link.{}.{side}", link.name));
+                    services(set, own, &all.map(Some).map(site).collect::<Vec<_>>(), place)
+                }
+            };
+            end.map_err(|error| RunError::Link { link: link.name.clone(), error })
+        };
+        let first = end(&link.forward, true)?;
+        let second = end(&link.reverse, false)?;
+        match link.radio {
+            None => builder.arq_link((forward, first), (reverse, second)),
+            Some(radio) => {
+                builder.radio_link(RadioId::new(radio), (forward, first), (reverse, second));
+            }
+        }
+        builder.name_services(&link.protocol.service_names().collect::<Vec<_>>());
+    }
+    for index in 0..scenario.flows.len() {
+        add_flow(&mut builder, &streams, scenario, plan, index);
+    }
+    for (index, link) in scenario.links.iter().enumerate() {
+        let site = link.agent_site(plan.largest_packet(index));
+        // Each sits above those that are there already.
+        for (number, agent) in link.agents.0.iter().enumerate().rev() {
+            let groups = agent.shares_by_hosts().then(|| host_pairs(scenario));
+            let (mut connections, count) = builder.agent_connections(groups.as_deref());
+            let side = if agent.begins_forward(&site) { Side::Forward } else { Side::Reverse };
+            let direction = DirectionId::of(index, side);
+            let flows = match agent.splits() {
+                true => builder.passing(direction, &mut connections, count),
+                false => Vec::new(),
+            };
+            let machine = agent
+                .build(&AgentSite { flows: &flows, ..site }, count)
+                .map_err(|error| RunError::Agent { link: link.name.clone(), error })?;
+            let name = match link.agents.0.len() {
+                1 => link.name.clone(),
+                _ => format!("{}.{}", link.name, number + 1),
+            };
+            builder.agent(direction, name, machine, connections, agent.hears());
+        }
+    }
+    Ok(builder)
+}
+
+/// A WLAN that is being built: its air and its number there, and its stations.
+struct Cell<'a> {
+    /// Its air, and its number there.
+    place: (AirId, usize),
+    access_point: StationId,
+    stations: HashMap<&'a String, StationId>,
+}
+
+/// The airs of all WLANs, with their stations.
+fn airs<'a, X: Extension>(
+    builder: &mut Builder<X>,
+    scenario: &'a Scenario,
+    plan: &Plan,
+    streams: &Streams,
+) -> Vec<Cell<'a>> {
+    // Of each channel the number of its air and how many WLANs it has.
+    let mut known: HashMap<&str, (AirId, usize)> = HashMap::new();
+    let cell = |(number, wlan): (usize, &'a scenario::Wlan)| {
+        let keys = &wlan.keys;
+        let links = scenario.links.iter().enumerate();
+        let own = links.filter(|(_, link)| link.wlan == Some(number));
+        let packet = own.map(|(index, _)| plan.largest_packet(index)).max().unwrap_or_default();
+        let place = known.entry(wlan.channel()).or_insert_with(|| {
+            let medium = Medium::new(wlan.phy(), wlan.timing(), keys.control_errors);
+            (builder.air(medium), 0)
+        });
+        let (air, index) = *place;
+        place.1 += 1;
+        builder.wlan(air, &wlan.name);
+        let timing = wlan.timing();
+        let parameters = MacParameters {
+            header: keys.header,
+            rts_threshold: keys.rts_threshold.unwrap_or(Bytes::new(u64::MAX)),
+            short_retry_limit: keys.short_retry_limit,
+            long_retry_limit: keys.long_retry_limit,
+            cw_min: timing.cw_min,
+            cw_max: timing.cw_max,
+            retry_delay: keys.retry_delay,
+            rate: wlan.rate(None),
+        };
+        let mut station = |host: &String, away: Option<[Duration; 2]>| {
+            let away = away.map(|times| times.map(|time| Instant::ZERO + time));
+            let component = &format!("wlan.{}.{host}", wlan.name);
+            let site = QueueSite { streams, component, header: keys.header, packet };
+            let queue = keys.queue.0.build(&site);
+            builder.wlan_station(air, [&wlan.name, host], parameters, queue, away)
+        };
+        let access_point = station(&keys.access_point, None);
+        let stations = keys.stations.0.iter().map(|host| (host, station(host, wlan.away(host))));
+        Cell { place: (air, index), access_point, stations: stations.collect() }
+    };
+    let cells = scenario.wlans.iter().enumerate().map(cell).collect();
+    for (channel, (air, _)) in known {
+        let mut here = scenario.wlans.iter().filter(|wlan| wlan.channel() == channel);
+        let positions = here.clone().flat_map(|wlan| {
+            let stations = wlan.keys.stations.0.iter().map(|station| Some(station.as_str()));
+            std::iter::once(None).chain(stations).map(|station| wlan.position(station))
+        });
+        // The scenario's checks leave channels alone on which only some have one.
+        if let (Some(wlan), Some(positions)) = (here.next(), positions.collect::<Option<Vec<_>>>())
+        {
+            builder.place(air, &wlan.propagation(), &positions);
+        }
+    }
+    cells
+}
+
+/// For each flow the number of its pair of hosts, in either order.
+fn host_pairs(scenario: &Scenario) -> Vec<u32> {
+    let pair = |flow: &Flow| {
+        let [from, to] = [&flow.from, &flow.to].map(String::clone);
+        if from < to { [from, to] } else { [to, from] }
+    };
+    let pairs: Vec<_> = scenario.flows.iter().map(pair).collect();
+    let first = |pair| pairs.iter().position(|known| known == pair).unwrap_or_default() as u32;
+    pairs.iter().map(first).collect()
+}
+
+fn add_flow<X: Extension>(
+    builder: &mut Builder<X>,
+    streams: &Streams,
+    scenario: &Scenario,
+    plan: &Plan,
+    index: usize,
+) {
+    let flow = &scenario.flows[index];
+    let config = |tcp: &scenario::Tcp| oracle::tell(tcp.config(), scenario, plan, index);
+    let [there, back] = plan.routes(index).each_ref().map(|route| {
+        let hop = |&(link, forward): &Hop| {
+            DirectionId::of(link, if forward { Side::Forward } else { Side::Reverse })
+        };
+        route.iter().map(hop).collect::<Vec<_>>()
+    });
+    let round_trip = RoundTrip { there: &there, back: &back };
+    let start = Instant::ZERO + flow.start;
+    let component = &format!("flow.{}", flow.name);
+    match (flow.app.source(&SourceSite { streams, component, start }), &flow.transport) {
+        (Ok(source), Transport::Udp | Transport::UdpLite) => {
+            builder.datagrams(&flow.name, start, source, &there);
+        }
+        (Err(Transfer::File(file)), Transport::Tcp(tcp)) => {
+            builder.file(&flow.name, start, &config(tcp), round_trip, file.size);
+        }
+        (Err(Transfer::Web(web)), Transport::Tcp(tcp)) => {
+            builder.web(&flow.name, start, &config(tcp), round_trip, web.parameters());
+        }
+        (Ok(_), Transport::Tcp(_)) | (Err(_), Transport::Udp | Transport::UdpLite) => {
+            unreachable!("the scenario's checks reject applications over the wrong transport")
+        }
+    }
+    if flow.transport == Transport::UdpLite {
+        builder.accept_damaged();
+    }
+    if let Some(service) = &flow.service {
+        builder.choose_service(service);
+    }
+}

@@ -1,0 +1,582 @@
+//! The packets of one replication as a pcapng file (draft-ietf-opsawg-pcapng), for Wireshark and
+//! its like.
+//!
+//! Each direction of a link is an interface. Without a host, the capture shows the air: every frame
+//! that carries a packet, copies of the link layer too, when its first bit leaves, lost or not. At a
+//! host, it shows what that host's network layer sees: a packet that it sends when its first bit
+//! leaves for the first time, one that it receives when the link hands it up.
+//!
+//! A packet that a queue refuses stands where it would have left, behind those that were waiting:
+//! there the order of packets is the one in which they were sent.
+//!
+//! On a WLAN the air shows every frame of 802.11, control frames too, behind a radiotap header.
+//!
+//! Not modelled: frames without a packet (acknowledgments of the link, parity); packets that a queue
+//! replays; on a link that cuts packets into pieces, other frames than the first of each packet.
+
+use super::headers::Writer;
+use super::plan::Plan;
+use super::radiotap::{self, OnAir};
+use super::{RunError, build, finish};
+use crate::agent::AgentEvent;
+use crate::scenario::{Link, LinkProtocol, Scenario};
+use crate::sim::ids::{DirectionId, Side};
+use crate::sim::probe::{Event, FrameLabel, Recorder, Room};
+use crate::sim::world::End;
+use lasthop_base::packet::{Packet, Watched};
+use lasthop_base::rng::Streams;
+use lasthop_base::units::Instant;
+use lasthop_link::link::FrameKind;
+use lasthop_wlan::dcf::{AirFate, AirFrame};
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::blocks::name_resolution::{Ipv4Record, NameResolutionBlock, Record};
+use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
+use pcap_file::{DataLink, PcapError};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Nanoseconds, as the option if_tsresol says it.
+const NANOSECONDS: u8 = 9;
+/// Values of the direction bits of the option epb_flags.
+const INBOUND: u32 = 1;
+const OUTBOUND: u32 = 2;
+
+/// Which packets of a run a capture holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// Only this link; `None`: all.
+    pub link: Option<String>,
+    /// As this host sees them; `None`: as they are on the air.
+    pub host: Option<String>,
+    /// Bytes kept of each packet; `None`: all.
+    pub snap: Option<u32>,
+}
+
+/// What a capture holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// Packets written.
+    pub packets: u64,
+    /// False if the run was interrupted: the packets are those up to then.
+    pub complete: bool,
+}
+
+/// Why there is no capture.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The replication cannot run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The view asks for something that the scenario does not have.
+    #[error("{what}: found {found:?}; allowed: {allowed}")]
+    View {
+        /// `link` or `host`.
+        what: &'static str,
+        /// What was asked for.
+        found: String,
+        /// What there is.
+        allowed: String,
+    },
+    /// The file cannot be written.
+    #[error(transparent)]
+    Write(#[from] io::Error),
+}
+
+impl From<PcapError> for CaptureError {
+    fn from(error: PcapError) -> Self {
+        CaptureError::Write(match error {
+            PcapError::IoError(error) => error,
+            error => io::Error::other(error),
+        })
+    }
+}
+
+/// Does it concern packets?
+fn concerns_packets(event: &Event) -> bool {
+    match event {
+        Event::FrameSent { label, packet, .. } => {
+            let is_reset =
+                matches!(label.kind, FrameKind::Reset { .. } | FrameKind::ResetAck { .. });
+            packet.is_some() || is_reset
+        }
+        Event::OnAir { .. }
+        | Event::Dropped { .. }
+        | Event::Delivered { .. }
+        | Event::Queue { .. }
+        | Event::Agent { event: AgentEvent::LocalRetransmission { .. }, .. } => true,
+        _ => false,
+    }
+}
+
+/// A packet, where and when it was seen.
+#[derive(Clone, Debug)]
+struct Sighting {
+    at: Instant,
+    direction: DirectionId,
+    /// Does it leave the direction at its far end?
+    is_arriving: bool,
+    packet: Packet,
+    comment: String,
+    /// The frame of 802.11 that carried it, or a control frame.
+    on_air: Option<OnAir>,
+}
+
+impl Sighting {
+    /// Where the direction begins.
+    fn entering(at: Instant, direction: DirectionId, packet: Packet, comment: String) -> Self {
+        Sighting { at, direction, is_arriving: false, packet, comment, on_air: None }
+    }
+}
+
+/// What is known of one direction while its events are gone through.
+#[derive(Clone, Debug, Default)]
+struct Course {
+    /// Packets that have left for the first time.
+    left: u64,
+    /// Refused packets that wait for their place: how many leave before, when it happened, which.
+    refused: VecDeque<(u64, Instant, Packet)>,
+    /// By service: one beyond the highest number sent.
+    next: HashMap<u8, u64>,
+    /// Services that have sent pieces of a packet, but not the last one.
+    inside: HashSet<u8>,
+    /// The last RESET and RESET_ACK.
+    resets: [Option<u64>; 2],
+    /// Packets that the agent where it begins is about to send.
+    agents_due: u32,
+    /// Packets that its queue has taken and that have not left. Are they the agent's own?
+    waiting: VecDeque<(Packet, bool)>,
+}
+
+/// How a frame relates to the packets in it.
+enum Role {
+    /// It carries a packet, or the first piece of one, for the first time.
+    New,
+    /// It is a copy of an earlier frame with this number.
+    Copy(u64),
+    /// It carries a further piece, or one again.
+    Piece,
+}
+
+impl Course {
+    /// Both ends begin again from number 0, once for each reset, however often it is told.
+    fn on_control(&mut self, label: FrameLabel) {
+        let (place, index) = match label.kind {
+            FrameKind::Reset { index } => (0, index),
+            FrameKind::ResetAck { index } => (1, index),
+            _ => return,
+        };
+        if self.resets[place].replace(index) != Some(index) {
+            self.next.remove(&label.service);
+            self.inside.remove(&label.service);
+        }
+    }
+
+    /// A packet leaves, or its first piece. Is it the agent's own?
+    fn leave(&mut self, packet: &Packet) -> bool {
+        // A piece has its own length, and the queue may have marked it.
+        let is_it = |&(mut waiting, _): &(Packet, bool)| {
+            (waiting.bytes, waiting.tcp.ecn) = (packet.bytes, packet.tcp.ecn);
+            waiting == *packet
+        };
+        let place = self.waiting.iter().position(is_it);
+        place.and_then(|place| self.waiting.remove(place)).is_some_and(|(_, is_own)| is_own)
+    }
+
+    /// Shows refused packets whose place has come, as one has left at `start`.
+    fn show_refused(&mut self, direction: DirectionId, start: Instant, seen: &mut Vec<Sighting>) {
+        self.left += 1;
+        while let Some(&(after, refused_at, packet)) = self.refused.front()
+            && after <= self.left
+        {
+            self.refused.pop_front();
+            let comment = refusal(refused_at);
+            let at = start.max(refused_at);
+            seen.push(Sighting::entering(at, direction, packet, comment));
+        }
+    }
+
+    fn role(&mut self, FrameLabel { kind, service, .. }: FrameLabel) -> Role {
+        let next = self.next.entry(service).or_default();
+        match kind {
+            FrameKind::Data { sequence } | FrameKind::Block { sequence, .. }
+                if sequence < *next =>
+            {
+                Role::Copy(sequence)
+            }
+            FrameKind::Data { sequence } | FrameKind::Block { sequence, .. } => {
+                *next = sequence + 1;
+                Role::New
+            }
+            FrameKind::Segment { sequence, is_last, .. } if sequence >= *next => {
+                // A packet that is given up half-way has no last piece, but leaves a number out.
+                let is_next = sequence == *next;
+                *next = sequence + 1;
+                let is_begun = self.inside.remove(&service);
+                if !is_last {
+                    self.inside.insert(service);
+                }
+                if is_begun && is_next { Role::Piece } else { Role::New }
+            }
+            _ => Role::Piece,
+        }
+    }
+}
+
+fn refusal(at: Instant) -> String {
+    format!("dropped by the queue at {:.9} s", at.as_secs_f64())
+}
+
+/// Puts sightings together from events in the order of their computation.
+fn sightings(events: &[(Instant, Event)], on_wlan: &[bool], at_host: bool) -> Vec<Sighting> {
+    let mut seen = Vec::new();
+    let mut courses = vec![Course::default(); on_wlan.len()];
+    for &(at, event) in events {
+        match event {
+            Event::Queue { direction, packet, .. } => {
+                let course = &mut courses[direction.index()];
+                // An agent tells first; nobody else's packet comes in between.
+                let is_own = course.agents_due > 0;
+                course.agents_due -= u32::from(is_own);
+                course.waiting.push_back((packet, is_own));
+            }
+            Event::Agent { direction, event: AgentEvent::LocalRetransmission { .. } } => {
+                courses[direction.index()].agents_due += 1;
+            }
+            Event::Dropped { direction, packet, turn } => {
+                let course = &mut courses[direction.index()];
+                // The one that has just come, unless the discipline drops others.
+                let waiting = &mut course.waiting;
+                let place = waiting.iter().rposition(|&(waiting, _)| waiting == packet);
+                let place = place.unwrap_or(waiting.len());
+                waiting.remove(place);
+                match turn {
+                    Some(turn) => {
+                        seen.push(Sighting::entering(turn, direction, packet, refusal(at)));
+                    }
+                    None => {
+                        let after = course.left + place as u64;
+                        let index = course.refused.partition_point(|&(known, ..)| known <= after);
+                        course.refused.insert(index, (after, at, packet));
+                    }
+                }
+            }
+            // Its frames are told one by one.
+            Event::FrameSent { direction, .. } if on_wlan[direction.index()] => {}
+            Event::OnAir { direction, kind, fate, packet, reserves, .. } => {
+                let course = &mut courses[direction.index()];
+                let mut notes = Vec::new();
+                let is_new = matches!(kind, AirFrame::Data { is_retry: false, .. });
+                if let Some(packet) = packet
+                    && is_new
+                    && course.leave(&packet)
+                {
+                    notes.push("sent again by the agent");
+                }
+                match fate {
+                    AirFate::Received => {}
+                    AirFate::Damaged => notes.push("damaged on the air"),
+                    AirFate::Collided => notes.push("collided"),
+                }
+                if is_new || !at_host {
+                    let is_answer = matches!(kind, AirFrame::Cts | AirFrame::Ack);
+                    let direction = if is_answer { direction.opposite() } else { direction };
+                    let (packet, comment) = (packet.unwrap_or_default(), notes.join(", "));
+                    let on_air = (!at_host).then_some(OnAir { kind, fate, reserves });
+                    let is_arriving = false;
+                    seen.push(Sighting { at, direction, is_arriving, packet, comment, on_air });
+                }
+                if is_new {
+                    courses[direction.index()].show_refused(direction, at, &mut seen);
+                }
+            }
+            Event::FrameSent {
+                direction,
+                label,
+                packet: Some(packet),
+                bytes,
+                start,
+                arrival,
+                ..
+            } => {
+                let course = &mut courses[direction.index()];
+                let role = course.role(label);
+                let mut notes = Vec::new();
+                if matches!(role, Role::New) && course.leave(&packet) {
+                    notes.push("sent again by the agent".to_owned());
+                }
+                let is_cut = matches!(label.kind, FrameKind::Segment { .. });
+                match role {
+                    Role::Copy(number) => notes.push(format!("copy of link frame {number}")),
+                    Role::New if is_cut => notes.push("cut into pieces".to_owned()),
+                    Role::New | Role::Piece => {}
+                }
+                if arrival.is_none() && !is_cut {
+                    notes.push(format!("lost on the air ({bytes} B)"));
+                }
+                let is_shown = match role {
+                    Role::New => true,
+                    Role::Copy(_) => !at_host,
+                    Role::Piece => false,
+                };
+                if is_shown {
+                    let comment = notes.join(", ");
+                    seen.push(Sighting::entering(start, direction, packet, comment));
+                }
+                if matches!(role, Role::New) {
+                    course.show_refused(direction, start, &mut seen);
+                }
+            }
+            Event::FrameSent { direction, label, packet: None, .. } => {
+                courses[direction.index()].on_control(label);
+            }
+            Event::Delivered { direction, packet, .. } if at_host => {
+                let (is_arriving, comment, on_air) = (true, String::new(), None);
+                seen.push(Sighting { at, direction, is_arriving, packet, comment, on_air });
+            }
+            _ => {}
+        }
+    }
+    for (direction, course) in courses.into_iter().enumerate() {
+        seen.extend(course.refused.into_iter().map(|(_, at, packet)| Sighting {
+            at,
+            direction: DirectionId::new(direction),
+            is_arriving: false,
+            packet,
+            comment: refusal(at),
+            on_air: None,
+        }));
+    }
+    seen
+}
+
+/// Runs one replication, to its end or until another thread sets `interrupt`, and writes its packets
+/// to the file `path`, which is made before.
+pub fn capture(
+    scenario: &Scenario,
+    [seed, replication]: [u64; 2],
+    view: &View,
+    interrupt: &AtomicBool,
+    path: &Path,
+) -> Result<Captured, CaptureError> {
+    let interfaces = interfaces(scenario, view)?;
+    let out = BufWriter::new(File::create(path)?);
+    let streams = Streams { seed, replication };
+    let mut world = build::build::<Watched>(scenario, &Plan::new(scenario), streams)?
+        .build(Recorder::only(Room::new(usize::MAX, interrupt), concerns_packets));
+    let complete = finish(&mut world, scenario, interrupt) != End::Interrupted;
+    let end = world.now();
+    let mut writer = Writer::new(scenario, world.senders());
+    let events = world.into_probe().events;
+    let on_wlan: Vec<bool> =
+        scenario.links.iter().flat_map(|link| [link.wlan.is_some(); 2]).collect();
+    let mut seen = sightings(&events, &on_wlan, view.host.is_some());
+    drop(events);
+    let carries = |sighting: &&Sighting| sighting.packet.bytes > 0;
+    seen.iter().filter(carries).for_each(|sighting| writer.meet(&sighting.packet));
+    // Computed directions tell ahead of time, even of what the end of the run leaves undone.
+    seen.retain(|sighting| sighting.at <= end);
+    seen.sort_by_key(|sighting| sighting.at);
+
+    let mut file = open(out, scenario, view, &interfaces, &writer)?;
+    let snap = view.snap.map_or(usize::MAX, |bytes| bytes as usize);
+    let mut packets = 0;
+    for Sighting { at, direction, is_arriving, packet, comment, on_air } in seen {
+        let Some(interface_id) = interfaces.iter().position(|&known| known == direction) else {
+            continue;
+        };
+        let link = &scenario.links[direction.link()];
+        let side = if is_arriving { direction.side().other() } else { direction.side() };
+        let host = &link.between[side as usize];
+        let mut options = Vec::new();
+        match &view.host {
+            Some(wanted) if wanted != host => continue,
+            Some(_) => options.push(EnhancedPacketOption::Flags(if is_arriving {
+                INBOUND
+            } else {
+                OUTBOUND
+            })),
+            None => {}
+        }
+        if !comment.is_empty() {
+            options.push(EnhancedPacketOption::Comment(comment.into()));
+        }
+        // What the queue of a WLAN refuses is never on the air.
+        if link.wlan.is_some() && on_air.is_none() && view.host.is_none() {
+            continue;
+        }
+        let bytes = match (on_air, link.wlan) {
+            (Some(on_air), Some(wlan)) => {
+                let hosts = [&link.between[0], &link.between[1]].map(|host| writer.address(host));
+                let rate = link.forward.rate;
+                let inside = on_air.carries().then(|| writer.write(&packet, usize::MAX).data);
+                let way = direction.side() as u32;
+                radiotap::write(&on_air, &scenario.wlans[wlan], rate, hosts, way, inside, snap)
+            }
+            _ => writer.write(&packet, snap),
+        };
+        file.write_pcapng_block(EnhancedPacketBlock {
+            interface_id: interface_id as u32,
+            timestamp: Duration::from_nanos(at.as_nanos()),
+            original_len: bytes.length,
+            data: bytes.data.into(),
+            options,
+        })?;
+        packets += 1;
+    }
+    file.get_mut().flush()?;
+    Ok(Captured { packets, complete })
+}
+
+/// The directions that the view shows.
+fn interfaces(scenario: &Scenario, view: &View) -> Result<Vec<DirectionId>, CaptureError> {
+    let wanted = |what, found: &String, all: Vec<&str>| {
+        if all.contains(&found.as_str()) {
+            return Ok(());
+        }
+        let allowed = all.join(", ");
+        Err(CaptureError::View { what, found: found.clone(), allowed })
+    };
+    let links = |shown: &dyn Fn(&Link) -> bool| {
+        let links = scenario.links.iter().enumerate().filter(|(_, link)| shown(link));
+        links.collect::<Vec<_>>()
+    };
+    if let Some(name) = &view.link {
+        wanted("link", name, scenario.links.iter().map(|link| link.name.as_str()).collect())?;
+    }
+    let named = |link: &Link| view.link.as_ref().is_none_or(|name| *name == link.name);
+    if let Some(host) = &view.host {
+        let mut hosts: Vec<&str> = Vec::new();
+        for (_, link) in links(&named) {
+            let new = link.between.iter().map(String::as_str).filter(|host| !hosts.contains(host));
+            let new: Vec<_> = new.collect();
+            hosts.extend(new);
+        }
+        wanted("host", host, hosts)?;
+    }
+    let seen = |link: &Link| {
+        named(link) && view.host.as_ref().is_none_or(|host| link.between.contains(host))
+    };
+    let directions = |index| Side::BOTH.map(|side| DirectionId::of(index, side));
+    Ok(links(&seen).into_iter().flat_map(|(index, _)| directions(index)).collect())
+}
+
+/// The file with everything that stands before the packets.
+fn open<W: Write>(
+    out: W,
+    scenario: &Scenario,
+    view: &View,
+    interfaces: &[DirectionId],
+    writer: &Writer<'_>,
+) -> Result<PcapNgWriter<W>, CaptureError> {
+    let place = match &view.host {
+        Some(host) => format!("as host {host} sees them"),
+        None => "as they are on the air".to_owned(),
+    };
+    let about = format!("Simulated packets of scenario {:?}, {place}.", scenario.name);
+    let section = SectionHeaderBlock {
+        options: vec![
+            SectionHeaderOption::UserApplication(
+                concat!("Lasthop ", env!("CARGO_PKG_VERSION")).into(),
+            ),
+            SectionHeaderOption::Comment(about.into()),
+        ],
+        ..SectionHeaderBlock::default()
+    };
+    let mut file = PcapNgWriter::with_section_header(out, section)?;
+    for &interface in interfaces {
+        let link = &scenario.links[interface.link()];
+        let [a, b] = &link.between;
+        let (side, from, to, direction) = match interface.side() {
+            Side::Forward => ("forward", a, b, &link.forward),
+            Side::Reverse => ("reverse", b, a, &link.reverse),
+        };
+        let protocol = match &link.protocol {
+            _ if link.wlan.is_some() => "dcf",
+            LinkProtocol::One(protocol) => protocol.kind(),
+            LinkProtocol::Services(_) => "services",
+        };
+        let about = format!(
+            "{from} to {to}: {}, {}, {protocol}, errors {}",
+            direction.rate,
+            direction.delay,
+            direction.errors.kind()
+        );
+        file.write_pcapng_block(InterfaceDescriptionBlock {
+            linktype: match link.wlan {
+                Some(_) if view.host.is_none() => DataLink::IEEE802_11_RADIOTAP,
+                _ => DataLink::RAW,
+            },
+            snaplen: view.snap.unwrap_or(0),
+            options: vec![
+                InterfaceDescriptionOption::IfName(format!("{}.{side}", link.name).into()),
+                InterfaceDescriptionOption::IfDescription(about.into()),
+                InterfaceDescriptionOption::IfSpeed(direction.rate.as_bps()),
+                InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+            ],
+        })?;
+    }
+    let record = |(host, address): (&str, [u8; 4])| {
+        let (ip_addr, names) = (address.to_vec().into(), vec![host.to_owned().into()]);
+        Record::Ipv4(Ipv4Record { ip_addr, names })
+    };
+    let mut records: Vec<_> = writer.hosts().map(record).collect();
+    records.push(Record::End);
+    file.write_pcapng_block(NameResolutionBlock { records, options: Vec::new() })?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which of these pieces begin a packet: number, is it the last.
+    fn first_pieces(course: &mut Course, pieces: &[(u64, bool)]) -> Vec<bool> {
+        let role = |&(sequence, is_last)| {
+            let kind = FrameKind::Segment { sequence, is_last, poll: false };
+            let label = FrameLabel { kind, ack: None, service: 0 };
+            matches!(course.role(label), Role::New)
+        };
+        pieces.iter().map(role).collect()
+    }
+
+    #[test]
+    fn packets_given_up_half_way_hide_no_others() {
+        let mut course = Course::default();
+        // The second packet is given up after two pieces of three, without its number 6, or the
+        // number left out for it; 3 of the first packet comes again in between.
+        let pieces = [
+            (2, false),
+            (3, true),
+            (4, false),
+            (3, true),
+            (5, false),
+            (7, false),
+            (8, true),
+            (9, true),
+        ];
+        let expected = [true, false, true, false, false, true, false, true];
+        assert_eq!(first_pieces(&mut course, &pieces), expected);
+    }
+
+    #[test]
+    fn numbers_begin_again_once_a_reset() {
+        let mut course = Course::default();
+        let control = |kind| FrameLabel { kind, ack: None, service: 0 };
+        assert_eq!(first_pieces(&mut course, &[(0, true), (1, false)]), [true, true]);
+        for kind in [FrameKind::Reset { index: 0 }, FrameKind::ResetAck { index: 0 }] {
+            course.on_control(control(kind));
+            assert_eq!(first_pieces(&mut course, &[(0, false), (1, true)]), [true, false]);
+            // Told again, it is the same reset.
+            course.on_control(control(kind));
+            assert_eq!(first_pieces(&mut course, &[(0, false), (1, true)]), [false, false]);
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! IPv4, TCP and UDP headers (RFC 791, 9293, 768) of the packets of a run, as a capture shows them.
+//!
+//! A run carries descriptors, which have all that a TCP decides by. What they lack is filled in:
+//!
+//! - Host number `i` in the order in which links name hosts has the address 10.0.0.0 + 1 + `i`.
+//! - The acceptor's port, and both ports of datagrams, are 40000 + the number of the flow. Each
+//!   connection, and each new start of one, has an opener's port of its own, from 49152 on.
+//! - A SYN carries the options that its connection uses: MSS, SACK permitted, timestamps, and the
+//!   window scale if the window needs it. Without a handshake a peer would not know the scale, so
+//!   that a window beyond 65535 is shown as 65535.
+//! - Where transfers are one-way, data acknowledge nothing; they are shown with an acknowledgment of
+//!   1, which is all that ever comes the other way.
+//! - A TCP header is padded with no-operation options up to the size that the scenario charges, if
+//!   that is possible; it is never shorter than its options need.
+//! - PSH is set where a segment is not full, or ends a file. Payload bytes are zero; a datagram
+//!   begins with its number.
+
+use crate::scenario::{App, Flow, Scenario};
+use crate::sim::ids::{ConnectionId, FlowId};
+use crate::sim::senders::{Sender, TcpSender};
+use etherparse::TcpOptionElement as TcpOption;
+use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptions, UdpHeader};
+use lasthop_base::packet::{self, Packet, flags};
+use lasthop_tcp::Config;
+use std::collections::HashMap;
+
+/// IPv4 and TCP headers without options.
+const PLAIN_HEADERS: u32 = 40;
+/// IPv4 and UDP headers.
+const DATAGRAM_HEADERS: u32 = 28;
+/// The first port of who opens connections, and how many there are.
+const OPENER_PORTS: (u16, u32) = (49_152, 16_384);
+/// Port of the first flow, and how many flows have their own.
+const FLOW_PORTS: (u16, u32) = (40_000, 9_152);
+/// The largest window without scale.
+const PLAIN_WINDOW: u32 = 65_535;
+/// Hops that a packet may take.
+const TIME_TO_LIVE: u8 = 64;
+
+/// A packet as bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bytes {
+    /// What the capture keeps of it.
+    pub data: Vec<u8>,
+    /// Its whole length.
+    pub length: u32,
+}
+
+/// Gives packets their headers.
+pub(super) struct Writer<'a> {
+    flows: &'a [Flow],
+    hosts: Vec<&'a str>,
+    senders: Vec<Sender>,
+    /// Numbers of connections and their incarnations, in the order of their first packets.
+    connections: HashMap<(ConnectionId, u32), u32>,
+    /// Payload.
+    zeros: Vec<u8>,
+}
+
+impl<'a> Writer<'a> {
+    pub fn new(scenario: &'a Scenario, senders: Vec<Sender>) -> Self {
+        let mut hosts: Vec<&str> = Vec::new();
+        for host in scenario.links.iter().flat_map(|link| &link.between) {
+            if !hosts.contains(&host.as_str()) {
+                hosts.push(host);
+            }
+        }
+        let connections = HashMap::new();
+        Writer { flows: &scenario.flows, hosts, senders, connections, zeros: vec![0; 65_535] }
+    }
+
+    /// The hosts and their addresses.
+    pub fn hosts(&self) -> impl Iterator<Item = (&'a str, [u8; 4])> {
+        self.hosts.iter().enumerate().map(|(index, host)| (*host, address(index)))
+    }
+
+    /// The address of a host.
+    pub fn address(&self, host: &str) -> [u8; 4] {
+        let place = self.hosts.iter().position(|known| *known == host);
+        address(place.unwrap_or_default())
+    }
+
+    /// A packet has been seen: its connection gets its number.
+    pub fn meet(&mut self, packet: &Packet) {
+        if let Some(tcp) = self.senders[packet.hop as usize].tcp {
+            let next = self.connections.len() as u32;
+            self.connections.entry((tcp.connection, packet.plain_incarnation())).or_insert(next);
+        }
+    }
+
+    /// A packet that has been met, cut after `snap` bytes.
+    pub fn write(&self, packet: &Packet, snap: usize) -> Bytes {
+        let sender = self.senders[packet.hop as usize];
+        let flow = &self.flows[sender.flow.index()];
+        let is_source = sender.tcp.is_none_or(|tcp| tcp.is_source);
+        let ends = if is_source { [&flow.from, &flow.to] } else { [&flow.to, &flow.from] };
+        let [source, destination] = ends.map(|host| {
+            address(self.hosts.iter().position(|known| known == host).unwrap_or_default())
+        });
+        let ip = Ipv4Header {
+            source,
+            destination,
+            time_to_live: TIME_TO_LIVE,
+            dont_fragment: true,
+            ecn: ecn(packet.tcp.ecn),
+            ..Ipv4Header::default()
+        };
+        match &sender.tcp {
+            Some(tcp) => self.segment(ip, sender.flow, tcp, packet, snap),
+            None => self.datagram(ip, sender.flow, packet, snap),
+        }
+    }
+
+    fn segment(
+        &self,
+        mut ip: Ipv4Header,
+        flow: FlowId,
+        sender: &TcpSender,
+        packet: &Packet,
+        snap: usize,
+    ) -> Bytes {
+        let config = &sender.config;
+        let opener = {
+            let number = self.connections.get(&(sender.connection, packet.plain_incarnation()));
+            OPENER_PORTS.0 + (number.copied().unwrap_or_default() % OPENER_PORTS.1) as u16
+        };
+        let acceptor = flow_port(flow);
+        let (from, to) = if sender.is_opener { (opener, acceptor) } else { (acceptor, opener) };
+        let told = &packet.tcp;
+        let is_syn = told.flags & flags::SYN != 0;
+        let mut tcp = TcpHeader::new(from, to, told.seq, 0);
+        tcp.syn = is_syn;
+        tcp.fin = told.flags & flags::FIN != 0;
+        tcp.ack = told.flags & flags::ACK != 0;
+        tcp.ece = told.flags & flags::ECE != 0;
+        tcp.cwr = told.flags & flags::CWR != 0;
+        tcp.acknowledgment_number = if tcp.ack { told.ack } else { 0 };
+        let mut window = told.window;
+        if config.one_way {
+            if sender.is_opener && !is_syn {
+                (tcp.ack, tcp.acknowledgment_number) = (true, 1);
+            } else if !sender.is_opener {
+                // Its SYN, if any, is never sent.
+                tcp.sequence_number = 1;
+            }
+        }
+        if !tcp.ack || config.one_way && sender.is_opener {
+            window = (config.receive_window * config.segment.get() as f64) as u32;
+        }
+        let shift = if is_syn { 0 } else { window_shift(config) };
+        tcp.window_size = (window >> shift).min(PLAIN_WINDOW) as u16;
+        let end = u64::from(told.seq) + u64::from(told.payload);
+        let ends_file = match &self.flows[flow.index()].app {
+            App::File(file) => sender.is_opener && end > file.size.get(),
+            _ => false,
+        };
+        let is_short = u64::from(told.payload) < config.segment.get();
+        tcp.psh = told.payload > 0 && (is_short || ends_file) || told.is_pushed();
+        // At most 40 bytes by construction.
+        if let Ok(options) = TcpOptions::try_from_elements(&options(config, told)) {
+            tcp.options = options;
+        }
+        let most = u32::from(u16::MAX) - PLAIN_HEADERS - tcp.options.len() as u32;
+        let payload = &self.zeros[..told.payload.min(most) as usize];
+        ip.protocol = IpNumber::TCP;
+        ip.total_len = (20 + tcp.header_len() + payload.len()) as u16;
+        ip.header_checksum = ip.calc_header_checksum();
+        tcp.checksum = tcp.calc_checksum_ipv4(&ip, payload).unwrap_or_default();
+        let mut header = tcp.to_bytes();
+        if told.flags & flags::NOTICE != 0 && !told.is_pushed() {
+            set_notice(&mut header, told.flags);
+        }
+        cut(&[&ip.to_bytes(), &header, payload], snap)
+    }
+
+    fn datagram(&self, mut ip: Ipv4Header, flow: FlowId, packet: &Packet, snap: usize) -> Bytes {
+        // A piece of a packet knows its own length only.
+        let whole = self.flows[flow.index()].app.packet();
+        let whole = whole.map_or(packet.bytes.into(), |size| size.get());
+        let length = (whole as u32).clamp(DATAGRAM_HEADERS, u16::MAX.into()) - DATAGRAM_HEADERS;
+        let mut payload = vec![0; length as usize];
+        let number = packet.datagram_number();
+        for (byte, value) in payload.iter_mut().zip(number.to_be_bytes()) {
+            *byte = value;
+        }
+        ip.protocol = IpNumber::UDP;
+        ip.identification = number as u16;
+        ip.total_len = (DATAGRAM_HEADERS + length) as u16;
+        ip.header_checksum = ip.calc_header_checksum();
+        let port = flow_port(flow);
+        // The length fits by construction.
+        let udp = UdpHeader::with_ipv4_checksum(port, port, &ip, &payload).unwrap_or_default();
+        cut(&[&ip.to_bytes(), &udp.to_bytes(), &payload], snap)
+    }
+}
+
+/// Sets the reserved bits of explicit notification, which the library leaves out, and the checksum right.
+fn set_notice(header: &mut [u8], told: u8) {
+    let bits = [flags::ERSN, flags::ELN].into_iter().zip(flags::NOTICE_ON_WIRE);
+    let reserved = bits.filter(|(flag, _)| told & flag != 0).fold(0, |sum, (_, bit)| sum | bit);
+    header[12] |= reserved;
+    // The bits were 0: the sum of the words grows by what they are worth, in one's complement.
+    let sum = u32::from(!u16::from_be_bytes([header[16], header[17]])) + (u32::from(reserved) << 8);
+    let folded = ((sum & 0xffff) + (sum >> 16)) as u16;
+    header[16..18].copy_from_slice(&(!folded).to_be_bytes());
+}
+
+fn ecn(ecn: packet::Ecn) -> IpEcn {
+    match ecn {
+        packet::Ecn::NotEct => IpEcn::NotEct,
+        packet::Ecn::Ect1 => IpEcn::Ect1,
+        packet::Ecn::Ect0 => IpEcn::Ect0,
+        packet::Ecn::Ce => IpEcn::CongestionExperienced,
+    }
+}
+
+fn address(host: usize) -> [u8; 4] {
+    let [_, a, b, c] = (host as u32 + 1).to_be_bytes();
+    [10, a, b, c]
+}
+
+fn flow_port(flow: FlowId) -> u16 {
+    FLOW_PORTS.0 + (flow.index() as u32 % FLOW_PORTS.1) as u16
+}
+
+/// How far windows are shifted (RFC 7323, section 2): 0 where they need not, or no SYN can say so.
+fn window_shift(config: &Config) -> u8 {
+    if !config.handshake || config.one_way {
+        return 0;
+    }
+    let window = (config.receive_window * config.segment.get() as f64) as u32;
+    (0..14).find(|shift| window >> shift <= PLAIN_WINDOW).unwrap_or(14)
+}
+
+/// The options of a segment, with no-operation options before them so that each begins where hosts
+/// put it, and behind them up to what the scenario charges for headers.
+fn options(config: &Config, told: &packet::TcpHeader) -> Vec<TcpOption> {
+    use TcpOption::Noop;
+    let mut options = Vec::new();
+    let mut bytes = 0;
+    let mut put = |elements: &[TcpOption], length: u32| {
+        options.extend_from_slice(elements);
+        bytes += length;
+    };
+    if told.flags & flags::SYN != 0 {
+        let segment = config.segment.get().min(u16::MAX.into()) as u16;
+        put(&[TcpOption::MaximumSegmentSize(segment)], 4);
+        if config.sack {
+            put(&[Noop, Noop, TcpOption::SelectiveAcknowledgementPermitted], 4);
+        }
+        if let shift @ 1.. = window_shift(config) {
+            put(&[Noop, TcpOption::WindowScale(shift)], 4);
+        }
+    }
+    if told.has_timestamps {
+        let (value, echo) = told.options.timestamps;
+        put(&[Noop, Noop, TcpOption::Timestamp(value, echo)], 12);
+    }
+    if let Some((&first, rest)) = told.sack_blocks()[..usize::from(told.sack_blocks)].split_first()
+    {
+        let mut more = [None; 3];
+        for (place, &block) in more.iter_mut().zip(rest) {
+            *place = Some(block);
+        }
+        let length = 12 + 8 * rest.len() as u32;
+        put(&[Noop, Noop, TcpOption::SelectiveAcknowledgement(first, more)], length);
+    }
+    let charged = config.wire_bytes(told.payload, told.sack_blocks).saturating_sub(told.payload);
+    let room = charged.saturating_sub(PLAIN_HEADERS).min(40) / 4 * 4;
+    options.extend((bytes..room).map(|_| Noop));
+    options
+}
+
+/// The parts one after another, up to `snap` bytes.
+fn cut(parts: &[&[u8]], snap: usize) -> Bytes {
+    let length = parts.iter().map(|part| part.len() as u32).sum();
+    let data = parts.iter().copied().flatten().copied().take(snap).collect();
+    Bytes { data, length }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::{PacketHeaders, TransportHeader};
+    use lasthop_base::units::Bytes as Size;
+    use lasthop_tcp::presets::{Overrides, Profile, Variant, config};
+
+    fn parts(config: &Config, told: packet::TcpHeader) -> usize {
+        let options = TcpOptions::try_from_elements(&options(config, &told)).expect("they fit");
+        options.len()
+    }
+
+    #[test]
+    fn headers_have_the_size_that_the_scenario_charges() {
+        let rfc = config(Variant::Sack, Profile::Rfc, &Overrides::default());
+        let data = packet::TcpHeader { payload: 1000, ..Default::default() };
+        assert_eq!(parts(&rfc, data), 0);
+        let stamped = Config { timestamps: true, ..rfc };
+        let three = packet::TcpHeader {
+            flags: flags::ACK,
+            has_timestamps: true,
+            sack_blocks: 3,
+            ..Default::default()
+        };
+        assert_eq!(parts(&stamped, three), 40);
+        // Headers of 52 B are padded, those of 20 B cannot be cut; 200 B are more than TCP has.
+        for (charged, options) in [(52, 12), (55, 12), (20, 0), (200, 40)] {
+            let set = Config { header: Size::new(charged), ..rfc };
+            assert_eq!(parts(&set, data), options, "{charged}");
+        }
+    }
+
+    #[test]
+    fn windows_beyond_16_bits_need_a_handshake() {
+        let wide = Overrides { receive_window: Some(100.0), ..Overrides::default() };
+        let rfc = config(Variant::Reno, Profile::Rfc, &wide);
+        assert_eq!(window_shift(&rfc), 2);
+        assert_eq!(window_shift(&Config { handshake: false, ..rfc }), 0);
+        assert_eq!(window_shift(&Config { receive_window: 20.0, ..rfc }), 0);
+        assert_eq!(window_shift(&Config { receive_window: 1e6, ..rfc }), 14);
+    }
+
+    #[test]
+    fn a_segment_is_what_its_descriptor_says() {
+        let text = "name = \"one\"\n[link.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbps\"\n\
+            delay = \"1 ms\"\n[flow.f]\nfrom = \"b\"\nto = \"a\"\n\
+            transport = { kind = \"tcp\", variant = \"sack\", profile = \"rfc\" }\n\
+            app = { kind = \"file\", size = \"5 kB\" }\n";
+        let document = Scenario::from_toml(text, std::path::Path::new(".")).expect("a scenario");
+        let scenario = document.points().expect("a point").remove(0).scenario;
+        let config = config(Variant::Sack, Profile::Rfc, &Overrides::default());
+        let tcp = TcpSender {
+            connection: ConnectionId::new(0),
+            is_opener: false,
+            is_source: false,
+            config,
+        };
+        let mut writer =
+            Writer::new(&scenario, vec![Sender { flow: FlowId::new(0), tcp: Some(tcp) }]);
+        let mut told = packet::TcpHeader {
+            seq: 1,
+            ack: 1461,
+            window: 20_000,
+            flags: flags::ACK | flags::ECE,
+            ecn: packet::Ecn::Ce,
+            ..Default::default()
+        };
+        told.set_sack_blocks(&[(2921, 4381)]);
+        let packet = Packet { bytes: 52, tcp: told, ..Packet::default() };
+        writer.meet(&packet);
+        let bytes = writer.write(&packet, 100);
+        assert_eq!((bytes.length, bytes.data.len()), (52, 52));
+        let read = PacketHeaders::from_ip_slice(&bytes.data).expect("an IP packet");
+        let Some(TransportHeader::Tcp(tcp)) = read.transport else { panic!("no TCP") };
+        assert_eq!((tcp.source_port, tcp.destination_port), (40_000, 49_152));
+        assert_eq!((bytes.data[1], tcp.ece, tcp.cwr), (3, true, false));
+        // The window of 64 segments needs a scale: the field counts in twos.
+        assert_eq!((tcp.acknowledgment_number, tcp.window_size), (1461, 10_000));
+        let options: Vec<_> = tcp.options_iterator().flatten().collect();
+        assert!(options.contains(&TcpOption::SelectiveAcknowledgement((2921, 4381), [None; 3])));
+        // The far end of its flow is the first host: 10.0.0.1.
+        assert_eq!(bytes.data[12..20], [10, 0, 0, 1, 10, 0, 0, 2]);
+        assert_eq!(writer.write(&packet, 30).data, bytes.data[..30]);
+    }
+}

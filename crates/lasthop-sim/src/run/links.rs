@@ -1,0 +1,66 @@
+//! From a scenario's links to their endpoints.
+
+use crate::scenario;
+use lasthop_base::packet::Payload;
+use lasthop_base::rng::Streams;
+use lasthop_base::units::{Bytes, Duration};
+use lasthop_link::link::{
+    LinkEndpoint, LinkError, ServiceParameters, Services, ServicesParameters, Site, airtime,
+};
+use lasthop_link::queue::QueueSite;
+use std::num::NonZeroU32;
+
+/// A service with a tiny weight on a slow link may wait without end; timers stop here: 11 days in ns.
+const LONGEST_TURN: u128 = 1_000_000_000_000_000;
+
+/// The endpoint of several services that transmits on `own`; `sites` say what crosses the link for
+/// each: packets of no length where nothing asks for the service. `component`: whose the random numbers of
+/// their queues are, with the name of the service behind it.
+pub fn services<P: Payload + Clone>(
+    set: &scenario::Services,
+    own: &scenario::Direction,
+    sites: &[Site],
+    (streams, component): (&Streams, String),
+) -> Result<LinkEndpoint<P>, LinkError> {
+    let frame = |index: usize| {
+        let service: &scenario::Service = &set.services[index];
+        Bytes::new(sites[index].packet.get() + service.header.get() + set.identifier.get())
+    };
+    let used = || (0..set.services.len()).filter(|&index| sites[index].packet > Bytes::default());
+    let weights: u64 = used().map(|index| u64::from(set.services[index].weight)).sum();
+    let service = |(index, service): (usize, &scenario::Service)| {
+        // Fair queueing lets a frame wait until its own service's turn comes, which is one frame
+        // at the service's share of the rate, and for one frame of each other service.
+        let weight = u64::from(service.weight);
+        let others = u128::from(weights.saturating_sub(weight));
+        let waits = |rate| {
+            let own_frame = airtime(frame(index), rate).as_nanos();
+            let turn = u128::from(own_frame) * others / u128::from(weight);
+            let turn = Duration::from_nanos(turn.min(LONGEST_TURN) as u64);
+            let busy = used().filter(|&other| other != index);
+            (turn, busy.map(|busy| airtime(frame(busy), rate)).fold(turn, |a, b| a + b))
+        };
+        let (turn, wait) = waits(sites[index].other.rate);
+        let (_, own_wait) = waits(sites[index].own.rate);
+        let (header, identifier) = (service.header, set.identifier);
+        let site = Site { header, identifier, wait, own_wait, turn, ..sites[index] };
+        Ok(ServiceParameters {
+            endpoint: service.protocol.build(&site)?,
+            weight: NonZeroU32::new(service.weight).unwrap_or(NonZeroU32::MIN),
+            queue: service.queue.as_ref().map_or(&own.queue, |queue| &queue.0).build(&QueueSite {
+                streams,
+                component: &format!("{component}.{}", service.name),
+                header: Bytes::new(header.get() + identifier.get()),
+                packet: sites[index].packet,
+            }),
+        })
+    };
+    let parameters = ServicesParameters {
+        services: set.services.iter().enumerate().map(service).collect::<Result<_, _>>()?,
+        classes: Vec::new(),
+        identifier: set.identifier,
+        rate: own.rate,
+        measure: set.measure,
+    };
+    Ok(LinkEndpoint::Services(Box::new(Services::new(parameters)?)))
+}

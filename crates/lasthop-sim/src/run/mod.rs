@@ -1,0 +1,354 @@
+//! Running scenarios: replications in parallel, results as a table.
+//!
+//! The table does not depend on the number of threads: each replication is single-threaded, draws
+//! from its own streams, and has its own row.
+
+mod air;
+mod build;
+mod capture;
+mod headers;
+mod links;
+mod oracle;
+mod plan;
+mod radiotap;
+mod resolved;
+mod stream;
+mod trace;
+
+pub use air::Transmission;
+pub use capture::{CaptureError, Captured, View, capture};
+pub use resolved::resolved;
+pub use stream::{Finished, Stream, Work, cores};
+pub use trace::{Trace, TraceEvent, trace};
+
+pub use links::services as service_endpoints;
+pub use plan::link_site;
+
+use plan::Plan;
+
+use crate::scenario::Scenario;
+use crate::sim::probe::{Probe, Silent};
+use crate::sim::world::{End, World};
+use lasthop_base::packet::{Extension, TcpOptions};
+use lasthop_base::rng::Streams;
+use lasthop_base::units::Instant;
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Version of the engine, part of every result.
+pub const ENGINE_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How often [`run`] tells its observer how far it is.
+const OBSERVE_EVERY: Duration = Duration::from_millis(50);
+
+/// How to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Replications of each point.
+    pub replications: u64,
+    /// Index of the first one.
+    pub first_replication: u64,
+    /// Master seed.
+    pub seed: u64,
+    /// Threads; 0 takes all cores.
+    pub jobs: usize,
+}
+
+/// How far a run is, in replications of all points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Finished.
+    pub done: u64,
+    /// In all.
+    pub total: u64,
+}
+
+/// What one replication of one point gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Index of the point.
+    pub point: u32,
+    /// Index of the replication.
+    pub replication: u64,
+    /// One value per name in [`Results::metrics`]; NaN where a metric does not apply.
+    pub values: Vec<f64>,
+}
+
+/// The results of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Results {
+    /// Names of the metrics, such as `flow.transfer.goodput_bps`; SI units, named.
+    pub metrics: Vec<String>,
+    /// By point, then by replication.
+    pub rows: Vec<Row>,
+    /// False if the observer stopped the run; the rows there are are complete.
+    pub complete: bool,
+}
+
+/// Why a run is impossible.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RunError {
+    /// A channel cannot be built.
+    #[error("link.{link}.errors: {error}")]
+    Channel {
+        /// Name of the link.
+        link: String,
+        /// What is wrong.
+        error: lasthop_link::channel::ChannelError,
+    },
+    /// A link protocol refuses its parameters.
+    #[error("link.{link}.protocol: {error}")]
+    Link {
+        /// Name of the link.
+        link: String,
+        /// What is wrong.
+        error: lasthop_link::link::LinkError,
+    },
+    /// An agent refuses its parameters.
+    #[error("link.{link}.agent: {error}")]
+    Agent {
+        /// Name of the link.
+        link: String,
+        /// What is wrong.
+        error: lasthop_analysis::AnalysisError,
+    },
+    /// The operating system gives no threads.
+    #[error("no threads for {jobs} jobs: {reason}")]
+    Threads {
+        /// Threads asked for.
+        jobs: usize,
+        /// What the system says.
+        reason: String,
+    },
+    /// A replication has more events than are kept in memory.
+    #[error(
+        "found more than {most} events by {:.3} s; allowed: a shorter run (run.duration, or a smaller \
+         file), since all of them are kept in memory",
+        at.as_secs_f64()
+    )]
+    TooManyEvents {
+        /// Events that are kept at most.
+        most: usize,
+        /// When the first one came that is not kept.
+        at: lasthop_base::units::Duration,
+    },
+    /// A replication panicked, which is a fault of the engine.
+    #[error(
+        "replication {replication} with seed {seed} of {point:?} ({hash:016x}) panicked: this is a \
+         fault of the engine, please report it with the scenario"
+    )]
+    Panic {
+        /// Name of its scenario.
+        point: String,
+        /// Hash of its scenario.
+        hash: u64,
+        /// Master seed.
+        seed: u64,
+        /// Index of the replication.
+        replication: u64,
+    },
+}
+
+/// Runs every replication of every point. `observe` is called from this thread every 50 ms or so;
+/// when it returns false, the run stops and returns what is finished.
+pub fn run(
+    points: &[Scenario],
+    options: &Options,
+    observe: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Results, RunError> {
+    let first = options.first_replication;
+    let work: Vec<Work> = (0..points.len() as u32)
+        .map(|point| Work { point, replications: first..first + options.replications, cost: None })
+        .collect();
+    let total = points.len() as u64 * options.replications;
+    let stream = Stream::start(points.to_vec(), &work, options.seed, options.jobs)?;
+    let mut rows: Vec<Row> = Vec::new();
+    while let Some(finished) = stream.next(OBSERVE_EVERY)? {
+        rows.extend(finished.into_iter().map(|Finished { point, replication, values, .. }| Row {
+            point,
+            replication,
+            values,
+        }));
+        if !observe(Progress { done: rows.len() as u64, total }) {
+            stream.stop();
+        }
+    }
+    rows.sort_unstable_by_key(|row| (row.point, row.replication));
+    let complete = rows.len() as u64 == total;
+    Ok(Results { metrics: stream.metrics().to_vec(), rows, complete })
+}
+
+/// What the replications of a point share.
+#[derive(Clone, Debug)]
+struct Shared {
+    plan: Plan,
+    /// Where the point's metrics stand in a row.
+    columns: Vec<usize>,
+}
+
+/// The metrics of all points, and what the replications of each share.
+fn schema(points: &[Scenario]) -> Result<(Vec<String>, Vec<Shared>), RunError> {
+    let mut metrics: Vec<String> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut shared = Vec::with_capacity(points.len());
+    for scenario in points {
+        let mut place = |name: String| {
+            *places.entry(name).or_insert_with_key(|name| {
+                metrics.push(name.clone());
+                metrics.len() - 1
+            })
+        };
+        let plan = Plan::new(scenario);
+        let columns = names(scenario, &plan)?.into_iter().map(&mut place).collect();
+        shared.push(Shared { plan, columns });
+    }
+    Ok((metrics, shared))
+}
+
+/// Names of a point's metrics.
+pub fn metric_names(scenario: &Scenario) -> Result<Vec<String>, RunError> {
+    names(scenario, &Plan::new(scenario))
+}
+
+fn names(scenario: &Scenario, plan: &Plan) -> Result<Vec<String>, RunError> {
+    let streams = Streams { seed: 0, replication: 0 };
+    let world = build::build::<()>(scenario, plan, streams)?.build(Silent);
+    let mut names = Vec::new();
+    world.metrics(&link_names(scenario), &mut |entity, metric, _| {
+        names.push(format!("{entity}.{metric}"));
+    });
+    Ok(names)
+}
+
+fn link_names(scenario: &Scenario) -> Vec<String> {
+    scenario.links.iter().map(|link| link.name.clone()).collect()
+}
+
+/// Runs `world` to the end that the scenario asks for.
+fn finish<P: Probe, X: Extension>(
+    world: &mut World<P, X>,
+    scenario: &Scenario,
+    interrupt: &AtomicBool,
+) -> End {
+    let run = &scenario.run;
+    let stop = Instant::ZERO + run.duration.unwrap_or(run.max_time);
+    world.run(stop, run.duration.is_none(), interrupt)
+}
+
+/// One replication; false if it was interrupted.
+fn replicate(
+    scenario: &Scenario,
+    shared: &Shared,
+    streams: Streams,
+    interrupt: &AtomicBool,
+    values: &mut [f64],
+) -> Result<bool, RunError> {
+    let replicate = match shared.plan.has_options() {
+        true => replicate_carrying::<TcpOptions>,
+        false => replicate_carrying::<()>,
+    };
+    replicate(scenario, shared, streams, interrupt, values)
+}
+
+/// The same with this extension of packets.
+fn replicate_carrying<X: Extension>(
+    scenario: &Scenario,
+    shared: &Shared,
+    streams: Streams,
+    interrupt: &AtomicBool,
+    values: &mut [f64],
+) -> Result<bool, RunError> {
+    let mut world = build::build::<X>(scenario, &shared.plan, streams)?.build(Silent);
+    if finish(&mut world, scenario, interrupt) == End::Interrupted {
+        return Ok(false);
+    }
+    let mut next = shared.columns.iter();
+    world.metrics(&link_names(scenario), &mut |_, _, value| {
+        if let Some(&column) = next.next() {
+            values[column] = value;
+        }
+    });
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// A point of a file over a link with such keys, beside speech.
+    fn point(transport: &str, link: &str) -> Scenario {
+        let text = format!(
+            r#"
+            name = "t"
+            [link.wired]
+            between = ["server", "ap"]
+            rate = "10 Mbps"
+            delay = "1 ms"
+            [link.wireless]
+            between = ["ap", "client"]
+            rate = "64 kbps"
+            delay = "50 ms"
+            errors = {{ kind = "uniform", loss = "2.5 %" }}
+            {link}
+            [flow.f]
+            from = "server"
+            to = "client"
+            transport = {{ kind = "tcp", segment = "250 B", {transport} }}
+            app = {{ kind = "file", size = "100 kB" }}
+            [flow.d]
+            from = "server"
+            to = "client"
+            transport = {{ kind = "udp" }}
+            app = {{ kind = "on-off", rate = "8 kbps", on = "exp 1 s", off = "exp 1 s", packet = "50 B" }}
+            "#
+        );
+        let document = Scenario::from_toml(&text, Path::new("."));
+        let points = document.and_then(|document| document.points());
+        points.unwrap_or_else(|error| panic!("{error}\n{text}")).remove(0).scenario
+    }
+
+    #[test]
+    fn packets_have_room_for_options_where_a_flow_has_any() {
+        let has = |transport: &str| Plan::new(&point(transport, "")).has_options();
+        for without in [
+            r#"variant = "reno", profile = "ns-2""#,
+            r#"variant = "newreno", profile = "rfc""#,
+            r#"variant = "cubic", profile = "linux", sack = false, timestamps = false"#,
+        ] {
+            assert!(!has(without), "{without}");
+        }
+        for with in [
+            r#"variant = "sack", profile = "rfc""#,
+            r#"variant = "reno", profile = "rfc", timestamps = true"#,
+            r#"variant = "cubic", profile = "linux""#,
+            r#"variant = "lt-tcp", profile = "rfc""#,
+        ] {
+            assert!(has(with), "{with}");
+        }
+    }
+
+    #[test]
+    fn room_for_options_that_nobody_has_changes_nothing() {
+        let split = r#"agent = { kind = "split-connection", at = "ap" }"#;
+        for (transport, link) in [
+            (r#"variant = "reno", profile = "ns-2""#, ""),
+            (r#"variant = "newreno", profile = "rfc""#, r#"protocol = { kind = "xor-fec" }"#),
+            (r#"variant = "reno", profile = "rfc""#, split),
+        ] {
+            let scenario = point(transport, link);
+            let (metrics, shared) = schema(std::slice::from_ref(&scenario)).expect("a point");
+            let streams = Streams { seed: 1, replication: 0 };
+            let interrupt = AtomicBool::new(false);
+            let [without, with] =
+                [replicate_carrying::<()>, replicate_carrying::<TcpOptions>].map(|replicate| {
+                    let mut values = vec![f64::NAN; metrics.len()];
+                    let done = replicate(&scenario, &shared[0], streams, &interrupt, &mut values);
+                    assert_eq!(done, Ok(true), "{transport}");
+                    values.into_iter().map(f64::to_bits).collect::<Vec<_>>()
+                });
+            assert_eq!(without, with, "{transport} {link}");
+        }
+    }
+}

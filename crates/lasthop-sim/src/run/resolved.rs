@@ -1,0 +1,226 @@
+//! What a scenario comes to in numbers: every default filled in, routes found, the parameters of
+//! each TCP, the timers that "auto" stands for. For who holds a result against theory.
+
+use super::RunError;
+use super::plan::{Hop, Plan};
+use crate::scenario::{
+    Direction, Discipline, Errors, Flow, Link, LinkProtocol, QueueLimit, Scenario, Transport, Wlan,
+};
+use lasthop_base::packet::Packet;
+use lasthop_base::schema::numbers::{numbers, seconds};
+use lasthop_base::schema::shorthand::Shorthand;
+use lasthop_link::link::{Endpoint, Protocol};
+use lasthop_tcp::Config;
+use lasthop_wlan::dcf::Timing;
+use serde_json::{Value, json};
+
+/// The resolved scenario as JSON. Times in seconds, rates in bit/s, sizes in bytes.
+///
+/// - `run`: as in a scenario file
+/// - `radios`, by name: as in a scenario file
+/// - `wlans`, by name: as in a scenario file, with what its standard says where its keys do not, `difs`
+///   and `eifs`, and whether slot and SIFS are those of the standard (`has_standard_times`)
+/// - `links`, by name: `between`; `header`; `mtu`, null if any packet fits; `control`, the size of control
+///   frames (null where the protocol has none of their own, and with services); `protocol`, as in a scenario file, sizes of control frames that
+///   follow from other keys filled in; `agents`, their kinds;
+///   `forward` and `reverse`, each with `rate`, of one that changes its mean, `rate_changes`, as in a scenario file or null, `delay` and `delay_changes` in the same way,
+///   `delays`, the shortest and the longest, `queue` (`packets` or `bytes` of drop-tail, else its `kind` and keys),
+///   `errors`, `recorded_frames` of a recorded trace or null, `largest_packet` of all flows that
+///   cross the link, `timeout` of the sender (null where the protocol has none or there are services), `window` of the sender in frames and `round_trip`,
+///   from the start of a largest frame to the end of its acknowledgment (null where the protocol has no
+///   window, on radios and with services); `radio` (null for a line), the `frame`, `uplink`,
+///   `downlink` and `delay` of the radio whose slots it shares; `wlan`, the name of its WLAN or null
+/// - `flows`, by name: `from`, `to`, `start`, `service`; `app`; `tcp` (null for UDP); `packets`, the
+///   largest from `from` to `to` and back; `route` and `back`, lists of link, direction and the
+///   service that the flow gets there, or null
+///
+/// # Errors
+/// If a link refuses its parameters.
+pub fn resolved(scenario: &Scenario) -> Result<Value, RunError> {
+    let plan = Plan::new(scenario);
+    let links = scenario
+        .links
+        .iter()
+        .enumerate()
+        .map(|(index, one)| Ok((one.name.clone(), link(scenario, &plan, index, one)?)));
+    let links: serde_json::Map<String, Value> = links.collect::<Result<_, RunError>>()?;
+    let flows = scenario
+        .flows
+        .iter()
+        .enumerate()
+        .map(|(index, one)| (one.name.clone(), flow(scenario, plan.routes(index), one)));
+    let flows: serde_json::Map<String, Value> = flows.collect();
+    Ok(json!({
+        "name": scenario.name,
+        "run": numbers(&scenario.run),
+        "radios": numbers(&scenario.radios),
+        "wlans": scenario.wlans.iter().map(wlan).collect::<serde_json::Map<_, _>>(),
+        "links": links,
+        "flows": flows,
+    }))
+}
+
+/// A WLAN in numbers, with what its standard says where its keys do not.
+fn wlan(wlan: &Wlan) -> (String, Value) {
+    let Timing { slot, sifs, cw_min, cw_max, response_timeout, .. } = wlan.timing();
+    let (difs, eifs) = (wlan.timing().difs(), wlan.timing().eifs());
+    let mut value = numbers(&vec![wlan.clone()])[&wlan.name].take();
+    let rate = wlan.rate(None);
+    value["rate"] = rate.as_bps().into();
+    value["control_rate"] = wlan.control_rate(rate).as_bps().into();
+    value["channel"] = wlan.channel().into();
+    let keys = &wlan.keys;
+    value["has_standard_times"] = (keys.slot.is_none() && keys.sifs.is_none()).into();
+    (value["cw_min"], value["cw_max"]) = (cw_min.into(), cw_max.into());
+    let times = [
+        ("slot", slot),
+        ("sifs", sifs),
+        ("difs", difs),
+        ("eifs", eifs),
+        ("response_timeout", response_timeout),
+    ];
+    for (key, time) in times {
+        value[key] = seconds(time).into();
+    }
+    (wlan.name.clone(), value)
+}
+
+fn link(scenario: &Scenario, plan: &Plan, index: usize, link: &Link) -> Result<Value, RunError> {
+    let side = |own: &Direction, is_forward: bool| {
+        let (timeout, window, round_trip) = match &link.protocol {
+            LinkProtocol::One(protocol) => {
+                let site = plan.site(scenario, (index, is_forward), None);
+                let end = protocol.build::<Packet>(&site);
+                let end = end.map_err(|error| RunError::Link { link: link.name.clone(), error })?;
+                // On a framed radio acknowledgments wait for slots.
+                let window = end.window().filter(|_| link.radio.is_none());
+                let control = protocol.control().unwrap_or_default();
+                let trip = window.map(|_| seconds(site.timing(control).round_trip()));
+                (end.retransmission_timeout().map(seconds), window, trip)
+            }
+            LinkProtocol::Services(_) => (None, None, None),
+        };
+        Ok::<_, RunError>(json!({
+            "rate": own.rate.as_bps(),
+            "rate_changes": own.rate_changes.as_ref().map(numbers),
+            "delay": seconds(own.delay),
+            "delay_changes": own.delay_changes.as_ref().map(numbers),
+            "delays": own.delays().map(seconds),
+            "queue": queue(&own.queue),
+            "errors": numbers(&own.errors),
+            "recorded_frames": match &own.errors {
+                Errors::Trace(trace) => Some(trace.record.frames()),
+                _ => None,
+            },
+            "largest_packet": plan.largest_packet(index).get(),
+            "timeout": timeout,
+            "window": window,
+            "round_trip": round_trip,
+        }))
+    };
+    Ok(json!({
+        "between": link.between,
+        "header": link.header.get(),
+        "mtu": link.mtu.map(|mtu| mtu.get()),
+        "control": match &link.protocol {
+            LinkProtocol::One(protocol) => protocol.control().map(|size| size.get()),
+            LinkProtocol::Services(_) => None,
+        },
+        "protocol": match link.wlan {
+            // What its MAC does is not that of any link protocol.
+            Some(_) => json!({"kind": "dcf"}),
+            None => protocol_numbers(&link.protocol),
+        },
+        "radio": link.radio.map(|radio| {
+            let keys = &scenario.radios[radio].keys;
+            json!({
+                "frame": seconds(keys.frame),
+                "uplink": keys.uplink,
+                "downlink": keys.downlink,
+                "delay": seconds(link.forward.delay),
+            })
+        }),
+        "wlan": link.wlan.map(|wlan| scenario.wlans[wlan].name.as_str()),
+        "agents": link.agents.0.iter().map(crate::scenario::Agent::kind).collect::<Vec<_>>(),
+        "forward": side(&link.forward, true)?,
+        "reverse": side(&link.reverse, false)?,
+    }))
+}
+
+/// A queue in numbers: `packets` or `bytes` of a drop-tail queue, of others their keys.
+fn queue(discipline: &Discipline) -> Value {
+    match discipline.to_short() {
+        Some(QueueLimit::Packets(packets)) => json!({"packets": packets}),
+        Some(QueueLimit::Bytes(bytes)) => json!({"bytes": bytes.get()}),
+        None => numbers(discipline),
+    }
+}
+
+/// The protocol of a link in numbers, with the sizes of control frames that follow from other keys.
+fn protocol_numbers(protocol: &LinkProtocol) -> Value {
+    let mut value = numbers(protocol);
+    let fill = |place: &mut Value, protocol: &Protocol| {
+        if let Some(control) = protocol.control() {
+            place["control"] = control.get().into();
+        }
+    };
+    match protocol {
+        LinkProtocol::One(protocol) => fill(&mut value, protocol),
+        LinkProtocol::Services(set) => {
+            for service in &set.services {
+                fill(&mut value["service"][&service.name]["protocol"], &service.protocol);
+            }
+        }
+    }
+    value
+}
+
+fn flow(scenario: &Scenario, routes: &[Vec<Hop>; 2], flow: &Flow) -> Value {
+    let route = |hops: &[Hop]| -> Vec<Value> {
+        let side = |is_forward| if is_forward { "forward" } else { "reverse" };
+        let service = |link: &Link| {
+            let name = link.protocol.service_names().nth(link.protocol.service_of(flow));
+            name.map(str::to_owned)
+        };
+        hops.iter()
+            .map(|&(link, is_forward)| {
+                let link = &scenario.links[link];
+                json!([link.name, side(is_forward), service(link)])
+            })
+            .collect()
+    };
+    json!({
+        "from": flow.from,
+        "to": flow.to,
+        "start": seconds(flow.start),
+        "service": flow.service,
+        "app": numbers(&flow.app),
+        "tcp": match &flow.transport {
+            Transport::Tcp(set) => {
+                let mut tcp = tcp(&set.config());
+                tcp["variant"] = set.variant.word().into();
+                tcp["profile"] = set.profile.word().into();
+                tcp
+            }
+            Transport::Udp | Transport::UdpLite => Value::Null,
+        },
+        "packets": flow.largest_packets().map(|packet| packet.get()),
+        "route": route(&routes[0]),
+        "back": route(&routes[1]),
+    })
+}
+
+fn tcp(config: &Config) -> Value {
+    json!({
+        "segment": config.segment.get(),
+        "receive_window": config.receive_window,
+        "autotuning": config.autotuning,
+        "initial_window": config.initial_window,
+        "delayed_ack": config.delayed_ack.map(seconds),
+        "min_rto": seconds(config.min_rto),
+        "clock_granularity": seconds(config.clock_granularity),
+        "handshake": config.handshake,
+        "pad_segments": config.pad_segments,
+        "ack": config.wire_bytes(0, 0),
+    })
+}

@@ -1,0 +1,367 @@
+//! Time series of one replication.
+
+use super::air::Transmission;
+use super::plan::Plan;
+use super::{RunError, build, finish, link_names};
+use crate::agent::{AgentEvent, Notice};
+use crate::scenario::Scenario;
+use crate::sim::ids::ConnectionId;
+use crate::sim::ids::DirectionId;
+use crate::sim::probe::{Event, Recorder, Room};
+use crate::sim::world::{End, World};
+use lasthop_base::packet::Watched;
+use lasthop_base::rng::Streams;
+use lasthop_base::units::{Duration, Instant};
+use lasthop_link::link::LinkEvent;
+use lasthop_tcp::copies::Cause;
+use lasthop_wlan::dcf::{AirFate, AirFrame, frames};
+use std::sync::atomic::AtomicBool;
+
+/// Something that happened in a replication.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceEvent {
+    /// When, in nanoseconds since the start of the run.
+    pub time_ns: u64,
+    /// To whom: `flow.NAME` (its data sender), `flow.NAME.receiver`, `flow.NAME.connection K
+    /// opener`, `link.NAME.forward`, `link.NAME.forward.SERVICE` …
+    pub entity: String,
+    /// What: `segment_sent`, `segment_received`, `ack_received`, `sack_block` (of the segment just
+    /// received), `cwnd`, `ssthresh`, `timeout`, `spurious_retransmission`, `spurious_timeout` (of the segment sent or the
+    /// timer fired at that time, as far as the run tells), `datagram_sent`, `datagram_received`, `queue`,
+    /// `drop`, `frame_sent`, `frame_lost` (both at the end of the transmission), `delivered` (over
+    /// this direction), `retransmitted`, `timed_out`, `nack_sent`, `abandoned`, `recovered` (by the
+    /// endpoint that transmits in this direction), `local_retransmission`, `local_timeout`,
+    /// `collided`, `nav` (of a frame that was on the air from then on: `sequence` when it ends, `value` how long
+    /// it reserves the medium after that), `backoff` (slots as `sequence`, the window as `value`), `suppressed_ack`, `eln`, `ersn`, `marked_ack` (of `agent.NAME`).
+    pub event: &'static str,
+    /// First byte of a segment or of a SACK block, acknowledgment number, number of a datagram or
+    /// of a data frame; NaN if there is none.
+    pub sequence: f64,
+    /// Payload bytes, bytes of a SACK block, bytes of a datagram sent, delay of one received in
+    /// seconds, window in segments, packets in a queue from now on (the one in transmission
+    /// included; what background traffic takes away is told with the next packet), or bytes of a
+    /// frame on the air; NaN if there is none.
+    pub value: f64,
+}
+
+/// Everything that a probe saw of one replication.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// By time.
+    pub events: Vec<TraceEvent>,
+    /// Every frame, control frames too, by the end of its transmission.
+    pub transmissions: Vec<Transmission>,
+    /// Metrics of the replication, by name.
+    pub metrics: Vec<(String, f64)>,
+    /// False if the run was interrupted: events and metrics are those up to then.
+    pub complete: bool,
+}
+
+/// Events that a trace keeps at most: with the columns made of them about 2 GB.
+pub const MOST_EVENTS: usize = 5_000_000;
+
+/// A run of more events is first counted, and if it is not refused run once more, so that a refusal costs little memory.
+const MOST_KEPT_AT_FIRST: usize = 250_000;
+
+/// Runs one replication under observation, to its end or until another thread sets `interrupt`.
+/// One of more than [`MOST_EVENTS`] is refused.
+pub fn trace(
+    scenario: &Scenario,
+    seed: u64,
+    replication: u64,
+    interrupt: &AtomicBool,
+) -> Result<Trace, RunError> {
+    let streams = Streams { seed, replication };
+    trace_up_to([MOST_KEPT_AT_FIRST, MOST_EVENTS], scenario, streams, interrupt)
+}
+
+/// What a control frame of 802.11 is called, its length, and whether it goes against the direction of
+/// its exchange.
+fn control(kind: AirFrame) -> Option<((&'static str, u64), bool)> {
+    match kind {
+        AirFrame::Data { .. } => None,
+        AirFrame::Rts => Some((("rts", frames::RTS), false)),
+        AirFrame::Cts => Some((("cts", frames::CTS), true)),
+        AirFrame::Ack => Some((("mac-ack", frames::ACK), true)),
+    }
+}
+
+/// A world that has run under observation, to its end or until `stop`, and how that ended.
+fn observe<'a>(
+    scenario: &Scenario,
+    streams: Streams,
+    recorder: Recorder<'a>,
+    stop: Option<Instant>,
+    interrupt: &AtomicBool,
+) -> Result<(World<Recorder<'a>, Watched>, End), RunError> {
+    let parts = build::build::<Watched>(scenario, &Plan::new(scenario), streams)?;
+    let mut world = parts.build(recorder);
+    let end = match stop {
+        Some(stop) => world.run(stop, scenario.run.duration.is_none(), interrupt),
+        None => finish(&mut world, scenario, interrupt),
+    };
+    Ok((world, end))
+}
+
+/// The same with a limit of events kept at first, and one of events at all.
+fn trace_up_to(
+    [most_at_first, most]: [usize; 2],
+    scenario: &Scenario,
+    streams: Streams,
+    interrupt: &AtomicBool,
+) -> Result<Trace, RunError> {
+    let recorder = Recorder::keeping(most_at_first, Room::new(most, interrupt));
+    let (mut world, end) = observe(scenario, streams, recorder, None, interrupt)?;
+    let complete = end != End::Interrupted;
+    let counted = world.probe();
+    if let Some(at) = counted.full {
+        return Err(RunError::TooManyEvents { most, at: at - Instant::ZERO });
+    }
+    // What an interrupted run saw is the same again, up to then.
+    let go_on = AtomicBool::new(false);
+    if counted.only_counts {
+        let recorder = Recorder::new(Room::new(most, &go_on));
+        let stop = (!complete).then_some(world.now());
+        (world, _) = observe(scenario, streams, recorder, stop, &go_on)?;
+    }
+    let mut metrics = Vec::new();
+    world.metrics(&link_names(scenario), &mut |entity, metric, value| {
+        metrics.push((format!("{entity}.{metric}"), value));
+    });
+    let ends = world.connection_names();
+    let recorder = world.into_probe();
+    let mut recorded = recorder.events;
+    // Computed links tell ahead of time; equal times keep the order of computation.
+    recorded.sort_by_key(|&(at, _)| at);
+    let directions: Vec<String> = scenario
+        .links
+        .iter()
+        .flat_map(|link| ["forward", "reverse"].map(|side| format!("link.{}.{side}", link.name)))
+        .collect();
+    let flows: Vec<[String; 2]> = scenario
+        .flows
+        .iter()
+        .map(|flow| ["", ".receiver"].map(|side| format!("flow.{}{side}", flow.name)))
+        .collect();
+    let mut events = Vec::with_capacity(recorded.len());
+    let mut transmissions = Vec::new();
+    // By direction and service; the only protocol of a link counts as one service.
+    let carriers: Vec<Vec<String>> = scenario
+        .links
+        .iter()
+        .zip(directions.chunks(2))
+        .flat_map(|(link, sides)| {
+            sides.iter().map(|side| {
+                let names: Vec<_> = link.protocol.service_names().collect();
+                match names.as_slice() {
+                    [] => vec![side.clone()],
+                    names => names.iter().map(|name| format!("{side}.{name}")).collect(),
+                }
+            })
+        })
+        .collect();
+    // Packets in each queue.
+    let mut waiting = vec![0; directions.len()];
+    // One beyond the highest number of a packet sent, of each carrier.
+    let mut next: Vec<_> = carriers.iter().map(|names| vec![0; names.len()]).collect();
+    for (at, event) in recorded {
+        let mut push = |entity: &String, event, sequence, value| {
+            events.push(TraceEvent {
+                time_ns: at.as_nanos(),
+                entity: entity.clone(),
+                event,
+                sequence,
+                value,
+            });
+        };
+        let end = |connection: ConnectionId, opener: bool| {
+            &ends[connection.index()][usize::from(!opener)]
+        };
+        let direction = |index: DirectionId| &directions[index.index()];
+        let carrier =
+            |index: DirectionId, service: u8| &carriers[index.index()][usize::from(service)];
+        match event {
+            Event::SegmentSent { connection, opener, sequence, payload } => {
+                push(end(connection, opener), "segment_sent", sequence as f64, payload.into());
+            }
+            Event::SegmentReceived { connection, opener, sequence, ack, payload } => {
+                let entity = end(connection, opener);
+                if payload > 0 {
+                    push(entity, "segment_received", sequence as f64, payload.into());
+                } else {
+                    push(entity, "ack_received", ack as f64, f64::NAN);
+                }
+            }
+            Event::SackReceived { connection, opener, first, end: last } => {
+                let bytes = last.wrapping_sub(first);
+                push(end(connection, opener), "sack_block", first.into(), bytes.into());
+            }
+            Event::Window { connection, opener, cwnd, ssthresh } => {
+                let entity = end(connection, opener);
+                push(entity, "cwnd", f64::NAN, cwnd);
+                push(entity, "ssthresh", f64::NAN, ssthresh);
+            }
+            Event::Timeout { connection, opener } => {
+                push(end(connection, opener), "timeout", f64::NAN, f64::NAN);
+            }
+            Event::Spurious { connection, opener, cause, sequence, length } => {
+                let (event, value) = match cause {
+                    Cause::Retransmission => ("spurious_retransmission", f64::from(length)),
+                    Cause::Timeout => ("spurious_timeout", f64::NAN),
+                };
+                push(end(connection, opener), event, sequence as f64, value);
+            }
+            Event::DatagramSent { flow, number, bytes } => {
+                push(&flows[flow.index()][0], "datagram_sent", number as f64, bytes.into());
+            }
+            Event::DatagramReceived { flow, number, delay } => {
+                let entity = &flows[flow.index()][1];
+                push(entity, "datagram_received", number as f64, delay.as_secs_f64());
+            }
+            Event::Queue { direction: index, packets, .. }
+            | Event::QueueServed { direction: index, packets } => {
+                let known = &mut waiting[index.index()];
+                if std::mem::replace(known, packets) != packets {
+                    push(direction(index), "queue", f64::NAN, packets as f64);
+                }
+            }
+            Event::Dropped { direction: index, .. } => {
+                push(direction(index), "drop", f64::NAN, f64::NAN);
+            }
+            Event::FrameSent {
+                direction: index, label, segment, bytes, start, arrival, ..
+            } => {
+                let entity = carrier(index, label.service);
+                let next = &mut next[index.index()][usize::from(label.service)];
+                let times = [start, at];
+                let sent = Transmission::frame(entity, label, segment, bytes, times, arrival, next);
+                let event = if arrival.is_some() { "frame_sent" } else { "frame_lost" };
+                let is_numbered = matches!(sent.kind, "data" | "segment");
+                let sequence = if is_numbered { sent.sequence as f64 } else { f64::NAN };
+                push(entity, event, sequence, bytes.into());
+                transmissions.push(sent);
+                // It has left; on a radio or a WLAN no transmitter of its own was kept busy.
+                let known = &mut waiting[index.index()];
+                let link = &scenario.links[index.link()];
+                let is_shared = link.radio.is_some() || link.wlan.is_some();
+                if start < at && *known > 0 && !is_shared {
+                    *known -= 1;
+                    push(direction(index), "queue", f64::NAN, *known as f64);
+                }
+            }
+            Event::OnAir { direction: index, kind, fate, end, reserves, .. } => {
+                if fate == AirFate::Collided {
+                    push(direction(index), "collided", f64::NAN, f64::NAN);
+                } else if reserves > Duration::ZERO {
+                    push(direction(index), "nav", end.as_secs_f64(), reserves.as_secs_f64());
+                }
+                if let Some((kind, is_answer)) = control(kind) {
+                    let entity = direction(if is_answer { index.opposite() } else { index });
+                    let is_received = fate == AirFate::Received;
+                    transmissions.push(Transmission::control(entity, kind, [at, end], is_received));
+                }
+            }
+            Event::Backoff { direction: index, slots, window } => {
+                push(direction(index), "backoff", slots.into(), window.into());
+            }
+            Event::Delivered { direction: index, service, number, .. } => {
+                let sequence = number.map_or(f64::NAN, |number| number as f64);
+                push(carrier(index, service), "delivered", sequence, f64::NAN);
+            }
+            Event::Link { direction: index, service, event } => {
+                let (event, sequence) = match event {
+                    LinkEvent::Retransmitted { sequence } => ("retransmitted", sequence),
+                    LinkEvent::TimedOut { sequence } => ("timed_out", sequence),
+                    LinkEvent::NackSent { sequence } => ("nack_sent", sequence),
+                    LinkEvent::Abandoned { sequence } => ("abandoned", sequence),
+                    LinkEvent::Recovered { sequence } => ("recovered", sequence),
+                    LinkEvent::Disrupted { sequence } => ("disrupted", sequence),
+                    LinkEvent::Restored { sequence } => ("restored", sequence),
+                };
+                push(carrier(index, service), event, sequence as f64, f64::NAN);
+            }
+            Event::Agent { direction: index, event } => {
+                let entity = format!("agent.{}", scenario.links[index.link()].name);
+                let (event, sequence) = match event {
+                    AgentEvent::LocalRetransmission { sequence } => {
+                        ("local_retransmission", sequence)
+                    }
+                    AgentEvent::LocalTimeout { sequence } => ("local_timeout", sequence),
+                    AgentEvent::SuppressedAck { ack } => ("suppressed_ack", ack),
+                    AgentEvent::Notified { notice: Notice::Loss, sequence } => ("eln", sequence),
+                    AgentEvent::Notified { notice: Notice::RetransmissionStarted, sequence } => {
+                        ("ersn", sequence)
+                    }
+                    AgentEvent::MarkedAck { ack } => ("marked_ack", ack),
+                };
+                push(&entity, event, sequence.into(), f64::NAN);
+            }
+        }
+    }
+    Ok(Trace { events, transmissions, metrics, complete })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const LONG: &str = r#"
+        name = "t"
+        [link.l]
+        between = ["a", "b"]
+        rate = "1 Mbps"
+        delay = "5 ms"
+        [flow.f]
+        from = "a"
+        to = "b"
+        transport = { kind = "tcp", variant = "sack", profile = "rfc" }
+        app = { kind = "file", size = "5 MB" }
+    "#;
+
+    #[test]
+    fn a_run_of_more_events_than_are_kept_is_refused() {
+        let document = Scenario::from_toml(LONG, Path::new(".")).expect("a scenario");
+        let scenario = &document.points().expect("points")[0].scenario;
+        let streams = Streams { seed: 1, replication: 0 };
+        let traced = |most| trace_up_to(most, scenario, streams, &AtomicBool::new(false));
+        // Whether they are all kept at once or counted first.
+        let refused = [1000, 100].map(|kept| traced([kept, 1000]).expect_err("too many events"));
+        for refused in refused {
+            assert!(matches!(refused, RunError::TooManyEvents { most: 1000, .. }));
+            let text = refused.to_string();
+            // 1,000 events are some 100 segments of 12 ms: in seconds, to the millisecond.
+            assert!(text.starts_with("found more than 1000 events by 1."), "{text}");
+            assert!(text.contains(" s; allowed: a shorter run"), "{text}");
+        }
+        let [at_once, counted] =
+            [10_000_000, 100].map(|kept| traced([kept, 10_000_000]).expect("room"));
+        assert!(at_once.complete && at_once.events.len() > 1000);
+        // Compared as text: some values are no number.
+        assert!(format!("{at_once:?}") == format!("{counted:?}"), "the same again");
+    }
+
+    #[test]
+    fn what_an_interrupted_run_saw_is_kept_though_it_was_only_counted() {
+        let document = Scenario::from_toml(LONG, Path::new(".")).expect("a scenario");
+        let scenario = &document.points().expect("points")[0].scenario;
+        let streams = Streams { seed: 1, replication: 0 };
+        // Asked to end before it begins, it does at its first look at the flag.
+        let most = usize::MAX;
+        let [at_once, counted] = [most, 10].map(|kept| {
+            let interrupt = AtomicBool::new(true);
+            trace_up_to([kept, most], scenario, streams, &interrupt).expect("a part of it")
+        });
+        assert!(!at_once.complete && !counted.complete);
+        assert!(at_once.events.len() > 100, "{}", at_once.events.len());
+        // What follows the last answer may be computed ahead, and differ.
+        let is_answer = |event: &&TraceEvent| event.event == "ack_received";
+        let last = at_once.events.iter().rfind(is_answer).expect("some").time_ns;
+        let until = |trace: Trace| {
+            let before = trace.events.into_iter().filter(|event| event.time_ns < last);
+            format!("{:?}", before.collect::<Vec<_>>())
+        };
+        let [at_once, counted] = [at_once, counted].map(until);
+        assert!(at_once == counted, "the same again");
+    }
+}

@@ -1,0 +1,189 @@
+//! The agents of a link: reading, writing, and what is checked beyond their single keys.
+
+use super::model::{Flow, Link, Scenario, Tcp, Transport};
+use super::routes::Routes;
+use super::services::LinkProtocol;
+use crate::agent::{AgentKind, AgentSite, Governed, Refusal};
+use lasthop_base::schema::error::{ScenarioError, suggestion};
+use lasthop_base::schema::keys::{Field, Limits, Node, Read, Shape};
+use lasthop_base::units::Bytes;
+use serde_json::Value;
+
+/// The agents of a link, in the order of the file; a single one needs no list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Agents(pub Vec<AgentKind>);
+
+impl Agents {
+    /// The path of agent `index` if that of all of them is `path`.
+    pub(super) fn path(&self, path: &str, index: usize) -> String {
+        if self.0.len() == 1 { path.to_owned() } else { format!("{path}[{index}]") }
+    }
+}
+
+impl Field for Agents {
+    const SHAPE: Shape = match AgentKind::SHAPE {
+        Shape::Union(variants) => Shape::Unions(variants),
+        _ => panic!("a union"),
+    };
+    const OPTIONAL: bool = true;
+
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        let Some(items) = node.value.as_array() else {
+            return AgentKind::read(node, limits).map(|agent| Agents(vec![agent]));
+        };
+        if items.is_empty() {
+            return Err(node.wrong("at least one agent, or no key"));
+        }
+        let item = |(index, value)| {
+            let path = format!("{}[{index}]", node.path);
+            AgentKind::read(&Node { value, path, files: node.files }, limits)
+        };
+        items.iter().enumerate().map(item).collect::<Read<_>>().map(Agents)
+    }
+
+    fn write(&self) -> Value {
+        match self.0.as_slice() {
+            [] => Value::Null,
+            [one] => one.write(),
+            several => several.iter().map(Field::write).collect(),
+        }
+    }
+
+    fn absent(_node: &Node<'_>) -> Option<Self> {
+        Some(Agents::default())
+    }
+}
+
+impl Link {
+    /// The link as its agents see it; `largest_packet` crosses it in either direction.
+    pub fn agent_site(&self, largest_packet: Bytes) -> AgentSite<'_> {
+        let (protocol, limits_transmissions, payload) = match &self.protocol {
+            LinkProtocol::One(one) => (one.kind(), one.limits_transmissions(), one.payload()),
+            LinkProtocol::Services(_) => ("services", false, None),
+        };
+        let reports_fates = match &self.protocol {
+            LinkProtocol::One(one) => one.reports_fates(),
+            LinkProtocol::Services(set) => {
+                set.services.iter().all(|service| service.protocol.reports_fates())
+            }
+        };
+        AgentSite {
+            between: self.between.each_ref().map(String::as_str),
+            protocol,
+            reports_fates: reports_fates || self.wlan.is_some(),
+            limits_transmissions,
+            payload,
+            errors: [&self.forward.errors, &self.reverse.errors],
+            largest_packet,
+            flows: &[],
+        }
+    }
+}
+
+impl Scenario {
+    /// Each agent of link `index` sits at an end of it, goes with it, and hears what it needs.
+    pub(super) fn check_agents(&self, routes: &Routes<'_>, index: usize) -> Read<()> {
+        let link = &self.links[index];
+        let place = match (link.radio, link.wlan) {
+            (None, None) => format!("link.{}.agent", link.name),
+            (None, Some(wlan)) => format!("wlan.{}.agent", self.wlans[wlan].name),
+            (Some(radio), _) => format!("radio.{}.agent", self.radios[radio].name),
+        };
+        for (number, agent) in link.agents.0.iter().enumerate() {
+            self.check_agent(routes, index, agent).map_err(|refusal| {
+                let path = format!("{}.{}", link.agents.path(&place, number), refusal.key);
+                ScenarioError::new(path, refusal.found, refusal.allowed)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_agent(
+        &self,
+        routes: &Routes<'_>,
+        index: usize,
+        agent: &AgentKind,
+    ) -> Result<(), Refusal> {
+        let link = &self.links[index];
+        let ends = format!("one of the two hosts of the link: {}", link.between.join(", "));
+        let Some(at) = agent.at() else {
+            return Err(Refusal::new("at", "nothing (the key is missing)", ends));
+        };
+        if !link.between.iter().any(|host| host == at) {
+            let near = suggestion(at, link.between.iter().map(String::as_str));
+            return Err(Refusal::new("at", format!("{at:?}{near}"), ends));
+        }
+        agent.check(&link.agent_site(self.largest_packet(routes, index)))?;
+        for tcp in self.tcp_through(routes, index, at) {
+            agent.check_flow(&tcp.config())?;
+        }
+        let Some(hears) = agent.hears() else { return Ok(()) };
+        // Of a radio, one station with such a flow will do.
+        let alike = self.links.iter().enumerate();
+        let mut alike = alike.filter(|&(other, twin)| {
+            other == index || link.radio.is_some() && twin.radio == link.radio
+        });
+        let station = |twin: &Link| {
+            if link.radio.is_some() { twin.between[0].clone() } else { at.to_owned() }
+        };
+        let is_outgoing = hears == Governed::Outgoing;
+        if !alike.any(|(other, twin)| self.is_heard(routes, other, &station(twin), is_outgoing)) {
+            let does = if is_outgoing { "sends data from" } else { "takes data to" };
+            return Err(Refusal::new(
+                "at",
+                format!("{at:?}, and no flow over tcp that {does} there over this link"),
+                "a host where such a flow ends, or the other value of direction",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The largest packet that crosses link `index`, in either direction.
+    fn largest_packet(&self, routes: &Routes<'_>, index: usize) -> Bytes {
+        let of_flow = |flow: &Flow| {
+            let crosses = |from: &str, to: &str| {
+                routes.route(from, to).iter().any(|&(link, _)| link == index)
+            };
+            let [there, back] = flow.largest_packets();
+            let there = if crosses(&flow.from, &flow.to) { there } else { Bytes::default() };
+            let back = if crosses(&flow.to, &flow.from) { back } else { Bytes::default() };
+            there.max(back)
+        };
+        self.flows.iter().map(of_flow).max().unwrap_or_default()
+    }
+
+    /// The TCP of flows whose packets cross link `index` and go on at host `at`.
+    fn tcp_through(
+        &self,
+        routes: &Routes<'_>,
+        index: usize,
+        at: &str,
+    ) -> impl Iterator<Item = &Tcp> {
+        self.flows.iter().filter_map(move |flow| {
+            let Transport::Tcp(tcp) = &flow.transport else { return None };
+            let ends_here = [&flow.from, &flow.to].into_iter().any(|host| host == at);
+            let route = routes.route(&flow.from, &flow.to);
+            let crosses = route.iter().any(|&(link, _)| link == index);
+            (crosses && !ends_here).then_some(tcp)
+        })
+    }
+
+    /// Does TCP at host `at` send data over link `index` as its first hop, or get them over it as its
+    /// last?
+    fn is_heard(&self, routes: &Routes<'_>, index: usize, at: &str, is_outgoing: bool) -> bool {
+        let passes = |flow: &Flow, from: &str, to: &str| {
+            let end = if is_outgoing { from } else { to };
+            if end != at || !matches!(flow.transport, Transport::Tcp(_)) {
+                return false;
+            }
+            let route = routes.route(from, to);
+            let hop = if is_outgoing { route.first() } else { route.last() };
+            hop.is_some_and(|&(link, _)| link == index)
+        };
+        self.flows.iter().any(|flow| {
+            // Browsers send requests, which are data too.
+            passes(flow, &flow.from, &flow.to)
+                || flow.app.sends_back() && passes(flow, &flow.to, &flow.from)
+        })
+    }
+}

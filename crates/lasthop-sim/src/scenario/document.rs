@@ -1,0 +1,567 @@
+//! Documents: a scenario as its author gave it, before the sweep is expanded.
+
+use super::model::{Scenario, ScenarioKeys};
+use super::sweep::{Axis, CASE, MAX_POINTS, Setting, Sweep, ZIP};
+use lasthop_base::schema::error::{ScenarioError, suggestion};
+use lasthop_base::schema::files::Files;
+use lasthop_base::schema::json;
+use lasthop_base::schema::keys::{
+    Field, Limits, Node, Read, Shape, Table, is_name, join, shape_at, show,
+};
+use lasthop_link::queue::{DelayKeys, RateKeys};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use toml::de::{DeTable, DeValue};
+
+/// The most keys a dotted key may have, tables within tables; no scenario needs ten. Trees are
+/// walked recursively.
+const MAX_DEPTH: usize = 32;
+const MAX_DEPTH_ALLOWED: &str = "at most 32 tables within each other";
+
+/// What may stand at the top of a dotted key that is swept.
+const SWEEP_TOPS: [&str; 5] = ["link", "radio", "wlan", "flow", "run"];
+
+/// A scenario as its author gave it: a tree of values, checked, and where it came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    value: Value,
+    /// Lines of the TOML file by dotted path.
+    lines: HashMap<String, u32>,
+    /// What it names; shared with what [`Document::set`] makes of copies.
+    files: Arc<Files>,
+}
+
+/// One point of the sweep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The swept keys in file order, each with its value here, as the document gives it.
+    pub parameters: Vec<(String, Value)>,
+    /// The scenario with these values.
+    pub scenario: Scenario,
+}
+
+impl Scenario {
+    /// Reads a scenario file's text. File names in it are relative to `base_dir`.
+    pub fn from_toml(text: &str, base_dir: &Path) -> Result<Document, ScenarioError> {
+        let table = DeTable::parse(text).map_err(|error| {
+            let mut refused =
+                ScenarioError::new("", format!("broken TOML: {}", plain(&error)), "a TOML file");
+            if let Some(span) = error.span() {
+                let (line, column) = position(text, span.start);
+                (refused.line, refused.column) = (Some(line), Some(column));
+            }
+            refused
+        })?;
+        let mut lines = Lines { starts: line_starts(text), by_path: HashMap::new() };
+        let value = lines.table("", table.into_inner())?;
+        Document::new(value, lines.by_path, base_dir)
+    }
+
+    /// Reads the same as [`Scenario::from_toml`] from JSON text, in which no key may stand twice in
+    /// a table. File names in it are relative to `base_dir`.
+    pub fn from_json_text(text: &str, base_dir: &Path) -> Result<Document, ScenarioError> {
+        let value = json::parse(text).map_err(|error| {
+            ScenarioError::new("", format!("broken JSON: {error}"), "a JSON object")
+        })?;
+        Scenario::from_json(value, base_dir)
+    }
+
+    /// Reads the same as [`Scenario::from_toml`] from a JSON value. File names in it are relative
+    /// to `base_dir`.
+    pub fn from_json(value: Value, base_dir: &Path) -> Result<Document, ScenarioError> {
+        Document::new(value, HashMap::new(), base_dir)
+    }
+
+    /// The scenario as a document would give it, defaults filled in, quantities with their units.
+    pub fn to_json(&self) -> Value {
+        Table::write(self).into()
+    }
+
+    /// A hash of all that decides what one replication with one seed does: everything but the name,
+    /// the description, the number of replications and the seed. The same for two scenarios that
+    /// are only written differently, and the same on every machine.
+    pub fn hash(&self) -> u64 {
+        let mut json = Table::write(self);
+        // A plain `remove` would move the last key into the gap.
+        json.shift_remove("name");
+        json.shift_remove("description");
+        if let Some(Value::Object(run)) = json.get_mut("run") {
+            run.shift_remove("replications");
+            run.shift_remove("seed");
+        }
+        let mut hash = Fnv::new();
+        hash.bytes(Value::Object(json).to_string().as_bytes());
+        // The name of a recording does not say what is in it.
+        for direction in self.links.iter().flat_map(|link| [&link.forward, &link.reverse]) {
+            let rates = direction.rate_changes.as_ref().map(RateKeys::contents);
+            let delays = direction.delay_changes.as_ref().map(DelayKeys::contents);
+            let changes = [rates, delays].map(Option::unwrap_or_default);
+            for contents in [direction.errors.contents()].into_iter().chain(changes) {
+                if !contents.is_empty() {
+                    hash.bytes(&contents);
+                }
+            }
+        }
+        hash.0
+    }
+}
+
+impl Document {
+    fn new(value: Value, lines: HashMap<String, u32>, base_dir: &Path) -> Read<Self> {
+        let document = Document { value, lines, files: Arc::new(Files::new(base_dir)) };
+        document.check()?;
+        Ok(document)
+    }
+
+    /// The document as it was given, with what [`Document::set`] has changed.
+    pub fn to_json(&self) -> &Value {
+        &self.value
+    }
+
+    /// Gives one key another value, as `--set key=value` does: `text` is a TOML value or else plain
+    /// text, so that `64 kbps` needs no quotes. A swept key is then no longer swept. What several
+    /// calls make together is checked by [`Document::points`].
+    pub fn set(&mut self, dotted_key: &str, text: &str) -> Result<(), ScenarioError> {
+        let value = match toml_value(dotted_key, text) {
+            Some(value) => value?,
+            None => text.into(),
+        };
+        let (top, rest) = dotted_key.split_once('.').unwrap_or((dotted_key, ""));
+        let tops = || ScenarioKeys::KEYS.iter().map(|key| key.name);
+        if !tops().any(|name| name == top) {
+            return Err(ScenarioError::new(
+                dotted_key,
+                format!("unknown key {top:?}{}", suggestion(top, tops())),
+                tops().collect::<Vec<_>>().join(", "),
+            ));
+        }
+        if top == "sweep" && !rest.is_empty() {
+            // What follows is one key, dots and all.
+            let key = rest.trim_matches('"');
+            if let Some(table) = self.value.as_object_mut()
+                && let Some(sweep) =
+                    table.entry("sweep").or_insert_with(|| Map::new().into()).as_object_mut()
+            {
+                sweep.insert(key.to_owned(), value);
+            }
+            self.lines.retain(|path, _| !path.starts_with("sweep."));
+            return Ok(());
+        }
+        if rest.contains('.')
+            && let Some((kind, name, names)) = self.unknown_item(dotted_key)
+        {
+            let near = suggestion(name, names.iter().map(String::as_str));
+            return Err(ScenarioError::new(
+                dotted_key,
+                format!("no {kind} {name:?}{near}"),
+                format!("one of {}", names.join(", ")),
+            ));
+        }
+        substitute(&mut self.value, dotted_key, value)?;
+        self.lines.retain(|path, _| !overlaps(path, dotted_key));
+        if let Some(Value::Object(sweep)) = self.value.get_mut("sweep") {
+            unsweep(sweep, dotted_key);
+        }
+        Ok(())
+    }
+
+    /// Expands the sweep into its grid, the last key varying fastest, and checks every point. A
+    /// document without a sweep has one point without parameters.
+    pub fn points(&self) -> Result<Vec<Point>, ScenarioError> {
+        let sweep = self.sweep()?;
+        // `sweep` has checked that the product is small.
+        let count: usize = sweep.iter().map(|axis| axis.steps.len()).product();
+        let fixed = self.fixed();
+        (0..count).map(|index| self.point(&fixed, &sweep, &grid_place(&sweep, index))).collect()
+    }
+
+    /// Reads the document at the first step of every axis, and at each other step of one of
+    /// them; the whole grid may be large, and `points` checks it.
+    fn check(&self) -> Read<()> {
+        let sweep = self.sweep()?;
+        let fixed = self.fixed();
+        let mut place = vec![0; sweep.len()];
+        self.point(&fixed, &sweep, &place)?;
+        for axis in 0..sweep.len() {
+            for step in 1..sweep[axis].steps.len() {
+                place[axis] = step;
+                self.point(&fixed, &sweep, &place)?;
+            }
+            place[axis] = 0;
+        }
+        Ok(())
+    }
+
+    fn node<'a>(&'a self, value: &'a Value) -> Node<'a> {
+        Node { value, path: String::new(), files: &self.files }
+    }
+
+    /// The axes of the sweep, themselves checked.
+    fn sweep(&self) -> Read<Vec<Axis>> {
+        let top = self.node(&self.value);
+        // Errors of the top level come before those of the sweep, which may follow from them.
+        top.only(ScenarioKeys::KEYS, false).map_err(|error| self.locate(error))?;
+        let Some(value) = self.value.get("sweep") else {
+            return Ok(Vec::new());
+        };
+        let Sweep(axes) = Sweep::read(&top.child("sweep", value), Limits::ANY)
+            .map_err(|error| self.locate(error))?;
+        let mut earlier: Vec<&str> = Vec::new();
+        for axis in &axes {
+            let mut own: Vec<&str> = Vec::new();
+            for step in &axis.steps {
+                for (index, setting) in step.settings.iter().enumerate() {
+                    let key = setting.key.as_str();
+                    let beside = step.settings[..index].iter().map(|other| other.key.as_str());
+                    if let Some(other) =
+                        earlier.iter().copied().chain(beside).find(|other| overlaps(other, key))
+                    {
+                        let found =
+                            format!("{key:?} beside {other:?}, of which one holds the other");
+                        let allowed = "keys that do not overlap";
+                        let error = ScenarioError::new(setting.path.clone(), found, allowed);
+                        return Err(self.locate(error));
+                    }
+                    if !own.contains(&key) {
+                        self.check_swept_key(setting).map_err(|error| self.locate(error))?;
+                        own.push(key);
+                    }
+                }
+            }
+            earlier.extend(own);
+        }
+        let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.steps.len()));
+        if count.is_none_or(|count| count > MAX_POINTS) {
+            let lengths: Vec<_> = axes.iter().map(|axis| axis.steps.len().to_string()).collect();
+            let error = ScenarioError::new(
+                "sweep",
+                format!("a grid of {} points", lengths.join(" × ")),
+                format!("up to {MAX_POINTS} points"),
+            );
+            return Err(self.locate(error));
+        }
+        Ok(axes)
+    }
+
+    fn check_swept_key(&self, setting: &Setting) -> Read<()> {
+        let key = setting.key.as_str();
+        let error = |found: String, allowed: String| {
+            Err(ScenarioError::new(setting.path.clone(), found, allowed))
+        };
+        let parts: Vec<_> = key.split('.').collect();
+        let place = "a dotted key of a link, a radio, a WLAN, a flow or the run";
+        if parts.len() < 2 || !parts.iter().all(|part| is_name(part)) {
+            return error(
+                format!("the key {key:?}"),
+                format!("{place}, such as \"link.NAME.rate\""),
+            );
+        }
+        if !SWEEP_TOPS.contains(&parts[0]) {
+            let near = suggestion(parts[0], SWEEP_TOPS);
+            return error(
+                format!("the key {key:?}{near}"),
+                format!("{place}, such as \"link.NAME.rate\""),
+            );
+        }
+        if let Some((_, name, names)) = self.unknown_item(key) {
+            let near = suggestion(name, names.iter().map(String::as_str));
+            return error(
+                format!("no {} {name:?}{near}", parts[0]),
+                format!("one of {}", names.join(", ")),
+            );
+        }
+        if parts[0] == "run" && matches!(parts[1], "seed" | "replications") {
+            return error(
+                format!("the key {key:?}"),
+                "keys that change the scenario; replications have their own random numbers \
+                 without a sweep"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// The link, radio, WLAN or flow that a dotted key speaks of and the document does not have: what it is,
+    /// its name, and the names there are.
+    fn unknown_item<'a>(&self, key: &'a str) -> Option<(&'a str, &'a str, Vec<String>)> {
+        let mut parts = key.split('.');
+        let (top, name) = (parts.next()?, parts.next()?);
+        if !matches!(top, "link" | "radio" | "wlan" | "flow") {
+            return None;
+        }
+        let items = self.value.get(top)?.as_object()?;
+        (!items.contains_key(name)).then(|| (top, name, items.keys().cloned().collect()))
+    }
+
+    /// The document without its sweep, which may be long.
+    fn fixed(&self) -> Value {
+        let tables = self.value.as_object().into_iter().flatten();
+        tables
+            .filter(|(key, _)| *key != "sweep")
+            .map(|(key, it)| (key.clone(), it.clone()))
+            .collect()
+    }
+
+    /// The scenario at one place of the grid, from the document without its sweep.
+    fn point(&self, fixed: &Value, sweep: &[Axis], place: &[usize]) -> Read<Point> {
+        let mut value = fixed.clone();
+        let mut parameters = Vec::with_capacity(sweep.len());
+        let mut settings = Vec::with_capacity(sweep.len());
+        for (axis, index) in sweep.iter().zip(place) {
+            let step = &axis.steps[*index];
+            for setting in &step.settings {
+                substitute(&mut value, &setting.key, setting.value.clone()).map_err(
+                    |mut error| {
+                        error.path = setting.path.clone();
+                        self.locate(error)
+                    },
+                )?;
+            }
+            settings.extend(&step.settings);
+            parameters.extend(step.label.iter().cloned());
+        }
+        match self.read(&value) {
+            Ok(scenario) => Ok(Point { parameters, scenario }),
+            Err(error) => Err(self.locate_in_sweep(error, &settings, &parameters)),
+        }
+    }
+
+    fn read(&self, value: &Value) -> Read<Scenario> {
+        let scenario = Scenario::read(&self.node(value))?;
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    /// Adds the line of the file to an error.
+    fn locate(&self, mut error: ScenarioError) -> ScenarioError {
+        let mut path = error.path.as_str();
+        // A key that is missing has no line; the table that lacks it has.
+        while error.line.is_none() && !path.is_empty() {
+            error.line = self.lines.get(path).copied();
+            path = path.rsplit_once('.').map_or("", |(parent, _)| parent);
+        }
+        error
+    }
+
+    /// Adds the line, and the swept values as far as they can have to do with the error.
+    fn locate_in_sweep(
+        &self,
+        mut error: ScenarioError,
+        settings: &[&Setting],
+        parameters: &[(String, Value)],
+    ) -> ScenarioError {
+        let print = |(key, value): &(String, Value)| format!("{key} = {}", show(value));
+        if let Some(setting) = settings.iter().find(|setting| overlaps(&setting.key, &error.path)) {
+            error.sweep = Some(format!("{} = {}", setting.key, show(&setting.value)));
+            error.line = self.lines.get(&setting.path).copied();
+            return error;
+        }
+        // An error that the document has without its sweep, too, has nothing to do with it.
+        if !parameters.is_empty() && self.read(&self.value).err().as_ref() != Some(&error) {
+            error.sweep = Some(parameters.iter().map(print).collect::<Vec<_>>().join(", "));
+        }
+        self.locate(error)
+    }
+}
+
+/// Is one of the dotted keys the other, or inside it?
+fn overlaps(a: &str, b: &str) -> bool {
+    let inside = |outer: &str, inner: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    inside(a, b) || inside(b, a)
+}
+
+/// The indexes of the steps at one place of the grid, the last axis varying fastest.
+fn grid_place(sweep: &[Axis], mut index: usize) -> Vec<usize> {
+    let mut place: Vec<usize> = sweep
+        .iter()
+        .rev()
+        .map(|axis| {
+            let digit = index % axis.steps.len();
+            index /= axis.steps.len();
+            digit
+        })
+        .collect();
+    place.reverse();
+    place
+}
+
+/// Takes a key out of a sweep, wherever it stands there.
+fn unsweep(sweep: &mut Map<String, Value>, dotted_key: &str) {
+    let take_out = |table: &mut Value| {
+        if let Some(table) = table.as_object_mut() {
+            table.retain(|key, _| !overlaps(key, dotted_key));
+        }
+    };
+    let is_left = |table: &Value| table.as_object().is_none_or(|table| !table.is_empty());
+    sweep.retain(|key, _| !overlaps(key, dotted_key));
+    if let Some(Value::Array(zips)) = sweep.get_mut(ZIP) {
+        // What was zipped with this key alone becomes a list of its own.
+        let mut alone = Vec::new();
+        for table in zips.iter_mut() {
+            let before = table.as_object().map_or(0, Map::len);
+            take_out(table);
+            if let Some(table) = table.as_object_mut().filter(|it| it.len() == 1 && before > 1) {
+                alone.extend(std::mem::take(table));
+            }
+        }
+        zips.retain(is_left);
+        if zips.is_empty() {
+            sweep.shift_remove(ZIP);
+        }
+        sweep.extend(alone);
+    }
+    if let Some(Value::Object(cases)) = sweep.get_mut(CASE) {
+        cases.values_mut().for_each(take_out);
+        if !cases.values().any(is_left) {
+            sweep.shift_remove(CASE);
+        }
+    }
+}
+
+/// Puts a value at a dotted key, making the tables on the way that are not there.
+fn substitute(document: &mut Value, dotted_key: &str, value: Value) -> Read<()> {
+    if dotted_key.split('.').count() > MAX_DEPTH {
+        return Err(ScenarioError::new("", "a dotted key too long", MAX_DEPTH_ALLOWED));
+    }
+    let mut path = String::new();
+    let mut here = document;
+    for part in dotted_key.split('.') {
+        if !is_name(part) {
+            return Err(ScenarioError::new(
+                dotted_key,
+                format!("the key {dotted_key:?}"),
+                "a dotted key such as \"link.NAME.rate\"",
+            ));
+        }
+        if let Value::String(word) = here
+            && is_kind(&path, word)
+        {
+            *here = Map::from_iter([("kind".to_owned(), word.as_str().into())]).into();
+        }
+        if !here.is_object() {
+            return Err(ScenarioError::new(
+                dotted_key,
+                format!("{path}, which is {}, no table", show(here)),
+                "a key of a table",
+            ));
+        }
+        path = join(&path, part);
+        here = &mut here[part];
+        if here.is_null() {
+            *here = Map::new().into();
+        }
+    }
+    *here = value;
+    Ok(())
+}
+
+/// Is there a table told apart by its `kind`, which this word may stand for?
+fn is_kind(dotted_key: &str, word: &str) -> bool {
+    let path: Vec<_> = dotted_key.split('.').collect();
+    match shape_at(ScenarioKeys::KEYS, &path) {
+        Some(Shape::Union(_) | Shape::Unions(_)) => true,
+        Some(Shape::UnionOr(variants, _)) => variants.iter().any(|variant| variant.kind == word),
+        _ => false,
+    }
+}
+
+/// A text as the TOML value of the key at `path`; `None` if it is not one.
+fn toml_value(path: &str, text: &str) -> Option<Read<Value>> {
+    let value = DeValue::parse(text).ok()?;
+    let mut lines = Lines { starts: Vec::new(), by_path: HashMap::new() };
+    Some(lines.value(path, value.into_inner()))
+}
+
+/// Converts TOML to JSON values and remembers on which line each key stands.
+struct Lines {
+    starts: Vec<usize>,
+    by_path: HashMap<String, u32>,
+}
+
+impl Lines {
+    fn table(&mut self, path: &str, table: DeTable<'_>) -> Read<Value> {
+        if path.split('.').count() > MAX_DEPTH {
+            let mut error = ScenarioError::new("", "tables too deep", MAX_DEPTH_ALLOWED);
+            error.line = self.by_path.get(path).copied();
+            return Err(error);
+        }
+        let mut map = Map::with_capacity(table.len());
+        for (key, value) in table {
+            let path = join(path, key.get_ref());
+            let line = self.starts.partition_point(|start| *start <= key.span().start) as u32;
+            self.by_path.insert(path.clone(), line);
+            map.insert(key.into_inner().into_owned(), self.value(&path, value.into_inner())?);
+        }
+        Ok(map.into())
+    }
+
+    fn value(&mut self, path: &str, value: DeValue<'_>) -> Read<Value> {
+        let refused = |found: String, allowed: &str| {
+            let mut error = ScenarioError::new(path, found, allowed);
+            error.line = self.by_path.get(path).copied();
+            error
+        };
+        match value {
+            DeValue::String(text) => Ok(text.into_owned().into()),
+            DeValue::Boolean(value) => Ok(value.into()),
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+                .map(Value::from)
+                .map_err(|_| refused(number.to_string(), "a number from -2^63 to 2^63 - 1")),
+            DeValue::Float(number) => number
+                .as_str()
+                .parse()
+                .ok()
+                .and_then(serde_json::Number::from_f64)
+                .map(Value::Number)
+                .ok_or_else(|| refused(number.to_string(), "a finite number")),
+            DeValue::Datetime(date) => Err(refused(
+                date.to_string(),
+                "text, numbers, true, false, lists and tables; no dates",
+            )),
+            DeValue::Array(items) => items
+                .into_iter()
+                .map(|item| self.value(path, item.into_inner()))
+                .collect::<Read<Vec<_>>>()
+                .map(Value::Array),
+            DeValue::Table(table) => self.table(path, table),
+        }
+    }
+}
+
+fn line_starts(text: &str) -> Vec<usize> {
+    let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+    std::iter::once(0).chain(breaks.map(|(at, _)| at + 1)).collect()
+}
+
+/// Line and column, both from 1, of a byte offset; the column in characters.
+fn position(text: &str, offset: usize) -> (u32, u32) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    let column = before[line_start..].chars().count() + 1;
+    (before.matches('\n').count() as u32 + 1, column as u32)
+}
+
+/// The parser's message on one line.
+fn plain(error: &toml::de::Error) -> String {
+    error.message().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// FNV-1a, 64 bits: fixed for ever, unlike the hashers of the standard library.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Self {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        // The length closes each part, so that parts cannot run into each other.
+        for byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Scenarios: the declarative model of a network, its traffic and its runs.
+//!
+//! A scenario is a TOML file or the JSON value that Python objects give. It becomes a typed,
+//! resolved [`Scenario`] or one [`ScenarioError`] that names the key, what was found and what is
+//! allowed. The model is described once, in `model.rs`; reader, messages, JSON Schema and
+//! reference page all come from there.
+
+mod agents;
+mod document;
+mod model;
+mod network;
+mod radio;
+mod resolve;
+mod routes;
+mod schema;
+mod services;
+mod sweep;
+mod transport;
+mod wlan;
+
+pub use crate::agent::AgentKind as Agent;
+pub use crate::app::App;
+pub use agents::Agents;
+pub use document::{Document, Point};
+pub use lasthop_base::rng::DurationLaw;
+pub use lasthop_base::schema::{
+    BitInterval, DelayedAck, Every, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout,
+    OptionalTimer, QueueLimit, Retries, ScenarioError, Transmissions, Window,
+};
+pub use lasthop_link::channel::Errors;
+pub use lasthop_link::link::Protocol;
+pub use lasthop_link::queue::Discipline;
+pub use model::*;
+pub use routes::Routes;
+pub use schema::{reference_markdown, schema};
+pub use services::{LinkProtocol, Service, Services, Shares};
+pub use wlan::{Wlan, WlanKeys, WlanStation, WlanStationKeys};

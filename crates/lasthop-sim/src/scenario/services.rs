@@ -1,0 +1,287 @@
+//! The protocols of a link, one or several: model, reading, writing, and what concerns both.
+
+use super::model::{Flow, Scenario};
+use super::routes::Routes;
+use lasthop_base::schema::error::{ScenarioError, suggestion};
+use lasthop_base::schema::keys::{
+    Field, Key, Limits, Node, Read, Shape, Table, Variant, choice, table,
+};
+use lasthop_base::schema::named::Named;
+use lasthop_base::schema::shorthand::OrShort;
+use lasthop_base::units::{Bytes, Duration};
+use lasthop_link::channel::listed::FrameNumbers;
+use lasthop_link::link::{CLASSES, MAX_SERVICES, Protocol};
+use lasthop_link::queue::Discipline;
+use serde_json::{Map, Value};
+
+/// What a link does about lost frames.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LinkProtocol {
+    /// The same for all packets.
+    One(Protocol),
+    /// Each service has its own protocol.
+    Services(Services),
+}
+
+/// A link shared by services.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Services {
+    /// The services in file order.
+    pub services: Vec<Service>,
+    /// How often shares are measured; `None`: the weights are fixed.
+    pub measure: Option<Duration>,
+    /// What every frame carries to name its service.
+    pub identifier: Bytes,
+}
+
+/// One service of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Service {
+    /// Its name: `NAME` of `[link.LINK.protocol.service.NAME]`.
+    pub name: String,
+    /// Its share, in parts of the sum of all weights.
+    pub weight: u32,
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// Its queue; `None`: as the link's `queue` says.
+    pub queue: Option<OrShort<Discipline>>,
+    /// Frame header added to each packet, the identifier not counted.
+    pub header: Bytes,
+    /// Traffic classes whose packets it takes on a live link.
+    pub classes: Option<TrafficClasses>,
+}
+
+/// Different DS code points. Written as a list in any order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrafficClasses(
+    /// In ascending order.
+    pub Vec<u64>,
+);
+
+impl Field for TrafficClasses {
+    const SHAPE: Shape = Shape::Integers;
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        FrameNumbers::read(node, limits).map(|numbers| TrafficClasses(numbers.0))
+    }
+    fn write(&self) -> Value {
+        self.0.as_slice().into()
+    }
+}
+
+table! {
+    /// Keys of `protocol = { kind = "services" }`.
+    struct ServicesKeys {
+        /// Services by name, at most 16; the first takes the flows that ask for no other.
+        service: Vec<Service>;
+        /// Where the shares come from.
+        shares: Shares = "weights";
+        /// How often shares are measured, by default 1 s; with shares "measured" only.
+        interval: Option<Duration>, Limits::POSITIVE;
+        /// What every frame, control frames included, carries to name its service.
+        identifier: Bytes = "1 B", Limits::HEADER;
+    }
+}
+
+table! {
+    /// `[link.LINK.protocol.service.NAME]`.
+    struct ServiceKeys {
+        /// Its share of the bit rate, in parts of the sum of all weights; whatever a service does
+        /// not use goes to the others.
+        weight: u32 = "1", Limits::range(1, 1000);
+        /// Its link-layer protocol.
+        protocol: Protocol = "raw";
+        /// Its queue in each direction: what a drop-tail queue holds, a packet of its own in transmission
+        /// included; or a table with its discipline; by default what the link's key queue says.
+        queue: Option<OrShort<Discipline>>;
+        /// Frame header added to each packet, the identifier not counted; by default as for a link
+        /// with this protocol alone.
+        header: Option<Bytes>, Limits::HEADER;
+        /// Traffic classes (DS code points of RFC 2474) whose packets it takes where real programs send
+        /// them (`lasthop live`); packets of classes that no service names go to the first one.
+        classes: Option<TrafficClasses>, Limits::range(0, 63);
+    }
+}
+
+choice! {
+    /// Where the shares of services come from.
+    pub enum Shares {
+        /// From their weights.
+        Weights = "weights",
+        /// From what is offered: at the end of every interval each service gets the part that it
+        /// had in the bytes offered to all of them, at least 1 %; the weights hold until the end
+        /// of the first.
+        Measured = "measured",
+    }
+}
+
+/// How often shares are measured by default.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+const KIND: &str = "services";
+
+/// The kinds of [`Protocol`]; services are not among them, so that they cannot hold services.
+const SINGLE: &[Variant] = match Protocol::SHAPE {
+    Shape::Union(variants) => variants,
+    _ => panic!("a union"),
+};
+
+/// Those and services.
+const VARIANTS: [Variant; SINGLE.len() + 1] = {
+    let about = "Several services share the link, each with its own protocol; a service pays with \
+                 its own share for what it repeats, adds or acknowledges.";
+    let services = Variant { kind: KIND, about, keys: ServicesKeys::KEYS };
+    let mut all = [services; SINGLE.len() + 1];
+    let mut index = 0;
+    while index < SINGLE.len() {
+        all[index] = SINGLE[index];
+        index += 1;
+    }
+    all
+};
+
+impl LinkProtocol {
+    /// The names of the services, in their order; none where all packets have the same protocol.
+    pub fn service_names(&self) -> impl Iterator<Item = &str> {
+        let services = match self {
+            LinkProtocol::One(_) => [].as_slice(),
+            LinkProtocol::Services(set) => &set.services,
+        };
+        services.iter().map(|service| service.name.as_str())
+    }
+
+    /// On a live link, the index of the service of each traffic class.
+    pub fn classes(&self) -> Vec<u8> {
+        let mut services = vec![0; CLASSES];
+        if let LinkProtocol::Services(set) = self {
+            for (index, service) in set.services.iter().enumerate() {
+                for &class in service.classes.iter().flat_map(|classes| &classes.0) {
+                    services[class as usize] = index as u8;
+                }
+            }
+        }
+        services
+    }
+
+    /// The index of the service that a flow gets: the one that it asks for, or else the first.
+    pub fn service_of(&self, flow: &Flow) -> usize {
+        let wanted = |name: &str| flow.service.as_deref() == Some(name);
+        self.service_names().position(wanted).unwrap_or(0)
+    }
+}
+
+impl Field for LinkProtocol {
+    const SHAPE: Shape = Shape::Union(&VARIANTS);
+    fn read(node: &Node<'_>, limits: Limits) -> Read<Self> {
+        let variant = node.variant(&VARIANTS)?;
+        if variant.kind != KIND {
+            return Protocol::read(node, limits).map(LinkProtocol::One);
+        }
+        Services::read(node).map(LinkProtocol::Services)
+    }
+    fn write(&self) -> Value {
+        match self {
+            LinkProtocol::One(protocol) => protocol.write(),
+            LinkProtocol::Services(services) => {
+                let mut map = Map::from_iter([("kind".to_owned(), KIND.into())]);
+                map.extend(services.write());
+                map.into()
+            }
+        }
+    }
+}
+
+impl Table for Services {
+    const KEYS: &'static [Key] = ServicesKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let ServicesKeys { service: services, shares, interval, identifier } =
+            ServicesKeys::read(node)?;
+        let measure = match (shares, interval) {
+            (Shares::Weights, None) => None,
+            (Shares::Weights, Some(interval)) => {
+                let allowed = "only with shares \"measured\"";
+                return Err(node.key_error("interval", interval.to_string(), allowed));
+            }
+            (Shares::Measured, interval) => Some(interval.unwrap_or(INTERVAL)),
+        };
+        Ok(Services { services, measure, identifier })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        let Services { services, measure, identifier } = self.clone();
+        let shares = if measure.is_some() { Shares::Measured } else { Shares::Weights };
+        ServicesKeys { service: services, shares, interval: measure, identifier }.write()
+    }
+}
+
+impl Named for Service {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check_all(services: &[Self], node: &Node<'_>) -> Read<()> {
+        if services.len() > MAX_SERVICES {
+            let found = format!("{} services", services.len());
+            return Err(node.error(found, format!("at most {MAX_SERVICES}")));
+        }
+        for (index, service) in services.iter().enumerate() {
+            let own = service.classes.iter().flat_map(|classes| &classes.0);
+            let before = services[..index].iter().filter_map(|other| other.classes.as_ref());
+            let taken: Vec<u64> = before.flat_map(|classes| classes.0.clone()).collect();
+            if let Some(class) = own.into_iter().find(|class| taken.contains(class)) {
+                let path = format!("{}.classes", node.child_path(&service.name));
+                let found = format!("{class}, which a service before it has too");
+                return Err(ScenarioError::new(path, found, "classes that no other service has"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Table for Service {
+    const KEYS: &'static [Key] = ServiceKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let ServiceKeys { weight, protocol, queue, header, classes } = ServiceKeys::read(node)?;
+        let header = header.unwrap_or(protocol.default_header());
+        if let Some(queue) = &queue {
+            queue.0.check(&node.child_path("queue"))?;
+        }
+        Ok(Service { name: node.name().to_owned(), weight, protocol, queue, header, classes })
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        let Service { name: _, weight, protocol, queue, header, classes } = self.clone();
+        ServiceKeys { weight, protocol, queue, header: Some(header), classes }.write()
+    }
+}
+
+impl Scenario {
+    /// The service that a flow asks for must be one of some link that it crosses.
+    pub(super) fn check_service(
+        &self,
+        routes: &Routes<'_>,
+        flow: &Flow,
+    ) -> Result<(), ScenarioError> {
+        let Some(wanted) = &flow.service else { return Ok(()) };
+        let mut route = routes.route(&flow.from, &flow.to);
+        route.extend(routes.route(&flow.to, &flow.from));
+        let mut known: Vec<&str> = Vec::new();
+        for name in route.iter().flat_map(|&(link, _)| self.links[link].protocol.service_names()) {
+            if !known.contains(&name) {
+                known.push(name);
+            }
+        }
+        if known.contains(&wanted.as_str()) {
+            return Ok(());
+        }
+        let near = suggestion(wanted, known.iter().copied());
+        let allowed = if known.is_empty() {
+            "no service: no link on its route has the protocol kind \"services\"".to_owned()
+        } else {
+            format!("a service of a link on its route: {}", known.join(", "))
+        };
+        let path = format!("flow.{}.service", flow.name);
+        Err(ScenarioError::new(path, format!("{wanted:?}{near}"), allowed))
+    }
+}

@@ -1,0 +1,491 @@
+//! Wireless LANs of IEEE 802.11: reading and writing, and what they become: a link for each station.
+
+use super::agents::Agents;
+use super::model::{Direction, Link};
+use super::services::LinkProtocol;
+use crate::agent::AgentKind;
+use lasthop_base::schema::error::{ScenarioError, suggestion};
+use lasthop_base::schema::keys::{
+    Key, Limits, NAME_ALLOWED, Node, Read, Table, is_name, one_of, table,
+};
+use lasthop_base::schema::named::Named;
+use lasthop_base::schema::quantity::{Hosts, Mean};
+use lasthop_base::schema::shorthand::OrShort;
+use lasthop_base::units::{Bytes, Decibels, Distance, Duration, Rate};
+use lasthop_link::channel::Errors;
+use lasthop_link::link::Protocol;
+use lasthop_link::queue::Discipline;
+use lasthop_wlan::dcf::{Capture, Phy, Position, Preamble, Propagation, Standard, Timing, frames};
+use serde_json::{Map, Value};
+
+/// Attempts of a frame.
+const ATTEMPTS: Limits = Limits::range(1, 255);
+/// Contention windows, in slots.
+const WINDOW: Limits = Limits::range(0, 65_535);
+/// Slots and spaces, from 1 ns to 10 ms.
+const SPACE: Limits = Limits::range(1, 10_000_000);
+
+/// How far frames reach, from 1 m to 100 km.
+const RANGE: Limits = Limits::range(1_000, 100_000_000);
+/// Coordinates, up to 1000 km.
+const PLACE: Limits = Limits::range(0, 1_000_000_000);
+/// Ratios of powers, in thousandths of a decibel.
+const RATIO: Limits = Limits::range(0, 100_000);
+
+/// The largest packet that a data frame takes: an MSDU of 2304 bytes (802.11-2012, 8.2.3) less the header
+/// of LLC and SNAP.
+const LARGEST_PACKET: Bytes = Bytes::new(2304 - frames::LLC);
+
+/// An access point and its stations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wlan {
+    /// Its name: `NAME` of `[wlan.NAME]`.
+    pub name: String,
+    /// Its keys.
+    pub keys: WlanKeys,
+}
+
+/// What is different at one station.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WlanStation {
+    /// Its host.
+    pub name: String,
+    /// Its keys.
+    pub keys: WlanStationKeys,
+}
+
+table! {
+    /// `[wlan.NAME]`.
+    pub struct WlanKeys {
+        /// The host that all stations are joined with; it has one queue for all of them.
+        access_point: String;
+        /// The other hosts; each has a link to the access point, called NAME.STATION, whose forward
+        /// direction leads to the access point.
+        stations: Hosts;
+        /// The physical layer: rates, preamble, slot, spaces and contention windows.
+        standard: Standard = "802.11b";
+        /// Rate of data frames, one of the standard's; by default its highest.
+        rate: Option<Rate>, Limits::RATE;
+        /// Rate of MAC acknowledgments, RTS and CTS; by default the highest basic rate (1 and 2 Mbps
+        /// of 802.11b; 6, 12 and 24 Mbps) that is not above that of the data.
+        control_rate: Option<Rate>, Limits::RATE;
+        /// The preamble of 802.11b.
+        preamble: Preamble = "long";
+        /// What the air is called that all stations share; those of all WLANs with the same name hear
+        /// each other. By default each WLAN has its own.
+        channel: Option<String>;
+        /// Where the access point stands, to the east. With a position for each host of the channel stations
+        /// hear who is in range; without positions everybody hears everybody.
+        x: Option<Distance>, PLACE;
+        /// Where it stands, to the north; with x by default 0 m.
+        y: Option<Distance>, PLACE;
+        /// Frames are read up to this distance, and answered. This and the six next keys need positions.
+        transmission_range: Distance = "250 m", RANGE;
+        /// Frames keep the medium busy up to this distance, at least transmission_range.
+        carrier_sense_range: Distance = "550 m", RANGE;
+        /// Frames disturb others up to this distance, at least transmission_range; by default
+        /// carrier_sense_range.
+        interference_range: Option<Distance>, RANGE;
+        /// By how much a frame must be stronger than the sum of what disturbs it to be read.
+        capture_threshold: Decibels = "10 dB", RATIO;
+        /// Which frame a receiver tries to read when several reach it.
+        capture: Capture = "first";
+        /// Power falls with this power of the distance, beyond the crossover.
+        path_loss_exponent: Mean = "4";
+        /// Power falls with the square of the distance up to here.
+        crossover: Distance = "86 m", PLACE;
+        /// What a data frame adds to its packet: MAC header, LLC and SNAP, frame check sequence.
+        header: Bytes = "36 B", Limits::HEADER;
+        /// The queue of the access point, and that of each station: what a drop-tail queue holds, the
+        /// frame that is being sent included, a size counting packets with the header; or a table with its
+        /// discipline.
+        queue: OrShort<Discipline> = "50 packets";
+        /// Attempts of a frame up to rts_threshold, and of an RTS; 1 means no retransmission.
+        short_retry_limit: u32 = "7", ATTEMPTS;
+        /// Attempts of a longer frame.
+        long_retry_limit: u32 = "4", ATTEMPTS;
+        /// Data frames longer than this, header included, follow an RTS; without it none does.
+        rts_threshold: Option<Bytes>, Limits::range(0, 65_535);
+        /// Contention window of a first attempt in slots, CWmin; by default that of the standard.
+        cw_min: Option<u32>, WINDOW;
+        /// The largest contention window in slots, CWmax; by default 1023.
+        cw_max: Option<u32>, WINDOW;
+        /// A slot; by default that of the standard.
+        slot: Option<Duration>, SPACE;
+        /// The short inter-frame space; by default that of the standard.
+        sifs: Option<Duration>, SPACE;
+        /// From the end of a frame to the time at which its sender stops waiting for an answer to begin;
+        /// by default SIFS, a slot and the physical layer's delay in telling that a frame comes.
+        response_timeout: Option<Duration>, SPACE;
+        /// Time from a failed attempt to the back-off of the next attempt of the same frame.
+        retry_delay: Duration = "0 s";
+        /// What sits at the access point and looks into the packets that cross each station's link, or
+        /// at a station.
+        agent: Agents;
+        /// What destroys frames, on each station's link and in each direction independently.
+        errors: Errors = "none";
+        /// What is different from the access point to the stations; by default nothing is.
+        downlink_errors: Option<Errors>;
+        /// Whether one error process serves both directions of a station's link.
+        shared_errors: bool = "false";
+        /// Whether errors meet MAC acknowledgments, RTS and CTS too.
+        control_errors: bool = "true";
+        /// What is different at a station, by its host.
+        station: Option<Vec<WlanStation>>;
+    }
+}
+
+table! {
+    /// `[wlan.NAME.station.HOST]`.
+    pub struct WlanStationKeys {
+        /// Rate of data frames to and from the station.
+        rate: Option<Rate>, Limits::RATE;
+        /// What destroys frames on its link.
+        errors: Option<Errors>;
+        /// What is different from the access point to it.
+        downlink_errors: Option<Errors>;
+        /// Where it stands, to the east.
+        x: Option<Distance>, PLACE;
+        /// Where it stands, to the north; with x by default 0 m.
+        y: Option<Distance>, PLACE;
+        /// When it goes out of reach: frames to it fail, its own packets wait.
+        leaves: Option<Duration>;
+        /// When it comes back; without it, never.
+        returns: Option<Duration>;
+    }
+}
+
+impl Named for WlanStation {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Table for WlanStation {
+    const KEYS: &'static [Key] = WlanStationKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let mut keys = WlanStationKeys::read(node)?;
+        for (name, errors) in
+            [("errors", &mut keys.errors), ("downlink_errors", &mut keys.downlink_errors)]
+        {
+            if let Some(errors) = errors {
+                errors.resolve(&node.child_path(name), None)?;
+            }
+        }
+        match (keys.leaves, keys.returns) {
+            (None, Some(returns)) => {
+                let found = format!("\"{returns}\" without the key leaves");
+                Err(node.key_error("returns", found, "only with the key leaves"))
+            }
+            (Some(leaves), Some(returns)) if returns <= leaves => {
+                let allowed = format!("a time after the key leaves, \"{leaves}\"");
+                Err(node.key_error("returns", format!("\"{returns}\""), allowed))
+            }
+            _ => Ok(WlanStation { name: node.name().to_owned(), keys }),
+        }
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        self.keys.write()
+    }
+}
+
+impl Named for Wlan {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Table for Wlan {
+    const KEYS: &'static [Key] = WlanKeys::KEYS;
+
+    fn read(node: &Node<'_>) -> Read<Self> {
+        let mut keys = WlanKeys::read(node)?;
+        if !is_name(&keys.access_point) {
+            let found = format!("{:?}", keys.access_point);
+            return Err(node.key_error("access_point", found, NAME_ALLOWED));
+        }
+        if keys.stations.0.contains(&keys.access_point) {
+            let found = format!("{:?}, which is the access point", keys.access_point);
+            return Err(node.key_error("stations", found, "hosts other than the access point"));
+        }
+        keys.queue.0.check(&node.child_path("queue"))?;
+        keys.errors.resolve(&node.child_path("errors"), None)?;
+        if let Some(errors) = &mut keys.downlink_errors {
+            errors.resolve(&node.child_path("downlink_errors"), None)?;
+        }
+        keys.downlink_errors.take_if(|errors| *errors == keys.errors);
+        let wlan = Wlan { name: node.name().to_owned(), keys };
+        wlan.check(node)?;
+        Ok(wlan)
+    }
+
+    fn write(&self) -> Map<String, Value> {
+        self.keys.write()
+    }
+}
+
+impl Wlan {
+    fn check(&self, node: &Node<'_>) -> Read<()> {
+        let keys = &self.keys;
+        let own = keys.station.iter().flatten();
+        let rates = own.clone().map(|one| (format!("station.{}.rate", one.name), one.keys.rate));
+        let all = [("rate".to_owned(), keys.rate), ("control_rate".to_owned(), keys.control_rate)];
+        for (key, rate) in all.into_iter().chain(rates) {
+            let mut known = keys.standard.rates();
+            if let Some(rate) = rate
+                && !known.clone().any(|known| known == rate)
+            {
+                let words: Vec<_> = known.by_ref().map(|rate| rate.to_string()).collect();
+                let path = format!("{}.{key}", node.path);
+                let allowed = format!(
+                    "a rate of {}: {}",
+                    keys.standard.word(),
+                    one_of(words.iter().map(String::as_str))
+                );
+                return Err(ScenarioError::new(path, format!("\"{rate}\""), allowed));
+            }
+        }
+        if let Some(rate) = keys.control_rate
+            && rate > self.rate(None)
+        {
+            let allowed = format!("a rate up to that of the data, {}", self.rate(None));
+            return Err(node.key_error("control_rate", format!("\"{rate}\""), allowed));
+        }
+        let Timing { cw_min, cw_max, .. } = self.timing();
+        if cw_min > cw_max {
+            let key = if keys.cw_max.is_some() { "cw_max" } else { "cw_min" };
+            let found = format!("a window from {cw_min} to {cw_max}");
+            return Err(node.key_error(key, found, "cw_min up to cw_max"));
+        }
+        for one in own {
+            if !keys.stations.0.contains(&one.name) {
+                let hosts = keys.stations.0.iter().map(String::as_str);
+                let near = suggestion(&one.name, hosts.clone());
+                let path = format!("{}.station", node.path);
+                let allowed = format!("one of the stations: {}", keys.stations.0.join(", "));
+                return Err(ScenarioError::new(path, format!("{:?}{near}", one.name), allowed));
+            }
+            if keys.shared_errors && one.keys.downlink_errors.is_some() {
+                let key = format!("station.{}.downlink_errors", one.name);
+                let path = format!("{}.{key}", node.path);
+                let allowed = "no such key where shared_errors is true";
+                return Err(ScenarioError::new(path, "errors of their own", allowed));
+            }
+        }
+        if keys.shared_errors && keys.downlink_errors.is_some() {
+            let allowed = "no such key where shared_errors is true";
+            return Err(node.key_error("downlink_errors", "errors of their own", allowed));
+        }
+        self.check_positions(node)?;
+        for (index, agent) in keys.agent.0.iter().enumerate() {
+            if self.is_at_station(agent) {
+                continue;
+            }
+            let station = keys.stations.0.first().map_or("", String::as_str);
+            agent.clone().place_on_radio(&keys.access_point, station).map_err(|refusal| {
+                let path = keys.agent.path(&node.child_path("agent"), index);
+                let path = format!("{path}.{}", refusal.key);
+                ScenarioError::new(path, refusal.found, refusal.allowed)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// All have a position or none, ranges contain each other, and each station is in reach.
+    fn check_positions(&self, node: &Node<'_>) -> Read<()> {
+        let keys = &self.keys;
+        let Propagation { transmission, carrier_sense, interference, .. } = self.propagation();
+        for (key, range) in
+            [("carrier_sense_range", carrier_sense), ("interference_range", interference)]
+        {
+            if range < transmission {
+                let allowed = format!("at least transmission_range, \"{transmission}\"");
+                return Err(node.key_error(key, format!("\"{range}\""), allowed));
+            }
+        }
+        let own = |station: &String| self.own(station);
+        let has_any = |x: Option<Distance>, y: Option<Distance>| x.is_some() || y.is_some();
+        let stations = keys.stations.0.iter();
+        let placed = |station: &String| own(station).is_some_and(|own| has_any(own.x, own.y));
+        if !has_any(keys.x, keys.y) && !stations.clone().any(placed) {
+            return Ok(());
+        }
+        let missing = "nothing (the key is missing)";
+        let allowed = "a distance such as \"250 m\" for each host, as another one has a position";
+        let Some(point) = self.position(None) else {
+            return Err(node.key_error("x", missing, allowed));
+        };
+        for station in stations {
+            let path = format!("{}.station.{station}.x", node.path);
+            let Some(position) = self.position(Some(station)) else {
+                return Err(ScenarioError::new(path, missing, allowed));
+            };
+            let distance = point.distance(position);
+            if distance > transmission.as_metres() {
+                let found = format!("a station {distance:.1} m from its access point");
+                let allowed = format!("one within transmission_range, \"{transmission}\"");
+                return Err(ScenarioError::new(path, found, allowed));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the access point, or a station, stands; `None` where everybody hears everybody.
+    pub fn position(&self, station: Option<&str>) -> Option<Position> {
+        let (x, y) = match station {
+            None => (self.keys.x, self.keys.y),
+            Some(station) => self.own(station).map_or((None, None), |own| (own.x, own.y)),
+        };
+        Some(Position { x: x?, y: y.unwrap_or_default() })
+    }
+
+    /// How far frames reach.
+    pub fn propagation(&self) -> Propagation {
+        let keys = &self.keys;
+        Propagation {
+            transmission: keys.transmission_range,
+            carrier_sense: keys.carrier_sense_range,
+            interference: keys.interference_range.unwrap_or(keys.carrier_sense_range),
+            capture_threshold: Some(keys.capture_threshold),
+            capture: keys.capture,
+            exponent: keys.path_loss_exponent.0,
+            crossover: keys.crossover,
+        }
+    }
+
+    /// Does an agent sit at a station, and so on its link only?
+    fn is_at_station(&self, agent: &AgentKind) -> bool {
+        agent.at().is_some_and(|at| self.keys.stations.0.iter().any(|station| station == at))
+    }
+
+    /// The physical layer.
+    pub fn phy(&self) -> Phy {
+        Phy { standard: self.keys.standard, preamble: self.keys.preamble }
+    }
+
+    /// Times and windows, with what the keys say otherwise.
+    pub fn timing(&self) -> Timing {
+        let keys = &self.keys;
+        let standard = self.phy().timing();
+        let slot = keys.slot.unwrap_or(standard.slot);
+        let sifs = keys.sifs.unwrap_or(standard.sifs);
+        let known = standard.slot + standard.sifs;
+        let rx_start = standard.response_timeout.as_nanos() - known.as_nanos();
+        let response_timeout = sifs + slot + Duration::from_nanos(rx_start);
+        Timing {
+            slot,
+            sifs,
+            cw_min: keys.cw_min.unwrap_or(standard.cw_min),
+            cw_max: keys.cw_max.unwrap_or(standard.cw_max),
+            response_timeout: keys.response_timeout.unwrap_or(response_timeout),
+            ..standard
+        }
+    }
+
+    /// The name of the air that its stations share.
+    pub fn channel(&self) -> &str {
+        self.keys.channel.as_deref().unwrap_or(&self.name)
+    }
+
+    fn own(&self, station: &str) -> Option<&WlanStationKeys> {
+        let mut own = self.keys.station.iter().flatten();
+        own.find(|one| one.name == station).map(|one| &one.keys)
+    }
+
+    /// Rate of data frames, of all or of a station.
+    pub fn rate(&self, station: Option<&str>) -> Rate {
+        let own = station.and_then(|station| self.own(station)?.rate);
+        let highest = self.keys.standard.rates().last().unwrap_or_default();
+        own.or(self.keys.rate).unwrap_or(highest)
+    }
+
+    /// Rate of the control frames that go with data at `rate`.
+    pub fn control_rate(&self, rate: Rate) -> Rate {
+        let known = self.keys.control_rate.map(|control| control.min(rate));
+        known.unwrap_or(self.keys.standard.control_rate(rate))
+    }
+
+    /// When a station is out of reach.
+    pub fn away(&self, station: &str) -> Option<[Duration; 2]> {
+        let keys = self.own(station)?;
+        let never = Duration::from_nanos(u64::MAX / 2);
+        Some([keys.leaves?, keys.returns.unwrap_or(never)])
+    }
+
+    /// The links of the stations, of which this is WLAN `index`.
+    pub(super) fn links(&self, index: usize) -> impl Iterator<Item = Link> {
+        let keys = &self.keys;
+        keys.stations.0.iter().map(move |station| {
+            let own = self.own(station);
+            let up = own.and_then(|own| own.errors.as_ref()).unwrap_or(&keys.errors);
+            let down = match own {
+                Some(WlanStationKeys { downlink_errors: Some(down), .. }) => down,
+                Some(WlanStationKeys { errors: Some(errors), .. }) => errors,
+                _ => keys.downlink_errors.as_ref().unwrap_or(&keys.errors),
+            };
+            let direction = |errors: &Errors| Direction {
+                rate: self.rate(Some(station)),
+                rate_changes: None,
+                delay: Duration::ZERO,
+                delay_changes: None,
+                queue: keys.queue.0.clone(),
+                errors: errors.clone(),
+            };
+            let mut agents = keys.agent.clone();
+            // Those at other stations sit on their links.
+            agents.0.retain(|agent| {
+                !self.is_at_station(agent) || agent.at().is_some_and(|at| at == station)
+            });
+            for agent in agents.0.iter_mut().filter(|agent| !self.is_at_station(agent)) {
+                // The reader has tried it.
+                let placed = agent.place_on_radio(&keys.access_point, station);
+                debug_assert!(placed.is_ok(), "an agent that goes with its WLAN");
+            }
+            Link {
+                name: format!("{}.{station}", self.name),
+                radio: None,
+                wlan: Some(index),
+                between: [station.clone(), keys.access_point.clone()],
+                forward: direction(up),
+                reverse: direction(down),
+                protocol: LinkProtocol::One(Protocol::Raw(lasthop_link::link::raw::RawKeys {})),
+                agents,
+                header: keys.header,
+                mtu: Some(LARGEST_PACKET),
+            }
+        })
+    }
+}
+
+/// WLANs on one channel have the same physical layer and the same times.
+pub(super) fn check_channels(path: &str, wlans: &[Wlan]) -> Read<()> {
+    for (index, wlan) in wlans.iter().enumerate() {
+        let shares = |other: &&Wlan| other.channel() == wlan.channel();
+        let Some(first) = wlans[..index].iter().find(shares) else { continue };
+        let own = |wlan: &Wlan| {
+            let Timing { slot, sifs, response_timeout, lowest_ack, .. } = wlan.timing();
+            let times = [slot, sifs, response_timeout, lowest_ack];
+            (wlan.phy(), times, wlan.keys.control_errors)
+        };
+        let space = |wlan: &Wlan| wlan.position(None).map(|_| wlan.propagation());
+        if space(first) != space(wlan) {
+            let found = format!("{:?}, which {:?} has too", wlan.channel(), first.name);
+            let allowed = "one channel for WLANs that all have positions, with the same ranges and capture, or none";
+            let path = format!("{path}.{}.channel", wlan.name);
+            return Err(ScenarioError::new(path, found, allowed));
+        }
+        if own(first) != own(wlan) {
+            let found = format!("{:?}, which {:?} has too", wlan.channel(), first.name);
+            let allowed = "one channel for WLANs of the same standard, preamble, slot, sifs, \
+                           response_timeout and control_errors";
+            return Err(ScenarioError::new(
+                format!("{path}.{}.channel", wlan.name),
+                found,
+                allowed,
+            ));
+        }
+    }
+    Ok(())
+}

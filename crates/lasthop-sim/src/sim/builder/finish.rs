@@ -1,0 +1,145 @@
+//! The last step: who has a deadline, and the world.
+
+use super::Builder;
+use crate::sim::deadlines::{Deadlines, MachineId};
+use crate::sim::direction::{Direction, Medium};
+use crate::sim::hops::{Listener, Then};
+use crate::sim::horizon::{look_interval, replay_slice};
+use crate::sim::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, RadioId, SeatId, Side};
+use crate::sim::line::{Line, LineEnd};
+use crate::sim::probe::Probe;
+use crate::sim::sharing::Sharing;
+use crate::sim::traffic::App;
+use crate::sim::world::{Machine, World};
+use lasthop_base::packet::Extension;
+use lasthop_base::units::Instant;
+use std::collections::VecDeque;
+
+impl<X: Extension> Builder<X> {
+    /// The finished world.
+    pub fn build<P: Probe>(mut self, probe: P) -> World<P, X> {
+        self.find_chains();
+        self.find_sinks();
+        self.find_ahead();
+        let hops = self.compile_hops();
+        // Directions over which something comes that must be handled in its time.
+        let mut surfaces = vec![false; self.directions.len()];
+        for hop in &hops {
+            surfaces[hop.direction.index()] |= match hop.then {
+                Then::Arrive => !matches!(hop.listener, Listener::Sink { .. }),
+                Then::Forward => true,
+                Then::Chain => false,
+            };
+        }
+        if !P::ACTIVE {
+            self.find_feeders(&hops);
+        }
+        // Only who can ever have a deadline gets a place in the table, those that every packet moves before timers.
+        let mut machines = Vec::new();
+        let mut place = |machine| {
+            machines.push(machine);
+            MachineId::new(machines.len() - 1)
+        };
+        for (index, direction) in self.directions.iter_mut().enumerate() {
+            let direction_id = DirectionId::new(index);
+            match &mut direction.medium {
+                Medium::Fifo(fifo) if surfaces[index] => {
+                    fifo.machine = Some(place(Machine::Arrival(direction_id)));
+                }
+                Medium::Fifo(_) => {}
+                Medium::Line(line) if direction_id.side() == Side::Forward => {
+                    let known = &mut self.lines[line.index()];
+                    if known.station.is_none() {
+                        known.machine = place(Machine::Line(*line));
+                    }
+                }
+                Medium::Line(_) | Medium::Shared(_) => {}
+            }
+        }
+        for (index, flow) in self.flows.iter_mut().enumerate() {
+            if let App::Datagrams(datagrams) = &mut flow.app {
+                datagrams.machine = place(Machine::Datagrams(FlowId::new(index)));
+            }
+        }
+        for (index, radio) in self.radios.iter_mut().enumerate() {
+            radio.close(place(Machine::Radio(RadioId::new(index))));
+        }
+        for (index, air) in self.airs.iter_mut().enumerate() {
+            air.machine = place(Machine::Air(AirId::new(index)));
+            if P::ACTIVE {
+                air.medium.report_events();
+            }
+        }
+        let brisk = machines.len();
+        let mut place = |machine| {
+            machines.push(machine);
+            MachineId::new(machines.len() - 1)
+        };
+        for (index, line) in self.lines.iter_mut().enumerate() {
+            if line.station.is_some() {
+                line.machine = place(Machine::Line(LineId::new(index)));
+            }
+        }
+        for (index, pair) in self.pairs.iter_mut().enumerate() {
+            let connection = ConnectionId::new(index);
+            let is_quiet = pair.config.only_acknowledges();
+            let is_file = matches!(self.flows[pair.flow.index()].app, App::File { .. });
+            pair.waits_for_acks = is_file || pair.config.is_simplex();
+            let opener = place(Machine::Tcp { connection, opener: true });
+            let acceptor = (!is_quiet).then(|| place(Machine::Tcp { connection, opener: false }));
+            pair.machines = [Some(opener), acceptor];
+        }
+        for (index, seat) in self.agents.iter_mut().enumerate() {
+            seat.machine = place(Machine::Agent(SeatId::new(index)));
+        }
+        // The last one, so that the table can forget it when every flow has started.
+        let start = place(Machine::Start);
+        let mut starts: Vec<_> = (0..self.flows.len()).map(FlowId::new).collect();
+        starts.sort_by_key(|&index| std::cmp::Reverse((self.flows[index.index()].start, index)));
+        let mut deadlines = Deadlines::new(brisk, machines.len() - brisk);
+        if let Some(&first) = starts.last() {
+            deadlines.set(start, self.flows[first.index()].start);
+        }
+        let radios = self.radios.iter();
+        let most_stations = radios.map(|radio| radio.stations.len()).max().unwrap_or(0);
+        let fifos = self.directions.iter().filter_map(Direction::fifo);
+        let ends = self.lines.iter().flat_map(Line::ends);
+        let steps: f64 = fifos.map(|fifo| fifo.queue.replay_rate()).sum::<f64>()
+            + ends.map(LineEnd::replay_rate).sum::<f64>()
+            + self.airs.iter().map(|air| air.medium.replay_rate()).sum::<f64>();
+        let told = vec![0; if P::ACTIVE { self.directions.len() } else { 0 }];
+        let files = self.flows.iter().filter_map(|flow| match flow.app {
+            App::File { connection, .. } => Some(connection),
+            App::Web(_) | App::Datagrams(_) | App::Background { .. } => None,
+        });
+        let sharing = Sharing::of(files);
+        let look_interval = look_interval(most_stations);
+        World {
+            now: Instant::ZERO,
+            ticket: 0,
+            caught_up: Instant::ZERO,
+            replay_slice: replay_slice(steps),
+            deadlines,
+            machines,
+            directions: self.directions,
+            lines: self.lines,
+            hops,
+            connections: self.pairs,
+            flows: self.flows,
+            sharing,
+            agents: self.agents,
+            radios: self.radios,
+            airs: self.airs,
+            starts,
+            unfinished: self.unfinished,
+            attention: Instant::ZERO,
+            damaged: VecDeque::new(),
+            horizon_due: Instant::NEVER,
+            until_look: look_interval,
+            look_interval,
+            looked_at: 0,
+            probe,
+            told,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What follows from the paths of all flows: which directions are chained, which acceptors are computed, and the
+//! records of hops.
+
+use super::{Builder, Path};
+use crate::sim::direction::{Direction, Medium};
+use crate::sim::hops::{Entry, Hop, Listener, Then};
+use crate::sim::ids::{ConnectionId, DirectionId, PathId};
+use crate::sim::traffic::App;
+use crate::sim::world::Pair;
+use lasthop_base::packet::Extension;
+
+/// What feeds a direction with packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Feeder {
+    Nothing,
+    Direction(DirectionId),
+    /// A host, background traffic, or several directions.
+    Others,
+}
+
+/// Who uses a direction as the first of its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Users {
+    Nobody,
+    /// Only acceptors that may be computed, whose data come over this one direction.
+    Acceptors(DirectionId),
+    Others,
+}
+
+impl<X: Extension> Builder<X> {
+    /// Finds out which directions are chained: all that enters comes out of one computed direction.
+    pub(super) fn find_chains(&mut self) {
+        let mut feeders = vec![Feeder::Nothing; self.directions.len()];
+        for (feeder, direction) in feeders.iter_mut().zip(&self.directions) {
+            if direction.fifo().is_some_and(|fifo| fifo.queue.has_background()) {
+                *feeder = Feeder::Others;
+            }
+        }
+        for path in &self.paths {
+            let mut from = Feeder::Others;
+            for &direction in self.directions_of(path) {
+                let known = &mut feeders[direction.index()];
+                *known =
+                    if [Feeder::Nothing, from].contains(known) { from } else { Feeder::Others };
+                from = Feeder::Direction(direction);
+            }
+        }
+        let is_chained: Vec<bool> = feeders
+            .into_iter()
+            .zip(&self.directions)
+            .map(|(feeder, direction)| {
+                let Feeder::Direction(from) = feeder else { return false };
+                let from = &self.directions[from.index()];
+                direction.fifo().is_some()
+                    && from.fifo().is_some()
+                    && direction.near_agent.is_none()
+                    && from.far_agent.is_none()
+            })
+            .collect();
+        for (direction, is_chained) in self.directions.iter_mut().zip(is_chained) {
+            if let Medium::Fifo(fifo) = &mut direction.medium {
+                fifo.is_chained = is_chained;
+            }
+        }
+    }
+
+    /// Turns acceptors of file transfers that only acknowledge into [`Listener::Sink`]s where every packet that
+    /// enters their way back is such an acceptor's, and all they receive comes over one computed
+    /// direction: then acknowledgments enter the way back in order. There may be no agent at the
+    /// acceptor, who would have to see them in the order of time.
+    pub(super) fn find_sinks(&mut self) {
+        let fifo = |direction: DirectionId| self.directions[direction.index()].fifo();
+        let direction = |index: DirectionId| &self.directions[index.index()];
+        let ends = |path: &Path| [path.first, path.last].map(|hop| self.hops[hop as usize]);
+        // The directions over which the data of such an acceptor come and its answers leave.
+        let candidate = |(pair, paths): (&Pair, &[PathId; 2])| {
+            let [[_, last], [first, _]] = paths.map(|path| ends(&self.paths[path.index()]));
+            let app = &self.flows[pair.flow.index()].app;
+            let suits = matches!(app, App::File { .. })
+                && pair.config.only_acknowledges()
+                && fifo(last).is_some()
+                && fifo(first).is_some_and(|fifo| !fifo.queue.has_background())
+                && direction(last).far_agent.is_none()
+                && direction(first).near_agent.is_none();
+            suits.then_some([last, first])
+        };
+        let candidates: Vec<_> = self.pairs.iter().zip(&self.pair_paths).map(candidate).collect();
+        let mut data_come_over = vec![None; self.paths.len()];
+        for (found, paths) in candidates.iter().zip(&self.pair_paths) {
+            data_come_over[paths[1].index()] = found.map(|[last, _]| last);
+        }
+        let mut users = vec![Users::Nobody; self.directions.len()];
+        for (path, comes_over) in self.paths.iter().zip(data_come_over) {
+            for (place, &hop) in self.directions_of(path).iter().enumerate() {
+                let here = match comes_over {
+                    Some(last) if place == 0 => Users::Acceptors(last),
+                    _ => Users::Others,
+                };
+                let known = &mut users[hop.index()];
+                *known = if [Users::Nobody, here].contains(known) { here } else { Users::Others };
+            }
+        }
+        for (connection, found) in candidates.into_iter().enumerate() {
+            if let Some([last, first]) = found
+                && users[first.index()] == Users::Acceptors(last)
+            {
+                let path = self.pair_paths[connection][0];
+                let connection = ConnectionId::new(connection);
+                self.paths[path.index()].listener = Listener::Sink { connection };
+            }
+        }
+    }
+
+    /// Directions that are offered packets ahead of the clock remember what became of the newest:
+    /// chained ones, and the first of the way back from a [`Listener::Sink`].
+    pub(super) fn find_ahead(&mut self) {
+        let is_chained =
+            |direction: &Direction<X>| direction.fifo().is_some_and(|fifo| fifo.is_chained);
+        let mut is_ahead: Vec<bool> = self.directions.iter().map(is_chained).collect();
+        for path in &self.paths {
+            if let Listener::Sink { connection } = path.listener {
+                let back = &self.paths[self.pair_paths[connection.index()][1].index()];
+                is_ahead[self.hops[back.first as usize].index()] = true;
+            }
+        }
+        for (direction, is_ahead) in self.directions.iter_mut().zip(is_ahead) {
+            if let (Medium::Fifo(fifo), true) = (&mut direction.medium, is_ahead) {
+                fifo.queue.run_ahead();
+            }
+        }
+    }
+
+    /// Finds the computed directions of which all packets go on into the same end of a line, where
+    /// no agent meets them.
+    pub(super) fn find_feeders(&mut self, hops: &[Hop]) {
+        let mut fed = vec![Feeder::Nothing; self.directions.len()];
+        for (place, hop) in hops.iter().enumerate() {
+            let next = match hop.then {
+                Then::Forward if hop.far_agent.is_none() => &hops[place + 1],
+                _ => hop,
+            };
+            let into = match next.entry {
+                Entry::Line(_) if next.direction != hop.direction => {
+                    Feeder::Direction(next.direction)
+                }
+                _ => Feeder::Others,
+            };
+            let known = &mut fed[hop.direction.index()];
+            *known = if [Feeder::Nothing, into].contains(known) { into } else { Feeder::Others };
+        }
+        for (index, into) in fed.into_iter().enumerate() {
+            if let Feeder::Direction(into) = into
+                && self.directions[index].fifo().is_some()
+                && let Medium::Line(line) = self.directions[into.index()].medium
+            {
+                let end = self.lines[line.index()].end_mut(into.side());
+                if end.may_be_fed() {
+                    end.feeder = Some(DirectionId::new(index));
+                }
+            }
+        }
+    }
+
+    /// One record a hop.
+    pub(super) fn compile_hops(&self) -> Vec<Hop> {
+        let is_chained = |direction: DirectionId| {
+            self.directions[direction.index()].fifo().is_some_and(|fifo| fifo.is_chained)
+        };
+        let mut hops = Vec::with_capacity(self.hops.len());
+        for (path, known) in self.paths.iter().enumerate() {
+            let (path, listener) = (PathId::new(path), known.listener);
+            for hop in known.first..=known.last {
+                let direction = self.hops[hop as usize];
+                let then = if hop == known.last {
+                    Then::Arrive
+                } else if is_chained(self.hops[hop as usize + 1]) {
+                    Then::Chain
+                } else {
+                    Then::Forward
+                };
+                let service = self.service(direction, listener);
+                let &Direction { ref medium, near_agent, far_agent } =
+                    &self.directions[direction.index()];
+                let is_handled = match then {
+                    Then::Forward => true,
+                    Then::Chain => false,
+                    Then::Arrive => {
+                        matches!(listener, Listener::Tcp { .. } | Listener::Acceptor { .. })
+                    }
+                };
+                let entry = match (near_agent, medium.entry()) {
+                    (Some(seat), _) => Entry::Agent(seat),
+                    (None, Entry::Fifo) if is_handled => Entry::Hop,
+                    (None, entry) => entry,
+                };
+                let place = hops.len() as u32;
+                hops.push(Hop {
+                    place,
+                    direction,
+                    entry,
+                    far_agent,
+                    then,
+                    service,
+                    listener,
+                    path,
+                });
+            }
+        }
+        hops
+    }
+
+    /// The service that packets of a flow take on each direction, by name.
+    fn service(&self, direction: DirectionId, listener: Listener) -> u8 {
+        let Medium::Line(line) = self.directions[direction.index()].medium else { return 0 };
+        let end = self.lines[line.index()].end(direction.side());
+        let flow = match listener {
+            Listener::Tcp { connection, .. }
+            | Listener::Acceptor { connection }
+            | Listener::Sink { connection } => self.pairs[connection.index()].flow,
+            Listener::Datagrams { flow } => flow,
+        };
+        let wanted = self.flows[flow.index()].service.as_ref();
+        let mut names = end.air.services.names.iter();
+        let place = wanted.and_then(|wanted| names.position(|known| known == wanted));
+        place.unwrap_or(0) as u8
+    }
+}

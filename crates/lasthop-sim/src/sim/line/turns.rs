@@ -1,0 +1,368 @@
+//! What the world does with a line: packets that enter it, frames that arrive, timers, and turns of its ends.
+
+use super::{Cause, Crossing, Line, LineEnd, Transmission};
+use crate::sim::deadlines::{Deadlines, Due};
+use crate::sim::direction::Direction;
+use crate::sim::ids::{DirectionId, LineId, Side};
+use crate::sim::probe::{Event, Probe};
+use crate::sim::telling::record_dropped;
+use crate::sim::world::World;
+use lasthop_base::packet::{Descriptor, Extension};
+use lasthop_link::link::{Endpoint, LinkEndpoint};
+
+impl<X: Extension> LineEnd<X> {
+    /// What its feeder has held back joins the queue, as far as it comes before the event at hand.
+    #[inline(always)]
+    fn absorb(&mut self, event: Due, directions: &mut [Direction<X>]) {
+        let feeder = self.feeder.expect("what is held back comes from somewhere");
+        let fifo = directions[feeder.index()].fifo_mut().expect("a feeder is computed");
+        while let Some(first) = fifo.ring.front_mut()
+            && first.due < event
+        {
+            first.item.hop += 1;
+            self.interface.enqueue_copy(first.due.at(), &first.item);
+            fifo.ring.drop_front();
+        }
+    }
+
+    /// What arrives over its feeder needs no event while others wait here.
+    #[inline(never)]
+    fn hold_back(
+        &mut self,
+        feeder: DirectionId,
+        directions: &mut [Direction<X>],
+        deadlines: &mut Deadlines,
+    ) {
+        self.holds_back = self.interface.queued() > 0;
+        let fifo = directions[feeder.index()].fifo_mut().expect("a feeder is computed");
+        fifo.is_held_back = self.holds_back;
+        let first = fifo.ring.front().map_or(Due::NEVER, |first| first.due);
+        let due = if self.holds_back { Due::NEVER } else { first };
+        deadlines.put(fifo.machine.expect("what it carries goes on"), due);
+    }
+}
+
+impl<P: Probe, X: Extension> World<P, X> {
+    /// A line's deadline has come.
+    #[inline]
+    pub(in crate::sim) fn on_line(&mut self, id: LineId) {
+        let line = &self.lines[id.index()];
+        match Cause::at(line.next) {
+            Cause::Arrival(side) => self.on_frame(id, side),
+            Cause::Service(side) if line.station.is_some() => self.on_station_timer(id, side),
+            Cause::Service(side) => self.serve(id, side),
+        }
+    }
+
+    /// The first frame that `side` has on the air arrives at the other end.
+    #[inline]
+    fn on_frame(&mut self, id: LineId, side: Side) {
+        let now = self.now;
+        let line = &mut self.lines[id.index()];
+        let [near, far] = line.both(side);
+        let arrived = near.ring.front_mut().expect("a frame that is due is on the air");
+        if arrived.item.is_damaged {
+            return self.on_damaged_frame(id, side);
+        }
+        if P::ACTIVE {
+            arrived.item.frame.number_packet();
+        }
+        let has_more = far.interface.endpoint.accept(now, &mut arrived.item.frame);
+        let mut up = arrived.item.frame.payload;
+        let next = near.ring.next_front().map_or(Due::NEVER, |next| next.due);
+        line.dues[Cause::Arrival(side).place()] = next;
+        line.is_stale = true;
+        line.served[side.other() as usize] = false;
+        if P::ACTIVE {
+            self.record_link_events(id, side.other());
+        }
+        while let Some(packet) = &mut up {
+            if P::ACTIVE {
+                self.record_line_delivery(id, side.other(), packet);
+            }
+            self.forward(packet);
+            if !has_more {
+                break;
+            }
+            up = self.poll_deliver(id, side.other());
+        }
+        self.serve_after_arrival(id, side.other());
+    }
+
+    /// The same of a damaged frame, of which the other end is told.
+    #[cold]
+    fn on_damaged_frame(&mut self, id: LineId, side: Side) {
+        let line = &mut self.lines[id.index()];
+        let [near, far] = line.both(side);
+        let arrived = near.ring.front().expect("a frame that is due is on the air");
+        self.damaged.extend(far.receive_damaged(self.now, arrived.item.frame));
+        let next = near.ring.next_front().map_or(Due::NEVER, |next| next.due);
+        line.dues[Cause::Arrival(side).place()] = next;
+        if P::ACTIVE {
+            self.record_link_events(id, side.other());
+        }
+        self.hand_up(id, side.other());
+        self.serve(id, side.other());
+    }
+
+    /// A packet enters the direction of a line now, which is its `hop`.
+    #[inline(always)]
+    pub(in crate::sim) fn enter_line(
+        &mut self,
+        id: LineId,
+        direction: DirectionId,
+        service: u8,
+        packet: &Descriptor<X>,
+    ) {
+        let end = self.lines[id.index()].end(direction.side());
+        if !P::ACTIVE && !end.holds_back && end.lets_pass(self.now, packet.bytes) {
+            return self.serve_fresh(id, direction.side(), packet);
+        }
+        self.join_queue(id, direction, service, packet);
+    }
+
+    /// The same where others may wait.
+    #[inline(never)]
+    fn join_queue(
+        &mut self,
+        id: LineId,
+        direction: DirectionId,
+        service: u8,
+        packet: &Descriptor<X>,
+    ) {
+        let (now, current) = (self.now, self.current());
+        let end = self.lines[id.index()].end_mut(direction.side());
+        if end.holds_back {
+            end.absorb(current, &mut self.directions);
+        }
+        let admitted = end.offer(now, service, packet);
+        if P::ACTIVE {
+            let (packets, packet) = (end.length(now), packet.full());
+            self.probe.record(now, Event::Queue { direction, packets, packet });
+            record_dropped(&mut self.probe, direction, now, end.interface.queue());
+            if !admitted {
+                let dropped = Event::Dropped { direction, packet, turn: None };
+                self.probe.record(now, dropped);
+            }
+        }
+        // Behind others, it changes nothing until the head of the queue moves.
+        if !end.has_backlog() {
+            self.serve(id, direction.side());
+        }
+    }
+
+    /// A frame that `side` has sent reaches the other end.
+    #[inline]
+    pub(in crate::sim) fn take_in(&mut self, id: LineId, side: Side, arrived: &mut Crossing<X>) {
+        self.receive_frame(id, side, arrived);
+        self.hand_up(id, side.other());
+    }
+
+    /// The same, but what may go up does not yet.
+    #[inline]
+    pub(in crate::sim) fn receive_frame(
+        &mut self,
+        id: LineId,
+        side: Side,
+        arrived: &mut Crossing<X>,
+    ) {
+        let line = &mut self.lines[id.index()];
+        if P::ACTIVE {
+            arrived.frame.number_packet();
+        }
+        line.end_mut(side.other()).receive(self.now, arrived, &mut self.damaged);
+        if P::ACTIVE {
+            self.record_link_events(id, side.other());
+        }
+    }
+
+    /// What the endpoint of `side` lets go up does.
+    #[inline]
+    pub(in crate::sim) fn hand_up(&mut self, id: LineId, side: Side) {
+        self.hand_up_damaged();
+        while let Some(mut packet) = self.poll_deliver(id, side) {
+            if P::ACTIVE {
+                self.record_line_delivery(id, side, &packet);
+            }
+            self.forward(&mut packet);
+        }
+    }
+
+    /// The next packet that the endpoint of `side` lets go up.
+    #[inline(always)]
+    pub(in crate::sim) fn poll_deliver(&mut self, id: LineId, side: Side) -> Option<Descriptor<X>> {
+        self.lines[id.index()].end_mut(side).interface.poll_deliver()
+    }
+
+    /// The timer of an endpoint is due.
+    #[cold]
+    pub(in crate::sim) fn on_link_timer(&mut self, id: LineId, side: Side) {
+        let now = self.now;
+        self.lines[id.index()].end_mut(side).interface.handle_timeout(now);
+        if P::ACTIVE {
+            self.record_link_events(id, side);
+        }
+        self.hand_up(id, side);
+    }
+
+    /// Tells that a packet that has crossed `direction` goes up.
+    pub(in crate::sim) fn record_delivery(
+        &mut self,
+        direction: DirectionId,
+        packet: &Descriptor<X>,
+        number: Option<u64>,
+    ) {
+        let service = self.hops[packet.hop as usize].service;
+        let delivered = Event::Delivered { direction, service, number, packet: packet.full() };
+        self.probe.record(self.now, delivered);
+    }
+
+    /// The same for a line whose end `side` lets it go up.
+    pub(in crate::sim) fn record_line_delivery(
+        &mut self,
+        id: LineId,
+        side: Side,
+        packet: &Descriptor<X>,
+    ) {
+        let direction = self.lines[id.index()].direction(side.other());
+        self.record_delivery(direction, packet, packet.tcp.options.frame());
+    }
+
+    /// Tells the events of an endpoint as they happen: otherwise they wait for its transmitter.
+    pub(in crate::sim) fn record_link_events(&mut self, id: LineId, side: Side) {
+        let line = &mut self.lines[id.index()];
+        let direction = line.direction(side);
+        while let Some((service, event)) = line.end_mut(side).poll_event() {
+            self.probe.record(self.now, Event::Link { direction, service, event });
+        }
+        if let LinkEndpoint::Services(services) = &mut line.end_mut(side).interface.endpoint {
+            while let Some((_, packet)) = services.poll_dropped() {
+                let packet = packet.full();
+                let dropped = Event::Dropped { direction, packet, turn: None };
+                self.probe.record(self.now, dropped);
+            }
+        }
+    }
+
+    /// Tells agents what the endpoint of `side` has learnt of the packets that went down past them.
+    #[cold]
+    pub(in crate::sim) fn tell_fates(&mut self, id: LineId, side: Side) {
+        let direction = self.lines[id.index()].direction(side);
+        while let Some((fate, packet)) =
+            self.lines[id.index()].end_mut(side).interface.endpoint.poll_fate()
+        {
+            self.report_fate(direction, fate, &packet);
+        }
+    }
+
+    /// The same after a frame has arrived, mostly at a busy transmitter: then nothing happens but that
+    /// there may be something to send when it falls idle.
+    #[inline]
+    fn serve_after_arrival(&mut self, id: LineId, side: Side) {
+        let mut line = &mut self.lines[id.index()];
+        if line.is_watched {
+            self.tell_fates(id, side);
+            line = &mut self.lines[id.index()];
+        }
+        // What went up may have been answered, and the end served for it.
+        if !line.served[side as usize] {
+            let end = line.end(side);
+            let free_at = end.interface.free_at();
+            let known = line.dues[Cause::Service(side).place()].at();
+            // Mostly it is looked at then in any case.
+            if !(end.sleeps_while_busy && known == free_at && free_at > self.now) {
+                let next = end.interface.next_timeout_while_busy();
+                if free_at <= self.now || next <= self.now {
+                    return self.serve(id, side);
+                }
+                line.serve_at(side, next, &mut self.deadlines);
+            }
+        }
+        line.schedule_if_stale(&mut self.deadlines);
+        if P::ACTIVE {
+            self.record_link_events(id, side);
+        }
+    }
+
+    /// An end may have something to send, or its timer is due.
+    #[inline(never)]
+    pub(in crate::sim) fn serve(&mut self, id: LineId, side: Side) {
+        self.serve_with::<false>(id, side, None);
+    }
+
+    /// The same where a packet has come that [passes straight](LineEnd::lets_pass).
+    #[inline(never)]
+    fn serve_fresh(&mut self, id: LineId, side: Side, fresh: &Descriptor<X>) {
+        self.serve_with::<true>(id, side, Some(fresh));
+    }
+
+    #[inline(always)]
+    fn serve_with<const FRESH: bool>(
+        &mut self,
+        id: LineId,
+        side: Side,
+        fresh: Option<&Descriptor<X>>,
+    ) {
+        let (now, current) = (self.now, self.current());
+        let line = &mut self.lines[id.index()];
+        if !FRESH && line.station.is_some() {
+            return self.wake_radio(id, side);
+        }
+        let direction = line.direction(side);
+        let Line { ends, dues, .. } = line;
+        let end = &mut ends[side as usize];
+        if !FRESH && end.holds_back {
+            end.absorb(current, &mut self.directions);
+        }
+        let mut transmission = Transmission {
+            air: &mut end.air,
+            propagation: &mut end.propagation,
+            ring: &mut end.ring,
+            direction,
+            arrival: &mut dues[Cause::Arrival(side).place()],
+            deadlines: &mut self.deadlines,
+            probe: &mut self.probe,
+            has_sent: false,
+        };
+        let next = end.interface.turn::<FRESH>(now, fresh, &mut transmission);
+        if P::ACTIVE && transmission.has_sent {
+            let packets = end.length(now);
+            self.probe.record(now, Event::QueueServed { direction, packets });
+        }
+        let Some(next) = next else { return self.serve_after_timer(id, side) };
+        if let Some(feeder) = end.feeder
+            && end.holds_back != (end.interface.queued() > 0)
+        {
+            end.hold_back(feeder, &mut self.directions, &mut self.deadlines);
+        }
+        let sleeps = end.sleeps_while_busy;
+        line.serve_at(side, next, &mut self.deadlines);
+        line.served[side as usize] = sleeps;
+        line.schedule(&mut self.deadlines);
+        if line.is_watched {
+            self.tell_fates(id, side);
+        }
+        if P::ACTIVE {
+            self.record_link_events(id, side);
+        }
+    }
+
+    /// The same for all ends.
+    pub(in crate::sim) fn absorb_all(&mut self) {
+        let current = self.current();
+        for line in &mut self.lines {
+            for end in line.ends_mut() {
+                if end.holds_back {
+                    end.absorb(current, &mut self.directions);
+                }
+            }
+        }
+    }
+
+    /// The timer of an end is due, and is seen to before anything else.
+    #[cold]
+    fn serve_after_timer(&mut self, id: LineId, side: Side) {
+        self.on_link_timer(id, side);
+        self.serve(id, side);
+    }
+}

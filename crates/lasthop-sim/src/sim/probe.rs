@@ -1,0 +1,377 @@
+//! Observation: what a run may tell while it goes on.
+//!
+//! A [`Probe`] is a type parameter of the world. With [`Silent`] every call compiles to nothing.
+//! A computed link knows a frame's fate before its time has come, so that events arrive in the
+//! order of their computation: sort by time before use.
+
+use super::ids::{ConnectionId, DirectionId, FlowId};
+use crate::agent::AgentEvent;
+use lasthop_base::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet, flags};
+use lasthop_base::units::{Duration, Instant};
+use lasthop_link::link::{Frame, FrameKind, LinkEvent};
+use lasthop_tcp::copies::Cause;
+use lasthop_wlan::dcf::{AirFate, AirFrame};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a frame of a link protocol was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameLabel {
+    /// Kind and number.
+    pub kind: FrameKind,
+    /// Cumulative acknowledgment that it carried.
+    pub ack: Option<u64>,
+    /// Service that it belongs to, on a link of several; else 0.
+    pub service: u8,
+}
+
+impl FrameLabel {
+    /// A data frame of this number, where that is all there is to it.
+    pub(super) fn data(sequence: u64) -> Self {
+        FrameLabel { kind: FrameKind::Data { sequence }, ack: None, service: 0 }
+    }
+}
+
+impl<P> From<&Frame<P>> for FrameLabel {
+    fn from(frame: &Frame<P>) -> Self {
+        FrameLabel { kind: frame.kind, ack: frame.ack, service: frame.service }
+    }
+}
+
+/// The TCP segment that a frame carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentLabel {
+    /// Connection index.
+    pub connection: ConnectionId,
+    /// Incarnation of the connection.
+    pub incarnation: u32,
+    /// First byte of its data; the SYN is byte 0. `None` if it only acknowledges.
+    pub sequence: Option<u32>,
+    /// Cumulative acknowledgment; `None` if it has none.
+    pub ack: Option<u32>,
+    /// SACK blocks, the first byte of each and the one after its last.
+    pub sack: [Option<(u32, u32)>; MAX_SACK_BLOCKS],
+}
+
+impl SegmentLabel {
+    /// What `packet` of `connection` carries.
+    pub(super) fn new(connection: ConnectionId, packet: &Packet) -> Self {
+        let (incarnation, tcp) = (packet.plain_incarnation(), packet.tcp);
+        let mut sack = [None; MAX_SACK_BLOCKS];
+        let blocks = tcp.sack_blocks().into_iter().take(tcp.sack_blocks.into());
+        for (place, block) in sack.iter_mut().zip(blocks) {
+            *place = Some(block);
+        }
+        let has_data = tcp.payload > 0 || tcp.flags & (flags::SYN | flags::FIN) != 0;
+        SegmentLabel {
+            connection,
+            incarnation,
+            sequence: has_data.then_some(tcp.seq),
+            ack: (tcp.flags & flags::ACK != 0).then_some(tcp.ack),
+            sack,
+        }
+    }
+}
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// A TCP end sent a segment.
+    SegmentSent {
+        /// Connection index.
+        connection: ConnectionId,
+        /// True at the end that opened the connection.
+        opener: bool,
+        /// First byte of the segment; the SYN is byte 0.
+        sequence: u64,
+        /// Payload bytes.
+        payload: u32,
+    },
+    /// A TCP end received a segment.
+    SegmentReceived {
+        /// Connection index.
+        connection: ConnectionId,
+        /// True at the end that opened the connection.
+        opener: bool,
+        /// First byte of the segment.
+        sequence: u64,
+        /// Cumulative acknowledgment that it carried.
+        ack: u64,
+        /// Payload bytes.
+        payload: u32,
+    },
+    /// A block of the SACK option of the segment that was just received (RFC 2018).
+    SackReceived {
+        /// Connection index.
+        connection: ConnectionId,
+        /// True at the end that opened the connection.
+        opener: bool,
+        /// Its first byte.
+        first: u32,
+        /// The byte after its last.
+        end: u32,
+    },
+    /// A sender's window after something happened to it.
+    Window {
+        /// Connection index.
+        connection: ConnectionId,
+        /// True at the end that opened the connection.
+        opener: bool,
+        /// Congestion window in segments.
+        cwnd: f64,
+        /// Slow-start threshold in segments.
+        ssthresh: f64,
+    },
+    /// A retransmission timer fired.
+    Timeout {
+        /// Connection index.
+        connection: ConnectionId,
+        /// True at the end that opened the connection.
+        opener: bool,
+    },
+    /// What a TCP end did at the time of the event was not needed, as [`copies`](lasthop_tcp::copies) has it. Told at the
+    /// end of the run.
+    Spurious {
+        /// Connection index.
+        connection: ConnectionId,
+        /// True at the end that opened the connection.
+        opener: bool,
+        /// A retransmission, or an expiry of the timer.
+        cause: Cause,
+        /// First byte of the segment; of a timeout the oldest one outstanding.
+        sequence: u64,
+        /// Sequence space of the segment; 0 of a timeout.
+        length: u32,
+    },
+    /// A datagram was sent.
+    DatagramSent {
+        /// Flow index.
+        flow: FlowId,
+        /// Its number within the flow; the first is 0.
+        number: u64,
+        /// Its length.
+        bytes: u32,
+    },
+    /// A datagram reached its destination.
+    DatagramReceived {
+        /// Flow index.
+        flow: FlowId,
+        /// Its number within the flow.
+        number: u64,
+        /// How long after it was sent.
+        delay: Duration,
+    },
+    /// Length of an interface queue just after an arrival, the packet in transmission included.
+    Queue {
+        /// Direction index.
+        direction: DirectionId,
+        /// Packets.
+        packets: u64,
+        /// The one that came.
+        packet: Packet,
+    },
+    /// The same just after the endpoint chose what is sent next, for which it may take packets.
+    QueueServed {
+        /// Direction index.
+        direction: DirectionId,
+        /// Packets.
+        packets: u64,
+    },
+    /// A packet was dropped: by a full queue, or by a discipline that wants a shorter one.
+    Dropped {
+        /// Direction index.
+        direction: DirectionId,
+        /// What was refused.
+        packet: Packet,
+        /// When it would have left, if that is known: where nothing chooses the next frame.
+        turn: Option<Instant>,
+    },
+    /// A frame went on the air; the time is the end of its transmission.
+    FrameSent {
+        /// Direction index.
+        direction: DirectionId,
+        /// What it was. Where there is no link protocol, frames are numbered in the order of their transmission.
+        label: FrameLabel,
+        /// The TCP segment that it carried; `None` of other packets, and where there is a link
+        /// protocol: its frames have numbers of their own.
+        segment: Option<SegmentLabel>,
+        /// The packet that it carried, a piece of it or units of its block; `None` in control frames and parity.
+        packet: Option<Packet>,
+        /// Length on the air in bytes, link header included.
+        bytes: u32,
+        /// When its first bit left.
+        start: Instant,
+        /// When its last bit arrives; `None` if the channel destroyed it.
+        arrival: Option<Instant>,
+    },
+    /// A frame of 802.11 was on the air, which began at the time of the event.
+    OnAir {
+        /// Index of the direction of the exchange: a CTS or an acknowledgment went against it.
+        direction: DirectionId,
+        /// What it was.
+        kind: AirFrame,
+        /// What became of it.
+        fate: AirFate,
+        /// What it carried.
+        packet: Option<Packet>,
+        /// When it ended.
+        end: Instant,
+        /// How long it reserved the medium for what followed.
+        reserves: Duration,
+    },
+    /// A station of a WLAN has drawn a back-off, whose slots count from the time of the event.
+    Backoff {
+        /// Index of the direction of the frame that waits for it.
+        direction: DirectionId,
+        /// How many slots.
+        slots: u32,
+        /// From how many they were drawn: 0 to this.
+        window: u32,
+    },
+    /// A packet that came over a link went up.
+    Delivered {
+        /// Index of the direction over which it came.
+        direction: DirectionId,
+        /// Service that it belongs to, on a link of several; else 0.
+        service: u8,
+        /// Number of the frame in which it came, of the last one if it came in pieces, or in whose place it was
+        /// computed; `None` where packets do not [keep it](lasthop_base::packet::Watched).
+        number: Option<u64>,
+        /// What goes up.
+        packet: Packet,
+    },
+    /// A link endpoint reports.
+    Link {
+        /// Direction in which the endpoint transmits.
+        direction: DirectionId,
+        /// Service of the endpoint, on a link of several; else 0.
+        service: u8,
+        /// What happened.
+        event: LinkEvent,
+    },
+    /// An agent reports.
+    Agent {
+        /// Direction that begins where the agent sits.
+        direction: DirectionId,
+        /// What happened.
+        event: AgentEvent,
+    },
+}
+
+impl Event {
+    /// A link protocol has sent a frame, which arrives at `at` unless it is lost.
+    pub(super) fn frame_sent<X: Extension>(
+        direction: DirectionId,
+        frame: &Frame<Descriptor<X>>,
+        start: Instant,
+        is_lost: bool,
+        at: Instant,
+    ) -> Self {
+        Event::FrameSent {
+            direction,
+            label: FrameLabel::from(frame),
+            segment: None,
+            packet: frame.kind.packet_number().and(frame.payload).map(|packet| packet.full()),
+            bytes: frame.bytes,
+            start,
+            arrival: (!is_lost).then_some(at),
+        }
+    }
+}
+
+/// Receives events.
+pub trait Probe {
+    /// Are events worth preparing at all?
+    const ACTIVE: bool;
+    /// Something happened at `at`.
+    fn record(&mut self, at: Instant, event: Event);
+}
+
+/// Nobody watches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Probe for Silent {
+    const ACTIVE: bool = false;
+    #[inline(always)]
+    fn record(&mut self, _at: Instant, _event: Event) {}
+}
+
+/// Events that may still be kept. When they are used up the run is interrupted, so that a long run
+/// ends with a message and not with the machine's memory.
+#[derive(Debug)]
+pub struct Room<'a> {
+    left: usize,
+    interrupt: &'a AtomicBool,
+}
+
+impl<'a> Room<'a> {
+    /// Room for `most` events of the run that `interrupt` ends.
+    pub fn new(most: usize, interrupt: &'a AtomicBool) -> Self {
+        Room { left: most, interrupt }
+    }
+
+    /// Takes the place of one event; false if there is none.
+    pub fn take(&mut self) -> bool {
+        let Some(left) = self.left.checked_sub(1) else {
+            self.interrupt.store(true, Ordering::Relaxed);
+            return false;
+        };
+        self.left = left;
+        true
+    }
+}
+
+/// Keeps everything, or what is wanted of it, as long as there is room.
+#[derive(Debug)]
+pub struct Recorder<'a> {
+    /// Events in the order of their computation.
+    pub events: Vec<(Instant, Event)>,
+    /// When the first event came that had no room.
+    pub full: Option<Instant>,
+    /// Were there more events than are kept, so that none is?
+    pub only_counts: bool,
+    most_kept: usize,
+    room: Room<'a>,
+    is_wanted: fn(&Event) -> bool,
+}
+
+impl<'a> Recorder<'a> {
+    /// A recorder for as many events.
+    pub fn new(room: Room<'a>) -> Self {
+        Recorder::only(room, |_| true)
+    }
+
+    /// The same, but of more events than `most_kept` none is kept: there is no memory for all of a run that may be refused.
+    pub fn keeping(most_kept: usize, room: Room<'a>) -> Self {
+        Recorder { most_kept, ..Recorder::new(room) }
+    }
+
+    /// The same for events that are wanted alone.
+    pub fn only(room: Room<'a>, is_wanted: fn(&Event) -> bool) -> Self {
+        Recorder {
+            events: Vec::new(),
+            full: None,
+            only_counts: false,
+            most_kept: usize::MAX,
+            room,
+            is_wanted,
+        }
+    }
+}
+
+impl Probe for Recorder<'_> {
+    const ACTIVE: bool = true;
+    fn record(&mut self, at: Instant, event: Event) {
+        if !(self.is_wanted)(&event) {
+            return;
+        }
+        if !self.room.take() {
+            self.full.get_or_insert(at);
+        } else if self.events.len() < self.most_kept && !self.only_counts {
+            self.events.push((at, event));
+        } else if !self.only_counts {
+            self.only_counts = true;
+            self.events = Vec::new();
+        }
+    }
+}

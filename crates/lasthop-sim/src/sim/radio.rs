@@ -1,0 +1,483 @@
+//! Framed radio: a base and its stations share the slots of each frame.
+//!
+//! ```text
+//!              frame k                  frame k + 1
+//!   |---------------------------|---------------------------|--> time
+//!   fill: each way gives its    fill
+//!   slots to who has something  |
+//!   |  |  |  |  |  |  |  |      +-- + delay --> all of frame k arrives
+//! ```
+//!
+//! Frame k is the time from k to k + 1 frames. At its start each way (uplink: stations to base;
+//! downlink) shares its slots among the stations that have something to send, one slot at a time
+//! in rotation; the rotation goes on from frame to frame. The link protocol of a station chooses
+//! what goes into a slot, one link frame each. Slot i of n lasts from i/n to (i + 1)/n of the
+//! frame, which is when its channel is looked at; all that was sent arrives together, at the end of
+//! the frame and a delay later. At one instant, arrivals are handled before the next frame is
+//! filled.
+//!
+//! A radio knows which stations have something to send and which have something on its way, so that
+//! a frame costs nothing for the others. It has one deadline, and none while nobody has anything to send. Its directions have no
+//! arrivals and no transmitter of their own, but a deadline for the timer of the endpoint.
+//!
+//! Frames of no length, ideal feedback, take no slot and arrive at once: both ends of a link
+//! exchange them until there are none.
+//!
+//! Source: the TDD frame of F. Vacirca, A. De Vendictis, A. Baiocchi, "Investigating Interactions
+//! between ARQ Mechanisms and TCP over Wireless Links", section 3.
+//!
+//! Not modelled: requests for slots and their grant, random access, slots that move from one way
+//! to the other, priorities, adaptive modulation.
+
+use super::deadlines::{Due, MachineId};
+use super::direction::InFlight;
+use super::ids::{LineId, RadioId, Side};
+use super::line::Crossing;
+use super::probe::{Event, Probe};
+use super::telling::record_dropped;
+use super::world::World;
+use lasthop_base::packet::{Descriptor, Extension};
+use lasthop_base::units::{Duration, Instant};
+use lasthop_link::link::{Endpoint, NumberSet};
+use lasthop_link::queue::{PropagationDelay, Queue, Ring};
+
+/// Parameters of a radio.
+#[derive(Clone, Debug)]
+pub struct RadioParameters {
+    /// Duration of a frame, more than zero.
+    pub frame: Duration,
+    /// Slots of a frame from the stations to the base, at least 1.
+    pub uplink: u32,
+    /// Slots of a frame from the base to the stations, at least 1.
+    pub downlink: u32,
+    /// From the end of a frame to the arrival of what was sent in it.
+    pub propagation: PropagationDelay,
+}
+
+/// A line's place on a radio.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Station {
+    pub radio: RadioId,
+    /// Among the stations of that radio.
+    pub number: u64,
+}
+
+/// A radio and who shares it.
+#[derive(Clone, Debug)]
+pub(super) struct Radio {
+    parameters: RadioParameters,
+    /// Stations: their lines, on whose forward direction they transmit.
+    pub stations: Vec<LineId>,
+    /// The station whose turn it is: uplink, downlink.
+    turns: [u64; 2],
+    /// Stations of whose line an end has something to send: uplink, downlink.
+    wanting: [NumberSet; 2],
+    /// Stations of whose line a frame may be on its way: uplink, downlink.
+    awaited: [NumberSet; 2],
+    /// End of the last frame that was filled.
+    filled_until: Instant,
+    /// Start of the next frame that somebody has something for.
+    due: Instant,
+    /// When what was sent arrives: the earliest first.
+    arrivals: Ring<Instant>,
+    /// Stations that still want slots of the frame that is being filled.
+    ready: Vec<u64>,
+    /// Nobody asks for counters as they were before this.
+    pub horizon: Instant,
+    /// Its deadline.
+    pub machine: MachineId,
+}
+
+impl Radio {
+    pub fn new(parameters: RadioParameters) -> Self {
+        debug_assert!(parameters.frame > Duration::ZERO, "a frame takes time");
+        Radio {
+            parameters,
+            stations: Vec::new(),
+            turns: [0; 2],
+            wanting: [NumberSet::new(0), NumberSet::new(0)],
+            awaited: [NumberSet::new(0), NumberSet::new(0)],
+            filled_until: Instant::ZERO,
+            due: Instant::NEVER,
+            arrivals: Ring::with_capacity(4),
+            ready: Vec::new(),
+            horizon: Instant::ZERO,
+            machine: MachineId::default(),
+        }
+    }
+
+    /// Adds a station, which transmits on the forward direction of `line`; its number.
+    pub fn add_station(&mut self, line: LineId) -> u64 {
+        self.stations.push(line);
+        self.count() - 1
+    }
+
+    /// All stations are there; its deadline is that of `machine`.
+    pub fn close(&mut self, machine: MachineId) {
+        let count = self.count();
+        self.machine = machine;
+        self.wanting = [NumberSet::new(count), NumberSet::new(count)];
+        self.awaited = [NumberSet::new(count), NumberSet::new(count)];
+        self.ready.reserve(self.stations.len());
+    }
+
+    fn count(&self) -> u64 {
+        self.stations.len() as u64
+    }
+
+    fn line(&self, station: u64) -> LineId {
+        self.stations[station as usize]
+    }
+
+    /// A station's end `way` has something to send now, or has no longer.
+    #[inline]
+    fn note(&mut self, station: u64, way: Side, has_something: bool) {
+        let wanting = &mut self.wanting[way as usize];
+        if has_something {
+            wanting.insert(station);
+        } else {
+            wanting.remove(station);
+        }
+    }
+
+    /// Stations that want slots of `way` become those that are ready, from the one whose turn it is.
+    fn gather(&mut self, way: Side) {
+        let (wanting, turn) = (&self.wanting[way as usize], self.turns[way as usize]);
+        self.ready.clear();
+        for (mut from, end) in [(turn, self.count()), (0, turn)] {
+            while let Some(station) = wanting.first(from, end) {
+                self.ready.push(station);
+                from = station + 1;
+            }
+        }
+    }
+
+    /// The first station from `from` on of whose line a frame may be on its way.
+    #[inline]
+    fn next_awaited(&self, from: u64) -> Option<u64> {
+        let [up, down] = &self.awaited;
+        if down.is_empty() {
+            return up.first(from, self.count());
+        }
+        let up = up.first(from, self.count());
+        let down = down.first(from, up.unwrap_or(self.count()));
+        down.or(up)
+    }
+
+    /// Somebody has something to send: the first frame that can still be filled is due.
+    fn wake(&mut self, now: Instant) {
+        if self.due == Instant::NEVER {
+            let frame = self.parameters.frame.as_nanos();
+            let next = now.as_nanos().div_ceil(frame).saturating_mul(frame);
+            self.due = Instant::from_nanos(next).max(self.filled_until);
+        }
+    }
+
+    fn next_deadline(&self) -> Instant {
+        self.arrivals.front().map_or(self.due, |&arrival| arrival.min(self.due))
+    }
+}
+
+impl<P: Probe, X: Extension> World<P, X> {
+    /// A radio's deadline has come.
+    pub(super) fn on_radio(&mut self, id: RadioId) {
+        let now = self.now;
+        let radio = &mut self.radios[id.index()];
+        if radio.arrivals.front() == Some(&now) {
+            // Where the delay falls, several frames arrive at once.
+            while radio.arrivals.front() == Some(&now) {
+                radio.arrivals.pop();
+            }
+            let mut from = 0;
+            while let Some(station) = self.radios[id.index()].next_awaited(from) {
+                let line = self.radios[id.index()].line(station);
+                for side in Side::BOTH {
+                    if self.radios[id.index()].awaited[side as usize].remove(station) {
+                        self.take_in_frame(line, side);
+                        if !self.lines[line.index()].end(side).ring.is_empty() {
+                            self.radios[id.index()].awaited[side as usize].insert(station);
+                        }
+                    }
+                }
+                from = station + 1;
+            }
+        }
+        let radio = &self.radios[id.index()];
+        let is_start = now.as_nanos().is_multiple_of(radio.parameters.frame.as_nanos());
+        if is_start && radio.filled_until <= now {
+            let is_used = Side::BOTH.map(|way| self.fill(id, way));
+            let radio = &mut self.radios[id.index()];
+            if is_used != [false; 2] {
+                radio.filled_until = now + radio.parameters.frame;
+                let arrival = radio.parameters.propagation.arrival(radio.filled_until);
+                radio.arrivals.push(arrival);
+            }
+            // Who still has something needs the next frame.
+            radio.due = Instant::NEVER;
+        }
+        let radio = &mut self.radios[id.index()];
+        debug_assert!(
+            (0..radio.count()).all(|station| {
+                let line = &self.lines[radio.line(station).index()];
+                Side::BOTH.iter().all(|&way| {
+                    let known = radio.wanting[way as usize].contains(station);
+                    known == line.end(way).has_something()
+                })
+            }),
+            "a radio knows who has something to send"
+        );
+        if radio.wanting.iter().any(|wanting| !wanting.is_empty()) {
+            radio.wake(now);
+        }
+        self.deadlines.set(radio.machine, radio.next_deadline());
+    }
+
+    /// All that the end `side` of a station's line has sent in one frame arrives at the other end.
+    fn take_in_frame(&mut self, line: LineId, side: Side) {
+        let now = self.now;
+        let far = side.other();
+        let first = self.lines[line.index()].end(side).ring.front();
+        if first.is_none_or(|first| first.due.at() > now) {
+            return;
+        }
+        if P::ACTIVE {
+            // What goes up is told at once, but goes on when all has come, as without observation.
+            let mut up = Vec::new();
+            while let Some(mut arrived) = self.lines[line.index()].end_mut(side).take_arrived(now) {
+                self.receive_frame(line, side, &mut arrived);
+                while let Some(packet) = self.poll_deliver(line, far) {
+                    self.record_line_delivery(line, far, &packet);
+                    up.push(packet);
+                }
+            }
+            up.iter_mut().for_each(|packet| self.forward(packet));
+        } else {
+            // The same, without a look at what goes up after each frame.
+            let [near, far_end] = self.lines[line.index()].both(side);
+            while let Some(arrived) = near.ring.front().filter(|first| first.due.at() <= now) {
+                far_end.receive(now, &arrived.item, &mut self.damaged);
+                near.ring.drop_front();
+            }
+            if near.ring.is_empty() {
+                near.ring.clear();
+            }
+            self.hand_up(line, far);
+        }
+        self.exchange_free_if_any(line, side);
+        self.settle_station(line, far);
+    }
+
+    /// [`Self::exchange_free`], where there may be something to exchange or to tell.
+    #[inline]
+    fn exchange_free_if_any(&mut self, line: LineId, side: Side) {
+        let known = &self.lines[line.index()];
+        if known.exchanges_free || known.is_watched {
+            self.exchange_free(line, side);
+        }
+    }
+
+    /// Hands the frames of no length of both ends of a line over, until there are none; the end
+    /// other than `side` is asked first.
+    fn exchange_free(&mut self, line: LineId, side: Side) {
+        let now = self.now;
+        let (mut way, mut idle) = (side.other(), 0);
+        while idle < 2 {
+            match self.lines[line.index()].end_mut(way).interface.endpoint.poll_free(now) {
+                Some(frame) => {
+                    idle = 0;
+                    self.hand_over(line, way, Crossing { frame, is_damaged: false });
+                }
+                None => {
+                    idle += 1;
+                    way = way.other();
+                }
+            }
+        }
+        Side::BOTH.into_iter().for_each(|side| self.note_station(line, side));
+        if self.lines[line.index()].is_watched {
+            Side::BOTH.into_iter().for_each(|side| self.tell_fates(line, side));
+        }
+    }
+
+    /// A frame of no length is sent and arrives.
+    fn hand_over(&mut self, line: LineId, side: Side, mut free: Crossing<X>) {
+        if P::ACTIVE {
+            let direction = self.lines[line.index()].direction(side);
+            let event = Event::frame_sent(direction, &free.frame, self.now, false, self.now);
+            self.probe.record(self.now, event);
+        }
+        self.take_in(line, side, &mut free);
+    }
+
+    /// Notes the timer of an endpoint, and tells or drops its events.
+    fn settle_station(&mut self, id: LineId, side: Side) {
+        if P::ACTIVE {
+            self.record_link_events(id, side);
+        }
+        let line = &mut self.lines[id.index()];
+        let end = line.end_mut(side);
+        if !P::ACTIVE {
+            end.interface.endpoint.drop_events();
+        }
+        let timeout = end.interface.endpoint.next_timeout().max(self.now);
+        line.serve_at(side, timeout, &mut self.deadlines);
+        line.schedule_if_stale(&mut self.deadlines);
+        if line.is_watched {
+            self.tell_fates(id, side);
+        }
+        self.note_station(id, side);
+    }
+
+    /// Its radio is to know whether an end of a station's line has something to send.
+    #[inline]
+    fn note_station(&mut self, id: LineId, side: Side) {
+        let line = &self.lines[id.index()];
+        let Station { radio, number } = line.station.expect("a station has its radio");
+        self.radios[radio.index()].note(number, side, line.end(side).has_something());
+    }
+
+    /// Gives the slots of one way (that on which the stations' ends `way` transmit) of the frame
+    /// that starts now to those who want them; false if there is nobody.
+    fn fill(&mut self, id: RadioId, way: Side) -> bool {
+        let now = self.now;
+        let radio = &mut self.radios[id.index()];
+        let RadioParameters { frame, uplink, downlink, .. } = radio.parameters;
+        let slots = u64::from([uplink, downlink][way as usize]);
+        radio.gather(way);
+        let mut ready = std::mem::take(&mut radio.ready);
+        // How many are ready, and whether each of them is asked again before the slots run out.
+        let (mut count, mut comes_again) = (ready.len() as u64, true);
+        let (mut slot, mut start, mut last) = (0, now, None);
+        while slot < slots && !ready.is_empty() {
+            ready.retain(|&station| {
+                if slot == slots {
+                    return true;
+                }
+                let line = self.radios[id.index()].line(station);
+                loop {
+                    let end = now + Duration::from_nanos(frame.as_nanos() * (slot + 1) / slots);
+                    if !self.fill_slot((id, station), way, [start, end]) {
+                        count -= 1;
+                        self.settle_station(line, way);
+                        return false;
+                    }
+                    last = Some(station);
+                    (slot, start) = (slot + 1, end);
+                    comes_again &= slots - slot >= count;
+                    // Who has nothing more is asked again at once, while the cache still has its line.
+                    if !comes_again || self.lines[line.index()].end(way).has_something() {
+                        return true;
+                    }
+                }
+            });
+        }
+        for &station in &ready {
+            let line = self.radios[id.index()].line(station);
+            self.settle_station(line, way);
+        }
+        let radio = &mut self.radios[id.index()];
+        radio.ready = ready;
+        if let Some(last) = last {
+            radio.turns[way as usize] = (last + 1) % radio.count();
+        }
+        last.is_some()
+    }
+
+    /// The next frame of a station's end `way` takes the slot from `start` to `end`; false if it has none.
+    fn fill_slot(
+        &mut self,
+        (id, station): (RadioId, u64),
+        way: Side,
+        [start, end]: [Instant; 2],
+    ) -> bool {
+        let now = self.now;
+        let Radio { horizon, .. } = self.radios[id.index()];
+        let line = self.radios[id.index()].line(station);
+        let direction = self.lines[line.index()].direction(way);
+        loop {
+            let sender = self.lines[line.index()].end_mut(way);
+            let on_dequeue = |queue: &Queue<Descriptor<X>>| {
+                if P::ACTIVE {
+                    record_dropped(&mut self.probe, direction, now, queue);
+                }
+            };
+            let Some(sent) = sender.poll_slot(now, [start, end], horizon, on_dequeue) else {
+                return false;
+            };
+            if sent.is_free() {
+                self.hand_over(line, way, Crossing { frame: sent.frame, is_damaged: false });
+                self.exchange_free(line, way);
+                continue;
+            }
+            // That something is sent makes this a frame that arrives; both ways ask for the same time.
+            let radio = &mut self.radios[id.index()];
+            let RadioParameters { frame, ref mut propagation, .. } = radio.parameters;
+            let at = propagation.arrival(now + frame);
+            if sender.arrives(&sent) {
+                let item = Crossing { frame: sent.frame, is_damaged: sent.is_lost };
+                sender.ring.push(InFlight { due: Due::new(at, 0), item });
+                radio.awaited[way as usize].insert(station);
+            }
+            if P::ACTIVE {
+                let packets = sender.length(now);
+                let event = Event::frame_sent(direction, &sent.frame, start, sent.is_lost, at);
+                self.probe.record(end, event);
+                self.probe.record(now, Event::QueueServed { direction, packets });
+            }
+            return true;
+        }
+    }
+
+    /// The timer of an endpoint on a radio is due. It is handled here only: a packet that enters at
+    /// the same instant, while others still go up, must not let more of them go up in between.
+    pub(super) fn on_station_timer(&mut self, line: LineId, side: Side) {
+        if self.lines[line.index()].end(side).interface.endpoint.next_timeout() <= self.now {
+            self.on_link_timer(line, side);
+            self.exchange_free_if_any(line, side);
+            self.settle_station(line, side);
+        }
+        self.wake_radio(line, side);
+        self.wake_radio(line, side.other());
+    }
+
+    /// If an end of a station's line has something to send, the next frame is due. Its endpoint may
+    /// also have a new timer, even one whose time is over, when somebody has set another limit.
+    pub(super) fn wake_radio(&mut self, id: LineId, side: Side) {
+        let line = &mut self.lines[id.index()];
+        let Station { radio, number } = line.station.expect("a station has its radio");
+        let timeout = line.end(side).interface.endpoint.next_timeout().max(self.now);
+        line.serve_at(side, timeout, &mut self.deadlines);
+        line.schedule_if_stale(&mut self.deadlines);
+        let radio = &mut self.radios[radio.index()];
+        let has_something = line.end(side).has_something();
+        radio.note(number, side, has_something);
+        if has_something && radio.due == Instant::NEVER {
+            radio.wake(self.now);
+            self.deadlines.set(radio.machine, radio.next_deadline());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_frame_that_can_be_filled_is_due() {
+        let millis = |n| Instant::ZERO + Duration::from_millis(n);
+        let parameters = RadioParameters {
+            frame: Duration::from_millis(10),
+            uplink: 1,
+            downlink: 1,
+            propagation: PropagationDelay::default(),
+        };
+        // Now, end of the last frame filled, due.
+        for (now, filled, due) in [(0, 0, 0), (1, 0, 10), (20, 20, 20), (20, 30, 30), (25, 30, 30)]
+        {
+            let mut radio = Radio::new(parameters.clone());
+            radio.filled_until = millis(filled);
+            radio.wake(millis(now));
+            assert_eq!(radio.due, millis(due));
+        }
+    }
+}

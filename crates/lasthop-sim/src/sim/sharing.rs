@@ -1,0 +1,168 @@
+//! How long several TCP flows take until they share fairly.
+//!
+//! Of flows with a file each: the clock starts when the last of them has its first data acknowledged, and stops at the
+//! beginning of the first [`HOLD`] steps of [`STEP`] in a row in each of which Jain's index of the bytes that were
+//! acknowledged to the flows is at least [`LEVEL`]. Steps after the first flow's last acknowledgment do not count. There is no
+//! such time in a run in which that never comes.
+//!
+//! The index: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness and Discrimination", DEC-TR-301, 1984. Time, level and
+//! steps are those of `lasthop.convergence` in Python, which takes others and computes the same from a trace.
+
+use super::ids::ConnectionId;
+use lasthop_base::units::{Duration, Instant};
+
+/// Over how long goodput is averaged.
+const STEP: Duration = Duration::from_secs(1);
+/// The index from which on a step is fair.
+const LEVEL: f64 = 0.9;
+/// Fair steps in a row that count.
+const HOLD: u32 = 5;
+
+/// A flow as its sender knows it.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    /// Bytes acknowledged, and when the latest acknowledgment came.
+    acked: u64,
+    latest: Instant,
+    /// Bytes acknowledged when the step began.
+    before: u64,
+}
+
+/// What has been seen of several flows.
+#[derive(Clone, Debug)]
+pub(super) struct Sharing {
+    members: Vec<Member>,
+    /// By connection, which of them is its sender.
+    places: Vec<Option<usize>>,
+    /// How many have had data acknowledged.
+    active: usize,
+    /// When all of them were active first.
+    began: Option<Instant>,
+    /// When the step in hand ends.
+    step_end: Instant,
+    /// Fair steps in a row before it.
+    fair: u32,
+    /// End of the steps that were fair.
+    found: Option<Instant>,
+}
+
+impl Sharing {
+    /// Of flows over these connections; none if there is nobody to share with.
+    pub fn of(connections: impl Iterator<Item = ConnectionId>) -> Option<Box<Self>> {
+        let mut places = Vec::new();
+        let mut members = Vec::new();
+        for connection in connections {
+            places.resize(places.len().max(connection.index() + 1), None);
+            places[connection.index()] = Some(members.len());
+            members.push(Member { acked: 0, latest: Instant::ZERO, before: 0 });
+        }
+        (members.len() > 1).then(|| {
+            Box::new(Sharing {
+                members,
+                places,
+                active: 0,
+                began: None,
+                step_end: Instant::NEVER,
+                fair: 0,
+                found: None,
+            })
+        })
+    }
+
+    /// An acknowledgment came to the sender of a connection, to which `acked` bytes have been acknowledged by now.
+    pub fn on_ack(&mut self, now: Instant, connection: ConnectionId, acked: u64) {
+        while now >= self.step_end && self.found.is_none() {
+            self.end_step();
+        }
+        let Some(&Some(place)) = self.places.get(connection.index()) else { return };
+        let member = &mut self.members[place];
+        let is_first = member.acked == 0 && acked > 0;
+        (member.acked, member.latest) = (acked, now);
+        self.active += usize::from(is_first);
+        if is_first && self.active == self.members.len() {
+            self.began = Some(now);
+            self.step_end = now + STEP;
+            for member in &mut self.members {
+                member.before = member.acked;
+            }
+            // The ACK at hand is of the first step.
+            self.members[place].before = 0;
+        }
+    }
+
+    fn end_step(&mut self) {
+        let bytes = |member: &Member| (member.acked - member.before) as f64;
+        let sum: f64 = self.members.iter().map(bytes).sum();
+        let squares: f64 = self.members.iter().map(|member| bytes(member).powi(2)).sum();
+        let index = sum * sum / (self.members.len() as f64 * squares);
+        // Not a number where nobody got anything.
+        let is_fair = index >= LEVEL;
+        self.fair = if is_fair { self.fair + 1 } else { 0 };
+        if self.fair == HOLD {
+            self.found = Some(self.step_end);
+        }
+        for member in &mut self.members {
+            member.before = member.acked;
+        }
+        self.step_end += STEP;
+    }
+
+    /// Seconds until the flows shared fairly; NaN if they did not.
+    pub fn time(&self) -> f64 {
+        let last = self.members.iter().map(|member| member.latest).min();
+        match (self.began, self.found) {
+            (Some(began), Some(end)) if last.is_some_and(|last| end <= last) => {
+                (end - began).as_secs_f64() - f64::from(HOLD) * STEP.as_secs_f64()
+            }
+            _ => f64::NAN,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two flows that are acknowledged every 100 ms: so many kB in each second, from when on.
+    fn time(flows: [(u64, &[u64]); 2]) -> f64 {
+        let ids = [ConnectionId::new(0), ConnectionId::new(1)];
+        let mut sharing = Sharing::of(ids.into_iter()).unwrap();
+        let mut events = Vec::new();
+        for (id, (start, each)) in ids.into_iter().zip(flows) {
+            let mut acked = 0;
+            for tenth in 0..10 * each.len() {
+                acked += 100 * each[tenth / 10];
+                events.push((1_000 * start + 100 * tenth as u64 + 50, id, acked));
+            }
+        }
+        events.sort_by_key(|(at, ..)| *at);
+        for (millis, id, acked) in events {
+            sharing.on_ack(Instant::from_nanos(millis * 1_000_000), id, acked);
+        }
+        sharing.time()
+    }
+
+    /// By hand: 9:1 has the index 100/164 = 0.61, 6:4 has 100/104 = 0.96.
+    #[test]
+    fn it_is_when_the_first_fair_steps_begin() {
+        let first = [10, 10, 10, 10, 9, 9, 9, 6, 6, 6, 6, 6, 6, 6, 6];
+        let second = [1, 1, 1, 4, 4, 4, 4, 4, 4, 4, 4];
+        assert_eq!(time([(0, &first), (4, &second)]), 3.0);
+    }
+
+    #[test]
+    fn a_lapse_begins_anew_and_never_is_nan() {
+        let second = [1, 1, 5, 5, 5, 5, 1, 5, 5, 5, 5, 5, 5, 5, 5];
+        assert_eq!(time([(0, &[5; 20]), (0, &second)]), 7.0);
+        assert!(time([(0, &[5; 20]), (0, &second[..7])]).is_nan());
+        assert!(time([(0, &[9; 20]), (0, &[1; 20])]).is_nan());
+        // Four fair seconds and a part of the fifth, when the first flow ends.
+        assert!(time([(0, &[5; 20]), (0, &[5; 5])]).is_nan());
+        assert_eq!(time([(0, &[5; 20]), (0, &[5; 6])]), 0.0);
+    }
+
+    #[test]
+    fn one_flow_shares_with_nobody() {
+        assert!(Sharing::of([ConnectionId::new(0)].into_iter()).is_none());
+    }
+}

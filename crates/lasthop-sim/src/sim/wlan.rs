@@ -1,0 +1,218 @@
+//! 802.11 in the world: the air that stations share, and where their packets enter and leave it.
+//!
+//! Each direction of a station's link is a pair of transmitter and receiver of a [`Medium`], which has the
+//! one deadline of all of them; the directions have none. What comes over a pair leaves at the far end of
+//! its direction.
+
+use super::deadlines::MachineId;
+use super::direction;
+use super::ids::{AirId, DirectionId};
+use super::probe::{Event, FrameLabel, Probe};
+use super::telling::segment_label;
+use super::traffic::discipline_metrics;
+use super::world::World;
+use lasthop_base::packet::{Descriptor, Extension};
+use lasthop_base::units::Rate;
+use lasthop_link::queue::QueueCounters;
+use lasthop_wlan::dcf::{
+    AirFate, AirFrame, Medium, MediumCounters, MediumEvent, Outcome, PairCounters, PairId,
+};
+
+/// The air of some stations.
+#[derive(Clone, Debug)]
+pub(super) struct Air<X: Extension> {
+    pub medium: Medium<Descriptor<X>>,
+    /// Its deadline.
+    pub machine: MachineId,
+    /// The direction of each pair.
+    pub directions: Vec<DirectionId>,
+    /// Does an agent want to hear what becomes of packets?
+    pub has_watchers: bool,
+    /// The WLANs on it, and whose pairs are whose.
+    pub wlans: Vec<(String, Vec<PairId>)>,
+}
+
+/// A direction of a station's link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shared {
+    /// Which air.
+    pub air: AirId,
+    pub pair: PairId,
+    pub rate: Rate,
+}
+
+/// What a direction's counters are called everywhere.
+fn queue_counters(pair: &PairCounters) -> QueueCounters {
+    QueueCounters {
+        drops: pair.drops,
+        frames_sent: pair.data_sent,
+        bits_sent: pair.bits_sent,
+        frames_lost: pair.data_sent - pair.data_received,
+    }
+}
+
+impl<P: Probe, X: Extension> World<P, X> {
+    /// A packet enters a direction of a WLAN.
+    pub(super) fn enter_air(&mut self, direction: DirectionId, packet: &Descriptor<X>) {
+        let direction::Medium::Shared(shared) = self.directions[direction.index()].medium else {
+            unreachable!("its hops say so")
+        };
+        let (at, Shared { air, pair, .. }) = (self.now, shared);
+        let medium = &mut self.airs[air.index()].medium;
+        let admitted = medium.enqueue(at, pair, *packet);
+        if P::ACTIVE {
+            let (packets, packet) = (medium.queued(at, pair), packet.full());
+            self.probe.record(at, Event::Queue { direction, packets, packet });
+            if !admitted {
+                self.probe.record(at, Event::Dropped { direction, packet, turn: None });
+            }
+        }
+        self.settle_air(air);
+    }
+
+    /// The deadline of an air has come.
+    pub(super) fn on_air(&mut self, air: AirId) {
+        self.airs[air.index()].medium.handle_timeout(self.now);
+        loop {
+            let Air { medium, directions, .. } = &mut self.airs[air.index()];
+            let Some(mut delivery) = medium.poll_deliver() else { break };
+            if delivery.is_damaged {
+                self.damaged.push_back(delivery.packet);
+                self.hand_up_damaged();
+                continue;
+            }
+            if P::ACTIVE {
+                let direction = directions[delivery.pair.index()];
+                self.record_delivery(direction, &delivery.packet, Some(delivery.sequence));
+            }
+            self.forward(&mut delivery.packet);
+        }
+        self.settle_air(air);
+    }
+
+    /// Notes the deadline of an air, and tells what has happened on it.
+    fn settle_air(&mut self, air: AirId) {
+        let Air { medium, machine, .. } = &mut self.airs[air.index()];
+        self.deadlines.set(*machine, medium.next_timeout());
+        if self.airs[air.index()].has_watchers {
+            self.tell_outcomes(air);
+        }
+        if P::ACTIVE {
+            self.record_air(air);
+        }
+    }
+
+    /// Tells agents what has become of the packets that went down past them.
+    #[cold]
+    fn tell_outcomes(&mut self, air: AirId) {
+        loop {
+            let Air { medium, directions, .. } = &mut self.airs[air.index()];
+            let Some(Outcome { pair, fate, packet }) = medium.poll_outcome() else { break };
+            let direction = directions[pair.index()];
+            self.report_fate(direction, fate, &packet);
+        }
+    }
+
+    /// Tells an observer what has happened on an air.
+    fn record_air(&mut self, air: AirId) {
+        let Air { medium, directions, .. } = &mut self.airs[air.index()];
+        while let Some(event) = medium.poll_event() {
+            let (pair, kind, start, end, fate, packet, bytes, reserves) = match event {
+                MediumEvent::Frame { pair, kind, start, end, fate, packet, bytes, reserves } => {
+                    (pair, kind, start, end, fate, packet, bytes, reserves)
+                }
+                MediumEvent::Dropped { pair, packet } => {
+                    let (direction, packet) = (directions[pair.index()], packet.full());
+                    let dropped = Event::Dropped { direction, packet, turn: None };
+                    self.probe.record(self.now, dropped);
+                    continue;
+                }
+                MediumEvent::Backoff { pair, from, slots, window, .. } => {
+                    if let Some(pair) = pair {
+                        let direction = directions[pair.index()];
+                        self.probe.record(from, Event::Backoff { direction, slots, window });
+                    }
+                    continue;
+                }
+            };
+            let direction = directions[pair.index()];
+            let packet = packet.map(|packet| packet.full());
+            let on_air = Event::OnAir { direction, kind, fate, packet, end, reserves };
+            self.probe.record(start, on_air);
+            let (AirFrame::Data { sequence, .. }, Some(carried)) = (kind, packet) else { continue };
+            let segment = segment_label(self.hops[carried.hop as usize].listener, &carried);
+            let arrival = (fate == AirFate::Received).then_some(end);
+            let label = FrameLabel::data(sequence);
+            let sent =
+                Event::FrameSent { direction, label, segment, packet, bytes, start, arrival };
+            self.probe.record(end, sent);
+        }
+    }
+
+    /// Reports what is known of each WLAN: collisions on its air, and what that was used for.
+    pub(super) fn air_metrics(&self, report: &mut dyn FnMut(&str, &'static str, f64)) {
+        let elapsed = self.now.as_secs_f64();
+        for Air { medium, wlans, .. } in &self.airs {
+            let MediumCounters { collisions, success_time, collision_time, error_time } =
+                medium.counters(self.now);
+            let share = |time: f64| if elapsed > 0.0 { time / elapsed } else { f64::NAN };
+            let [success, collision, error] =
+                [success_time, collision_time, error_time].map(|time| share(time.as_secs_f64()));
+            for (name, pairs) in wlans {
+                let entity = format!("wlan.{name}");
+                let sum = |of: fn(&PairCounters) -> u64| {
+                    pairs.iter().map(|&pair| of(&medium.pair_counters(pair))).sum::<u64>() as f64
+                };
+                report(&entity, "attempts", sum(|pair| pair.attempts));
+                report(&entity, "retries", sum(|pair| pair.retries));
+                report(&entity, "abandoned", sum(|pair| pair.abandoned));
+                let collided = sum(|pair| pair.collisions) / sum(|pair| pair.attempts);
+                report(&entity, "collision_probability", collided);
+                report(&entity, "collisions", collisions as f64);
+                report(&entity, "airtime_success", success);
+                report(&entity, "airtime_collision", collision);
+                report(&entity, "airtime_error", error);
+                report(&entity, "airtime_idle", 1.0 - success - collision - error);
+                // The access point's queue is that of all its pairs.
+                let mut queues: Vec<_> =
+                    pairs.iter().filter_map(|&pair| medium.early(pair)).collect();
+                queues.sort_unstable_by_key(|(station, _)| station.index());
+                queues.dedup_by_key(|(station, _)| station.index());
+                if !queues.is_empty() {
+                    let sum = queues.into_iter().map(|(_, counters)| counters).sum();
+                    discipline_metrics(&entity, &sum, report);
+                }
+            }
+        }
+    }
+
+    /// Reports what the MAC knows of a direction.
+    pub(super) fn shared_metrics(
+        &self,
+        entity: &str,
+        shared: &Shared,
+        report: &mut dyn FnMut(&str, &'static str, f64),
+    ) {
+        let medium = &self.airs[shared.air.index()].medium;
+        let pair = medium.pair_counters(shared.pair);
+        report(entity, "attempts", pair.attempts as f64);
+        report(entity, "retries", pair.retries as f64);
+        report(entity, "collisions", pair.collisions as f64);
+        report(entity, "errors", pair.errors as f64);
+        report(entity, "acknowledged", pair.acknowledged as f64);
+        report(entity, "abandoned", pair.abandoned as f64);
+        report(entity, "duplicates", pair.duplicates as f64);
+        let elapsed = self.now.as_secs_f64();
+        let airtime = pair.success_time.as_secs_f64() + pair.error_time.as_secs_f64();
+        report(entity, "airtime", (airtime / elapsed).min(1.0));
+        if let Some(readable) = medium.readable_headers(shared.pair) {
+            report(entity, "headers_readable", readable as f64);
+        }
+    }
+
+    /// Counters of a direction of a WLAN.
+    pub(super) fn shared_counters(&self, shared: &Shared) -> QueueCounters {
+        let medium = &self.airs[shared.air.index()].medium;
+        queue_counters(&medium.pair_counters(shared.pair))
+    }
+}

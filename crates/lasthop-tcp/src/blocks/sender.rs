@@ -1,0 +1,363 @@
+//! The sending half: blocks, what of them is in flight and what is lost, and how much parity that asks for.
+
+use super::super::config::Config;
+use super::super::flight::Flight;
+use super::super::law::lt_tcp::LtTcpKeys;
+use super::super::law::{AckSample, Congestion, CongestionLaw};
+use super::super::timers::Timer;
+use super::Unit;
+use lasthop_base::units::Instant;
+use std::collections::VecDeque;
+
+/// Units of a block at most: their numbers are a byte.
+const MOST_UNITS: u64 = 255;
+
+/// A block that is not known to have arrived, or whose units are not all accounted for.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    start: u64,
+    length: u64,
+    size: u16,
+    data: u8,
+    /// Units of the first transmission, N.
+    first: u8,
+    /// Units sent so far; the number of the next one, modulo 256.
+    sent: u32,
+    /// Parity units that are to be sent for what was lost.
+    due: u32,
+    /// Units that have arrived, as reported.
+    received: u32,
+    /// Units on their way.
+    in_flight: u32,
+    /// Of the first transmission: units accounted for, and those of them that were lost.
+    settled: u32,
+    lost: u32,
+    /// Has any unit been lost since parity was last asked for?
+    has_lost: bool,
+    is_done: bool,
+}
+
+/// A unit on its way.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    start: u64,
+    number: u8,
+    is_first: bool,
+    /// Has it been acknowledged?
+    is_settled: bool,
+    bytes: u32,
+    at: Instant,
+}
+
+/// The sending half of one end.
+#[derive(Clone, Debug)]
+pub(in super::super) struct BlockSender {
+    keys: LtTcpKeys,
+    /// Bytes of the largest units.
+    most: u64,
+    blocks: VecDeque<Block>,
+    /// First byte of the next block.
+    next_start: u64,
+    /// Units on their way, in order; the first of them is number `base` of all that were ever sent.
+    sent: VecDeque<Sent>,
+    base: u64,
+    in_flight: u64,
+    /// One beyond the newest unit that was acknowledged.
+    newest: u64,
+    /// No mark counts that answers an older unit: one reduction a round trip.
+    reduced_to: u64,
+    loss: f64,
+    variance: f64,
+}
+
+impl BlockSender {
+    pub fn new(config: &Config, keys: LtTcpKeys) -> Self {
+        BlockSender {
+            keys,
+            most: config.segment.get().min(u64::from(u16::MAX)),
+            blocks: VecDeque::with_capacity(16),
+            next_start: u64::from(!config.handshake),
+            sent: VecDeque::with_capacity(256),
+            base: 0,
+            in_flight: 0,
+            newest: 0,
+            reduced_to: 0,
+            loss: 0.0,
+            variance: 0.0,
+        }
+    }
+
+    pub fn reset(&mut self, config: &Config) {
+        let (mut blocks, mut sent) =
+            (std::mem::take(&mut self.blocks), std::mem::take(&mut self.sent));
+        blocks.clear();
+        sent.clear();
+        *self = BlockSender { blocks, sent, ..BlockSender::new(config, self.keys) };
+    }
+
+    /// The unit to send now, if the windows allow one: parity for what was lost, then what is left of the newest
+    /// block, then the next block.
+    pub fn poll(&mut self, flight: &mut Flight, now: Instant) -> Option<Unit> {
+        self.next_start = self.next_start.max(flight.snd_una.min(1));
+        let window = flight.law.window().min(flight.peer_window);
+        let repairs = self.blocks.iter().position(|block| block.due > 0);
+        let place = match repairs {
+            Some(place) => place,
+            None => {
+                let is_open = |block: &Block| !block.is_done && block.sent < u32::from(block.first);
+                if !self.blocks.back().is_some_and(is_open) && !self.begin(flight, window) {
+                    return None;
+                }
+                self.blocks.len() - 1
+            }
+        };
+        let block = &mut self.blocks[place];
+        let Block { start, length, size, data, .. } = *block;
+        let number = block.sent as u8;
+        let unit = Unit { start, length, number, data, size };
+        let bytes = unit.payload();
+        if self.in_flight > 0 && self.in_flight + u64::from(bytes) > window {
+            return None;
+        }
+        let is_first = block.sent < u32::from(block.first);
+        block.sent += 1;
+        block.in_flight += 1;
+        if is_first {
+            flight.snd_max =
+                flight.snd_max.max(start + length.min(u64::from(size) * u64::from(block.sent)));
+            flight.snd_nxt = flight.snd_max;
+        } else {
+            block.due -= 1;
+            flight.counters.retransmissions += 1;
+        }
+        flight.counters.segments_sent += 1;
+        self.sent.push_back(Sent { start, number, is_first, is_settled: false, bytes, at: now });
+        self.in_flight += u64::from(bytes);
+        if !flight.timers.is_running(Timer::Retransmission) {
+            flight.timers.set(Timer::Retransmission, now + flight.rtt.rto());
+        }
+        Some(unit)
+    }
+
+    /// Makes a block of the next window of data; false if there is nothing to send, or no room for a unit of it.
+    fn begin(&mut self, flight: &Flight, window: u64) -> bool {
+        let end = flight.write_end.min(flight.snd_una + flight.peer_window);
+        let waiting = end.saturating_sub(self.next_start);
+        let least = self.keys.min_segment.get().min(self.most);
+        let size = (window / u64::from(self.keys.granularity)).clamp(least, self.most);
+        let room = self.in_flight == 0 || self.in_flight + size.min(waiting) <= window;
+        if waiting == 0 || !room {
+            return false;
+        }
+        let units = (window / size).clamp(1, MOST_UNITS);
+        let spread = f64::from(self.keys.deviations) * self.variance.sqrt();
+        let share = (self.loss + spread).min(1.0);
+        let parity = ((units as f64 * share - 1e-9).ceil() as u64).min(units - 1);
+        // Less data than a block holds have their share of its parity.
+        let data = (units - parity).min(waiting.div_ceil(size));
+        let parity = (parity * data).div_ceil(units - parity).min(MOST_UNITS - data);
+        let length = waiting.min(data * size);
+        self.blocks.push_back(Block {
+            start: self.next_start,
+            length,
+            // Parity is no longer than the data.
+            size: size.min(length) as u16,
+            data: data as u8,
+            first: (data + parity) as u8,
+            sent: 0,
+            due: 0,
+            received: 0,
+            in_flight: 0,
+            settled: 0,
+            lost: 0,
+            has_lost: false,
+            is_done: false,
+        });
+        self.next_start += length;
+        true
+    }
+
+    /// An acknowledgment: all before `ack` has gone up at the peer; `echo` names the unit that it answers, `reports` how much
+    /// of later blocks has arrived; `is_marked`: it echoes a mark of the network.
+    pub fn on_ack(
+        &mut self,
+        flight: &mut Flight,
+        now: Instant,
+        ack: u64,
+        echo: Option<(u64, u8)>,
+        reports: &[(u64, u32)],
+        is_marked: bool,
+    ) {
+        if ack > flight.snd_una && ack <= self.next_start {
+            flight.move_una(ack);
+        }
+        let una = flight.snd_una;
+        for block in &mut self.blocks {
+            if block.start + block.length <= una {
+                block.is_done = true;
+            } else if let Some(&(_, count)) =
+                reports.iter().find(|(start, _)| *start == block.start)
+            {
+                block.received = block.received.max(count);
+                block.is_done |= block.received >= u32::from(block.data);
+            }
+            if block.is_done {
+                block.due = 0;
+            }
+        }
+        let answered = echo.and_then(|echo| self.settle(flight, now, echo));
+        self.lose(flight);
+        if let Some(unit) = answered {
+            if is_marked && unit >= self.reduced_to {
+                self.reduced_to = self.base + self.sent.len() as u64;
+                flight.law.on_congestion(now, Congestion::Ecn, 0.0);
+                flight.counters.window_cuts += 1;
+            }
+            flight.rtt.end_back_off();
+            let runs = una < flight.write_end && (self.in_flight > 0 || self.is_owed());
+            let deadline = if runs { now + flight.rtt.rto() } else { Instant::NEVER };
+            flight.timers.set(Timer::Retransmission, deadline);
+        }
+        if una == flight.write_end {
+            flight.timers.stop(Timer::Retransmission);
+        }
+        self.repair();
+        self.forget();
+    }
+
+    /// Is there a block that has not arrived?
+    fn is_owed(&self) -> bool {
+        self.blocks.iter().any(|block| !block.is_done)
+    }
+
+    /// The unit of this number of this block has arrived; returns which of all units it was.
+    fn settle(
+        &mut self,
+        flight: &mut Flight,
+        now: Instant,
+        (start, number): (u64, u8),
+    ) -> Option<u64> {
+        let is_it = |sent: &Sent| sent.start == start && sent.number == number && !sent.is_settled;
+        let place = self.sent.iter().position(is_it)?;
+        let sent = &mut self.sent[place];
+        sent.is_settled = true;
+        let Sent { bytes, at, is_first, .. } = *sent;
+        self.in_flight -= u64::from(bytes);
+        let ordinal = self.base + place as u64;
+        self.newest = self.newest.max(ordinal + 1);
+        flight.rtt.sample(at, now);
+        flight.law.on_ack(&AckSample {
+            now,
+            acked: u64::from(bytes),
+            delivered_segments: 1,
+            is_window_limited: true,
+            prior_in_flight: self.in_flight + u64::from(bytes),
+            snd_una: flight.snd_una,
+            snd_max: flight.snd_max,
+            rtt: Some(now - at),
+            srtt: flight.rtt.srtt(),
+        });
+        if let Some(block) = self.block(start) {
+            block.in_flight -= 1;
+            block.settled += u32::from(is_first);
+        }
+        Some(ordinal)
+    }
+
+    fn block(&mut self, start: u64) -> Option<&mut Block> {
+        self.blocks.iter_mut().find(|block| block.start == start)
+    }
+
+    /// Takes out what has been acknowledged, and what so many later units have overtaken.
+    fn lose(&mut self, flight: &mut Flight) {
+        let threshold = u64::from(self.keys.loss_threshold);
+        while let Some(&first) = self.sent.front() {
+            if !first.is_settled {
+                if self.base + threshold >= self.newest {
+                    return;
+                }
+                self.on_lost(flight, &first);
+            }
+            self.sent.pop_front();
+            self.base += 1;
+        }
+    }
+
+    fn on_lost(&mut self, flight: &mut Flight, sent: &Sent) {
+        self.in_flight -= u64::from(sent.bytes);
+        flight.counters.losses_declared += 1;
+        if let Some(block) = self.block(sent.start) {
+            block.in_flight -= 1;
+            block.has_lost = true;
+            if sent.is_first {
+                block.settled += 1;
+                block.lost += 1;
+            }
+        }
+    }
+
+    /// Asks for parity where what is on its way will not do.
+    fn repair(&mut self) {
+        let kept = (1.0 - self.loss).max(0.01);
+        let is_full = self.keys.full_repair;
+        for block in &mut self.blocks {
+            if block.is_done || !block.has_lost || block.due > 0 {
+                continue;
+            }
+            let unsent = u32::from(block.first).saturating_sub(block.sent);
+            let coming = f64::from(block.in_flight + unsent) * kept;
+            let missing = f64::from(u32::from(block.data).saturating_sub(block.received)) - coming;
+            block.has_lost = false;
+            if missing > 1e-9 {
+                block.due = match is_full {
+                    true => u32::from(block.first),
+                    false => (missing / kept - 1e-9).ceil() as u32,
+                };
+            }
+        }
+    }
+
+    /// Samples the loss of blocks that are accounted for, and forgets those that are done.
+    fn forget(&mut self) {
+        while let Some(block) = self.blocks.front()
+            && block.is_done
+            && (block.settled >= block.sent.min(u32::from(block.first)))
+        {
+            // A lost acknowledgment is not a lost unit: no more can be lost than have not arrived.
+            let sent = f64::from(block.settled.max(1));
+            let lost = f64::from(block.lost) / sent;
+            let error = lost - self.loss;
+            let weight =
+                if error > 0.0 { self.keys.rising_weight } else { self.keys.falling_weight };
+            let weight = weight.get();
+            self.loss += weight * error;
+            self.variance = (1.0 - weight) * (self.variance + weight * error * error);
+            self.blocks.pop_front();
+        }
+    }
+
+    /// The retransmission timer fired: what was in flight is lost, and each block that has not arrived gets the
+    /// parity that it lacks.
+    pub fn on_timeout(&mut self, flight: &mut Flight, now: Instant) {
+        flight.counters.timeouts += 1;
+        let in_use = self.in_flight as f64 / self.most as f64;
+        while let Some(sent) = self.sent.pop_front() {
+            self.base += 1;
+            if !sent.is_settled {
+                self.on_lost(flight, &sent);
+            }
+        }
+        self.newest = self.base;
+        flight.law.on_timeout(now, Some(in_use));
+        flight.counters.window_cuts += u64::from(self.keys.timeout_is_congestion);
+        flight.rtt.back_off();
+        for block in &mut self.blocks {
+            block.has_lost = true;
+            block.due = 0;
+        }
+        self.repair();
+        self.forget();
+        let deadline = if self.is_owed() { now + flight.rtt.rto() } else { Instant::NEVER };
+        flight.timers.set(Timer::Retransmission, deadline);
+    }
+}

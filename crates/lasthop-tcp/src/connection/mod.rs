@@ -1,0 +1,607 @@
+//! A TCP connection: one sender and one receiver per end (RFC 9293).
+//!
+//! ```text
+//!   opener:    CLOSED --open--> SYN-SENT --SYN,ACK (or ACK, one-way)--> ESTABLISHED --close--> FIN
+//!   acceptor:  LISTEN --SYN--> SYN-RECEIVED --ACK of SYN--> ESTABLISHED --close--> FIN
+//! ```
+//!
+//! The states need no variable: a SYN is byte 0 and a FIN the last byte of the sequence space, so
+//! `snd_una` and `rcv_nxt` tell which state holds. Under a one-way profile (ns-2) only the opener
+//! has anything to send.
+//!
+//! # Contract
+//!
+//! Calls carry a non-decreasing `now`. After any input call [`Connection::poll_transmit`] until it
+//! returns `None`, then look at [`Connection::next_timeout`]. A spurious
+//! [`Connection::handle_timeout`] changes nothing.
+
+mod copies;
+mod extras;
+mod units;
+
+use super::blocks::Blocks;
+use super::config::{Config, Conventions, WritePolicy};
+use super::ecn::Ecn;
+use super::law::Passage;
+use super::receiver::{Looks, Receiver};
+use super::sender::{Outgoing, Sender, SenderCounters};
+use super::timers::Timer;
+use extras::has_extras;
+use lasthop_base::packet::{Extension, Header, MAX_SACK_BLOCKS, TcpHeader, flags};
+use lasthop_base::units::{Duration, Instant};
+use std::borrow::Borrow;
+
+/// Which end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Sends the first SYN.
+    Opener,
+    /// Answers it.
+    Acceptor,
+}
+
+/// One end of a connection.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    pub(super) config: Config,
+    role: Role,
+    pub(super) sender: Sender,
+    pub(super) receiver: Receiver,
+    /// In bytes; the application reads at once, unless a socket says otherwise.
+    pub(super) advertised_window: u32,
+    /// Of an end that asks for it.
+    ecn: Option<Ecn>,
+    /// Do its segments say more than the bulk of TCPs: by ECN, of damage, of random losses?
+    has_extras: bool,
+    /// Of one that sends blocks of an erasure code.
+    blocks: Option<Box<Blocks>>,
+    /// Do its data say nothing but their numbers: no acknowledgment, no options, nothing besides?
+    is_bare: bool,
+    /// Lengths on the wire of such data of full length, and of an acknowledgment without SACK blocks.
+    full_bytes: u32,
+    ack_bytes: u32,
+    /// The SYN of the peer is to be acknowledged by itself, before any data (Linux).
+    owes_ack: bool,
+}
+
+/// Do data say nothing but their numbers?
+fn is_bare(config: &Config, role: Role) -> bool {
+    config.one_way
+        && role == Role::Opener
+        && !config.timestamps
+        && !has_extras(config)
+        && config.quick_acks == 0
+        && !config.autotuning
+        && !config.sends_blocks()
+}
+
+/// The parameters of one end.
+fn of_role(config: &Config, role: Role) -> Config {
+    // A SYN that answers one is sent again at ever longer intervals.
+    let linear_syns = if role == Role::Opener { config.linear_syns } else { 0 };
+    Config { linear_syns, ..*config }
+}
+
+impl Connection {
+    /// One end with its parameters; `boot_offset` is the phase of its clock within a tick.
+    pub fn new(config: &Config, role: Role, boot_offset: Duration) -> Self {
+        let blocks = Blocks::new(config);
+        Connection {
+            config: *config,
+            role,
+            sender: Sender::new(&of_role(config, role), boot_offset),
+            receiver: Receiver::new(config),
+            advertised_window: config.first_window() as u32,
+            ecn: config.ecn.then(|| Ecn::new(config.marks)),
+            has_extras: has_extras(config),
+            is_bare: is_bare(config, role),
+            full_bytes: config.wire_bytes(config.segment.get() as u32, 0),
+            ack_bytes: config.wire_bytes(0, 0),
+            blocks,
+            owes_ack: false,
+        }
+    }
+
+    /// A new incarnation between the same ports; counters go on.
+    pub fn reset(&mut self, boot_offset: Duration) {
+        self.sender.reset(boot_offset);
+        self.receiver.reset(&self.config);
+        if self.config.autotuning {
+            self.advertised_window = self.config.first_window() as u32;
+        }
+        self.owes_ack = false;
+        self.ecn = self.config.ecn.then(|| Ecn::new(self.config.marks));
+        if let Some(blocks) = &mut self.blocks {
+            blocks.sender.reset(&self.config);
+            blocks.receiver.reset();
+        }
+    }
+
+    /// Sends the SYN, if the profile has one. Writing opens too.
+    pub fn open(&mut self) {
+        if self.role == Role::Opener && self.config.handshake {
+            self.sender.open();
+        }
+    }
+
+    /// The application writes a message of `bytes`.
+    pub fn write(&mut self, bytes: u64) {
+        self.open();
+        if self.role == Role::Acceptor && !self.config.one_way && self.config.handshake {
+            // Data may be queued before the SYN arrives; they wait behind ours.
+            self.sender.open();
+        }
+        self.sender.write(bytes);
+        self.wake();
+    }
+
+    /// The application has nothing more to send.
+    pub fn close(&mut self) {
+        if self.role == Role::Acceptor && !self.config.one_way && self.config.handshake {
+            // Our FIN stands behind our SYN, sent or not.
+            self.sender.open();
+        }
+        self.sender.close();
+    }
+
+    /// A segment arrived.
+    #[inline(always)]
+    pub fn receive<X: Extension>(&mut self, now: Instant, segment: &Header<X>) {
+        if self.config.one_way && segment.is_plain_ack() {
+            // The bulk of what a one-way sender hears.
+            self.sender.on_plain_ack(now, self.sender.unwrap(segment.ack));
+        } else {
+            self.receive_any(now, segment.full().borrow());
+        }
+    }
+
+    #[inline(never)]
+    fn receive_any(&mut self, now: Instant, segment: &TcpHeader) {
+        if self.blocks.is_some() {
+            if matches!(segment.flags & flags::NOTICE, flags::ERSN | flags::ELN) {
+                // The message of a link, which LT-TCP does not know: it acknowledges nothing.
+                return;
+            }
+            if segment.flags & flags::SYN == 0 {
+                self.receive_unit(now, segment);
+            } else {
+                self.receive_segment(now, segment);
+            }
+            return self.wake();
+        }
+        self.receive_segment(now, segment);
+    }
+
+    #[inline(always)]
+    fn receive_segment(&mut self, now: Instant, segment: &TcpHeader) {
+        if segment.flags & flags::NOTICE != 0 && self.take_marks(now, segment) {
+            return;
+        }
+        if !self.config.one_way && !self.is_acceptable(now, segment) {
+            return;
+        }
+        if let Some(ecn) = &mut self.ecn {
+            if self.receiver.is_ack_waiting() && ecn.ends_run(segment, self.receiver.rcv_nxt) {
+                self.receiver.challenge();
+            }
+            let was_echoing = ecn.is_echoing();
+            if ecn.on_segment(segment) {
+                self.sender.on_echo_of_mark();
+            }
+            if self.config.quick_acks > 0 && segment.payload > 0 {
+                self.receiver.on_mark(!was_echoing && ecn.is_echoing(), segment.flags);
+            }
+        }
+        let control = segment.flags & (flags::SYN | flags::FIN) != 0;
+        let length = u64::from(segment.payload) + u64::from(control);
+        if segment.has_timestamps {
+            let seq = self.receiver.unwrap(segment.seq);
+            self.receiver.on_timestamp(seq, segment.options.timestamps.0);
+        }
+        // What of the segment's number the sender needs is taken before the receiver moves on.
+        let seq = self.receiver.unwrap(segment.seq);
+        if length > 0 {
+            let mut looks = Looks { is_syn_or_fin: control, ..Looks::default() };
+            if self.config.autotuning {
+                looks.is_pushed = segment.is_pushed();
+                self.owes_ack |= segment.flags & flags::SYN != 0 && self.role == Role::Opener;
+                let sent = self.unwrap_timestamp(now, segment.options.timestamps.1);
+                let has_echo = segment.has_timestamps && self.receiver.rcv_nxt > 0;
+                looks.echo = has_echo.then(|| now - sent);
+            }
+            let timers = &mut self.sender.flight.timers;
+            self.receiver.receive(&self.config, timers, now, seq, seq + length, looks);
+            if segment.flags & flags::SYN != 0
+                && self.role == Role::Acceptor
+                && !self.config.one_way
+            {
+                self.sender.open();
+            }
+        }
+        if segment.flags & flags::ACK != 0 {
+            let sent = segment
+                .has_timestamps
+                .then(|| self.unwrap_timestamp(now, segment.options.timestamps.1));
+            let ack = self.sender.unwrap(segment.ack);
+            if let Some(sent) = sent
+                && self.config.law.reads_arrivals()
+            {
+                self.on_passage(now, segment, sent);
+            }
+            let mut is_pure = length == 0;
+            if !self.config.one_way {
+                is_pure &= self.sender.update_peer_window(seq, ack, u64::from(segment.window));
+            }
+            if segment.sack_blocks == 0 {
+                self.sender.on_any_ack(now, ack, &[], is_pure, sent);
+            } else {
+                self.on_sack(now, ack, segment, is_pure, sent);
+            }
+        }
+    }
+
+    /// An ACK tells when the segment that it answers arrived. One that moves nothing echoes an older segment, which
+    /// tells nothing (RFC 7323, section 4.3).
+    fn on_passage(&mut self, now: Instant, segment: &TcpHeader, sent: Instant) {
+        if self.sender.unwrap(segment.ack) > self.sender.flight.snd_una {
+            let received = self.unwrap_timestamp(now, segment.options.timestamps.0);
+            self.sender.on_passage(Passage { sent, received });
+        }
+    }
+
+    /// The checks of RFC 9293, section 3.10.7, that can drop a segment. Resets are not modelled: where
+    /// the RFC sends one, nothing is sent.
+    #[inline]
+    fn is_acceptable(&mut self, now: Instant, segment: &TcpHeader) -> bool {
+        let has_ack = segment.flags & flags::ACK != 0;
+        let ack = self.sender.unwrap(segment.ack);
+        if self.receiver.rcv_nxt == 0 {
+            // LISTEN and SYN-SENT: only a SYN tells the peer's numbers, and what it acknowledges must
+            // be our SYN, if that was sent.
+            let acks_syn = !has_ack || ack > 0 && self.sender.has_sent(ack);
+            return segment.flags & flags::SYN != 0 && acks_syn;
+        }
+        if !has_ack {
+            // Fifth: "if the ACK bit is off, drop the segment and return"; but first, what lies
+            // outside of the window, such as a repeated SYN, is answered.
+            if self.receiver.unwrap(segment.seq) < self.receiver.rcv_nxt {
+                let (seq, end) = self.span(segment);
+                self.receiver.look_for_late_original(seq, end);
+                let awaits_ack = self.role == Role::Acceptor && self.sender.flight.snd_una == 0;
+                match self.config.conventions {
+                    // Linux answers a SYN that comes again with its own, once more.
+                    Conventions::Linux if awaits_ack => self.sender.send_syn_again(now),
+                    _ => self.receiver.challenge(),
+                }
+            }
+            return false;
+        }
+        if !self.sender.has_sent(ack) {
+            self.receiver.challenge();
+            return false;
+        }
+        true
+    }
+
+    /// An ACK with SACK blocks.
+    #[cold]
+    fn on_sack(
+        &mut self,
+        now: Instant,
+        ack: u64,
+        segment: &TcpHeader,
+        is_pure: bool,
+        sent: Option<Instant>,
+    ) {
+        let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
+        let count = usize::from(segment.sack_blocks).min(MAX_SACK_BLOCKS);
+        for (block, wire) in blocks[..count].iter_mut().zip(segment.sack_blocks()) {
+            *block = (self.sender.unwrap(wire.0), self.sender.unwrap(wire.1));
+        }
+        self.sender.on_any_ack(now, ack, &blocks[..count], is_pure, sent);
+    }
+
+    /// A segment arrived at an end that [only acknowledges](Config::only_acknowledges): what
+    /// [`Self::receive`] and [`Self::poll_transmit`] do together. The segment's `header` becomes that of
+    /// the ACK; without one, it is worth nothing.
+    #[inline(always)]
+    pub fn answer<X: Extension>(&mut self, now: Instant, header: &mut Header<X>) -> Option<u32> {
+        // The bulk: plain data in order.
+        if header.flags == 0
+            && !header.has_timestamps
+            && self.ecn.is_none()
+            && self.receiver.take_next(header.seq, header.payload)
+        {
+            *header = Header {
+                seq: self.sender.flight.snd_nxt as u32,
+                ack: self.receiver.rcv_nxt as u32,
+                window: self.advertised_window,
+                flags: flags::ACK,
+                ..Header::default()
+            };
+            return Some(self.ack_bytes);
+        }
+        self.answer_any(now, header)
+    }
+
+    fn answer_any<X: Extension>(&mut self, now: Instant, header: &mut Header<X>) -> Option<u32> {
+        self.receive_any(now, header.full().borrow());
+        let mut answer = TcpHeader::default();
+        let bytes = self.poll_transmit(now, &mut answer)?;
+        *header = X::narrow(&answer);
+        Some(bytes)
+    }
+
+    /// Is it certain that there is nothing to send before the next input?
+    #[inline(always)]
+    pub fn is_quiet(&self) -> bool {
+        self.sender.flight.is_quiet() && !self.receiver.is_ack_due()
+    }
+
+    /// The next segment to send now: fills in `header` and returns the length on the wire in
+    /// bytes.
+    #[inline(always)]
+    pub fn poll_transmit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+        // Most calls end here: drivers poll until there is nothing left.
+        if self.is_quiet() {
+            return None;
+        }
+        if let Some((bare, bytes)) = self.poll_bare(now) {
+            *header = bare;
+            return Some(bytes);
+        }
+        if self.sender.flight.is_held_back(now) && self.has_data_only() {
+            return None;
+        }
+        self.transmit(now, header)
+    }
+
+    /// Would the next segment leave because of its data, and for no other reason?
+    #[inline]
+    fn has_data_only(&self) -> bool {
+        let has_more = self.has_extras || self.config.autotuning || self.blocks.is_some();
+        !has_more && !self.receiver.is_ack_due()
+    }
+
+    /// The next segment to send now with its length on the wire, if it is full and says nothing but its number.
+    #[inline(always)]
+    pub fn poll_bare<X: Extension>(&mut self, now: Instant) -> Option<(Header<X>, u32)> {
+        if !self.is_bare {
+            return None;
+        }
+        let seq = self.sender.flight.poll_full(now)? as u32;
+        let payload = self.sender.flight.mss as u32;
+        Some((Header { seq, payload, ..Header::default() }, self.full_bytes))
+    }
+
+    #[inline(never)]
+    fn transmit(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+        if self.role == Role::Acceptor && self.receiver.rcv_nxt == 0 {
+            // LISTEN: what has been written waits for the opener's SYN.
+            return None;
+        }
+        if self.blocks.is_some() && self.sender.flight.snd_una > 0 {
+            return self.transmit_unit(now, header);
+        }
+        header.has_timestamps = self.config.timestamps;
+        if self.has_extras
+            && let Some(bytes) = self.transmit_first(now, header)
+        {
+            return Some(bytes);
+        }
+        let sent_to = self.sender.flight.snd_max;
+        if self.config.writes == WritePolicy::Messages {
+            let out = self.sender.poll_transmit(now);
+            return self.fill_in(now, header, out, sent_to);
+        }
+        let bytes = self.transmit_stream(now, header, sent_to);
+        if bytes.is_none() && self.sender.flight.snd_una > 0 {
+            self.sender.watch_window(now);
+        }
+        bytes
+    }
+
+    /// Like [`Self::transmit`], of a host whose writes join.
+    #[cold]
+    fn transmit_stream(
+        &mut self,
+        now: Instant,
+        header: &mut TcpHeader,
+        sent_to: u64,
+    ) -> Option<u32> {
+        if self.config.autotuning {
+            return self.transmit_as_host(now, header);
+        }
+        let out = self.sender.poll_transmit(now);
+        self.fill_in(now, header, out, sent_to)
+    }
+
+    /// The same of a host whose buffers grow.
+    #[cold]
+    fn transmit_as_host(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
+        let sent_to = self.sender.flight.snd_max;
+        if std::mem::take(&mut self.owes_ack) {
+            self.receiver.challenge();
+            return self.fill_in(now, header, None, sent_to);
+        }
+        let mut out = self.sender.poll_as_host(now);
+        if out.is_none() && self.sender.write_waiting() {
+            out = self.sender.poll_as_host(now);
+        }
+        let bytes = self.fill_in(now, header, out, sent_to)?;
+        if out.is_some_and(|out| out.payload > 0 && self.sender.flight.is_pushed(out.seq)) {
+            header.flags |= flags::PSH;
+        }
+        Some(bytes)
+    }
+
+    /// The header of a segment with data, or else of an ACK that is due.
+    #[inline(always)]
+    fn fill_in(
+        &mut self,
+        now: Instant,
+        header: &mut TcpHeader,
+        out: Option<Outgoing>,
+        sent_to: u64,
+    ) -> Option<u32> {
+        if let Some(out) = out {
+            header.seq = out.seq as u32;
+            header.payload = out.payload;
+            header.sack_blocks = 0;
+            header.flags =
+                if out.syn { flags::SYN } else { 0 } | if out.fin { flags::FIN } else { 0 };
+            // The first SYN acknowledges nothing, and in a one-way transfer nothing comes back.
+            if self.receiver.rcv_nxt > 0 && !self.config.one_way {
+                self.acknowledge(header);
+            }
+            self.receiver.data_sent(&self.config, now);
+        } else if self.receiver.is_ack_due() {
+            header.seq = self.sender.flight.snd_nxt as u32;
+            header.payload = 0;
+            header.flags = 0;
+            self.acknowledge(header);
+        } else {
+            return None;
+        }
+        if header.has_timestamps {
+            header.options.timestamps = (self.timestamp(now), self.receiver.ts_recent);
+        }
+        if self.has_extras {
+            self.stamp(header, sent_to);
+        }
+        Some(self.config.wire_bytes(header.payload, header.sack_blocks))
+    }
+
+    #[inline]
+    fn acknowledge(&mut self, header: &mut TcpHeader) {
+        // The window of a SYN is not scaled.
+        if self.config.autotuning
+            && header.flags & flags::SYN == 0
+            && let Some(window) = self.receiver.advertise()
+        {
+            self.advertised_window = window;
+        }
+        header.flags |= flags::ACK;
+        header.ack = self.receiver.rcv_nxt as u32;
+        header.window = self.advertised_window;
+        header.sack_blocks = 0;
+        self.report_blocks(header);
+        self.receiver.ack_sent(&mut self.sender.flight.timers);
+    }
+
+    /// SACK blocks, if there are any to tell of.
+    #[inline]
+    fn report_blocks(&self, header: &mut TcpHeader) {
+        if self.config.sack && self.receiver.has_blocks() {
+            let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
+            let most = self.config.max_sack_blocks();
+            let count = self.receiver.sack_blocks(&mut blocks[..most]);
+            header.set_sack_blocks(&blocks[..count]);
+        }
+    }
+
+    /// Ticks of the timestamp clock, from 1 so that 0 means "none".
+    fn timestamp(&self, now: Instant) -> u32 {
+        (now.as_nanos() / self.config.timestamp_tick.as_nanos() + 1) as u32
+    }
+
+    /// When a segment left, to the precision of its timestamp.
+    fn unwrap_timestamp(&self, now: Instant, echo: u32) -> Instant {
+        let ago = u64::from(self.timestamp(now).wrapping_sub(echo));
+        let tick = self.config.timestamp_tick.as_nanos();
+        Instant::from_nanos(now.as_nanos().saturating_sub(ago * tick))
+    }
+
+    /// The earliest deadline of all timers.
+    #[inline]
+    pub fn next_timeout(&self) -> Instant {
+        self.sender.flight.timers.next()
+    }
+
+    /// A deadline has come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.receiver.handle_timeout(&self.sender.flight.timers, now);
+        if let Some(blocks) = &mut self.blocks
+            && self.sender.flight.snd_una > 0
+        {
+            let flight = &mut self.sender.flight;
+            if flight.timers.is_due(Timer::Retransmission, now) {
+                blocks.sender.on_timeout(flight, now);
+                flight.stay_awake();
+            }
+            return;
+        }
+        if self.sender.flight.timers.is_due(Timer::Persist, now) {
+            self.sender.flight.timers.stop(Timer::Persist);
+            if self.sender.flight.peer_window > 0 {
+                self.sender.send_what_fits();
+            }
+        }
+        self.sender.handle_timeout(now);
+    }
+
+    /// Has everything written been acknowledged?
+    #[inline]
+    pub fn is_all_acked(&self) -> bool {
+        self.sender.is_all_acked()
+    }
+
+    /// Application bytes received in order so far in this incarnation, padding included; a FIN
+    /// counts as one more.
+    #[inline]
+    pub fn delivered_bytes(&self) -> u64 {
+        self.receiver.rcv_nxt.saturating_sub(1)
+    }
+
+    /// Bytes sent in this incarnation that have been acknowledged, padding included.
+    #[inline]
+    pub fn acked_bytes(&self) -> u64 {
+        self.sender.flight.snd_una.saturating_sub(1)
+    }
+
+    /// Bytes written that have never been sent.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.sender.flight.write_end - self.sender.flight.snd_max
+    }
+
+    /// Advertises a window of `bytes` from now on, in place of that of the configuration. Not of a host whose buffers grow.
+    pub fn set_advertised_window(&mut self, bytes: u32) {
+        debug_assert!(!self.config.autotuning, "its window follows the buffer");
+        self.advertised_window = bytes;
+    }
+
+    /// An acknowledgment is to leave now, whatever has come.
+    pub fn acknowledge_now(&mut self) {
+        if self.receiver.rcv_nxt > 0 {
+            self.receiver.challenge();
+        }
+    }
+
+    /// Segments received that brought nothing new.
+    pub fn duplicates_received(&self) -> u64 {
+        self.receiver.duplicates
+    }
+
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Counters over all incarnations.
+    pub fn counters(&self) -> SenderCounters {
+        self.sender.flight.counters
+    }
+
+    /// The sending half, for probes.
+    pub fn sender(&self) -> &Sender {
+        &self.sender
+    }
+
+    /// Smoothed round-trip time; zero before the first sample.
+    pub fn srtt(&self) -> Duration {
+        self.sender.flight.rtt.srtt()
+    }
+}
+
+#[cfg(test)]
+mod tests;

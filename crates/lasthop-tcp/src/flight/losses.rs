@@ -1,0 +1,226 @@
+//! What a loss costs: what is declared lost, fast retransmit, limited transmit, timeouts, and taking them back.
+
+use super::Flight;
+use super::kept::Kept;
+use crate::config::{Conventions, Notices};
+use crate::law::{Congestion, CongestionLaw};
+use crate::random::is_out;
+use crate::timers::Timer;
+use lasthop_base::units::Instant;
+
+impl Flight {
+    /// The segment at `seq` counts as lost. Losses are declared in the order of the sequence space:
+    /// what lies below the last one was declared before, and is a retransmission lost in its turn.
+    pub(crate) fn declare_lost(&mut self, seq: u64) {
+        if seq >= self.declared_to {
+            self.declared_to = self.segment_end(seq);
+            self.counters.losses_declared += 1;
+            if let Kept::Rates(departures) = &self.kept
+                && let Some((end, page)) = departures.page_of(seq)
+            {
+                let lost = page.lose(seq, end, self.lost_bytes());
+                self.law.on_lost(&lost);
+            }
+        }
+    }
+
+    /// Records were marked as lost: counts them, and tells the law if it reads rates.
+    #[cold]
+    pub(crate) fn count_marked_lost(&mut self) {
+        let Kept::Records(records) = &mut self.kept else { return };
+        let reads_rates = self.config.law.reads_rates();
+        for (start, end, page) in records.take_lost() {
+            self.counters.losses_declared += 1;
+            if reads_rates {
+                let lost = self.counters.losses_declared * self.mss;
+                self.law.on_lost(&page.lose(start, end, lost));
+            }
+        }
+    }
+
+    /// The third duplicate: one reduction, timer restarted, nothing timed. Says whether the window was cut, which a loss
+    /// held for random leaves.
+    pub(crate) fn fast_retransmit(&mut self, now: Instant, inflation: u32) -> bool {
+        let in_use = self.in_use_at(now, inflation);
+        self.fast_retransmit_of(now, self.snd_una, in_use)
+    }
+
+    /// The same for the segment at `seq`, with what is in use in segments.
+    pub(crate) fn fast_retransmit_of(&mut self, now: Instant, seq: u64, in_use: f64) -> bool {
+        self.declare_lost(seq);
+        let is_cut = !(self.config.marks_some_out() && self.is_random(now, seq));
+        if is_cut {
+            self.reduce_for_loss(now, in_use);
+        } else {
+            // Slow start brings back what the end of recovery takes off the window.
+            let cwnd = self.law.cwnd();
+            let ssthresh = self.law.ssthresh().max(cwnd);
+            self.law.slow_start_to(cwnd, ssthresh);
+            self.counters.explicit_losses += 1;
+        }
+        self.counters.fast_retransmits += 1;
+        self.timed = None;
+        self.limited_transmit_due = false;
+        self.restart_timer(now);
+        is_cut
+    }
+
+    /// A partial ACK shows the hole at `seq` in a recovery whose losses were held for random, so that the window is whole.
+    /// If this one is congestion, it is cut after all. What is in use is the window, since every duplicate let a new segment
+    /// out meanwhile. Says whether the window was cut.
+    #[cold]
+    pub(crate) fn judge_hole(&mut self, now: Instant, seq: u64) -> bool {
+        if self.is_random(now, seq) {
+            self.counters.explicit_losses += 1;
+            return false;
+        }
+        let in_use = self.in_use_at(now, 0).min(self.law.cwnd());
+        self.reduce_for_loss(now, in_use);
+        true
+    }
+
+    /// One reduction for a loss.
+    fn reduce_for_loss(&mut self, now: Instant, in_use: f64) {
+        self.law.on_congestion(now, Congestion::Loss, in_use);
+        self.undo.on_reduction(now);
+        self.counters.window_cuts += 1;
+    }
+
+    /// Is the loss of the segment at `seq` random, as far as those tell that queues drop first?
+    #[cold]
+    fn is_random(&mut self, now: Instant, seq: u64) -> bool {
+        if self.config.notices == Notices::Casablanca {
+            return self.loss_mark.take() == Some(seq);
+        }
+        if is_out(&self.config, seq) {
+            self.out_lost = Some(now);
+            return false;
+        }
+        self.out_lost.is_none_or(|at| now > at + self.rtt.srtt())
+    }
+
+    /// The network marked a segment: one reduction, and nothing else.
+    pub(crate) fn reduce_for_mark(&mut self, now: Instant) {
+        let in_use = self.in_use_at(now, 0);
+        self.law.on_congestion(now, Congestion::Ecn, in_use);
+        self.counters.window_cuts += 1;
+    }
+
+    /// One of the first duplicates: RFC 3042 allows one new segment each.
+    pub(crate) fn limited_transmit(&mut self) {
+        if self.config.limited_transmit {
+            self.limited_transmit_due = true;
+        }
+    }
+
+    /// Takes the segment that limited transmit allows, if the windows do.
+    #[inline]
+    pub(crate) fn poll_limited_transmit(&mut self) -> Option<u64> {
+        if self.limited_transmit_due { self.limited_transmit_segment() } else { None }
+    }
+
+    #[cold]
+    fn limited_transmit_segment(&mut self) -> Option<u64> {
+        self.limited_transmit_due = false;
+        // RFC 5681, section 3.2: "previously unsent data". ns-2 does not ask.
+        let is_unsent = self.snd_nxt == self.snd_max || self.config.conventions == Conventions::Ns2;
+        if !is_unsent || !self.fits_receiver() {
+            return None;
+        }
+        let end = self.segment_end(self.snd_nxt) - self.snd_una;
+        let allowed = (self.law.cwnd() + f64::from(self.duplicates.count())) * self.mss as f64;
+        if end as f64 > allowed {
+            return None;
+        }
+        Some(self.advance_limited())
+    }
+
+    /// Takes the segment at `snd_nxt` by limited transmit.
+    pub(crate) fn advance_limited(&mut self) -> u64 {
+        self.limited_bytes += self.segment_end(self.snd_nxt) - self.snd_nxt;
+        self.advance_next()
+    }
+
+    /// The segment that ends at `end` is sent again: if it is timed, its round trip tells nothing (Karn's rule).
+    pub(crate) fn forget_timed_segment(&mut self, end: u64) {
+        if self.timed.is_some_and(|(timed, _)| timed == end) {
+            self.timed = None;
+        }
+    }
+
+    /// A partial ACK may cover the timed segment: back-off ends, but the sample is worthless.
+    pub(crate) fn forget_timed(&mut self, ack: u64) {
+        if self.timed.is_some_and(|(end, _)| ack >= end) {
+            self.timed = None;
+            self.rtt.end_back_off();
+        }
+    }
+
+    pub(crate) fn on_timeout(&mut self, now: Instant) {
+        self.counters.timeouts += 1;
+        if self.snd_una < self.snd_max {
+            self.declare_lost(self.snd_una);
+        }
+        self.duplicates.clear();
+        self.limited_transmit_due = false;
+        self.limited_bytes = 0;
+        if self.snd_una == 0 && self.config.conventions != Conventions::Ns2 {
+            self.on_syn_timeout();
+        } else {
+            self.cut_after_timeout(now);
+        }
+        self.timed_out_at = self.snd_una;
+        self.timed_out_to = self.snd_max;
+        let linear = 1..=self.config.linear_syns;
+        let is_linear = self.snd_una == 0 && linear.contains(&self.syn_timeouts);
+        if !is_linear {
+            self.rtt.back_off();
+        }
+        self.timed = None;
+        self.send_oldest_again(now);
+    }
+
+    /// What is outstanding goes out again from the oldest segment on, and the timer starts anew.
+    pub(crate) fn send_oldest_again(&mut self, now: Instant) {
+        self.go_back();
+        self.timers.start(Timer::Retransmission, now, self.rtt.rto());
+    }
+
+    fn cut_after_timeout(&mut self, now: Instant) {
+        if self.snd_una == 0 {
+            self.initial_window = self.initial_window.min(1.0);
+        }
+        // RFC 5681, section 3.1: the threshold is reduced once for each lost segment.
+        let is_again =
+            self.timed_out_at == self.snd_una && self.config.conventions != Conventions::Ns2;
+        let in_use = (!is_again).then(|| {
+            let in_use = self.in_use_at(now, 0);
+            self.in_use_at_timeout(in_use)
+        });
+        self.forget_repair();
+        self.counters.window_cuts += 1;
+        self.law.on_timeout(now, in_use);
+        self.undo.on_reduction(now);
+    }
+
+    /// The latest reduction was a mistake: the window comes back, and what was never sent goes next.
+    pub(crate) fn take_back(&mut self) {
+        self.forget_repair();
+        self.counters.spurious_reductions += 1;
+        self.law.on_spurious();
+        self.timed_out_to = 0;
+        self.rtt.end_back_off();
+        self.snd_nxt = self.snd_max;
+    }
+
+    /// A lost SYN. RFC 6928, section 2, recommends to keep the initial window unless there was more
+    /// than one retransmission of it; RFC 5681 reduces it at the first. A SYN carries no data whose
+    /// half could become the threshold, so that stays as it is.
+    fn on_syn_timeout(&mut self) {
+        self.syn_timeouts += 1;
+        if self.syn_timeouts == 2 {
+            self.counters.window_cuts += 1;
+            self.initial_window = self.initial_window.min(1.0);
+        }
+    }
+}

@@ -1,0 +1,576 @@
+//! What is in flight: the sequence space, timers, windows, and what every recovery scheme works on.
+
+mod acks;
+mod kept;
+mod losses;
+mod pauses;
+mod rates;
+mod sending;
+mod writing;
+
+use crate::config::{Config, Conventions, UndoKind, WritePolicy};
+use crate::law::{CongestionLaw, Law, Passage};
+use crate::loss::duplicates::DuplicateAcks;
+use crate::pacer::Pacer;
+use crate::rtt::RttEstimator;
+use crate::send_buffer::SendBuffer;
+use crate::sender::SenderCounters;
+use crate::sent::SentSegments;
+use crate::timers::Timers;
+use crate::undo::Undo;
+use crate::validation::Validation;
+use crate::wheel::Wheel;
+use kept::Kept;
+use lasthop_base::units::{Duration, Instant};
+use sending::Piece;
+use std::collections::VecDeque;
+
+/// What is in flight, and the state that every recovery scheme works on.
+#[derive(Clone, Debug)]
+pub struct Flight {
+    pub(crate) config: Config,
+    /// Payload bytes of a full segment.
+    pub(crate) mss: u64,
+    /// Oldest unacknowledged byte (RFC 9293: SND.UNA).
+    pub(crate) snd_una: u64,
+    /// Next byte to send (SND.NXT); a timeout pulls it back to `snd_una`.
+    pub(crate) snd_nxt: u64,
+    /// One past the highest byte ever sent.
+    pub(crate) snd_max: u64,
+    /// One past the last byte that the application wants sent (SYN and FIN count one each).
+    pub(crate) write_end: u64,
+    /// Where the FIN stands, once the application has closed.
+    pub(crate) fin_at: u64,
+    /// The same if it rides on the last data.
+    joined_fin: u64,
+    /// End of the latest segment that was shorter than a full one (Nagle).
+    pub(crate) short_end: u64,
+    /// The next short segment leaves in place of a probe, and later ones do not wait for it (Linux).
+    pub(crate) is_short_excused: bool,
+    /// Whether writes join: [`WritePolicy::Stream`].
+    joins_writes: bool,
+    /// Whether Nagle's algorithm holds short segments back.
+    pub(crate) has_nagle: bool,
+    /// The application holds short segments back.
+    pub(crate) is_corked: bool,
+    /// Nothing waits for an ACK that lets out more at a time.
+    pub(crate) is_urged: bool,
+    /// No later write joins the last one.
+    pub(crate) is_record_closed: bool,
+    /// Where such records end that are not acknowledged.
+    record_ends: VecDeque<u64>,
+    /// Where a short segment begins that has to wait.
+    held_from: u64,
+    /// A segment larger than others, from where to where, by which a socket probes the path.
+    pub(crate) mtu_probe: Option<(u64, u64)>,
+    /// Ends of application writes not yet acknowledged; segments do not cross them.
+    message_ends: VecDeque<u64>,
+    /// The first of them, or 0.
+    first_message_end: u64,
+    /// Receive window that the peer advertised, in bytes (SND.WND).
+    pub(crate) peer_window: u64,
+    /// Sequence number of the segment that updated the window last (SND.WL1).
+    pub(crate) window_seq: u64,
+    /// Its acknowledgment number (SND.WL2).
+    pub(crate) window_ack: u64,
+    pub(crate) law: Law,
+    pub(crate) rtt: RttEstimator,
+    pub(crate) duplicates: DuplicateAcks,
+    pub(crate) timers: Timers,
+    /// What is kept of what is outstanding.
+    kept: Kept,
+    /// Does the law measure?
+    law_measures: bool,
+    /// Round-trip time that the latest ACK tells by that.
+    ack_rtt: Option<Duration>,
+    /// The ACK in hand echoes a mark of the network (ECE).
+    pub(crate) has_echo_of_mark: bool,
+    /// The latest ACK with the mark that what it asks for was lost on a link: its number.
+    pub(crate) loss_mark: Option<u64>,
+    /// When a segment that queues drop first was lost last, of a sender that judges by that.
+    out_lost: Option<Instant>,
+    /// What its timestamps tell, for a law that wants to know.
+    pub(crate) passage: Option<Passage>,
+    pacer: Option<Pacer>,
+    /// What leaves in one piece, of a host that sends so.
+    piece: Piece,
+    /// What the application could not write yet, under [`Config::autotuning`].
+    buffer: Option<Box<SendBuffer>>,
+    pub(crate) undo: Undo,
+    /// Under [`Config::window_validation`].
+    validation: Option<Box<Validation>>,
+    /// When a segment left last, of who keeps track of it.
+    sent_at: Instant,
+    /// One past the last byte that the windows of law, recovery and receiver allow.
+    allowed: u64,
+    /// New data within `allowed` are all that may go out; recovery has no word in it.
+    is_plain: bool,
+    /// Nothing may go out before the next input.
+    is_quiet: bool,
+    /// Nothing is kept of segments, paced, or made of pauses, and none goes again.
+    is_lean: bool,
+    /// Had the segment that left last been sent before?
+    pub(crate) resent: Resent,
+    /// Are pauses before a segment looked at?
+    minds_pauses: bool,
+    /// Others than recovery and law look at each ACK: records, undo, ECN.
+    is_watched: bool,
+    /// Whether and how the window may grow is asked at each ACK.
+    is_judged: bool,
+    /// What a reduction is computed from.
+    in_use: InUse,
+    /// The one segment being timed: its end and when it left (Karn's rule).
+    pub(crate) timed: Option<(u64, Instant)>,
+    /// Window after the handshake; 1 once a SYN was lost (ns-2), or two (RFC 6928, section 2).
+    pub(crate) initial_window: f64,
+    /// SYN that were sent again, of a socket.
+    pub(crate) syns_resent: u64,
+    /// Expiries of the timer of the SYN.
+    syn_timeouts: u32,
+    /// A duplicate ACK allows one new segment (RFC 3042).
+    pub(crate) limited_transmit_due: bool,
+    /// Bytes sent that way since the latest new ACK.
+    limited_bytes: u64,
+    /// `snd_una` at the latest timeout.
+    timed_out_at: u64,
+    /// One past the highest byte sent by then.
+    pub(crate) timed_out_to: u64,
+    /// One past the highest byte declared lost; 0 before any.
+    declared_to: u64,
+    /// Timeouts that reduced the threshold no further, of which CWR tells none the less (Linux).
+    pub(crate) told_again: u64,
+    /// Reductions that CWR need not tell any more, as they were taken back: all up to so many.
+    pub(crate) taken_back: u64,
+    pub(crate) counters: SenderCounters,
+}
+
+/// How much of a segment had been sent before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resent {
+    Nothing,
+    Part,
+    All,
+}
+
+/// What half of the window is half of.
+#[derive(Clone, Copy, Debug)]
+enum InUse {
+    /// The congestion window with its inflation, at most the receive window in segments (ns-2).
+    Window { receive_window: f64 },
+    /// The congestion window (Linux).
+    CongestionWindow,
+    /// The flight size, without what limited transmit has sent (RFC 5681, section 3.2).
+    Flight,
+}
+
+/// The congestion window before the handshake, in segments, or without one.
+fn first_cwnd(config: &Config, initial_window: f64) -> f64 {
+    if config.handshake { 1.0 } else { initial_window }
+}
+
+/// Timers of a host whose clock is so far in its turn.
+fn first_timers(config: &Config, boot_offset: Duration) -> Timers {
+    Timers::new(Wheel::new(config.timer_tick, boot_offset))
+}
+
+/// May full segments leave without a look at anything but the windows, as long as none goes again?
+fn is_lean(config: &Config, kept: &Kept, minds_pauses: bool) -> bool {
+    kept.is_nothing() && !config.pacing && !minds_pauses
+}
+
+impl Flight {
+    /// A connection's first incarnation.
+    pub(crate) fn new(config: &Config, boot_offset: Duration) -> Self {
+        let first = u64::from(!config.handshake);
+        let kept = Kept::new(config);
+        let minds_pauses = config.window_validation || config.restart_after_idle;
+        let in_use = match config.conventions {
+            Conventions::Ns2 => InUse::Window { receive_window: config.receive_window },
+            Conventions::Rfc => InUse::Flight,
+            Conventions::Linux => InUse::CongestionWindow,
+        };
+        Flight {
+            config: *config,
+            mss: config.segment.get(),
+            snd_una: first,
+            snd_nxt: first,
+            snd_max: first,
+            write_end: first,
+            fin_at: u64::MAX,
+            joined_fin: u64::MAX,
+            short_end: 0,
+            is_short_excused: false,
+            joins_writes: config.writes != WritePolicy::Messages,
+            has_nagle: config.writes == WritePolicy::Stream { nagle: true },
+            is_corked: false,
+            is_urged: false,
+            is_record_closed: false,
+            record_ends: VecDeque::new(),
+            held_from: u64::MAX,
+            mtu_probe: None,
+            message_ends: VecDeque::new(),
+            first_message_end: 0,
+            peer_window: config.first_window(),
+            window_seq: 0,
+            window_ack: 0,
+            law: Law::new(config, first_cwnd(config, config.initial_window)),
+            rtt: RttEstimator::new(config, boot_offset),
+            duplicates: DuplicateAcks::new(config.dupack_threshold),
+            timers: first_timers(config, boot_offset),
+            law_measures: config.law.measures(),
+            ack_rtt: None,
+            has_echo_of_mark: false,
+            loss_mark: None,
+            out_lost: None,
+            passage: None,
+            pacer: config.pacing.then(Pacer::new),
+            piece: Piece::default(),
+            buffer: config.autotuning.then(|| Box::new(SendBuffer::new(config))),
+            undo: Undo::new(config),
+            validation: config.window_validation.then(Box::default),
+            sent_at: Instant::ZERO,
+            allowed: 0,
+            is_plain: true,
+            is_quiet: true,
+            is_lean: is_lean(config, &kept, minds_pauses),
+            resent: Resent::Nothing,
+            minds_pauses,
+            is_judged: config.window_validation || config.byte_counting.is_some(),
+            is_watched: !kept.is_nothing() || config.undo != UndoKind::Off || config.ecn,
+            kept,
+            in_use,
+            timed: None,
+            initial_window: config.initial_window,
+            syns_resent: 0,
+            syn_timeouts: 0,
+            limited_transmit_due: false,
+            limited_bytes: 0,
+            timed_out_at: u64::MAX,
+            timed_out_to: 0,
+            declared_to: 0,
+            told_again: 0,
+            taken_back: 0,
+            counters: SenderCounters::default(),
+        }
+    }
+
+    /// Has nothing ever been written to it, and could it hear of nothing that would change it?
+    pub(crate) fn is_unused(&self) -> bool {
+        let first = u64::from(!self.config.handshake);
+        self.config.one_way && !self.is_watched && self.write_end == first
+    }
+
+    /// A new incarnation of one that is unused.
+    pub(crate) fn restart_clock(&mut self, boot_offset: Duration) {
+        self.rtt = RttEstimator::new(&self.config, boot_offset);
+        self.timers = first_timers(&self.config, boot_offset);
+    }
+
+    /// A new incarnation: everything afresh, except that a host which has once lost a SYN keeps its
+    /// initial window of one (as ns-2's agents do), and the counters go on. In place, since a browser begins
+    /// one for each request; all fields are named, so that none is forgotten.
+    pub(crate) fn reset(&mut self, boot_offset: Duration) {
+        let Flight {
+            config,
+            mss: _,
+            snd_una,
+            snd_nxt,
+            snd_max,
+            write_end,
+            fin_at,
+            joined_fin,
+            short_end,
+            is_short_excused,
+            joins_writes: _,
+            has_nagle: _,
+            is_corked,
+            is_urged,
+            is_record_closed,
+            record_ends,
+            held_from,
+            mtu_probe,
+            message_ends,
+            first_message_end,
+            peer_window,
+            window_seq,
+            window_ack,
+            law,
+            rtt,
+            duplicates,
+            timers,
+            kept,
+            law_measures: _,
+            ack_rtt,
+            has_echo_of_mark,
+            loss_mark,
+            out_lost,
+            passage,
+            pacer,
+            piece,
+            buffer,
+            undo,
+            validation,
+            sent_at,
+            allowed,
+            is_plain,
+            is_quiet,
+            is_lean,
+            resent,
+            minds_pauses,
+            is_watched: _,
+            is_judged: _,
+            in_use: _,
+            timed,
+            initial_window,
+            syns_resent,
+            syn_timeouts,
+            limited_transmit_due,
+            limited_bytes,
+            timed_out_at,
+            timed_out_to,
+            declared_to,
+            told_again,
+            taken_back,
+            counters: _,
+        } = self;
+        if config.conventions != Conventions::Ns2 {
+            *initial_window = config.initial_window;
+        }
+        let first = u64::from(!config.handshake);
+        [*snd_una, *snd_nxt, *snd_max, *write_end] = [first; 4];
+        *mtu_probe = None;
+        [*fin_at, *joined_fin, *held_from, *timed_out_at] = [u64::MAX; 4];
+        [*short_end, *window_seq, *window_ack, *allowed, *limited_bytes] = [0; 5];
+        [*timed_out_to, *declared_to, *told_again, *taken_back, *first_message_end] = [0; 5];
+        [*is_corked, *is_urged, *is_record_closed] = [false; 3];
+        [*has_echo_of_mark, *limited_transmit_due] = [false; 2];
+        [*is_plain, *is_quiet] = [true; 2];
+        (*resent, *is_lean) = (Resent::Nothing, self::is_lean(config, kept, *minds_pauses));
+        *syns_resent = 0;
+        (*syn_timeouts, *sent_at, *is_short_excused) = (0, Instant::ZERO, false);
+        *peer_window = config.first_window();
+        (*ack_rtt, *loss_mark, *out_lost, *passage, *timed) = (None, None, None, None, None);
+        (*piece, *undo) = (Piece::default(), Undo::new(config));
+        *timers = first_timers(config, boot_offset);
+        *rtt = RttEstimator::new(config, boot_offset);
+        *duplicates = DuplicateAcks::new(config.dupack_threshold);
+        law.reset(config, first_cwnd(config, *initial_window));
+        message_ends.clear();
+        record_ends.clear();
+        kept.reset();
+        if let Some(validation) = validation {
+            **validation = Validation::default();
+        }
+        if let Some(pacer) = pacer {
+            *pacer = Pacer::new();
+        }
+        if let Some(buffer) = buffer {
+            **buffer = SendBuffer::new(config);
+        }
+    }
+
+    /// What is outstanding goes again, from the oldest byte on.
+    pub(crate) fn go_back(&mut self) {
+        self.snd_nxt = self.snd_una;
+        self.is_lean = false;
+    }
+
+    /// Is it [`is_lean`] once nothing goes again?
+    fn is_lean_by_nature(&self) -> bool {
+        is_lean(&self.config, &self.kept, self.minds_pauses)
+    }
+
+    /// The records of what is outstanding, of a connection that keeps them.
+    pub(crate) fn records(&self) -> &SentSegments {
+        let Kept::Records(records) = &self.kept else { panic!("this recovery keeps records") };
+        records
+    }
+
+    /// The same to be marked.
+    pub(crate) fn records_mut(&mut self) -> &mut SentSegments {
+        let Kept::Records(records) = &mut self.kept else { panic!("this recovery keeps records") };
+        records
+    }
+
+    /// Least round trip that what is kept of segments has told.
+    pub(crate) fn min_rtt(&self) -> Option<Duration> {
+        self.kept.min_rtt()
+    }
+
+    /// Has everything written been acknowledged?
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.snd_una == self.write_end && !self.has_waiting()
+    }
+
+    /// Outstanding bytes in segments, rounded up.
+    pub(crate) fn outstanding_segments(&self) -> u64 {
+        (self.snd_max - self.snd_una).div_ceil(self.mss)
+    }
+
+    /// Windows may have changed: how far data may go now. `inflation`: segments that recovery adds to
+    /// the law's window; `is_plain`: recovery has no word in what goes out.
+    #[inline(always)]
+    pub(crate) fn refresh(&mut self, inflation: u32, is_plain: bool) {
+        let window = self.law.window() + u64::from(inflation) * self.mss;
+        self.allowed = if self.snd_una == 0 {
+            // Nothing follows a SYN before it is acknowledged.
+            1
+        } else {
+            self.snd_una + window.min(self.peer_window)
+        };
+        if self.joins_writes {
+            self.limit_joined(window);
+        }
+        self.set_plain(is_plain);
+    }
+
+    /// The same where recovery adds nothing and has no word, and an ACK for new data came.
+    #[inline(always)]
+    pub(crate) fn refresh_calm(&mut self) {
+        let window = self.law.window();
+        self.allowed = self.snd_una + window.min(self.peer_window);
+        if self.joins_writes {
+            self.limit_joined(window);
+        }
+        self.is_plain = true;
+        self.is_quiet = !self.has_next();
+    }
+
+    #[inline(always)]
+    fn set_plain(&mut self, is_plain: bool) {
+        self.is_plain = is_plain && !self.limited_transmit_due;
+        self.is_quiet = self.is_plain && !self.has_next();
+    }
+
+    /// Do the windows allow the segment at `snd_nxt`, if there is one?
+    #[inline(always)]
+    fn has_next(&self) -> bool {
+        let end = self.snd_nxt + self.mss;
+        if end + 1 < self.first_message_end {
+            end <= self.allowed
+        } else {
+            self.snd_nxt < self.write_end && self.segment_end_beyond(self.snd_nxt) <= self.allowed
+        }
+    }
+
+    /// Others than the windows decide what goes out: they are to be asked.
+    pub(crate) fn stay_awake(&mut self) {
+        self.is_quiet = false;
+    }
+
+    /// Do others than recovery and law look at each ACK?
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.is_watched
+    }
+
+    /// Is it certain that nothing may go out before the next input?
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
+    /// Takes the segment at `snd_nxt` if the windows allow it.
+    #[inline]
+    pub(crate) fn next_allowed(&mut self) -> Option<u64> {
+        let seq = self.snd_nxt;
+        if seq >= self.write_end {
+            return None;
+        }
+        let end = self.segment_end(seq);
+        if end > self.allowed {
+            return None;
+        }
+        self.snd_nxt = end;
+        Some(seq)
+    }
+
+    /// No new data leave until the windows are looked at again.
+    pub(crate) fn hold_new(&mut self) {
+        self.held_from = 0;
+    }
+
+    /// May the segment at `snd_nxt` go out as far as the receiver is concerned?
+    pub(crate) fn fits_receiver(&self) -> bool {
+        if self.snd_nxt >= self.write_end {
+            return false;
+        }
+        if self.snd_una == 0 {
+            return self.snd_nxt == 0;
+        }
+        let end = self.segment_end(self.snd_nxt);
+        end <= self.snd_una + self.peer_window && end <= self.held_from
+    }
+
+    /// Linux's reading of RFC 9293, section 3.10.7.4: of segments with the number of the one that updated the window last
+    /// and with nothing new to acknowledge, only a larger window counts, or none. Says whether the window was updated,
+    /// be it to the same value: such an ACK is no duplicate.
+    pub(crate) fn update_window_as_linux(&mut self, seq: u64, ack: u64, bytes: u64) -> bool {
+        let is_larger = bytes > self.peer_window || bytes == 0;
+        let is_update = ack > self.snd_una
+            || ack == self.snd_una
+                && (seq > self.window_seq || seq == self.window_seq && is_larger);
+        if is_update {
+            (self.peer_window, self.window_seq, self.window_ack) = (bytes, seq, ack);
+        }
+        is_update
+    }
+
+    /// Is anything written that was never sent, and may new data leave?
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.snd_nxt < self.write_end && self.held_from > 0
+    }
+
+    /// May the segment at `snd_nxt` go out as far as the receiver is concerned, and whoever holds short ones back is
+    /// overruled?
+    pub(crate) fn fits_window(&self) -> bool {
+        self.snd_nxt < self.write_end
+            && self.segment_end(self.snd_nxt) <= self.snd_una + self.peer_window
+    }
+
+    /// Another law takes over.
+    pub(crate) fn change_law(&mut self, config: &Config, now: Instant) {
+        let (cwnd, ssthresh) = (self.law.cwnd(), self.law.ssthresh());
+        self.law = Law::new(config, cwnd);
+        if ssthresh.is_finite() {
+            self.law.slow_start_to(cwnd, ssthresh);
+        }
+        self.law_measures = config.law.measures();
+        self.config.law = config.law;
+        let rtt = Some(self.rtt.srtt()).filter(|rtt| *rtt > Duration::ZERO);
+        self.law.on_established(now, rtt);
+        if config.pacing && self.pacer.is_none() {
+            self.pacer = Some(Pacer::new());
+        }
+    }
+
+    /// What a reduction is computed from, in segments.
+    pub(crate) fn in_use(&self, inflation: u32) -> f64 {
+        match self.in_use {
+            InUse::Window { receive_window } => {
+                (self.law.cwnd() + f64::from(inflation)).min(receive_window)
+            }
+            InUse::CongestionWindow => self.law.cwnd(),
+            InUse::Flight => {
+                (self.snd_max - self.snd_una).saturating_sub(self.limited_bytes) as f64
+                    / self.mss as f64
+            }
+        }
+    }
+
+    /// [`Self::in_use`] at a timeout: `in_use`, at most the congestion window. RFC 5681, section 3.1, means the "amount of
+    /// outstanding data in the network". FlightSize also counts data that recovery has replaced in the network, as
+    /// they were SACKed or told of by duplicates.
+    pub(crate) fn in_use_at_timeout(&self, in_use: f64) -> f64 {
+        in_use.min(self.law.cwnd())
+    }
+
+    /// Takes the segment at `snd_nxt` and moves on.
+    #[inline]
+    pub(crate) fn advance_next(&mut self) -> u64 {
+        let seq = self.snd_nxt;
+        self.snd_nxt = self.segment_end(seq);
+        seq
+    }
+}

@@ -1,0 +1,41 @@
+//! Rates of a flight: what an application allows, and what Linux tells of them.
+
+use super::Flight;
+use super::kept::Kept;
+use crate::law::CongestionLaw;
+use crate::pacer::Pacer;
+use lasthop_base::units::Duration;
+
+impl Flight {
+    /// Data leave at `rate` bytes a second at most from now on, and are paced.
+    pub(crate) fn limit_pacing(&mut self, rate: f64) {
+        self.pacer.get_or_insert_with(Pacer::new).limit(rate);
+        self.is_lean = false;
+    }
+
+    /// The rate at which data leave if they are paced, as Linux tells it: of a law that does not pace twice the window in a
+    /// round trip below half of the threshold, 1.2 times the window above (`tcp_update_pacing_rate`).
+    pub(crate) fn told_pacing_rate(&self) -> Option<f64> {
+        let srtt = Some(self.rtt.srtt()).filter(|srtt| *srtt > Duration::ZERO)?;
+        let window = self.law.cwnd().floor().max(self.outstanding_segments() as f64);
+        let gain = if window < self.law.ssthresh() / 2.0 { 2.0 } else { 1.2 };
+        let rate = match self.config.law.paces() {
+            true => self.law.pacing_rate(srtt),
+            false => gain * window * self.mss as f64 / srtt.as_secs_f64(),
+        };
+        Some(self.pacing_limit().map_or(rate, |limit| rate.min(limit)))
+    }
+
+    /// The rate at which data were delivered last, bytes a second, and whether the application limited it.
+    pub(crate) fn delivery_rate(&self) -> Option<(f64, bool)> {
+        match &self.kept {
+            Kept::Records(records) => records.told_rate(),
+            _ => None,
+        }
+    }
+
+    /// Bytes a second at which data leave at most, if an application has said so.
+    pub(crate) fn pacing_limit(&self) -> Option<f64> {
+        self.pacer.as_ref().map(Pacer::most).filter(|rate| rate.is_finite())
+    }
+}

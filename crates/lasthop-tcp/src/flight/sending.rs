@@ -1,0 +1,327 @@
+//! What leaves next, and what is kept of it.
+
+use super::kept::Kept;
+use super::{Flight, Resent};
+use crate::law::CongestionLaw;
+use crate::pacer::Pacer;
+use crate::recovery::Recovery;
+use crate::sent::SentSegment;
+use crate::timers::Timer;
+use lasthop_base::units::{Duration, Instant};
+
+/// Segments that leave in one piece.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Piece {
+    /// How many.
+    pub size: u32,
+    /// How many of them have not left.
+    pub left: u32,
+    /// Pieces that have left since the latest ACK.
+    pub since_ack: u32,
+    /// Bytes that have.
+    pub bytes: u64,
+}
+
+/// Below this many bytes a second a law that paces sends segments one by one: 1.2 Mbps.
+const SINGLE_BELOW: f64 = 150_000.0;
+/// A small piece waits only if something left so recently, and if it is less than this share of the window
+/// (`net.ipv4.tcp_tso_win_divisor`).
+const DEFERRED_AFTER: Duration = Duration::from_millis(1);
+const DEFERRED_SHARE: u64 = 3;
+/// And only if the next ACK should be here by then, or in half a round trip (since Linux 6.18).
+const EXPECTED_WITHIN: Duration = Duration::from_millis(1);
+/// The largest piece, bytes.
+const LARGEST_PIECE: u64 = 65_000;
+
+/// Bytes that leave in one piece at `rate` bytes a second: what a millisecond takes, and more on short round trips
+/// (`net.ipv4.tcp_tso_rtt_log`).
+fn piece_size(rate: f64, min_rtt: Option<Duration>) -> u64 {
+    let halvings = min_rtt.map_or(u64::MAX, |rtt| (rtt.as_nanos() / 1_000) >> 9);
+    let near = if halvings < 32 { LARGEST_PIECE >> halvings } else { 0 };
+    ((rate / 1024.0) as u64 + near).min(LARGEST_PIECE)
+}
+
+impl Flight {
+    /// How long pacing holds the next segment back.
+    pub(crate) fn until_departure(&self, now: Instant) -> Duration {
+        self.pacer.as_ref().map_or(Duration::ZERO, |pacer| pacer.next().saturating_since(now))
+    }
+
+    /// Segments that leave in one piece if there are enough.
+    fn largest_piece(&self) -> u64 {
+        if !self.config.offload {
+            return 1;
+        }
+        let rate = self.law.pacing_rate(self.rtt.srtt().max(Duration::from_nanos(1)));
+        let rate = self.pacing_limit().map_or(rate, |limit| rate.min(limit));
+        let most = piece_size(rate, self.records().min_rtt()) / self.mss;
+        let is_slow = self.config.law.paces() && rate < SINGLE_BELOW;
+        let least = if is_slow { 1 } else { self.config.pieces.into() };
+        most.max(least)
+    }
+
+    /// Is a part of a piece still to leave?
+    pub(crate) fn is_within_piece(&self) -> bool {
+        self.piece.left > 0
+    }
+
+    /// Is a piece smaller than usual held back, as the window has room for `room` segments only and an ACK that opens it
+    /// further is likely to come soon (`tcp_tso_should_defer`)? Only if something left within the last millisecond.
+    pub(crate) fn is_deferred(&self, now: Instant, room: u32) -> bool {
+        let latest = self.records().last().map(|newest| newest.sent);
+        let oldest = self.records().get(0).map(|oldest| oldest.sent);
+        let (Some(latest), Some(oldest)) = (latest, oldest) else { return false };
+        let is_recent = now - latest < DEFERRED_AFTER;
+        let unsent = self.write_end - self.snd_nxt;
+        let is_single = !self.config.offload || unsent <= self.mss;
+        if self.piece.left > 0 || !is_recent || is_single || self.is_urged {
+            return false;
+        }
+        let window = self.snd_una + self.peer_window;
+        let limit = (u64::from(room) * self.mss).min(window.saturating_sub(self.snd_nxt));
+        let share = self.peer_window.min(self.law.window()) / DEFERRED_SHARE;
+        let srtt = self.rtt.srtt();
+        limit < self.largest_piece() * self.mss
+            && limit < share
+            && oldest + srtt <= now + EXPECTED_WITHIN.min(Duration::from_nanos(srtt.as_nanos() / 2))
+            && (unsent > LARGEST_PIECE || self.fin_at == u64::MAX)
+    }
+
+    /// Has the peer's window room for more than `room` segments?
+    pub(crate) fn has_room_at_peer(&self, room: u32) -> bool {
+        self.snd_nxt + u64::from(room) * self.mss < self.snd_una + self.peer_window
+    }
+
+    /// A new segment leaves, and `room` says how many the window has room for: those that leave in one piece with it
+    /// (Linux: `tcp_tso_autosize`).
+    pub(crate) fn begin_piece(&mut self, room: u32) {
+        if self.piece.left > 0 {
+            return;
+        }
+        let most = self.largest_piece();
+        let mut ends = self.message_ends.iter().copied();
+        let message_end = ends.find(|&end| end > self.snd_nxt).unwrap_or(self.write_end);
+        let end = message_end.min(self.snd_una + self.peer_window).min(self.held_from);
+        let waiting = end.saturating_sub(self.snd_nxt).div_ceil(self.mss);
+        let size = most.min(room.into()).min(waiting).max(1) as u32;
+        self.piece = Piece { size, left: size, bytes: 0, since_ack: self.piece.since_ack + 1 };
+    }
+
+    /// Is the segment at `seq` the end of a piece or of a write, so that the receiver hands it up?
+    pub(crate) fn is_pushed(&self, seq: u64) -> bool {
+        let records = self.records();
+        records.get(records.index_of(seq)).is_some_and(|record| record.is_pushed)
+    }
+
+    /// The next segment to send now; `recovery` decides where the windows alone do not.
+    #[inline(always)]
+    pub(crate) fn poll(&mut self, now: Instant, recovery: &mut Recovery) -> Option<(u64, u64)> {
+        if self.is_quiet || self.is_held_back(now) {
+            return None;
+        }
+        let was_plain = self.is_plain;
+        let (seq, end) = if was_plain {
+            let seq = self.snd_nxt;
+            let end = self.segment_end(seq);
+            self.snd_nxt = end;
+            self.is_quiet = !self.has_next();
+            (seq, end)
+        } else {
+            let chosen = self.choose(now, recovery);
+            if chosen.is_none() {
+                // A window that closed meanwhile cuts the piece short.
+                self.piece.left = 0;
+            }
+            chosen?
+        };
+        self.on_sent(now, seq, end);
+        if !was_plain {
+            recovery.on_sent(self, now, seq);
+        }
+        Some((seq, end))
+    }
+
+    /// The next segment if it is a new and full one in the middle of a write and nothing but the windows decides,
+    /// which let it go: its first byte.
+    #[inline(always)]
+    pub(crate) fn poll_full(&mut self, now: Instant) -> Option<u64> {
+        let seq = self.snd_nxt;
+        let end = seq + self.mss;
+        let is_plain = !self.is_quiet && self.is_plain && self.is_lean;
+        if !is_plain || end + 1 >= self.first_message_end {
+            return None;
+        }
+        debug_assert!(seq >= self.snd_max, "what goes again takes the long way");
+        self.snd_nxt = end;
+        self.is_quiet = !self.has_next();
+        self.note_new(now, end);
+        self.law.on_sent(now, self.mss);
+        Some(seq)
+    }
+
+    /// The segment that recovery chooses.
+    fn choose(&mut self, now: Instant, recovery: &mut Recovery) -> Option<(u64, u64)> {
+        if self.snd_una == self.snd_max && self.minds_pauses {
+            self.look_before_sending(now);
+        }
+        let mut seq = recovery.next_segment(self, now);
+        // Pacing may have kept a retransmission back until its original was acknowledged.
+        while seq.is_some_and(|seq| seq < self.snd_una) {
+            seq = recovery.next_segment(self, now);
+        }
+        let is_plain = recovery.is_plain(self);
+        self.set_plain(is_plain);
+        let seq = seq?;
+        if self.config.pieces > 0 && seq < self.snd_max {
+            // What of it lies within the window; the oldest serves as a probe of a closed one.
+            let room = (self.snd_una + self.peer_window).saturating_sub(seq);
+            let (most, fin_at) = (self.mss, self.fin_at);
+            let records = self.records_mut();
+            let index = records.index_of(seq);
+            records.join_short(index, most);
+            // A FIN takes no room.
+            let fits = |record: &SentSegment| record.end > fin_at && record.end - seq == most + 1;
+            if !records.get(index).is_some_and(fits) {
+                records.cut(index, if room > 0 { most.min(room) } else { most }, most);
+            }
+        }
+        Some((seq, self.end_of(seq)))
+    }
+
+    /// Does pacing keep the next segment back? Not where nothing is outstanding: there is nothing to
+    /// keep it apart from.
+    #[inline]
+    pub(crate) fn is_held_back(&self, now: Instant) -> bool {
+        let is_early = |pacer: &Pacer| now < pacer.next() && self.piece.left == 0;
+        self.pacer.as_ref().is_some_and(is_early) && self.snd_una < self.snd_max
+    }
+
+    /// The segment from `seq` to `end` leaves now.
+    #[inline(always)]
+    fn on_sent(&mut self, now: Instant, seq: u64, end: u64) {
+        if self.minds_pauses {
+            self.look_at_pause(now);
+        }
+        self.note_sent(now, seq, end);
+        if !self.is_lean {
+            self.keep(now, seq, end);
+            if self.pacer.is_some() {
+                self.pace(now, end - seq);
+            }
+        }
+        self.law.on_sent(now, end - seq);
+    }
+
+    /// The same as far as counters and timers go.
+    #[inline(always)]
+    fn note_sent(&mut self, now: Instant, seq: u64, end: u64) {
+        if seq < self.snd_max {
+            self.resent = if end > self.snd_max { Resent::Part } else { Resent::All };
+        }
+        if end > self.snd_max {
+            return self.note_new(now, end);
+        }
+        self.counters.segments_sent += 1;
+        self.counters.retransmissions += 1;
+        // Something is outstanding: it goes again.
+        if !self.timers.is_running(Timer::Retransmission) {
+            self.timers.start(Timer::Retransmission, now, self.rtt.rto());
+        }
+    }
+
+    /// The same of a segment that ends beyond all that were sent.
+    #[inline(always)]
+    fn note_new(&mut self, now: Instant, end: u64) {
+        let nothing_outstanding = self.snd_una == self.snd_max;
+        self.counters.segments_sent += 1;
+        self.snd_max = end;
+        if self.timed.is_none() {
+            self.timed = Some((end, now));
+        }
+        if nothing_outstanding || !self.timers.is_running(Timer::Retransmission) {
+            self.timers.start(Timer::Retransmission, now, self.rtt.rto());
+        }
+    }
+
+    /// What is to be known later of the segment from `seq` to `end`, which leaves.
+    #[inline]
+    fn keep(&mut self, now: Instant, seq: u64, end: u64) {
+        match &mut self.kept {
+            Kept::Nothing => {
+                self.is_lean = self.snd_nxt >= self.snd_max && self.is_lean_by_nature();
+            }
+            Kept::Departures(departures) => departures.on_sent(now, seq, end),
+            Kept::Rates(departures) => {
+                departures.memory.on_losses(self.counters.losses_declared * self.mss);
+                departures.on_sent(now, seq, end);
+                if self.snd_max == self.write_end && self.has_room_for_more() {
+                    self.on_app_limited();
+                }
+            }
+            Kept::Records(_) => self.keep_record(now, seq, end),
+        }
+    }
+
+    /// The same of a connection that keeps full records.
+    fn keep_record(&mut self, now: Instant, seq: u64, end: u64) {
+        let lost = self.lost_bytes();
+        let Kept::Records(records) = &mut self.kept else { return };
+        records.on_losses(lost);
+        records.on_sent(now, seq, end);
+        if self.record_ends.contains(&end) && end == self.snd_max {
+            records.end_record();
+        }
+        if self.piece.left > 0 && end == self.snd_max {
+            self.piece.left -= 1;
+            if self.piece.left == 0 {
+                let ends_write = self.buffer.as_mut().is_some_and(|buffer| buffer.is_pushed(end));
+                records.end_piece(self.piece.size > 1 || ends_write || end == self.write_end);
+            }
+        }
+        if self.snd_max == self.write_end && self.has_room_for_more() {
+            self.on_app_limited();
+        }
+    }
+
+    /// Would the window let another segment leave?
+    fn has_room_for_more(&self) -> bool {
+        self.snd_max - self.snd_una + self.mss <= self.law.window()
+    }
+
+    /// The application limits what is sent: rates that it limits do not count for less than before.
+    #[cold]
+    pub(super) fn on_app_limited(&mut self) {
+        match &mut self.kept {
+            Kept::Nothing | Kept::Departures(_) => {}
+            Kept::Rates(departures) => {
+                let in_flight = departures.in_flight();
+                departures.memory.on_app_limited(in_flight);
+            }
+            Kept::Records(records) => records.on_app_limited(),
+        }
+    }
+
+    /// `bytes` have left: how long the next segment is held back.
+    fn pace(&mut self, now: Instant, bytes: u64) {
+        let srtt = self.rtt.srtt();
+        let Some(pacer) = &mut self.pacer else { return };
+        if srtt == Duration::ZERO {
+            return;
+        }
+        // At least a segment in a round trip: a window below one must not stop the sender.
+        let rate = self.law.pacing_rate(srtt).max(pacer.least(self.mss, srtt)).min(pacer.most());
+        if self.config.pieces > 0 {
+            self.piece.bytes += bytes;
+            if self.piece.left > 0 {
+                return;
+            }
+            let bytes = std::mem::take(&mut self.piece.bytes);
+            // Who opens with data has sent no SYN that counts, or counts it elsewhere.
+            let segments = self.counters.segments_sent + u64::from(!self.config.handshake);
+            pacer.on_piece_sent(now, bytes, rate, segments);
+        } else {
+            pacer.on_sent(now, bytes, rate);
+        }
+        self.timers.set(Timer::Pacing, pacer.next());
+    }
+}

@@ -1,0 +1,259 @@
+//! From phase to phase: sections 5.3 and 5.4 of the draft.
+
+use super::super::sample::Delivery;
+use super::model::Ack;
+use super::phase::{Acks, Phase, Plateau};
+use super::{Bbr3, MIN_RTT_LIFE, MOST_ROUNDS, PROBE_RTT_INTERVAL, PROBE_RTT_TIME, smaller};
+use lasthop_base::units::{Duration, Instant};
+
+/// Round trips after which DRAIN ends in any case.
+const DRAIN_ROUNDS: u32 = 3;
+
+/// The cycle of PROBE_BW that goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cycle {
+    /// When it began.
+    pub at: Instant,
+    /// How long until it probes.
+    pub wait: Duration,
+    /// Round trips since it began, and one more in half of the cases.
+    pub rounds: u32,
+}
+
+/// Probes for more: the one that goes on in UP, and what became of the latest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probe {
+    /// Round trips in which inflight_longterm grew.
+    pub rounds: u32,
+    /// Bytes delivered towards the next segment of inflight_longterm, and how many make one.
+    pub acked: f64,
+    pub per: f64,
+    /// May losses still be of it?
+    pub has_samples: bool,
+    /// Did it lose too much?
+    pub was_too_high: bool,
+    /// Did it end where the one before it had lost too much?
+    pub was_precautionary: bool,
+}
+
+impl Probe {
+    pub fn new() -> Self {
+        Probe {
+            rounds: 0,
+            acked: 0.0,
+            per: f64::INFINITY,
+            has_samples: false,
+            was_too_high: false,
+            was_precautionary: false,
+        }
+    }
+}
+
+impl Bbr3 {
+    pub(super) fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.derive();
+    }
+
+    /// StartProbeBW_DOWN().
+    pub(super) fn go_down(&mut self) {
+        let now = self.latest.now;
+        self.reset_signals();
+        self.probe.per = f64::INFINITY;
+        // PickProbeWait(): 0 or 1 round trips, and 2 to 3 seconds.
+        let micros = now.as_nanos() / 1_000;
+        let wait = Duration::from_millis(2_000 + micros % 1_000);
+        self.cycle = Cycle { at: now, wait, rounds: (micros % 2) as u32 };
+        self.acks = Acks::Stopping;
+        self.start_round();
+        self.enter(Phase::Down);
+    }
+
+    /// StartProbeBW_REFILL().
+    pub(super) fn refill(&mut self) {
+        self.forget_shortterm();
+        (self.probe.rounds, self.probe.acked) = (0, 0.0);
+        self.probe.was_precautionary = false;
+        self.acks = Acks::Plain;
+        self.start_round();
+        self.enter(Phase::Refill);
+    }
+
+    /// StartProbeBW_UP().
+    fn go_up(&mut self, rate: f64) {
+        self.probe.has_samples = true;
+        self.acks = Acks::Starting;
+        self.start_round();
+        self.full_bw = Plateau::from(rate);
+        self.enter(Phase::Up);
+        self.raise_slope();
+    }
+
+    /// RaiseInflightLongtermSlope().
+    pub(super) fn raise_slope(&mut self) {
+        let growth = f64::from(1u32 << self.probe.rounds.min(30));
+        self.probe.rounds += 1;
+        self.probe.per = (self.cwnd / growth).max(self.segment);
+    }
+
+    /// CheckFullBWReached().
+    pub(super) fn check_full_bw(&mut self, ack: &Ack<'_>) {
+        if self.is_round_over && !ack.sample.is_app_limited {
+            self.full_bw.check(ack.rate);
+            self.full_bw_reached |= self.full_bw.is_reached;
+        }
+    }
+
+    /// CheckStartupDone(), CheckDrainDone(), UpdateProbeBWCyclePhase().
+    #[inline]
+    pub(super) fn advance(&mut self, ack: &Ack<'_>) {
+        if self.phase == Phase::Startup {
+            self.check_startup_losses(ack);
+            if !self.full_bw_reached {
+                return;
+            }
+            self.enter(Phase::Drain { began: self.rounds });
+        }
+        if let Phase::Drain { began } = self.phase
+            && (ack.left <= self.with_budget(self.derived.bdp)
+                || self.rounds > began + DRAIN_ROUNDS)
+        {
+            self.go_down();
+        }
+        if self.adapt_longterm(ack) {
+            return;
+        }
+        match self.phase {
+            Phase::Down | Phase::Cruise if self.is_time_to_probe(self.latest.now) => self.refill(),
+            Phase::Down
+                if ack.left <= self.with_headroom()
+                    && ack.left <= self.with_budget(self.derived.highest_bdp) =>
+            {
+                self.enter(Phase::Cruise);
+            }
+            Phase::Refill if self.is_round_over => self.go_up(ack.rate),
+            Phase::Up => self.check_up(ack),
+            _ => {}
+        }
+    }
+
+    /// IsTimeToProbeBW(): after the wait, or as many round trips as Reno would take to grow to what is in flight.
+    fn is_time_to_probe(&self, now: Instant) -> bool {
+        let most = MOST_ROUNDS * self.segment;
+        now > self.cycle.at + self.cycle.wait
+            || f64::from(self.cycle.rounds) * self.segment >= smaller(self.target_inflight(), most)
+    }
+
+    /// IsTimeToGoDown(), and what follows.
+    fn check_up(&mut self, ack: &Ack<'_>) {
+        if self.probe.was_too_high && ack.left >= self.inflight_longterm {
+            self.probe.was_precautionary = true;
+        } else if self.is_limited(ack.delivery) {
+            // The bound, not the path, keeps bandwidth from growing.
+            self.full_bw = Plateau::from(ack.rate);
+            return;
+        } else if !self.full_bw.is_reached {
+            return;
+        }
+        self.probe.was_too_high = false;
+        self.go_down();
+    }
+
+    /// UpdateMinRTT(), CheckProbeRTT(); `left` bytes are in flight.
+    #[inline]
+    pub(super) fn update_min_rtt(&mut self, delivery: &Delivery, left: f64) {
+        let now = delivery.now;
+        let is_old = now > self.probe_rtt_at + PROBE_RTT_INTERVAL;
+        if let Some(rtt) = delivery.rtt
+            && (is_old || self.probe_rtt.is_none_or(|least| rtt < least))
+        {
+            (self.probe_rtt, self.probe_rtt_at) = (Some(rtt), now);
+        }
+        if let Some(least) = self.probe_rtt
+            && (now > self.min_rtt_at + MIN_RTT_LIFE
+                || self.min_rtt.is_none_or(|known| least < known))
+        {
+            (self.min_rtt, self.min_rtt_at) = (Some(least), self.probe_rtt_at);
+            self.derive();
+        }
+        let is_there = self.phase.is_probe_rtt();
+        if is_old && !is_there && !self.restarts && self.min_rtt.is_some() {
+            self.save_cwnd();
+            self.acks = Acks::Stopping;
+            self.start_round();
+            self.enter(Phase::ProbeRtt { until: None, round_over: false });
+        }
+        if let Phase::ProbeRtt { until, round_over } = self.phase {
+            self.handle_probe_rtt(now, until, round_over, left);
+        }
+    }
+
+    /// HandleProbeRTT().
+    fn handle_probe_rtt(
+        &mut self,
+        now: Instant,
+        until: Option<Instant>,
+        round_over: bool,
+        left: f64,
+    ) {
+        match until {
+            None if left <= self.probe_rtt_cwnd() => {
+                let until = Some(now + PROBE_RTT_TIME);
+                self.phase = Phase::ProbeRtt { until, round_over: false };
+                self.start_round();
+            }
+            Some(_) if round_over || self.is_round_over => {
+                self.phase = Phase::ProbeRtt { until, round_over: true };
+                self.check_probe_rtt_done(now);
+            }
+            _ => {}
+        }
+    }
+
+    /// CheckProbeRTTDone(), ExitProbeRTT().
+    pub(super) fn check_probe_rtt_done(&mut self, now: Instant) {
+        let Phase::ProbeRtt { until: Some(until), .. } = self.phase else { return };
+        if now <= until {
+            return;
+        }
+        self.probe_rtt_at = now;
+        self.restore_cwnd();
+        self.forget_shortterm();
+        if self.full_bw_reached {
+            self.latest.now = now;
+            self.go_down();
+            self.enter(Phase::Cruise);
+        } else {
+            self.enter(Phase::Startup);
+        }
+    }
+
+    pub(super) fn probe_rtt_cwnd(&self) -> f64 {
+        self.derived.window.max(self.least)
+    }
+
+    /// HandleSpuriousLossDetection(): the latest losses were none.
+    pub(super) fn take_back(&mut self) {
+        self.recovery = None;
+        self.restore_cwnd();
+        self.losses.is_lossy = false;
+        self.full_bw = Plateau::default();
+        let undo = self.undo;
+        self.bw_shortterm = self.bw_shortterm.max(undo.bw_shortterm);
+        self.inflight_shortterm = self.inflight_shortterm.max(undo.inflight_shortterm);
+        self.inflight_longterm = self.inflight_longterm.max(undo.inflight_longterm);
+        self.undo.phase = None;
+        self.derive();
+        let is_there = self.phase.is_probe_rtt();
+        match undo.phase {
+            Some(Phase::Startup) if self.phase != Phase::Startup => {
+                self.full_bw_reached = false;
+                if !is_there {
+                    self.enter(Phase::Startup);
+                }
+            }
+            Some(Phase::Up) if self.phase != Phase::Up && !is_there => self.refill(),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! ELSN-capable SACK, ESACK (Yun, "Cross-Layer Explicit Link Status Notification to Improve TCP Performance in
+//! Wireless Networks", EURASIP JWCN 2009, section 4): ns-2's [`Sack1`], and what it does about explicit
+//! notifications of a link.
+//!
+//! ```text
+//!   as Sack1, and anywhere
+//!     ELN(s)     send s again at once, and put it last in the order of sending; no window is cut
+//!     ERSN(s)    the timer does not fire for s: it starts anew instead, until s is settled
+//!
+//!   OPEN, a duplicate that brings new SACK information, F the first segment not SACKed in the order of sending:
+//!     F is what the ACK asks for          duplicates + 1
+//!     F < the highest byte SACKed         1 if F has changed, else duplicates + 1
+//!     what the ACK asks for is SACKed     send it again: the receiver has dropped it
+//!     otherwise                           F waits for its own acknowledgment: one new segment for each
+//!                                         that left, as far as the window allows
+//!   third duplicate --> RECOVERY as in Sack1, with F in place of the oldest segment
+//!
+//!   more than N ELNs in a row, nothing arrived in between --> DISCONNECTED: only every other ELN is answered,
+//!     the timer sends a probe and cuts nothing
+//!   ACK with news --> what was left out is sent again, all goes on as before
+//! ```
+//!
+//! The order of sending is that of the sequence space except for segments that were sent again for an ELN. Those are
+//! kept with what had been sent by then: an original segment stands before one of them if it had been sent. Without
+//! ELN the list is empty and each step is that of Sack1.
+//!
+//! Choices where the paper is silent. While an ELN is outstanding the scoreboard outlives new ACKs (its segments have
+//! flags), and new data may leave while fewer segments are in the network than the window has; an ELN for what has been
+//! acknowledged or SACKed, or was never sent, is ignored; a retransmission for the oldest segment starts the timer anew,
+//! and one of the timed segment is not timed (Karn's rule); "successive" ELNs are those between which no ACK has
+//! brought news; in DISCONNECTED the first ELN is left out, the next answered, and so on; a notice that retransmission has started
+//! holds the timer for a second at most, or twice its time-out, in case the ELN that follows is lost.
+
+use super::super::config::{Config, Ersn};
+use super::super::flight::Flight;
+use super::super::law::CongestionLaw;
+use super::super::loss::duplicates::Duplicate;
+use super::super::loss::sack_ns2::Scoreboard;
+use super::super::timers::Timer;
+use super::sack_ns2::Sack1;
+use lasthop_base::units::{Duration, Instant};
+use std::collections::VecDeque;
+
+/// How long a notice that retransmission has started counts at least.
+const HOLD: Duration = Duration::from_secs(1);
+
+/// A segment that was sent again for an ELN.
+#[derive(Clone, Copy, Debug)]
+struct Resent {
+    start: u64,
+    end: u64,
+    /// One past the highest byte sent by then: its place in the order of sending.
+    after: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Esack {
+    sack: Sack1,
+    /// In the order of sending.
+    resent: VecDeque<Resent>,
+    /// First bytes of segments to be sent again now.
+    due: VecDeque<u64>,
+    /// The first segment not SACKed in the order of sending, at the latest duplicate.
+    first_unsacked: u64,
+    /// Consecutive ELNs that noise can cause at most.
+    filter: Option<u32>,
+    /// ELNs since the latest news.
+    run: u32,
+    is_disconnected: bool,
+    /// ELNs that were not answered.
+    left_out: VecDeque<u64>,
+    ersn: Ersn,
+    /// Segments that the link sends again, and until when that is believed.
+    retrying: Vec<(u64, Instant)>,
+}
+
+impl Esack {
+    pub fn new(config: &Config) -> Self {
+        Esack {
+            sack: Sack1::new(config),
+            resent: VecDeque::new(),
+            due: VecDeque::new(),
+            first_unsacked: u64::MAX,
+            filter: config.eln_filter,
+            run: 0,
+            is_disconnected: false,
+            left_out: VecDeque::new(),
+            ersn: config.ersn,
+            retrying: Vec::new(),
+        }
+    }
+
+    pub fn reset(&mut self) {
+        self.sack.reset();
+        self.forget();
+        self.run = 0;
+        self.is_disconnected = false;
+        self.left_out.clear();
+    }
+
+    /// Everything is going to be sent again in the order of the sequence space.
+    fn forget(&mut self) {
+        self.resent.clear();
+        self.due.clear();
+        self.retrying.clear();
+        self.first_unsacked = u64::MAX;
+    }
+
+    pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
+        if ack > flight.snd_una {
+            self.first_unsacked = u64::MAX;
+            self.resent.retain(|known| known.end > ack);
+            self.retrying.retain(|&(seq, _)| seq >= ack);
+            self.sack.scoreboard.keep_on_ack(!self.resent.is_empty());
+            self.sack.on_ack(flight, now, ack, blocks);
+            // What Sack1 does not look at in the ACK of new data.
+            if !self.resent.is_empty() {
+                self.sack.scoreboard.update(blocks);
+            }
+            self.on_news(flight);
+        } else if self.resent.is_empty() || self.sack.in_recovery() {
+            let before = self.sack.scoreboard.generation();
+            self.sack.on_ack(flight, now, ack, blocks);
+            if self.sack.scoreboard.generation() != before {
+                self.on_news(flight);
+            }
+        } else if ack == flight.snd_una
+            && !self.sack.is_after_timeout()
+            && self.sack.scoreboard.update(blocks)
+        {
+            self.on_duplicate(flight, now);
+            self.on_news(flight);
+        }
+    }
+
+    /// A duplicate, while a segment that was sent again for an ELN is outstanding: Algorithm 1.
+    fn on_duplicate(&mut self, flight: &mut Flight, now: Instant) {
+        let una = flight.snd_una;
+        let first = self.first_unsacked(flight);
+        let changed = std::mem::replace(&mut self.first_unsacked, first) != first;
+        let scoreboard = &self.sack.scoreboard;
+        let duplicate = if first == una {
+            flight.duplicates.add()
+        } else if first < scoreboard.highest() {
+            if changed {
+                flight.duplicates.clear();
+            }
+            flight.duplicates.add()
+        } else {
+            if scoreboard.has(una) {
+                self.due.push_back(una);
+            }
+            return;
+        };
+        match duplicate {
+            Duplicate::Early => flight.limited_transmit(),
+            Duplicate::Threshold => {
+                let in_network = self.in_network(flight);
+                if self.sack.enter_recovery(flight, now, first, in_network) {
+                    self.resent.retain(|known| known.start != first);
+                }
+            }
+            Duplicate::Further => {}
+        }
+    }
+
+    /// The first byte of the first segment in the order of sending that is not known to have arrived.
+    fn first_unsacked(&self, flight: &Flight) -> u64 {
+        let scoreboard = &self.sack.scoreboard;
+        let mut resent = self.resent.iter().filter(|known| !scoreboard.has(known.start));
+        let original = self.original_hole(flight, flight.snd_una);
+        match resent.next() {
+            Some(known) if original.is_none_or(|start| start >= known.after) => known.start,
+            _ => original.unwrap_or(flight.snd_max),
+        }
+    }
+
+    /// The lowest byte from `from` on that has neither arrived nor been sent again.
+    fn original_hole(&self, flight: &Flight, from: u64) -> Option<u64> {
+        let mut at = from;
+        while at < flight.snd_max {
+            let start = self.sack.scoreboard.end_of_range_at(at);
+            match self.resent.iter().find(|known| known.start == start) {
+                Some(known) => at = known.end,
+                None => return (start < flight.snd_max).then_some(start),
+            }
+        }
+        None
+    }
+
+    /// Segments in the network: sent and not SACKed, each once.
+    fn in_network(&self, flight: &Flight) -> i64 {
+        let sacked = self.sack.scoreboard.bytes();
+        (flight.snd_max - flight.snd_una).saturating_sub(sacked).div_ceil(flight.mss) as i64
+    }
+
+    /// An ACK has shown that something arrived: the way is open.
+    fn on_news(&mut self, flight: &Flight) {
+        self.run = 0;
+        if std::mem::take(&mut self.is_disconnected) {
+            while let Some(seq) = self.left_out.pop_front() {
+                self.send_again(flight, seq);
+            }
+        }
+    }
+
+    /// A link has given up the segment that begins with `seq`.
+    pub fn on_explicit_loss(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+        if !self.is_outstanding(flight, seq) {
+            return;
+        }
+        flight.counters.explicit_losses += 1;
+        self.retrying.retain(|&(known, _)| known != seq);
+        self.run += 1;
+        if self.filter.is_some_and(|most| self.run > most) {
+            let is_first = !std::mem::replace(&mut self.is_disconnected, true);
+            let beyond = self.run - self.filter.unwrap_or_default();
+            if is_first || beyond % 2 == 1 {
+                self.left_out.push_back(seq);
+                return;
+            }
+        }
+        self.send_again(flight, seq);
+        if seq == flight.snd_una {
+            flight.restart_timer(now);
+        }
+    }
+
+    fn is_outstanding(&self, flight: &Flight, seq: u64) -> bool {
+        (flight.snd_una..flight.snd_max).contains(&seq) && !self.sack.scoreboard.has(seq)
+    }
+
+    fn send_again(&mut self, flight: &Flight, seq: u64) {
+        if self.is_outstanding(flight, seq) && !self.due.contains(&seq) {
+            self.due.push_back(seq);
+        }
+    }
+
+    /// A link sends the segment that begins with `seq` again.
+    pub fn on_retransmission_started(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+        if !self.is_outstanding(flight, seq) {
+            return;
+        }
+        match self.ersn {
+            Ersn::Off => {}
+            Ersn::Restart => flight.restart_timer(now),
+            Ersn::Hold => {
+                let rto = flight.rtt.rto();
+                let until = now + HOLD.max(rto * 2);
+                match self.retrying.iter_mut().find(|(known, _)| *known == seq) {
+                    Some(known) => known.1 = until,
+                    None => self.retrying.push((seq, until)),
+                }
+            }
+        }
+    }
+
+    /// Does the retransmission timer, which is due, have to wait? Then it has been started anew.
+    pub fn holds_timer(&mut self, flight: &mut Flight, now: Instant) -> bool {
+        let una = flight.snd_una;
+        if self.is_disconnected {
+            self.send_again(flight, una);
+            flight.rtt.back_off();
+        } else {
+            let is_retrying = |&(seq, until): &(u64, Instant)| seq == una && now < until;
+            if !self.retrying.iter().any(is_retrying) {
+                return false;
+            }
+            flight.counters.timeouts_held += 1;
+        }
+        flight.timers.set(Timer::Retransmission, now + flight.rtt.rto());
+        true
+    }
+
+    pub fn in_recovery(&self) -> bool {
+        self.sack.in_recovery()
+    }
+
+    pub fn on_timeout(&mut self, flight: &mut Flight) {
+        self.sack.on_timeout(flight);
+        self.forget();
+    }
+
+    pub fn on_spurious(&mut self) {
+        self.sack.on_spurious();
+    }
+
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.sack.is_plain() && self.resent.is_empty() && self.due.is_empty()
+    }
+
+    pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
+        while let Some(seq) = self.due.pop_front() {
+            if self.is_outstanding(flight, seq) {
+                let (end, after) = (flight.segment_end(seq), flight.snd_max);
+                self.resent.retain(|known| known.start != seq);
+                self.resent.push_back(Resent { start: seq, end, after });
+                flight.forget_timed_segment(end);
+                return Some(seq);
+            }
+        }
+        if self.sack.in_recovery() {
+            let resent = &mut self.resent;
+            return self.sack.next_in_recovery(flight, |scoreboard, from| {
+                let hole = next_lost(scoreboard, resent, from)?;
+                resent.retain(|known| known.start != hole);
+                Some(hole)
+            });
+        }
+        if self.resent.is_empty() {
+            return self.sack.next_segment(flight);
+        }
+        if let Some(seq) = flight.poll_limited_transmit() {
+            return Some(seq);
+        }
+        let is_new = flight.snd_nxt == flight.snd_max;
+        if !is_new {
+            return flight.next_allowed();
+        }
+        let has_room = self.in_network(flight) < flight.law.cwnd() as i64;
+        (has_room && flight.fits_receiver()).then(|| flight.advance_next())
+    }
+}
+
+/// The lowest hole from `from` on that counts as lost in recovery: not a segment that was sent again for an ELN,
+/// unless something sent later has arrived.
+fn next_lost(scoreboard: &Scoreboard, resent: &VecDeque<Resent>, from: u64) -> Option<u64> {
+    let mut at = from;
+    loop {
+        let hole = scoreboard.next_hole(at)?;
+        match resent.iter().find(|known| known.start == hole) {
+            Some(known) if known.after >= scoreboard.highest() => at = known.end,
+            _ => return Some(hole),
+        }
+    }
+}

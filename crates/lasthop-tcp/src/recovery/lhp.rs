@@ -1,0 +1,124 @@
+//! The packet list of LHP (Gao, Diggavi, Muthukrishnan, "LHP: An End-to-End Reliable Transport Protocol over Wireless Data
+//! Networks", ICC 2003; Yun, EURASIP JWCN 2009, section 2), with the acknowledgments of SMART (Keshav, Morgan, INFOCOM 1997).
+//!
+//! ```text
+//!   list: what is outstanding, in the order of sending, each entry with a count
+//!
+//!   ACK(cumulative, trigger)   entries below the cumulative number and the trigger leave the list;
+//!                              entries before the trigger: count + 1
+//!   a count of 3               reduce the window, send the entry again, put it last with count 0: for each entry
+//!   ELN(s)                     send s again, put it last with count 0; no window is cut
+//!   timeout                    as Reno; the list is empty
+//!   sending                    new data while the list is shorter than the window
+//! ```
+//!
+//! The trigger is the segment that made the receiver acknowledge: its only SACK block, or, where the cumulative number
+//! moves, the segment that had been missing there. One reduction for each lost segment is LHP's own. The window is not
+//! inflated: what leaves the list makes room.
+//!
+//! *Not modelled*: the fragments of its link, of which the first holds the header: whether the header of a damaged segment
+//! can be read is a key of the error process.
+
+use super::super::flight::Flight;
+use super::super::info::Outstanding;
+use super::super::law::CongestionLaw;
+use lasthop_base::units::Instant;
+use std::collections::VecDeque;
+
+/// Later segments that arrive before an entry is lost.
+const THRESHOLD: u32 = 3;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    start: u64,
+    end: u64,
+    count: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Lhp {
+    /// In the order of sending.
+    list: VecDeque<Entry>,
+    /// First bytes of segments to be sent again now.
+    due: VecDeque<u64>,
+}
+
+impl Lhp {
+    pub fn reset(&mut self) {
+        self.list.clear();
+        self.due.clear();
+    }
+
+    pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
+        let una = flight.snd_una;
+        let trigger = if ack > una {
+            let acked = flight.new_ack(now, ack);
+            flight.grow_window(now, acked);
+            una
+        } else {
+            match blocks.first() {
+                Some(&(start, _)) => start,
+                None => return,
+            }
+        };
+        if let Some(place) = self.list.iter().position(|entry| entry.start == trigger) {
+            for entry in self.list.range_mut(..place) {
+                entry.count += 1;
+            }
+            self.list.remove(place);
+        }
+        self.list.retain(|entry| entry.end > flight.snd_una);
+        while let Some(place) = self.list.iter().position(|entry| entry.count >= THRESHOLD) {
+            let outstanding = self.list.len() as f64;
+            if let Some(entry) = self.list.remove(place) {
+                flight.fast_retransmit_of(now, entry.start, outstanding);
+                self.again(entry);
+            }
+        }
+    }
+
+    /// The entry goes out again, last in the order of sending.
+    fn again(&mut self, entry: Entry) {
+        self.list.push_back(Entry { count: 0, ..entry });
+        self.due.push_back(entry.start);
+    }
+
+    /// A link has lost the segment that begins with `seq`.
+    pub fn on_explicit_loss(&mut self, flight: &mut Flight, seq: u64) {
+        let place = self.list.iter().position(|entry| entry.start == seq);
+        if let Some(entry) = place.and_then(|place| self.list.remove(place)) {
+            flight.counters.explicit_losses += 1;
+            self.again(entry);
+        }
+    }
+
+    pub fn on_timeout(&mut self) {
+        self.reset();
+    }
+
+    /// What is outstanding: `lost` and sent again are those on their way once more.
+    pub fn outstanding(&self, flight: &Flight) -> Outstanding {
+        let listed = self.list.len() as u64;
+        let sacked = flight.outstanding_segments().saturating_sub(listed);
+        let lost = self.due.len() as u64;
+        Outstanding { sacked, lost, retransmitted: 0 }
+    }
+
+    pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
+        while let Some(seq) = self.due.pop_front() {
+            if seq >= flight.snd_una {
+                flight.forget_timed_segment(flight.segment_end(seq));
+                return Some(seq);
+            }
+        }
+        let has_room = (self.list.len() as f64) < flight.law.cwnd().floor();
+        (has_room && flight.fits_receiver()).then(|| flight.advance_next())
+    }
+
+    /// The segment at `seq` leaves.
+    pub fn on_sent(&mut self, flight: &Flight, seq: u64) {
+        if self.list.iter().all(|entry| entry.start != seq) {
+            self.list.push_back(Entry { start: seq, end: flight.segment_end(seq), count: 0 });
+        }
+    }
+}

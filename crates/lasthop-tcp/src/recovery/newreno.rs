@@ -1,0 +1,189 @@
+//! NewReno: partial ACKs retransmit the next hole (RFC 6582; ns-2 `Agent/TCP/Newreno`).
+//!
+//! ```text
+//!             third duplicate, snd_una > recover
+//!   OPEN ------------------------------------------> RECOVERY --+ partial ACK: resend snd_una,
+//!    ^                                                   |  ^---+ deflate, timer on the first only
+//!    +------------------ ACK >= recover -----------------+
+//! ```
+//!
+//! The timer restarts at the first partial ACK only (the "impatient" variant), so a long series of
+//! holes may end in a timeout. ns-2 sends at most two segments per ACK inside recovery.
+
+use super::super::config::{Config, Conventions};
+use super::super::flight::Flight;
+use super::super::law::CongestionLaw;
+use super::super::loss::duplicates::Duplicate;
+use super::CutGuard;
+use lasthop_base::units::Instant;
+
+/// ns-2: `maxburst` inside recovery.
+const NS2_RECOVERY_BURST: u32 = 2;
+
+/// What the full ACK does to the window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Exit {
+    /// It grows, as with any ACK (ns-2).
+    Grow,
+    /// min(ssthresh, max(flight, SMSS) + SMSS): no burst (RFC 6582, section 3.2, step 3, option 1).
+    Clamp,
+}
+
+#[derive(Clone, Debug)]
+pub struct NewReno {
+    in_recovery: bool,
+    /// The losses of this recovery were held for random so far, and the window is whole (Casablanca, Ifrane).
+    is_spared: bool,
+    seen_partial: bool,
+    /// Duplicate ACKs that inflate the window.
+    inflation: u32,
+    guard: CutGuard,
+    retransmit: Option<u64>,
+    /// Segments that this ACK may still release.
+    burst: u32,
+    exit: Exit,
+    /// Segments that an ACK releases in recovery at most.
+    recovery_burst: u32,
+}
+
+impl NewReno {
+    pub fn new(config: &Config) -> Self {
+        let (exit, recovery_burst) = match config.conventions {
+            Conventions::Ns2 => (Exit::Grow, NS2_RECOVERY_BURST),
+            Conventions::Rfc | Conventions::Linux => (Exit::Clamp, u32::MAX),
+        };
+        NewReno {
+            in_recovery: false,
+            is_spared: false,
+            seen_partial: false,
+            inflation: 0,
+            guard: CutGuard::new(config),
+            retransmit: None,
+            burst: u32::MAX,
+            exit,
+            recovery_burst,
+        }
+    }
+
+    /// Is it in OPEN, with nothing to send again?
+    #[inline]
+    pub fn is_calm(&self) -> bool {
+        !self.in_recovery && self.retransmit.is_none() && self.burst == u32::MAX
+    }
+
+    pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
+        self.burst = u32::MAX;
+        if ack > flight.snd_una {
+            if !self.in_recovery {
+                let acked = flight.new_ack(now, ack);
+                flight.grow_window(now, acked);
+            } else if ack >= self.guard.recover {
+                self.on_full_ack(flight, now, ack);
+            } else {
+                self.on_partial_ack(flight, now, ack);
+            }
+        } else if ack == flight.snd_una {
+            self.on_duplicate(flight, now);
+        }
+        if flight.duplicates.mean_loss() {
+            self.burst = self.recovery_burst;
+        }
+    }
+
+    fn on_duplicate(&mut self, flight: &mut Flight, now: Instant) {
+        match flight.duplicates.add() {
+            Duplicate::Early => flight.limited_transmit(),
+            Duplicate::Threshold => {
+                if self.guard.may_cut(flight) {
+                    self.guard.cut_at(flight.snd_max);
+                    self.in_recovery = true;
+                    self.seen_partial = false;
+                    self.is_spared = !flight.fast_retransmit(now, self.inflation);
+                    self.inflation = flight.duplicates.count();
+                    self.retransmit = Some(flight.snd_una);
+                }
+            }
+            Duplicate::Further => self.inflation += u32::from(self.in_recovery),
+        }
+    }
+
+    fn on_full_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
+        self.in_recovery = false;
+        self.inflation = 0;
+        let acked = flight.new_ack(now, ack);
+        match self.exit {
+            Exit::Grow => flight.grow_window(now, acked),
+            Exit::Clamp => {
+                let in_flight = flight.outstanding_segments().max(1) as f64;
+                let window = flight.law.ssthresh().min(in_flight + 1.0);
+                flight.law.set_cwnd(window);
+            }
+        }
+    }
+
+    fn on_partial_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
+        if self.is_spared && flight.judge_hole(now, ack) {
+            self.is_spared = false;
+            self.guard.cut_at(flight.snd_max);
+        }
+        // Deflate by what was acknowledged, add one segment back.
+        let acked = (ack - flight.snd_una).div_ceil(flight.mss) as u32;
+        if self.inflation > acked {
+            self.inflation -= acked - 1;
+        } else {
+            let window = flight.law.cwnd() - f64::from(acked - self.inflation);
+            flight.law.set_cwnd(window.max(1.0));
+            self.inflation = 1;
+        }
+        flight.move_una(ack);
+        if !self.seen_partial {
+            self.seen_partial = true;
+            flight.restart_timer(now);
+        }
+        flight.forget_timed(ack);
+        flight.declare_lost(ack);
+        self.retransmit = Some(ack);
+    }
+
+    pub fn in_recovery(&self) -> bool {
+        self.in_recovery
+    }
+
+    pub fn on_timeout(&mut self, flight: &mut Flight) {
+        self.guard.cut_at(flight.snd_max);
+        self.in_recovery = false;
+        self.seen_partial = false;
+        self.inflation = 0;
+        self.retransmit = None;
+        self.burst = u32::MAX;
+    }
+
+    pub fn on_spurious(&mut self) {
+        self.guard.reset();
+        self.in_recovery = false;
+        self.inflation = 0;
+        self.retransmit = None;
+    }
+
+    #[inline]
+    pub fn inflation(&self) -> u32 {
+        self.inflation
+    }
+
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        !self.in_recovery && self.retransmit.is_none()
+    }
+
+    pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
+        if let Some(seq) = self.retransmit.take().or_else(|| flight.poll_limited_transmit()) {
+            return Some(seq);
+        }
+        if self.in_recovery && self.burst == 0 {
+            return None;
+        }
+        let seq = flight.next_allowed()?;
+        self.burst = self.burst.saturating_sub(1);
+        Some(seq)
+    }
+}

@@ -1,0 +1,436 @@
+//! From phase to phase: what is lost, when the window is reduced, and when a reduction is taken back.
+
+use super::super::super::config::{Conventions, UndoKind};
+use super::super::super::flight::Flight;
+use super::super::super::law::{Congestion, CongestionLaw};
+use super::super::super::loss::rack::Found;
+use super::super::super::timers::Timer;
+use super::super::super::undo::frto;
+use super::{Arrival, LINUX_SLACK, News, Phase, RackTlp, Resend};
+use lasthop_base::units::{Duration, Instant};
+
+/// So long a sender waits at least before it believes that SACKed data have been dropped (Linux).
+const LEAST_WAIT: Duration = Duration::from_millis(10);
+
+impl RackTlp {
+    /// The ACK tells of losses, or a phase is to end.
+    pub(super) fn alert(&mut self, flight: &mut Flight, arrival: &Arrival, news: &mut News) {
+        if arrival.has_echo_of_mark {
+            self.can_restore = false;
+        }
+        if flight.records().len() == 0 {
+            self.counted = 0;
+        }
+        if news.una_advanced && Self::is_oldest_sacked(flight) {
+            Self::await_word(flight, arrival.now);
+            news.sets_timer = false;
+            return;
+        }
+        if self.phase == Phase::Open {
+            self.resent_at = None;
+        } else if flight.snd_una >= self.end {
+            match self.phase {
+                Phase::Reduced if flight.snd_una > self.end => {
+                    self.end_reduction(flight);
+                    self.phase = Phase::Open;
+                }
+                Phase::Recovery => {
+                    self.counted = 0;
+                    if self.is_held_at_end(flight, arrival) {
+                        return;
+                    }
+                    self.end_reduction(flight);
+                }
+                _ => {}
+            }
+        }
+        match self.phase {
+            Phase::Recovery => {
+                if !news.una_advanced {
+                    self.count_duplicates(flight, news);
+                } else if self.is_reordered_in_recovery(flight, arrival, news) {
+                    return;
+                }
+                if self.take_back_by_dsack(flight) {
+                    self.try_to_open(flight, arrival, news);
+                }
+                self.identify_losses(flight, arrival.now, news);
+                if self.phase != Phase::Recovery {
+                    if flight.records().marks().lost == 0 {
+                        return;
+                    }
+                    self.enter_recovery(flight, arrival.now, arrival.has_echo_of_mark, news);
+                }
+            }
+            Phase::Loss => {
+                self.on_ack_in_loss(flight, arrival, news);
+                self.identify_losses(flight, arrival.now, news);
+                if self.phase != Phase::Open && news.lost_again == 0 {
+                    return;
+                }
+                self.look_for_recovery(flight, arrival, news);
+                return;
+            }
+            _ => {
+                self.look_for_recovery_anew(flight, arrival, news);
+                return;
+            }
+        }
+        self.resend = Resend::Lost;
+    }
+
+    /// Is what the receiver misses something that it had SACKed? Then it has dropped that (RFC 2018, section 8).
+    pub(super) fn is_oldest_sacked(flight: &Flight) -> bool {
+        flight.records().get(0).is_some_and(|oldest| oldest.is_sacked)
+    }
+
+    /// An acknowledgment that is under way may tell otherwise; if none comes soon, the timer fires.
+    fn await_word(flight: &mut Flight, now: Instant) {
+        let half = Duration::from_nanos(flight.rtt.srtt().as_nanos() / 2);
+        Self::arm(flight, Timer::Retransmission, now, half.max(LEAST_WAIT));
+    }
+
+    pub(super) fn look_for_recovery_anew(
+        &mut self,
+        flight: &mut Flight,
+        arrival: &Arrival,
+        news: &mut News,
+    ) {
+        if !self.has_sack {
+            if news.una_advanced {
+                self.counted = 0;
+            }
+            self.count_duplicates(flight, news);
+        }
+        if self.phase <= Phase::Disorder {
+            self.take_back_by_dsack(flight);
+        }
+        self.identify_losses(flight, arrival.now, news);
+        self.look_for_recovery(flight, arrival, news);
+    }
+
+    pub(super) fn look_for_recovery(
+        &mut self,
+        flight: &mut Flight,
+        arrival: &Arrival,
+        news: &mut News,
+    ) {
+        if flight.records().marks().lost == 0 {
+            self.try_to_open(flight, arrival, news);
+            return;
+        }
+        let is_probe = |probe: (u64, u64)| probe.0 == flight.snd_una;
+        if self.phase <= Phase::Disorder && flight.mtu_probe.is_some_and(is_probe) {
+            // A probe was too large; it had counted as two.
+            flight.mtu_probe = None;
+            flight.law.set_cwnd(flight.law.cwnd() + 1.0);
+            self.resend_too_large(flight);
+            return;
+        }
+        self.enter_recovery(flight, arrival.now, arrival.has_echo_of_mark, news);
+        self.resend = Resend::Lost;
+    }
+
+    pub(super) fn on_ack_in_loss(
+        &mut self,
+        flight: &mut Flight,
+        arrival: &Arrival,
+        news: &mut News,
+    ) {
+        let is_everything = flight.snd_una >= self.end;
+        if news.una_advanced && self.may_take_back(flight, arrival) {
+            self.take_back_timeout(flight, false);
+            return;
+        }
+        let sent_new = flight.snd_max > self.end;
+        let verdict = self.frto.on_ack(frto::Told {
+            original: news.has_original,
+            una_advanced: news.una_advanced,
+            is_duplicate: news.has_sacked || news.duplicates > 0,
+            is_everything,
+            sent_new,
+        });
+        match verdict {
+            frto::Verdict::Spurious => {
+                self.take_back_timeout(flight, true);
+                return;
+            }
+            frto::Verdict::SendNew => {
+                self.end = flight.snd_max;
+                // Linux does not hold back what is short, and sends what the window has room for.
+                let overrules = self.conventions == Conventions::Linux;
+                if overrules && flight.overrule_holds() || flight.fits_receiver() {
+                    self.resend = Resend::NewFirst;
+                    return;
+                }
+                self.frto.end();
+            }
+            frto::Verdict::Undecided | frto::Verdict::Genuine => {}
+        }
+        if is_everything {
+            self.is_held_at_end(flight, arrival);
+            return;
+        }
+        if !self.has_sack {
+            if sent_new && news.duplicates > 0 {
+                self.count_duplicates(flight, news);
+            } else if news.una_advanced {
+                self.counted = 0;
+            }
+        }
+        self.resend = Resend::Lost;
+    }
+
+    /// All that had been sent is acknowledged. Without SACK the phase is held until something beyond it is, so that
+    /// duplicates of it begin no other.
+    pub(super) fn is_held_at_end(&mut self, flight: &mut Flight, arrival: &Arrival) -> bool {
+        if self.may_take_back(flight, arrival) {
+            self.take_back(flight, false);
+        } else {
+            self.rack.on_recovered();
+        }
+        if flight.snd_una == self.end && !self.has_sack {
+            if !Self::has_resent(flight) {
+                self.resent_at = None;
+            }
+            return true;
+        }
+        self.phase = Phase::Open;
+        false
+    }
+
+    /// In recovery the oldest hole was filled by its original. Returns whether nothing more is to be done.
+    pub(super) fn is_reordered_in_recovery(
+        &mut self,
+        flight: &mut Flight,
+        arrival: &Arrival,
+        news: &mut News,
+    ) -> bool {
+        if !self.duplicated.has_reduction() || !self.is_delayed(flight, arrival) {
+            return false;
+        }
+        self.rack.see_reordering();
+        if self.conventions == Conventions::Linux {
+            // How far the original was behind raises the threshold.
+            let fack = self.highest_arrived(flight, flight.snd_una);
+            news.overtaken = Some(news.prior_una);
+            self.raise_threshold(news, flight.mss, fack);
+        }
+        if flight.records().marks().resent > 0 {
+            return true;
+        }
+        if !Self::has_resent(flight) {
+            self.resent_at = None;
+        }
+        self.take_back(flight, true);
+        self.keep_open(flight);
+        false
+    }
+
+    pub(super) fn try_to_open(&mut self, flight: &mut Flight, arrival: &Arrival, news: &News) {
+        if !Self::has_resent(flight) {
+            self.resent_at = None;
+        }
+        if arrival.has_echo_of_mark && self.phase < Phase::Reduced {
+            self.can_restore = false;
+            self.duplicated.end();
+            self.reduce(flight, arrival.now, Congestion::Ecn, news.delivered);
+            self.phase = Phase::Reduced;
+        }
+        if self.phase != Phase::Reduced {
+            self.keep_open(flight);
+        }
+    }
+
+    pub(super) fn keep_open(&mut self, flight: &Flight) {
+        let left = self.sacked(flight) + flight.records().marks().lost;
+        let phase =
+            if left > 0 || Self::has_resent(flight) { Phase::Disorder } else { Phase::Open };
+        if self.phase != phase {
+            self.phase = phase;
+            self.end = flight.snd_max;
+        }
+    }
+
+    pub(super) fn enter_recovery(
+        &mut self,
+        flight: &mut Flight,
+        now: Instant,
+        is_marked: bool,
+        news: &News,
+    ) {
+        self.can_restore = false;
+        self.mark_reduction(flight);
+        flight.counters.fast_retransmits += 1;
+        if !self.is_reducing() {
+            self.can_restore = !is_marked;
+            self.reduce(flight, now, Congestion::Loss, news.delivered);
+        }
+        self.phase = Phase::Recovery;
+    }
+
+    /// A reduction can be taken back once all that is outstanding a second time is reported as duplicate, a probe of the tail
+    /// included.
+    pub(super) fn mark_reduction(&mut self, flight: &Flight) {
+        let probe = u32::from(self.probe.has_resent());
+        self.duplicated.on_reduction(flight.snd_una, flight.records().marks().resent + probe);
+    }
+
+    /// Segments have become smaller: what is too large goes again as after a loss that was none of the network's
+    /// (Linux: `tcp_simple_retransmit`).
+    pub fn resend_too_large(&mut self, flight: &mut Flight) {
+        let most = flight.mss;
+        let lost = flight.records_mut().split(most);
+        if lost == 0 {
+            return;
+        }
+        flight.counters.losses_declared += u64::from(lost);
+        if !self.has_sack {
+            self.counted = 0;
+        }
+        if self.phase != Phase::Loss {
+            let (cwnd, ssthresh) = (flight.law.cwnd(), flight.law.ssthresh());
+            if !self.is_reducing() && ssthresh < 0.75 * cwnd {
+                flight.law.slow_start_to(cwnd, (0.75 * cwnd).floor());
+            }
+            self.end = flight.snd_max;
+            self.can_restore = false;
+            self.duplicated.end();
+            self.phase = Phase::Loss;
+            self.frto.end();
+        }
+        self.resend = Resend::Lost;
+    }
+
+    /// One reduction; `delivered` by the ACK that begins it.
+    pub(super) fn reduce(
+        &mut self,
+        flight: &mut Flight,
+        now: Instant,
+        cause: Congestion,
+        delivered: u32,
+    ) {
+        self.end = flight.snd_max;
+        self.probe.end();
+        flight.counters.window_cuts += 1;
+        let in_flight = match self.conventions {
+            Conventions::Linux => Self::cwnd(flight),
+            _ => flight.records().len() + delivered - self.sacked(flight).min(delivered),
+        };
+        let (in_use, cwnd) = (flight.in_use(0), flight.law.cwnd());
+        flight.law.on_congestion(now, cause, in_use);
+        if cause == Congestion::Ecn
+            && delivered == 0
+            && self.conventions == Conventions::Linux
+            && !flight.law.keeps_window_in_recovery()
+        {
+            // The window shrinks with what is delivered, and this ACK delivers nothing.
+            flight.law.set_cwnd(cwnd);
+        }
+        self.prr.begin(flight.law.ssthresh() as u32, in_flight);
+    }
+
+    pub(super) fn end_reduction(&mut self, flight: &mut Flight) {
+        if self.phase == Phase::Reduced || self.duplicated.has_reduction() {
+            let ssthresh = flight.law.ssthresh();
+            if ssthresh.is_finite() && !flight.law.keeps_window_in_recovery() {
+                flight.law.set_cwnd(ssthresh);
+            }
+        }
+    }
+
+    pub(super) fn count_duplicates(&mut self, flight: &mut Flight, news: &mut News) {
+        if self.has_sack || news.duplicates == 0 {
+            return;
+        }
+        let before = self.counted;
+        self.counted += news.duplicates;
+        self.limit_counted(flight, 0);
+        news.delivered += self.counted.saturating_sub(before);
+    }
+
+    pub(super) fn identify_losses(&mut self, flight: &mut Flight, now: Instant, news: &mut News) {
+        if flight.records().len() == 0 {
+            return;
+        }
+        if !self.has_sack {
+            let is_lost = self.phase < Phase::Recovery && self.counted >= self.threshold
+                || self.phase == Phase::Recovery && news.una_advanced;
+            if is_lost && flight.records().get(0).is_some_and(|oldest| !oldest.is_lost) {
+                flight.records_mut().mark_lost(0);
+                flight.count_marked_lost();
+                news.lost += 1;
+            }
+            return;
+        }
+        let window = self.reordering_window(flight);
+        let found = self.rack.look(now, flight.records_mut(), window);
+        self.take_in(flight, &found, news);
+        if found.look_again > Duration::ZERO {
+            Self::arm(flight, Timer::Reordering, now, found.look_again + self.slack());
+            news.sets_timer = false;
+        }
+    }
+
+    pub(super) fn take_in(&mut self, flight: &mut Flight, found: &Found, news: &mut News) {
+        news.lost += found.lost;
+        news.lost_again += found.lost_again;
+        if found.lost > 0 {
+            flight.count_marked_lost();
+        }
+    }
+
+    pub(super) fn reordering_window(&self, flight: &Flight) -> Duration {
+        let is_eager = self.phase >= Phase::Recovery || self.sacked(flight) >= self.threshold;
+        self.rack.reordering_window(is_eager, flight.rtt.srtt())
+    }
+
+    pub(super) fn slack(&self) -> Duration {
+        if self.conventions == Conventions::Linux { LINUX_SLACK } else { Duration::ZERO }
+    }
+
+    /// Does the ACK answer a segment that left before anything was sent again?
+    pub(super) fn is_delayed(&self, flight: &Flight, arrival: &Arrival) -> bool {
+        let is_delayed = match self.resent_at {
+            Some(sent) => self.echoes_before(arrival.echo, sent),
+            // Nothing has been sent again; at the end of a phase without SACK that is forgotten (`is_held_at_end`).
+            None => self.has_sack || flight.snd_una < self.end,
+        };
+        self.undo != UndoKind::Off && is_delayed
+    }
+
+    pub(super) fn may_take_back(&self, flight: &Flight, arrival: &Arrival) -> bool {
+        let by_dsack = self.undo == UndoKind::All && self.duplicated.is_spurious();
+        self.duplicated.has_reduction() && (by_dsack || self.is_delayed(flight, arrival))
+    }
+
+    pub(super) fn take_back(&mut self, flight: &mut Flight, is_nothing_lost: bool) {
+        if is_nothing_lost {
+            flight.records_mut().unmark_lost();
+        }
+        if self.can_restore {
+            flight.counters.spurious_reductions += 1;
+            flight.law.on_spurious();
+            flight.taken_back = flight.counters.window_cuts + flight.told_again;
+        }
+        self.duplicated.end();
+        self.rack.on_taken_back();
+    }
+
+    pub(super) fn take_back_by_dsack(&mut self, flight: &mut Flight) -> bool {
+        let is_spurious = self.undo == UndoKind::All && self.duplicated.is_spurious();
+        if is_spurious {
+            self.take_back(flight, false);
+        }
+        is_spurious
+    }
+
+    pub(super) fn take_back_timeout(&mut self, flight: &mut Flight, by_frto: bool) {
+        self.take_back(flight, true);
+        self.timeouts = 0;
+        let is_held = flight.snd_una == self.end && !self.has_sack;
+        if !is_held && (by_frto || self.has_sack) {
+            self.phase = Phase::Open;
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What goes out next, and what the sender makes of its window.
+
+use super::super::super::config::Conventions;
+use super::super::super::flight::Flight;
+use super::super::super::law::CongestionLaw;
+use super::super::super::timers::Timer;
+use super::{Forced, Phase, RackTlp, Resend, Usage};
+use lasthop_base::units::Instant;
+
+impl RackTlp {
+    /// First byte of the segment that may go out now.
+    pub fn next_segment(&mut self, flight: &mut Flight, now: Instant) -> Option<u64> {
+        if flight.snd_una == 0 {
+            return flight.next_allowed();
+        }
+        // Pacing may have kept it back until all was acknowledged.
+        let ends = flight.records().get(0).zip(flight.records().last());
+        match (self.forced, ends) {
+            (Some(Forced::Oldest), Some((oldest, _))) => return Some(oldest.start),
+            (Some(Forced::OldProbe), Some((_, newest))) => {
+                let start = newest.start;
+                if flight.config.pieces > 0 {
+                    let full = flight.mss;
+                    return flight.records_mut().part_tail(full).or(Some(start));
+                }
+                return Some(start);
+            }
+            (Some(Forced::NewProbe), _) if flight.fits_window() => {
+                return Some(Self::advance(flight, 1));
+            }
+            _ => self.forced = None,
+        }
+        let has_room = self.in_flight(flight) < Self::cwnd(flight);
+        if self.resend == Resend::NewFirst {
+            let overrules = self.conventions == Conventions::Linux && flight.fits_window();
+            let is_first = flight.snd_max == self.end;
+            if has_room && (overrules || is_first && flight.fits_receiver()) {
+                return Some(self.advance_in_window(flight));
+            }
+            if is_first {
+                self.frto.end();
+                self.resend = Resend::Lost;
+            }
+        }
+        if let Some(lost) = self.next_resend(flight, now) {
+            return Some(lost);
+        }
+        // Linux looks at its own window first, and not at all after a timer: new data wait for an ACK or a write.
+        if !has_room && flight.has_unsent() {
+            if !self.is_after_timer {
+                self.note_usage(flight);
+            }
+            return None;
+        }
+        if !(flight.fits_receiver() || has_room && flight.cut_piece_to_window()) {
+            return None;
+        }
+        if self.defers(flight, now) {
+            return None;
+        }
+        Some(self.advance_in_window(flight))
+    }
+
+    /// First byte of the lost segment that may go again now. In Linux none may while as many retransmissions are outstanding
+    /// as segments are lost (`tcp_xmit_retransmit_queue`); there may be one of a segment that is not.
+    pub fn next_resend(&self, flight: &Flight, now: Instant) -> Option<u64> {
+        let (records, marks) = (flight.records(), flight.records().marks());
+        let may_resend_more = self.conventions != Conventions::Linux
+            || marks.resent < marks.lost
+            || records.is_resending_piece(now);
+        let has_room = self.in_flight(flight) < Self::cwnd(flight);
+        if !has_room || self.resend != Resend::Lost || !may_resend_more {
+            return None;
+        }
+        let lost = flight.records().first_to_resend()?;
+        self.may_resend(flight, lost.start).then_some(lost.start)
+    }
+
+    /// Does what the window lets out wait for an ACK that lets out more?
+    fn defers(&mut self, flight: &Flight, now: Instant) -> bool {
+        let room = Self::cwnd(flight).saturating_sub(self.in_flight(flight));
+        let defers = flight.config.pieces > 0
+            && self.phase < Phase::Recovery
+            && flight.is_deferred(now, room);
+        if defers {
+            // The congestion window limits the sender only if the peer's has more room.
+            self.usage.is_limited |= flight.has_room_at_peer(room);
+            self.is_deferring = true;
+        }
+        defers || self.is_deferring
+    }
+
+    /// The application has written: what the window lets out need not wait any more.
+    pub fn on_written(&mut self) {
+        (self.is_deferring, self.is_after_timer) = (false, false);
+        if self.resend == Resend::NewFirst && self.conventions == Conventions::Linux {
+            // F-RTO sends what it finds when the ACK comes.
+            self.resend = Resend::Nothing;
+        }
+    }
+
+    /// Do new data wait for an ACK that lets out more, or for any after a timer?
+    pub fn deferral(&self) -> (bool, bool) {
+        (self.is_deferring, self.is_after_timer)
+    }
+
+    /// They wait as before.
+    pub fn restore_deferral(&mut self, deferral: (bool, bool)) {
+        (self.is_deferring, self.is_after_timer) = deferral;
+    }
+
+    /// A SYN of ours was lost, and the peer knows no SACK: the timeout ends with what follows the SYN (Linux).
+    pub fn begin_after_lost_syn(&mut self) {
+        (self.phase, self.end) = (Phase::Loss, 1);
+    }
+
+    /// Takes the next new segment; as many as the window has room for may leave with it in one piece, at most half of
+    /// the window.
+    fn advance_in_window(&self, flight: &mut Flight) -> u64 {
+        let cwnd = Self::cwnd(flight);
+        let room = cwnd.saturating_sub(self.in_flight(flight)).min((cwnd / 2).max(1));
+        Self::advance(flight, room)
+    }
+
+    fn advance(flight: &mut Flight, room: u32) -> u64 {
+        if flight.config.pieces > 0 {
+            flight.begin_piece(room);
+        }
+        flight.advance_next()
+    }
+
+    /// The segment at `seq` leaves.
+    pub fn on_sent(&mut self, flight: &mut Flight, now: Instant, seq: u64) {
+        let forced = self.forced.take();
+        let is_excused = flight.is_short_excused;
+        let runs = |timer| flight.timers.is_running(timer);
+        let replaces_probe = runs(Timer::TailProbe);
+        let awaits_reordering = runs(Timer::Reordering);
+        if replaces_probe || awaits_reordering {
+            flight.timers.stop(Timer::Retransmission);
+        }
+        let index = flight.records().index_of(seq);
+        let is_again = flight.records().get(index).is_some_and(|record| record.was_resent());
+        if is_again && forced == Some(Forced::OldProbe) && self.conventions == Conventions::Linux {
+            // Linux: a probe is no retransmission in any of its counts but the total.
+            if self.phase < Phase::Recovery {
+                flight.records_mut().unmark_resent(index);
+            }
+        } else if is_again {
+            self.duplicated.on_retransmission();
+            self.resent_at.get_or_insert(now);
+            if index == 0 && !awaits_reordering && forced != Some(Forced::Oldest) {
+                Self::restart_timer(flight, now, false);
+            }
+        } else if flight.snd_una > 0 {
+            if replaces_probe {
+                Self::restart_timer(flight, now, true);
+            }
+            // What leaves in place of a probe of the window says nothing of its use.
+            if !is_excused {
+                self.note_usage(flight);
+            }
+        }
+        if self.is_reducing() && forced.is_none() {
+            self.prr.on_sent();
+        }
+        match forced {
+            Some(Forced::NewProbe | Forced::OldProbe) => {
+                flight.counters.tail_probes += 1;
+                self.probe.on_sent(flight.snd_max, is_again);
+                Self::restart_timer(flight, now, false);
+            }
+            Some(Forced::Oldest) => {}
+            // Nor is its tail probed.
+            None if !is_again && !is_excused => {
+                self.schedule_probe(flight, now, false);
+            }
+            None => {}
+        }
+    }
+
+    /// Did the window limit the sender, so that it may grow? In slow start it may be twice what was used.
+    pub(super) fn is_window_limited(&self, flight: &Flight) -> bool {
+        self.usage.is_limited
+            || flight.law.cwnd() < flight.law.ssthresh() && Self::cwnd(flight) < 2 * self.usage.most
+    }
+
+    /// New data have left, or could not for want of a window.
+    fn note_usage(&mut self, flight: &Flight) {
+        let outstanding = flight.records().len();
+        let is_limited = self.in_flight(flight) >= Self::cwnd(flight);
+        let usage = &mut self.usage;
+        let is_more = !usage.is_limited && outstanding > usage.most;
+        if flight.snd_una >= usage.end || is_limited || is_more {
+            *usage = Usage { is_limited, most: outstanding, end: flight.snd_max };
+        }
+    }
+}

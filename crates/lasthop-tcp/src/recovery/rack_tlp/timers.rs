@@ -1,0 +1,200 @@
+//! The three timers of which one runs.
+
+use super::super::super::config::{Conventions, UndoKind};
+use super::super::super::flight::Flight;
+use super::super::super::law::CongestionLaw;
+use super::super::super::loss::tail_probe;
+use super::super::super::timers::Timer;
+use super::{Forced, News, Phase, RackTlp, Resend, TICK};
+use lasthop_base::units::{Duration, Instant};
+
+impl RackTlp {
+    /// Starts one of the three, which stops the others.
+    pub(super) fn arm(flight: &mut Flight, timer: Timer, now: Instant, delay: Duration) {
+        Self::stop_timers(flight);
+        flight.timers.start(timer, now, delay);
+    }
+
+    pub(super) fn stop_timers(flight: &mut Flight) {
+        for timer in [Timer::Retransmission, Timer::Reordering, Timer::TailProbe] {
+            flight.timers.stop(timer);
+        }
+    }
+
+    /// When the retransmission timer would fire had it started with the oldest segment.
+    pub(super) fn oldest_deadline(flight: &Flight, now: Instant) -> Instant {
+        let oldest = flight.records().get(0).map_or(now, |oldest| oldest.sent);
+        (oldest + flight.rtt.rto()).max(now + TICK)
+    }
+
+    /// Starts the retransmission timer; in place of another one it counts from the oldest segment.
+    pub(super) fn restart_timer(flight: &mut Flight, now: Instant, replaces: bool) {
+        if flight.records().len() == 0 {
+            Self::stop_timers(flight);
+            return;
+        }
+        let rto = flight.rtt.rto();
+        let delay = if replaces { Self::oldest_deadline(flight, now) - now } else { rto };
+        Self::arm(flight, Timer::Retransmission, now, delay);
+    }
+
+    /// Has the sender nothing but new data to send?
+    pub fn is_calm(&self) -> bool {
+        self.phase == Phase::Open && self.forced.is_none()
+    }
+
+    /// Is the timer backed off?
+    pub fn has_timed_out(&self) -> bool {
+        self.timeouts > 0
+    }
+
+    /// The RTO is another: it counts from when the oldest segment left.
+    pub fn restart_from_oldest(flight: &mut Flight, now: Instant) {
+        Self::restart_timer(flight, now, true);
+    }
+
+    pub(super) fn set_timer(&mut self, flight: &mut Flight, now: Instant) {
+        if !self.schedule_probe(flight, now, true) {
+            let replaces = flight.timers.is_running(Timer::Reordering)
+                || flight.timers.is_running(Timer::TailProbe);
+            Self::restart_timer(flight, now, replaces);
+        }
+    }
+
+    /// Starts the timer of the tail loss probe where one may be needed. `is_ack`: an ACK for new data does.
+    pub(super) fn schedule_probe(
+        &mut self,
+        flight: &mut Flight,
+        now: Instant,
+        is_ack: bool,
+    ) -> bool {
+        let outstanding = flight.records().len();
+        let is_calm = matches!(self.phase, Phase::Open | Phase::Reduced);
+        let probes = self.has_sack && flight.config.tail_probes;
+        if !probes || outstanding == 0 || !is_calm || flight.snd_una == 0 {
+            return false;
+        }
+        let until_rto = if is_ack { flight.rtt.rto() } else { self.until_rto(flight, now) };
+        let srtt = flight.rtt.srtt();
+        let timeout = tail_probe::timeout(srtt, outstanding, self.slack(), until_rto);
+        Self::arm(flight, Timer::TailProbe, now, timeout);
+        true
+    }
+
+    /// The probe comes no later than the retransmission timer; one whose time has passed bounds nothing (Linux).
+    fn until_rto(&self, flight: &Flight, now: Instant) -> Duration {
+        let oldest = flight.records().get(0).map_or(now, |oldest| oldest.sent);
+        match self.conventions == Conventions::Linux && oldest + flight.rtt.rto() <= now {
+            true => Duration::from_nanos(u64::MAX),
+            false => Self::oldest_deadline(flight, now) - now,
+        }
+    }
+
+    pub(super) fn on_reordering_timer(&mut self, flight: &mut Flight, now: Instant) {
+        let mut news = News::default();
+        let window = self.reordering_window(flight);
+        let found = self.rack.detect(now, flight.records_mut(), window);
+        self.take_in(flight, &found, &mut news);
+        if found.lost + found.lost_again > 0 {
+            if self.phase != Phase::Recovery {
+                self.enter_recovery(flight, now, false, &news);
+                if !flight.law.keeps_window_in_recovery() {
+                    self.proportion(flight, 1, false);
+                }
+            }
+            self.resend = Resend::Lost;
+        }
+        Self::restart_timer(flight, now, true);
+    }
+
+    pub(super) fn on_probe_timer(&mut self, flight: &mut Flight, now: Instant) {
+        Self::restart_timer(flight, now, true);
+        if self.probe.is_outstanding() || flight.records().len() == 0 {
+            return;
+        }
+        let newest = flight.records().last().map_or(flight.snd_una, |newest| newest.start);
+        // What waits to become a full segment leaves now: it is new.
+        self.forced = if flight.fits_window() {
+            Some(Forced::NewProbe)
+        } else {
+            // Of a closed window nothing but the oldest segment is tried again, when its own timer expires.
+            self.may_resend(flight, newest).then_some(Forced::OldProbe)
+        };
+    }
+
+    /// Does the window leave room to send the segment at `seq` again? A peer may have taken back what it had allowed; the
+    /// oldest segment serves as a probe (Linux: `__tcp_retransmit_skb`).
+    pub(super) fn may_resend(&self, flight: &Flight, seq: u64) -> bool {
+        self.conventions != Conventions::Linux
+            || seq == flight.snd_una
+            || seq < flight.snd_una + flight.peer_window
+    }
+
+    pub(super) fn on_retransmission_timer(&mut self, flight: &mut Flight, now: Instant) {
+        if flight.snd_una == 0 {
+            flight.on_timeout(now);
+            return;
+        }
+        if flight.records().len() == 0 {
+            Self::stop_timers(flight);
+            return;
+        }
+        flight.counters.timeouts += 1;
+        self.enter_loss(flight, now);
+        self.probe.end();
+        // What goes again to a window that the peer has taken back is a probe, which Linux does not count.
+        let is_probe = flight.peer_window == 0 && self.conventions == Conventions::Linux;
+        self.timeouts += u32::from(!is_probe);
+        self.forced = Some(Forced::Oldest);
+        self.resend = Resend::Nothing;
+        flight.timed = None;
+        flight.rtt.back_off();
+        Self::arm(flight, Timer::Retransmission, now, flight.rtt.rto());
+    }
+
+    pub(super) fn enter_loss(&mut self, flight: &mut Flight, now: Instant) {
+        let is_new = self.phase < Phase::Recovery;
+        self.counted = 0;
+        let has_reneged = Self::is_oldest_sacked(flight);
+        if has_reneged {
+            flight.records_mut().unmark_sacked();
+            self.rack.forget_above(flight.snd_una);
+        }
+        let mut index = 0;
+        let first = flight.records().first_piece();
+        while let Some(record) = flight.records().get(index) {
+            let is_recent = !has_reneged
+                && index >= first
+                && self.rack.remaining(now, record, Duration::ZERO).is_some();
+            if !record.is_sacked && !is_recent {
+                flight.records_mut().mark_lost(index);
+            }
+            index += 1;
+        }
+        flight.count_marked_lost();
+        let cuts = self.phase <= Phase::Disorder
+            || self.end <= flight.snd_una
+            || self.phase == Phase::Loss && self.timeouts == 0;
+        let in_use = cuts.then(|| flight.in_use_at_timeout(flight.in_use(0)));
+        flight.law.on_timeout(now, in_use);
+        if cuts {
+            flight.counters.window_cuts += 1;
+            self.can_restore = true;
+            self.mark_reduction(flight);
+        } else {
+            flight.told_again += 1;
+        }
+        let window = self.in_flight(flight) + 1;
+        if !flight.law.keeps_window_in_recovery() || self.conventions == Conventions::Linux {
+            flight.law.set_cwnd(f64::from(window));
+        }
+        if self.phase <= Phase::Disorder && self.sacked(flight) >= self.initial_threshold {
+            self.threshold = self.threshold.min(self.initial_threshold);
+        }
+        self.phase = Phase::Loss;
+        self.end = flight.snd_max;
+        let knows = self.undo == UndoKind::All && flight.config.frto;
+        let may_suspect = knows && (is_new || self.timeouts > 0);
+        self.frto.on_timeout(may_suspect);
+    }
+}

@@ -1,0 +1,298 @@
+//! Conservative SACK-based loss recovery (RFC 6675).
+//!
+//! ```text
+//!             DupThresh duplicates, or IsLost(snd_una); after a timeout also snd_una >= recover
+//!   OPEN -----------------------------------------------------------> RECOVERY: NextSeg() while
+//!    ^                                                                   |     cwnd - pipe >= 1
+//!    +------------------ ACK >= RecoveryPoint ---------------------------+
+//! ```
+//!
+//! A duplicate is any segment whose SACK blocks bring something new, "even if it carries new data,
+//! changes the advertised window, or moves the cumulative acknowledgment point" (section 2).
+//!
+//! How long what is missing may be only late is a [`Patience`]: DupThresh duplicates, or TCP-DCR's and NCR's ways.
+//!
+//! IsLost() and SetPipe() are the scoreboard's (`loss/sack_rfc6675.rs`), NextSeg() is here. After a
+//! timeout the scoreboard is kept and segments that the receiver holds are not resent.
+
+use super::super::config::{Config, LossDetection};
+use super::super::flight::Flight;
+use super::super::info::Outstanding;
+use super::super::law::CongestionLaw;
+use super::super::loss::duplicates::Duplicate;
+use super::super::loss::patience::Patience;
+use super::super::loss::sack_rfc6675::Scoreboard;
+use super::super::timers::Timer;
+use lasthop_base::units::{Duration, Instant};
+
+#[derive(Clone, Debug)]
+pub struct Sack {
+    in_recovery: bool,
+    /// RecoveryPoint: one past the highest byte sent at the last reduction.
+    recover: u64,
+    /// HighRxt: one past the highest byte retransmitted in this recovery.
+    high_rxt: u64,
+    /// RescueRxt: one past the highest byte sent by a rescue retransmission.
+    rescue_rxt: u64,
+    scoreboard: Scoreboard,
+    /// Beyond DupThresh; none if that is all.
+    patience: Option<Box<Patience>>,
+    retransmit: Option<u64>,
+    /// A duplicate outside recovery allows new segments while `cwnd - pipe` does (step 3).
+    limited_transmit: bool,
+}
+
+impl Sack {
+    pub fn new(config: &Config) -> Self {
+        let patience = Patience::new(config);
+        let is_patient = config.loss_detection != LossDetection::Duplicates;
+        Sack {
+            in_recovery: false,
+            recover: 0,
+            high_rxt: 0,
+            rescue_rxt: 0,
+            scoreboard: Scoreboard::new(patience.threshold(), config.segment.get()),
+            patience: is_patient.then(|| Box::new(patience)),
+            retransmit: None,
+            limited_transmit: false,
+        }
+    }
+
+    pub fn reset(&mut self) {
+        self.in_recovery = false;
+        self.recover = 0;
+        self.high_rxt = 0;
+        self.rescue_rxt = 0;
+        self.scoreboard.clear();
+        self.retransmit = None;
+        self.limited_transmit = false;
+        self.end_patience();
+    }
+
+    pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64, blocks: &[(u64, u64)]) {
+        let una = flight.snd_una.max(ack);
+        let is_new = self.scoreboard.update(blocks, una, flight.snd_max);
+        let was_in_recovery = self.in_recovery;
+        if ack > flight.snd_una {
+            let acked = flight.new_ack(now, ack);
+            self.scoreboard.acknowledge(ack);
+            self.limited_transmit = false;
+            if self.in_recovery {
+                self.in_recovery = ack < self.recover;
+            } else {
+                flight.grow_window(now, acked);
+            }
+            if self.patience.is_some() {
+                self.on_filled(flight);
+            }
+        }
+        if is_new && !was_in_recovery {
+            self.on_duplicate(flight, now);
+        }
+    }
+
+    /// Section 5, steps 1 to 4, "regardless of its status as a cumulative acknowledgment".
+    fn on_duplicate(&mut self, flight: &mut Flight, now: Instant) {
+        let una = flight.snd_una;
+        let mut is_early = flight.duplicates.add() == Duplicate::Early;
+        if self.patience.is_some() {
+            self.wait(flight, now);
+            is_early = true;
+        }
+        if is_early && self.scoreboard.lost_edge() <= una {
+            self.limited_transmit = flight.config.limited_transmit;
+            // Step 3.1.
+            self.high_rxt = una;
+        } else {
+            self.begin(flight, now);
+        }
+    }
+
+    /// What is missing is lost. Below `recover` a timeout has reduced the window already: section 5.1, "a new recovery
+    /// phase MUST NOT be initiated until HighACK is greater than or equal to the new value of RecoveryPoint".
+    fn begin(&mut self, flight: &mut Flight, now: Instant) {
+        let una = flight.snd_una;
+        if una >= self.recover {
+            if let Some(patience) = &mut self.patience {
+                patience.on_lost(&mut self.scoreboard);
+                flight.timers.stop(Timer::Reordering);
+            }
+            self.limited_transmit = false;
+            self.recover = flight.snd_max;
+            self.in_recovery = true;
+            self.high_rxt = flight.segment_end(una);
+            self.rescue_rxt = 0;
+            flight.fast_retransmit(now, 0);
+            self.retransmit = Some(una);
+        }
+    }
+
+    /// Has the receiver reported the byte at `seq`?
+    pub fn has_arrived(&self, seq: u64) -> bool {
+        self.scoreboard.end_of_range_at(seq) > seq
+    }
+
+    /// A duplicate that asks for what is known to be lost on a link, and is on its way again: new segments keep the
+    /// acknowledgments coming, as far as the window allows.
+    pub fn on_excused_duplicate(&mut self, flight: &Flight, blocks: &[(u64, u64)]) {
+        self.scoreboard.update(blocks, flight.snd_una, flight.snd_max);
+        if !self.in_recovery {
+            self.limited_transmit = flight.config.limited_transmit;
+            self.high_rxt = flight.segment_end(flight.snd_una);
+        }
+    }
+
+    /// A duplicate for what may be late only.
+    #[cold]
+    fn wait(&mut self, flight: &mut Flight, now: Instant) {
+        let Some(patience) = &mut self.patience else { return };
+        let outstanding = flight.snd_max - flight.snd_una;
+        let is_first = patience.on_duplicate(&mut self.scoreboard, outstanding, flight.mss);
+        if is_first && patience.is_timed() {
+            let srtt = flight.rtt.srtt();
+            let delay = if srtt > Duration::ZERO { srtt } else { flight.rtt.rto() };
+            flight.timers.set(Timer::Reordering, now + delay);
+        }
+    }
+
+    /// SND.UNA moves: what was missing there has come.
+    #[cold]
+    fn on_filled(&mut self, flight: &mut Flight) {
+        let Some(patience) = &mut self.patience else { return };
+        flight.timers.stop(Timer::Reordering);
+        if self.in_recovery {
+            return;
+        }
+        if let Some(before) = patience.on_filled(&mut self.scoreboard) {
+            // RFC 4653, section 3.3: no burst, but back to where the flight was.
+            let before = before as f64 / flight.mss as f64;
+            let window = before.min(flight.outstanding_segments() as f64 + 1.0);
+            if window < flight.law.cwnd() {
+                flight.law.slow_start_to(window, before);
+            }
+        }
+    }
+
+    /// TCP-DCR's time is over.
+    pub fn on_patience_end(&mut self, flight: &mut Flight, now: Instant) {
+        flight.timers.stop(Timer::Reordering);
+        let is_missing = self.scoreboard.highest().is_some_and(|highest| highest > flight.snd_una);
+        if is_missing && !self.in_recovery {
+            self.begin(flight, now);
+        }
+    }
+
+    fn end_patience(&mut self) {
+        if let Some(patience) = &mut self.patience {
+            patience.reset(&mut self.scoreboard);
+        }
+    }
+
+    pub fn in_recovery(&self) -> bool {
+        self.in_recovery
+    }
+
+    /// What is outstanding, in segments.
+    pub fn outstanding(&self, flight: &Flight) -> Outstanding {
+        let (una, max) = (flight.snd_una, flight.snd_max);
+        // After a timeout everything sent by then is lost, and what lies below SND.NXT went again.
+        let (edge, repaired) = if una < flight.timed_out_to {
+            (flight.timed_out_to, flight.snd_nxt.min(flight.timed_out_to))
+        } else {
+            let repaired = if self.in_recovery { self.high_rxt } else { una };
+            (self.scoreboard.lost_edge().max(repaired), repaired)
+        };
+        let segments = |bytes: u64| bytes.div_ceil(flight.mss);
+        Outstanding {
+            sacked: segments((max - una) - self.scoreboard.unsacked(una, max)),
+            lost: segments(self.scoreboard.unsacked(una, edge.max(una))),
+            retransmitted: segments(self.scoreboard.unsacked(una, repaired.max(una))),
+        }
+    }
+
+    pub fn on_timeout(&mut self, flight: &mut Flight) {
+        self.in_recovery = false;
+        self.limited_transmit = false;
+        self.retransmit = None;
+        self.recover = flight.snd_max;
+        self.high_rxt = 0;
+        flight.timers.stop(Timer::Reordering);
+        self.end_patience();
+    }
+
+    pub fn on_spurious(&mut self) {
+        self.in_recovery = false;
+        self.limited_transmit = false;
+        self.retransmit = None;
+        self.recover = 0;
+        self.high_rxt = 0;
+        self.end_patience();
+    }
+
+    /// Nothing but the window decides what goes out next: no recovery, no duplicate to answer, and not
+    /// on the way back after a timeout.
+    #[inline]
+    pub fn is_plain(&self, flight: &Flight) -> bool {
+        let is_open = !self.in_recovery && self.retransmit.is_none() && !self.limited_transmit;
+        is_open && flight.snd_nxt == flight.snd_max
+    }
+
+    pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
+        if let Some(seq) = self.retransmit.take() {
+            return Some(seq);
+        }
+        if !self.in_recovery {
+            if self.limited_transmit {
+                if let Some(seq) = self.limited_transmit_segment(flight) {
+                    return Some(seq);
+                }
+                self.limited_transmit = false;
+            }
+            // Going back after a timeout, step over what the receiver holds.
+            if flight.snd_nxt < flight.snd_max {
+                flight.snd_nxt = self.scoreboard.end_of_range_at(flight.snd_nxt);
+            }
+            return flight.next_allowed();
+        }
+        if self.has_room(flight) { self.next_seg(flight) } else { None }
+    }
+
+    /// (cwnd - pipe) >= 1 SMSS.
+    fn has_room(&self, flight: &Flight) -> bool {
+        let pipe = self.scoreboard.pipe(flight.snd_una, flight.snd_max, self.high_rxt);
+        let skipped = self.patience.as_ref().map_or(0, |patience| patience.skipped() * flight.mss);
+        pipe + skipped + flight.mss <= flight.law.window()
+    }
+
+    /// Step 3.3: "there exists previously unsent data, and the receiver's advertised window allows".
+    #[cold]
+    fn limited_transmit_segment(&self, flight: &mut Flight) -> Option<u64> {
+        let is_unsent = flight.snd_nxt == flight.snd_max;
+        (is_unsent && flight.fits_receiver() && self.has_room(flight))
+            .then(|| flight.advance_limited())
+    }
+
+    /// NextSeg(): a lost hole, new data, any hole, or once the rescue.
+    fn next_seg(&mut self, flight: &mut Flight) -> Option<u64> {
+        let hole = self.scoreboard.next_hole(self.high_rxt.max(flight.snd_una));
+        let lost = hole.filter(|&hole| hole < self.scoreboard.lost_edge());
+        if lost.is_none() && flight.fits_receiver() {
+            return Some(flight.advance_next());
+        }
+        if let Some(hole) = lost.or(hole) {
+            flight.declare_lost(hole);
+            self.high_rxt = flight.segment_end(hole);
+            return Some(hole);
+        }
+        // Rule 4: the last unSACKed segment, so that its ACK keeps the clock running.
+        let mut last = self.scoreboard.highest().unwrap_or(flight.snd_una).max(flight.snd_una);
+        if self.rescue_rxt > flight.snd_una || last >= flight.snd_max {
+            return None;
+        }
+        while flight.segment_end(last) < flight.snd_max {
+            last = flight.segment_end(last);
+        }
+        self.rescue_rxt = self.recover;
+        Some(last)
+    }
+}

@@ -1,0 +1,59 @@
+//! Tahoe: fast retransmit, and slow start from there on (Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988;
+//! ns-2 `Agent/TCP`).
+//!
+//! ```text
+//!         +-- third duplicate, snd_una > recover: ssthresh = half, cwnd = 1, everything from snd_una on goes again
+//!   OPEN -+
+//!    ^    |
+//!    +----+
+//! ```
+//!
+//! There is no other state. What the receiver holds beyond the hole is sent again until an ACK says that it is there.
+
+use super::super::config::Config;
+use super::super::flight::Flight;
+use super::super::law::CongestionLaw;
+use super::super::loss::duplicates::Duplicate;
+use super::CutGuard;
+use lasthop_base::units::Instant;
+
+#[derive(Clone, Debug)]
+pub struct Tahoe {
+    guard: CutGuard,
+}
+
+impl Tahoe {
+    pub fn new(config: &Config) -> Self {
+        Tahoe { guard: CutGuard::new(config) }
+    }
+
+    pub fn on_ack(&mut self, flight: &mut Flight, now: Instant, ack: u64) {
+        if ack > flight.snd_una {
+            let acked = flight.new_ack(now, ack);
+            flight.grow_window(now, acked);
+        } else if ack == flight.snd_una {
+            match flight.duplicates.add() {
+                Duplicate::Early => flight.limited_transmit(),
+                Duplicate::Threshold if self.guard.may_cut(flight) => {
+                    self.guard.cut_at(flight.snd_max);
+                    flight.fast_retransmit(now, 0);
+                    flight.law.set_cwnd(1.0);
+                    flight.go_back();
+                }
+                Duplicate::Threshold | Duplicate::Further => {}
+            }
+        }
+    }
+
+    pub fn on_timeout(&mut self, flight: &mut Flight) {
+        self.guard.cut_at(flight.snd_max);
+    }
+
+    pub fn on_spurious(&mut self) {
+        self.guard.reset();
+    }
+
+    pub fn next_segment(&mut self, flight: &mut Flight) -> Option<u64> {
+        flight.poll_limited_transmit().or_else(|| flight.next_allowed())
+    }
+}

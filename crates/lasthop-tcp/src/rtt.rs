@@ -1,0 +1,360 @@
+//! Round-trip time estimation and retransmission timeout: RFC 6298, and the integer ticks of the
+//! BSD code that ns-2 kept.
+
+use super::config::{Config, Conventions};
+use lasthop_base::units::{Duration, Instant};
+
+/// Estimates the round-trip time and says how long to wait for an ACK.
+///
+/// Under [`Conventions::Rfc`]: SRTT and RTTVAR in nanoseconds, gains 1/8 and 1/4,
+/// `RTO = max(min_rto, SRTT + max(G, 4 RTTVAR))`, doubled per timeout up to `max_rto`.
+///
+/// Under [`Conventions::Ns2`]: everything in whole ticks of the clock, SRTT scaled by 8 and RTTVAR
+/// by 4; the minimum holds before the back-off factor; past a factor of 8 SRTT is folded into
+/// RTTVAR and forgotten.
+///
+/// Under [`Conventions::Linux`]: as RFC 6298 in nanoseconds, but RTTVAR is the greatest mean deviation of a round
+/// trip of data, never below `min_rto`, and falls by a quarter of the difference once a round trip; a sample
+/// below SRTT moves the deviation by an eighth only. `RTO = SRTT + RTTVAR`.
+#[derive(Clone, Copy, Debug)]
+pub struct RttEstimator {
+    conventions: Conventions,
+    tick: u64,
+    min_rto: u64,
+    max_rto: u64,
+    /// Where in a tick the host's clock started (ns-2 only).
+    boot_offset: u64,
+    /// RTO before bounds and back-off, ns.
+    base_rto: u64,
+    /// Scaled by 8: in ticks (ns-2) or nanoseconds (RFC); 0 before the first sample.
+    srtt: i64,
+    /// Scaled by 4.
+    rttvar: i64,
+    backoff: u64,
+    /// How often it has been doubled, as the timer of probes counts it: in Linux that count may end before the RTO is
+    /// computed anew, and go on without the RTO.
+    doublings: u32,
+    /// No RTO is shorter, ns: two ticks (ns-2).
+    floor: u64,
+    /// RTO with bounds and back-off, ns.
+    rto: u64,
+    /// Smoothed round-trip time as it was after the latest sample.
+    smoothed: Duration,
+    last_sample: Duration,
+    /// Linux only: mean deviation scaled by 4, and the greatest of this round trip of data.
+    deviation: i64,
+    greatest: i64,
+    /// Linux only: the round trip of data ends when this byte is acknowledged.
+    round_end: u64,
+}
+
+/// RTO of the first data after a lost SYN (RFC 6298, rule 5.7).
+const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
+
+/// ns-2's `rttvar_init_` in seconds; seen only if timeouts precede the first sample.
+const NS2_INITIAL_RTTVAR_SECS: u64 = 12;
+
+impl RttEstimator {
+    /// A fresh estimator. `boot_offset` is the phase of the host's clock within one tick; it
+    /// matters only under [`Conventions::Ns2`].
+    pub fn new(config: &Config, boot_offset: Duration) -> Self {
+        let tick = config.clock_granularity.as_nanos();
+        let rttvar = match config.conventions {
+            Conventions::Ns2 => ((NS2_INITIAL_RTTVAR_SECS * 1_000_000_000 / tick) << 2) as i64,
+            Conventions::Rfc | Conventions::Linux => 0,
+        };
+        let floor = match config.conventions {
+            Conventions::Ns2 => 2 * tick,
+            Conventions::Rfc | Conventions::Linux => 0,
+        };
+        let mut estimator = RttEstimator {
+            conventions: config.conventions,
+            tick,
+            min_rto: config.min_rto.as_nanos(),
+            max_rto: config.max_rto.as_nanos(),
+            boot_offset: boot_offset.as_nanos(),
+            base_rto: config.initial_rto.as_nanos(),
+            srtt: 0,
+            rttvar,
+            backoff: 1,
+            doublings: 0,
+            floor,
+            rto: 0,
+            smoothed: Duration::ZERO,
+            last_sample: Duration::ZERO,
+            deviation: 0,
+            greatest: 0,
+            round_end: 0,
+        };
+        estimator.bound();
+        estimator
+    }
+
+    /// The RTO has other bounds from now on, as far as they are given.
+    pub fn set_bounds(&mut self, least: Option<Duration>, greatest: Option<Duration>) {
+        self.min_rto = least.map_or(self.min_rto, Duration::as_nanos);
+        self.max_rto = greatest.map_or(self.max_rto, Duration::as_nanos);
+        self.bound();
+    }
+
+    /// The RTO from what it depends on.
+    fn bound(&mut self) {
+        let rto = (self.base_rto.max(self.min_rto)).saturating_mul(self.backoff);
+        self.rto = rto.min(self.max_rto).max(self.floor);
+    }
+
+    /// A segment sent at `sent` and never retransmitted was acknowledged at `now` (Karn's rule).
+    #[inline]
+    pub fn sample(&mut self, sent: Instant, now: Instant) {
+        let elapsed = (now - sent).as_nanos();
+        self.last_sample = now - sent;
+        match self.conventions {
+            Conventions::Ns2 => {
+                // The clock ticks on its own: count the ticks between the two instants.
+                let phase = (sent.as_nanos() + self.boot_offset) % self.tick;
+                let ticks = (((elapsed + phase) / self.tick) as i64).max(1);
+                if self.srtt != 0 {
+                    let mut delta = ticks - (self.srtt >> 3);
+                    self.srtt = (self.srtt + delta).max(1);
+                    delta = delta.abs() - (self.rttvar >> 2);
+                    self.rttvar = (self.rttvar + delta).max(1);
+                } else {
+                    self.srtt = ticks << 3;
+                    self.rttvar = ticks << 1;
+                }
+                self.base_rto = (((self.rttvar << 3) + self.srtt) >> 3) as u64 * self.tick;
+                self.smoothed = Duration::from_nanos((self.srtt >> 3) as u64 * self.tick);
+            }
+            Conventions::Rfc | Conventions::Linux => {
+                // A sample is a whole number of ticks, at least one.
+                let sample = (elapsed.div_ceil(self.tick) * self.tick) as i64;
+                if self.srtt != 0 {
+                    let error = (self.srtt / 8 - sample).abs();
+                    self.rttvar += error - self.rttvar / 4;
+                    self.srtt += sample - self.srtt / 8;
+                } else {
+                    self.srtt = sample * 8;
+                    self.rttvar = sample * 2;
+                }
+                self.base_rto = (self.srtt / 8) as u64 + self.tick.max(self.rttvar as u64);
+                self.smoothed = Duration::from_nanos((self.srtt / 8) as u64);
+            }
+        }
+        self.bound();
+    }
+
+    /// A round trip by Linux's rules; `snd_una` and `snd_max` tell the round trips of data.
+    pub fn sample_linux(&mut self, rtt: Duration, snd_una: u64, snd_max: u64) {
+        self.last_sample = rtt;
+        let sample = (rtt.as_nanos() as i64).max(1);
+        let least = self.min_rto as i64;
+        if self.srtt == 0 {
+            self.srtt = sample * 8;
+            self.deviation = sample * 2;
+            self.rttvar = self.deviation.max(least);
+            self.greatest = self.rttvar;
+            self.round_end = snd_max;
+        } else {
+            let error = sample - self.srtt / 8;
+            self.srtt += error;
+            let mut change = error.abs() - self.deviation / 4;
+            if error < 0 && change > 0 {
+                // A falling round trip must not raise the timeout.
+                change /= 8;
+            }
+            self.deviation += change;
+            self.greatest = self.greatest.max(self.deviation);
+            self.rttvar = self.rttvar.max(self.greatest);
+            if snd_una > self.round_end {
+                self.rttvar -= (self.rttvar - self.greatest).max(0) / 4;
+                self.round_end = snd_max;
+                self.greatest = least;
+            }
+        }
+        self.base_rto = (self.srtt / 8 + self.rttvar) as u64;
+        self.smoothed = Duration::from_nanos((self.srtt / 8) as u64);
+        (self.backoff, self.doublings) = (1, 0);
+        self.bound();
+    }
+
+    /// How long to wait for the next ACK.
+    #[inline]
+    pub fn rto(&self) -> Duration {
+        Duration::from_nanos(self.rto)
+    }
+
+    /// The upper bound of the RTO.
+    pub fn longest(&self) -> Duration {
+        Duration::from_nanos(self.max_rto)
+    }
+
+    /// The timer fired.
+    pub fn back_off(&mut self) {
+        if self.backoff < 64 || self.rto().as_nanos() < self.max_rto {
+            self.backoff <<= 1;
+            self.doublings += 1;
+        }
+        if self.conventions == Conventions::Ns2 && self.backoff > 8 {
+            self.rttvar += self.srtt >> 3;
+            self.srtt = 0;
+            self.smoothed = Duration::ZERO;
+        }
+        self.bound();
+    }
+
+    /// The latest doubling is undone. Says whether there was one.
+    pub fn take_back_off_back(&mut self) -> bool {
+        let was_doubled = self.backoff > 1;
+        if was_doubled {
+            self.backoff >>= 1;
+            self.doublings = self.doublings.saturating_sub(1);
+            self.bound();
+        }
+        was_doubled
+    }
+
+    /// Data follow a SYN that was sent again. Without a sample the first RTO has proved too short:
+    /// under [`Conventions::Rfc`] it becomes 3 s.
+    pub fn after_lost_syn(&mut self) {
+        let more = RTO_AFTER_LOST_SYN.as_nanos();
+        if self.conventions != Conventions::Ns2 && self.srtt == 0 && self.base_rto < more {
+            self.base_rto = more;
+            (self.backoff, self.doublings) = (1, 0);
+            self.bound();
+        }
+    }
+
+    /// Progress ends the back-off.
+    #[inline]
+    pub fn end_back_off(&mut self) {
+        if self.backoff != 1 {
+            (self.backoff, self.doublings) = (1, 0);
+            self.bound();
+        }
+    }
+
+    /// A window has opened, or data have left in place of a probe: the count ends, the RTO stays (Linux).
+    pub fn forget_doublings(&mut self) {
+        self.doublings = 0;
+    }
+
+    /// A probe of the window has left: the next one waits for twice as long, the RTO stays (Linux).
+    pub fn count_doubling(&mut self) {
+        self.doublings += 1;
+    }
+
+    /// Smoothed round-trip time; zero before the first sample.
+    #[inline]
+    pub fn srtt(&self) -> Duration {
+        self.smoothed
+    }
+
+    /// How long to wait for the next ACK, bounds included but no back-off.
+    pub fn rto_without_back_off(&self) -> Duration {
+        Duration::from_nanos(self.base_rto.max(self.min_rto).min(self.max_rto).max(self.floor))
+    }
+
+    /// How often the RTO has been doubled.
+    pub fn back_offs(&self) -> u32 {
+        self.doublings
+    }
+
+    /// Mean deviation of the round-trip time (RTTVAR).
+    pub fn variation(&self) -> Duration {
+        Duration::from_nanos(match self.conventions {
+            Conventions::Ns2 => self.rttvar as u64 / 4 * self.tick,
+            Conventions::Rfc => self.rttvar as u64 / 4,
+            Conventions::Linux => self.deviation as u64 / 4,
+        })
+    }
+
+    /// The newest sample, unrounded.
+    pub fn last_sample(&self) -> Duration {
+        self.last_sample
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets::{Overrides, Profile, Variant, config};
+
+    fn estimator(profile: Profile) -> RttEstimator {
+        RttEstimator::new(&config(Variant::Reno, profile, &Overrides::default()), Duration::ZERO)
+    }
+
+    fn sample(estimator: &mut RttEstimator, millis: u64) {
+        let sent = Instant::from_nanos(1_000_000_000);
+        estimator.sample(sent, sent + Duration::from_millis(millis));
+    }
+
+    #[test]
+    fn rfc_6298_by_hand() {
+        let mut rtt = estimator(Profile::Rfc);
+        assert_eq!(rtt.rto(), Duration::from_secs(1));
+        sample(&mut rtt, 800); // SRTT 800, RTTVAR 400: RTO 2400
+        assert_eq!(rtt.rto(), Duration::from_millis(2400));
+        sample(&mut rtt, 1200); // RTTVAR 300 + 100 = 400, SRTT 850: RTO 2450
+        assert_eq!(rtt.srtt(), Duration::from_millis(850));
+        assert_eq!(rtt.rto(), Duration::from_millis(2450));
+        rtt.back_off();
+        assert_eq!(rtt.rto(), Duration::from_millis(4900));
+        rtt.end_back_off();
+        assert_eq!(rtt.rto(), Duration::from_millis(2450));
+    }
+
+    /// Round trips in ms, whether each ends a round trip of data, and the RTO after it; the minimum is 200 ms.
+    #[test]
+    fn linux_by_hand() {
+        let mut rtt = estimator(Profile::Linux);
+        assert_eq!(rtt.rto(), Duration::from_secs(1));
+        for (sample, ends, micros) in [
+            // SRTT 80, deviation 2 * 80 / 4: RTTVAR is the minimum.
+            (80, false, 280_000),
+            // SRTT 90, deviation 160 + 80 - 40 = 200: not above the minimum.
+            (160, false, 290_000),
+            // SRTT 128.75, deviation 200 + 310 - 50 = 460.
+            (400, false, 588_750),
+            // SRTT 122.65625, error -48.75, below the deviation of 115: 460 + 48.75 - 115 = 393.75.
+            (80, true, 582_656),
+            // SRTT 117.32421875, error -42.65625: 393.75 - 55.78125. Nothing above the minimum was seen in
+            // this round: 460 - (460 - 337.96875) / 4 = 429.4921875.
+            (80, true, 546_816),
+        ] {
+            let una = u64::from(ends);
+            rtt.sample_linux(Duration::from_millis(sample), una, 0);
+            assert_eq!(rtt.rto().as_nanos() / 1000, micros, "{sample}");
+        }
+        rtt.back_off();
+        assert_eq!(rtt.rto().as_nanos() / 1000, 1_093_632);
+    }
+
+    #[test]
+    fn ns2_ticks_by_hand() {
+        let mut rtt = estimator(Profile::Ns2);
+        assert_eq!(rtt.rto(), Duration::from_secs(3));
+        sample(&mut rtt, 404); // 40 ticks: srtt 320/8, rttvar 80/4, RTO 40 + 80 ticks
+        assert_eq!(rtt.rto(), Duration::from_millis(1200));
+        sample(&mut rtt, 509); // 50 ticks: delta 10, srtt 330, rttvar 80 + 10 - 20 = 70
+        assert_eq!(rtt.rto(), Duration::from_millis(1110)); // (560 + 330) >> 3 = 111 ticks
+        for _ in 0..4 {
+            rtt.back_off(); // factor 16: srtt is folded into rttvar
+        }
+        assert_eq!(rtt.rto(), Duration::from_millis(17_760));
+        rtt.end_back_off();
+        sample(&mut rtt, 100); // as a first sample: 10 + 20 ticks, below the minimum
+        assert_eq!(rtt.rto(), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn back_off_stops_at_the_maximum() {
+        for profile in [Profile::Ns2, Profile::Rfc] {
+            let mut rtt = estimator(profile);
+            for _ in 0..100 {
+                rtt.back_off();
+                assert!(rtt.rto() <= Duration::from_secs(60));
+            }
+            assert_eq!(rtt.rto(), Duration::from_secs(60));
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! The send buffer of a Linux host: what an application has written and the peer has not acknowledged fills it, and an
+//! application that finds it full waits until a third of it is free (`tcp_sendmsg`, `sk_stream_write_space`).
+//!
+//! ```text
+//!   WRITING --memory in use >= size--> WAITING --size - use >= use / 2--> WRITING
+//!
+//!   use    bytes written and not acknowledged, and a description of each piece in which they lie
+//!   size   2 (BBR: 3) max(10, cwnd) full segments with their memory; it grows, at most to 4 MB, when the application
+//!          waits and the window is not used up, or is by more than one piece after an ACK
+//! ```
+//!
+//! *Not modelled*: limits of all connections together (`tcp_mem`); pieces that SACK takes apart, which cost a description
+//! more; the time that an application takes to wake.
+
+use super::config::Config;
+use super::law::LawKind;
+use std::collections::VecDeque;
+
+/// `net.ipv4.tcp_wmem`: the largest buffer.
+const LARGEST: u64 = 4_194_304;
+/// Memory of a piece beside its data.
+const DESCRIPTION: u64 = 832;
+/// Memory of a full segment beside its data, before it is rounded up to a power of two, and beside that.
+const HEADERS: u64 = 512;
+const PACKET: u64 = 256;
+/// An application writes into the last piece until it is so long.
+const LARGEST_PIECE: u64 = 65_200;
+const INITIAL_WINDOW: u64 = 10;
+
+/// What of the connection decides.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fill {
+    /// Bytes written and not acknowledged, and of these not sent.
+    pub written: u64,
+    /// See above.
+    pub unsent: u64,
+    /// Pieces that have been sent and are not acknowledged.
+    pub pieces: u64,
+    /// Segments that the window has room for.
+    pub room: u64,
+    /// Congestion window, segments.
+    pub cwnd: u64,
+    /// Receive window, bytes.
+    pub peer_window: u64,
+    /// Did more than one piece leave since the latest ACK? Then the later ones still wait below for the first to leave
+    /// the host (TCP small queues).
+    pub is_bursty: bool,
+}
+
+/// The buffer of one connection, with what the application wants to write.
+#[derive(Clone, Debug)]
+pub(super) struct SendBuffer {
+    segment: u64,
+    /// Does a piece hold more than one segment?
+    offload: bool,
+    /// Windows that it has room for.
+    windows: u64,
+    /// Bytes of memory.
+    size: u64,
+    /// Bytes that the application could not write yet.
+    waiting: u64,
+    /// Bytes in the last piece that was not sent when it was written.
+    tail: u64,
+    /// Of a socket: bytes of a piece.
+    piece: Option<u64>,
+    /// The same: where the pieces end that have not left, or not wholly.
+    ends: VecDeque<u64>,
+    /// Where single segments end that carry PSH: the last one of what was written at a time, and one each half of the
+    /// receive window.
+    pushes: VecDeque<u64>,
+    /// The latest of them, and the largest receive window so far.
+    pushed: u64,
+    most_window: u64,
+    /// The application closes when it has written all.
+    pub closes: bool,
+    /// While so much is not sent, it takes no further piece.
+    pub unsent_limit: u64,
+}
+
+impl SendBuffer {
+    /// An empty one.
+    pub fn new(config: &Config) -> Self {
+        let windows = if matches!(config.law, LawKind::Bbr(_)) { 3 } else { 2 };
+        let mut buffer = SendBuffer {
+            segment: config.segment.get(),
+            offload: config.offload,
+            windows,
+            size: 0,
+            waiting: 0,
+            tail: 0,
+            piece: None,
+            ends: VecDeque::new(),
+            pushes: VecDeque::new(),
+            pushed: 0,
+            most_window: 0,
+            closes: false,
+            unsent_limit: u64::MAX,
+        };
+        buffer.expand(INITIAL_WINDOW);
+        buffer
+    }
+
+    /// That of a socket: `size` bytes of memory, which stay if `is_fixed`.
+    pub fn of_socket(segment: u64, size: u64, is_fixed: bool) -> Self {
+        let windows = if is_fixed { 0 } else { 2 };
+        let mut buffer = SendBuffer {
+            segment,
+            offload: true,
+            windows,
+            size,
+            waiting: 0,
+            tail: 0,
+            piece: None,
+            ends: VecDeque::new(),
+            pushes: VecDeque::new(),
+            pushed: 0,
+            most_window: 0,
+            closes: false,
+            unsent_limit: u64::MAX,
+        };
+        buffer.expand(INITIAL_WINDOW);
+        buffer
+    }
+
+    /// It has `size` bytes of memory from now on, whatever the window.
+    pub fn resize(&mut self, size: u64) {
+        (self.size, self.windows) = (size, 0);
+    }
+
+    /// A write is about to come: full segments have `segment` bytes, and the largest window of the peer is `window`.
+    pub fn begin_write(&mut self, segment: u64, window: u64) {
+        self.segment = segment;
+        self.piece = Some((LARGEST_PIECE.min(window / 2) / segment).max(1) * segment);
+    }
+
+    /// How much of a write of `bytes` goes into one piece now, of a socket that has sent up to `sent`: into the last one that
+    /// waits to be sent, or into a new one if there is room for that.
+    pub fn write_piece(&mut self, bytes: u64, fill: &Fill, sent: u64, is_closed: bool) -> u64 {
+        let goal = self.piece.unwrap_or(self.segment);
+        let write_end = sent + fill.unsent;
+        let held = if is_closed { 0 } else { self.last_piece(write_end, sent) };
+        let left = if held > 0 { goal.saturating_sub(held) } else { 0 };
+        if left == 0 && self.is_full(fill) {
+            return 0;
+        }
+        let taken = bytes.min(if left > 0 { left } else { goal });
+        if left > 0 {
+            self.ends.pop_back();
+        }
+        self.ends.push_back(write_end + taken);
+        taken
+    }
+
+    /// Bytes of the last piece that wait to be sent.
+    fn last_piece(&mut self, write_end: u64, sent: u64) -> u64 {
+        while self.ends.front().is_some_and(|&end| end <= sent) {
+            self.ends.pop_front();
+        }
+        if self.ends.back() != Some(&write_end) {
+            return 0;
+        }
+        let before = self.ends.iter().rev().nth(1).copied();
+        write_end - before.unwrap_or(sent).max(sent)
+    }
+
+    /// Where the first piece ends that has not left, of a socket that has sent up to `sent`.
+    pub fn first_end(&self, sent: u64) -> Option<u64> {
+        self.ends.iter().copied().find(|&end| end > sent)
+    }
+
+    /// Is the last piece full, and is it the only one that waits? So many bytes are written, and so many sent.
+    pub fn look_at_last(&mut self, write_end: u64, sent: u64) -> (bool, bool) {
+        let held = self.last_piece(write_end, sent);
+        (self.piece.is_some_and(|goal| held >= goal), self.ends.len() == 1)
+    }
+
+    /// Something is written beyond half of the largest window, `window`, since the peer was last asked to hand up what it has
+    /// (Linux: `forced_push`).
+    pub fn is_push_due(&self, write_end: u64, window: u64) -> bool {
+        write_end > self.pushed + window / 2
+    }
+
+    /// The peer is asked to hand up what is written so far.
+    pub fn note_push(&mut self, write_end: u64) {
+        self.pushed = write_end;
+    }
+
+    /// Is so much free that an application that waits may go on?
+    pub fn is_free(&self, fill: &Fill) -> bool {
+        let memory = self.memory(fill);
+        self.size.saturating_sub(memory) >= memory / 2
+    }
+
+    /// Memory in use.
+    pub fn memory(&self, fill: &Fill) -> u64 {
+        let unsent = if let Some(piece) = self.piece {
+            let pieces = self.ends.len() as u64;
+            if fill.unsent == 0 { 0 } else { pieces.max(fill.unsent.div_ceil(piece)) }
+        } else if self.offload {
+            u64::from(fill.unsent > 0)
+        } else {
+            fill.unsent.div_ceil(self.segment)
+        };
+        fill.written + (fill.pieces + unsent) * DESCRIPTION
+    }
+
+    /// What lies from `start` to `end` was written at a time; `window`: the receive window.
+    pub fn note_written(&mut self, start: u64, end: u64, window: u64) {
+        if self.offload {
+            return;
+        }
+        self.most_window = self.most_window.max(window);
+        let mut at = start;
+        while at < end {
+            at = end.min(at + self.segment);
+            if at > self.pushed + self.most_window / 2 || at == end {
+                self.pushes.push_back(at);
+                self.pushed = at;
+            }
+        }
+    }
+
+    /// Does the new segment that ends at `end` carry PSH for what was written?
+    pub fn is_pushed(&mut self, end: u64) -> bool {
+        while self.pushes.front().is_some_and(|&push| push < end) {
+            self.pushes.pop_front();
+        }
+        self.pushes.front() == Some(&end)
+    }
+
+    fn expand(&mut self, cwnd: u64) {
+        let packet = (self.segment + HEADERS).next_power_of_two() + PACKET;
+        let size = self.windows * cwnd.max(INITIAL_WINDOW) * packet;
+        self.size = self.size.max(size.min(LARGEST));
+    }
+
+    /// Bytes that wait for room.
+    pub fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// The application writes `bytes`, which wait for the connection to open. Returns how many of what waits the buffer
+    /// takes now.
+    pub fn write(&mut self, bytes: u64, fill: &Fill, is_open: bool) -> u64 {
+        let is_blocked = self.waiting > 0 || !is_open;
+        self.waiting += bytes;
+        if is_blocked { 0 } else { self.take(fill) }
+    }
+
+    /// Something was acknowledged, and what may leave has left. Returns how many bytes a waiting application writes.
+    pub fn on_space(&mut self, fill: &Fill) -> u64 {
+        if self.waiting == 0 {
+            return 0;
+        }
+        if fill.room > 0 || fill.is_bursty {
+            self.expand(fill.cwnd);
+        }
+        if self.is_free(fill) { self.take(fill) } else { 0 }
+    }
+
+    /// Is there no room for another piece?
+    fn is_full(&self, fill: &Fill) -> bool {
+        self.memory(fill) >= self.size || fill.unsent >= self.unsent_limit
+    }
+
+    fn take(&mut self, fill: &Fill) -> u64 {
+        let half = (fill.peer_window / 2).max(self.segment);
+        let most = if self.offload { LARGEST_PIECE } else { self.segment };
+        let piece = self.piece.unwrap_or(most.min(half) / self.segment * self.segment);
+        let leaves_with = if self.offload { 2 * self.segment } else { self.segment };
+        let mut fill = *fill;
+        let mut taken = 0;
+        self.tail = self.tail.min(fill.unsent);
+        loop {
+            // What is written leaves at once as far as the window lets it; the last piece then has room again.
+            let leaves = (fill.room * self.segment).min(fill.unsent);
+            fill.room -= leaves.div_ceil(self.segment);
+            fill.unsent -= leaves;
+            fill.pieces += leaves.div_ceil(leaves_with);
+            self.tail = self.tail.min(fill.unsent);
+            if self.tail == 0 && self.is_full(&fill) {
+                return taken;
+            }
+            let more = (piece - self.tail.min(piece)).min(self.waiting);
+            if more == 0 && (self.waiting == 0 || self.is_full(&fill)) {
+                return taken;
+            }
+            let more = if more > 0 {
+                self.tail += more;
+                more
+            } else {
+                self.tail = piece.min(self.waiting);
+                self.tail
+            };
+            self.waiting -= more;
+            taken += more;
+            fill.written += more;
+            fill.unsent += more;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets::{Overrides, Profile, Variant, config};
+
+    fn buffer() -> SendBuffer {
+        let set = Overrides { timestamps: Some(false), ..Overrides::default() };
+        SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set))
+    }
+
+    /// What Linux 6.18 had written before the first ACK of a connection with a window of 10 segments and a receive
+    /// window of 64,240 bytes: 32 segments, 22 in the first piece, 10 in place of those that left.
+    #[test]
+    fn the_first_write_of_a_kernel() {
+        let mut buffer = buffer();
+        assert_eq!(buffer.size, 46_080);
+        let fill = Fill {
+            written: 0,
+            unsent: 0,
+            pieces: 0,
+            room: 10,
+            cwnd: 10,
+            peer_window: 64_240,
+            is_bursty: false,
+        };
+        assert_eq!(buffer.write(1_000_000, &fill, true), 32 * 1460);
+        assert_eq!(buffer.waiting(), 1_000_000 - 32 * 1460);
+    }
+
+    /// The same with devices that take one segment at a time: 21 segments, each with a description; after an ACK that lets
+    /// two out the buffer had room for eleven windows, and the application went on at the fourth.
+    #[test]
+    fn single_segments_take_a_description_each() {
+        let set = Overrides {
+            segmentation_offload: Some(false),
+            timestamps: Some(false),
+            ..Overrides::default()
+        };
+        let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set));
+        let fill = |written: u64, sent: u64, room: u64, cwnd: u64| Fill {
+            written: written * 1460,
+            unsent: (written - sent) * 1460,
+            pieces: sent,
+            room,
+            cwnd,
+            peer_window: 64_240,
+            is_bursty: true,
+        };
+        assert_eq!(buffer.write(1_000_000, &fill(0, 0, 10, 10), true), 21 * 1460);
+        for (acked, cwnd, size, taken) in
+            [(1, 11, 50_688, 0), (2, 12, 55_296, 0), (3, 13, 59_904, 0), (4, 14, 64_512, 12)]
+        {
+            let fill = fill(21 - acked, cwnd, 0, cwnd);
+            assert_eq!(buffer.on_space(&fill), taken * 1460, "{acked} acknowledged");
+            assert_eq!(buffer.size, size);
+        }
+    }
+
+    /// Single segments with PSH as a kernel sent them (`gso_max_segs 1`): the last of 21 written at first, and of the 12 that
+    /// followed; one each half of the largest receive window within a long write.
+    #[test]
+    fn the_last_segment_of_a_write_is_pushed() {
+        let set = Overrides {
+            segmentation_offload: Some(false),
+            timestamps: Some(false),
+            ..Overrides::default()
+        };
+        let mut buffer = SendBuffer::new(&config(Variant::Reno, Profile::Linux, &set));
+        let end = |segment: u64| 1 + segment * 1460;
+        buffer.note_written(1, end(21), 64_240);
+        buffer.note_written(end(21), end(33), 64_240);
+        buffer.note_written(end(33), end(90), 70_000);
+        let pushed: Vec<u64> = (1..=90).filter(|&segment| buffer.is_pushed(end(segment))).collect();
+        // 35,000 bytes beyond segment 33 is segment 57, the 24th.
+        assert_eq!(pushed, [21, 33, 57, 81, 90]);
+    }
+
+    /// A third must be free before the application goes on; the size follows the window only if that is not used up.
+    #[test]
+    fn an_application_that_waits_goes_on_when_a_third_is_free() {
+        let fill = |written: u64, room: u64| Fill {
+            written,
+            unsent: 0,
+            pieces: written / 2920,
+            room,
+            cwnd: 20,
+            peer_window: 1_000_000,
+            is_bursty: false,
+        };
+        for (written, room, goes_on, size) in [
+            (29_200, 0, false, 46_080),
+            (23_360, 0, true, 46_080),
+            (46_720, 1, true, 92_160),
+            (64_240, 1, false, 92_160),
+        ] {
+            let mut buffer = buffer();
+            buffer.waiting = 1_000_000;
+            assert_eq!(buffer.on_space(&fill(written, room)) > 0, goes_on, "{written} {room}");
+            assert_eq!(buffer.size, size);
+        }
+    }
+}

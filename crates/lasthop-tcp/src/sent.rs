@@ -1,0 +1,554 @@
+//! What was sent: one record for each outstanding segment.
+//!
+//! Only a connection whose loss detection looks back has this ring (`Config::keeps_records`).
+//! Records lie in the order of the sequence space, as segments are first sent in that order. A
+//! retransmission updates the records that it covers.
+//!
+//! A record also has the marks of loss detection on whole segments (RFC 8985, section 5.2): SACKed, lost, sent
+//! again. How many records have each mark is counted, so that the number in flight is a subtraction.
+
+use super::law::{Delivery, RateSample};
+use super::rate::{Delivered, DeliveryRate};
+use lasthop_base::units::{Duration, Instant};
+use std::collections::VecDeque;
+
+mod cuts;
+
+/// A segment that is outstanding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SentSegment {
+    /// First byte.
+    pub start: u64,
+    /// One past the last byte.
+    pub end: u64,
+    /// When its latest copy left.
+    pub sent: Instant,
+    /// How many transmissions there were before that: which of two left first, although both did at the same instant.
+    pub order: u64,
+    /// Transmissions, the first included.
+    pub copies: u32,
+    /// Which of the bursts of a write it left in.
+    pub burst: u32,
+    /// Has the receiver reported it above a hole?
+    pub is_sacked: bool,
+    /// Does it count as lost?
+    pub is_lost: bool,
+    /// Is a retransmission of it outstanding?
+    pub is_resent: bool,
+    /// Should the receiver hand it up at once?
+    pub is_pushed: bool,
+    /// Does it end what left in one piece?
+    pub ends_piece: bool,
+    /// Does it end a record that the application keeps apart from others?
+    pub ends_record: bool,
+    /// What was known when its latest copy left.
+    pub before: Delivered,
+}
+
+impl SentSegment {
+    /// Was it ever sent again?
+    pub fn was_resent(&self) -> bool {
+        self.copies > 1
+    }
+}
+
+/// Numbers of records with a mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// SACKed.
+    pub sacked: u32,
+    /// Lost.
+    pub lost: u32,
+    /// With an outstanding retransmission.
+    pub resent: u32,
+}
+
+/// The ring of records, and how much was delivered.
+#[derive(Clone, Debug)]
+pub(super) struct SentSegments {
+    ring: VecDeque<SentSegment>,
+    marks: Marks,
+    pieces: u32,
+    /// Linux: a first copy that is lost beside its retransmission leaves that outstanding.
+    keeps_copies: bool,
+    /// Where the oldest segment began and ends, if a part of it is acknowledged (Linux).
+    cut_at: Option<(u64, u64)>,
+    /// Bursts so far.
+    burst: u32,
+    /// Transmissions so far.
+    transmissions: u64,
+    rate: DeliveryRate,
+    /// What the ACK in hand delivers.
+    news: News,
+    /// Bytes of records that are SACKed.
+    sacked: u64,
+    /// Least round trip so far.
+    min_rtt: Option<Duration>,
+    /// First bytes of the records that were marked as lost since [`Self::take_lost`].
+    lost: Vec<u64>,
+    /// The latest delivery rate that tells of the path.
+    told: Option<RateSample>,
+}
+
+impl SentSegments {
+    pub fn new() -> Self {
+        SentSegments {
+            ring: VecDeque::new(),
+            marks: Marks::default(),
+            pieces: 0,
+            keeps_copies: false,
+            cut_at: None,
+            burst: 0,
+            transmissions: 0,
+            news: News::default(),
+            rate: DeliveryRate::default(),
+            sacked: 0,
+            min_rtt: None,
+            lost: Vec::new(),
+            told: None,
+        }
+    }
+
+    /// Forgets everything but the room that was taken.
+    pub fn reset(&mut self) {
+        self.ring.clear();
+        self.lost.clear();
+        let (ring, keeps_copies) = (std::mem::take(&mut self.ring), self.keeps_copies);
+        let lost = std::mem::take(&mut self.lost);
+        *self = SentSegments { ring, keeps_copies, lost, ..SentSegments::new() };
+    }
+
+    /// Bytes a second that were delivered last, and whether the application limited that.
+    pub fn told_rate(&self) -> Option<(f64, bool)> {
+        self.told.map(|rate| (rate.rate(), rate.is_app_limited))
+    }
+
+    /// The same that counts retransmissions as Linux does: one that is outstanding although its original does not count as
+    /// lost stays so if that does later, and counts again if it goes again.
+    pub fn as_linux() -> Self {
+        SentSegments { keeps_copies: true, ..SentSegments::new() }
+    }
+
+    /// What leaves from now on leaves later than what has left, be it at the same instant.
+    pub fn begin_burst(&mut self) {
+        self.burst = self.burst.wrapping_add(1);
+    }
+
+    /// Nothing is outstanding: retransmissions that were counted twice are forgotten.
+    pub fn settle(&mut self) {
+        if self.ring.is_empty() {
+            self.marks = Marks::default();
+        }
+    }
+
+    /// Outstanding segments.
+    pub fn len(&self) -> u32 {
+        self.ring.len() as u32
+    }
+
+    /// Numbers of marks.
+    pub fn marks(&self) -> Marks {
+        self.marks
+    }
+
+    /// The record at `index`, counted from the oldest.
+    pub fn get(&self, index: usize) -> Option<&SentSegment> {
+        self.ring.get(index)
+    }
+
+    /// The newest record.
+    pub fn last(&self) -> Option<&SentSegment> {
+        self.ring.back()
+    }
+
+    /// Index of the first record that ends above `seq`.
+    pub fn index_of(&self, seq: u64) -> usize {
+        self.ring.partition_point(|record| record.end <= seq)
+    }
+
+    /// End of the record that begins with `seq`, if there is one.
+    pub fn end_of(&self, seq: u64) -> Option<u64> {
+        let record = self.ring.get(self.index_of(seq))?;
+        (record.start == seq).then_some(record.end)
+    }
+
+    /// The first lost record, in the order of the sequence space, that has not been sent again since.
+    pub fn first_to_resend(&self) -> Option<&SentSegment> {
+        let has_one = self.marks.lost > 0;
+        let mut records = self.ring.iter();
+        has_one.then(|| records.find(|record| record.is_lost && !record.is_resent)).flatten()
+    }
+
+    /// Removes the oldest record if it ends at or below `una`.
+    #[inline]
+    pub fn pop_below(&mut self, una: u64) -> Option<SentSegment> {
+        if self.ring.front()?.end > una {
+            return None;
+        }
+        let first = self.ring.pop_front()?;
+        self.marks.sacked -= u32::from(first.is_sacked);
+        self.marks.lost -= u32::from(first.is_lost);
+        self.marks.resent -= u32::from(first.is_resent);
+        self.pieces -= u32::from(first.ends_piece);
+        let bytes = first.end - first.start;
+        if first.is_sacked {
+            self.sacked -= bytes;
+        } else {
+            self.news.add(&first, bytes);
+        }
+        Some(first)
+    }
+
+    /// A SACK block covers the record at `index`. What was lost and sent again is neither any more; a
+    /// retransmission of what never counted as lost stays outstanding.
+    pub fn mark_sacked(&mut self, index: usize) {
+        let record = &mut self.ring[index];
+        debug_assert!(!record.is_sacked, "a record is SACKed once");
+        record.is_sacked = true;
+        self.marks.sacked += 1;
+        let bytes = record.end - record.start;
+        self.sacked += bytes;
+        self.news.add(record, bytes);
+        if std::mem::take(&mut record.is_lost) {
+            self.marks.lost -= 1;
+            self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
+        }
+    }
+
+    /// The record at `index` is lost: its retransmission, if one is outstanding, otherwise its first
+    /// copy. Returns whether the first copy was not known to be lost.
+    pub fn mark_lost(&mut self, index: usize) -> bool {
+        let record = &mut self.ring[index];
+        debug_assert!(!record.is_sacked, "what arrived is not lost");
+        let is_new = !std::mem::replace(&mut record.is_lost, true);
+        if is_new {
+            self.lost.push(record.start);
+        }
+        self.marks.lost += u32::from(is_new);
+        if !(is_new && self.keeps_copies) {
+            self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
+        }
+        is_new
+    }
+
+    /// First byte, end and memory of the records whose first copy was marked as lost since the last call.
+    pub fn take_lost(&mut self) -> impl Iterator<Item = (u64, u64, Delivered)> {
+        let SentSegments { ring, lost, .. } = self;
+        lost.drain(..).filter_map(|start| {
+            let record = ring.get(ring.partition_point(|record| record.end <= start))?;
+            Some((record.start, record.end, record.before))
+        })
+    }
+
+    /// A retransmission of the record at `index` is known to have arrived beside its original.
+    pub fn unmark_resent(&mut self, index: usize) {
+        let record = &mut self.ring[index];
+        self.marks.resent -= u32::from(std::mem::take(&mut record.is_resent));
+    }
+
+    /// What was SACKed is not there any more.
+    pub fn unmark_sacked(&mut self) {
+        for record in &mut self.ring {
+            record.is_sacked = false;
+        }
+        self.marks.sacked = 0;
+        self.sacked = 0;
+    }
+
+    /// Nothing counts as lost any more.
+    pub fn unmark_lost(&mut self) {
+        for record in &mut self.ring {
+            record.is_lost = false;
+        }
+        self.marks.lost = 0;
+    }
+
+    /// The bytes from `start` to `end` leave.
+    pub fn on_sent(&mut self, now: Instant, start: u64, end: u64) {
+        let before = self.rate.on_sent(now, self.in_flight(), end - start);
+        let known = self.ring.back().map_or(start, |last| last.end);
+        self.transmissions += 1;
+        let order = self.transmissions;
+        if start < known {
+            let first = self.ring.partition_point(|record| record.end <= start);
+            for record in self.ring.range_mut(first..) {
+                if record.start >= end {
+                    break;
+                }
+                record.sent = now;
+                record.order = order;
+                record.burst = self.burst;
+                record.copies += 1;
+                let was_resent = std::mem::replace(&mut record.is_resent, true);
+                self.marks.resent += u32::from(!was_resent || self.keeps_copies);
+                record.before = before;
+            }
+        }
+        if end > known {
+            let start = start.max(known);
+            self.ring.push_back(SentSegment {
+                start,
+                end,
+                sent: now,
+                order,
+                copies: 1,
+                burst: self.burst,
+                is_sacked: false,
+                is_lost: false,
+                is_resent: false,
+                is_pushed: false,
+                ends_piece: false,
+                ends_record: false,
+                before,
+            });
+        }
+    }
+
+    /// The newest segment ends what leaves in one piece; `is_pushed`: the receiver should hand it up at once.
+    pub fn end_piece(&mut self, is_pushed: bool) {
+        if let Some(newest) = self.ring.back_mut() {
+            newest.is_pushed = is_pushed;
+            newest.ends_piece = true;
+            self.pieces += 1;
+        }
+    }
+
+    /// The newest segment ends a record.
+    pub fn end_record(&mut self) {
+        if let Some(newest) = self.ring.back_mut() {
+            newest.ends_record = true;
+        }
+    }
+
+    /// Pieces that are outstanding.
+    pub fn pieces(&self) -> u32 {
+        self.pieces
+    }
+
+    /// Least round trip so far.
+    pub fn min_rtt(&self) -> Option<Duration> {
+        self.min_rtt
+    }
+
+    /// The application has nothing more to send, although the windows would let it.
+    pub fn on_app_limited(&mut self) {
+        self.rate.on_app_limited(self.in_flight());
+    }
+
+    /// Bytes declared lost so far.
+    pub fn on_losses(&mut self, lost: u64) {
+        self.rate.on_losses(lost);
+    }
+
+    /// Bytes sent that are neither acknowledged nor SACKed.
+    fn in_flight(&self) -> u64 {
+        let outstanding = self
+            .ring
+            .front()
+            .zip(self.ring.back())
+            .map_or(0, |(first, last)| last.end - first.start);
+        outstanding - self.sacked
+    }
+
+    /// Everything below `una` is acknowledged, and what lies in `blocks` has been received. The round-trip time is
+    /// that of the latest segment below `una`, unless one that is acknowledged now was sent twice (Karn's rule).
+    pub fn on_ack(&mut self, now: Instant, una: u64, blocks: &[(u64, u64)]) -> Delivery {
+        let (mut rtt, mut is_ambiguous) = (None, false);
+        let outstanding = self.ring.front().map_or(una, |first| first.start);
+        while let Some(first) = self.pop_below(una) {
+            if !first.is_sacked {
+                is_ambiguous |= first.was_resent();
+                rtt = Some(now - first.sent);
+            }
+        }
+        if let Some(first) = self.ring.front().filter(|first| first.start < una)
+            && !first.is_sacked
+        {
+            is_ambiguous |= first.was_resent();
+            rtt = Some(now - first.sent);
+        }
+        self.trim(una);
+        for &(start, end) in blocks {
+            let mut index = self.ring.partition_point(|record| record.start < start);
+            while let Some(record) = self.ring.get(index).filter(|record| record.end <= end) {
+                if !record.is_sacked {
+                    self.mark_sacked(index);
+                }
+                index += 1;
+            }
+        }
+        let acked = una.saturating_sub(outstanding);
+        self.delivery(now, una, acked, rtt.filter(|_| !is_ambiguous))
+    }
+
+    /// The part of the oldest record below `una` is acknowledged.
+    pub fn trim(&mut self, una: u64) {
+        if let Some(first) = self.ring.front_mut()
+            && first.start < una
+        {
+            let bytes = una - first.start;
+            if first.is_sacked {
+                self.sacked -= bytes;
+            } else {
+                self.news.add(first, bytes);
+            }
+            first.start = una;
+        }
+    }
+
+    /// What the ACK in hand delivered: it moved SND.UNA by `acked` bytes to `una`, and tells the round trip `rtt`.
+    pub fn delivery(
+        &mut self,
+        now: Instant,
+        una: u64,
+        acked: u64,
+        rtt: Option<Duration>,
+    ) -> Delivery {
+        let news = std::mem::take(&mut self.news);
+        let newest = news.newest.as_ref().map(|(sent, before)| (*sent, before));
+        if let Some(rtt) = rtt {
+            self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+        }
+        let rate = self.rate.on_ack(now, news.bytes, newest, self.min_rtt);
+        // What the application has limited counts if it is faster (Linux: `tcp_rate_gen`).
+        let tells = |rate: &RateSample| {
+            !rate.is_app_limited || self.told.is_none_or(|told| rate.rate() >= told.rate())
+        };
+        self.told = rate.filter(tells).or(self.told);
+        Delivery {
+            now,
+            acked,
+            delivered: news.bytes,
+            rate,
+            total: self.rate.total(),
+            in_flight: self.in_flight(),
+            rtt,
+            is_marked: false,
+            passage: None,
+            lost: self.rate.lost(),
+            snd_una: una,
+            snd_max: self.ring.back().map_or(una, |last| last.end),
+        }
+    }
+}
+
+/// What an ACK delivers.
+#[derive(Clone, Copy, Debug, Default)]
+struct News {
+    bytes: u64,
+    /// When the segment of these that left last did, and what was known then.
+    newest: Option<(Instant, Delivered)>,
+}
+
+impl News {
+    fn add(&mut self, record: &SentSegment, bytes: u64) {
+        self.bytes += bytes;
+        if self.newest.is_none_or(|(sent, _)| record.sent >= sent) {
+            self.newest = Some((record.sent, record.before));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn records_follow_the_sequence_space() {
+        let mut sent = SentSegments::new();
+        for (at, start) in [(0, 0), (1, 10), (2, 20), (3, 30)] {
+            sent.on_sent(ms(at), start, start + 10);
+        }
+        // The first is acknowledged by itself: its round trip.
+        assert_eq!(sent.on_ack(ms(100), 10, &[]).rtt, Some(millis(100)));
+        // The second goes again; what acknowledges it tells no round trip, nor does what else it
+        // acknowledges.
+        sent.on_sent(ms(110), 10, 20);
+        assert_eq!(sent.on_ack(ms(150), 30, &[]).rtt, None);
+        // Half of the last, then the rest; a new one has what was delivered before it left.
+        assert_eq!(sent.on_ack(ms(160), 35, &[]).rtt, Some(millis(157)));
+        sent.on_sent(ms(165), 40, 50);
+        let delivery = sent.on_ack(ms(170), 40, &[]);
+        assert_eq!((delivery.rtt, delivery.total), (Some(millis(167)), 40));
+        let last = sent.ring.front().copied().unwrap();
+        assert_eq!((last.start, last.copies, last.before.bytes), (40, 1, 35));
+        assert_eq!(last.before.at, ms(160));
+        assert_eq!(sent.on_ack(ms(200), 50, &[]).rtt, Some(millis(35)));
+        assert_eq!(sent.on_ack(ms(210), 50, &[]).rtt, None, "nothing is outstanding");
+    }
+
+    /// Other borders than those of the first transmission.
+    #[test]
+    fn a_retransmission_may_cover_parts() {
+        let mut sent = SentSegments::new();
+        sent.on_sent(ms(0), 0, 10);
+        sent.on_sent(ms(0), 10, 20);
+        sent.on_sent(ms(5), 5, 25);
+        let copies: Vec<_> = sent.ring.iter().map(|r| (r.start, r.end, r.copies)).collect();
+        assert_eq!(copies, [(0, 10, 2), (10, 20, 2), (20, 25, 1)]);
+    }
+
+    /// What is SACKed counts when it is, once, and what is acknowledged later does not count again.
+    #[test]
+    fn sacked_bytes_are_delivered_once() {
+        let mut sent = SentSegments::new();
+        for index in 0..4 {
+            sent.on_sent(ms(0), 10 * index, 10 * index + 10);
+        }
+        let seen = |delivery: Delivery| {
+            let Delivery { acked, delivered, total, in_flight, .. } = delivery;
+            (acked, delivered, total, in_flight)
+        };
+        assert_eq!(seen(sent.on_ack(ms(10), 0, &[(20, 30)])), (0, 10, 10, 30));
+        assert_eq!(seen(sent.on_ack(ms(11), 0, &[(30, 40), (20, 30)])), (0, 10, 20, 20));
+        assert_eq!(seen(sent.on_ack(ms(12), 10, &[(20, 40)])), (10, 10, 30, 10));
+        sent.on_sent(ms(13), 10, 20);
+        let last = sent.on_ack(ms(25), 40, &[]);
+        assert_eq!((seen(last), last.rtt), ((30, 10, 40, 0), None));
+    }
+
+    /// Two segments every 10 ms over a round trip of 30 ms: 2 kB in 10 ms, whatever ACKs do.
+    #[test]
+    fn the_rate_is_that_of_the_bottleneck_even_if_acks_come_together() {
+        let mut sent = SentSegments::new();
+        let mut una = 0;
+        let mut rates = Vec::new();
+        for slot in 0..20u64 {
+            // ACKs of three slots come together.
+            if slot >= 3 && slot % 3 == 0 {
+                una = (slot - 2) * 2_000;
+                rates.push(sent.on_ack(ms(10 * slot), una, &[]).rate.unwrap().rate());
+            }
+            for half in 0..2 {
+                let start = slot * 2_000 + half * 1_000;
+                sent.on_sent(ms(10 * slot), start, start + 1_000);
+            }
+        }
+        assert!(una > 0 && rates.len() == 6);
+        // The first ACK covers one slot of three.
+        assert!(rates[1..].iter().all(|rate| *rate <= 200_000.0 + 1.0), "{rates:?}");
+        assert!((rates[5] - 200_000.0).abs() < 1.0, "{rates:?}");
+    }
+
+    #[test]
+    fn samples_of_an_idle_application_are_marked() {
+        let mut sent = SentSegments::new();
+        sent.on_sent(ms(0), 0, 1_000);
+        sent.on_app_limited();
+        sent.on_sent(ms(1), 1_000, 2_000);
+        assert!(!sent.on_ack(ms(20), 1_000, &[]).rate.unwrap().is_app_limited);
+        // Sent while the first was all there was.
+        let marked = sent.on_ack(ms(21), 2_000, &[]).rate.unwrap();
+        assert!(marked.is_app_limited);
+        sent.on_sent(ms(30), 2_000, 3_000);
+        assert!(!sent.on_ack(ms(50), 3_000, &[]).rate.unwrap().is_app_limited);
+    }
+}

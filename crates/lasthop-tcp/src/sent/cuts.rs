@@ -1,0 +1,239 @@
+//! How what has left is cut when it goes again: into other segments than before, if those have other options or the path
+//! takes smaller ones (Linux: `tcp_fragment`, `tcp_retrans_try_collapse`, `tcp_send_loss_probe`).
+
+use super::{Marks, SentSegment, SentSegments};
+use lasthop_base::units::Instant;
+
+impl SentSegments {
+    /// The record at `index` is about to go again: short ones behind it join it, as long as all of them have `most` bytes
+    /// at most.
+    pub fn join_short(&mut self, index: usize, most: u64) {
+        while let (Some(first), Some(next)) = (self.ring.get(index), self.ring.get(index + 1)) {
+            // A part of a larger piece stays with it.
+            let is_whole = next.ends_piece || next.ends_record || index + 2 == self.ring.len();
+            let joins = next.end - first.start <= most && !next.is_sacked && !first.ends_record;
+            let joins = joins && is_whole;
+            if !joins {
+                return;
+            }
+            let Some(next) = self.ring.remove(index + 1) else { return };
+            self.marks.lost -= u32::from(next.is_lost);
+            self.marks.resent -= u32::from(next.is_resent);
+            let first = &mut self.ring[index];
+            first.end = next.end;
+            first.copies = first.copies.max(next.copies);
+            first.is_pushed |= next.is_pushed;
+            first.ends_record = next.ends_record;
+            if next.ends_piece {
+                self.pieces -= u32::from(first.ends_piece);
+                first.ends_piece = true;
+            }
+        }
+    }
+
+    /// The record at `index` is about to go again, with `most` bytes at most: what is beyond them becomes a piece of its
+    /// own, with what has left in the same piece and fared alike, and is cut anew into full segments.
+    pub fn cut(&mut self, index: usize, most: u64, full: u64) {
+        let Some(&whole) = self.ring.get(index) else { return };
+        let length = whole.end - whole.start;
+        if length <= most && (whole.ends_piece || whole.ends_record || length == full) {
+            return;
+        }
+        let mut last = whole;
+        while !last.ends_piece && !last.ends_record {
+            let fares = |one: &SentSegment| (one.is_lost, one.is_resent, one.copies);
+            let joins = |next: &&SentSegment| !next.is_sacked && fares(next) == fares(&whole);
+            let Some(&next) = self.ring.get(index + 1).filter(joins) else { break };
+            self.ring.remove(index + 1);
+            self.unmark(&next);
+            last = next;
+        }
+        let first_end = last.end.min(whole.start + most);
+        if first_end == last.end {
+            self.ring[index] = SentSegment { start: whole.start, ..last };
+            return;
+        }
+        let bare = SentSegment { is_pushed: false, ends_piece: false, ends_record: false, ..whole };
+        self.ring[index] = SentSegment { end: first_end, ends_piece: true, ..bare };
+        self.pieces += 1;
+        let (mut at, mut start) = (index, first_end);
+        while start < last.end {
+            let end = last.end.min(start + full);
+            let part = if end == last.end {
+                SentSegment { start, end, ..last }
+            } else {
+                SentSegment { start, end, ..bare }
+            };
+            at += 1;
+            self.ring.insert(at, SentSegment { before: whole.before, sent: whole.sent, ..part });
+            self.marks.sacked += u32::from(part.is_sacked);
+            self.marks.lost += u32::from(part.is_lost);
+            self.marks.resent += u32::from(part.is_resent);
+            start = end;
+        }
+    }
+
+    /// The newest piece is about to be probed: what of it does not fit into all of its segments but the last, in full ones,
+    /// becomes a piece of its own, whose start is returned (Linux: `tcp_send_loss_probe`).
+    pub fn part_tail(&mut self, full: u64) -> Option<u64> {
+        let last = *self.ring.back()?;
+        let mut first = self.ring.len() - 1;
+        while first > 0 && !self.ring[first - 1].ends_piece && !self.ring[first - 1].ends_record {
+            first -= 1;
+        }
+        let (count, start) = ((self.ring.len() - 1 - first) as u64, self.ring[first].start);
+        let tail = start + count * full;
+        let fares = |one: &SentSegment| (one.is_sacked, one.is_lost, one.is_resent, one.copies);
+        let is_one = self.ring.range(first..).all(|one| fares(one) == fares(&last));
+        if count == 0 || last.end <= tail || last.is_sacked || !is_one {
+            return None;
+        }
+        for (index, one) in self.ring.range_mut(first..).enumerate() {
+            one.start = start + index as u64 * full;
+            one.end = if one.ends_piece { last.end } else { one.start + full };
+        }
+        let (end, index) = (self.ring.len() - 1, self.ring.len() - 2);
+        (self.ring[end].start, self.ring[end].end) = (tail, last.end);
+        self.ring[index].ends_piece = true;
+        self.pieces += 1;
+        Some(tail)
+    }
+
+    /// The part of the oldest record below `una` is acknowledged, of a host that sends pieces: what is left of its piece is
+    /// cut anew from there on (Linux: `tcp_trim_head`). `is_within`: segments before it of that piece are acknowledged
+    /// too. Returns how many segments fewer that makes.
+    pub fn trim_as_piece(&mut self, una: u64, is_within: bool) -> u32 {
+        let Some(&first) = self.ring.front().filter(|first| first.start < una) else { return 0 };
+        let full = first.end - first.start;
+        self.trim(una);
+        if !self.keeps_copies {
+            return 0;
+        }
+        if first.ends_piece || first.ends_record {
+            if is_within {
+                return 0;
+            }
+            let start =
+                self.cut_at.filter(|cut| cut.1 == first.end).map_or(first.start, |cut| cut.0);
+            self.cut_at = Some((start, first.end));
+            return 0;
+        }
+        let fares = |one: &SentSegment| (one.is_sacked, one.is_lost, one.is_resent, one.copies);
+        let mut count = 1;
+        while let Some(next) = self.ring.get(count).filter(|next| fares(next) == fares(&first)) {
+            count += 1;
+            if next.ends_piece || next.ends_record {
+                break;
+            }
+        }
+        let end = self.ring[count - 1].end;
+        let needed = (end - una).div_ceil(full) as usize;
+        if count == 1 || needed > count {
+            return 0;
+        }
+        for index in needed.max(1)..count {
+            // The last one of the piece tells what it was.
+            let last = self.ring.remove(needed.max(1));
+            let Some(last) = last else { break };
+            self.unmark(&last);
+            let kept = &mut self.ring[needed.max(1) - 1];
+            if index + 1 == count {
+                kept.is_pushed |= last.is_pushed;
+                kept.ends_piece |= last.ends_piece;
+                kept.ends_record |= last.ends_record;
+            }
+        }
+        for index in 0..needed {
+            let start = una + index as u64 * full;
+            (self.ring[index].start, self.ring[index].end) = (start, end.min(start + full));
+        }
+        (count - needed) as u32
+    }
+
+    /// Where a segment began and ends of which a part was acknowledged before.
+    pub fn take_cut(&mut self) -> Option<(u64, u64)> {
+        self.cut_at.take()
+    }
+
+    /// Has a part of a piece just gone again, but not what follows next?
+    pub fn is_resending_piece(&self, now: Instant) -> bool {
+        let is_next = |one: &SentSegment| one.is_lost && !one.is_resent;
+        let next = self.ring.iter().position(is_next).unwrap_or(0);
+        let before = next.checked_sub(1).and_then(|index| self.ring.get(index));
+        before.is_some_and(|before| {
+            before.order == self.transmissions && before.sent == now && !before.ends_piece
+        })
+    }
+
+    /// Segments of the oldest piece, of a host that sends pieces; those of it that have fared alike.
+    pub fn first_piece(&self) -> usize {
+        let Some(first) = self.ring.front().filter(|_| self.keeps_copies) else { return 1 };
+        let fares =
+            |one: &SentSegment| (one.sent, one.is_sacked, one.is_lost, one.is_resent, one.copies);
+        let is_end = |one: &SentSegment| one.ends_piece || one.ends_record;
+        let alike = self.ring.iter().take_while(|one| fares(one) == fares(first)).count();
+        let whole = self.ring.iter().position(is_end).map_or(1, |index| index + 1);
+        alike.min(whole).max(1)
+    }
+
+    /// A record is taken out of the ring.
+    fn unmark(&mut self, record: &SentSegment) {
+        self.marks.sacked -= u32::from(record.is_sacked);
+        self.marks.lost -= u32::from(record.is_lost);
+        self.marks.resent -= u32::from(record.is_resent);
+    }
+
+    /// No segment may have more than `most` bytes any more: each piece with larger ones, if nothing of it has arrived, is
+    /// cut anew and counts as lost. Returns how many segments newly do.
+    pub fn split(&mut self, most: u64) -> u32 {
+        let before = self.marks.lost;
+        let old = std::mem::take(&mut self.ring);
+        self.marks = Marks::default();
+        self.pieces = 0;
+        let mut piece: Vec<SentSegment> = Vec::new();
+        for record in old {
+            if record.is_sacked {
+                self.keep_piece(&mut piece, most);
+            }
+            piece.push(record);
+            if record.is_sacked || record.ends_piece || record.ends_record {
+                self.keep_piece(&mut piece, most);
+            }
+        }
+        self.keep_piece(&mut piece, most);
+        self.marks.lost.saturating_sub(before)
+    }
+
+    /// The segments of a piece go back to the ring, in sizes of `most` bytes if one of them is larger.
+    fn keep_piece(&mut self, piece: &mut Vec<SentSegment>, most: u64) {
+        let is_large = |record: &SentSegment| record.end - record.start > most && !record.is_sacked;
+        if let (true, Some(first), Some(last)) =
+            (piece.iter().any(is_large), piece.first().copied(), piece.last().copied())
+        {
+            piece.clear();
+            let mut start = first.start;
+            while start < last.end {
+                let end = last.end.min(start + most);
+                let is_last = end == last.end;
+                piece.push(SentSegment {
+                    start,
+                    end,
+                    is_lost: true,
+                    is_resent: false,
+                    is_pushed: is_last && last.is_pushed,
+                    ends_piece: is_last && last.ends_piece,
+                    ends_record: is_last && last.ends_record,
+                    ..first
+                });
+                start = end;
+            }
+        }
+        for record in piece.drain(..) {
+            self.marks.sacked += u32::from(record.is_sacked);
+            self.marks.lost += u32::from(record.is_lost);
+            self.marks.resent += u32::from(record.is_resent);
+            self.pieces += u32::from(record.ends_piece);
+            self.ring.push_back(record);
+        }
+    }
+}

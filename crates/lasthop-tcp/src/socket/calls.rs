@@ -1,0 +1,452 @@
+//! What an application asks of a socket: to open and to close, to write and to read, and the options that it sets.
+
+use super::{Configure, KeepAlive, Negotiated, Reading, Socket, SocketError, State};
+use lasthop_base::packet::flags;
+use lasthop_base::units::{Duration, Instant};
+
+/// What a write asks for beside its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// More follows at once: a short segment waits (Linux's `MSG_MORE`).
+    pub more: bool,
+    /// No later write joins this one (Linux's `MSG_EOR`).
+    pub end_of_record: bool,
+}
+
+impl Socket {
+    /// Waits for a SYN.
+    pub fn listen(&mut self) {
+        self.is_passive = true;
+        self.state = State::Listen;
+    }
+
+    /// Sends a SYN.
+    pub fn connect(&mut self, now: Instant) {
+        self.state = State::SynSent;
+        self.send_syn(now);
+    }
+
+    /// The application writes `bytes`.
+    ///
+    /// # Errors
+    /// If the sending side is closed, or there is no connection.
+    pub fn write(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        options: WriteOptions,
+    ) -> Result<(), SocketError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        if !self.state.may_write() {
+            return Err(if self.state == State::Listen {
+                SocketError::NotConnected
+            } else {
+                SocketError::BrokenPipe
+            });
+        }
+        let Some(connection) = &mut self.connection else {
+            self.early.push((bytes, options));
+            return Ok(());
+        };
+        if connection.is_all_acked() {
+            self.waiting_since = now;
+        }
+        self.has_more = options.more;
+        connection.sender.flight.is_corked = self.is_corked || self.has_more;
+        connection.write(bytes);
+        connection.sender.flight.end_write(options.end_of_record);
+        self.watch_data(now);
+        Ok(())
+    }
+
+    /// The application writes up to `bytes`, as many as the send buffer takes now; more than none only if `is_awake`: a writer
+    /// that waits sleeps until a third of the buffer is free. Returns how many.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`].
+    pub fn write_some(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        options: WriteOptions,
+        is_awake: bool,
+    ) -> Result<u64, SocketError> {
+        let keeps_records =
+            self.connection.as_ref().is_some_and(|data| data.sender.flight.keeps_records());
+        if self.error.is_some() || !self.state.may_write() || !keeps_records {
+            return self.write(now, bytes, options).map(|()| bytes);
+        }
+        let Some(connection) = &self.connection else { return Ok(0) };
+        // A piece holds as much as half of the largest window, in segments of now.
+        let window = match self.settings.is_linux() {
+            true => self.path.largest_window(),
+            false => connection.sender.flight.peer_window,
+        };
+        let segment = connection.sender.flight.mss.saturating_sub(connection.block_bytes()).max(1);
+        let fill = connection.sender.fill();
+        let limit = self.settings.unsent_limit.map_or(u64::MAX, u64::from);
+        if !is_awake && (2 * fill.unsent >= limit || !self.buffer.is_free(&fill)) {
+            self.awaits_room = true;
+            return Ok(0);
+        }
+        self.buffer.begin_write(segment, window);
+        self.buffer.unsent_limit = limit;
+        let (mut taken, mut pushes) = (0, 0);
+        while taken < bytes {
+            let piece = self.write_piece(now, bytes - taken, options)?;
+            taken += piece;
+            if piece == 0 {
+                break;
+            }
+            if taken < bytes {
+                pushes += self.push_full_piece(now, window, pushes > 0);
+            }
+        }
+        self.awaits_room = taken < bytes;
+        let Some(connection) = &self.connection else { return Ok(taken) };
+        let (write_end, snd_max) =
+            (connection.sender.flight.write_end, connection.sender.flight.snd_max);
+        if !options.more || self.awaits_room {
+            self.buffer.note_push(write_end);
+        }
+        if pushes > 0 && (self.awaits_room || write_end - snd_max > 0) {
+            self.push(now, false, self.awaits_room, true);
+        }
+        Ok(taken)
+    }
+
+    /// The first piece of what is written. Returns its bytes; none if there is no room.
+    fn write_piece(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        options: WriteOptions,
+    ) -> Result<u64, SocketError> {
+        let Some(connection) = &self.connection else { return Ok(0) };
+        let (fill, flight) = (connection.sender.fill(), &connection.sender.flight);
+        let piece = self.buffer.write_piece(bytes, &fill, flight.snd_max, flight.is_record_closed);
+        if piece > 0 {
+            let end_of_record = options.end_of_record && piece == bytes;
+            self.write(now, piece, WriteOptions { end_of_record, ..options })?;
+        }
+        Ok(piece)
+    }
+
+    /// A full piece leaves at once, as far as the windows let it, and more is written behind it: of the only one that waits
+    /// the first segments, otherwise whatever may once half of a window is written (Linux: `tcp_push_one`, `forced_push`).
+    /// Returns how often that was.
+    fn push_full_piece(&mut self, now: Instant, window: u64, is_urged: bool) -> u32 {
+        let Some(connection) = &self.connection else { return 0 };
+        let flight = &connection.sender.flight;
+        let write_end = flight.write_end;
+        let (is_full, is_only) = self.buffer.look_at_last(write_end, flight.snd_max);
+        if !self.settings.is_linux() || !is_full {
+            return 0;
+        }
+        if self.buffer.is_push_due(write_end, window) {
+            self.buffer.note_push(write_end);
+            self.push(now, false, true, is_urged);
+        } else if is_only {
+            self.push(now, true, true, true);
+        } else {
+            return 0;
+        }
+        1
+    }
+
+    /// What may leave does so now, in a burst of its own: only one piece of segments, or all; without Nagle's algorithm if
+    /// `overrules`; what the window lets out does not wait for more if it `is_urged`.
+    fn push(&mut self, now: Instant, only_one: bool, overrules: bool, is_urged: bool) {
+        let Some(connection) = &mut self.connection else { return };
+        let flight = &mut connection.sender.flight;
+        let usual = (flight.has_nagle, flight.is_corked);
+        if overrules {
+            (flight.has_nagle, flight.is_corked) = (false, false);
+        }
+        flight.is_urged = is_urged;
+        connection.sender.refresh();
+        while let Some((segment, is_again)) = self.poll_marked(now) {
+            self.departed.push_back((segment, is_again));
+            let is_within =
+                self.connection.as_ref().is_some_and(|data| data.sender.flight.is_within_piece());
+            if only_one && !is_within {
+                break;
+            }
+        }
+        let Some(connection) = &mut self.connection else { return };
+        let flight = &mut connection.sender.flight;
+        (flight.has_nagle, flight.is_corked) = usual;
+        flight.is_urged = false;
+        self.reported = None;
+        flight.records_mut().begin_burst();
+        connection.sender.refresh();
+    }
+
+    /// Could an application write, as `poll` tells?
+    pub fn is_writable(&self) -> bool {
+        let Some(connection) = &self.connection else { return true };
+        if !connection.sender.flight.keeps_records() {
+            return true;
+        }
+        let fill = connection.sender.fill();
+        // To wake a writer, Linux wants half of the limit.
+        let limit = self.settings.unsent_limit.map_or(u64::MAX, u64::from);
+        self.buffer.is_free(&fill) && fill.unsent * 2 < limit.max(1)
+    }
+
+    /// Bytes written and not acknowledged, and those of them that were never sent.
+    pub fn unacknowledged(&self) -> (u64, u64) {
+        let Some(connection) = &self.connection else {
+            let bytes = self.early.iter().map(|(bytes, _)| bytes).sum();
+            return (bytes, bytes);
+        };
+        let flight = &connection.sender.flight;
+        let end = flight.write_end.min(flight.fin_at);
+        (end - flight.snd_una.min(end), end - flight.snd_max.min(end))
+    }
+
+    /// The same as Linux counts them, a FIN as one more.
+    pub fn unacknowledged_numbers(&self) -> (u64, u64) {
+        let Some(connection) = self.connection.as_ref().filter(|_| self.settings.is_linux()) else {
+            return self.unacknowledged();
+        };
+        let flight = &connection.sender.flight;
+        (flight.write_end - flight.snd_una, flight.write_end - flight.snd_max)
+    }
+
+    /// Bytes that have arrived in order and are not read.
+    pub fn unread(&self) -> u64 {
+        self.received() - self.read
+    }
+
+    /// The application reads up to `bytes`; how many there were.
+    pub fn read(&mut self, now: Instant, bytes: u64) -> u64 {
+        let taken = bytes.min(self.unread());
+        self.read += taken;
+        if taken > 0 {
+            let receiver = self.connection.as_ref().map(|data| &data.receiver);
+            let rcv_nxt = receiver.map_or(0, |receiver| receiver.rcv_nxt);
+            let highest = receiver.and_then(|receiver| receiver.highest()).unwrap_or(0);
+            let rtt = receiver.and_then(|receiver| receiver.rtt());
+            let above = highest.saturating_sub(rcv_nxt);
+            if let Some(memory) = self.window.memory() {
+                memory.on_read(self.read + 1, Reading { now, rtt, rcv_nxt, above });
+            }
+            self.update_window();
+            let is_all = self.unread() == 0;
+            if let Some(connection) = &mut self.connection {
+                connection.receiver.on_read(is_all);
+            }
+        }
+        taken
+    }
+
+    /// Has everything that the peer will send been read?
+    pub fn is_at_end(&self) -> bool {
+        self.unread() == 0 && self.is_receiving_over()
+    }
+
+    /// Will nothing more arrive, as the peer has closed or the application does not read?
+    pub fn is_receiving_over(&self) -> bool {
+        self.is_read_shut || self.has_peer_closed()
+    }
+
+    /// The application lets go of the socket: a FIN follows what is written. Data that it has not read
+    /// make it a reset (RFC 2525, section 2.17).
+    pub fn close(&mut self, now: Instant) {
+        let has_unread = self.unread() > 0;
+        self.is_orphan = true;
+        self.is_read_shut = true;
+        match self.state {
+            State::Closed | State::TimeWait => {}
+            State::Listen | State::SynSent => self.end(None),
+            _ if has_unread => self.abort(now, None),
+            State::FinWait2 if self.settings.fin_wait == Duration::ZERO => self.abort(now, None),
+            State::FinWait2 => self.deadlines.linger = now + self.settings.fin_wait,
+            _ => self.shut_down_writes(now),
+        }
+    }
+
+    /// The application writes no more.
+    pub fn shut_down_writes(&mut self, now: Instant) {
+        match self.state {
+            State::SynReceived | State::Established => self.state = State::FinWait1,
+            State::CloseWait => self.state = State::LastAck,
+            State::SynSent => return self.end(None),
+            _ => return,
+        }
+        self.is_corked = false;
+        self.has_more = false;
+        self.release(false);
+        if let Some(connection) = &mut self.connection {
+            connection.close();
+        }
+        self.watch_data(now);
+    }
+
+    /// The application reads no more; what has arrived can still be read.
+    pub fn shut_down_reads(&mut self) {
+        self.is_read_shut = true;
+    }
+
+    /// Ends the connection with a reset; `error` is what the application will hear.
+    pub fn abort(&mut self, now: Instant, error: Option<SocketError>) {
+        if let Some(connection) = &self.connection
+            && self.state.is_synchronized()
+        {
+            let seq = self.acceptable_number(connection);
+            let header = connection.control(now, flags::RST | flags::ACK, seq);
+            self.reply(header);
+        }
+        self.end(error);
+    }
+
+    /// Parameters of the connection, from what is negotiated; for one that is not open yet.
+    pub fn set_configure(&mut self, configure: Configure) {
+        self.configure = configure;
+    }
+
+    /// The next call hears of what routers say, though the connection goes on (Linux: `IP_RECVERR`).
+    pub fn set_hears_of_errors(&mut self, hears: bool) {
+        self.hears_of_errors = hears;
+    }
+
+    /// The congestion law is another from now on, with window and threshold of the one before.
+    pub fn change_law(&mut self, now: Instant) {
+        let Some(connection) = &mut self.connection else { return };
+        let config = (self.configure)(Negotiated {
+            segment: connection.sender.flight.mss as u32,
+            sack: connection.config.sack,
+            timestamps: connection.config.timestamps,
+            ecn: connection.ecn_state().0,
+            has_lost_syns: false,
+        });
+        connection.sender.flight.change_law(&config, now);
+        connection.sender.refresh();
+    }
+
+    /// The receive buffer changes its size; a window that was advertised stays.
+    pub fn set_receive_buffer(&mut self, bytes: u32) {
+        self.settings.receive_buffer = bytes;
+        self.window.resize(bytes);
+        if let Some(memory) = self.window.memory() {
+            memory.resize(2 * u64::from(bytes));
+        }
+    }
+
+    /// The window has so many bytes at most from now on; what was advertised stays.
+    pub fn set_window_clamp(&mut self, bytes: u32) {
+        let latest = self.window.latest();
+        match self.window.memory() {
+            Some(memory) => memory.set_clamp(bytes.into(), latest),
+            None => self.window.resize(bytes.min(self.settings.receive_buffer)),
+        }
+    }
+
+    /// Bytes that the window may have at most, as far as memory bounds it.
+    pub fn window_clamp(&self) -> Option<u64> {
+        self.window.bounds().map(|memory| memory.clamp())
+    }
+
+    /// The same for now (Linux: `rcv_ssthresh`).
+    pub fn window_limit(&self) -> Option<u64> {
+        self.window.bounds().map(|memory| memory.limit())
+    }
+
+    /// Bytes of the peer's full segments, as far as they tell (Linux: `rcv_mss`).
+    pub fn peer_segment(&self) -> Option<u64> {
+        self.window.bounds().map(|memory| memory.full())
+    }
+
+    /// Bytes of memory of the receive buffer, which may have grown.
+    pub fn receive_memory(&self) -> Option<u64> {
+        self.window.bounds().map(|memory| memory.size())
+    }
+
+    /// Most bytes that were read in a round trip (Linux: `rcvq_space`).
+    pub fn most_read(&self) -> Option<u64> {
+        self.window.bounds().map(|memory| memory.most_read())
+    }
+
+    /// The round trip as the receiver knows it (Linux: `rcv_rtt_est`).
+    pub fn receiver_rtt(&self) -> Option<Duration> {
+        self.connection.as_ref().and_then(|data| data.receiver.rtt())
+    }
+
+    /// How long an ACK is delayed, once data have come (Linux: `ato`).
+    pub fn ack_delay(&self) -> Duration {
+        self.connection.as_ref().map_or(Duration::ZERO, |data| data.receiver.delay())
+    }
+
+    /// The send buffer has so many bytes of memory, whatever the window.
+    pub fn set_send_buffer(&mut self, bytes: u32) {
+        self.settings.send_buffer = (bytes, true);
+        self.buffer.resize(bytes.into());
+    }
+
+    /// Bytes written and not sent of which there are always less.
+    pub fn set_unsent_limit(&mut self, limit: Option<u32>) {
+        self.settings.unsent_limit = limit;
+    }
+
+    /// How long data may stay unacknowledged.
+    pub fn set_user_timeout(&mut self, now: Instant, limit: Option<Duration>) {
+        self.settings.user_timeout = limit;
+        self.watch_data(now);
+    }
+
+    /// How long a closed socket stays in FIN-WAIT-2 (Linux: `TCP_LINGER2`); if no time at all, it resets.
+    pub fn set_fin_wait(&mut self, time: Duration) {
+        self.settings.fin_wait = time;
+    }
+
+    /// When an idle peer is probed.
+    pub fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<KeepAlive>) {
+        self.settings.keep_alive = keep_alive;
+        self.watch_data(now);
+    }
+
+    /// Are ACKs sent at once (Linux's `TCP_QUICKACK`)?
+    pub fn set_quick_acks(&mut self, is_quick: bool) {
+        if let Some(connection) = &mut self.connection {
+            if connection.config.quick_acks == 0 {
+                connection.config.delayed_ack = (!is_quick).then_some(self.settings.ack_delay);
+            }
+            connection.receiver.set_quick(is_quick);
+        }
+    }
+
+    /// Are ACKs sent at once, as data flow one way only or no application has asked otherwise?
+    pub fn has_quick_acks(&self) -> bool {
+        self.connection.as_ref().is_none_or(|data| data.receiver.has_quick_acks())
+    }
+
+    /// Does the application hold short segments back (Linux's `TCP_CORK`)?
+    pub fn set_corked(&mut self, is_corked: bool) {
+        self.is_corked = is_corked;
+        self.has_more = false;
+        self.release(is_corked);
+    }
+
+    /// Do short segments leave at once, without Nagle's algorithm (`TCP_NODELAY`)? Setting it sends what
+    /// waits.
+    pub fn set_nodelay(&mut self, nodelay: bool) {
+        self.nodelay = nodelay;
+        if let Some(connection) = &mut self.connection {
+            connection.sender.flight.has_nagle = !nodelay;
+        }
+        if nodelay {
+            self.has_more = false;
+            self.release(false);
+        }
+    }
+
+    pub(super) fn release(&mut self, is_corked: bool) {
+        if let Some(connection) = &mut self.connection {
+            connection.sender.flight.is_corked = is_corked;
+            connection.sender.refresh();
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What a host offers and how long it waits, and what two of them agree on.
+
+use super::limits::Limits;
+use super::memory::ReceiveMemory;
+use crate::config::{Config, Conventions};
+use lasthop_base::units::Duration;
+use std::sync::Arc;
+
+/// What a host offers and how long it waits: parameters of a [`Socket`] beside those of its
+/// [`Connection`].
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Maximum segment size to announce, bytes (RFC 9293, section 3.7.1).
+    pub mss: u32,
+    /// Bytes of the largest packet that leaves, headers included, as far as the host knows.
+    pub mtu: u32,
+    /// Window scale to offer (RFC 7323, section 2), if any.
+    pub window_scale: Option<u8>,
+    /// Are selective acknowledgments offered (RFC 2018)?
+    pub sack: bool,
+    /// Are timestamps offered (RFC 7323, section 3)?
+    pub timestamps: bool,
+    /// Is explicit congestion notification offered (RFC 3168, section 6.1.1)?
+    pub ecn: EcnOffer,
+    /// Initial sequence number (ISS).
+    pub initial_sequence: u32,
+    /// Bytes that arrive and are not read: the largest window.
+    pub receive_buffer: u32,
+    /// The memory that bounds the window after the SYN in its place, as in Linux.
+    pub receive_memory: Option<ReceiveMemory>,
+    /// Memory for what is written and not acknowledged, bytes; does it stay as it is?
+    pub send_buffer: (u32, bool),
+    /// Bytes written and not sent of which there are always less (Linux: `TCP_NOTSENT_LOWAT`), if limited.
+    pub unsent_limit: Option<u32>,
+    /// Retransmissions of a SYN, and of a SYN with ACK, before the connection is given up.
+    pub syn_retries: [u32; 2],
+    /// Expiries of a SYN's timer that leave it as long as it was (Linux: `net.ipv4.tcp_syn_linear_timeouts`).
+    pub syn_linear: u32,
+    /// Retransmissions of a segment, or probes, before the connection is given up (R2 of RFC 9293,
+    /// section 3.8.3). Linux makes of those of a segment a time: see [`Settings::is_linux`].
+    pub retries: u32,
+    /// The same of a socket that the application has closed (Linux: `net.ipv4.tcp_orphan_retries`).
+    pub orphan_retries: u32,
+    /// RTO before the first sample, and its upper bound.
+    pub rto: [Duration; 2],
+    /// How long TIME-WAIT lasts (2 MSL).
+    pub time_wait: Duration,
+    /// How long a closed socket stays in FIN-WAIT-2.
+    pub fin_wait: Duration,
+    /// How long an ACK is delayed where the application asks for that ([`Socket::set_quick_acks`]).
+    pub ack_delay: Duration,
+    /// How long data may stay unacknowledged (RFC 5482), if limited.
+    pub user_timeout: Option<Duration>,
+    /// Probing of an idle peer (RFC 9293, section 3.8.4), if any.
+    pub keep_alive: Option<KeepAlive>,
+    /// SYN and ACK that may go unanswered by data before a connection is handed over without (Linux: `TCP_DEFER_ACCEPT`);
+    /// 0 hands it over at once.
+    pub deferred_accept: u32,
+    /// The ACK of the peer's SYN and ACK waits for data to ride on, or a delayed ACK's time.
+    pub delays_first_ack: bool,
+    /// Is the path probed for larger segments, which begin small (RFC 4821)?
+    pub mtu_probing: Option<MtuProbing>,
+    /// What the application bounds by itself.
+    pub limits: Limits,
+    /// Whose readings of the RFCs it follows where hosts differ: see [`Settings::is_linux`].
+    pub conventions: Conventions,
+}
+
+impl Settings {
+    /// Does it do as Linux does? There
+    ///
+    /// - data beyond the window are taken whole if nothing waits to be read, otherwise not at all;
+    /// - a repeated SYN gets the SYN and ACK again, where RFC 9293 answers with an ACK;
+    /// - the user timeout counts from the first retransmission or probe, where RFC 5482 counts from when the data left;
+    /// - retransmission ends once it has lasted as long as `retries` and one more would with a first RTO of 200 ms, or for the
+    ///   user timeout if there is one;
+    /// - retransmission to a closed window ends if it has lasted for two of the longest RTO, and nothing has come for as long;
+    /// - the user timeout counts for probes of an idle peer, in the place of their number;
+    /// - a segment has at most half of the largest window that the peer has advertised, and 48 bytes at least;
+    /// - a reset counts that begins where the highest SACK block ends;
+    /// - SYN that are sent again by mistake, as a time stamp tells, leave the initial window as it is;
+    /// - a simultaneous open ends with a report that the SYN came twice;
+    /// - four blocks above holes are remembered, see `recent_blocks.rs`;
+    /// - a window of the same number counts if it is larger, or none at all;
+    /// - segments without data keep within a window that the peer has taken back, and so does what goes again;
+    /// - data that report blocks are shorter by them, and a FIN drops what lies above it;
+    /// - a connection that times out ends without a reset, and an orphan in FIN-WAIT-2 keeps numbers only;
+    /// - who does not read delays ACKs, and a back-off ends with a sample of the round trip;
+    /// - a host that hears that it cannot be reached takes a back-off back (RFC 6069).
+    pub fn is_linux(&self) -> bool {
+        self.conventions == Conventions::Linux
+    }
+}
+
+/// How a path is probed for the largest packet that it takes (RFC 4821; Linux: `net.ipv4.tcp_mtu_probing`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MtuProbing {
+    /// Is it probed from the start, or only once nothing seems to pass?
+    pub from_start: bool,
+    /// Payload bytes of a segment that passes for certain (Linux: `net.ipv4.tcp_base_mss`).
+    pub base: u32,
+    /// Payload bytes below which no black hole is suspected (Linux: `net.ipv4.tcp_mtu_probe_floor`).
+    pub floor: u32,
+    /// Retransmissions after which a black hole is suspected, taken as a time as [`Settings::retries`] is (R1 of RFC 9293,
+    /// section 3.8.3; Linux: `net.ipv4.tcp_retries1`).
+    pub retries: u32,
+    /// The search ends where its bounds are closer, bytes (Linux: `net.ipv4.tcp_probe_threshold`).
+    pub threshold: u32,
+}
+
+/// What a host does about explicit congestion notification (Linux: `net.ipv4.tcp_ecn`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnOffer {
+    /// Neither asks for it nor grants it.
+    Never,
+    /// Grants it to a peer that asks.
+    Grants,
+    /// Asks as well, in the first SYN; the ones after do without (RFC 3168, section 6.1.1.1).
+    Asks,
+}
+
+/// When an idle peer is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// Idle time before the first probe.
+    pub idle: Duration,
+    /// Time between probes.
+    pub interval: Duration,
+    /// Unanswered probes before the connection is given up.
+    pub probes: u32,
+}
+
+/// What both SYN agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// Payload bytes of a full segment: the smaller MSS, less the options that every segment carries
+    /// (RFC 6691).
+    pub segment: u32,
+    /// Both permit selective acknowledgments.
+    pub sack: bool,
+    /// Both offer timestamps.
+    pub timestamps: bool,
+    /// Both use explicit congestion notification.
+    pub ecn: bool,
+    /// Were SYN lost so often that the initial window is one segment (RFC 6928, section 2)?
+    pub has_lost_syns: bool,
+}
+
+/// From what was negotiated to the parameters of the connection.
+pub type Configure = Arc<dyn Fn(Negotiated) -> Config + Send + Sync>;

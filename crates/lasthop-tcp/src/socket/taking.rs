@@ -1,0 +1,175 @@
+//! What a socket does with a segment that has passed the checks: it goes to the connection, and as in Linux is looked at in
+//! full or only for what is expected (header prediction).
+
+use super::states::{State, TIMESTAMP_TICK};
+use super::{Socket, TIMESTAMPS_BYTES};
+use crate::connection::Connection;
+use crate::receiver::Receiver;
+use crate::timers::Timer;
+use lasthop_base::packet::{Ecn, TcpHeader, flags};
+use lasthop_base::units::Instant;
+
+impl Socket {
+    /// To the connection, and what follows from it.
+    pub(super) fn pass_on(&mut self, now: Instant, header: &TcpHeader, ack: u64) {
+        let had_peer_closed = self.has_peer_closed();
+        self.note_probe_passed(ack);
+        let Some(connection) = &mut self.connection else { return };
+        let una = connection.sender.flight.snd_una;
+        let had_outstanding = una < connection.sender.flight.snd_max;
+        let had_timed_out = connection.sender.has_timed_out();
+        let options = if header.has_timestamps { u64::from(TIMESTAMPS_BYTES) } else { 0 };
+        let fill = connection.sender.flight.keeps_records().then(|| connection.sender.fill());
+        let charged = fill.map_or(0, |fill| self.buffer.memory(&fill));
+        let has_reserve = self
+            .window
+            .memory()
+            .is_none_or(|memory| memory.has_reserve(header.payload.into(), options, charged));
+        let is_predicted = header.payload > 0
+            && has_reserve
+            && self.state == State::Established
+            && !header.has(flags::FIN | flags::ECE | flags::CWR)
+            && header.seq == connection.receiver.rcv_nxt as u32
+            && !connection.receiver.has_holes()
+            && header.sack_blocks == 0
+            && u64::from(header.window) == connection.sender.flight.peer_window;
+        // An ACK that says nothing but what is expected: Linux's path of header prediction takes its time stamp.
+        let is_bare = header.flags == flags::ACK
+            && header.payload == 0
+            && header.seq == connection.receiver.rcv_nxt as u32
+            && connection.receiver.last_ack_sent() == connection.receiver.rcv_nxt
+            && !connection.receiver.has_holes()
+            && header.sack_blocks == 0
+            && u64::from(header.window) == connection.sender.flight.peer_window
+            && self.state == State::Established;
+        let rcv_nxt = connection.receiver.rcv_nxt;
+        let after = rcv_nxt + u64::from(header.payload);
+        let seq = connection.receiver.unwrap(header.seq);
+        let end = seq + u64::from(header.payload);
+        let latest = self.window.latest();
+        if let Some(memory) = self.window.memory() {
+            if header.payload > 0 && end > rcv_nxt && !connection.receiver.has_all(seq, end) {
+                let blocks = u64::from(header.sack_blocks);
+                let options = if blocks > 0 { 4 + 8 * blocks } else { 0 }
+                    + if header.has_timestamps { u64::from(TIMESTAMPS_BYTES) } else { 0 };
+                let numbers = (seq.max(rcv_nxt), end);
+                let reports = connection.config.sack;
+                if memory.on_data(numbers, options, seq <= rcv_nxt, reports, latest) {
+                    connection.receiver.add_quick_ack();
+                }
+            }
+            let rtt = &connection.sender.flight.rtt;
+            let quick = latest / (2 * memory.full());
+            connection.receiver.set_times(quick, rtt.srtt(), rtt.rto());
+            if header.payload > 0 {
+                let stamp = header.options.timestamps.1;
+                let is_new = header.has_timestamps && stamp != self.echoed && stamp != 0;
+                let sent = Connection::sent_at(now, stamp, TIMESTAMP_TICK);
+                let echo = (is_new && connection.config.timestamps).then(|| now - sent);
+                self.echoed = if is_new { stamp } else { self.echoed };
+                let to = (seq <= rcv_nxt && end > rcv_nxt).then_some(end);
+                connection.receiver.measure(now, header.payload.into(), to, echo, latest);
+            }
+        }
+        connection.receiver.set_moves_edge(self.window.moves_edge(after, self.read));
+        connection.receiver.set_pushed(self.is_pushed);
+        let ts_recent = connection.receiver.ts_recent;
+        let takes_data = header.payload > 0 || header.has(flags::FIN);
+        let before = (self.settings.is_linux() && takes_data && !is_predicted)
+            .then(|| connection.receiver.clone());
+        let deferral = connection.sender.deferral();
+        let is_known = self.settings.is_linux() && header.payload > 0 && end <= rcv_nxt;
+        // A mark on what has come before is no news.
+        let ecn = if is_known { Ecn::NotEct } else { header.ecn };
+        connection.receive(now, &TcpHeader { ecn, ..*header });
+        if self.settings.is_linux() && is_predicted && ack == una {
+            // Linux does not look for what to send.
+            connection.sender.restore_deferral(deferral);
+        }
+        if ack < una && self.settings.is_linux() && !is_bare {
+            // What an old acknowledgment says of time counts as little as it does.
+            connection.receiver.ts_recent = ts_recent;
+        }
+        // Linux looks for what to send after each ACK, but not after data in order that acknowledge nothing new.
+        let is_linux = self.settings.is_linux();
+        let looks = !is_predicted || ack > una;
+        if is_linux && looks && std::mem::take(&mut self.has_more) {
+            // The announcement of more holds until then.
+            self.release(self.is_corked);
+        }
+        self.note_probe_lost();
+        if let Some(before) = before {
+            self.resend_before(now, before);
+        }
+        self.heard_at = now;
+        self.note_window();
+        self.awaits_room &= !self.is_writable();
+        let Some(connection) = &self.connection else { return };
+        if !is_linux || looks && ack >= una {
+            self.probes_unanswered = 0;
+            self.reason = None;
+        }
+        self.keep_alives_unanswered = 0;
+        if header.payload > 0 {
+            self.data_at = now;
+        }
+        if ack > una || is_linux && had_timed_out && !connection.sender.has_timed_out() {
+            self.waiting_since = now;
+            self.repeating_since = None;
+            self.retransmission_back_off = 0;
+        }
+        let flight = &connection.sender.flight;
+        if is_linux {
+            if ack >= una && !had_outstanding && looks && flight.snd_max < flight.write_end {
+                self.answer_probe(now);
+            }
+        } else if flight.timers.is_running(Timer::Persist) {
+            // RFC 9293, section 3.8.6.1: the interval between probes grows; an answer starts it anew.
+            let is_open = flight.snd_una < flight.write_end && flight.fits_receiver();
+            self.stop_persist();
+            if is_open {
+                self.repeating_since = None;
+                if let Some(connection) = &mut self.connection {
+                    connection.sender.probe_back_off = 0;
+                }
+            }
+        }
+        self.watch_data(now);
+        self.follow(now, had_peer_closed);
+    }
+
+    /// What the segment in hand, which brings data, finds lost goes again as of before these: Linux sends it while it takes
+    /// in the acknowledgment (`tcp_xmit_recovery`), and the data after that. `before`: the receiver as it was.
+    fn resend_before(&mut self, now: Instant, mut before: Receiver) {
+        let Some(connection) = &mut self.connection else { return };
+        before.ts_recent = connection.receiver.ts_recent;
+        if !connection.sender.has_to_resend(now) {
+            return;
+        }
+        let deadline = connection.sender.flight.timers.deadline(Timer::DelayedAck);
+        let after = std::mem::replace(&mut connection.receiver, before);
+        while self.connection.as_ref().is_some_and(|data| data.sender.has_to_resend(now))
+            && let Some(segment) = self.poll_marked(now)
+        {
+            self.departed.push_back(segment);
+        }
+        if let Some(connection) = &mut self.connection {
+            connection.receiver = after;
+            connection.sender.flight.timers.set(Timer::DelayedAck, deadline);
+        }
+    }
+
+    /// An acknowledgment comes while nothing is outstanding and something waits for a window (Linux: `tcp_ack_probe`).
+    fn answer_probe(&mut self, now: Instant) {
+        let Some(connection) = &mut self.connection else { return };
+        let flight = &mut connection.sender.flight;
+        let end = self.buffer.first_end(flight.snd_max).unwrap_or(flight.write_end);
+        if end <= flight.snd_una + flight.peer_window {
+            flight.rtt.forget_doublings();
+            flight.timers.stop(Timer::Persist);
+            self.repeating_since = None;
+        } else {
+            self.set_persist(now);
+        }
+    }
+}

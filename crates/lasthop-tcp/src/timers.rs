@@ -1,0 +1,87 @@
+//! The timers of a connection: an enum over a fixed table.
+
+use super::wheel::Wheel;
+use lasthop_base::units::{Duration, Instant};
+
+/// What a connection may wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// The acknowledgment of the oldest segment (RFC 6298).
+    Retransmission,
+    /// The time at which the next segment may leave.
+    Pacing,
+    /// The time at which an acknowledgment must leave.
+    DelayedAck,
+    /// The time at which overtaken segments count as lost (RFC 8985, section 6.3).
+    Reordering,
+    /// The time of the tail loss probe (RFC 8985, section 7).
+    TailProbe,
+    /// The time of the probe of a window that has no room for the next segment (RFC 9293, section 3.8.6.1).
+    Persist,
+}
+
+/// Deadlines; a timer that does not run has none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timers {
+    deadlines: [Instant; 6],
+    /// The earliest but for that of the retransmission timer, which each ACK moves.
+    others: Instant,
+    wheel: Wheel,
+}
+
+impl Timers {
+    /// None runs.
+    pub fn new(wheel: Wheel) -> Self {
+        Timers { deadlines: [Instant::NEVER; 6], others: Instant::NEVER, wheel }
+    }
+
+    /// Starts a timer of the host, which fires `delay` after `now` or as soon as the host's ticks let it.
+    #[inline]
+    pub fn start(&mut self, timer: Timer, now: Instant, delay: Duration) {
+        self.set(timer, self.wheel.fires(now, delay));
+    }
+
+    /// Starts a timer, or moves its deadline, to the nanosecond.
+    #[inline]
+    pub fn set(&mut self, timer: Timer, deadline: Instant) {
+        self.deadlines[timer as usize] = deadline;
+        if timer != Timer::Retransmission {
+            let [_, others @ ..] = self.deadlines;
+            self.others = others.into_iter().fold(Instant::NEVER, Instant::min);
+        }
+    }
+
+    /// Stops a timer.
+    #[inline]
+    pub fn stop(&mut self, timer: Timer) {
+        self.set(timer, Instant::NEVER);
+    }
+
+    /// Stops all of them.
+    pub fn stop_all(&mut self) {
+        *self = Timers::new(self.wheel);
+    }
+
+    /// When it is due, or [`Instant::NEVER`].
+    pub fn deadline(&self, timer: Timer) -> Instant {
+        self.deadlines[timer as usize]
+    }
+
+    /// Does it run?
+    #[inline]
+    pub fn is_running(&self, timer: Timer) -> bool {
+        self.deadlines[timer as usize] != Instant::NEVER
+    }
+
+    /// Has its deadline come?
+    #[inline]
+    pub fn is_due(&self, timer: Timer, now: Instant) -> bool {
+        now >= self.deadlines[timer as usize]
+    }
+
+    /// The earliest deadline, or [`Instant::NEVER`].
+    #[inline]
+    pub fn next(&self) -> Instant {
+        self.deadlines[Timer::Retransmission as usize].min(self.others)
+    }
+}

@@ -1,0 +1,454 @@
+//! Stations that do not all hear each other: each senses those in its own range, frames overlap, and each
+//! receiver reads what is strong enough. Part of the [medium](super::medium), for stations with positions.
+//!
+//! ```text
+//!              back-off over                end of the frame
+//!   +------+ ----------------> +----------+ ----------------> +---------+
+//!   | idle |                   | transmit |                   | waiting | for CTS or acknowledgment
+//!   +------+ <-----------------+----------+ <-- data, after --+---------+
+//!     ^  |  end of an answer      ^      SIFS and a CTS        |      |
+//!     |  |                        |                            |      |
+//!     |  +-- frame for it, SIFS --+       acknowledgment, or timeout  |
+//!     +---------------------------------------------------------------+
+//! ```
+//!
+//! The medium is busy to a station while it transmits or senses a frame, and until its NAV ends, which only
+//! those set who have read the frame. Its slots count from DIFS after that, or from EIFS if it could not
+//! read what it sensed last. When a frame begins, a station freezes, unless its own back-off ends within a
+//! slot: it cannot have sensed the frame by then.
+//!
+//! A receiver tries to read the first frame that reaches it; frames that begin meanwhile disturb it as long
+//! as they are not weaker by the capture threshold, one by one and together. One that transmits reads
+//! nothing. Answers follow SIFS after what they answer whatever the medium is; but an RTS is not answered
+//! while the receiver's NAV runs (9.3.2.6). A sender that waits for an answer stops at its timeout or, if a
+//! frame has begun by then, at the end of that (9.3.2.8).
+//!
+//! One deadline for all of them, from a heap of what is due; each frame costs a look at each station.
+//! Where everybody hears everybody this comes to the same frames as the [medium](super::medium) with
+//! its one count of slots, which is quicker; a test compares the two.
+//!
+//! Source: IEEE Std 802.11-2012, 9.3. *Not modelled*: propagation delay; the rest as in the medium.
+
+use super::frames;
+use super::medium::{Medium, Use};
+use super::phy::Timing;
+use super::posts::{Due, Exchange, Lock, OnAir, Spread, Waiting};
+use super::report::{AirFate, AirFrame, MediumEvent, PairId, StationId};
+use super::space::{Position, Propagation};
+use super::station::Attempt;
+use lasthop_base::packet::Payload;
+use lasthop_base::units::{Duration, Instant};
+use std::cmp::Reverse;
+
+impl<P: Payload + Clone> Medium<P> {
+    /// Gives every station its place, in the order in which they were added, before anything is sent.
+    ///
+    /// # Panics
+    /// If there are not as many positions as stations.
+    pub fn place(&mut self, propagation: &Propagation, positions: &[Position]) {
+        assert_eq!(positions.len(), self.stations.len(), "a position a station");
+        self.spread = Some(Box::new(Spread::new(propagation, positions)));
+    }
+
+    /// Does what is due.
+    #[cold]
+    pub(super) fn handle_due(&mut self, now: Instant) {
+        let Some(mut spread) = self.spread.take() else { return };
+        while let Some(&Reverse((at, due))) = spread.due.peek()
+            && at <= now
+        {
+            spread.due.pop();
+            if spread.is_current(at, due) {
+                match due {
+                    Due::End { frame } => self.end(&mut spread, frame, at),
+                    Due::Answer { station } => self.answer(&mut spread, station, at),
+                    Due::Timeout { station, .. } => self.time_out(&mut spread, station, at),
+                    Due::NavReset { station } => {
+                        let post = &mut spread.posts[usize::from(station)];
+                        (post.nav_reset, post.nav_until, post.access) = (None, at, None);
+                        self.plan(&mut spread, station);
+                    }
+                    Due::Access { station, .. } => self.access(&mut spread, station, at),
+                }
+            }
+        }
+        spread.forget_what_is_over();
+        self.spread = Some(spread);
+    }
+
+    /// A station that had nothing to send has got a frame.
+    #[cold]
+    pub(super) fn begin_apart(&mut self, now: Instant, station: u16) {
+        let Some(mut spread) = self.spread.take() else { return };
+        let index = usize::from(station);
+        let away = self.stations[index].away_until(now);
+        if let Some(until) = away {
+            self.stations[index].defer_until = until + self.timing.difs();
+            self.draw_apart(&mut spread, station);
+        }
+        let post = &spread.posts[index];
+        let from = post.counts_from(&self.timing, self.stations[index].defer_until);
+        let is_idle = !post.is_busy() && post.answer.is_none() && now >= from && away.is_none();
+        let counted = if is_idle { now.saturating_since(from).as_nanos() } else { 0 };
+        let is_over = u64::from(post.slots) <= counted / self.timing.slot.as_nanos();
+        if is_idle && is_over {
+            self.access(&mut spread, station, now);
+        } else {
+            if is_over && away.is_none() {
+                self.draw_apart(&mut spread, station);
+            }
+            // Else the back-off after the frame before goes on.
+            self.plan(&mut spread, station);
+        }
+        spread.forget_what_is_over();
+        self.spread = Some(spread);
+    }
+
+    /// Draws a back-off.
+    fn draw_apart(&mut self, spread: &mut Spread, index: u16) {
+        let station = &mut self.stations[usize::from(index)];
+        let window = station.contention_window();
+        let slots = station.draw_backoff();
+        let post = &mut spread.posts[usize::from(index)];
+        post.slots = slots;
+        post.untold = self.reports.then_some((slots, window));
+    }
+
+    /// Lets a station with a frame transmit when its back-off is over, if it is idle till then.
+    fn plan(&mut self, spread: &mut Spread, index: u16) {
+        let station = &self.stations[usize::from(index)];
+        let post = &mut spread.posts[usize::from(index)];
+        let is_engaged = post.waiting.is_some() || post.answer.is_some() || post.access.is_some();
+        if post.is_busy() || is_engaged {
+            return;
+        }
+        let from = post.counts_from(&self.timing, station.defer_until);
+        if let Some((slots, window)) = post.untold.take() {
+            let pair = station.current.as_ref().map(|frame| PairId(frame.pair));
+            let station = StationId(index);
+            self.events.push_back(MediumEvent::Backoff { station, pair, from, slots, window });
+        }
+        if station.current.is_none() {
+            return;
+        }
+        let at = from + self.timing.slot * u64::from(post.slots);
+        post.access = Some(at);
+        post.turn = post.turn.wrapping_add(1);
+        let due = Due::Access { station: index, turn: post.turn };
+        spread.push(at, due);
+    }
+
+    /// A station's back-off is over: it transmits, unless it is away.
+    fn access(&mut self, spread: &mut Spread, index: u16, now: Instant) {
+        let post = &mut spread.posts[usize::from(index)];
+        (post.access, post.slots) = (None, 0);
+        if let Some(until) = self.stations[usize::from(index)].away_until(now) {
+            self.stations[usize::from(index)].defer_until = until + self.timing.difs();
+            self.plan(spread, index);
+            return;
+        }
+        post.exchange = Some(Exchange { start: now, end: now, cause: Use::Error });
+        spread.airtime.open(now);
+        let station = &self.stations[usize::from(index)];
+        let Some(frame) = &station.current else { unreachable!("a plan is that of a frame") };
+        let (pair, has_failed) = (frame.pair, frame.has_failed());
+        let data = AirFrame::Data { sequence: frame.sequence, is_retry: frame.is_retry };
+        let threshold = station.parameters.rts_threshold;
+        let (length, _) = self.data_time(index, pair);
+        self.count_attempt(pair, has_failed);
+        let kind = if length > threshold { AirFrame::Rts } else { data };
+        self.launch(spread, (kind, pair), now);
+    }
+
+    /// What follows after SIFS goes on the air.
+    fn answer(&mut self, spread: &mut Spread, index: u16, now: Instant) {
+        let answer = spread.posts[usize::from(index)].answer.take();
+        debug_assert!(answer.is_some(), "what is due has been prepared");
+        if let Some(answer) = answer {
+            self.launch(spread, answer, now);
+        }
+    }
+
+    /// A frame of the exchange of a pair goes on the air.
+    fn launch(&mut self, spread: &mut Spread, (kind, number): (AirFrame, u32), now: Instant) {
+        let (sifs, slot) = (self.timing.sifs, self.timing.slot);
+        let pair = &self.pairs[number as usize];
+        let (sender, receiver, rts, ack) = (pair.from, pair.to, pair.rts, pair.ack);
+        let (length, data_time) = self.data_time(sender, number);
+        let (time, reserves) = match kind {
+            AirFrame::Rts => (rts, (sifs + ack) * 2 + sifs + data_time),
+            AirFrame::Cts => (ack, sifs + data_time + sifs + ack),
+            AirFrame::Data { .. } => (data_time, sifs + ack),
+            AirFrame::Ack => (ack, Duration::ZERO),
+        };
+        if matches!(kind, AirFrame::Data { .. }) {
+            self.count_data(number, length);
+        }
+        let is_answer = matches!(kind, AirFrame::Cts | AirFrame::Ack);
+        let (from, to) = if is_answer { (receiver, sender) } else { (sender, receiver) };
+        let free = spread.frames.iter().position(|frame| frame.is_over);
+        let place = free.unwrap_or(spread.frames.len());
+        let deaf = free.map(|free| std::mem::take(&mut spread.frames[free].deaf));
+        let (end, deaf) = (now + time, deaf.unwrap_or_default());
+        let frame =
+            OnAir { pair: number, from, to, kind, start: now, end, reserves, is_over: false, deaf };
+        match free {
+            Some(free) => spread.frames[free] = frame,
+            None => spread.frames.push(frame),
+        }
+        let frame = place as u32;
+        spread.push(end, Due::End { frame });
+        // The transmitter hears nothing of what is on the air.
+        let post = &spread.posts[usize::from(from)];
+        if !post.is_busy() {
+            let defer = self.stations[usize::from(from)].defer_until;
+            spread.freeze(&self.timing, from, [now, now], defer);
+        }
+        let post = &mut spread.posts[usize::from(from)];
+        (post.is_sending, post.lock, post.nav_reset) = (true, None, None);
+        for other in spread.frames.iter_mut().filter(|other| !other.is_over && other.from != from) {
+            if !other.deaf.contains(&from) {
+                other.deaf.push(from);
+            }
+        }
+        for station in (0..spread.posts.len() as u16).filter(|&station| station != from) {
+            let index = usize::from(station);
+            if spread.reach.link(from, station).is_sensed {
+                if !spread.posts[index].is_busy() {
+                    let defer = self.stations[index].defer_until;
+                    spread.freeze(&self.timing, station, [now, now + slot], defer);
+                }
+                let post = &mut spread.posts[index];
+                post.sensed += 1;
+                post.nav_reset = None;
+            }
+            if spread.posts[index].is_sending {
+                spread.frames[place].deaf.push(station);
+            } else if self.stations[index].away_until(now).is_none() {
+                spread.hear(frame, station);
+            }
+        }
+    }
+
+    /// A frame on the air is over: who has read it, and what they do about it.
+    fn end(&mut self, spread: &mut Spread, number: u32, now: Instant) {
+        let frame = &mut spread.frames[number as usize];
+        frame.is_over = true;
+        let OnAir { pair, from, to, kind, start, end, reserves, .. } = *frame;
+        let fate = self.fate(spread, number);
+        self.show(pair, kind, [start, end], fate, reserves);
+        let is_received = fate == AirFate::Received;
+        let is_answer = matches!(kind, AirFrame::Cts | AirFrame::Ack);
+        let sender = if is_answer { to } else { from };
+        if let Some(exchange) = &mut spread.posts[usize::from(sender)].exchange {
+            exchange.end = now;
+            if fate == AirFate::Collided {
+                exchange.cause = Use::Collision;
+            }
+        }
+        let post = &mut spread.posts[usize::from(from)];
+        (post.is_sending, post.is_damaged) = (false, false);
+        if !post.is_busy() {
+            post.idle_since = now;
+        }
+        if kind == AirFrame::Cts {
+            // It has reserved the medium for the exchange, as whoever reads the CTS.
+            post.nav_until = post.nav_until.max(now + reserves);
+        }
+        for station in (0..spread.posts.len() as u16).filter(|&station| station != from) {
+            let is_deaf = spread.frames[number as usize].deaf.contains(&station);
+            let is_sensed = spread.reach.link(from, station).is_sensed;
+            let post = &mut spread.posts[usize::from(station)];
+            let lock = post.lock.take_if(|lock| lock.frame == number);
+            let is_read =
+                if station == to { is_received } else { lock.is_some_and(|lock| lock.is_clean) };
+            if is_read && station != to && reserves > Duration::ZERO {
+                let is_raised = now + reserves > post.nav_until;
+                post.nav_until = post.nav_until.max(now + reserves);
+                if kind == AirFrame::Rts && is_raised {
+                    let Timing { sifs, slot, .. } = self.timing;
+                    let reset = now + sifs * 2 + self.pairs[pair as usize].ack + slot * 2;
+                    post.nav_reset = Some(reset);
+                    spread.due.push(Reverse((reset, Due::NavReset { station })));
+                }
+            }
+            if is_sensed {
+                post.sensed -= 1;
+                if is_read || !is_deaf {
+                    post.is_damaged = !is_read;
+                }
+                if !post.is_busy() {
+                    post.idle_since = now;
+                }
+            }
+            if station == to && is_received {
+                self.receive(spread, (kind, pair), station, now);
+            }
+            // Who waits for an answer has got one, or knows at the end of what he has heard instead.
+            if lock.is_some() && spread.posts[usize::from(station)].waiting.is_some() {
+                self.fail(spread, station, now);
+            }
+        }
+        spread.frames[number as usize].deaf.clear();
+        if !is_answer {
+            let is_refused = kind == AirFrame::Rts
+                && is_received
+                && spread.posts[usize::from(to)].answer != Some((AirFrame::Cts, pair));
+            self.wait(spread, from, [kind == AirFrame::Rts, is_refused], now);
+        }
+        for station in 0..spread.posts.len() as u16 {
+            self.plan(spread, station);
+        }
+    }
+
+    /// What becomes of a frame at the station that it is for.
+    fn fate(&mut self, spread: &Spread, number: u32) -> AirFate {
+        let &OnAir { pair, from, to, kind, start, end, .. } = &spread.frames[number as usize];
+        let is_clean = |lock: Lock| lock.frame == number && lock.is_clean;
+        let is_out_of_reach = !spread.reach.link(from, to).is_read
+            || self.stations[usize::from(to)].away_until(start).is_some();
+        let back = self.pairs[pair as usize].back.unwrap_or(pair);
+        if is_out_of_reach {
+            AirFate::Damaged
+        } else if !spread.posts[usize::from(to)].lock.is_some_and(is_clean) {
+            AirFate::Collided
+        } else {
+            let is_lost = match kind {
+                AirFrame::Rts => self.is_control_lost(pair, start, end, frames::RTS),
+                AirFrame::Cts => self.is_control_lost(back, start, end, frames::CTS),
+                AirFrame::Ack => self.is_control_lost(back, start, end, frames::ACK),
+                AirFrame::Data { .. } => {
+                    let (length, _) = self.data_time(from, pair);
+                    let is_lost = self.is_lost(pair, start, end, length.get());
+                    if is_lost && self.is_header_readable(pair) {
+                        self.pass_up_damaged(from);
+                    }
+                    is_lost
+                }
+            };
+            if is_lost { AirFate::Damaged } else { AirFate::Received }
+        }
+    }
+
+    /// A frame has come to the station that it is for.
+    fn receive(&mut self, spread: &mut Spread, frame: (AirFrame, u32), station: u16, now: Instant) {
+        let (kind, pair) = frame;
+        let sender = self.pairs[pair as usize].from;
+        let index = usize::from(station);
+        let answer = match kind {
+            AirFrame::Rts => {
+                let is_free = spread.posts[index].nav_until <= now;
+                is_free.then_some((AirFrame::Cts, pair))
+            }
+            AirFrame::Data { .. } => {
+                self.pairs[pair as usize].counters.data_received += 1;
+                self.pass_up(sender);
+                Some((AirFrame::Ack, pair))
+            }
+            AirFrame::Cts => {
+                spread.posts[index].waiting = None;
+                let station = &mut self.stations[index];
+                station.on_cts();
+                let Some(frame) = &station.current else { unreachable!("a CTS is for a frame") };
+                let (sequence, is_retry) = (frame.sequence, frame.is_retry);
+                Some((AirFrame::Data { sequence, is_retry }, pair))
+            }
+            AirFrame::Ack => {
+                spread.posts[index].waiting = None;
+                self.succeed(spread, station, now);
+                None
+            }
+        };
+        if answer.is_some() {
+            spread.posts[index].answer = answer;
+            spread.push(now + self.timing.sifs, Due::Answer { station });
+        }
+    }
+
+    /// A sender waits for what answers its frame.
+    fn wait(
+        &mut self,
+        spread: &mut Spread,
+        index: u16,
+        [is_for_cts, is_refused]: [bool; 2],
+        now: Instant,
+    ) {
+        let post = &mut spread.posts[usize::from(index)];
+        if let Some(exchange) = &mut post.exchange
+            && is_refused
+        {
+            // The receiver knows of another exchange.
+            exchange.cause = Use::Collision;
+        }
+        let until = now + self.timing.response_timeout;
+        post.waiting = Some(Waiting { is_for_cts, until });
+        post.waiting_turn = post.waiting_turn.wrapping_add(1);
+        let due = Due::Timeout { station: index, turn: post.waiting_turn };
+        spread.push(until, due);
+    }
+
+    /// Nobody has answered in time; a frame that has begun is waited for.
+    fn time_out(&mut self, spread: &mut Spread, index: u16, now: Instant) {
+        let Timing { sifs, slot, response_timeout, .. } = self.timing;
+        let post = &spread.posts[usize::from(index)];
+        let Some(Waiting { until, .. }) = post.waiting else { return };
+        let start = post.lock.map(|lock| spread.frames[lock.frame as usize].start);
+        // SIFS, a slot, and what a receiver takes to tell that a frame comes.
+        let rx_start = response_timeout.as_nanos().saturating_sub((sifs + slot).as_nanos());
+        if start.is_none_or(|start| start + Duration::from_nanos(rx_start) > until) {
+            self.fail(spread, index, now);
+            self.plan(spread, index);
+        }
+    }
+
+    /// An attempt of a station was acknowledged.
+    fn succeed(&mut self, spread: &mut Spread, index: u16, now: Instant) {
+        let Some(exchange) = spread.posts[usize::from(index)].exchange.take() else {
+            unreachable!("an acknowledgment is for an exchange")
+        };
+        spread.airtime.close(exchange.start, now, Use::Success);
+        let time = now.saturating_since(exchange.start);
+        self.conclude(index, Attempt::Acknowledged, now, time);
+        self.next_apart(spread, index, now);
+    }
+
+    /// An attempt of a station has failed.
+    fn fail(&mut self, spread: &mut Spread, index: u16, now: Instant) {
+        let post = &mut spread.posts[usize::from(index)];
+        let (Some(exchange), Some(waiting)) = (post.exchange.take(), post.waiting.take()) else {
+            unreachable!("who waits has sent something")
+        };
+        let Exchange { start, end, cause } = exchange;
+        spread.airtime.close(start, end, cause);
+        let station = &self.stations[usize::from(index)];
+        let Some(frame) = &station.current else { unreachable!("an attempt is that of a frame") };
+        let is_long = station.frame_length(&frame.packet) > station.parameters.rts_threshold;
+        let attempt = match waiting.is_for_cts {
+            true => Attempt::NoCts,
+            false => Attempt::NoAck { is_long },
+        };
+        let counters = &mut self.pairs[frame.pair as usize].counters;
+        if cause == Use::Collision {
+            counters.collisions += 1;
+            self.counters.collisions += 1;
+        } else {
+            counters.errors += 1;
+            counters.error_time = counters.error_time + end.saturating_since(start);
+        }
+        let delay = self.conclude(index, attempt, now, Duration::ZERO);
+        let difs = self.timing.difs();
+        let from = delay.map_or(now + difs, |delay| (now + difs).max(now + delay));
+        self.stations[usize::from(index)].defer_until = from;
+        self.next_apart(spread, index, now);
+    }
+
+    /// The frame that a station tries next, and its back-off.
+    fn next_apart(&mut self, spread: &mut Spread, index: u16, now: Instant) {
+        let station = &mut self.stations[usize::from(index)];
+        if station.current.is_none() {
+            station.take_next(now);
+            self.count_dropped(index);
+        }
+        self.draw_apart(spread, index);
+    }
+}
