@@ -240,6 +240,22 @@ impl<P: Payload + Clone> Services<P> {
         self.services.iter_mut().enumerate().find_map(events)
     }
 
+    /// Passes the next packet of `service` to its endpoint if that wants one; false if there is none.
+    fn feed(&mut self, now: Instant, service: usize) -> bool {
+        let own = &mut self.services[service];
+        if !own.endpoint.wants_packet() {
+            return false;
+        }
+        let packet = own.queue.dequeue(now);
+        let dropped = own.queue.dropped().iter().cloned();
+        self.dropped.extend(dropped.map(|packet| (service as u8, packet)));
+        let is_there = packet.is_some();
+        if let Some(packet) = packet {
+            own.endpoint.enqueue(now, packet);
+        }
+        is_there
+    }
+
     /// At the end of an interval, takes the weights from what was offered in it. An interval
     /// without packets says nothing.
     fn measure(&mut self, now: Instant) {
@@ -286,20 +302,19 @@ impl<P: Payload + Clone> Endpoint<P> for Services<P> {
     #[inline(never)]
     fn poll_transmit(&mut self, now: Instant) -> Option<Frame<P>> {
         self.measure(now);
-        let Some(chosen) = self.schedule.choose(|index| self.services[index].has_frame()) else {
-            self.schedule.reset();
-            self.is_busy = false;
-            return None;
+        let chosen = loop {
+            let Some(chosen) = self.schedule.choose(|index| self.services[index].has_frame())
+            else {
+                self.schedule.reset();
+                self.is_busy = false;
+                return None;
+            };
+            // A service whose queue has dropped all that it held has nothing to send.
+            if self.feed(now, chosen) || self.services[chosen].endpoint.has_frame() {
+                break chosen;
+            }
         };
-        let service = &mut self.services[chosen];
-        if service.endpoint.wants_packet()
-            && let Some(packet) = service.queue.dequeue(now)
-        {
-            let dropped = service.queue.dropped().iter().cloned();
-            self.dropped.extend(dropped.map(|packet| (chosen as u8, packet)));
-            service.endpoint.enqueue(now, packet);
-        }
-        let frame = service.endpoint.poll_transmit(now);
+        let frame = self.services[chosen].endpoint.poll_transmit(now);
         debug_assert!(frame.is_some(), "an endpoint that has a frame gives it");
         let mut frame = frame?;
         frame.service = chosen as u8;

@@ -3,15 +3,20 @@
 //!
 //! # Contract of a discipline
 //!
-//! All calls carry `now`, which never decreases. Its driver, an [`Interface`](crate::interface::Interface),
-//! owns the transmitter:
+//! All calls carry `now`, which never decreases. The driver (an [`Interface`](crate::interface::Interface), a
+//! [station](crate::medium::dcf) of a WLAN, a [service](crate::link::Services)) owns the transmitter:
 //!
-//! - each packet for the link goes into [`QueueDiscipline::enqueue`], which says whether it joins;
-//! - when the link takes its next packet, it comes from [`QueueDiscipline::dequeue`]. A discipline that
-//!   drops at the head may go through several packets there, but does not leave with nothing while it
-//!   holds packets;
-//! - after either call [`QueueDiscipline::dropped`] shows what else it dropped. It shows that until the
-//!   next of these calls: the driver looks once, right after each.
+//! - Each packet for the link is passed to [`QueueDiscipline::enqueue`], which returns whether the packet joins.
+//!   A packet that joins may be dropped within the same call, as others are: FQ-CoDel drops from the longest queue.
+//! - When the link accepts its next packet, the driver calls [`QueueDiscipline::dequeue`]. A discipline may drop
+//!   any number of packets there, all of them included.
+//! - After either call, whatever it returned, [`QueueDiscipline::dropped`] contains the other packets that it dropped,
+//!   until the next of these calls. The driver reads them once.
+//!
+//! Therefore **a queue that holds packets need not return one**: only the return value of `dequeue` is a packet.
+//! [`QueueDiscipline::is_empty`] and the return value of `enqueue` are hints on when to call `dequeue`. Conversely
+//! a discipline returns `None` only if it is empty afterwards: a driver that has received `None` calls again after the
+//! next `enqueue`, and needs no timer.
 //!
 //! A discipline has no timer: what a specification does regularly, it does in the next call, for the
 //! state of the queue does not change between calls.
@@ -91,10 +96,12 @@ pub trait QueueDiscipline<P: Payload> {
     /// Does it drop or mark packets of a queue that is not full?
     const DETECTS_EARLY: bool = true;
 
-    /// A packet arrives; false: it is dropped. The transmitter's frame on the air counts as queued.
+    /// A packet arrives; false: it is dropped. The transmitter's frame on the air counts as queued. `true` does not
+    /// mean that a packet waits: the same call may drop it in favour of others, as [`Self::dropped`] shows.
     fn enqueue(&mut self, now: Instant, packet: P, transmitter: &Transmitter) -> bool;
 
-    /// The packet that goes next.
+    /// The packet that goes next; `None` only if the queue is empty afterwards. A queue that held packets may drop all
+    /// of them and return `None`.
     fn dequeue(&mut self, now: Instant) -> Option<P>;
 
     /// The same, put where it is wanted; false if there is none.

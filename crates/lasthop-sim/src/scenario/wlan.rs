@@ -115,7 +115,7 @@ table! {
         /// The short inter-frame space; by default that of the standard.
         sifs: Option<Duration>, SPACE;
         /// From the end of a frame to the time at which its sender stops waiting for an answer to begin;
-        /// by default SIFS, a slot and the physical layer's delay in telling that a frame comes.
+        /// by default SIFS, a slot and the physical layer's delay in telling that a frame comes; at least SIFS.
         response_timeout: Option<Duration>, SPACE;
         /// Time from a failed attempt to the back-off of the next attempt of the same frame.
         retry_delay: Duration = "0 s";
@@ -253,7 +253,15 @@ impl Wlan {
             let allowed = format!("a rate up to that of the data, {}", self.rate(None));
             return Err(node.key_error("control_rate", format!("\"{rate}\""), allowed));
         }
-        let Timing { cw_min, cw_max, .. } = self.timing();
+        let Timing { cw_min, cw_max, sifs, response_timeout, .. } = self.timing();
+        if response_timeout < sifs {
+            let allowed = format!("at least SIFS, \"{sifs}\", after which an answer begins");
+            return Err(node.key_error(
+                "response_timeout",
+                format!("\"{response_timeout}\""),
+                allowed,
+            ));
+        }
         if cw_min > cw_max {
             let key = if keys.cw_max.is_some() { "cw_max" } else { "cw_min" };
             let found = format!("a window from {cw_min} to {cw_max}");

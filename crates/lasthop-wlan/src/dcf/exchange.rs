@@ -124,7 +124,8 @@ impl<P: Payload + Clone> Medium<P> {
                 self.defer_sender(index, timeout + difs);
                 self.account(start, rts_end, Use::Error);
                 let attempt = Attempt::NoCts;
-                self.phase = Phase::Busy { ending: Ending::Failed { attempt }, at: timeout };
+                let at = timeout.min(self.base);
+                self.phase = Phase::Busy { ending: Ending::Failed { attempt }, at };
                 return;
             }
             let cts = [rts_end + sifs, rts_end + sifs + ack];
@@ -158,10 +159,12 @@ impl<P: Payload + Clone> Medium<P> {
             self.defer_sender(index, timeout + difs);
             self.account(start, data_end, Use::Error);
             let attempt = Attempt::NoAck { is_long };
+            // Others may transmit from the base on, and the sender waits for a longer timeout as one that counts apart.
+            let at = timeout.min(self.base);
             self.phase = if is_there && self.is_header_readable(pair) {
-                Phase::Busy { ending: Ending::Damaged { attempt, at: timeout }, at: data_end }
+                Phase::Busy { ending: Ending::Damaged { attempt, at }, at: data_end }
             } else {
-                Phase::Busy { ending: Ending::Failed { attempt }, at: timeout }
+                Phase::Busy { ending: Ending::Failed { attempt }, at }
             };
             return;
         }
@@ -376,6 +379,7 @@ impl<P: Payload + Clone> Medium<P> {
     pub(super) fn pass_up_damaged(&mut self, station: u16) {
         let station = &self.stations[usize::from(station)];
         let Some(frame) = &station.current else { unreachable!("an attempt is that of a frame") };
+        self.pairs[frame.pair as usize].counters.headers_readable += 1;
         if self.pairs[frame.pair as usize].last_received != Some(frame.sequence) {
             let (pair, packet) = (PairId(frame.pair), frame.packet.clone());
             let sequence = frame.sequence;
@@ -389,9 +393,8 @@ impl<P: Payload + Clone> Medium<P> {
         let (start, end, _) = self.newest;
         let delay = self.conclude(index, attempt, until, end.saturating_since(start));
         let from = delay.map_or(from, |delay| from.max(until + delay));
-        let station = &mut self.stations[usize::from(index)];
-        let has_frame = station.current.is_some() || station.take_next(now);
-        self.count_dropped(index);
+        let is_same = self.stations[usize::from(index)].current.is_some();
+        let has_frame = is_same || self.take_next(now, index);
         let slots = self.draw(index, from);
         if has_frame {
             self.join(index, from, slots);

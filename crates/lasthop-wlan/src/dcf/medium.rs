@@ -294,17 +294,21 @@ impl<P: Payload + Clone> Medium<P> {
             self.pairs[pair.index()].counters.drops += 1;
             return false;
         }
-        let station = &mut self.stations[usize::from(from)];
-        if station.current.is_none() {
-            let is_there = station.take_next(now);
-            debug_assert!(is_there, "a packet has just come");
+        if self.stations[usize::from(from)].current.is_none() && self.take_next(now, from) {
             self.begin_access(now, from);
         }
         true
     }
 
+    /// The next packet of a station without a frame becomes its frame; false if its queue has none, or has dropped all.
+    pub(super) fn take_next(&mut self, now: Instant, index: u16) -> bool {
+        let is_there = self.stations[usize::from(index)].take_next(now);
+        self.count_dropped(index);
+        is_there
+    }
+
     /// Counts what the queue of a station has dropped in the last call, that of a packet itself apart.
-    pub(super) fn count_dropped(&mut self, index: u16) {
+    fn count_dropped(&mut self, index: u16) {
         for &Waiting { pair, ref packet } in self.stations[usize::from(index)].dropped() {
             self.pairs[pair as usize].counters.drops += 1;
             if self.reports {
@@ -525,10 +529,11 @@ impl<P: Payload + Clone> Medium<P> {
         self.channels.iter().map(ErrorProcess::replay_rate).sum()
     }
 
-    /// Data frames of a pair so far that were damaged and whose header could be read; `None` where there
-    /// can be none. Pairs that share an error process count those of both.
+    /// Data frames of a pair so far that were damaged and whose header could be read; `None` where its errors leave none.
     pub fn readable_headers(&self, pair: PairId) -> Option<u64> {
-        self.channels[self.pairs[pair.index()].channel as usize].readable_headers()
+        let Pair { channel, counters, .. } = &self.pairs[pair.index()];
+        self.channels[*channel as usize].readable_headers()?;
+        Some(counters.headers_readable)
     }
 
     /// Counters of a pair.

@@ -55,6 +55,16 @@ pub(super) struct Waiting {
     pub until: Instant,
 }
 
+/// A frame that follows another one after SIFS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub kind: AirFrame,
+    /// The pair of the exchange.
+    pub pair: u32,
+    /// Its duration field: that of the frame before, less SIFS and itself.
+    pub reserves: Duration,
+}
+
 /// An exchange of a station's own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
@@ -86,8 +96,8 @@ pub(super) struct Post {
     pub turn: u32,
     pub waiting: Option<Waiting>,
     pub waiting_turn: u32,
-    /// What it is about to send after SIFS, and of which pair's exchange.
-    pub answer: Option<(AirFrame, u32)>,
+    /// The frame that it sends after SIFS. Until then it reads no other frame.
+    pub answer: Option<Answer>,
     pub exchange: Option<Exchange>,
     /// A back-off that an observer has not been told of: slots and window.
     pub untold: Option<(u32, u32)>,

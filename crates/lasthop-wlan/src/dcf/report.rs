@@ -55,6 +55,8 @@ pub struct PairCounters {
     pub data_sent: u64,
     /// See `data_sent`.
     pub data_received: u64,
+    /// Data frames that noise damaged and whose header could be read.
+    pub headers_readable: u64,
     /// Bits of data frames on the air, preambles not counted.
     pub bits_sent: u64,
     /// Frames acknowledged.

@@ -30,9 +30,9 @@
 //! Source: IEEE Std 802.11-2012, 9.3. *Not modelled*: propagation delay; the rest as in the medium.
 
 use super::frames;
-use super::medium::{Medium, Use};
+use super::medium::{Medium, Pair, Use};
 use super::phy::Timing;
-use super::posts::{Due, Exchange, Lock, OnAir, Spread, Waiting};
+use super::posts::{Answer, Due, Exchange, Lock, OnAir, Spread, Waiting};
 use super::report::{AirFate, AirFrame, MediumEvent, PairId, StationId};
 use super::space::{Position, Propagation};
 use super::station::Attempt;
@@ -154,10 +154,14 @@ impl<P: Payload + Clone> Medium<P> {
         let (pair, has_failed) = (frame.pair, frame.has_failed());
         let data = AirFrame::Data { sequence: frame.sequence, is_retry: frame.is_retry };
         let threshold = station.parameters.rts_threshold;
-        let (length, _) = self.data_time(index, pair);
+        let (length, data_time) = self.data_time(index, pair);
         self.count_attempt(pair, has_failed);
-        let kind = if length > threshold { AirFrame::Rts } else { data };
-        self.launch(spread, (kind, pair), now);
+        let (sifs, ack) = (self.timing.sifs, self.pairs[pair as usize].ack);
+        let (kind, reserves) = match length > threshold {
+            true => (AirFrame::Rts, (sifs + ack) * 2 + sifs + data_time),
+            false => (data, sifs + ack),
+        };
+        self.launch(spread, Answer { kind, pair, reserves }, now);
     }
 
     /// What follows after SIFS goes on the air.
@@ -170,20 +174,20 @@ impl<P: Payload + Clone> Medium<P> {
     }
 
     /// A frame of the exchange of a pair goes on the air.
-    fn launch(&mut self, spread: &mut Spread, (kind, number): (AirFrame, u32), now: Instant) {
-        let (sifs, slot) = (self.timing.sifs, self.timing.slot);
+    fn launch(&mut self, spread: &mut Spread, frame: Answer, now: Instant) {
+        let Answer { kind, pair: number, reserves } = frame;
+        let slot = self.timing.slot;
         let pair = &self.pairs[number as usize];
         let (sender, receiver, rts, ack) = (pair.from, pair.to, pair.rts, pair.ack);
-        let (length, data_time) = self.data_time(sender, number);
-        let (time, reserves) = match kind {
-            AirFrame::Rts => (rts, (sifs + ack) * 2 + sifs + data_time),
-            AirFrame::Cts => (ack, sifs + data_time + sifs + ack),
-            AirFrame::Data { .. } => (data_time, sifs + ack),
-            AirFrame::Ack => (ack, Duration::ZERO),
+        let time = match kind {
+            AirFrame::Rts => rts,
+            AirFrame::Cts | AirFrame::Ack => ack,
+            AirFrame::Data { .. } => {
+                let (length, time) = self.data_time(sender, number);
+                self.count_data(number, length);
+                time
+            }
         };
-        if matches!(kind, AirFrame::Data { .. }) {
-            self.count_data(number, length);
-        }
         let is_answer = matches!(kind, AirFrame::Cts | AirFrame::Ack);
         let (from, to) = if is_answer { (receiver, sender) } else { (sender, receiver) };
         let free = spread.frames.iter().position(|frame| frame.is_over);
@@ -222,9 +226,10 @@ impl<P: Payload + Clone> Medium<P> {
                 post.sensed += 1;
                 post.nav_reset = None;
             }
-            if spread.posts[index].is_sending {
+            let post = &spread.posts[index];
+            if post.is_sending {
                 spread.frames[place].deaf.push(station);
-            } else if self.stations[index].away_until(now).is_none() {
+            } else if post.answer.is_none() && self.stations[index].away_until(now).is_none() {
                 spread.hear(frame, station);
             }
         }
@@ -282,7 +287,7 @@ impl<P: Payload + Clone> Medium<P> {
                 }
             }
             if station == to && is_received {
-                self.receive(spread, (kind, pair), station, now);
+                self.receive(spread, (kind, pair, reserves), station, now);
             }
             // Who waits for an answer has got one, or knows at the end of what he has heard instead.
             if lock.is_some() && spread.posts[usize::from(station)].waiting.is_some() {
@@ -293,7 +298,9 @@ impl<P: Payload + Clone> Medium<P> {
         if !is_answer {
             let is_refused = kind == AirFrame::Rts
                 && is_received
-                && spread.posts[usize::from(to)].answer != Some((AirFrame::Cts, pair));
+                && !spread.posts[usize::from(to)]
+                    .answer
+                    .is_some_and(|answer| answer.kind == AirFrame::Cts && answer.pair == pair);
             self.wait(spread, from, [kind == AirFrame::Rts, is_refused], now);
         }
         for station in 0..spread.posts.len() as u16 {
@@ -330,37 +337,55 @@ impl<P: Payload + Clone> Medium<P> {
         }
     }
 
-    /// A frame has come to the station that it is for.
-    fn receive(&mut self, spread: &mut Spread, frame: (AirFrame, u32), station: u16, now: Instant) {
-        let (kind, pair) = frame;
-        let sender = self.pairs[pair as usize].from;
+    /// A frame has come to the station that it is for. A CTS or an acknowledgment that its sender no longer waits for
+    /// is ignored (9.3.2.8).
+    fn receive(
+        &mut self,
+        spread: &mut Spread,
+        (kind, pair, reserves): (AirFrame, u32, Duration),
+        station: u16,
+        now: Instant,
+    ) {
+        let Pair { from: sender, ack, .. } = self.pairs[pair as usize];
         let index = usize::from(station);
+        let (is_cts, sifs) = (kind == AirFrame::Cts, self.timing.sifs);
+        let is_awaited =
+            spread.posts[index].waiting.is_some_and(|waiting| waiting.is_for_cts == is_cts);
+        // What the frame reserves, less SIFS and its answer.
+        let left =
+            Duration::from_nanos(reserves.as_nanos().saturating_sub((sifs + ack).as_nanos()));
         let answer = match kind {
             AirFrame::Rts => {
                 let is_free = spread.posts[index].nav_until <= now;
-                is_free.then_some((AirFrame::Cts, pair))
+                is_free.then_some((AirFrame::Cts, left))
             }
             AirFrame::Data { .. } => {
                 self.pairs[pair as usize].counters.data_received += 1;
                 self.pass_up(sender);
-                Some((AirFrame::Ack, pair))
+                Some((AirFrame::Ack, left))
             }
-            AirFrame::Cts => {
+            AirFrame::Cts if is_awaited => {
                 spread.posts[index].waiting = None;
                 let station = &mut self.stations[index];
                 station.on_cts();
                 let Some(frame) = &station.current else { unreachable!("a CTS is for a frame") };
                 let (sequence, is_retry) = (frame.sequence, frame.is_retry);
-                Some((AirFrame::Data { sequence, is_retry }, pair))
+                Some((AirFrame::Data { sequence, is_retry }, sifs + ack))
             }
-            AirFrame::Ack => {
+            AirFrame::Ack if is_awaited => {
                 spread.posts[index].waiting = None;
                 self.succeed(spread, station, now);
                 None
             }
+            AirFrame::Cts | AirFrame::Ack => None,
         };
-        if answer.is_some() {
-            spread.posts[index].answer = answer;
+        if let Some((kind, reserves)) = answer {
+            let post = &mut spread.posts[index];
+            post.answer = Some(Answer { kind, pair, reserves });
+            // A back-off that was about to end when the frame began is over, but the answer goes first.
+            if post.access.take().is_some() {
+                post.slots = 0;
+            }
             spread.push(now + self.timing.sifs, Due::Answer { station });
         }
     }
@@ -444,10 +469,8 @@ impl<P: Payload + Clone> Medium<P> {
 
     /// The frame that a station tries next, and its back-off.
     fn next_apart(&mut self, spread: &mut Spread, index: u16, now: Instant) {
-        let station = &mut self.stations[usize::from(index)];
-        if station.current.is_none() {
-            station.take_next(now);
-            self.count_dropped(index);
+        if self.stations[usize::from(index)].current.is_none() {
+            self.take_next(now, index);
         }
         self.draw_apart(spread, index);
     }

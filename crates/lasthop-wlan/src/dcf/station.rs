@@ -104,6 +104,10 @@ impl<P: Payload> Payload for Waiting<P> {
         self.packet.mark_congestion()
     }
 
+    fn is_l4s(&self) -> bool {
+        self.packet.is_l4s()
+    }
+
     fn is_out(&self) -> bool {
         self.packet.is_out()
     }
@@ -337,6 +341,7 @@ impl<P: Payload> Station<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lasthop_base::packet::{Ecn, Packet};
     use lasthop_base::rng::Streams;
     use lasthop_link::queue::Limit;
 
@@ -419,6 +424,14 @@ mod tests {
         for count in counts {
             assert!((f64::from(count) - 1000.0).abs() < 5.0 * 1000f64.sqrt(), "{count}");
         }
+    }
+
+    #[test]
+    fn a_queue_sees_the_ecn_field_of_what_waits() {
+        let mut packet = Packet::default();
+        assert!(!Waiting { pair: 0, packet }.is_l4s());
+        packet.tcp.ecn = Ecn::Ect1;
+        assert!(Waiting { pair: 0, packet }.is_l4s());
     }
 
     #[test]

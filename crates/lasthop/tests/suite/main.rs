@@ -43,6 +43,7 @@ mod media_statistics;
 mod ns2_traces;
 mod on_off_sources;
 mod persistence;
+mod queue_contract;
 mod queue_disciplines;
 mod radio;
 mod radio_properties;
