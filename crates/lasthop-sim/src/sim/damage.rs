@@ -50,11 +50,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             }
             // They do nothing but acknowledge what arrives intact.
             Listener::Acceptor { .. } | Listener::Sink { .. } => {}
-            Listener::Datagrams { flow } => {
-                if self.flows[flow.index()].accept_damaged() {
-                    self.receive_datagram(flow, self.now, packet);
-                }
-            }
+            Listener::Datagrams { flow } => self.receive_damaged_datagram(flow, packet),
         }
     }
 }

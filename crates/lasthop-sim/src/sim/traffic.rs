@@ -3,7 +3,7 @@
 use super::deadlines::MachineId;
 use super::direction::Medium;
 use super::ids::{ConnectionId, DirectionId, FlowId, Side};
-use super::probe::Probe;
+use super::probe::{Event, Probe};
 use super::world::{World, boot_offset};
 use crate::agent::AgentMachine;
 use crate::app::{Datagram, DatagramCounts, DatagramSource, Source, Web};
@@ -61,35 +61,66 @@ pub(super) struct Flow {
     pub start: Instant,
     /// The service that it asks for, on links that have one of this name.
     pub service: Option<String>,
-    /// Datagrams that arrived damaged and were delivered; `None`: its transport drops them.
-    pub damaged: Option<u64>,
+    /// Datagrams delivered with a damaged payload; `None`: its transport drops them.
+    pub damaged: Option<Damage>,
     pub app: App,
 }
 
-impl Flow {
-    /// A datagram has come damaged: does its transport deliver it?
-    pub fn accept_damaged(&mut self) -> bool {
-        match &mut self.damaged {
-            Some(damaged) => *damaged += 1,
-            None => return false,
-        }
-        true
-    }
+/// Which datagrams a transport delivers with a damaged payload. A link may send a datagram again that came damaged:
+/// the receiver counts one copy, and prefers an intact one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Damage {
+    /// Datagrams of which only damaged copies have arrived.
+    count: u64,
+    /// The datagram that arrived last, and whether it is among these. Copies of one arrive one after the other.
+    last: Option<(u64, bool)>,
+}
 
-    /// A datagram got through; it comes at `at`, which may lie ahead of the clock.
-    pub fn receive_datagram<X: Extension>(
-        &mut self,
-        now: Instant,
-        at: Instant,
-        packet: &Descriptor<X>,
-    ) {
-        if let App::Datagrams(datagrams) = &mut self.app {
-            datagrams.source.receive(now, packet.datagram_number(), at);
-        }
+impl Damage {
+    /// A copy of datagram `number` arrives; true if no copy has arrived before.
+    pub fn is_first(&mut self, number: u64, is_damaged: bool) -> bool {
+        let known = self.last.filter(|&(last, _)| last == number).map(|(_, known)| known);
+        let counts = is_damaged && known != Some(false);
+        self.count = self.count + u64::from(counts) - u64::from(known == Some(true));
+        self.last = Some((number, counts));
+        known.is_none()
     }
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
+    /// A datagram is at its destination at `at`, which may lie ahead of the clock.
+    #[inline]
+    pub(super) fn receive_datagram(&mut self, flow: FlowId, at: Instant, packet: &Descriptor<X>) {
+        if let Some(damage) = &mut self.flows[flow.index()].damaged
+            && !damage.is_first(packet.datagram_number(), false)
+        {
+            return;
+        }
+        self.count_datagram(flow, at, packet);
+    }
+
+    /// The same of a datagram with a damaged payload, which ends here unless its transport delivers it.
+    pub(super) fn receive_damaged_datagram(&mut self, flow: FlowId, packet: &Descriptor<X>) {
+        if let Some(damage) = &mut self.flows[flow.index()].damaged
+            && damage.is_first(packet.datagram_number(), true)
+        {
+            self.count_datagram(flow, self.now, packet);
+        }
+    }
+
+    /// The first copy of a datagram is delivered.
+    #[inline]
+    fn count_datagram(&mut self, flow: FlowId, at: Instant, packet: &Descriptor<X>) {
+        let number = packet.datagram_number();
+        if P::ACTIVE {
+            let delay = at.saturating_since(packet.datagram_sent_at());
+            self.probe.record(at, Event::DatagramReceived { flow, number, delay });
+        }
+        if let App::Datagrams(datagrams) = &mut self.flows[flow.index()].app {
+            datagrams.source.receive(self.now, number, at);
+        }
+    }
+
     /// The flows whose time has come start.
     pub(super) fn on_start(&mut self) {
         while let Some(&index) = self.starts.last()
@@ -524,10 +555,10 @@ pub fn receiver_metrics(
 /// What a transport that delivers damaged packets has delivered of them.
 fn damage_metrics(
     entity: &str,
-    damaged: Option<u64>,
+    damaged: Option<Damage>,
     report: &mut dyn FnMut(&str, &'static str, f64),
 ) {
-    if let Some(damaged) = damaged {
-        report(entity, "packets_damaged", damaged as f64);
+    if let Some(Damage { count, .. }) = damaged {
+        report(entity, "packets_damaged", count as f64);
     }
 }

@@ -586,15 +586,4 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
         self.send(&mut { *packet });
     }
-
-    /// A datagram is at its destination at `at`, which may lie ahead of the clock.
-    #[inline]
-    pub(super) fn receive_datagram(&mut self, flow: FlowId, at: Instant, packet: &Descriptor<X>) {
-        if P::ACTIVE {
-            let number = packet.datagram_number();
-            let delay = at.saturating_since(packet.datagram_sent_at());
-            self.probe.record(at, Event::DatagramReceived { flow, number, delay });
-        }
-        self.flows[flow.index()].receive_datagram(self.now, at, packet);
-    }
 }

@@ -1,6 +1,6 @@
 //! Wireless LANs in scenarios: what they carry, what they count, what they refuse.
 
-use crate::common::scenarios::{self, Metrics, scenario};
+use crate::common::scenarios::{self, Metrics, read, scenario};
 use lasthop::run;
 use lasthop::scenario::Scenario;
 use std::collections::HashMap;
@@ -274,6 +274,55 @@ fn frames_with_a_readable_header_go_up_to_who_wants_them() {
     let sent = lite[&format!("{entity}.frames_sent")];
     let error = (sent * share * (1.0 - share)).sqrt();
     assert!((readable - sent * share).abs() < 5.0 * error, "{readable} of {sent}");
+}
+
+/// A damaged attempt is not acknowledged, so that further copies of its packet arrive: the flow counts one, and counts it
+/// as damaged only if none is intact. With one attempt a frame every damaged packet is delivered as it is; with seven, nearly
+/// all become intact (0.4^7 = 0.2 % do not).
+#[test]
+fn udp_lite_counts_each_packet_once_however_often_it_is_sent() {
+    let told = |limit: u32, packet: &str| {
+        let keys = format!(
+            "short_retry_limit = {limit}\nshared_errors = true\n\
+             errors = {{ kind = \"uniform\", loss = \"40 %\", readable_headers = \"100 %\" }}"
+        );
+        let app =
+            format!("app = {{ kind = \"{packet}\", rate = \"200 kbps\", packet = \"500 B\", ")
+                + if packet == "media" {
+                    "silence = \"0 s\" }"
+                } else {
+                    "on = \"99 s\", off = \"0 s\" }"
+                };
+        let flow =
+            format!("[flow.f]\nfrom = \"ap\"\nto = \"client\"\ntransport = \"udp-lite\"\n{app}\n");
+        metrics(&cell("\"client\"", &keys, &flow, 20))
+    };
+    for app in ["media", "on-off"] {
+        for (limit, damaged) in [(1, 0.3..0.5), (7, 0.0..0.02)] {
+            let row = told(limit, app);
+            let [sent, delivered, found] =
+                ["sent", "delivered", "damaged"].map(|what| row[&format!("flow.f.packets_{what}")]);
+            assert!((sent - 2.0..=sent).contains(&delivered), "{app}: {delivered} of {sent}");
+            assert!(damaged.contains(&(found / delivered)), "{app}: {found} of {delivered}");
+            assert!(row["flow.f.goodput_bps"] <= 200e3);
+            // Neither damaged acknowledgments nor the other direction, which shares the errors, count.
+            let entity = "link.cell.client.reverse";
+            assert_eq!(
+                row[&format!("{entity}.headers_readable")],
+                row[&format!("{entity}.frames_lost")]
+            );
+        }
+    }
+}
+
+#[test]
+fn an_answer_must_be_able_to_arrive_before_the_timeout() {
+    let flow = saturating("up", "client", "ap");
+    let with = |keys: &str| read(&cell("\"client\"", keys, &flow, 1));
+    let error = with("response_timeout = \"4 us\"").expect_err("below SIFS");
+    assert!(error.contains("wlan.cell.response_timeout: found \"4 us\""), "{error}");
+    assert!(error.contains("at least SIFS, \"10 us\""), "{error}");
+    with("response_timeout = \"4 us\"\nsifs = \"3 us\"").expect("above SIFS");
 }
 
 /// HACK's receiver tells of the damaged segments whose header it can read; its sender sends them again and cuts

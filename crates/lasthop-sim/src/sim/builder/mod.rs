@@ -10,7 +10,7 @@ use super::hops::Listener;
 use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, PathId, RadioId, SeatId};
 use super::line::Line;
 use super::radio::{Radio, RadioParameters, Station};
-use super::traffic::{App, Browser, Datagrams, Flow, Stage};
+use super::traffic::{App, Browser, Damage, Datagrams, Flow, Stage};
 use super::wlan::{Air, Shared};
 use super::world::{Pair, boot_offset};
 use crate::agent::{Agent, AgentMachine, Governed};
@@ -227,7 +227,7 @@ impl<X: Extension> Builder<X> {
     /// their header can be read.
     pub fn accept_damaged(&mut self) {
         if let Some(flow) = self.flows.last_mut() {
-            flow.damaged = Some(0);
+            flow.damaged = Some(Damage::default());
         }
     }
 
