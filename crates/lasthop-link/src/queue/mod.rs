@@ -4,7 +4,7 @@
 //! # Contract of a discipline
 //!
 //! All calls carry `now`, which never decreases. The driver (an [`Interface`](crate::interface::Interface), a
-//! [station](crate::medium::dcf) of a WLAN, a [service](crate::link::Services)) owns the transmitter:
+//! station of a WLAN, a [service](crate::link::Services)) owns the transmitter:
 //!
 //! - Each packet for the link is passed to [`QueueDiscipline::enqueue`], which returns whether the packet joins.
 //!   A packet that joins may be dropped within the same call, as others are: FQ-CoDel drops from the longest queue.
