@@ -124,7 +124,7 @@ def test_every_scenario_can_be_explained(path: Path) -> None:
 
 
 def test_the_first_example_in_words() -> None:
-    """By hand: 1500 B at 2 Mbps are 6 ms, a 40 B ACK 0.16 ms; 46.16 ms in all are 11 540 B."""
+    """By hand: 1500 B at 2 Mbps are 6 ms, an ACK of 52 B 0.208 ms; 46.208 ms are 11 552 B."""
     assert explain(lasthop.load(ROOT / "examples/first.toml")).splitlines() == [
         "first",
         "",
@@ -142,11 +142,11 @@ def test_the_first_example_in_words() -> None:
         "",
         "Flow transfer: server to client",
         "  a file of 1 MB",
-        "  TCP newreno, profile rfc: segments of 1460 B, window 64 segments (93.44 kB), "
-        "initial window 10, delayed ACKs 200 ms, minimum RTO 1 s",
-        "  over wireless: 46.16 ms round trip for a full segment and its acknowledgment, "
+        "  TCP cubic, profile linux: segments of 1448 B, a window that grows, "
+        "initial window 10, delayed ACKs 40 ms, minimum RTO 200 ms",
+        "  over wireless: 46.21 ms round trip for a full segment and its acknowledgment, "
         "queues empty",
-        "  bandwidth-delay product 2 Mbps (wireless) x 46.16 ms = 11.54 kB, 7.7 full packets",
+        "  bandwidth-delay product 2 Mbps (wireless) x 46.21 ms = 11.55 kB, 7.7 full packets",
         "",
         "Runs: 1 point x 30 replications = 30, seed 1. Each ends when every file is "
         "acknowledged, or is given up at 100000 s.",
@@ -164,8 +164,8 @@ def test_directions_that_differ_are_told_apart() -> None:
     assert "2 Mbps | 64 kbps" in text
     assert "  server to client: 2 Mbps, 20 ms" in text
     assert "  client to server: 64 kbps, 20 ms" in text
-    # 4 segments a round trip of 6 + 5 + 40 ms.
-    assert "the window is smaller: it limits the rate, to 916.1 kbps" in text
+    # 4 segments a round trip of 6 + 6.5 + 40 ms.
+    assert "the window is smaller: it limits the rate, to 882.6 kbps" in text
 
 
 def test_the_frames_that_are_lost_are_listed() -> None:

@@ -27,7 +27,7 @@ errors = { kind = "uniform", loss = "2 %" }
 [flow.download]
 from = "server"
 to = "phone"
-transport = { kind = "tcp", variant = "sack" }
+transport = { kind = "tcp", variant = "cubic" }
 app = { kind = "file", size = "1 MB" }
 """
 

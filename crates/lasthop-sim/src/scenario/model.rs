@@ -344,8 +344,10 @@ table! {
     pub struct Tcp {
         /// A named TCP: how losses are recovered and how the window moves.
         variant: Variant;
-        /// Conventions and defaults of every key below.
-        profile: Profile = "rfc";
+        /// Conventions and defaults of every key below. A host with profile "linux" recovers losses by RACK-TLP, whatever
+        /// its variant, which names the congestion control only: "newreno" and "sack" mean "reno". Variants that name
+        /// another loss recovery ("tahoe", "lt-tcp" …) need profile "rfc" or "ns-2".
+        profile: Profile = "linux";
         /// Payload of a full segment.
         segment: Option<Bytes>, PACKET;
         /// TCP and IP headers added to each segment.

@@ -163,6 +163,14 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
         Err(ScenarioError::new(format!("{path}.{key}"), found, allowed))
     };
     let config = tcp.config();
+    if !tcp.variant.is_of_hosts() && tcp.profile == Profile::Linux {
+        return error(
+            "variant",
+            format!("{:?} with profile \"linux\", the default", tcp.variant.word()),
+            "a variant that a Linux host has, such as \"cubic\", or profile \"rfc\" or \"ns-2\""
+                .to_owned(),
+        );
+    }
     if let Some(sack) = tcp.sack
         && tcp.profile != Profile::Linux
     {
@@ -230,8 +238,11 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
     }
     if matches!(config.law, LawKind::LtTcp(_)) && (tcp.profile != Profile::Rfc || config.fin) {
         return error(
-            "law",
-            "\"lt-tcp\" with another profile than \"rfc\", or with fin = true".to_owned(),
+            if tcp.law.is_some() { "law" } else { "variant" },
+            match tcp.profile {
+                Profile::Rfc => "\"lt-tcp\" with fin = true".to_owned(),
+                profile => format!("\"lt-tcp\" with profile {:?}", profile.word()),
+            },
             "profile \"rfc\" without fin".to_owned(),
         );
     }
@@ -254,14 +265,6 @@ fn check_tcp(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
             "sack_recovery",
             format!("{:?} with variant {:?}", recovery.word(), tcp.variant.word()),
             "nothing: that variant is a recovery of its own".to_owned(),
-        );
-    }
-    if !tcp.variant.is_of_hosts() && tcp.profile == Profile::Linux {
-        return error(
-            "variant",
-            format!("{:?} with profile \"linux\"", tcp.variant.word()),
-            "a law of that host, such as \"cubic\" or \"reno\", or profile \"rfc\" or \"ns-2\""
-                .to_owned(),
         );
     }
     if config.law.reads_arrivals() && !config.timestamps {
