@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import dpkt  # type: ignore[import-untyped]
@@ -372,8 +372,51 @@ def test_a_wrong_model_is_called_wrong_and_a_right_one_is_not() -> None:
     }
     assert any("are not those of simple-gilbert" in told for told in wrong.warnings)
     right = fit.fit(lost, models=["gilbert-elliott"])
-    # Four tests at 1 %, with a fixed seed.
+    # Levels that add up to 5 %, with a fixed seed.
     assert not any(check.failed for check in right.checks)
+
+
+def long_bursts(random: np.random.Generator, frames: int) -> np.ndarray:
+    """Bursts of Pareto lengths (shape 1.2) from one frame on, geometric gaps of 50 on average."""
+    count = frames // 25
+    bursts = ((1.0 - random.random(count)) ** (-1.0 / 1.2)).astype(np.int64)
+    gaps = random.geometric(0.02, count)
+    places = np.column_stack([gaps, np.minimum(bursts, frames)]).ravel()
+    return np.repeat(np.arange(2 * count) % 2 == 1, places)[:frames]
+
+
+def oscillating(random: np.random.Generator, frames: int) -> np.ndarray:
+    """Independent losses of 5 % on average, whose rate oscillates by 90 % over 2,000 frames."""
+    turns = np.arange(frames) / 2000.0 + random.random()
+    return random.random(frames) < 0.05 * (1.0 + 0.9 * np.sin(2.0 * np.pi * turns))
+
+
+@pytest.mark.parametrize(
+    ("misfit", "tests"),
+    [
+        (long_bursts, {"bursts of losses", "long bursts"}),
+        (oscillating, {"losses over windows"}),
+    ],
+)
+def test_lengths_and_oscillations_that_no_model_has_are_seen(
+    misfit: Callable[[np.random.Generator, int], np.ndarray], tests: set[str]
+) -> None:
+    for seed in (1, 2, 3):
+        found = fit.fit(misfit(np.random.default_rng(seed), 100_000))
+        assert tests & {check.name for check in found.checks if check.failed}
+        assert any(f"are not those of {found.best.model.name}" in told for told in found.warnings)
+
+
+@pytest.mark.slow
+def test_all_tests_of_a_right_model_together_reject_one_in_twenty() -> None:
+    # The levels add up to 5 %: P(more than 5 of 30 at p = 0.05) = 0.3 %.
+    rejected = 0
+    for number in range(30):
+        family = ("uniform", "simple-gilbert", "gilbert-elliott")[number % 3]
+        lost = drawn(KNOWN[family], CHAINS[family], 40_000, 100 + number)
+        found = fit.fit(lost, models=[family])
+        rejected += any(check.failed for check in found.checks)
+    assert rejected <= 5
 
 
 def test_a_record_that_changes_is_called_not_stationary() -> None:
