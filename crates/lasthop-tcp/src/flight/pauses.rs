@@ -99,7 +99,9 @@ impl Flight {
     pub(super) fn look_before_sending(&mut self, now: Instant) {
         let (pause, rto) = (now - self.sent_at, self.rtt.rto());
         let is_linux = self.config.conventions == Conventions::Linux;
-        if !is_linux || self.snd_una <= 1 || !self.has_unsent() || pause <= rto {
+        // A closed window postpones this until it opens, as the pause goes on (Linux: `tcp_ack_update_window`).
+        let is_closed = self.snd_nxt >= self.snd_una + self.peer_window;
+        if !is_linux || is_closed || self.snd_una <= 1 || !self.has_unsent() || pause <= rto {
             return;
         }
         self.sent_at = now;

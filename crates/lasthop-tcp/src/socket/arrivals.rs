@@ -347,7 +347,7 @@ impl Socket {
         let Some(connection) = &self.connection else { return };
         let flight = &connection.sender.flight;
         let ack = connection.sender.unwrap(header.ack);
-        if ack > flight.snd_max || ack + self.largest_window() < flight.snd_una {
+        if ack > flight.snd_max || self.is_too_old(connection, ack) {
             return self.acknowledge_now();
         }
         // Data beyond the window are cut off; Linux takes or leaves them whole.
@@ -387,7 +387,9 @@ impl Socket {
             return self.end(Some(self.reset_error()));
         }
         let awaits_fin = is_linux && !self.has_peer_closed();
-        if header.has(flags::FIN) {
+        if header.has(flags::FIN) && data_end < rcv_nxt {
+            // Its number is that of a byte that has arrived: it ends nothing.
+        } else if header.has(flags::FIN) {
             // One below another that has been waiting takes its place in Linux.
             let known = self.peer_fin.filter(|&fin| !is_linux || fin <= data_end.max(rcv_nxt));
             self.peer_fin = known.or(Some(data_end));
@@ -501,9 +503,12 @@ impl Socket {
         self.acknowledge_now();
     }
 
-    /// MAX.SND.WND of RFC 5961, section 5.2: here the largest window that the scale allows.
-    fn largest_window(&self) -> u64 {
-        u64::from(u16::MAX) << self.shifts.0
+    /// Whether `ack` is below SND.UNA - MAX.SND.WND (RFC 5961, section 5.2). Linux bounds MAX.SND.WND by the bytes that
+    /// were acknowledged.
+    fn is_too_old(&self, connection: &Connection, ack: u64) -> bool {
+        let acked = connection.acked_bytes() + u64::from(!self.is_passive);
+        let bound = if self.settings.is_linux() { acked } else { u64::MAX };
+        ack + self.path.largest_window().min(bound) < connection.sender.flight.snd_una
     }
 }
 

@@ -136,12 +136,12 @@ impl Memory {
         self.most_read
     }
 
-    /// The connection is open, with segments of `segment` bytes and windows that are shifted by `shift`. Returns the window
-    /// that counts as advertised.
-    pub fn open(&mut self, segment: u64, shift: u8) -> u64 {
+    /// The connection is open, with segments of `segment` bytes and windows that are shifted by `shift`. The first window
+    /// counts in segments of `first` bytes. Returns the window that counts as advertised.
+    pub fn open(&mut self, segment: u64, first: u64, shift: u8) -> u64 {
         let whole = self.data(self.size);
         let space = whole.min(self.clamp);
-        let window = if space > segment { space / segment * segment } else { space };
+        let window = if space > first { space / first * first } else { space };
         (self.ours, self.shift) = (segment, shift);
         self.clamp = self.clamp.min(u64::from(u16::MAX) << shift).min(whole);
         if self.clamp > 2 * segment && self.clamp + segment > whole {
@@ -360,7 +360,7 @@ mod tests {
     fn memory(size: u64) -> Memory {
         let mut memory =
             Memory::new(ReceiveMemory { size, most: 15_728_640, clamp: None, grows: true });
-        memory.open(1460, 8);
+        memory.open(1460, 1460, 8);
         memory
     }
 

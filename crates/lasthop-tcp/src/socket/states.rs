@@ -145,7 +145,10 @@ impl Socket {
         self.buffer = super::new_send_buffer(self.settings.send_buffer, segment);
         let syn_window = self.settings.receive_buffer.min(u16::MAX.into());
         let theirs = self.settings.mss.saturating_sub(options).max(1);
-        self.window.open(segment, theirs, syn_window, self.shifts.1);
+        // Linux chooses the window of a SYN before it knows of timestamps (`tcp_connect_init`).
+        let knows_options = self.is_passive || !self.settings.is_linux();
+        let first = if knows_options { theirs } else { self.settings.mss };
+        self.window.open(segment, (theirs, first), syn_window, self.shifts.1);
         if let Some(memory) = self.window.memory() {
             memory.begin(now);
         }

@@ -1,6 +1,7 @@
 //! How long a connection has had something to send, and what it waited for.
 
 use crate::connection::Connection;
+use crate::law::CongestionLaw;
 use lasthop_base::units::{Duration, Instant};
 
 /// Segments and bytes that crossed the border of a socket.
@@ -75,7 +76,8 @@ pub(super) fn connection_use(connection: Option<&Connection>, awaits_room: bool)
     }
     let is_short = flight.snd_nxt < flight.write_end
         && flight.segment_end(flight.snd_nxt) > flight.snd_una + flight.peer_window;
-    if is_short {
+    // Linux looks at the congestion window first: if both are used up, that is the limit.
+    if is_short && (flight.outstanding_segments() as f64) < flight.law.cwnd().floor() {
         return Use::WindowLimited;
     }
     let fill = (awaits_room && flight.keeps_records()).then(|| connection.sender.fill());

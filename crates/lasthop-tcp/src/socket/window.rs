@@ -49,14 +49,15 @@ impl ReceiveWindow {
     }
 
     /// The connection is open; `syn_window` bytes were advertised with the SYN, later windows are shifted
-    /// by `shift`. The peer's segments have `theirs` bytes at most, if it fills them.
-    pub fn open(&mut self, segment: u32, theirs: u32, syn_window: u32, shift: u8) {
+    /// by `shift`. The peer's segments have `theirs` bytes at most, if it fills them, and those that the first window
+    /// counts in have `first`.
+    pub fn open(&mut self, segment: u32, (theirs, first): (u32, u32), syn_window: u32, shift: u8) {
         self.segment = segment.into();
         self.largest = u64::from(u16::MAX) << shift;
         self.right = 1 + u64::from(syn_window);
         self.latest = syn_window.into();
         if let Some(memory) = &mut self.memory {
-            self.latest = memory.open(theirs.into(), shift);
+            self.latest = memory.open(theirs.into(), first.into(), shift);
             self.right = 1 + self.latest;
         }
     }
@@ -133,7 +134,7 @@ mod tests {
     #[test]
     fn reads_move_the_right_edge_and_nothing_moves_it_back() {
         let mut window = ReceiveWindow::new(4000, false, None);
-        window.open(1000, 1000, 4000, 0);
+        window.open(1000, (1000, 1000), 4000, 0);
         // Arrived and read so far; what is advertised; is an update due before that?
         for (rcv_nxt, read, update, advertised) in [
             (1, 0, false, 4000),
