@@ -4,6 +4,9 @@
 #[path = "../../../../fuzz/fuzz_targets/common.rs"]
 mod targets;
 
+#[path = "../../../../fuzz/fuzz_targets/hosts.rs"]
+mod hosts;
+
 /// The inputs of a target.
 fn inputs(lines: &str) -> Vec<Vec<u8>> {
     let byte = |digits: &[u8]| {
@@ -32,4 +35,18 @@ fn recordings_of_any_bytes_are_recordings_or_errors() {
     let inputs = inputs(include_str!("../../../../fuzz/corpus/recording.txt"));
     assert!(inputs.len() > 50);
     inputs.iter().for_each(|input| targets::recording(input));
+}
+
+#[test]
+fn no_peer_and_no_application_breaks_a_socket() {
+    let inputs = inputs(include_str!("../../../../fuzz/corpus/sockets.txt"));
+    assert!(inputs.len() > 50);
+    inputs.iter().for_each(|input| hosts::sockets(input));
+}
+
+#[test]
+fn scripts_of_any_text_are_played_or_refused() {
+    let inputs = inputs(include_str!("../../../../fuzz/corpus/scripts.txt"));
+    assert!(inputs.len() > 50);
+    inputs.iter().for_each(|input| hosts::scripts(input));
 }
