@@ -17,7 +17,7 @@ from lasthop.studies.claims import Cell, Grid, Rule, read_claims
 from lasthop.studies.models import Models, evaluate, fill
 from lasthop.studies.verdicts import judge
 
-TABLES = tomllib.loads((ROOT / "crates/lasthop/tests/suite/data/analysis.toml").read_text())
+TABLES = tomllib.loads((ROOT / "crates/lasthop-analysis/tests/suite/data/analysis.toml").read_text())
 
 
 @pytest.fixture(scope="module")

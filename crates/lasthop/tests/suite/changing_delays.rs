@@ -2,7 +2,7 @@
 //! background traffic replayed and packet by packet, from lists and recordings.
 
 use crate::changing_rates::{UNDER_WAY, assert_same, folder, metrics, scenario, shared};
-use crate::common::scenarios::Metrics;
+use crate::scenarios::Metrics;
 use lasthop::run;
 use proptest::prelude::*;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Rates that change with time, in scenarios: on computed and driven links, with background traffic
 //! replayed and packet by packet, from lists and recordings.
 
-use crate::common::scenarios::{self, Metrics};
+use crate::scenarios::{self, Metrics};
 use lasthop::run;
 use lasthop::scenario::Scenario;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 //! Random scenarios: paths of one to three links, computed (and so chained), driven or of several
 //! services, and radios; flows of every kind; ends at any time, or when files are complete.
 
-use crate::common::scenarios::{self, Metrics, scenario};
+use crate::scenarios::{self, Metrics, scenario};
 use lasthop::run;
 use lasthop::scenario::{App, Scenario};
 use proptest::prelude::*;

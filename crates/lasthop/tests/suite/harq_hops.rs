@@ -1,6 +1,6 @@
 //! Chains of disrupted links with hybrid ARQ: the link tables of the project's notes for four hops.
 
-use crate::common::scenarios::{self, scenario};
+use crate::scenarios::{self, scenario};
 
 /// A source that always has a packet of 1500 B, over four hops of 10 Mbps and 10 ms, each up and down for 90 to 110 ms by turns by a
 /// process of its own, with a loss besides; 200 s, as in the notes, since the queues of the later hops take their time to fill.

@@ -1,7 +1,7 @@
 //! What arrives where others wait for a link with a protocol joins the queue there without an event of its
 //! own. Whole runs of random scenarios: every metric as it is where each arrival is an event, bit for bit.
 
-use crate::common::scenarios::{Metrics, metrics, scenario};
+use crate::scenarios::{Metrics, metrics, scenario};
 use proptest::prelude::*;
 use std::fmt::Write;
 

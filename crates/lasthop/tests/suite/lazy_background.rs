@@ -4,7 +4,7 @@
 //! Whole runs: every metric of random scenarios, `replay = "lazy"` against `"per-packet"`. The queue
 //! alone: every admission and air time against a model that knows nothing of runs and blocks.
 
-use crate::common::scenarios::scenario;
+use crate::scenarios::scenario;
 use lasthop::app::Replay;
 use lasthop::channel::{Airtime, Channel, Clean, TwoState, TwoStateParameters, Uniform};
 use lasthop::queue::{

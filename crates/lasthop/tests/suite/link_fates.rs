@@ -1,7 +1,7 @@
 //! What senders learn of their packets, for agents: by hand, under arbitrary loss, and in whole runs.
 
-use crate::common::scenarios::{read, scenario};
 use crate::common::*;
+use crate::scenarios::{read, scenario};
 use lasthop::link::{AtLimit, Endpoint, HarqParameters, LinkCounters, RlcParameters};
 use lasthop::packet::LinkFate;
 use lasthop::run::{self, Trace};

@@ -490,7 +490,7 @@ fn too_many_blocks_at_a_time_are_refused_by_their_key() {
             duration = "1 s"
             "#
         );
-        scenarios::read(&text).err()
+        crate::scenarios::read(&text).err()
     };
     for keys in ["block = 8, interleave = 8", "block = 1, interleave = 64", "interleave = 8"] {
         assert_eq!(refused(keys), None, "{keys}");

@@ -1,43 +1,32 @@
 //! The integration tests, one module a subject, in one binary: it is linked once. Tests that need a process of
 //! their own (`allocations`, `extending`, `interrupt`) stand beside this folder.
 
+#[allow(dead_code, reason = "the tests of lasthop-link use all of it")]
+#[path = "../../../lasthop-link/tests/suite/common/mod.rs"]
+mod common;
+#[allow(dead_code, reason = "the tests of lasthop-tcp use all of it")]
+#[path = "../../../lasthop-tcp/tests/suite/tcp_pipe/mod.rs"]
+mod tcp_pipe;
+
 mod agent_stacks;
 mod air;
-mod analysis_arguments;
-mod analysis_models;
-mod analysis_tables;
 mod changing_delays;
 mod changing_rates;
-mod common;
-mod computed_queue;
 mod counted_by_time;
 mod dcf_machine;
 mod dcf_saturation;
 mod dcf_spread;
 mod determinism;
+mod flight_size;
 mod fuzz_corpus;
 mod golden_cells;
-mod flight_size;
 mod harq_hops;
 mod held_back;
-mod interface_on_bytes;
 mod lazy_background;
-mod link_closed_forms;
 mod link_fates;
 mod link_fec;
-mod link_harq;
-mod link_harq_figures;
-mod link_ideal_sr;
-mod link_properties;
-mod link_rlc;
-mod link_rlc_rates;
-mod link_rlc_resets;
-mod link_stop_and_wait;
-mod link_tables;
-mod links_on_bytes;
 mod live_network;
 mod loss_notification;
-mod lt_tcp;
 mod media;
 mod media_statistics;
 mod ns2_traces;
@@ -48,26 +37,19 @@ mod queue_disciplines;
 mod radio;
 mod radio_properties;
 mod receptions;
-mod rlc_properties;
-mod rlp_properties;
 mod runs;
 mod scenario_errors;
 mod scenario_model;
 mod scenario_values;
-mod sender_traces;
+mod scenarios;
 mod senders;
 mod services;
 mod shared_queues;
 mod snoop_machine;
 mod snoop_runs;
 mod split_connections;
-mod tcp_ecn;
 mod tcp_edges;
-mod tcp_pipe;
-mod tcp_properties;
-mod tcp_scripts;
 mod tcp_spurious;
-mod tcp_traces;
 mod theory;
 mod wired_loss;
 mod wlan;

@@ -1,6 +1,6 @@
 //! An on-off source sends when whole arithmetic says, however long its bursts are and however fast it is.
 
-use crate::common::scenarios::scenario;
+use crate::scenarios::scenario;
 use lasthop::queue::{OnOff, OnOffParameters};
 use lasthop::rng::{DurationLaw, Streams};
 use lasthop::run::{self, Options};

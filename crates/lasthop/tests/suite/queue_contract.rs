@@ -1,7 +1,7 @@
 //! The contract between queue disciplines and media: a queue that holds packets need not return one, and every packet is
 //! refused, dropped, sent or still waiting.
 
-use crate::common::scenarios::{Metrics, metrics, scenario};
+use crate::scenarios::{Metrics, metrics, scenario};
 use lasthop::live::{Network, Side};
 use lasthop::packet::{Ecn, Packet};
 use lasthop::queue::{Queue, QueueSite, Transmitter};

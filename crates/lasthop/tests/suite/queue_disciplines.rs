@@ -1,7 +1,7 @@
 //! Queue disciplines in scenarios: what a driven queue has in common with a computed one, where RED
 //! settles, what is counted.
 
-use crate::common::scenarios::{self, Metrics, scenario};
+use crate::scenarios::{self, Metrics, scenario};
 use lasthop::run;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;

@@ -1,7 +1,7 @@
 //! The framed radio: its timing by hand, the ideal link on it against the chain of the analysis,
 //! and fair shares.
 
-use crate::common::scenarios::{self, Metrics, scenario};
+use crate::scenarios::{self, Metrics, scenario};
 use lasthop::analysis::{ArqChain, GilbertElliottLaw};
 use lasthop::run::{self, Trace};
 use lasthop::scenario::Scenario;

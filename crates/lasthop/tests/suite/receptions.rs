@@ -1,6 +1,6 @@
 //! Damaged packets whose header can be read: who gets them, and that nothing changes for who does not ask.
 
-use crate::common::scenarios::{Metrics, metrics, read, scenario};
+use crate::scenarios::{Metrics, metrics, read, scenario};
 use lasthop::run;
 use std::sync::atomic::AtomicBool;
 

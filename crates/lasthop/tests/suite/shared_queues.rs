@@ -2,7 +2,7 @@
 //! of a link.
 
 use crate::changing_rates::assert_same;
-use crate::common::scenarios::{self, Metrics, read, scenario};
+use crate::scenarios::{self, Metrics, read, scenario};
 use lasthop::run;
 use std::sync::atomic::AtomicBool;
 

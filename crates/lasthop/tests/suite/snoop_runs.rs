@@ -1,7 +1,7 @@
 //! Snoop in the simulator: invisible where nothing is lost, helpful where the wireless host
 //! receives, and without effect where it sends.
 
-use crate::common::scenarios::{self, Metrics};
+use crate::scenarios::{self, Metrics};
 use lasthop::channel::LossRecord;
 use lasthop::channel::TraceEnd;
 use lasthop::channel::clean::CleanKeys;

@@ -1,6 +1,6 @@
 //! Split connections in the simulator: what a proxy before a satellite link gains, and what it must not change.
 
-use crate::common::scenarios::{self, Metrics, read, scenario};
+use crate::scenarios::{self, Metrics, read, scenario};
 
 const PROXY: &str = r#"agent = { kind = "split-connection", at = "gateway" }"#;
 /// Hybla over the link, which makes up for its round trip, from a window of ten segments.

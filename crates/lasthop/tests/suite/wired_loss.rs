@@ -1,6 +1,6 @@
 //! Links with rate "unlimited": paths that only lose and delay.
 
-use crate::common::scenarios::{self, Metrics, scenario};
+use crate::scenarios::{self, Metrics, scenario};
 use lasthop::run;
 use lasthop::scenario::Scenario;
 use lasthop::units::Rate;

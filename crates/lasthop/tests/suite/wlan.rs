@@ -1,6 +1,6 @@
 //! Wireless LANs in scenarios: what they carry, what they count, what they refuse.
 
-use crate::common::scenarios::{self, Metrics, read, scenario};
+use crate::scenarios::{self, Metrics, read, scenario};
 use lasthop::run;
 use lasthop::scenario::Scenario;
 use std::collections::HashMap;

@@ -1,0 +1,3 @@
+//! The tests of conformance scripts from outside, one module a subject, in one binary: it is linked once.
+
+mod tcp_scripts;

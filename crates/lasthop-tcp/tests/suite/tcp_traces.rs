@@ -1,0 +1,635 @@
+//! The rfc profile against traces worked by hand from the RFCs. The pipe takes 50 ms each way and
+//! transmits in no time; segments have 1000 bytes, the SYN is byte 0. `sent` shows `S` for SYN, `F`
+//! for FIN, `A n` for a pure ACK of everything below n, and `n` for data from byte n on.
+
+use crate::tcp_pipe::{ACCEPTOR, OPENER, Pipe, ms};
+use lasthop_base::packet::{TcpHeader, flags};
+use lasthop_base::units::{Bytes, Duration, Instant};
+use lasthop_tcp::config::UndoKind;
+use lasthop_tcp::{Config, Overrides, Profile, Variant, presets};
+
+const DELAY: Duration = Duration::from_millis(50);
+
+fn config(variant: Variant, set: Overrides) -> Config {
+    let set = Overrides { segment: Some(Bytes::new(1000)), ..set };
+    presets::config(variant, Profile::Rfc, &set)
+}
+
+/// Every segment is acknowledged at once.
+fn at_once() -> Overrides {
+    Overrides { delayed_ack: Some(None), ..Overrides::default() }
+}
+
+/// Loses the opener's data segments that begin at these bytes, each the given number of times.
+fn losing(config: &Config, lost: &[(u32, u32)]) -> Pipe<'static> {
+    let mut lost = lost.to_vec();
+    Pipe::with_losses(config, DELAY, move |end, _, header: &TcpHeader| {
+        let fate = lost.iter_mut().find(|(seq, left)| {
+            end == OPENER && header.payload > 0 && header.seq == *seq && *left > 0
+        });
+        fate.is_some_and(|(_, left)| {
+            *left -= 1;
+            true
+        })
+    })
+}
+
+fn data(list: &[(u64, u64)]) -> Vec<(u64, String)> {
+    list.iter().map(|&(at, seq)| (at, seq.to_string())).collect()
+}
+
+fn acks(list: &[(u64, u64)]) -> Vec<(u64, String)> {
+    list.iter().map(|&(at, ack)| (at, format!("A {ack}"))).collect()
+}
+
+/// What the opener sent from `from` ms on.
+fn since(pipe: &Pipe, from: u64) -> Vec<(u64, String)> {
+    pipe.sent(OPENER).into_iter().filter(|&(at, _)| at >= from).collect()
+}
+
+/// RFC 9293, figure 6.
+#[test]
+fn three_way_handshake() {
+    let mut pipe = losing(&config(Variant::Reno, at_once()), &[]);
+    pipe.ends[OPENER].open();
+    pipe.pump(OPENER);
+    pipe.run(ms(10_000));
+    let [syn, syn_ack, ack] = pipe.log[..] else { panic!("{:?}", pipe.log) };
+    assert_eq!((syn.at, syn.end, syn.header.seq, syn.header.flags), (ms(0), OPENER, 0, flags::SYN));
+    assert_eq!(syn_ack.header.flags, flags::SYN | flags::ACK);
+    assert_eq!((syn_ack.at, syn_ack.end, syn_ack.header.ack), (ms(50), ACCEPTOR, 1));
+    assert_eq!(
+        (ack.at, ack.header.flags, ack.header.seq, ack.header.ack),
+        (ms(100), flags::ACK, 1, 1)
+    );
+    assert!(pipe.ends.iter().all(|end| end.is_all_acked()));
+}
+
+/// An acceptor in LISTEN sends nothing, whatever has been written.
+#[test]
+fn an_acceptor_waits_for_the_syn() {
+    let mut pipe = losing(&config(Variant::Reno, at_once()), &[]);
+    pipe.ends[ACCEPTOR].write(1500);
+    pipe.pump(ACCEPTOR);
+    pipe.run(ms(500));
+    assert!(pipe.log.is_empty());
+    pipe.ends[OPENER].open();
+    pipe.pump(OPENER);
+    pipe.run(ms(10_000));
+    assert_eq!(pipe.ends[OPENER].delivered_bytes(), 1500);
+    let sent = pipe.sent(ACCEPTOR);
+    assert_eq!(sent[0], (550, "S".to_owned()));
+    assert_eq!(sent[1..3], [(650, "1".to_owned()), (650, "1001".to_owned())]);
+}
+
+/// RFC 5681, section 4.2: an ACK for at least every second full segment, and within 500 ms; here
+/// 200 ms.
+#[test]
+fn delayed_acks() {
+    let mut pipe = losing(&config(Variant::Reno, Overrides::default()), &[]);
+    pipe.ends[OPENER].write(5000);
+    pipe.pump(OPENER);
+    pipe.run(ms(10_000));
+    // RFC 6928: 10 segments may go at once; the last of the five waits alone.
+    assert_eq!(
+        since(&pipe, 1),
+        data(&[(100, 1), (100, 1001), (100, 2001), (100, 3001), (100, 4001)])
+    );
+    let sent = pipe.sent(ACCEPTOR);
+    assert_eq!(sent[1..], acks(&[(150, 2001), (150, 4001), (350, 5001)]));
+}
+
+/// RFC 5681, section 4.2: out of order and hole-filling segments are acknowledged at once.
+#[test]
+fn gaps_are_acknowledged_at_once() {
+    let mut pipe = losing(&config(Variant::Reno, Overrides::default()), &[(1001, 1)]);
+    pipe.ends[OPENER].write(5000);
+    pipe.pump(OPENER);
+    pipe.run(ms(10_000));
+    // 1: delayed; 2001: at once, with what waited; 3001, 4001: at once, and two duplicates are too
+    // few. The timer, restarted at 200, resends at 1200; what fills the hole is acknowledged at once.
+    let sent = pipe.sent(ACCEPTOR);
+    assert_eq!(sent[1..], acks(&[(150, 1001), (150, 1001), (150, 1001), (1250, 5001)]));
+}
+
+/// RFC 5681, section 3.2, with limited transmit (RFC 3042). Ten segments out, the first is lost.
+#[test]
+fn reno_fast_retransmit_and_recovery() {
+    let mut pipe = losing(&config(Variant::Reno, at_once()), &[(1, 1)]);
+    pipe.ends[OPENER].write(40_000);
+    pipe.pump(OPENER);
+    pipe.run(ms(200));
+    // Nine duplicates at 200 ms. Two by limited transmit; the third resends and halves: the flight
+    // was 10, the two not counted, so ssthresh = 5. The window is 5 + 3 and +1 for each of the six
+    // others: 14 segments from 1 on, of which 12 are out.
+    let sender = pipe.ends[OPENER].sender();
+    assert_eq!((sender.congestion_window(), sender.slow_start_threshold()), (5.0, 5.0));
+    assert_eq!(
+        since(&pipe, 200),
+        data(&[(200, 10_001), (200, 11_001), (200, 1), (200, 12_001), (200, 13_001)])
+    );
+    pipe.run(ms(300));
+    // At 300 come the ACKs of what left at 200, in that order. Two duplicates (of 10001 and 11001)
+    // inflate to 16: 14001 and 15001 go. The retransmission is acknowledged with all behind it up to
+    // 12001 and the window deflates to 5: 12001 to 16001, of which 16001 is new. The ACKs of 12001
+    // and 13001 grow it by 1/5 and 1/5.2 and release one each.
+    assert_eq!(
+        since(&pipe, 300),
+        data(&[(300, 14_001), (300, 15_001), (300, 16_001), (300, 17_001), (300, 18_001)])
+    );
+    let sender = pipe.ends[OPENER].sender();
+    assert!((sender.congestion_window() - (5.2 + 1.0 / 5.2)).abs() < 1e-12);
+    pipe.run(ms(20_000));
+    let counters = pipe.ends[OPENER].counters();
+    assert_eq!((counters.retransmissions, counters.timeouts, counters.window_cuts), (1, 0, 1));
+}
+
+/// RFC 6582: the ACK of the first retransmission is partial; the next hole goes out at once.
+#[test]
+fn newreno_partial_ack() {
+    let set = Overrides { limited_transmit: Some(false), ..at_once() };
+    let mut pipe = losing(&config(Variant::NewReno, set), &[(1, 1), (4001, 1)]);
+    pipe.ends[OPENER].write(40_000);
+    pipe.pump(OPENER);
+    pipe.run(ms(200));
+    // Eight duplicates. Third: resend 1, ssthresh = 10 / 2. Window 5 + 3 + 5 = 13: three new ones.
+    assert_eq!(since(&pipe, 200), data(&[(200, 1), (200, 10_001), (200, 11_001), (200, 12_001)]));
+    pipe.run(ms(300));
+    // ACK 4001: partial. Four segments deflate the inflation 8 to 4, plus one; resend 4001. The
+    // window is 5 + 5 = 10 from 4001 on: 13001 fits. Three duplicates inflate: three new ones.
+    assert_eq!(
+        since(&pipe, 300),
+        data(&[(300, 4001), (300, 13_001), (300, 14_001), (300, 15_001), (300, 16_001)])
+    );
+    pipe.run(ms(20_000));
+    let counters = pipe.ends[OPENER].counters();
+    assert_eq!((counters.retransmissions, counters.timeouts, counters.window_cuts), (2, 0, 1));
+}
+
+/// RFC 6675, section 5: one cut, holes by NextSeg rule 1 as pipe allows, then new data by rule 2.
+#[test]
+fn sack_recovery_of_three_holes() {
+    let set = Overrides { limited_transmit: Some(false), ..at_once() };
+    let mut pipe = losing(&config(Variant::Sack, set), &[(1, 1), (2001, 1), (4001, 1)]);
+    pipe.ends[OPENER].write(40_000);
+    pipe.pump(OPENER);
+    pipe.run(ms(200));
+    // Out: 1 to 9001. SACKed one after the other: 1001, 3001, 5001, 6001, 7001, 8001, 9001. On the
+    // third duplicate the ranges are three, so 1 is lost: resend it. cwnd = 5.
+    // Unsacked: 1, 2001, 4001, 6001.. 9001. IsLost: three ranges above 1 (1001, 3001, 5001); above
+    // 2001: two ranges, 2000 bytes, not more than 2000: not lost. pipe = 2001, 4001, 6001, 7001, 8001,
+    // 9001 and the retransmission: 7. Fourth (6001 SACKed): 3001 and 5001-7000, 3000 bytes above 2001:
+    // lost; above 4001 2000 bytes: not. pipe = 4001, 7001, 8001, 9001, 1: 5. Fifth (7001): above 4001
+    // 3000 bytes: lost. pipe = 8001, 9001, 1: 3; two may go: 2001, 4001. Sixth (8001): 4: new data,
+    // 10001. Seventh (9001): 4: 11001.
+    assert_eq!(
+        since(&pipe, 200),
+        data(&[(200, 1), (200, 2001), (200, 4001), (200, 10_001), (200, 11_001)])
+    );
+    let sender = pipe.ends[OPENER].sender();
+    assert_eq!((sender.congestion_window(), sender.slow_start_threshold()), (5.0, 5.0));
+    pipe.run(ms(20_000));
+    let counters = pipe.ends[OPENER].counters();
+    assert_eq!((counters.retransmissions, counters.timeouts, counters.window_cuts), (3, 0, 1));
+    // RFC 2018: the first block holds the segment that triggered the ACK.
+    let blocks: Vec<_> = pipe
+        .log
+        .iter()
+        .filter(|sent| sent.end == ACCEPTOR && sent.at == ms(150))
+        .map(|sent| sent.header.options.sack[..usize::from(sent.header.sack_blocks)].to_vec())
+        .collect();
+    assert_eq!(blocks[2], [(5001, 6001), (3001, 4001), (1001, 2001)]);
+    assert_eq!(blocks[6], [(5001, 10_001), (3001, 4001), (1001, 2001)]);
+}
+
+/// RFC 6675, NextSeg rule 3: nothing new to send, a hole that is not proven lost goes.
+#[test]
+fn sack_rule_3_resends_what_may_be_lost() {
+    let set = Overrides { limited_transmit: Some(false), ..at_once() };
+    let mut pipe = losing(&config(Variant::Sack, set), &[(1, 1), (5001, 1)]);
+    pipe.ends[OPENER].write(7000);
+    pipe.pump(OPENER);
+    pipe.run(ms(200));
+    // SACKed: 1001 to 5000, then 6001. Third duplicate: cwnd = 3.5, resend 1. The last two: pipe is
+    // 5001, 6001 and 1, then 5001 and 1: there is room, nothing new, and 5001 has only 1000 bytes
+    // SACKed above it.
+    assert_eq!(since(&pipe, 200), data(&[(200, 1), (200, 5001)]));
+    pipe.run(ms(20_000));
+    assert_eq!(pipe.ends[OPENER].counters().timeouts, 0);
+}
+
+/// RFC 6675, NextSeg rule 4: the end of the flight is lost with the beginning; the rescue
+/// retransmission brings the ACK that keeps the clock running.
+#[test]
+fn sack_rule_4_rescues_the_tail() {
+    let set = Overrides { limited_transmit: Some(false), ..at_once() };
+    let mut pipe = losing(&config(Variant::Sack, set), &[(1, 1), (8001, 1), (9001, 1)]);
+    pipe.ends[OPENER].write(10_000);
+    pipe.pump(OPENER);
+    pipe.run(ms(200));
+    // SACKed: 1001 to 8000. cwnd = 5; pipe at the last duplicate: 8001, 9001 and 1. No hole below a
+    // SACK is left, so the last segment goes, once.
+    assert_eq!(since(&pipe, 200), data(&[(200, 1), (200, 9001)]));
+    pipe.run(ms(20_000));
+    let counters = pipe.ends[OPENER].counters();
+    assert_eq!((counters.timeouts, counters.retransmissions), (0, 3));
+}
+
+/// RFC 6298, 5.4 to 5.7 and Karn's rule.
+#[test]
+fn timeouts_double_and_a_retransmission_is_no_sample() {
+    let mut pipe = losing(&config(Variant::Reno, at_once()), &[(1, 3)]);
+    pipe.ends[OPENER].write(1000);
+    pipe.pump(OPENER);
+    pipe.run(ms(9_000));
+    // The SYN's round trip: 100 ms, RTO = max(1 s, 100 + 4 * 50). Sent at 100; +1, +2, +4 s.
+    // The acceptor, whose SYN-ACK nobody acknowledged, repeats it after 1 s: a pure ACK.
+    let (sent, repeated): (Vec<_>, Vec<_>) =
+        since(&pipe, 1).into_iter().partition(|(_, text)| !text.starts_with('A'));
+    assert_eq!(sent, data(&[(100, 1), (1100, 1), (3100, 1), (7100, 1)]));
+    assert_eq!(repeated, acks(&[(1100, 1)]));
+    assert_eq!(pipe.ends[OPENER].srtt(), Duration::from_millis(100));
+    assert!(pipe.ends[OPENER].is_all_acked());
+    // Back-off holds until a segment sent once is acknowledged: the next RTO is 8 s still.
+    pipe.ends[OPENER].write(1000);
+    pipe.pump(OPENER);
+    assert_eq!(pipe.ends[OPENER].next_timeout(), ms(17_000));
+    pipe.run(ms(9_100));
+    pipe.ends[OPENER].write(1000);
+    pipe.pump(OPENER);
+    assert_eq!(pipe.ends[OPENER].next_timeout(), ms(10_100));
+}
+
+/// What the opener sends, by 5 s, if its first `syns` SYN and all its data are lost.
+fn losing_syns(syns: u64) -> (Vec<(u64, String)>, f64) {
+    let config = config(Variant::Reno, at_once());
+    let mut pipe = Pipe::with_losses(&config, DELAY, move |end, count, header| {
+        end == OPENER && (count < syns || header.payload > 0)
+    });
+    pipe.ends[OPENER].write(5000);
+    pipe.pump(OPENER);
+    pipe.run(ms(5_000));
+    (pipe.sent(OPENER), pipe.ends[OPENER].sender().slow_start_threshold())
+}
+
+/// RFC 6298, 2.1 and 5.7: a lost SYN leaves an RTO of 3 s. RFC 6928, section 2: one leaves the initial
+/// window, two reduce it to one segment.
+#[test]
+fn lost_syns() {
+    let (sent, threshold) = losing_syns(1);
+    let text = |at: u64, what: &str| (at, what.to_owned());
+    assert_eq!(sent[..2], [text(0, "S"), text(1000, "S")]);
+    // The ACK of the SYN-ACK rides on the first segment. As that was lost, the acceptor sends its SYN
+    // again, which is acknowledged.
+    assert_eq!(
+        sent[2..7],
+        data(&[(1100, 1), (1100, 1001), (1100, 2001), (1100, 3001), (1100, 4001)])
+    );
+    assert_eq!(sent[7..], [text(2100, "A 1"), text(4100, "1")]);
+    // The flight of five was halved at 4.1 s; the SYN has no part in it.
+    assert_eq!(threshold, 2.5);
+
+    let (sent, threshold) = losing_syns(2);
+    assert_eq!(sent[..3], [text(0, "S"), text(1000, "S"), text(3000, "S")]);
+    assert_eq!(sent[3..], [text(3100, "1"), text(4100, "A 1")]);
+    assert_eq!(threshold, f64::INFINITY);
+}
+
+/// RFC 7323, section 4.3: the echo is that of the segment whose ACK was delayed, so that the wait
+/// counts as round trip.
+#[test]
+fn timestamps_measure_every_ack_with_its_delay() {
+    let set = Overrides { timestamps: Some(true), ..Overrides::default() };
+    let mut pipe = losing(&config(Variant::Reno, set), &[]);
+    pipe.ends[OPENER].write(1000);
+    pipe.pump(OPENER);
+    pipe.run(ms(130));
+    // A second segment 30 ms after the first; its arrival releases the ACK, which echoes the first.
+    pipe.ends[OPENER].write(1000);
+    pipe.pump(OPENER);
+    pipe.run(ms(10_000));
+    let ack = pipe.log.iter().rfind(|sent| sent.end == ACCEPTOR).unwrap();
+    assert_eq!((ack.at, ack.header.ack), (ms(180), 2001));
+    assert_eq!(
+        ack.header.options.timestamps.1, 101,
+        "the clock of the first segment, sent at 100 ms"
+    );
+    // SRTT: 100 from the handshake, then 7/8 * 100 + 1/8 * 130.
+    assert_eq!(pipe.ends[OPENER].srtt(), Duration::from_nanos(103_750_000));
+}
+
+/// FIN takes a number of its own, is acknowledged and resent like data.
+#[test]
+fn fins_close_both_ways_and_are_resent() {
+    let mut lost = false;
+    let mut pipe =
+        Pipe::with_losses(&config(Variant::Reno, at_once()), DELAY, move |end, _, header| {
+            let is_fin = end == OPENER && header.flags & flags::FIN != 0;
+            is_fin && !std::mem::replace(&mut lost, true)
+        });
+    pipe.ends[OPENER].write(1000);
+    pipe.pump(OPENER);
+    pipe.ends[OPENER].close();
+    pipe.ends[ACCEPTOR].close();
+    pipe.run(ms(20_000));
+    let sent = since(&pipe, 100);
+    assert_eq!(sent[..2], [(100, "1".to_owned()), (100, "F".to_owned())]);
+    let fins = sent.iter().filter(|(_, text)| text == "F").count();
+    assert_eq!(fins, 2);
+    assert!(pipe.ends.iter().all(|end| end.is_all_acked()));
+    let fin = pipe.log.iter().find(|sent| sent.header.flags & flags::FIN != 0).unwrap();
+    assert_eq!((fin.header.seq, fin.header.payload), (1001, 0));
+}
+
+/// Pacing: nothing in a burst. After the handshake the round trip is 100 ms and the window 10 segments
+/// in slow start: one leaves every 100 / (2 * 10) = 5 ms, and as the window grows by one with each ACK
+/// they follow closer.
+#[test]
+fn pacing_spreads_a_window() {
+    let set = Overrides { pacing: Some(true), ..at_once() };
+    let mut pipe = losing(&config(Variant::Cubic, set), &[]);
+    pipe.ends[OPENER].write(60_000);
+    pipe.pump(OPENER);
+    pipe.run(ms(199));
+    let first: Vec<_> = (0..10).map(|k| (100 + 5 * k, 1 + 1000 * k)).collect();
+    assert_eq!(since(&pipe, 100), data(&first));
+    pipe.run(ms(10_000));
+    let sent: Vec<_> = pipe.log.iter().filter(|sent| sent.end == OPENER).collect();
+    let data = sent.iter().filter(|sent| sent.header.payload > 0);
+    let times: Vec<_> = data.map(|sent| sent.at).collect();
+    assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
+    assert!(pipe.ends[OPENER].is_all_acked());
+    let counters = pipe.ends[OPENER].counters();
+    assert_eq!((counters.retransmissions, counters.timeouts), (0, 0));
+}
+
+/// What acknowledges the SYN tells a byte in a round trip, which is no rate of the path: the first window leaves at the gain
+/// of STARTUP, 2.885 or 2.77 windows a round trip.
+#[test]
+fn a_syn_tells_bbr_no_rate() {
+    for (variant, gain) in [(Variant::Bbr, 2.885), (Variant::Bbr3, 2.77)] {
+        let mut pipe = losing(&config(variant, at_once()), &[]);
+        pipe.ends[OPENER].write(60_000);
+        pipe.pump(OPENER);
+        pipe.run(ms(199));
+        let leaves = |k: u64| 100 + (10.0 * k as f64 / gain) as u64;
+        let first: Vec<_> = (0..10).map(|k| (leaves(k), 1 + 1000 * k)).collect();
+        assert_eq!(since(&pipe, 100), data(&first), "{variant:?}");
+    }
+}
+
+/// HyStart++ takes its round trips from the ring of what was sent: the queue of a slow link ends slow
+/// start before anything is lost.
+#[test]
+fn hystart_ends_slow_start_without_a_loss() {
+    for variant in [Variant::Reno, Variant::Cubic] {
+        let threshold = |hystart| {
+            let set =
+                Overrides { hystart: Some(hystart), receive_window: Some(3000.0), ..at_once() };
+            // A link that takes 2 ms for a segment, and 50 ms each way.
+            let mut free = ms(0);
+            let config = config(variant, set);
+            let fate = Box::new(move |end, _, now: Instant, header: &TcpHeader| {
+                if end == ACCEPTOR || header.payload == 0 {
+                    return vec![DELAY];
+                }
+                free = free.max(now) + Duration::from_millis(2);
+                vec![free - now + DELAY]
+            });
+            let mut pipe = Pipe::new(&config, fate);
+            pipe.ends[OPENER].write(8_000_000);
+            pipe.pump(OPENER);
+            pipe.run(ms(9000));
+            assert_eq!(pipe.ends[OPENER].counters().retransmissions, 0);
+            pipe.ends[OPENER].sender().slow_start_threshold()
+        };
+        assert_eq!(threshold(false), f64::INFINITY, "{variant:?}");
+        // 51 segments are on the way without a queue. At most two rounds, which double the window, notice
+        // it; five at a quarter of the growth follow: 51 * 4 * 1.25^5 = 623.
+        let threshold = threshold(true);
+        assert!((51.0..623.0).contains(&threshold), "{variant:?} {threshold}");
+    }
+}
+
+fn eifel(is_on: bool) -> Overrides {
+    let undo = Some(if is_on { UndoKind::Eifel } else { UndoKind::Off });
+    Overrides { undo, timestamps: Some(true), ..at_once() }
+}
+
+/// RFC 3522: a path that stands still until 2.1 s. The timer fires at 1.1 s, and the ACKs of the originals
+/// come before that of the retransmission: nothing was lost.
+#[test]
+fn eifel_takes_a_spurious_timeout_back() {
+    for variant in [Variant::Reno, Variant::NewReno, Variant::Sack, Variant::Cubic] {
+        let run = |is_on| {
+            let config = config(variant, eifel(is_on));
+            let fate = Box::new(|_, _, now: Instant, header: &TcpHeader| {
+                let arrives = if header.payload > 0 { ms(2100) } else { ms(0) };
+                vec![arrives.max(now + DELAY) - now]
+            });
+            let mut pipe = Pipe::new(&config, fate);
+            pipe.ends[OPENER].write(200_000);
+            pipe.pump(OPENER);
+            pipe.run(ms(2150));
+            pipe
+        };
+        let pipe = run(true);
+        // Ten segments were out. The first ACK restores the window of 10 and releases the next; each
+        // of the other nine lets it grow by one and releases two. The duplicate that answers the
+        // retransmission releases one more by limited transmit, but for SACK, as it brings no block.
+        let count = if variant.has_sack() { 19 } else { 20 };
+        let new: Vec<_> = (0..count).map(|k| (2150, 10_001 + 1000 * k)).collect();
+        let resent: Vec<_> = since(&pipe, 1100).into_iter().filter(|&(at, _)| at < 2150).collect();
+        // The acceptor repeats its SYN, too.
+        assert_eq!(resent, [(1100, "A 1".to_owned()), (1100, "1".to_owned())]);
+        assert_eq!(since(&pipe, 2150), data(&new), "{variant:?}");
+        let counters = pipe.ends[OPENER].counters();
+        assert_eq!((counters.timeouts, counters.retransmissions), (1, 1), "{variant:?}");
+        assert_eq!(counters.spurious_reductions, 1);
+        let sender = pipe.ends[OPENER].sender();
+        assert_eq!(
+            (sender.congestion_window(), sender.slow_start_threshold()),
+            (19.0, f64::INFINITY)
+        );
+        // Without, the sender goes back over what has arrived.
+        let pipe = run(false);
+        let counters = pipe.ends[OPENER].counters();
+        assert!(counters.retransmissions > 1 && counters.spurious_reductions == 0, "{variant:?}");
+    }
+}
+
+/// RFC 3522: the first of ten segments is late by 30 ms, three duplicates resend it, and the ACK of the
+/// original comes before the retransmission has arrived.
+#[test]
+fn eifel_takes_a_spurious_fast_retransmit_back() {
+    for variant in [Variant::Reno, Variant::NewReno, Variant::Sack, Variant::Cubic] {
+        let config = config(variant, eifel(true));
+        let fate = Box::new(|_, _, now: Instant, header: &TcpHeader| {
+            let is_late = header.seq == 1 && header.payload > 0 && now < ms(150);
+            vec![if is_late { DELAY + Duration::from_millis(30) } else { DELAY }]
+        });
+        let mut pipe = Pipe::new(&config, fate);
+        pipe.ends[OPENER].write(10_000);
+        pipe.pump(OPENER);
+        pipe.run(ms(229));
+        // RFC 6675 also sends the last segment once more, its rescue retransmission.
+        let resent = if variant.has_sack() { &[(200, 1), (200, 9001)][..] } else { &[(200, 1)] };
+        assert_eq!(since(&pipe, 200), data(resent), "{variant:?}");
+        assert!(pipe.ends[OPENER].sender().congestion_window() < 10.0);
+        pipe.run(ms(10_000));
+        let counters = pipe.ends[OPENER].counters();
+        assert_eq!(counters.retransmissions, resent.len() as u64, "{variant:?}");
+        assert_eq!(counters.spurious_reductions, 1, "{variant:?}");
+        let sender = pipe.ends[OPENER].sender();
+        assert!(sender.congestion_window() >= 10.0, "{variant:?}");
+        assert_eq!(sender.slow_start_threshold(), f64::INFINITY);
+    }
+}
+
+/// The opener's window after a write of 40 segments, how many of another write of 45 leave at once at `then` in
+/// milliseconds, and its window then.
+fn burst_after_pause(config: &Config, then: u64) -> (f64, usize, f64) {
+    let mut pipe = losing(config, &[]);
+    pipe.ends[OPENER].write(40_000);
+    pipe.pump(OPENER);
+    pipe.run(ms(then));
+    let window = |pipe: &Pipe| pipe.ends[OPENER].sender().congestion_window();
+    let before = window(&pipe);
+    pipe.ends[OPENER].write(45_000);
+    pipe.pump(OPENER);
+    (before, since(&pipe, then).iter().filter(|(at, _)| *at == then).count(), window(&pipe))
+}
+
+/// RFC 5681, section 4.1: no more than the initial window after a pause longer than the RTO of 1 s. RFC 7661 keeps it; the
+/// last ACK of the first write ends a round trip in which 20 segments were the most, out of 49, and opens nothing.
+#[test]
+fn a_pause_may_bring_the_window_back() {
+    let restarts = Overrides { restart_after_idle: Some(true), ..at_once() };
+    let keeps = Overrides { window_validation: Some(true), ..at_once() };
+    let burst = |set| burst_after_pause(&config(Variant::Reno, set), 3_000);
+    assert_eq!(burst(at_once()), (50.0, 45, 50.0));
+    assert_eq!(burst(restarts), (50.0, 10, 10.0));
+    assert_eq!(burst(keeps), (49.0, 45, 49.0));
+}
+
+/// RFC 2861 as Linux has it: the last of the first write leave at 0.3 s, and the RTO is 0.3 s. The window halves once for
+/// each that has passed, down to the initial one; not with `tcp_slow_start_after_idle = 0`, nor that of BBR.
+#[test]
+fn a_pause_halves_the_window_of_a_linux_host() {
+    let host = |variant, restart_after_idle| {
+        let set = Overrides {
+            segment: Some(Bytes::new(1000)),
+            receive_window: Some(200.0),
+            restart_after_idle,
+            ..at_once()
+        };
+        presets::config(variant, Profile::Linux, &set)
+    };
+    for (then, leave) in [(500, 45), (700, 25), (1_000, 12), (1_300, 10), (3_000, 10)] {
+        let burst = burst_after_pause(&host(Variant::Reno, None), then);
+        let window = if leave == 45 { 50.0 } else { leave as f64 };
+        assert_eq!(burst, (50.0, leave, window), "{then} ms");
+    }
+    assert_eq!(burst_after_pause(&host(Variant::Reno, Some(false)), 3_000), (50.0, 45, 50.0));
+    assert!(!host(Variant::Bbr, None).restart_after_idle);
+}
+
+/// RFC 7661, section 4.4: a segment a round trip does not use a window of ten, which does not grow; Reno's alone does.
+#[test]
+fn a_window_that_is_not_used_does_not_grow() {
+    for (validation, expected) in [(false, 40.0), (true, 10.0)] {
+        let set = Overrides { window_validation: Some(validation), ..at_once() };
+        let mut pipe = losing(&config(Variant::Reno, set), &[]);
+        for round in 0..30 {
+            pipe.ends[OPENER].write(1_000);
+            pipe.pump(OPENER);
+            pipe.run(ms(200 * (round + 1)));
+        }
+        assert_eq!(pipe.ends[OPENER].sender().congestion_window(), expected, "{validation}");
+    }
+}
+
+/// RFC 7661, section 4.4.1: eight segments a round trip out of a window of 50. Of the last eight the fifth is lost, and four
+/// are outstanding when that is found: what was used is halved, eight, in place of what is outstanding. When the loss is
+/// repaired, what went again comes off what was used: the window is half of seven.
+#[test]
+fn a_loss_in_a_window_that_is_not_used_halves_what_was() {
+    for (validation, expected) in [(false, 2.0), (true, 4.0)] {
+        let set = Overrides { window_validation: Some(validation), ..at_once() };
+        let mut pipe = losing(&config(Variant::Reno, set), &[(60_001, 1)]);
+        pipe.ends[OPENER].write(40_000);
+        pipe.pump(OPENER);
+        for start in [3_000, 3_200, 3_400] {
+            pipe.run(ms(start));
+            pipe.ends[OPENER].write(8_000);
+            pipe.pump(OPENER);
+        }
+        pipe.run(ms(3_490));
+        assert!(pipe.ends[OPENER].sender().slow_start_threshold().is_infinite());
+        pipe.run(ms(3_510));
+        let halved = pipe.ends[OPENER].sender().slow_start_threshold();
+        assert_eq!(halved, expected, "{validation}");
+        pipe.run(ms(3_700));
+        let sender = pipe.ends[OPENER].sender();
+        let repaired = if validation { 3.5 } else { 2.0 };
+        assert_eq!(sender.slow_start_threshold(), repaired, "{validation}");
+        assert_eq!(sender.congestion_window(), repaired, "{validation}");
+    }
+}
+
+/// Biaz and Vaidya 2005: the fifth segment is "out", so that its loss is congestion; the 61st is "in", its loss is random and
+/// leaves the window, which slow start brings back after recovery, however low the threshold was.
+#[test]
+fn a_random_loss_leaves_the_window() {
+    for variant in [Variant::Casablanca, Variant::Ifrane] {
+        let mut pipe = losing(&config(variant, at_once()), &[(4_001, 1), (60_001, 1)]);
+        pipe.ends[OPENER].write(120_000);
+        pipe.pump(OPENER);
+        let state = |pipe: &Pipe| {
+            let sender = pipe.ends[OPENER].sender();
+            (sender.congestion_window(), sender.slow_start_threshold())
+        };
+        let mut steps = vec![state(&pipe)];
+        while steps.len() < 40 {
+            pipe.run(ms(100 * steps.len() as u64 + 50));
+            steps.push(state(&pipe));
+        }
+        let first = steps.iter().position(|(_, threshold)| threshold.is_finite()).unwrap();
+        let (_, low) = steps[first];
+        let second = steps.iter().rposition(|(_, threshold)| *threshold == low).unwrap() + 1;
+        let (before, kept) = (steps[second - 1].0, steps[second].1);
+        assert!(kept >= before && before > low + 2.0, "{variant:?}: {steps:?}");
+        assert!(steps[second + 3].0 >= before, "{variant:?}: {steps:?}");
+    }
+}
+
+/// The same with a second loss in the window of the 61st: each hole is judged when a partial ACK shows it. The 63rd is "in"
+/// as well and leaves the window; the 65th is "out" and halves it, once.
+#[test]
+fn each_hole_of_a_window_is_judged() {
+    for variant in [Variant::Casablanca, Variant::Ifrane] {
+        for (second, is_cut) in [(62_001, false), (64_001, true)] {
+            let lost = [(4_001, 1), (60_001, 1), (second, 1)];
+            let mut pipe = losing(&config(variant, at_once()), &lost);
+            pipe.ends[OPENER].write(120_000);
+            pipe.pump(OPENER);
+            let (mut at, mut before) = (0, 0.0);
+            while pipe.ends[OPENER].counters().explicit_losses == 0 {
+                before = pipe.ends[OPENER].sender().congestion_window();
+                at += 10;
+                pipe.run(ms(at));
+            }
+            pipe.run(ms(at + 1_000));
+            let counters = pipe.ends[OPENER].counters();
+            let seen = (counters.window_cuts, counters.explicit_losses, counters.timeouts);
+            let cuts = u64::from(is_cut);
+            assert_eq!(seen, (1 + cuts, 2 - cuts, 0), "{variant:?} {second}");
+            let threshold = pipe.ends[OPENER].sender().slow_start_threshold();
+            let expected = if is_cut { before / 2.0 } else { before };
+            assert!(
+                (threshold - expected).abs() < 0.5,
+                "{variant:?} {second}: {threshold} {expected}"
+            );
+        }
+    }
+}
