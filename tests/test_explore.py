@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import http.client
 import json
+import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import threading
+import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +27,7 @@ import pytest
 import lasthop
 from explorer import QUESTION, Explorer, explorer
 from lasthop.cli import _main as run_command
-from lasthop.explore import play, presets, safety
+from lasthop.explore import connections, play, presets, safety
 from lasthop.explore.cores import Cores
 from lasthop.explore.inside import delays, inside, trace_most
 from lasthop.explore.question import Refused, check_files, read_question
@@ -146,6 +150,80 @@ def test_bodies_are_bounded(server: Explorer) -> None:
         "/api/check", b"%x\r\n%s\r\n0\r\n\r\n" % (len(large), large), headers=headers
     )
     assert status in (400, 413)
+
+
+def test_a_body_in_chunks_is_bounded(server: Explorer) -> None:
+    large = b" " * (safety.LARGEST_BODY + 1)
+    head = (
+        f"POST /api/check HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+        f"Authorization: Bearer {server.token}\r\nContent-Type: application/json\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as there:
+        there.sendall(head.encode() + b"%x\r\n%s\r\n0\r\n\r\n" % (len(large), large))
+        assert there.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+def test_clients_without_the_token_do_not_exhaust_it(server: Explorer) -> None:
+    begun = b"POST /api/check HTTP/1.1\r\nHost: 127.0.0.1"
+    body = (
+        f"POST /api/check HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+        f"Authorization: Bearer {server.token}\r\nContent-Type: application/json\r\n"
+        "Content-Length: 9\r\n\r\n{"
+    ).encode()
+    with contextlib.ExitStack() as opened:
+        start = time.monotonic()
+        silent = []
+        for sent in [begun] * 65 + [b""] * 65 + [body] * 4:
+            one = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            opened.enter_context(one)
+            one.sendall(sent)
+            silent.append(one)
+        for _ in range(3):
+            assert server.request("/api/check", QUESTION)[0] == 200
+        # All are closed, the oldest to make room, the others in time.
+        for one in silent:
+            with contextlib.suppress(ConnectionError):
+                assert one.recv(1) == b""
+        assert time.monotonic() - start < connections.REQUEST_S + 10
+    # A page that takes longer than that is answered.
+    assert server.request("/api/begin")[0] == 200
+
+
+def test_a_pipe_in_the_folder_blocks_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "campaign").mkdir()
+    os.mkfifo(tmp_path / "campaign" / "ledger.sqlite")
+    question = copy.deepcopy(QUESTION)
+    question["scenario"]["link"]["radio"]["errors"] = {"kind": "trace", "file": "pipe"}
+    with explorer(tmp_path) as server:
+        for path, body in (("check", question), ("campaign", {"folder": "campaign"})):
+            status, _, text = server.request(f"/api/{path}", body)
+            assert (status, b"no regular file" in text) == (422, True), text
+        assert server.request("/api/campaigns")[0] == 200
+
+
+@pytest.mark.parametrize("odd", [b"{}", b"[[]]", b"1e999", b"9" * 400])
+@pytest.mark.parametrize(
+    ("path", "places"),
+    [
+        ("inside", "alternative replication until_s"),
+        ("figure", "figure replications figure.kind figure.metric figure.format figure.size"),
+        ("take", "replications"),
+        ("curves", "folder run kind x y by facet where"),
+        ("point", "point metric"),
+    ],
+)
+def test_odd_values_are_refused(server: Explorer, path: str, places: str, odd: bytes) -> None:
+    figure = {"kind": "cdf", "metric": "flow.download.goodput_bps", "format": "svg"}
+    for place in places.split():
+        sent = copy.deepcopy({**QUESTION, "folder": "results", "figure": figure})
+        table, _, key = place.rpartition(".")
+        (sent[table] if table else sent)[key] = "ODD"
+        body = json.dumps(sent).encode().replace(b'"ODD"', odd)
+        status, _, text = server.request(f"/api/{path}", body)
+        # Of a run, empty tables are fine.
+        assert status == 422 or (status, place, odd) == (200, "where", b"{}"), (place, text)
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,9 @@ class Ledger:
         # journal, which the next to open the ledger rolls back.
         # By its whole path, as the parts, too: `file:` at its beginning would make it an address.
         path = self.path.absolute()
+        if path.exists() and not path.is_file():
+            # SQLite would wait for a pipe.
+            raise CampaignError(f"{path}: found no regular file; allowed: a campaign's ledger")
         connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("PRAGMA synchronous = EXTRA")

@@ -199,6 +199,11 @@ def figures(results: Results, body: Mapping[str, Any]) -> dict[str, Any]:
     by = body.get("by")
     if not isinstance(where, dict) or not (by is None or isinstance(by, list)):
         raise Refused("where, by: allowed: a table and a list")
+    names = [body.get("x"), body.get("facet"), *(by or [])]
+    metrics = body.get("y")
+    names += metrics if isinstance(metrics, list) else [metrics]
+    if not all(one is None or isinstance(one, str) for one in names):
+        raise Refused("x, y, by, facet: allowed: names of keys and metrics")
     table = Table(results.frame).where(where)
     facet = body.get("facet")
     panels = []

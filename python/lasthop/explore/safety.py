@@ -10,12 +10,14 @@ Project recommends; the content security policy allows no inline script and no o
 from __future__ import annotations
 
 import json
+import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HEADERS", "LARGEST_BODY", "Guard", "new_token"]
+__all__ = ["HEADERS", "LARGEST_BODY", "Guard", "new_token", "read_json"]
 
 LARGEST_BODY = 256 * 1024
 """Bytes of a request."""
@@ -77,20 +79,30 @@ class Guard:
             status, text = refusal
             await _answer(send_guarded, status, text)
             return
-        size = 0
-
-        async def receive_bounded() -> Message:
-            nonlocal size
+        # Before the application starts, so that no part of it sees an incomplete body.
+        body, has_more = b"", True
+        while has_more:
             message = await receive()
-            size += len(message.get("body", b""))
-            if size > LARGEST_BODY:
-                raise TooLarge
-            return message
+            if message["type"] == "http.disconnect":
+                return
+            body += message.get("body", b"")
+            has_more = message.get("more_body", False)
+            if len(body) > LARGEST_BODY:
+                await _answer(send_guarded, 413, f"body: allowed: at most {LARGEST_BODY} bytes")
+                return
+        whole: Message | None = {"type": "http.request", "body": body, "more_body": False}
 
-        try:
-            await self._app(scope, receive_bounded, send_guarded)
-        except TooLarge:
-            await _answer(send_guarded, 413, f"body: allowed: at most {LARGEST_BODY} bytes")
+        async def receive_whole() -> Message:
+            nonlocal whole
+            message, whole = whole, None
+            return await receive() if message is None else message
+
+        await self._app(scope, receive_whole, send_guarded)
+
+    def has_token(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether the headers of a request present the token, once."""
+        given = [value for name, value in headers if name.lower() == b"authorization"]
+        return len(given) == 1 and secrets.compare_digest(given[0], self._token)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers: dict[bytes, list[bytes]] = {}
@@ -112,15 +124,28 @@ class Guard:
         length = headers.get(b"content-length", [b"0"])[0]
         if not length.isdigit() or int(length) > LARGEST_BODY:
             return 413, f"body: allowed: at most {LARGEST_BODY} bytes"
-        if is_interface:
-            given = headers.get(b"authorization", [b""])
-            if len(given) != 1 or not secrets.compare_digest(given[0], self._token):
-                return 401, "token: allowed: that of the address that lasthop explore printed"
+        if is_interface and not self.has_token(scope["headers"]):
+            return 401, "token: allowed: that of the address that lasthop explore printed"
         return None
 
 
-class TooLarge(Exception):
-    """More came than is allowed."""
+def read_json(body: bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: If it is not JSON, is nested too deeply, or has a number that is not finite.
+    """
+    try:
+        return json.loads(body, parse_float=_finite, parse_constant=_finite)
+    except RecursionError:
+        raise ValueError("too many tables within tables") from None
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"found {text[:40]}; allowed: finite numbers")
+    return value
 
 
 async def _answer(send: Send, status: int, text: str) -> None:

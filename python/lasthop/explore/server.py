@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import mimetypes
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -23,18 +22,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from lasthop import _lasthop
 from lasthop.campaign import CampaignError
 from lasthop.explain import explain
 from lasthop.explore import browse, take
+from lasthop.explore.connections import MOST_CONNECTIONS, bounded
 from lasthop.explore.cores import Cores
 from lasthop.explore.inside import MOST_EVENTS, inside, pack, trace_most
 from lasthop.explore.play import Samples, answer, run_round
 from lasthop.explore.presets import presets
 from lasthop.explore.question import Question, Refused, read_question
-from lasthop.explore.safety import Guard
+from lasthop.explore.safety import Guard, read_json
 from lasthop.figures import PlotError
 from lasthop.running import run_points
 from lasthop.scenario import schema
@@ -44,6 +44,9 @@ __all__ = ["application", "listen", "serve"]
 
 MOST_STREAMS = 24
 """Pages that are answered at a time."""
+
+LONGEST_S = 1e9
+"""Maximum time in seconds up to which a replication is recorded."""
 
 MOST_REPLICATIONS = 1_000
 """Of a figure or of what is taken away."""
@@ -170,7 +173,7 @@ class Server:
     async def play(self, request: Request) -> Response:
         """Answers a question until it is answered well enough, or the page leaves."""
         try:
-            question = read_question(await _body(request), self.root)
+            question = await self._question(await _body(request))
         except REFUSALS as error:
             return JSONResponse(_refusal(error), status_code=422)
         if self._streams >= MOST_STREAMS:
@@ -190,12 +193,16 @@ class Server:
 
         return EventStream(counted())
 
+    async def _question(self, body: Any) -> Question:
+        """A question, read in a thread: it may name large files."""
+        return await asyncio.to_thread(read_question, body, self.root)
+
     async def _compute(self, work: Callable[[], Any]) -> Any:
         return await self.cores.compute(lambda _cores: work())
 
     async def check(self, body: Any) -> Response:
         """Says in words what each alternative is."""
-        question = read_question(body, self.root)
+        question = await self._question(body)
 
         def work() -> list[dict[str, Any]]:
             return [
@@ -211,11 +218,12 @@ class Server:
 
     async def inside(self, body: Any) -> Response:
         """Events of one replication of one alternative, as columns."""
-        question = read_question(body, self.root)
+        question = await self._question(body)
         number = _whole(body, "alternative", len(question.alternatives) - 1)
         replication = _whole(body, "replication", 2**31)
         until = body.get("until_s")
-        if until is not None and not (isinstance(until, (int, float)) and 0 < until < math.inf):
+        is_time = isinstance(until, (int, float)) and 0 < until < LONGEST_S
+        if until is not None and not is_time:
             raise Refused(f"until_s: found {until!r}; allowed: seconds")
 
         def work() -> bytes:
@@ -245,7 +253,7 @@ class Server:
 
     async def figure(self, body: Any) -> Response:
         """A figure for print."""
-        question = read_question(body, self.root)
+        question = await self._question(body)
         wanted = body.get("figure")
         if not isinstance(wanted, dict):
             raise Refused("figure: found none; allowed: a table that says which")
@@ -275,7 +283,7 @@ class Server:
 
     async def take(self, body: Any) -> Response:
         """The scenario with its alternatives as text."""
-        question = read_question(body, self.root)
+        question = await self._question(body)
         count = _whole(body, "replications", MOST_REPLICATIONS, least=1)
         return JSONResponse(
             {
@@ -331,8 +339,8 @@ def _whole(body: Mapping[str, Any], name: str, most: int, *, least: int = 0) -> 
 
 async def _body(request: Request) -> Any:
     try:
-        found = json.loads(await request.body())
-    except (ValueError, RecursionError):
+        found = read_json(await request.body())
+    except ValueError:
         raise Refused("body: allowed: JSON") from None
     if not isinstance(found, dict):
         raise Refused("body: allowed: a JSON object")
@@ -356,7 +364,7 @@ def _answering(work: Callable[[Any], Any]) -> Callable[[Request], Any]:
 
 def application(
     *, root: Path, begin: Mapping[str, Any], cores: int, port: int, token: str
-) -> ASGIApp:
+) -> Guard:
     """The application behind its guard."""
     # Browsers run no module of another type, and a system's own table may have one.
     for suffix, kind in ((".js", "text/javascript"), (".mjs", "text/javascript")):
@@ -383,7 +391,7 @@ def listen(port: int) -> socket.socket:
     return found
 
 
-def serve(app: ASGIApp, sockets: list[socket.socket], *, started: Callable[[], object]) -> None:
+def serve(app: Guard, sockets: list[socket.socket], *, started: Callable[[], object]) -> None:
     """Serves until interrupted.
 
     Args:
@@ -399,7 +407,8 @@ def serve(app: ASGIApp, sockets: list[socket.socket], *, started: Callable[[], o
         date_header=False,
         lifespan="off",
         ws="none",
-        limit_concurrency=64,
+        http=bounded(app.has_token),
+        limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=1,
         h11_max_incomplete_event_size=16 * 1024,

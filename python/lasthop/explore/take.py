@@ -125,6 +125,8 @@ def draw(wanted: Mapping[str, Any], values: Results) -> bytes:
     kind, size = wanted.get("kind", "line"), wanted.get("size", "column")
     if kind not in ("line", "cdf"):
         raise Refused(f"kind: found {kind!r}; allowed: line, cdf")
+    if not isinstance(size, str):
+        raise Refused(f"size: found {size!r}; allowed: the name of one")
     if not isinstance(wanted.get("metric"), str):
         raise Refused("metric: found nothing; allowed: the full name of one")
     figure = plot(
@@ -176,7 +178,7 @@ def picture(figure: Figure, suffix: Any) -> bytes:
 
     from lasthop.figures import style
 
-    if suffix not in style.FORMATS:
+    if not isinstance(suffix, str) or suffix not in style.FORMATS:
         raise Refused(f"format: found {suffix!r}; allowed: {', '.join(style.FORMATS)}")
     body = io.BytesIO()
     with rc_context({"svg.hashsalt": "lasthop", "pdf.fonttype": 42}):

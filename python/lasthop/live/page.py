@@ -6,7 +6,6 @@ and charts it has.
 
 from __future__ import annotations
 
-import json
 import mimetypes
 import threading
 from collections.abc import Mapping
@@ -19,9 +18,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
 
-from lasthop.explore.safety import Guard, new_token
+from lasthop.explore.safety import Guard, new_token, read_json
 from lasthop.explore.server import listen, serve
 
 __all__ = ["Page"]
@@ -70,7 +68,7 @@ class Page:
         elif message["kind"] == "end":
             self._state["end"] = {"time": message["time"], "code": message["code"]}
 
-    def _application(self, port: int, token: str) -> ASGIApp:
+    def _application(self, port: int, token: str) -> Guard:
         for suffix in (".js", ".mjs"):
             mimetypes.add_type("text/javascript", suffix)
         own = Path(str(resources.files("lasthop.live") / "static"))
@@ -81,7 +79,7 @@ class Page:
 
         async def state(request: Request) -> Response:
             try:
-                since = int(json.loads(await request.body())["since"])
+                since = int(read_json(await request.body())["since"])
             except (ValueError, KeyError, TypeError):
                 return JSONResponse({"error": "since: allowed: a number of seconds"}, 422)
             return JSONResponse({**self._state, "ticks": self._ticks[max(since, 0) :]})
