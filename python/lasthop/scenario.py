@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lasthop import _lasthop
+from lasthop.files import LARGEST_TEXT, read_bytes
 
 __all__ = ["Scenario", "as_scenario", "assign", "load", "schema"]
 
@@ -74,7 +75,7 @@ class Scenario:
             OSError: If the file cannot be read.
         """
         path = Path(path)
-        data = path.read_bytes()
+        data = read_bytes(path, LARGEST_TEXT, pipes=True)
         base = str(path.parent)
         try:
             text = data.decode("utf-8")

@@ -14,6 +14,7 @@ import polars as pl
 
 from lasthop import _lasthop
 from lasthop.arguments import ArgumentError, check_least, check_point
+from lasthop.files import read_bytes
 from lasthop.scenario import Scenario, as_scenario
 from lasthop.words import point_label
 
@@ -151,11 +152,11 @@ class Trace:
         folder = Path(folder)
         try:
             parts = [
-                pl.read_csv((folder / f"{name}.csv").read_bytes(), schema=EVENTS)
+                pl.read_csv(read_bytes(folder / f"{name}.csv"), schema=EVENTS)
                 for name in ("cwnd", "sequence", "queue", "link")
             ]
-            frames = _read_frames((folder / "frames.csv").read_bytes())
-            about = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
+            frames = _read_frames(read_bytes(folder / "frames.csv"))
+            about = json.loads(read_bytes(folder / "trace.json"))
             hosts = {link: (first, last) for link, (first, last) in about["hosts"].items()}
             metrics = {
                 name: math.nan if value is None else float(value)

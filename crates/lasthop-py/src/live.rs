@@ -4,11 +4,12 @@ use super::{Point, failed, refused};
 use lasthop::live::Network;
 use lasthop::live::recording::replay;
 use lasthop::rng::Streams;
+use lasthop::schema::open_regular;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use serde_json::json;
-use std::fs::File;
 use std::io::BufReader;
+use std::path::Path;
 
 /// Refuses a scenario that has no form on real packets, by the key that has none.
 #[pyfunction]
@@ -42,7 +43,7 @@ pub fn live_process(py: Python<'_>, role: &str, files: [i32; 3]) -> i32 {
 /// Turns the links of a recording again, in virtual time. Returns what came of it, as JSON text.
 #[pyfunction]
 pub fn live_replay(py: Python<'_>, path: &str) -> PyResult<String> {
-    let file = File::open(path).map_err(|error| {
+    let file = open_regular(Path::new(path)).map_err(|error| {
         PyOSError::new_err((error.raw_os_error(), error.to_string(), path.to_owned()))
     })?;
     let replayed = py

@@ -32,6 +32,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from lasthop.campaign.database import CampaignError, Ledger
+from lasthop.files import open_regular
 
 __all__ = ["Part", "Rows", "Span", "Store", "missing", "parts_of"]
 
@@ -169,7 +170,7 @@ class Part:
 
 def _crc32(path: Path) -> int:
     value = 0
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while block := file.read(1 << 20):
             value = zlib.crc32(block, value)
     return value

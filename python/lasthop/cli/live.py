@@ -21,6 +21,7 @@ from lasthop import _lasthop
 from lasthop.cli.codes import DONE, FAILURE, INTERRUPTED
 from lasthop.cli.common import Changes, Seed, key_and_value, load, note, print_line, write
 from lasthop.cli.values import BadInput, as_path
+from lasthop.files import LARGEST_TEXT, read_bytes
 from lasthop.live.session import LiveError, Program, Session, client, with_flow
 from lasthop.live.words import second, summary
 from lasthop.scenario import Scenario
@@ -196,7 +197,7 @@ def _load(file: Path, changes: list[str] | None) -> Scenario:
     """The scenario; one without flows is fine."""
     tables: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError):
-        text = file.read_text("utf-8")
+        text = read_bytes(file, LARGEST_TEXT).decode("utf-8")
         tables = json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
     # Whatever else is wrong, the engine says better, with the line.
     if "flow" in tables or not tables.get("link"):

@@ -12,6 +12,7 @@ from lasthop import _lasthop
 from lasthop.cli.codes import BAD_INPUT, DONE, FAILURE, NOT_MODELLED
 from lasthop.cli.common import print_line
 from lasthop.cli.values import BadInput, as_path
+from lasthop.files import LARGEST_TEXT, read_bytes
 
 __all__ = ["tcp_script"]
 
@@ -97,6 +98,6 @@ def _scripts(files: list[Path]) -> list[Path]:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return read_bytes(file, LARGEST_TEXT).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{file}: {error}; allowed: a script in UTF-8") from error

@@ -9,6 +9,7 @@ from typing import Protocol
 import polars as pl
 
 from lasthop.arguments import Refused
+from lasthop.files import open_regular
 from lasthop.scenario import Scenario
 from lasthop.tracing import Trace
 
@@ -66,7 +67,7 @@ def read_table(path: Path) -> pl.DataFrame:
             return _read_campaign(path)
         path = stored
     # Opened here, so that a missing file is told like any other one.
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         try:
             if path.suffix.lower() == ".parquet":
                 return pl.read_parquet(file)

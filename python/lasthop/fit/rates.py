@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from lasthop.files import quoted, read_bytes
 from lasthop.fit.records import FitError
 from lasthop.statistics import batch_means
 
@@ -67,12 +68,13 @@ def read_rates(path: str | Path) -> Rates:
         OSError: If it cannot be read.
     """
     times = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_bytes(path).decode("utf-8").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         if not line.strip().isdigit():
             raise FitError(
-                f"{path}: line {number}: found {line[:40]!r}; allowed: a time in whole milliseconds"
+                f"{path}: line {number}: found {quoted(line)}; allowed: a time in whole "
+                "milliseconds"
             )
         times.append(int(line))
     at = np.array(times, dtype=np.float64) / 1000.0

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from lasthop.files import named, quoted, read_bytes
 from lasthop.fit.live import MAGIC, read_recording
 from lasthop.fit.records import FitError, Record
 
@@ -56,7 +57,7 @@ def read(
         OSError: If it cannot be read.
     """
     path = Path(path)
-    data = path.read_bytes()
+    data = read_bytes(path)
     name = str(path)
     if data[:4] in CAPTURE:
         from lasthop.fit.wifi import read_capture
@@ -116,7 +117,7 @@ def _is_lost(cell: object, where: str) -> bool:
         return cell
     found = WORDS.get(str(cell).strip().lower())
     if found is None:
-        raise FitError(f"{where}: found {str(cell)[:40]!r}; allowed: {ALLOWED}")
+        raise FitError(f"{where}: found {quoted(str(cell))}; allowed: {ALLOWED}")
     return found
 
 
@@ -162,7 +163,7 @@ def _json_lines(text: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]
         except _Twice as error:
             raise FitError(f"{where}: found key {error} twice; allowed: once") from None
         if not isinstance(row, dict):
-            raise FitError(f"{where}: found {line[:40]!r}; allowed: an object")
+            raise FitError(f"{where}: found {quoted(line)}; allowed: an object")
         yield where, row
 
 
@@ -172,8 +173,8 @@ def _table(rows: Iterator[tuple[str, Mapping[str, Any]]], name: str, column: str
     numbers: dict[str, list[float]] = {}
     for where, row in rows:
         if row.get(wanted) is None:
-            known = ", ".join(str(key) for key in row if key is not None)
-            raise FitError(f"{where}: found no {wanted!r}; allowed: one of {known}")
+            known = named(key for key in row if key is not None)
+            raise FitError(f"{where}: found no {wanted!r}; allowed: {known}")
         lost.append(_is_lost(row[wanted], where))
         for key in NUMBERS if len(lost) == 1 else numbers:
             if len(lost) == 1 and row.get(key) in (None, ""):
@@ -193,7 +194,7 @@ def _number(cell: object, where: str) -> float:
     except ValueError:
         value = np.nan
     if not (np.isfinite(value) and value >= 0.0):
-        raise FitError(f"{where}: found {cell!r}; allowed: a number, at least 0")
+        raise FitError(f"{where}: found {quoted(str(cell))}; allowed: a number, at least 0")
     return value
 
 

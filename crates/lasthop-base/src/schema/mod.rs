@@ -17,6 +17,7 @@ pub mod shorthand;
 pub mod steps;
 
 pub use error::ScenarioError;
+pub use files::open_regular;
 pub use quantity::{
     BitInterval, DelayedAck, Every, Hosts, KeepaliveInterval, KeepaliveLimit, LinkTimeout,
     OptionalTimer, QueueLimit, Retries, Transmissions, Window,

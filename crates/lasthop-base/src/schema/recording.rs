@@ -1,5 +1,6 @@
 //! Recordings of values that change with time: text files that keys of several families name.
 
+use super::files::{ALLOWED, quoted, read_text};
 use super::keys::{Node, Read};
 use crate::units::Duration;
 use std::path::Path;
@@ -46,7 +47,7 @@ pub fn steps<T>(
             None => at == 0,
             Some(&(last, _)) => at > last,
         };
-        steps.push(step.filter(follows).ok_or((number, format!("{line:?}"), allowed))?);
+        steps.push(step.filter(follows).ok_or((number, quoted(line), allowed))?);
     }
     if steps.is_empty() { Err((0, "no line".to_owned(), allowed)) } else { Ok(steps.into()) }
 }
@@ -61,7 +62,7 @@ pub fn opportunities(text: &str) -> Result<Arc<[u64]>, Refused> {
     for (number, line) in lines(text) {
         let time = line.parse::<u64>().ok().filter(|&ms| ms as f64 <= LONGEST_SECONDS * 1e3);
         let time = time.map(|ms| ms * 1_000_000).filter(|time| times.last() <= Some(time));
-        times.push(time.ok_or((number, format!("{line:?}"), MILLISECOND_ALLOWED))?);
+        times.push(time.ok_or((number, quoted(line), MILLISECOND_ALLOWED))?);
     }
     match times.last() {
         Some(&last) if last > 0 => Ok(times.into()),
@@ -80,10 +81,10 @@ pub fn read<T: Clone + Send + Sync + 'static>(
     parse: impl FnOnce(&str) -> Result<T, Refused>,
 ) -> Read<T> {
     let read = |path: &Path| {
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = read_text(path).map_err(|error| {
             let found = format!("{file:?}, which cannot be read ({error})");
             let base = node.files.base_dir().display();
-            node.key_error("file", found, format!("a text file, relative to {base}"))
+            node.key_error("file", found, format!("{ALLOWED}, relative to {base}"))
         })?;
         parse(&text).map_err(|(line, found, allowed)| {
             let place = if line == 0 { String::new() } else { format!(" in line {line}") };

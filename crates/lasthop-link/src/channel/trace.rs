@@ -17,6 +17,7 @@ use super::{Airtime, ErrorProcess};
 use super::{ChannelError, ErrorKeys, HeaderRule};
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::error::ScenarioError;
+use lasthop_base::schema::files::{ALLOWED, quoted, read_text};
 use lasthop_base::schema::keys::{
     Field, Key, Kind, Limits, Node, Read, Shape, Table, choice, table,
 };
@@ -39,7 +40,7 @@ pub enum TraceError {
     Outcome {
         /// Number of the line, from 1.
         line: usize,
-        /// What was found, quoted.
+        /// A number that was found, quoted, or that it is none.
         found: String,
     },
     /// A CSV line lacks the column.
@@ -59,7 +60,7 @@ pub enum TraceError {
         line: usize,
     },
     /// The header of a CSV file does not name the column.
-    #[error("line 1: found no column {wanted:?}; allowed: one of {found:?}")]
+    #[error("line 1: found no column {wanted:?}; allowed: {}", columns(found))]
     NoSuchColumn {
         /// Name that was asked for.
         wanted: String,
@@ -167,11 +168,11 @@ pub struct TraceKeys {
 impl Keys {
     /// Reads the recording.
     fn record(&self, node: &Node<'_>, path: &Path) -> Read<LossRecord> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = read_text(path).map_err(|error| {
             node.key_error(
                 "file",
                 format!("{:?}, which cannot be read ({error})", self.file),
-                format!("a text file, relative to {}", node.files.base_dir().display()),
+                format!("{ALLOWED}, relative to {}", node.files.base_dir().display()),
             )
         })?;
         let record = match &self.column {
@@ -186,8 +187,7 @@ impl Keys {
         let in_line = |found: String, line| format!("{found} in line {line} of {:?}", self.file);
         let (key, found, allowed) = match error {
             TraceError::NoSuchColumn { wanted, found } => {
-                let names: String = found.join(", ").chars().take(200).collect();
-                ("column", format!("{wanted:?}"), format!("one of the file's columns: {names}"))
+                ("column", format!("{wanted:?}"), columns(&found))
             }
             TraceError::Ambiguous { wanted, count } => {
                 let found = format!("{wanted:?}, which names {count} columns");
@@ -369,15 +369,24 @@ fn numbered_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.trim_end().lines().enumerate().map(|(index, line)| (index + 1, line))
 }
 
+/// The columns that may be asked for: by name if the header is one of names, else their number.
+fn columns(header: &[String]) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_- ()%/".contains(c);
+    let is_name = |cell: &String| cell.len() <= 24 && cell.chars().all(is_plain);
+    if header.len() > 1 && header.iter().all(is_name) {
+        let names: String = header.join(", ").chars().take(200).collect();
+        format!("one of the file's columns: {names}")
+    } else {
+        let names = "whose first line has no names of columns";
+        format!("a column of the file, {names} ({} found, separated by commas)", header.len())
+    }
+}
+
 fn outcome(line: usize, text: &str) -> Result<bool, TraceError> {
     match text.trim() {
         "0" | "ok" => Ok(false),
         "1" | "lost" => Ok(true),
-        found => {
-            // A binary file may hold one endless line.
-            let found = format!("{:?}", found.chars().take(40).collect::<String>());
-            Err(TraceError::Outcome { line, found })
-        }
+        found => Err(TraceError::Outcome { line, found: quoted(found) }),
     }
 }
 
@@ -516,7 +525,7 @@ mod tests {
         let text = |text| LossRecord::parse_text(text).unwrap_err().to_string();
         assert_eq!(
             text("0\nmaybe\n"),
-            "line 2: found \"maybe\"; allowed: 0 or ok (arrived), 1 or lost"
+            "line 2: found text that is no number; allowed: 0 or ok (arrived), 1 or lost"
         );
         assert!(text("0\n\n1\n").starts_with("line 2: found \"\""));
         assert!(text("# nothing\n\n").starts_with("found no frame"));
@@ -530,7 +539,13 @@ mod tests {
         assert!(csv("\"0\"1\n", number(1)).contains("line 1: found a stray"));
         assert!(csv("", CsvColumn::Named("lost".to_owned())).contains("no frame"));
         let error = csv("time,size\n", CsvColumn::Named("lost".to_owned()));
-        assert_eq!(error, "line 1: found no column \"lost\"; allowed: one of [\"time\", \"size\"]");
+        let allowed = "one of the file's columns: time, size";
+        assert_eq!(error, format!("line 1: found no column \"lost\"; allowed: {allowed}"));
+        for secret in ["root:*:19000:0:99999:7:::\n", "key\n", "a:b, c\n"] {
+            let error = csv(secret, CsvColumn::Named("lost".to_owned()));
+            assert!(error.contains("no names of columns"), "{error}");
+            assert!(!error.contains(secret.trim()), "{error}");
+        }
     }
 
     proptest::proptest! {
