@@ -250,6 +250,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                     up.push(packet);
                 }
             }
+            self.hand_up_damaged();
             up.iter_mut().for_each(|packet| self.forward(packet));
         } else {
             // The same, without a look at what goes up after each frame.

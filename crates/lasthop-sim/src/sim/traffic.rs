@@ -10,7 +10,7 @@ use crate::app::{Datagram, DatagramCounts, DatagramSource, Source, Web};
 use lasthop_base::packet::{Descriptor, Extension, LAST_INCARNATION};
 use lasthop_base::units::{Bytes, Instant};
 use lasthop_link::link::{Endpoint, LinkCounters};
-use lasthop_link::queue::{DisciplineCounters, QueueCounters};
+use lasthop_link::queue::{DisciplineCounters, Queue, QueueCounters};
 
 /// What a flow does.
 #[derive(Clone, Debug)]
@@ -299,12 +299,16 @@ impl<P: Probe, X: Extension> World<P, X> {
             let ends = |side| self.lines[line.index()].end(side);
             // What came over this direction is known to the endpoint that transmits the other way.
             let (sender, receiver) = (ends(direction.side()), ends(direction.side().other()));
-            if let Some(readable) = sender.air.readable_headers() {
+            if let Some(readable) = sender.air.readable_headers(self.now) {
                 report(&entity, "headers_readable", readable as f64);
             }
             let queue = sender.interface.queue();
             if queue.detects_early() {
-                discipline_metrics(&entity, &queue.counters(), report);
+                // With services packets wait in their queues.
+                let services = 0..sender.air.services.names.len();
+                let services = services.filter_map(|service| sender.service_queue(service));
+                let all = services.map(Queue::counters).chain([queue.counters()]).sum();
+                discipline_metrics(&entity, &all, report);
             }
             sender_metrics(&entity, &sender.link_counters(), report);
             if sender.interface.endpoint.counts_packets() {

@@ -136,10 +136,7 @@ fn a_damaged_packet_goes_no_further_than_its_link() {
     assert_eq!(row["flow.speech.packets_damaged"], 0.0);
 }
 
-/// On a radio the slots of a station carry packets as they are.
-#[test]
-fn stations_of_a_radio_get_damaged_packets_too() {
-    let text = r#"
+const RADIO: &str = r#"
         name = "radio"
         [radio.cell]
         base = "base"
@@ -158,8 +155,30 @@ fn stations_of_a_radio_get_damaged_packets_too() {
         app = { kind = "on-off", rate = "80 kbps", packet = "100 B", on = "10 s", off = "0 s" }
         [run]
         duration = "100 s"
-        "#;
-    let row = metrics(&scenario(text), 1, 3).remove(0);
+    "#;
+
+/// Of slots that were filled ahead those count that have begun at the end of the run.
+#[test]
+fn observation_changes_nothing_on_a_radio() {
+    let text =
+        RADIO.replace("100 s", "1005 ms").replace("80 kbps", "2 Mbps").replace("50 %", "100 %");
+    let scenario = scenario(&text);
+    let plain = metrics(&scenario, 1, 3).remove(0);
+    let traced = run::trace(&scenario, 3, 0, &AtomicBool::new(false)).expect("a trace");
+    for (name, value) in traced.metrics {
+        assert_eq!(value.to_bits(), plain[&name].to_bits(), "{name}");
+    }
+    assert!(plain["flow.one.packets_damaged"] > 10.0);
+    let entity = "link.cell.one.reverse";
+    let [readable, lost] =
+        ["headers_readable", "frames_lost"].map(|name| plain[&format!("{entity}.{name}")]);
+    assert_eq!(readable, lost);
+}
+
+/// On a radio the slots of a station carry packets as they are.
+#[test]
+fn stations_of_a_radio_get_damaged_packets_too() {
+    let row = metrics(&scenario(RADIO), 1, 3).remove(0);
     // 10 000 packets: 5 standard deviations, false alarm below 1e-6; some are under way.
     for (flow, loss) in [("one", 0.1), ("two", 0.2)] {
         let [sent, delivered] =

@@ -117,6 +117,12 @@ fn every_drop_is_told() {
         let told = trace.events.iter().filter(told).count();
         assert_eq!(told as f64, metrics[&format!("{entity}.queue_drops")], "{entity}");
         assert!(metrics[&format!("{early}.queue_early_drops")] > 0.0, "{early}");
+        if early.starts_with("link.") {
+            // The link's own counters are those of all its services.
+            let of = |entity: &str, cause: &str| metrics[&format!("{entity}.queue_{cause}drops")];
+            let all = of(entity, "early_") + of(entity, "tail_");
+            assert_eq!(all, of(entity, ""), "{entity}");
+        }
         let without = scenarios::metrics(&scenario(&text), 1, 1).remove(0);
         assert_same(&[metrics], &[without], &[]);
     }

@@ -16,6 +16,8 @@ pub(in crate::sim) struct Air {
     pub(super) counters: QueueCounters,
     /// On a radio, the slots that were filled last.
     pub(super) slots: Option<Box<Ahead>>,
+    /// Of these, when each damaged frame begins whose header can be read.
+    pub(super) readable_ahead: Vec<Instant>,
     /// Empty where the endpoint is one protocol.
     pub services: ServiceTable,
 }
@@ -50,9 +52,10 @@ impl Air {
         }
     }
 
-    /// Frames so far that were damaged and whose header could be read; `None` where there can be none.
-    pub fn readable_headers(&self) -> Option<u64> {
-        self.channel.readable_headers()
+    /// Frames that have begun by `now`, were damaged and whose header could be read; `None` where there can be none.
+    pub fn readable_headers(&self, now: Instant) -> Option<u64> {
+        let ahead = self.readable_ahead.iter().filter(|&&start| start > now).count() as u64;
+        Some(self.channel.readable_headers()? - ahead)
     }
 
     /// The same of a frame without units, on a link of one service.

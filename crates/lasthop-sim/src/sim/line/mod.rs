@@ -150,8 +150,14 @@ impl<X: Extension> LineEnd<X> {
             counters: vec![QueueCounters::default(); count],
             ..ServiceTable::default()
         };
-        let air =
-            Air { channel, far_hears, counters: QueueCounters::default(), slots: None, services };
+        let air = Air {
+            channel,
+            far_hears,
+            counters: QueueCounters::default(),
+            slots: None,
+            readable_ahead: Vec::new(),
+            services,
+        };
         let sleeps_while_busy = endpoint.sleeps_while_busy();
         LineEnd {
             interface: Interface::new(endpoint, queue, transmitter),
@@ -282,6 +288,10 @@ impl<X: Extension> LineEnd<X> {
         {
             let airtime = Airtime { start, end, bits: u64::from(frame.bytes) * 8 };
             slots.send(now, airtime, is_lost);
+            if is_lost && self.air.channel.is_header_readable() {
+                self.air.readable_ahead.retain(|&start| start > now);
+                self.air.readable_ahead.push(start);
+            }
         }
         Some(Sent { frame, is_lost })
     }
