@@ -40,13 +40,13 @@ TEXTS = (
 NUMBERS = (0, 1e-5, 0.1, 0.5, 1, 2, 3.5, 8, 33, 200, 32768, 65535)
 
 _FILES = Path(tempfile.mkdtemp(prefix="lasthop-drawn-"))
-_LOSSES, _RATES, _DELAYS, _OUTAGES = (
+LOSSES, RATES, DELAYS, OUTAGES = (
     _FILES / name for name in ("losses.txt", "rates.txt", "delays.csv", "outages.csv")
 )
-_LOSSES.write_text("0\n0\n1\n0\n0\n0\n1\n1\n0\n0\n")
-_OUTAGES.write_text("0,up\n0.2,down\n0.25,up\n")
-_DELAYS.write_text("0,0.02\n0.1,0.001\n0.2,0.05\n")
-_RATES.write_text("".join(f"{ms}\n" for ms in range(1, 100, 3)))
+LOSSES.write_text("0\n0\n1\n0\n0\n0\n1\n1\n0\n0\n")
+OUTAGES.write_text("0,up\n0.2,down\n0.25,up\n")
+DELAYS.write_text("0,0.02\n0.1,0.001\n0.2,0.05\n")
+RATES.write_text("".join(f"{ms}\n" for ms in range(1, 100, 3)))
 
 SHARES = st.sampled_from([0.0, 0.1, 1.0])
 
@@ -66,20 +66,20 @@ GIVEN: Mapping[str, Strategy] = {
         | {"stay_good": SHARES, "stay_bad": SHARES},
         optional={"loss_good": SHARES, "loss_bad": SHARES},
     ),
-    "errors[trace].file": st.just(str(_LOSSES)),
-    "first[trace].file": st.just(str(_LOSSES)),
-    "second[trace].file": st.just(str(_LOSSES)),
+    "errors[trace].file": st.just(str(LOSSES)),
+    "first[trace].file": st.just(str(LOSSES)),
+    "second[trace].file": st.just(str(LOSSES)),
     "[outages]": st.one_of(
         st.fixed_dictionaries(
-            {"kind": st.just("outages"), "file": st.just(str(_OUTAGES))},
+            {"kind": st.just("outages"), "file": st.just(str(OUTAGES))},
             optional={"repeat": st.just("300 ms"), "start": st.just("100 ms")},
         ),
         st.fixed_dictionaries(
-            {"kind": st.just("outages"), "file": st.just(str(_RATES))}
+            {"kind": st.just("outages"), "file": st.just(str(RATES))}
             | {"format": st.just("mahimahi"), "gap": st.sampled_from(["3 ms", "100 ms"])}
         ),
     ),
-    "rate[trace]": st.just({"kind": "trace", "file": str(_RATES), "format": "mahimahi"}),
+    "rate[trace]": st.just({"kind": "trace", "file": str(RATES), "format": "mahimahi"}),
     "rate[steps]": st.sampled_from(
         [
             {"kind": "steps", "at": [["0 s", "64 kbps"]]},
@@ -87,7 +87,7 @@ GIVEN: Mapping[str, Strategy] = {
             {"kind": "steps", "at": [["0 s", "2 Mbps"], ["9 ms", "1 Mbps"]], "repeat": "10 ms"},
         ]
     ),
-    "delay[trace]": st.just({"kind": "trace", "file": str(_DELAYS)}),
+    "delay[trace]": st.just({"kind": "trace", "file": str(DELAYS)}),
     "delay[steps]": st.sampled_from(
         [
             {"kind": "steps", "at": [["0 s", "10 ms"]]},
@@ -214,7 +214,7 @@ class Drawer:
             case "boolean":
                 return st.booleans()
             case "integer" | "number":
-                return st.sampled_from([n for n in NUMBERS if _is_within(n, node)])
+                return st.sampled_from([n for n in NUMBERS if within(n, node)])
             case "string":
                 pattern = node.get("pattern", "")
                 return st.sampled_from([text for text in TEXTS if re.search(pattern, text)])
@@ -232,7 +232,7 @@ class Drawer:
         return self.value(form, path if kind is None else f"{path}[{kind}]", key)
 
 
-def _is_within(number: float, node: Node) -> bool:
+def within(number: float, node: Node) -> bool:
     if node["type"] == "integer" and number != int(number):
         return False
     low, high = node.get("minimum", -1e300), node.get("maximum", 1e300)
