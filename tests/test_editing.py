@@ -165,7 +165,7 @@ def test_directions_that_differ_are_told_apart() -> None:
     assert "  server to client: 2 Mbps, 20 ms" in text
     assert "  client to server: 64 kbps, 20 ms" in text
     # 4 segments a round trip of 6 + 6.5 + 40 ms.
-    assert "the window is smaller: it limits the rate, to 882.6 kbps" in text
+    assert "limited by the receive window of 4 segments to 882.6 kbps, not by the network" in text
 
 
 def test_the_frames_that_are_lost_are_listed() -> None:

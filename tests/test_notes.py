@@ -181,3 +181,55 @@ replications = 2
     red = 'rate = "1 Mbps"\nqueue = { kind = "red", ecn = true }'
     file.write_text(text.replace('rate = "1 Mbps"', red))
     assert lasthop.run(file).notes == ()
+
+
+FAST = """
+name = "fast"
+
+[link.path]
+between = ["a", "b"]
+rate = "100 Mbps"
+delay = "25 ms"
+
+[flow.transfer]
+from = "a"
+to = "b"
+transport = { kind = "tcp", variant = "cubic" }
+app = { kind = "file", size = "50 MB" }
+
+[run]
+replications = 2
+"""
+
+
+def test_a_receive_window_that_limits_a_flow_is_reported() -> None:
+    """By hand: 64 segments of 1460 B in a round trip of 50.1232 ms are 14.91 Mbps."""
+    rfc = results(FAST.replace('"cubic"', '"cubic", profile = "rfc"'))
+    assert rfc.samples("flow.transfer.goodput_bps", 0).mean() == pytest.approx(14.91e6, rel=0.03)
+    assert rfc.notes == (
+        "flow.transfer: limited by the receive window of 64 segments to 14.91 Mbps, not by the "
+        'network; set a larger `receive_window` or take profile "linux" without it',
+    )
+    # Profile linux has no such limit, nor has a flow that losses keep far below it.
+    default = results(FAST.replace('"cubic"', '"cubic", profile = "linux"'))
+    assert default.samples("flow.transfer.goodput_bps", 0).mean() > 30e6
+    assert default.notes == ()
+    lossy = results(
+        FAST.replace('"cubic"', '"reno", profile = "rfc"').replace(
+            'delay = "25 ms"', 'delay = "25 ms"\nerrors = { kind = "uniform", loss = "2 %" }'
+        )
+    )
+    assert lossy.notes == ()
+
+
+def test_a_link_window_that_limits_a_link_is_reported() -> None:
+    """By hand: 8 frames of 1500 B and header in a round trip of the link, of 100 Mbps."""
+    text = FAST.replace(
+        'delay = "25 ms"',
+        'delay = "25 ms"\nprotocol = { kind = "selective-repeat", window = 8 }',
+    ).replace("50 MB", "5 MB")
+    (note,) = results(text).notes
+    assert note.startswith(
+        "link.path.forward: limited by the window of 8 frames of the link protocol to 1.9"
+    )
+    assert "not by the link's 100 Mbps; set a larger `protocol.window`" in note

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "notes",
     "point_name",
+    "rate_limits_of",
     "recorded_frames",
     "unmarked_links",
     "unmarked_queues",
@@ -43,7 +44,8 @@ def notes(results: Results) -> Iterator[str]:
 
     Transfers that were not complete when the run ended: of their duration all that is known is that
     it is longer, so that means leave it out. Recordings of losses that are shorter than a run: it
-    meets the same losses again. LT-TCP where no queue marks: it hears of no congestion.
+    meets the same losses again. LT-TCP where no queue marks: it hears of no congestion. Windows
+    that limit a rate, not the network.
 
     Args:
         results: What to tell about.
@@ -51,6 +53,7 @@ def notes(results: Results) -> Iterator[str]:
     yield from _unfinished(results)
     yield from _short_recordings(results)
     yield from _unmarked(results)
+    yield from _limited(results)
 
 
 def _unfinished(results: Results) -> Iterator[str]:
@@ -175,6 +178,43 @@ def _unmarked(results: Results) -> Iterator[str]:
         more = len(found) - MOST_NAMED
         where += f" and so on at {more} more points" if more > 0 else ""
         yield f"flow.{flow}{f' ({where})' if where else ''}: {unmarked_words(links)}"
+
+
+MOST_EXAMINED = 200
+"""Points whose windows are examined; an examination takes a millisecond."""
+
+REACHED = 0.8
+"""Fraction of a bound from which on it is what limits a rate."""
+
+
+def rate_limits_of(points: Sequence[_lasthop.Point]) -> tuple[dict[str, tuple[float, str]], ...]:
+    """Of each point the metrics that a window bounds, the bound and what it is.
+
+    Args:
+        points: The points; the first 200 are examined, which takes a millisecond each.
+    """
+    from lasthop.explain import rate_limits
+
+    examined = points[:MOST_EXAMINED]
+    return tuple(rate_limits(json.loads(point.resolved())) for point in examined)
+
+
+def _limited(results: Results) -> Iterator[str]:
+    told: dict[tuple[str, str], list[str]] = {}
+    for index, limits in enumerate(results.limits):
+        for metric, (bound, words) in limits.items():
+            if metric not in results.metrics:
+                continue
+            found = results.samples(metric, index)
+            found = found[~np.isnan(found)]
+            if found.size and found.mean() >= REACHED * bound:
+                entity = metric.rpartition(".")[0]
+                told.setdefault((entity, words), []).append(point_name(results, index))
+    for (entity, words), names in told.items():
+        where = ", ".join(names[:MOST_NAMED])
+        more = len(names) - MOST_NAMED
+        where += f" and so on at {more} more points" if more > 0 else ""
+        yield f"{entity}{f' ({where})' if where else ''}: {words}"
 
 
 def _where(results: Results, told: Sequence[tuple[int, str]]) -> str:

@@ -79,6 +79,8 @@ class Results:
             none, or if a campaign gave the results.
         unmarked: Of each point the flows of LT-TCP on whose way queues do not mark, and the links
             that these are before; empty if there are none, or if a campaign gave the results.
+        limits: Of each point the metrics that a window bounds, each with the bound and its words;
+            empty if a campaign gave the results.
     """
 
     scenario: Mapping[str, Any]
@@ -93,6 +95,7 @@ class Results:
     stopped: Sequence[Stopped] = ()
     recorded: Sequence[Mapping[str, int]] = ()
     unmarked: Sequence[Mapping[str, Sequence[str]]] = ()
+    limits: Sequence[Mapping[str, tuple[float, str]]] = ()
 
     def __repr__(self) -> str:
         name = str(self.scenario.get("name", ""))
@@ -239,6 +242,7 @@ class Results:
         """
         place = np.full(len(self.points), -1, dtype=np.int64)
         place[list(points)] = np.arange(len(points))
+        limits = dict(enumerate(self.limits))
         keep = (place[self.point] >= 0) & (self.replication >= first)
         return replace(
             self,
@@ -249,6 +253,7 @@ class Results:
             stopped=(),
             recorded=[self.recorded[index] for index in points] if self.recorded else (),
             unmarked=[self.unmarked[index] for index in points] if self.unmarked else (),
+            limits=[limits.get(index, {}) for index in points],
         )
 
     def only(self, patterns: Sequence[str]) -> Results:

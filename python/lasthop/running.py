@@ -11,7 +11,7 @@ import numpy as np
 
 from lasthop import _lasthop
 from lasthop.arguments import ArgumentError, check_least
-from lasthop.notes import recorded_frames, unmarked_queues
+from lasthop.notes import rate_limits_of, recorded_frames, unmarked_queues
 from lasthop.precision import Until, extend_until
 from lasthop.results import Point, Results
 from lasthop.scenario import Scenario, as_scenario, load
@@ -186,6 +186,7 @@ def run_points(
         complete=raw.complete,
         recorded=recorded_frames(scenario, points),
         unmarked=unmarked_queues(scenario, points),
+        limits=rate_limits_of(points),
     )
 
 

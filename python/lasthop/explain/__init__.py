@@ -32,7 +32,7 @@ from lasthop.scenario import Scenario
 from lasthop.theory.network import frame_loss
 from lasthop.words import spaced
 
-__all__ = ["explain"]
+__all__ = ["explain", "rate_limits"]
 
 STANDARD = "  "
 
@@ -71,6 +71,44 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
         parts.append(_sweep(labels, labels[point]))
     parts.append(_run(resolved, len(points)))
     return "\n\n".join("\n".join(line.rstrip() for line in part) for part in parts)
+
+
+def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
+    """What bounds rates below that of the network: receive windows and windows of link protocols.
+
+    Args:
+        resolved: A resolved scenario.
+
+    Returns:
+        By metric (`flow.NAME.goodput_bps`, `link.NAME.SIDE.utilization`) the bound on it, and the
+        bound in words.
+    """
+    links = resolved["links"]
+    for name, radio in resolved["radios"].items():
+        _share_slots(links, name, radio)
+    found = {}
+    for name, flow in resolved["flows"].items():
+        window = _receive_window(flow)
+        if not math.isfinite(window):
+            continue
+        trip = _round_trips(flow, links)[1]
+        if window < _needed_window(flow, links, trip):
+            rate = 8 * window / trip
+            found[f"flow.{name}.goodput_bps"] = (rate, _receive_limit(flow, rate))
+    for name, link in links.items():
+        for side in ("forward", "reverse"):
+            direction = link[side]
+            if not direction["largest_packet"]:
+                continue
+            _, frame = _frames(link, direction["largest_packet"])
+            if rate := _window_rate(direction, frame):
+                words = (
+                    f"limited by the window of {count_text(direction['window'], 'frame')} of the "
+                    f"link protocol to {rate_text(rate)}, not by the link's "
+                    f"{rate_text(direction['rate'])}; set a larger `protocol.window`"
+                )
+                found[f"link.{name}.{side}.utilization"] = (rate / direction["rate"], words)
+    return found
 
 
 # --- Queues
@@ -321,16 +359,24 @@ def _direction(title: str, link: Table, side: Table) -> list[str]:
 
 def _window(side: Table, frame: int) -> list[str]:
     """That a link's window is smaller than what is on the way before the first acknowledgment."""
-    window, trip = side["window"], side["round_trip"]
-    if not window or side["rate"] == UNLIMITED_BPS or window * frame * 8 >= side["rate"] * trip:
+    limit = _window_rate(side, frame)
+    if not limit:
         return []
-    product = side["rate"] * trip / 8
+    product = side["rate"] * side["round_trip"] / 8
     frames = math.ceil(product / frame)
     return [
-        f"    the window of {count_text(window, 'frame')} is smaller than the bandwidth-delay "
-        f"product of the link, {frames} frames ({size_text(product)}): it limits the rate to "
-        f"{rate_text(window * frame * 8 / trip)}"
+        f"    the window of {count_text(side['window'], 'frame')} is smaller than the "
+        f"bandwidth-delay product of the link, {frames} frames ({size_text(product)}): it limits "
+        f"the rate to {rate_text(limit)}"
     ]
+
+
+def _window_rate(side: Table, frame: int) -> float:
+    """The rate to which a link's window limits it; 0 if it does not."""
+    window, trip = side["window"], side["round_trip"]
+    if not window or side["rate"] == UNLIMITED_BPS or window * frame * 8 >= side["rate"] * trip:
+        return 0.0
+    return float(window * frame * 8 / trip)
 
 
 # --- Flows
@@ -342,10 +388,10 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
     lines = [f"Flow {name}: {flow['from']} to {flow['to']}{start}", f"  {_app(app)}"]
     tcp = flow["tcp"]
     if tcp:
-        window = tcp["receive_window"] * tcp["segment"]
-        told = f"window {tcp['receive_window']:.4g} segments ({size_text(window)})"
-        if tcp["autotuning"]:
-            window, told = math.inf, "a window that grows"
+        window = _receive_window(flow)
+        told = "a window that grows"
+        if math.isfinite(window):
+            told = f"window {tcp['receive_window']:.4g} segments ({size_text(window)})"
         lines.append(
             f"  TCP {tcp['variant']}, profile {tcp['profile']}: segments of "
             f"{size_text(tcp['segment'])}, {told}, initial window "
@@ -359,18 +405,16 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
     if flow["service"]:
         lines.append(f"  service {flow['service']}")
     hops = ", ".join(hop[0] for hop in flow["route"])
-    there, back = flow["packets"]
-    away = [_path_time(flow["route"], there, links, most) for most in (False, True)]
+    there, _ = flow["packets"]
     narrowest = min(flow["route"], key=lambda hop: links[hop[0]][hop[1]]["rate"])
     rate = links[narrowest[0]][narrowest[1]]["rate"]
     if not tcp:
+        away = [_path_time(flow["route"], there, links, most) for most in (False, True)]
         lines.append(
             f"  over {hops}: a packet of {size_text(there)} takes {span_text(*away)} at least"
         )
         return lines
-    answer = back if app["kind"] == "web" else tcp["ack"]
-    ways_back = (_path_time(flow["back"], answer, links, most) for most in (False, True))
-    trips = [one + other for one, other in zip(away, ways_back, strict=True)]
+    trips = _round_trips(flow, links)
     trip = trips[1]
     lines.append(
         f"  over {hops}: {span_text(*trips)} round trip for a full segment and its acknowledgment, "
@@ -385,11 +429,47 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
         f"  bandwidth-delay product {rate_text(rate)} ({narrowest[0]}) x {time_text(trip)} = "
         f"{size_text(product)}, {product / there:.1f} full packets"
     )
-    if window < product * tcp["segment"] / there:
-        lines.append(
-            "  the window is smaller: it limits the rate, to " + rate_text(8 * window / trip)
-        )
+    if window < _needed_window(flow, links, trip):
+        lines.append(f"  {_receive_limit(flow, 8 * window / trip)}")
     return lines
+
+
+def _receive_window(flow: Table) -> float:
+    """The receive window of a flow in bytes; infinite if it grows, or without TCP."""
+    tcp = flow["tcp"]
+    if not tcp or tcp["autotuning"]:
+        return math.inf
+    return float(tcp["receive_window"] * tcp["segment"])
+
+
+def _round_trips(flow: Table, links: Table) -> list[float]:
+    """Shortest and longest round trip of a full segment and its answer, queues empty."""
+    there, back = flow["packets"]
+    tcp = flow["tcp"]
+    answer = tcp["ack"] if tcp and flow["app"]["kind"] != "web" else back
+    return [
+        _path_time(flow["route"], there, links, most)
+        + _path_time(flow["back"], answer, links, most)
+        for most in (False, True)
+    ]
+
+
+def _needed_window(flow: Table, links: Table, trip: float) -> float:
+    """The bytes of data in the bandwidth-delay product of a flow's path; 0 without a rate."""
+    rate = min(float(links[name][side]["rate"]) for name, side, *_ in flow["route"])
+    if rate == UNLIMITED_BPS or not flow["tcp"]:
+        return 0.0
+    return float(rate * trip / 8 * flow["tcp"]["segment"] / flow["packets"][0])
+
+
+def _receive_limit(flow: Table, rate: float) -> str:
+    """That the receive window limits a flow to a rate, and what to change."""
+    tcp = flow["tcp"]
+    other = "leave it out" if tcp["profile"] == "linux" else 'take profile "linux" without it'
+    return (
+        f"limited by the receive window of {tcp['receive_window']:.4g} segments to "
+        f"{rate_text(rate)}, not by the network; set a larger `receive_window` or {other}"
+    )
 
 
 def _unmarked(flow: Table, links: Table) -> list[str]:
