@@ -266,6 +266,7 @@ def _network(draws: random.Random) -> Tables:
         tcp = {
             "kind": "tcp",
             "variant": "sack",
+            "profile": "rfc",
             "segment": "10 B",
             "header": "10 B",
             "ack_size": "10 B",

@@ -22,7 +22,7 @@ errors = ERRORS
 [flow.transfer]
 from = "a"
 to = "b"
-transport = { kind = "tcp", variant = "reno" }
+transport = { kind = "tcp", variant = "reno", profile = "rfc" }
 app = { kind = "file", size = "200 kB" }
 """
 SECRET = "root:$y$j9T$F5Jx5fExrKuPp53xLKQ..1:19000:0:99999:7:::"

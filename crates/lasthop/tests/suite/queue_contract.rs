@@ -51,7 +51,7 @@ fn link(queue: &str) -> String {
         [flow.second]
         from = "a"
         to = "b"
-        transport = {{ kind = "tcp", variant = "sack", ecn = true }}
+        transport = {{ kind = "tcp", variant = "sack", profile = "rfc", ecn = true }}
         app = {{ kind = "file", size = "100 MB" }}
         [run]
         duration = "500 ms"
