@@ -2,16 +2,20 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from command import COMMAND, lasthop
 from lasthop import cli
+from lasthop.live.session import Session
+from lasthop.writing import write_file
 
 
 def slow(folder: Path) -> Path:
@@ -185,3 +189,56 @@ def test_an_ascii_terminal_loses_no_results(small: Path) -> None:
     assert done.returncode == cli.DONE, done.stderr
     assert "+-" in done.stdout
     assert done.stdout.isascii()
+
+
+def test_closed_standard_output_is_an_error(small: Path) -> None:
+    command = " ".join([*COMMAND, "run", str(small), "--format", "json"])
+    done = subprocess.run(
+        ["sh", "-c", f"{command} >&-"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == cli.FAILURE
+    assert done.stderr == f"lasthop: {os.strerror(9)}\n"
+
+
+def test_a_capture_on_a_full_disk_fails(small: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    done = lasthop("trace", small, "--pcap", "/dev/full")
+    assert done.returncode == cli.FAILURE
+    assert done.stderr == f"lasthop: /dev/full: {os.strerror(28)}\n"
+
+
+def test_a_truncated_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+
+    def full(self: Path, data: bytes) -> int:
+        with self.open("wb") as out:
+            out.write(data[:3])
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match=re.escape(f"{os.strerror(28)}: '{path}'")):
+        write_file(path, b"abcdef")
+    assert not path.exists()
+
+
+def test_a_live_run_that_lost_its_recording_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = tmp_path / "run.rec"
+
+    def run(self: Session) -> Iterator[dict[str, object]]:
+        record.write_bytes(b"lasthop recording 1")
+        reason = f"--record: {os.strerror(28)}; the file ends there"
+        yield {"kind": "end", "code": 0, "notes": [reason]}
+
+    monkeypatch.setattr(Session, "run", run)
+    program = ["--quiet", "--at", "client", "--", "true"]
+    code = cli._main(["live", "examples/first.toml", "--record", str(record), *program])
+    assert code == cli.FAILURE
+    partial = f"{record}.partial"
+    assert f"--record {record}: {os.strerror(28)}; the file ends there in {partial}" in (
+        capsys.readouterr().err
+    )
+    assert not record.exists()
+    assert Path(partial).exists()

@@ -57,6 +57,14 @@ def test_a_changed_recording_differs(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "the outputs differ" in capsys.readouterr().err
 
 
+def test_a_truncated_recording_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Without its end, which is 9 bytes.
+    path = tmp_path / "cut.rec"
+    path.write_bytes(decoded("raw")[:-9])
+    assert run_command(["live", "--replay", str(path)]) == 1
+    assert "the recording is truncated" in capsys.readouterr().err
+
+
 def test_what_is_no_recording_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from lasthop.arguments import ArgumentError, check_least, check_point
 from lasthop.files import read_bytes
 from lasthop.scenario import Scenario, as_scenario
 from lasthop.words import point_label
+from lasthop.writing import remove_partial, write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -206,10 +207,7 @@ class Trace:
 
 def _write(path: Path, text: str) -> None:
     """Writes a file; an error names it, also one that only comes when the disk is full."""
-    try:
-        path.write_text(text, encoding="utf-8", newline="")
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+    write_file(path, text.encode())
 
 
 def _read_frames(data: bytes) -> pl.DataFrame:
@@ -356,6 +354,9 @@ def capture(
             host=host,
             snap=snap,
         )
+    except OSError as error:
+        remove_partial(Path(path), error)
+        raise
     except ValueError as error:
         raise ArgumentError(str(error)) from None
 

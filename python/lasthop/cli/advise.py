@@ -34,6 +34,7 @@ from lasthop.cli.common import (
     running,
 )
 from lasthop.cli.values import BadInput, Plot, TableOrJson, as_path, quantity, save_picture
+from lasthop.writing import write_file
 
 if TYPE_CHECKING:
     from lasthop.advise import Advice, Standing
@@ -166,7 +167,7 @@ def advise(
     if found.choice is not None and out is not None:
         text = json.dumps(tables, indent=2, ensure_ascii=False) + "\n"
         try:
-            out.write_text(text, encoding="utf-8")
+            write_file(out, text.encode())
         except OSError as error:
             raise BadInput(f"--out: {out}: {error.strerror or error}") from None
     if plot is not None:

@@ -20,6 +20,7 @@ from lasthop.cli.values import BadInput, as_folder, as_path
 from lasthop.comparison import LEVEL, Comparison, diff
 from lasthop.results import Results
 from lasthop.studies import studies
+from lasthop.writing import write_file
 
 __all__ = ["compare", "report"]
 
@@ -62,7 +63,7 @@ def report(
     text = pages.page(results, made, baseline=compared)
     target = folder / "report.html" if out is None else out
     try:
-        target.write_text(text, encoding="utf-8")
+        write_file(target, text.encode())
     except OSError as error:
         raise CampaignError(f"--out: {target}: {error.strerror or error}") from None
     print_line(str(target))

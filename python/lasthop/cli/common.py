@@ -26,6 +26,7 @@ from lasthop.cli.codes import DONE, INTERRUPTED
 from lasthop.cli.output import printable
 from lasthop.cli.values import BadInput, as_folder, as_path, nearest
 from lasthop.scenario import Scenario
+from lasthop.writing import write_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -222,10 +223,7 @@ def write(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Writes a file; an error names it, also one that only comes when the disk is full."""
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+    write_file(path, data)
 
 
 def parquet(frame: pl.DataFrame) -> bytes:

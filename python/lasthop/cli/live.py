@@ -196,14 +196,20 @@ def live(
 def _load(file: Path, changes: list[str] | None) -> Scenario:
     """The scenario; one without flows is fine."""
     tables: dict[str, Any] = {}
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         text = read_bytes(file, LARGEST_TEXT).decode("utf-8")
         tables = json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
-    # Whatever else is wrong, the engine says better, with the line.
-    if "flow" in tables or not tables.get("link"):
-        return load(file, changes)
-    scenario = Scenario(with_flow(tables), base=file.parent)
-    return scenario.with_(dict(key_and_value(change) for change in changes or []))
+    added = None
+    # Of anything else that is wrong the engine reports the line.
+    with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+        added = None if "flow" in tables or not tables["link"] else with_flow(tables)
+    if added is None:
+        scenario = load(file, changes)
+    else:
+        scenario = Scenario(added, base=file.parent)
+        scenario = scenario.with_(dict(key_and_value(change) for change in changes or []))
+    scenario.points()  # refuses what is no scenario, before its tables are used
+    return scenario
 
 
 live.command_class = LiveCommand  # type: ignore[attr-defined]
@@ -243,6 +249,8 @@ def _watch(session: Session, page: Page | None, *, out: Path | None, quiet: bool
                     before = message
                 elif message["kind"] == "end":
                     code, last = int(message["code"]), message
+                    if _keep_partial(session, message):
+                        code = FAILURE
     finally:
         signal.signal(signal.SIGINT, previous)
     if last is not None:
@@ -252,6 +260,24 @@ def _watch(session: Session, page: Page | None, *, out: Path | None, quiet: bool
             last["metrics"] = dict(last["metrics"])
             write(out, json.dumps(last, indent=1) + "\n")
     return code
+
+
+def _keep_partial(session: Session, end: Mapping[str, Any]) -> bool:
+    """Renames files that the driver could not finish to FILE.partial; whether there are any."""
+    found = False
+    for option, path in (("--record", session.record), ("--pcap", session.pcap)):
+        reason = next((text for text in end["notes"] if text.startswith(f"{option}: ")), None)
+        if path is None or reason is None:
+            continue
+        found = True
+        kept = ""
+        if path.is_file() and not path.is_symlink():
+            partial = path.with_name(f"{path.name}.partial")
+            with contextlib.suppress(OSError):
+                path.replace(partial)
+                kept = f" in {partial}"
+        note(f"lasthop: {option} {path}: {reason.removeprefix(f'{option}: ')}{kept}")
+    return found
 
 
 def _compare(
@@ -283,15 +309,15 @@ def _compare(
 def _replay(path: Path, *, quiet: bool) -> int:
     """Turns a recording again."""
     told = json.loads(_lasthop.live_replay(str(path)))
+    if not told["complete"]:
+        note(f"lasthop: {path}: the recording is truncated, after {told['same']} equal outputs")
+        return FAILURE
     if told["difference"] is not None:
         note(f"lasthop: {path}: the outputs differ: {told['difference']}")
         return FAILURE
     if not quiet:
-        whole = (
-            "" if told["complete"] else "; the recording is cut off, all that is there is the same"
-        )
         print_line(
             f"{path}: {told['arrivals']} packets in {told['time']:.3f} s; all {told['same']} "
-            f"outputs are the same to the byte and nanosecond{whole}"
+            "outputs are the same to the byte and nanosecond"
         )
     return DONE

@@ -65,8 +65,10 @@ def _cut(text: str, most: int) -> str:
 def never_fail() -> None:
     """Lets standard output and error print every text, in plain characters if need be."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by who called, as in `lasthop list >&-`
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        if getattr(sys, name) is None:  # closed by the caller, as in `lasthop list >&-`
+            # Results that cannot be written are an error: writing to this file fails.
+            mode = os.O_RDONLY if name == "stdout" else os.O_WRONLY
+            setattr(sys, name, os.fdopen(os.open(os.devnull, mode), "w"))
     codecs.register_error("lasthop", _plain)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,7 @@ from lasthop.cli.common import (
 )
 from lasthop.cli.values import BadInput, as_path, seconds
 from lasthop.steady import steady_state
+from lasthop.writing import IS_FULL
 
 __all__ = ["steady", "trace"]
 
@@ -104,6 +106,8 @@ def trace(
                     point=point,
                 )
         except OSError as error:
+            if error.errno in IS_FULL:
+                raise OSError(error.errno, os.strerror(error.errno), str(pcap)) from None
             raise BadInput(f"--pcap: {pcap}: {error.strerror or error}") from None
         print_line(f"{pcap}: {packets} packets")
         return DONE

@@ -22,6 +22,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lasthop.words import Unit, metric_label, metric_unit, scaled
+from lasthop.writing import write_file
 
 __all__ = [
     "COLUMN",
@@ -345,9 +346,6 @@ def save(figure: Figure, path: Path, *formats: str) -> list[Path]:
             dpi = max(figure.get_dpi(), 150)
             picture = io.BytesIO()
             figure.savefig(picture, format=suffix, dpi=dpi, metadata=FORMATS[suffix])
-        try:
-            file.write_bytes(picture.getvalue())
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(file)) from None
+        write_file(file, picture.getvalue())
         written.append(file)
     return written

@@ -10,6 +10,7 @@ Source: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", US
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,9 @@ PACKET_BYTES = 1504
 BIN_S = 0.1
 OUTAGE_S = 0.5
 LEAST_S = 10.0
+# A week, and lines that are such numbers.
+MOST_MS = 7 * 86_400_000
+DIGITS = re.compile("[0-9]{1,12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +71,21 @@ def read_rates(path: str | Path) -> Rates:
         FitError: If a line is not a time, if times go back, or if the trace is shorter than 10 s.
         OSError: If it cannot be read.
     """
+    try:
+        text = read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FitError(
+            f"{path}: found bytes that are not text ({error.reason} at byte {error.start}); "
+            "allowed: a time in whole milliseconds per line"
+        ) from None
     times = []
-    for number, line in enumerate(read_bytes(path).decode("utf-8").splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        if not line.strip().isdigit():
+        if not DIGITS.fullmatch(line.strip()) or int(line) > MOST_MS:
             raise FitError(
                 f"{path}: line {number}: found {quoted(line)}; allowed: a time in whole "
-                "milliseconds"
+                f"milliseconds, up to {MOST_MS}"
             )
         times.append(int(line))
     at = np.array(times, dtype=np.float64) / 1000.0

@@ -57,8 +57,18 @@ def read(
         OSError: If it cannot be read.
     """
     path = Path(path)
-    data = read_bytes(path)
-    name = str(path)
+    try:
+        return _read(read_bytes(path), str(path), column, entity, transmitter)
+    except csv.Error as error:
+        raise FitError(f"{path}: found broken CSV: {error}; allowed: lines of cells") from None
+    except RecursionError:
+        raise FitError(f"{path}: found JSON nested too deeply; allowed: flat objects") from None
+
+
+def _read(
+    data: bytes, name: str, column: str | None, entity: str | None, transmitter: str | None
+) -> Record:
+    """The record in the contents of a file."""
     if data[:4] in CAPTURE:
         from lasthop.fit.wifi import read_capture
 
@@ -158,10 +168,10 @@ def _json_lines(text: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]
         where = f"{name}: line {number}"
         try:
             row = json.loads(line, object_pairs_hook=_table_of)
-        except json.JSONDecodeError as error:
-            raise FitError(f"{where}: found broken JSON: {error}; allowed: an object") from None
         except _Twice as error:
             raise FitError(f"{where}: found key {error} twice; allowed: once") from None
+        except ValueError as error:
+            raise FitError(f"{where}: found broken JSON: {error}; allowed: an object") from None
         if not isinstance(row, dict):
             raise FitError(f"{where}: found {quoted(line)}; allowed: an object")
         yield where, row
@@ -200,7 +210,7 @@ def _number(cell: object, where: str) -> float:
 
 def _frames(text: str, name: str, entity: str | None) -> Record:
     rows = list(_rows(text, name))
-    known = list(dict.fromkeys(row["entity"] for row in rows))
+    known = list(dict.fromkeys(row["entity"] or "" for row in rows))
     if not known:
         raise FitError(
             f"{name}: found no frame; allowed: at least one. Background traffic that a raw link "
@@ -216,5 +226,5 @@ def _frames(text: str, name: str, entity: str | None) -> Record:
         np.array([_number(row[key], f"{name}: {key}") for row in own])
         for key in ("start_s", "end_s", "bytes")
     )
-    lost = np.array([not row["arrival_s"].strip() for row in own])
+    lost = np.array([not (row["arrival_s"] or "").strip() for row in own])
     return Record(lost, 8.0 * size, end - start, start, source=f"{name}, {chosen}")
