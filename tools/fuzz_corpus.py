@@ -4,7 +4,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-TARGETS = ("codecs", "network", "recording", "scripts", "sockets")
+TARGETS = ("codecs", "dcf", "network", "recording", "scripts", "sockets")
 
 
 def main(do: str, target: str, folder: Path) -> None:

@@ -1,12 +1,19 @@
 //! What each target does with its input. The tests of the library do the same with the inputs in
 //! `fuzz/corpus` (`tests/suite/fuzz_corpus.rs`).
 
+use lasthop::channel::{Channel, HeaderRule, Uniform, WithHeaders};
 use lasthop::link::{Endpoint, LinkEndpoint};
 use lasthop::live::recording::{Header, Recorder, replay};
 use lasthop::live::{Network, Side};
+use lasthop::medium::dcf::{
+    Capture, MacParameters, Medium, MediumEvent, PairId, Phy, Position, Preamble, Propagation,
+    Standard,
+};
+use lasthop::packet::{Ecn, LinkFate, Packet};
+use lasthop::queue::QueueSite;
 use lasthop::rng::Streams;
 use lasthop::scenario::Scenario;
-use lasthop::units::{Duration, Instant};
+use lasthop::units::{Bytes, Decibels, Distance, Duration, Instant, Probability};
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -139,4 +146,186 @@ pub fn recording(data: &[u8]) {
     Recorder::new(&mut file, &header).expect("memory");
     file.extend_from_slice(records);
     let _ = replay(&file[..]);
+}
+
+/// Queues of stations, one for each byte of the input that selects one: every discipline, with limits down to less than a
+/// packet and parameters by which it soon drops.
+const QUEUES: &[&str] = &[
+    r#"{ kind = "drop-tail", limit = "3 packets" }"#,
+    r#"{ kind = "drop-tail", limit = "900 B" }"#,
+    r#"{ kind = "red", limit = "9 packets", min = "1 packet", max = "3 packets" }"#,
+    r#"{ kind = "codel", limit = "9 packets", target = "1 us", interval = "10 us" }"#,
+    r#"{ kind = "pie", limit = "9 packets", target = "1 ms", update = "1 ms" }"#,
+    r#"{ kind = "fq-codel", limit = "1 packet" }"#,
+    r#"{ kind = "fq-codel", limit = "100 B" }"#,
+    r#"{ kind = "fq-codel", limit = "4 kB", target = "1 us", interval = "10 us", quantum = "100 B" }"#,
+    r#"{ kind = "dualpi2", limit = "50 packets", target = "1 us", rtt_max = "3 us" }"#,
+    r#"{ kind = "dualpi2", target = "1 ms", rtt_max = "3 ms", scheduler = "ts-fifo" }"#,
+    r#"{ kind = "step", limit = "9 packets", threshold = "1 packet" }"#,
+    r#"{ kind = "biased", limit = "2 packets" }"#,
+];
+
+/// A duration from a byte: 1 ns to 10 ms, four to a decade, about.
+fn span(byte: u8) -> Duration {
+    let decade = 10u64.pow(u32::from(byte >> 2) % 8);
+    Duration::from_nanos((decade * [1, 2, 4, 7][usize::from(byte & 3)]).min(10_000_000))
+}
+
+/// The scenario whose link has that queue.
+fn queued(choice: u8) -> &'static Scenario {
+    static ALL: OnceLock<Vec<Scenario>> = OnceLock::new();
+    let build = |queue: &&str| {
+        let text = format!(
+            r#"
+name = "fuzz"
+[link.air]
+between = ["a", "b"]
+rate = "2 Mbps"
+delay = "5 ms"
+queue = {queue}
+[flow.f]
+from = "a"
+to = "b"
+transport = {{ kind = "udp" }}
+app = {{ kind = "on-off", rate = "1 kbps", on = "1 s", off = "0 s", packet = "100 B" }}
+[run]
+duration = "1 s"
+"#
+        );
+        let document = Scenario::from_toml(&text, Path::new(".")).expect("a scenario");
+        document.points().expect("a point").remove(0).scenario
+    };
+    &ALL.get_or_init(|| QUEUES.iter().map(build).collect())[usize::from(choice) % QUEUES.len()]
+}
+
+/// Two stations at the sides of a third one, each with such a queue, and pairs from and to it; parameters from bytes.
+fn cell(bytes: [u8; 11]) -> (Medium<Packet>, Vec<PairId>) {
+    let [queue, kind, slot, sifs, timeout, windows, limits, threshold, delay, loss, place] = bytes;
+    let standard = [Standard::B, Standard::A, Standard::G][usize::from(kind & 3) % 3];
+    let phy = Phy { standard, preamble: Preamble::Long };
+    let mut timing = phy.timing();
+    // Above 127 that of the standard.
+    timing.slot = if slot < 128 { span(slot) } else { timing.slot };
+    timing.sifs = if sifs < 128 { span(sifs) } else { timing.sifs };
+    if timeout < 128 {
+        timing.response_timeout = span(timeout);
+    }
+    let [control, highest] =
+        [standard.rates().min(), standard.rates().max()].map(Option::unwrap_or_default);
+    let rate = if kind & 4 == 0 { control } else { highest };
+    let parameters = MacParameters {
+        header: Bytes::new(36),
+        rts_threshold: Bytes::new(u64::from(threshold) * 8),
+        short_retry_limit: u32::from(limits & 15) + 1,
+        long_retry_limit: u32::from(limits >> 4) + 1,
+        cw_min: u32::from(windows & 15),
+        cw_max: u32::from(windows & 15) + u32::from(windows >> 4),
+        retry_delay: if delay < 128 { span(delay) } else { Duration::ZERO },
+        rate,
+    };
+    let streams = Streams { seed: 1, replication: 0 };
+    let mut medium = Medium::new(phy, timing, kind & 8 != 0);
+    medium.keep_outcomes();
+    medium.report_events();
+    let [header, packet] = [parameters.header, Bytes::new(2048)];
+    let stations = ["left", "middle", "right"].map(|component| {
+        let site = QueueSite { streams: &streams, component, header, packet };
+        let queue = queued(queue).links[0].forward.queue.build(&site);
+        medium.add_station(parameters, queue, streams.stream(component, "back-off"))
+    });
+    let share = |sixteenths: u8| Probability::new(f64::from(sixteenths) / 16.0).expect("at most 1");
+    let mut pair = |(number, [from, to]): (usize, [usize; 2])| {
+        let component = format!("pair {number}");
+        let errors = Channel::Uniform(Uniform::new(share(loss & 15), &streams, &component));
+        let rule = HeaderRule::Share(share(loss >> 4));
+        let channel = WithHeaders::new(errors, rule, &streams, &component);
+        let ends = [stations[from], stations[to]];
+        medium.add_pair(ends, [rate, control], Channel::WithHeaders(Box::new(channel)))
+    };
+    let pairs = [[0, 1], [1, 0], [2, 1], [1, 2]].into_iter().enumerate().map(&mut pair).collect();
+    if kind & 16 != 0 {
+        medium.set_away(stations[0], &[[2_000_000, 9_000_000].map(Instant::from_nanos)]);
+    }
+    if place & 1 != 0 {
+        let metres = Distance::from_metres;
+        let propagation = Propagation {
+            transmission: metres(250),
+            carrier_sense: metres(if place & 2 != 0 { 250 } else { 550 }),
+            interference: metres(550),
+            capture_threshold: Some(Decibels::new(u64::from(place >> 3))),
+            capture: if place & 4 != 0 { Capture::Strongest } else { Capture::First },
+            exponent: 4.0,
+            crossover: metres(86),
+        };
+        let places = [0, 240, 480].map(|x| Position { x: metres(x), y: Distance::default() });
+        medium.place(&propagation, &places);
+    }
+    (medium, pairs)
+}
+
+/// Packets by what has become of them.
+#[derive(Default)]
+struct Outcomes {
+    delivered: HashSet<u32>,
+    finished: HashSet<u32>,
+    dropped: HashSet<u32>,
+}
+
+impl Outcomes {
+    /// Runs the medium; no time is before `last`.
+    fn run(&mut self, medium: &mut Medium<Packet>, mut last: Instant, until: Instant) {
+        while medium.next_timeout() <= until {
+            let now = medium.next_timeout();
+            assert!(now >= last, "time goes on");
+            last = now;
+            medium.handle_timeout(now);
+            self.note(medium);
+        }
+    }
+
+    fn note(&mut self, medium: &mut Medium<Packet>) {
+        while let Some(delivery) = medium.poll_deliver() {
+            let is_new = delivery.is_damaged || self.delivered.insert(delivery.packet.tcp.seq);
+            assert!(is_new, "a packet is delivered twice");
+        }
+        while let Some(outcome) = medium.poll_outcome() {
+            let is_first =
+                outcome.fate == LinkFate::Retrying || self.finished.insert(outcome.packet.tcp.seq);
+            assert!(is_first, "a packet is acknowledged or given up twice");
+        }
+        while let Some(event) = medium.poll_event() {
+            if let MediumEvent::Dropped { packet, .. } = event {
+                assert!(self.dropped.insert(packet.tcp.seq), "a packet is dropped twice");
+            }
+        }
+    }
+}
+
+/// Stations of 802.11 DCF with any queue discipline, times, windows and positions: no panic, time goes on, and each packet
+/// that joins a queue is dropped or finished, and delivered intact at most once.
+///
+/// Input: eleven bytes of parameters, then for each packet a pause in 16 µs, a pair with flow and ECN field, a length
+/// in 8 B.
+pub fn dcf(data: &[u8]) {
+    let Some((&parameters, packets)) = data.split_first_chunk() else { return };
+    let (mut medium, pairs) = cell(parameters);
+    let (mut now, mut joined, mut outcomes) = (Instant::ZERO, HashSet::new(), Outcomes::default());
+    for (number, packet) in packets.chunks_exact(3).enumerate() {
+        let (last, number, choice) = (now, number as u32, packet[1]);
+        now += Duration::from_nanos(u64::from(packet[0]) << 14);
+        outcomes.run(&mut medium, last, now);
+        let (hop, bytes) = (u32::from(choice >> 4), u32::from(packet[2]) * 8 + 20);
+        let mut packet = Packet { hop, bytes, ..Packet::default() };
+        packet.tcp.seq = number;
+        packet.tcp.ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(choice >> 2 & 3)];
+        if medium.enqueue(now, pairs[usize::from(choice & 3)], packet) {
+            joined.insert(number);
+        }
+        outcomes.note(&mut medium);
+    }
+    outcomes.run(&mut medium, now, now + Duration::from_secs(100_000));
+    let Outcomes { delivered, finished, dropped } = outcomes;
+    assert!(delivered.is_subset(&joined) && finished.is_disjoint(&dropped));
+    let ended: HashSet<_> = finished.union(&dropped).copied().collect();
+    assert_eq!(ended, joined, "packets that have joined are finished or dropped");
 }

@@ -1,6 +1,8 @@
 //! The inputs that fuzzing found worth keeping: each reaches code that no other does. Lines of
 //! hexadecimal digits in `fuzz/corpus`; `fuzz/README.md` says how to add to them.
 
+use proptest::prelude::*;
+
 #[path = "../../../../fuzz/fuzz_targets/common.rs"]
 mod targets;
 
@@ -49,4 +51,13 @@ fn scripts_of_any_text_are_played_or_refused() {
     let inputs = inputs(include_str!("../../../../fuzz/corpus/scripts.txt"));
     assert!(inputs.len() > 50);
     inputs.iter().for_each(|input| hosts::scripts(input));
+}
+
+proptest! {
+    #[test]
+    fn each_packet_of_a_wlan_is_dropped_or_finished_whatever_its_parameters(
+        input in prop::collection::vec(any::<u8>(), 11..200),
+    ) {
+        targets::dcf(&input);
+    }
 }
