@@ -12,7 +12,8 @@ import pytest
 import lasthop
 from lasthop import statistics, terminal
 from lasthop.figures.selection import Table
-from lasthop.words import measured, metric_bounds, scaled
+from lasthop.metric import metric_bounds
+from lasthop.words import measured, scaled
 
 PATH = """
 name = "path"

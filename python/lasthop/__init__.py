@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lasthop.campaign import Campaign, CampaignError
     from lasthop.fairness import Convergence, convergence
     from lasthop.figures import PlotError, plot
+    from lasthop.metric import metrics
     from lasthop.results import Results
     from lasthop.running import run, sweep
     from lasthop.scenario import Scenario, load, schema
@@ -42,6 +43,7 @@ __all__ = [
     "compare_theory",
     "convergence",
     "load",
+    "metrics",
     "plot",
     "run",
     "schema",
@@ -55,6 +57,7 @@ _HOMES = {
     "campaign": ("Campaign", "CampaignError"),
     "fairness": ("Convergence", "convergence"),
     "figures": ("PlotError", "plot"),
+    "metric": ("metrics",),
     "results": ("Results",),
     "running": ("run", "sweep"),
     "scenario": ("Scenario", "load", "schema"),

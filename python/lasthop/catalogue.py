@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lasthop.metric import Metric, metrics
 from lasthop.scenario import schema
 
 __all__ = ["CATEGORIES", "catalogue", "keys"]
@@ -19,6 +20,7 @@ CATEGORIES = (
     "errors",
     "transports",
     "applications",
+    "metrics",
     "studies",
 )
 
@@ -33,6 +35,8 @@ def catalogue(category: str) -> list[tuple[str, str]]:
         from lasthop.studies import studies
 
         return [(study.key, study.about) for study in studies().values()]
+    if category == "metrics":
+        return [(f"{one.entity}.*.{one.name}", _metric(one)) for one in metrics()]
     link = _items("link")
     flow = _items("flow")
     match category:
@@ -53,6 +57,16 @@ def catalogue(category: str) -> list[tuple[str, str]]:
         case "applications":
             return _kinds(flow["app"])
     raise ValueError(f"list: found {category!r}; allowed: {', '.join(CATEGORIES)}")
+
+
+def _metric(one: Metric) -> str:
+    """The declaration of a metric in a line."""
+    told = [one.about]
+    if one.unit:
+        told.append(f"Unit: {'fraction of 1' if one.unit == '%' else one.unit}.")
+    if one.preferred != "neither":
+        told.append(f"{one.preferred.capitalize()} is better.")
+    return " ".join(told)
 
 
 def _items(table: str) -> Mapping[str, Any]:

@@ -8,9 +8,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from lasthop.cells import value_text
+from lasthop.metric import metric_unit
 from lasthop.swept import point_words
 from lasthop.terminal import HEADLINES, metric_heading
-from lasthop.words import interval_note, key_labels, measured_row, metric_unit, scaled
+from lasthop.words import interval_note, key_labels, measured_row, scaled
 
 if TYPE_CHECKING:
     from lasthop.results import Results

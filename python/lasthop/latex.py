@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from lasthop.metric import metric_label, metric_unit
 from lasthop.swept import point_words
 from lasthop.terminal import HEADLINES
-from lasthop.words import key_labels, measured_row, metric_label, metric_unit, scaled, value_name
+from lasthop.words import key_labels, measured_row, scaled, value_name
 
 if TYPE_CHECKING:
     from lasthop.results import Results

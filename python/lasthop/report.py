@@ -30,10 +30,11 @@ from lasthop.cells import plain
 from lasthop.comparison import from_baseline
 from lasthop.explain import explain
 from lasthop.figures import PlotError, plot
+from lasthop.metric import metric_unit
 from lasthop.scenario import Scenario
 from lasthop.studies.verdicts import tally
 from lasthop.swept import have_scale, point_words
-from lasthop.words import interval_note, key_labels, measured_row, metric_unit, scaled
+from lasthop.words import interval_note, key_labels, measured_row, scaled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

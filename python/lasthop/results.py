@@ -19,8 +19,8 @@ from lasthop import statistics
 from lasthop.arguments import check_point
 from lasthop.cells import UNITS, number, plain, quantity_of
 from lasthop.engine import Engine, distinct, engine
+from lasthop.metric import metric_bounds
 from lasthop.statistics import Floats
-from lasthop.words import metric_bounds
 
 __all__ = ["Point", "Results", "Stopped"]
 
@@ -163,6 +163,10 @@ class Results:
         values = self.values if censored else self._known
         samples[places] = values[rows, column]
         return samples
+
+    def known(self, point: int | None = None) -> Floats:
+        """`values` without durations of incomplete transfers; of one point, or of all."""
+        return self._known if point is None else self._known[self._rows_of_point[point]]
 
     @cached_property
     def _known(self) -> Floats:
@@ -512,6 +516,9 @@ class Results:
     def _matching(self, patterns: Sequence[str]) -> list[str]:
         found = []
         for pattern in patterns:
+            if pattern in self._column:
+                found.append(pattern)
+                continue
             names = [name for name in self.metrics if fnmatchcase(name, pattern)]
             if not names:
                 self.index_of(pattern)

@@ -10,28 +10,22 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from lasthop.cells import number, value_text
+from lasthop.metric import metric_label, metric_unit
 from lasthop.swept import point_words
-from lasthop.words import (
-    Unit,
-    interval_note,
-    key_labels,
-    measured,
-    measured_row,
-    metric_label,
-    metric_unit,
-    scaled,
-)
+from lasthop.words import Unit, interval_note, key_labels, measured, measured_row, scaled
 
 if TYPE_CHECKING:
     import polars as pl
 
     from lasthop.campaign import Plan
     from lasthop.results import Results
+    from lasthop.similar import Group
     from lasthop.theory import Comparison
 
 __all__ = [
@@ -44,6 +38,7 @@ __all__ = [
     "show_plan",
     "show_repetitions",
     "show_results",
+    "show_similar",
     "show_steady",
     "show_theory",
 ]
@@ -121,12 +116,15 @@ def interval_text(mean: float, ci95: float | None) -> str:
     return number_text(mean) + width
 
 
-def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
+def show_results(
+    results: Results, patterns: tuple[str, ...], groups: Sequence[Group] = ()
+) -> Table:
     """The summary: a row for each metric of a single point, otherwise one for each point.
 
     Args:
         results: What to show.
         patterns: Metrics to show, with `*` and `?`; those of note if empty.
+        groups: The flows and links whose means `results` has: see `lasthop.similar`.
     """
     single = len(results.points) == 1
     chosen = patterns or (("*",) if single else HEADLINES)
@@ -144,12 +142,17 @@ def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
     note = interval_note(row["method"] for row in rows if row["metric"] in metrics)
     table = Table(caption=note, caption_justify="left")
     if single:
-        for heading in ("metric", "mean", "", "n"):
-            table.add_column(heading, justify="left" if heading in ("metric", "") else "right")
+        spread = ("spread", "worst", "of") if groups else ()
+        for heading in ("metric", "mean", "", *spread, "n"):
+            is_text = heading in ("metric", "", "of")
+            table.add_column(heading, justify="left" if is_text else "right")
+        group_of = {group.name: group for group in groups}
         for metric in metrics:
             row = cells[0, metric]
             unit = scaled(metric_unit(metric), [row["mean"]])
-            table.add_row(metric, measured_row(row, unit), unit.name, str(row["n"]))
+            group = group_of.get(metric.rpartition(".")[0])
+            more = _between(group, metric, unit) if group else [""] * len(spread)
+            table.add_row(metric, measured_row(row, unit), unit.name, *more, str(row["n"]))
         return table
     words = point_words(results.points)
     for heading in key_labels(list(words)):
@@ -171,6 +174,50 @@ def show_results(results: Results, patterns: tuple[str, ...]) -> Table:
             str(max((one["n"] for _, one in own if one is not None), default=0)),
         )
     return table
+
+
+def _between(group: Group, metric: str, unit: Unit, point: int = 0) -> list[str]:
+    """How similar flows or links differ in a metric: spread, worst mean and whose it is."""
+    quantity = metric.rpartition(".")[2]
+    spread, worst = group.spread(quantity, point) / unit.per, group.worst(quantity, point)
+    told = [number_text(float(f"{spread:.3g}"))]
+    if worst is None:
+        return [*told, "", ""]
+    return [*told, number_text(float(f"{worst[0] / unit.per:.4g}")), worst[1]]
+
+
+def show_similar(results: Results, groups: Sequence[Group]) -> Iterator[Table]:
+    """Of each group of similar flows the goodput at each point: spread, worst and Jain's index.
+
+    Args:
+        results: All flows one by one.
+        groups: See `lasthop.similar`.
+    """
+    words = point_words(results.points)
+    for group in groups:
+        if f"{group.members[0]}.goodput_bps" not in results.metrics or "link." in group.name[:5]:
+            continue
+        table = Table(
+            title=f"Goodput of {len(group.members)} similar flows, {group.name}",
+            title_justify="left",
+            caption="spread: standard deviation between the flows' means; worst: the least mean",
+            caption_justify="left",
+        )
+        for heading in key_labels(list(words)):
+            table.add_column(heading.replace(" ", "\n"), overflow="fold")
+        for heading in ("mean", "", "spread", "worst", "of", "Jain's\nindex"):
+            table.add_column(heading, justify="left" if heading in ("", "of") else "right")
+        for point in range(len(results.points)):
+            mean = float(np.nanmean(group.means("goodput_bps", point)))
+            unit = scaled("bps", [mean])
+            table.add_row(
+                *(cell[point] for cell in words.values()),
+                number_text(float(f"{mean / unit.per:.4g}")),
+                unit.name,
+                *_between(group, "goodput_bps", unit, point),
+                number_text(float(f"{group.jain(point):.3g}")),
+            )
+        yield table
 
 
 #: How long several TCP flows take until they share fairly.

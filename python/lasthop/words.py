@@ -21,9 +21,6 @@ __all__ = [
     "key_words",
     "measured",
     "measured_row",
-    "metric_bounds",
-    "metric_label",
-    "metric_unit",
     "point_label",
     "scaled",
     "value_name",
@@ -240,43 +237,6 @@ def scaled(kind: str, values: Iterable[float]) -> Unit:
     # Times up to 10 s and beyond are seconds; zero is shown in the unit itself.
     base = next((unit for unit in units if unit.per == 1.0), units[0])
     return fitting[-1] if fitting else units[0] if most > 0.0 else base
-
-
-SHARES = re.compile(r"(^|_)(loss|miss|utilization|share|complete|efficiency|fairness)$")
-
-
-def metric_unit(metric: str) -> str:
-    """What a metric's name says of its unit: `bps`, `s`, `bytes`, `%` of shares, or nothing."""
-    quantity = metric.rpartition(".")[2]
-    if quantity.endswith(("_bps", "_bytes", "_s")):
-        return quantity.rpartition("_")[2]
-    return "%" if SHARES.search(quantity) else ""
-
-
-def metric_bounds(metric: str) -> tuple[float, float]:
-    """Between which values a metric of a replication lies: shares from 0 to 1, others from 0."""
-    return 0.0, 1.0 if metric_unit(metric) == "%" else math.inf
-
-
-def metric_label(metric: str) -> str:
-    """A metric in words, without its unit: `flow.web.delay_p95_s` is `Delay, 95th percentile`."""
-    quantity = metric.rpartition(".")[2]
-    for ending in ("_bps", "_bytes", "_s"):
-        quantity = quantity.removesuffix(ending)
-    percentile = re.fullmatch(r"(.*)_p(\d+)", quantity)
-    if percentile:
-        text = f"{percentile[1]}, {percentile[2]}th percentile"
-    elif quantity.endswith("_mean_plus_2sd"):
-        text = f"{quantity.removesuffix('_mean_plus_2sd')}, mean + 2 deviations"
-    elif quantity.endswith(("_mean", "_max")):
-        name, _, which = quantity.rpartition("_")
-        text = f"{'mean' if which == 'mean' else 'largest'} {name}"
-    elif quantity.endswith("_sd"):
-        text = f"deviation of {quantity.removesuffix('_sd')}"
-    else:
-        text = quantity
-    text = text.replace("_", " ").replace("acks", "ACKs").replace("nACKs", "NACKs")
-    return text[:1].upper() + text[1:]
 
 
 def point_label(parameters: Mapping[str, Any]) -> str:

@@ -17,5 +17,5 @@ mod refusal;
 pub use connections::MOST_CONNECTIONS;
 pub use lasthop_sim::sim::ids::Side;
 pub use link::{Delivery, EndCounters, FrameFate};
-pub use network::{Network, side_name};
+pub use network::{LiveMetrics, Network, side_name};
 pub use refusal::{LEAST_MTU, MOST_HOSTS, Refused};

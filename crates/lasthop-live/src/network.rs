@@ -14,16 +14,29 @@
 use super::link::{Delivery, End, FrameFate, Link, Outbox};
 use super::refusal::{self, Refused};
 use lasthop_base::rng::Streams;
+use lasthop_base::schema::metrics::{ReportFor, metrics};
 use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_link::interface::Interface;
-use lasthop_link::link::LinkEndpoint;
-use lasthop_link::queue::QueueSite;
+use lasthop_link::link::{LinkEndpoint, ReceiverMetrics, SenderMetrics};
+use lasthop_link::queue::{DisciplineMetrics, QueueMetrics, QueueSite};
 use lasthop_sim::agent::Agent;
 use lasthop_sim::run::{link_site, service_endpoints};
 use lasthop_sim::scenario::{self, LinkProtocol, Scenario};
 use lasthop_sim::sim::deadlines::{Deadlines, MachineId};
 use lasthop_sim::sim::ids::Side;
-use lasthop_sim::sim::{discipline_metrics, queue_metrics, receiver_metrics, sender_metrics};
+use lasthop_sim::sim::metrics::LoadMetrics;
+
+metrics! {
+    /// A direction of a live link.
+    pub struct LiveMetrics {
+        /// Packets delivered at the end of the link.
+        packets_delivered: "Packets delivered", Count, Higher, Sum;
+        /// Bits of packets delivered per second of the run.
+        goodput_bps: "Goodput", BitsPerSecond, Higher, Sum;
+        /// Frames that could not be parsed.
+        unreadable_frames: "Unreadable frames", Count, Lower, Sum;
+    }
+}
 
 /// The links of a scenario.
 #[derive(Clone, Debug)]
@@ -153,7 +166,7 @@ impl Network {
     /// Reports what all links have counted as (entity, metric, value), under the names that a
     /// simulation has for them and, of each direction, `packets_delivered`, `goodput_bps` (of the
     /// packets that went up, headers included) and `unreadable_frames`.
-    pub fn metrics(&self, scenario: &Scenario, report: &mut dyn FnMut(&str, &'static str, f64)) {
+    pub fn metrics(&self, scenario: &Scenario, report: &mut ReportFor<'_>) {
         for (link, keys) in self.links.iter().zip(&scenario.links) {
             for side in Side::BOTH {
                 self.direction_metrics(link, keys, side, report);
@@ -172,27 +185,29 @@ impl Network {
         link: &Link,
         keys: &scenario::Link,
         side: Side,
-        report: &mut dyn FnMut(&str, &'static str, f64),
+        report: &mut ReportFor<'_>,
     ) {
         let entity = format!("link.{}.{}", keys.name, side_name(side));
         let (sender, receiver) = (link.end(side), link.end(side.other()));
         let counters = sender.counters();
-        queue_metrics(&entity, &counters.queue, report);
+        QueueMetrics::from(&counters.queue).report_for(&entity, report);
         let transmitter = sender.interface().transmitter();
         let sent = counters.queue.bits_sent as f64 - transmitter.unsent_bits(self.now);
         let utilization = (sent.max(0.0) / transmitter.capacity(self.now)).min(1.0);
-        report(&entity, "utilization", utilization);
+        LoadMetrics { utilization }.report_for(&entity, report);
         let queue = sender.interface().queue();
         if queue.detects_early() {
-            discipline_metrics(&entity, &queue.counters(), report);
+            DisciplineMetrics::from(&queue.counters()).report_for(&entity, report);
         }
-        sender_metrics(&entity, &sender.link_counters(), report);
-        receiver_metrics(&entity, &receiver.link_counters(), report);
+        SenderMetrics::from(&sender.link_counters()).report_for(&entity, report);
+        ReceiverMetrics::from(&receiver.link_counters()).report_for(&entity, report);
         let up = receiver.counters();
-        report(&entity, "packets_delivered", up.delivered as f64);
-        let seconds = self.now.as_secs_f64();
-        report(&entity, "goodput_bps", up.delivered_bytes as f64 * 8.0 / seconds);
-        report(&entity, "unreadable_frames", (counters.unreadable + up.unreadable) as f64);
+        let metrics = LiveMetrics {
+            packets_delivered: up.delivered as f64,
+            goodput_bps: up.delivered_bytes as f64 * 8.0 / self.now.as_secs_f64(),
+            unreadable_frames: (counters.unreadable + up.unreadable) as f64,
+        };
+        metrics.report_for(&entity, report);
     }
 
     /// The time of the last call.

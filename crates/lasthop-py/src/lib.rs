@@ -411,6 +411,13 @@ fn schema() -> String {
     scenario::schema().to_string()
 }
 
+/// The list of metrics, as JSON text: see `lasthop::metrics`.
+#[pyfunction]
+fn metrics() -> String {
+    let all = lasthop::metrics::all().into_iter();
+    serde_json::Value::from_iter(all.map(|(entity, metric)| metric.to_json(entity))).to_string()
+}
+
 /// The scenario reference, in Markdown.
 #[pyfunction]
 fn reference_markdown() -> String {
@@ -445,5 +452,6 @@ fn _lasthop(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(seconds, module)?)?;
     module.add_function(wrap_pyfunction!(cores, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
+    module.add_function(wrap_pyfunction!(metrics, module)?)?;
     module.add_function(wrap_pyfunction!(reference_markdown, module)?)
 }

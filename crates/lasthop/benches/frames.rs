@@ -80,7 +80,7 @@ fn replicate(protocol: &str, hops: u64) -> u64 {
     let names: Vec<_> = (0..hops).map(|hop| format!("l{hop}")).collect();
     let mut frames = 0;
     world.metrics(&names, &mut |_, metric, value| {
-        if metric == "frames_sent" {
+        if metric.name == "frames_sent" {
             frames += value as u64;
         }
     });

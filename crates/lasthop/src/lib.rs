@@ -5,6 +5,8 @@
 //! [`scenario`] describes what to simulate, [`run`] builds a world from a scenario and runs its replications,
 //! [`analysis`] contains closed forms to compare the results with.
 
+pub mod metrics;
+
 pub use lasthop_analysis as analysis;
 pub use lasthop_base::{coding, packet, rng, schema, timeline, units};
 pub use lasthop_link::{channel, interface, link, queue};

@@ -83,8 +83,9 @@ fn cargo(copy: &Path) -> Command {
 
 const THIRD_TRANSFER: &str = r#"//! A third application over TCP that the simulator does not know.
 use super::family::TransferKeys;
-use crate::schema::keys::{Limits, table};
-use crate::units::Bytes;
+use lasthop_base::schema::keys::{Limits, table};
+use lasthop_base::schema::metrics::Metric;
+use lasthop_base::units::Bytes;
 table! {
     /// A third application.
     pub struct ThirdKeys as "third" {
@@ -92,7 +93,9 @@ table! {
         size: Bytes, Limits::FILE;
     }
 }
-impl TransferKeys for ThirdKeys {}
+impl TransferKeys for ThirdKeys {
+    const METRICS: &'static [Metric] = &[];
+}
 "#;
 
 /// An application over TCP that is declared, but that the simulator does not drive, does not compile: were it to compile,

@@ -102,7 +102,8 @@ def warnings(choice: Standing | None, wants: Wants, errors: str) -> list[str]:
 
 def told_in_units(metric: str, interval: Interval) -> str:
     """A metric with its interval, in the unit that reads best."""
-    from lasthop.figures.style import metric_unit, scaled
+    from lasthop.figures.style import scaled
+    from lasthop.metric import metric_unit
 
     ends = [interval.mean, interval.low, interval.high]
     unit = scaled(metric_unit(metric), [value for value in ends if np.isfinite(value)])

@@ -2,27 +2,31 @@
 
 Parts are separated by commas. A metric alone is an objective, a metric with `<` or `>` and a number
 a constraint. A metric is called by the end of its name, without its unit: `goodput`,
-`voice.delay_p99`, `link.wireless.forward.utilization`. Of an objective that several flows have the
-sum counts; a constraint holds if it holds for each.
+`voice.delay_p99`, `link.wireless.forward.utilization`. An objective that several flows
+have is aggregated as the metric declares: the sum of goodputs, the mean of delays. A constraint
+holds if it holds for each.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lasthop import _lasthop
 from lasthop.arguments import ArgumentError
+from lasthop.metric import bare_name, metric_of
 from lasthop.results import Results
 
 __all__ = ["Constraint", "Objective", "Wants", "parse"]
 
-UNITS = {"_bps": "rate", "_s": "duration", "_bytes": "size"}
-SMALLER = ("delay", "loss", "drops", "timeouts", "retransmissions", "duration", "miss", "lost")
+# Kinds of quantities, by the unit of a metric.
+QUANTITIES = {"bps": "rate", "s": "duration", "bytes": "size"}
+COMBINED: Mapping[str, Callable[..., Any]] = {"sum": np.sum, "mean": np.mean, "max": np.max}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Objective:
 
     Attributes:
         word: As it was said.
-        metrics: The full names that it stands for; their sum counts.
+        metrics: The full names that it stands for; aggregated as the metric declares.
         sign: 1 to be large, -1 to be small.
     """
 
@@ -42,7 +46,8 @@ class Objective:
     def samples(self, results: Results, point: int) -> NDArray[np.float64]:
         """One number for each replication, larger being better."""
         each = [results.samples(name, point) for name in self.metrics]
-        return np.asarray(self.sign * np.sum(each, axis=0))
+        combined = COMBINED[metric_of(self.metrics[0]).aggregation](each, axis=0)
+        return np.asarray(self.sign * combined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +107,7 @@ def parse(text: str, known: Sequence[str]) -> Wants:
         if operator is None:
             sign = {"max": 1.0, "min": -1.0}.get(way or "")
             if sign is None:
-                is_small = any(one in metrics[0].rpartition(".")[2] for one in SMALLER)
-                sign = -1.0 if is_small else 1.0
+                sign = -1.0 if metric_of(metrics[0]).preferred == "lower" else 1.0
             objectives.append(Objective(word, metrics, sign))
         else:
             limit = _limit(word, metrics[0], number)
@@ -115,20 +119,16 @@ def parse(text: str, known: Sequence[str]) -> Wants:
     return Wants(tuple(objectives), tuple(constraints))
 
 
-def _bare(metric: str) -> str:
-    """Without its unit: `delay_p99_s` is `delay_p99`."""
-    return next((metric.removesuffix(end) for end in UNITS if metric.endswith(end)), metric)
-
-
 def _matching(word: str, known: Sequence[str]) -> tuple[str, ...]:
     names = [
         name
         for name in known
-        if name in (word, f"flow.{word}") or f".{_bare(name)}".endswith(f".{_bare(word)}")
+        if name in (word, f"flow.{word}") or f".{bare_name(name)}".endswith(f".{bare_name(word)}")
     ]
     flows = [name for name in names if name.startswith("flow.")]
     if not names:
-        words = dict.fromkeys(_bare(n).rpartition(".")[2] for n in known if n.startswith("flow."))
+        own = (name for name in known if name.startswith("flow."))
+        words = dict.fromkeys(bare_name(name).rpartition(".")[2] for name in own)
         raise ArgumentError(
             f"want: found no metric {word!r} in this traffic; allowed: {', '.join(words)}"
         )
@@ -136,7 +136,7 @@ def _matching(word: str, known: Sequence[str]) -> tuple[str, ...]:
 
 
 def _limit(word: str, metric: str, text: str) -> float:
-    kind = next((UNITS[end] for end in UNITS if metric.endswith(end)), None)
+    kind = QUANTITIES.get(metric_of(metric).unit)
     try:
         if kind is not None:
             return _lasthop.quantity(kind, text)

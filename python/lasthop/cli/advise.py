@@ -233,7 +233,8 @@ def _state(one: Standing) -> str:
 
 
 def _cell(one: Standing, name: str) -> str:
-    from lasthop.figures.style import metric_unit, scaled
+    from lasthop.figures.style import scaled
+    from lasthop.metric import metric_unit
 
     interval = one.metrics[name]
     if math.isnan(interval.mean):

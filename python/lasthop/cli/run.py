@@ -119,6 +119,14 @@ def run(
             "parquet: one row per replication and flow or link.",
         ),
     ] = Format.table,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Print each flow and link in tables; by default, more than 10 similar ones are "
+            "summarised: mean, spread, worst and Jain's index.",
+        ),
+    ] = False,
     with_theory: Annotated[
         bool,
         typer.Option(
@@ -184,7 +192,8 @@ def run(
         if with_theory:
             step(lambda: _print_theory(scenario, results, output, folder))
         else:
-            step(lambda: _print_results(results, output, folder, metrics, compared))
+            shown = functools.partial(_print_results, compared=compared, everything=everything)
+            step(lambda: shown(results, output, folder, metrics))
         if folder is not None:
             table = folder / "replications.parquet"
             step(lambda: write_bytes(table, parquet(results.frame)))
@@ -216,6 +225,8 @@ def _print_results(
     folder: Path | None,
     metrics: list[str],
     compared: tuple[str, Any] | None,
+    *,
+    everything: bool,
 ) -> None:
     # A metric that an interrupted run has not reached yet is not there.
     known = [name for name in metrics if name in results.metrics]
@@ -245,13 +256,23 @@ def _print_results(
             sys.stdout.buffer.write(parquet(results.frame))
         case Format.table:
             from lasthop import terminal
+            from lasthop.similar import summarised
 
             console = terminal.console()
-            console.print(terminal.show_results(results, tuple(metrics)))
+            shown, groups = (results, []) if everything else summarised(results)
+            patterns = tuple(shown.metrics if groups and metrics else metrics)
+            console.print(terminal.show_results(shown, patterns, groups))
+            for similar in terminal.show_similar(results, groups):
+                console.print(similar)
             for show in () if metrics else (terminal.show_fairness, terminal.show_repetitions):
-                several = show(results)
+                several = show(shown)
                 if several is not None:
                     console.print(several)
+            for group in groups:
+                note(
+                    f"lasthop: {group.name} stands for {len(group.members)} similar flows or "
+                    "links; --all prints each"
+                )
             if compared is not None:
                 found = from_baseline(results, metrics, *compared)
                 console.print(terminal.show_differences(found, *compared))

@@ -166,6 +166,7 @@ class Server:
                 "folder": self.root.name,
                 "presets": presets(),
                 "schema": schema(),
+                "metrics": json.loads(_lasthop.metrics()),
                 "colours": colours(),
             }
         )

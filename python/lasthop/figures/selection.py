@@ -14,12 +14,12 @@ import polars as pl
 from lasthop import statistics
 from lasthop.cells import quantity_of
 from lasthop.figures.sources import KINDS, OF_TRACES, HasFrame, PlotError, read
+from lasthop.metric import metric_bounds
 from lasthop.running import run
 from lasthop.scenario import Scenario
 from lasthop.statistics import Confidence, Floats
 from lasthop.swept import Parameter, names_of, parameter, same_quantity
 from lasthop.tracing import Trace, trace
-from lasthop.words import metric_bounds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,7 +21,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lasthop.words import Unit, metric_label, metric_unit, scaled
+from lasthop.metric import metric_label, metric_unit
+from lasthop.words import Unit, scaled
 from lasthop.writing import write_file
 
 __all__ = [

@@ -1,5 +1,7 @@
 //! How the families of the model describe their keys: names, types, defaults, limits, words and meaning.
 //!
+//! Metrics describe themselves in the same way ([`metrics`]).
+//!
 //! A protocol, error process, agent or application declares its keys beside its machine with `table!`, `choice!` and `union!`;
 //! from that one declaration come the Rust type, the reader, the error messages, the JSON Schema and the reference page. This
 //! module is a leaf: it knows [`crate::units`] and [`crate::rng`] only.
@@ -9,6 +11,7 @@ pub mod error;
 pub mod files;
 pub mod json;
 pub mod keys;
+pub mod metrics;
 pub mod named;
 pub mod numbers;
 pub mod quantity;

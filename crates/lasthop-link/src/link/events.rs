@@ -1,5 +1,7 @@
 //! What endpoints tell of: events as they happen, and counters of them.
 
+use lasthop_base::schema::metrics::metrics;
+
 /// What cross-layer agents and probes listen to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
@@ -75,6 +77,93 @@ pub struct LinkCounters {
     pub packets: u64,
     /// Packets given up by their sender, among `packets`.
     pub packets_abandoned: u64,
+}
+
+metrics! {
+    /// What a link endpoint sends over its direction.
+    pub struct SenderMetrics {
+        /// Data frames sent for the first time.
+        data_frames: "Data frames", Count, Neither, Sum;
+        /// Data frames retransmitted.
+        retransmissions: "Retransmissions", Count, Lower, Sum;
+        /// Separate ACKs sent.
+        acks: "ACKs", Count, Neither, Sum;
+        /// Negative ACKs sent.
+        nacks: "NACKs", Count, Neither, Sum;
+        /// Expiries of the retransmission timer.
+        timeouts: "Timeouts", Count, Lower, Sum;
+        /// Frames discarded after the retry limit.
+        abandoned: "Abandoned", Count, Lower, Sum;
+        /// Keep-alive frames sent.
+        keepalives: "Keepalives", Count, Neither, Sum;
+        /// Parity frames sent.
+        parities: "Parities", Count, Neither, Sum;
+    }
+}
+
+metrics! {
+    /// What a link endpoint that segments packets knows of them.
+    pub struct PacketMetrics {
+        /// Packets acknowledged or discarded.
+        packets: "Packets", Count, Neither, Sum;
+        /// Packets discarded after the retry limit.
+        packets_abandoned: "Packets abandoned", Count, Lower, Sum;
+        /// Requests for a status report sent.
+        polls: "Polls", Count, Neither, Sum;
+        /// Status reports sent.
+        statuses: "Statuses", Count, Neither, Sum;
+    }
+}
+
+metrics! {
+    /// What a link endpoint receives over the direction.
+    pub struct ReceiverMetrics {
+        /// Frames received more than once.
+        duplicates: "Duplicates", Count, Lower, Sum;
+        /// Data frames dropped by the receiver: out of sequence or beyond the window.
+        discarded: "Discarded", Count, Lower, Sum;
+        /// Frames computed from parity.
+        recovered: "Recovered", Count, Neither, Sum;
+        /// Missing frames for which the receiver no longer waits.
+        skipped: "Skipped", Count, Lower, Sum;
+    }
+}
+
+impl From<&LinkCounters> for SenderMetrics {
+    fn from(link: &LinkCounters) -> Self {
+        SenderMetrics {
+            data_frames: link.data_frames as f64,
+            retransmissions: link.retransmissions as f64,
+            acks: link.acks as f64,
+            nacks: link.nacks as f64,
+            timeouts: link.timeouts as f64,
+            abandoned: link.abandoned as f64,
+            keepalives: link.keepalives as f64,
+            parities: link.parities as f64,
+        }
+    }
+}
+
+impl From<&LinkCounters> for PacketMetrics {
+    fn from(link: &LinkCounters) -> Self {
+        PacketMetrics {
+            packets: link.packets as f64,
+            packets_abandoned: link.packets_abandoned as f64,
+            polls: link.polls as f64,
+            statuses: link.statuses as f64,
+        }
+    }
+}
+
+impl From<&LinkCounters> for ReceiverMetrics {
+    fn from(link: &LinkCounters) -> Self {
+        ReceiverMetrics {
+            duplicates: link.duplicates as f64,
+            discarded: link.discarded as f64,
+            recovered: link.recovered as f64,
+            skipped: link.skipped as f64,
+        }
+    }
 }
 
 impl LinkCounters {

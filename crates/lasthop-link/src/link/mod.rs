@@ -49,7 +49,7 @@ pub(crate) use bytes::ByteFormat;
 pub use bytes::BytesError;
 pub use error::LinkError;
 use error::{check_header, check_parameters, check_sizes};
-pub use events::{LinkCounters, LinkEvent};
+pub use events::{LinkCounters, LinkEvent, PacketMetrics, ReceiverMetrics, SenderMetrics};
 pub use frame::{Frame, FrameKind};
 pub use go_back_n::{GoBackN, GoBackNParameters};
 pub use harq::{

@@ -39,7 +39,7 @@ mod transmitter;
 pub use ahead::{Ahead, Newest};
 pub use biased::{Biased, BiasedKeys};
 pub use codel::{Codel, CodelKeys};
-pub use computed::{ComputedFifo, Fate, OnOff, OnOffParameters, QueueCounters};
+pub use computed::{ComputedFifo, Fate, OnOff, OnOffParameters, QueueCounters, QueueMetrics};
 pub use drop_tail::{DropTail, DropTailKeys};
 pub use dualpi2::{DualPi2, DualPi2Keys};
 pub use fair::FairQueue;
@@ -59,6 +59,7 @@ pub use transmitter::Transmitter;
 use family::{DisciplineKeys, queue_disciplines};
 use lasthop_base::packet::Payload;
 use lasthop_base::schema::keys::{Read, kinds};
+use lasthop_base::schema::metrics::metrics;
 use lasthop_base::schema::quantity::QueueLimit;
 use lasthop_base::schema::shorthand::Shorthand;
 use lasthop_base::units::{Bytes, Instant};
@@ -72,6 +73,28 @@ pub struct DisciplineCounters {
     pub early_drops: u64,
     /// Packets that got a congestion mark.
     pub marks: u64,
+}
+
+metrics! {
+    /// A queue discipline that drops or marks packets before the queue is full.
+    pub struct DisciplineMetrics {
+        /// Packets dropped because the queue was full.
+        queue_tail_drops: "Queue tail drops", Count, Lower, Sum;
+        /// Packets dropped by the discipline to shorten the queue.
+        queue_early_drops: "Queue early drops", Count, Lower, Sum;
+        /// Packets that the discipline marked (ECN).
+        queue_marks: "Queue marks", Count, Neither, Sum;
+    }
+}
+
+impl From<&DisciplineCounters> for DisciplineMetrics {
+    fn from(counters: &DisciplineCounters) -> Self {
+        DisciplineMetrics {
+            queue_tail_drops: counters.tail_drops as f64,
+            queue_early_drops: counters.early_drops as f64,
+            queue_marks: counters.marks as f64,
+        }
+    }
 }
 
 impl DisciplineCounters {

@@ -28,6 +28,7 @@ use super::family::{AgentKeys, AgentSite};
 use super::{Agent, AgentEvent, Crossing, Segment, SegmentView, Verdict};
 use lasthop_analysis::AnalysisError;
 use lasthop_base::schema::keys::table;
+use lasthop_base::schema::metrics::{Metric, Report, metrics};
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
@@ -43,8 +44,18 @@ table! {
 /// The machine at one end of a link.
 pub type Machine<P> = BalakrishnanEln<P>;
 
+metrics! {
+    /// Marks of explicit loss notification.
+    pub struct ElnMetrics {
+        /// ACKs marked with a notification of a loss on the link.
+        marked_acks: "Marked ACKs", Count, Neither, Sum;
+    }
+}
+
 impl AgentKeys for BalakrishnanElnKeys {
     type Machine<P: Segment + Clone> = Machine<P>;
+
+    const METRICS: &'static [Metric] = ElnMetrics::METRICS;
 
     fn at(&self) -> Option<&str> {
         Some(&self.at)
@@ -255,8 +266,8 @@ impl<P: Segment + Clone> Agent<P> for BalakrishnanEln<P> {
         self.events.pop_front()
     }
 
-    fn metrics(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        report("marked_acks", self.marked as f64);
+    fn metrics(&self, report: &mut Report<'_>) {
+        ElnMetrics { marked_acks: self.marked as f64 }.report(report);
     }
 }
 

@@ -8,6 +8,7 @@
 use super::{Governed, Segment};
 use lasthop_analysis::AnalysisError;
 use lasthop_base::schema::keys::{Kind, Table};
+use lasthop_base::schema::metrics::Metric;
 use lasthop_base::units::Bytes;
 use lasthop_link::channel::Errors;
 use lasthop_tcp::Config;
@@ -58,6 +59,9 @@ pub(crate) trait AgentKeys: Table + Kind {
 
     /// The host where it sits; `None` where the key is missing.
     fn at(&self) -> Option<&str>;
+
+    /// What the agent reports.
+    const METRICS: &'static [Metric] = &[];
 
     /// On a radio: takes its place on the link of `station`; by default it sits at the base.
     fn place_on_radio(&mut self, base: &str, _station: &str) -> Result<(), Refusal> {
@@ -123,6 +127,10 @@ macro_rules! agents {
         }
 
         impl AgentKind {
+            /// The metrics of the kinds.
+            pub const METRICS: &'static [&'static [Metric]] =
+                &[$(<$module::$keys as AgentKeys>::METRICS,)*];
+
             /// The host where it sits; `None` where the key is missing.
             pub fn at(&self) -> Option<&str> {
                 match self { $(AgentKind::$kind(keys) => keys.at(),)* }
@@ -263,7 +271,7 @@ macro_rules! agents {
                 match self { $(AgentMachine::$kind(agent) => agent.transmission_limit(),)* }
             }
 
-            fn metrics(&self, report: &mut dyn FnMut(&'static str, f64)) {
+            fn metrics(&self, report: &mut Report<'_>) {
                 match self { $(AgentMachine::$kind(agent) => agent.metrics(report),)* }
             }
         }

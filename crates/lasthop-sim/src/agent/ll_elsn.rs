@@ -24,6 +24,7 @@ use super::family::{AgentKeys, AgentSite, Refusal};
 use super::{Agent, AgentEvent, LinkFate, Notice, Segment};
 use lasthop_analysis::AnalysisError;
 use lasthop_base::schema::keys::table;
+use lasthop_base::schema::metrics::{Metric, Report, metrics};
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
 
@@ -57,8 +58,20 @@ pub(super) fn check_reports(kind: &str, site: &AgentSite<'_>) -> Result<(), Refu
     ))
 }
 
+metrics! {
+    /// Notifications from the link to TCP senders.
+    pub struct NotificationMetrics {
+        /// Notifications of a link-layer retransmission in progress (ERSN).
+        ersn_sent: "ERSN sent", Count, Neither, Sum;
+        /// Notifications of a loss on the link (ELN).
+        eln_sent: "ELN sent", Count, Neither, Sum;
+    }
+}
+
 impl AgentKeys for LlElsnKeys {
     type Machine<P: Segment + Clone> = Machine<P>;
+
+    const METRICS: &'static [Metric] = NotificationMetrics::METRICS;
 
     fn at(&self) -> Option<&str> {
         Some(&self.at)
@@ -135,9 +148,12 @@ impl<P: Segment + Clone> Agent<P> for LlElsn<P> {
         self.events.pop_front()
     }
 
-    fn metrics(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        report("ersn_sent", self.retransmissions as f64);
-        report("eln_sent", self.losses as f64);
+    fn metrics(&self, report: &mut Report<'_>) {
+        let metrics = NotificationMetrics {
+            ersn_sent: self.retransmissions as f64,
+            eln_sent: self.losses as f64,
+        };
+        metrics.report(report);
     }
 }
 
@@ -170,7 +186,7 @@ mod tests {
         // A pure ACK that is lost is the sender's own matter.
         assert_eq!(told(&mut agent, LinkFate::Abandoned, data(1, 0)), None);
         let mut counted = Vec::new();
-        Agent::<Packet>::metrics(&agent, &mut |name, value| counted.push((name, value)));
+        Agent::<Packet>::metrics(&agent, &mut |metric, value| counted.push((metric.name, value)));
         assert_eq!(counted, [("ersn_sent", 1.0), ("eln_sent", 1.0)]);
     }
 

@@ -53,6 +53,7 @@ use family::{AgentKeys, agents};
 use lasthop_analysis::AnalysisError;
 use lasthop_base::packet::{Descriptor, Extension, Header, TcpHeader, flags};
 use lasthop_base::schema::keys::kinds;
+use lasthop_base::schema::metrics::{Metric, Report};
 use lasthop_base::units::Instant;
 use std::borrow::Borrow;
 
@@ -327,6 +328,6 @@ pub trait Agent<P: Segment> {
         None
     }
 
-    /// Reports what it has counted, by name.
-    fn metrics(&self, _report: &mut dyn FnMut(&'static str, f64)) {}
+    /// Reports what it has counted: [`AgentKeys::METRICS`](family::AgentKeys::METRICS).
+    fn metrics(&self, _report: &mut Report<'_>) {}
 }

@@ -46,6 +46,7 @@ use super::snoop_ns2::Ns2Connection;
 use super::{Agent, AgentCounters, AgentEvent, Crossing, Segment, SegmentView, Verdict};
 use lasthop_analysis::AnalysisError;
 use lasthop_base::schema::keys::{Limits, choice, table};
+use lasthop_base::schema::metrics::{Metric, Report, metrics};
 use lasthop_base::units::{Duration, Instant};
 use std::collections::VecDeque;
 
@@ -87,8 +88,24 @@ choice! {
 /// The machine at one end of a link.
 pub type Machine<P> = Snoop<P>;
 
+metrics! {
+    /// Snoop at one end of a link.
+    pub struct SnoopMetrics {
+        /// Segments stored.
+        cached: "Cached segments", Count, Neither, Sum;
+        /// Segments that the agent retransmitted.
+        local_retransmissions: "Local retransmissions", Count, Lower, Sum;
+        /// Expiries of the agent's retransmission timer.
+        local_timeouts: "Local timeouts", Count, Lower, Sum;
+        /// Duplicate ACKs that the agent dropped.
+        suppressed_acks: "Suppressed ACKs", Count, Neither, Sum;
+    }
+}
+
 impl AgentKeys for SnoopKeys {
     type Machine<P: Segment + Clone> = Machine<P>;
+
+    const METRICS: &'static [Metric] = SnoopMetrics::METRICS;
 
     fn at(&self) -> Option<&str> {
         Some(&self.at)
@@ -570,11 +587,14 @@ impl<P: Segment + Clone> Agent<P> for Snoop<P> {
         }
     }
 
-    fn metrics(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn metrics(&self, report: &mut Report<'_>) {
         let counters = self.output.counters;
-        report("cached", counters.cached as f64);
-        report("local_retransmissions", counters.local_retransmissions as f64);
-        report("local_timeouts", counters.local_timeouts as f64);
-        report("suppressed_acks", counters.suppressed_acks as f64);
+        let metrics = SnoopMetrics {
+            cached: counters.cached as f64,
+            local_retransmissions: counters.local_retransmissions as f64,
+            local_timeouts: counters.local_timeouts as f64,
+            suppressed_acks: counters.suppressed_acks as f64,
+        };
+        metrics.report(report);
     }
 }

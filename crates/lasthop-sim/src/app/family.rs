@@ -13,6 +13,7 @@ use super::DatagramSource;
 use lasthop_base::rng::Streams;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Kind, Table};
+use lasthop_base::schema::metrics::Metric;
 use lasthop_base::units::{Bytes, Duration, Instant};
 
 /// What a source of datagrams is built for.
@@ -30,6 +31,9 @@ pub struct SourceSite<'a> {
 pub(crate) trait SourceKeys: Table + Kind {
     /// The machine.
     type Machine: DatagramSource;
+
+    /// What its flow reports, apart from what all flows report.
+    const METRICS: &'static [Metric];
 
     /// Size of its packets, headers included.
     fn packet(&self) -> Bytes;
@@ -50,6 +54,8 @@ pub(crate) trait SourceKeys: Table + Kind {
 
 /// The keys of an application that writes to TCP connections.
 pub(crate) trait TransferKeys: Table + Kind {
+    /// What its flow reports, apart from what all flows over TCP report.
+    const METRICS: &'static [Metric];
     /// Does it come to an end, for which a run waits?
     const ENDS: bool = false;
     /// Does the host that receives send data too?
@@ -116,6 +122,12 @@ macro_rules! applications {
             /// The kinds that send datagrams.
             pub(crate) const DATAGRAMS: &'static [&'static str] =
                 &[$(<$source::$source_keys as Kind>::KIND,)*];
+
+            /// The metrics of the kinds, apart from those that all flows report.
+            pub const METRICS: &'static [&'static [Metric]] = &[
+                $(<$transfer::$transfer_keys as TransferKeys>::METRICS,)*
+                $(<$source::$source_keys as SourceKeys>::METRICS,)*
+            ];
 
             /// Does it come to an end, for which a run waits?
             pub(crate) fn ends(&self) -> bool {

@@ -7,6 +7,7 @@
 
 use super::family::TransferKeys;
 use lasthop_base::schema::keys::{Limits, table};
+use lasthop_base::schema::metrics::{Metric, metrics};
 use lasthop_base::units::Bytes;
 
 table! {
@@ -17,6 +18,15 @@ table! {
     }
 }
 
+metrics! {
+    /// The transfer of a file.
+    pub struct FileMetrics {
+        /// Whether the whole file arrived: 1 or 0.
+        complete: "Complete", Fraction, Higher, Mean;
+    }
+}
+
 impl TransferKeys for FileKeys {
+    const METRICS: &'static [Metric] = FileMetrics::METRICS;
     const ENDS: bool = true;
 }

@@ -28,6 +28,7 @@ use hdrhistogram::Histogram;
 use lasthop_base::rng::DurationLaw;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Limits, table};
+use lasthop_base::schema::metrics::{Metric, Report, metrics};
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use lasthop_link::link::airtime;
 use lasthop_link::queue::{OnOff, OnOffParameters};
@@ -55,6 +56,8 @@ pub type Machine = MediaFlow;
 
 impl SourceKeys for MediaKeys {
     type Machine = Machine;
+
+    const METRICS: &'static [Metric] = MediaMetrics::METRICS;
 
     fn packet(&self) -> Bytes {
         self.packet
@@ -117,7 +120,7 @@ impl DatagramSource for MediaFlow {
         self.statistics.delivered(now) * self.source.packet().get()
     }
 
-    fn metrics(&self, now: Instant, report: &mut dyn FnMut(&'static str, f64)) {
+    fn metrics(&self, now: Instant, report: &mut Report<'_>) {
         self.statistics.report(now).metrics(report);
     }
 }
@@ -327,21 +330,54 @@ impl MediaStatistics {
     }
 }
 
+metrics! {
+    /// A media flow as its receiver experiences it.
+    pub struct MediaMetrics {
+        /// Packets sent.
+        packets_sent: "Packets sent", Count, Neither, Sum;
+        /// Packets that arrived.
+        packets_delivered: "Packets delivered", Count, Higher, Sum;
+        /// Packets that never arrive, as a fraction of those whose outcome is known.
+        residual_loss: "Residual loss", Fraction, Lower, Mean;
+        /// Packets that did not arrive by the playback deadline, as a fraction of those sent.
+        deadline_miss: "Deadline miss", Fraction, Lower, Mean;
+        /// Mean one-way delay of the packets that arrived.
+        delay_mean_s: "Mean delay", Seconds, Lower, Mean;
+        /// Standard deviation of the one-way delay.
+        delay_sd_s: "Deviation of delay", Seconds, Lower, Mean;
+        /// Mean one-way delay plus two standard deviations.
+        delay_mean_plus_2sd_s: "Delay, mean + 2 deviations", Seconds, Lower, Mean;
+        /// Median of the one-way delay.
+        delay_p50_s: "Delay, 50th percentile", Seconds, Lower, Mean;
+        /// One-way delay that 95 % of the packets do not exceed.
+        delay_p95_s: "Delay, 95th percentile", Seconds, Lower, Mean;
+        /// One-way delay that 99 % of the packets do not exceed.
+        delay_p99_s: "Delay, 99th percentile", Seconds, Lower, Mean;
+        /// Mean number of consecutive packets lost.
+        loss_burst_mean: "Mean loss burst", Count, Lower, Mean;
+        /// Maximum number of consecutive packets lost.
+        loss_burst_max: "Largest loss burst", Count, Lower, Max;
+    }
+}
+
 impl MediaReport {
-    fn metrics(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn metrics(&self, report: &mut Report<'_>) {
         let [p50, p95, p99] = self.delay_percentiles;
-        report("packets_sent", self.sent as f64);
-        report("packets_delivered", self.delivered as f64);
-        report("residual_loss", self.residual_loss);
-        report("deadline_miss", self.deadline_miss);
-        report("delay_mean_s", self.delay_mean);
-        report("delay_sd_s", self.delay_sd);
-        report("delay_mean_plus_2sd_s", self.delay_mean + 2.0 * self.delay_sd);
-        report("delay_p50_s", p50);
-        report("delay_p95_s", p95);
-        report("delay_p99_s", p99);
-        report("loss_burst_mean", self.burst_mean);
-        report("loss_burst_max", self.burst_max as f64);
+        let metrics = MediaMetrics {
+            packets_sent: self.sent as f64,
+            packets_delivered: self.delivered as f64,
+            residual_loss: self.residual_loss,
+            deadline_miss: self.deadline_miss,
+            delay_mean_s: self.delay_mean,
+            delay_sd_s: self.delay_sd,
+            delay_mean_plus_2sd_s: self.delay_mean + 2.0 * self.delay_sd,
+            delay_p50_s: p50,
+            delay_p95_s: p95,
+            delay_p99_s: p99,
+            loss_burst_mean: self.burst_mean,
+            loss_burst_max: self.burst_max as f64,
+        };
+        metrics.report(report);
     }
 }
 

@@ -31,18 +31,19 @@ applications! {
 use family::{SourceKeys, TransferKeys, applications};
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::keys::{Kind, kinds};
+use lasthop_base::schema::metrics::{Metric, Report};
 use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_link::queue::OnOff;
 
 pub use family::SourceSite;
-pub use file::FileKeys;
+pub use file::{FileKeys, FileMetrics};
 pub use mah::Empirical;
 pub use media::{
     GRACE, HORIZON, LONGEST, MOST_OPEN, MediaKeys, MediaReport, MediaStatistics, OUTAGE,
 };
 pub use on_off::{OnOffKeys, Replay};
-pub use tally::{DatagramCounts, Tally};
-pub use web::{Web, WebCounters, WebKeys, WebParameters};
+pub use tally::{DatagramCounts, DatagramMetrics, Tally};
+pub use web::{Web, WebCounters, WebKeys, WebMetrics, WebParameters};
 
 /// A packet of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +72,8 @@ pub trait DatagramSource {
     /// Bytes that have arrived, headers included.
     fn delivered_bytes(&self, now: Instant) -> u64;
 
-    /// Reports its metrics at `now`, the end of the run, as (metric, value): in SI units, NaN where one does
-    /// not apply.
-    fn metrics(&self, now: Instant, report: &mut dyn FnMut(&'static str, f64));
+    /// Reports its metrics ([`SourceKeys::METRICS`]) at `now`, the end of the run.
+    fn metrics(&self, now: Instant, report: &mut Report<'_>);
 
     /// The departures, where the queue of its only link may replay them with the same results.
     fn replayable(&self) -> Option<&OnOff> {
@@ -105,7 +105,7 @@ impl DatagramSource for Source {
         dispatch!(self, source => source.delivered_bytes(now))
     }
 
-    fn metrics(&self, now: Instant, report: &mut dyn FnMut(&'static str, f64)) {
+    fn metrics(&self, now: Instant, report: &mut Report<'_>) {
         dispatch!(self, source => source.metrics(now, report))
     }
 

@@ -1,9 +1,10 @@
 //! Applications that send at a constant rate in on periods: an [`OnOff`] process whose packets are counted.
 
 use super::family::{SourceKeys, SourceSite};
-use super::{Datagram, DatagramSource, Tally};
+use super::{Datagram, DatagramMetrics, DatagramSource, Tally};
 use lasthop_base::rng::DurationLaw;
 use lasthop_base::schema::keys::{Limits, choice, table};
+use lasthop_base::schema::metrics::{Metric, Report};
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use lasthop_link::link::airtime;
 use lasthop_link::queue::{OnOff, OnOffParameters};
@@ -39,6 +40,8 @@ pub type Machine = OnOffFlow;
 
 impl SourceKeys for OnOffKeys {
     type Machine = Machine;
+
+    const METRICS: &'static [Metric] = DatagramMetrics::METRICS;
 
     fn packet(&self) -> Bytes {
         self.packet
@@ -89,7 +92,7 @@ impl DatagramSource for OnOffFlow {
         self.tally.counts(now).arrived() * self.source.packet().get()
     }
 
-    fn metrics(&self, now: Instant, report: &mut dyn FnMut(&'static str, f64)) {
+    fn metrics(&self, now: Instant, report: &mut Report<'_>) {
         self.tally.counts(now).metrics(report);
     }
 

@@ -1,5 +1,6 @@
 //! Counts of the datagrams of a flow: sent, got through, arrived.
 
+use lasthop_base::schema::metrics::{Report, metrics};
 use lasthop_base::units::Instant;
 use lasthop_link::queue::Newest;
 
@@ -63,6 +64,18 @@ pub struct DatagramCounts {
     pub under_way: u64,
 }
 
+metrics! {
+    /// Packets of a flow of datagrams.
+    pub struct DatagramMetrics {
+        /// Packets sent.
+        packets_sent: "Packets sent", Count, Neither, Sum;
+        /// Packets that arrived.
+        packets_delivered: "Packets delivered", Count, Higher, Sum;
+        /// Packets that never arrive, as a fraction of those sent.
+        loss: "Loss", Fraction, Lower, Mean;
+    }
+}
+
 impl DatagramCounts {
     /// Packets that have arrived.
     pub fn arrived(&self) -> u64 {
@@ -70,11 +83,14 @@ impl DatagramCounts {
     }
 
     /// Reports them as metrics.
-    pub fn metrics(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    pub fn metrics(&self, report: &mut Report<'_>) {
         let DatagramCounts { sent, survived, .. } = *self;
-        report("packets_sent", sent as f64);
-        report("packets_delivered", self.arrived() as f64);
         let lost = sent.saturating_sub(survived);
-        report("loss", if sent == 0 { f64::NAN } else { lost as f64 / sent as f64 });
+        let metrics = DatagramMetrics {
+            packets_sent: sent as f64,
+            packets_delivered: self.arrived() as f64,
+            loss: if sent == 0 { f64::NAN } else { lost as f64 / sent as f64 },
+        };
+        metrics.report(report);
     }
 }

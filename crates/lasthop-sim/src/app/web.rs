@@ -20,6 +20,7 @@ use super::Empirical;
 use super::family::TransferKeys;
 use lasthop_base::rng::{Stream, Streams};
 use lasthop_base::schema::keys::{Limits, table};
+use lasthop_base::schema::metrics::{Metric, metrics};
 
 table! {
     /// Web browsing: pages of several objects, requested one after the other; needs tcp.
@@ -31,8 +32,25 @@ table! {
     }
 }
 
+metrics! {
+    /// Browsing.
+    pub struct WebMetrics {
+        /// Pages completed.
+        pages: "Pages", Count, Higher, Sum;
+        /// Replies completed.
+        replies: "Replies", Count, Higher, Sum;
+    }
+}
+
+impl From<&WebCounters> for WebMetrics {
+    fn from(counters: &WebCounters) -> Self {
+        WebMetrics { pages: counters.pages as f64, replies: counters.replies as f64 }
+    }
+}
+
 /// The browser sends requests.
 impl TransferKeys for WebKeys {
+    const METRICS: &'static [Metric] = WebMetrics::METRICS;
     const SENDS_BACK: bool = true;
 }
 

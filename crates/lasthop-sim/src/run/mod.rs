@@ -216,6 +216,10 @@ fn names(scenario: &Scenario, plan: &Plan) -> Result<Vec<String>, RunError> {
     let world = build::build::<()>(scenario, plan, streams)?.build(Silent);
     let mut names = Vec::new();
     world.metrics(&link_names(scenario), &mut |entity, metric, _| {
+        debug_assert!(
+            crate::sim::metrics::is_listed(entity, metric),
+            "{entity}.{metric} is not in the list of metrics"
+        );
         names.push(format!("{entity}.{metric}"));
     });
     Ok(names)

@@ -14,6 +14,7 @@ use super::wlan::Shared;
 use super::world::World;
 use crate::agent::{Agent, AgentMachine, Batch, Crossing, LinkFate, Verdict};
 use lasthop_base::packet::{Descriptor, Extension};
+use lasthop_base::schema::metrics::ReportFor;
 use lasthop_link::link::{Endpoint, LinkCounters};
 use lasthop_tcp::SenderCounters;
 
@@ -223,7 +224,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     }
 
     /// Reports every agent's counters.
-    pub(super) fn agent_metrics(&self, report: &mut dyn FnMut(&str, &'static str, f64)) {
+    pub(super) fn agent_metrics(&self, report: &mut ReportFor<'_>) {
         for seat in &self.agents {
             let entity = format!("agent.{}", seat.name);
             seat.agent.metrics(&mut |metric, value| report(&entity, metric, value));

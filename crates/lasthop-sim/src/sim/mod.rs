@@ -5,6 +5,7 @@
 //! - [`direction`]: one direction of a link; those without protocol, which are computed.
 //! - `line`: links that a protocol drives, with an interface at each end.
 //! - [`ids`]: typed indices.
+//! - [`metrics`]: what is counted of flows and links.
 //! - `hops`: where a packet goes next, compiled to one record a hop.
 //! - [`world`]: hosts, routes, connections, applications and the event loop.
 //! - `horizon`: what the loop sees to besides events; `telling`: what probes are told.
@@ -24,6 +25,7 @@ mod hops;
 mod horizon;
 pub mod ids;
 mod line;
+pub mod metrics;
 pub mod probe;
 pub mod radio;
 pub mod senders;
@@ -33,5 +35,3 @@ mod tournament;
 mod traffic;
 mod wlan;
 pub mod world;
-
-pub use traffic::{discipline_metrics, queue_metrics, receiver_metrics, sender_metrics};

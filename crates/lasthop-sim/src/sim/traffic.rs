@@ -3,14 +3,19 @@
 use super::deadlines::MachineId;
 use super::direction::Medium;
 use super::ids::{ConnectionId, DirectionId, FlowId, Side};
+use super::metrics::{
+    DamageMetrics, FlowMetrics, HeaderMetrics, LoadMetrics, NoticeMetrics, ServiceMetrics,
+    SharingMetrics, TcpMetrics,
+};
 use super::probe::{Event, Probe};
 use super::world::{World, boot_offset};
 use crate::agent::AgentMachine;
-use crate::app::{Datagram, DatagramCounts, DatagramSource, Source, Web};
+use crate::app::{Datagram, DatagramCounts, DatagramSource, FileMetrics, Source, Web, WebMetrics};
 use lasthop_base::packet::{Descriptor, Extension, LAST_INCARNATION};
+use lasthop_base::schema::metrics::ReportFor;
 use lasthop_base::units::{Bytes, Instant};
-use lasthop_link::link::{Endpoint, LinkCounters};
-use lasthop_link::queue::{DisciplineCounters, Queue, QueueCounters};
+use lasthop_link::link::{Endpoint, PacketMetrics, ReceiverMetrics, SenderMetrics};
+use lasthop_link::queue::{DisciplineMetrics, Queue, QueueCounters, QueueMetrics};
 
 /// What a flow does.
 #[derive(Clone, Debug)]
@@ -266,12 +271,12 @@ impl<P: Probe, X: Extension> World<P, X> {
 
     /// Reports every metric of the run as (entity, metric, value); values are in SI units, NaN
     /// where a metric does not apply. The order depends on the scenario alone.
-    pub fn metrics(&self, link_names: &[String], report: &mut dyn FnMut(&str, &'static str, f64)) {
+    pub fn metrics(&self, link_names: &[String], report: &mut ReportFor<'_>) {
         for flow in &self.flows {
             self.flow_metrics(flow, report);
         }
         if let Some(sharing) = &self.sharing {
-            report("flows", "convergence_time_s", sharing.time());
+            SharingMetrics { convergence_time_s: sharing.time() }.report_for("flows", report);
         }
         for direction in (0..self.directions.len()).map(DirectionId::new) {
             let side = match direction.side() {
@@ -284,10 +289,10 @@ impl<P: Probe, X: Extension> World<P, X> {
             // The frame on the air has been counted, but is not out.
             let unsent = self.unsent_bits(direction);
             let sent = (counters.bits_sent as f64 - unsent).max(0.0);
-            queue_metrics(&entity, &counters, report);
+            QueueMetrics::from(&counters).report_for(&entity, report);
             // The rate of a radio is rounded down to whole bits per second, and so are times.
-            let utilization = |sent: f64| (sent / capacity).min(1.0);
-            report(&entity, "utilization", utilization(sent));
+            let load = |sent: f64| LoadMetrics { utilization: (sent / capacity).min(1.0) };
+            load(sent).report_for(&entity, report);
             let line = match &self.directions[direction.index()].medium {
                 Medium::Fifo(_) => continue,
                 Medium::Line(line) => *line,
@@ -300,7 +305,7 @@ impl<P: Probe, X: Extension> World<P, X> {
             // What came over this direction is known to the endpoint that transmits the other way.
             let (sender, receiver) = (ends(direction.side()), ends(direction.side().other()));
             if let Some(readable) = sender.air.readable_headers(self.now) {
-                report(&entity, "headers_readable", readable as f64);
+                HeaderMetrics { headers_readable: readable as f64 }.report_for(&entity, report);
             }
             let queue = sender.interface.queue();
             if queue.detects_early() {
@@ -308,28 +313,31 @@ impl<P: Probe, X: Extension> World<P, X> {
                 let services = 0..sender.air.services.names.len();
                 let services = services.filter_map(|service| sender.service_queue(service));
                 let all = services.map(Queue::counters).chain([queue.counters()]).sum();
-                discipline_metrics(&entity, &all, report);
+                DisciplineMetrics::from(&all).report_for(&entity, report);
             }
-            sender_metrics(&entity, &sender.link_counters(), report);
+            SenderMetrics::from(&sender.link_counters()).report_for(&entity, report);
             if sender.interface.endpoint.counts_packets() {
-                packet_metrics(&entity, &sender.link_counters(), report);
+                PacketMetrics::from(&sender.link_counters()).report_for(&entity, report);
             }
-            receiver_metrics(&entity, &receiver.link_counters(), report);
+            ReceiverMetrics::from(&receiver.link_counters()).report_for(&entity, report);
             for (service, name) in sender.air.services.names.iter().enumerate() {
                 let entity = format!("{entity}.{name}");
                 let own = &sender.service_counters(service);
                 let unsent = if sender.is_last_of(service) { unsent } else { 0.0 };
                 let own_sent = (own.bits_sent as f64 - unsent).max(0.0);
-                queue_metrics(&entity, own, report);
-                report(&entity, "utilization", utilization(own_sent));
-                report(&entity, "share", if sent > 0.0 { own_sent / sent } else { f64::NAN });
+                QueueMetrics::from(own).report_for(&entity, report);
+                load(own_sent).report_for(&entity, report);
+                let share = if sent > 0.0 { own_sent / sent } else { f64::NAN };
+                ServiceMetrics { share }.report_for(&entity, report);
                 if let Some(queue) = sender.service_queue(service)
                     && queue.detects_early()
                 {
-                    discipline_metrics(&entity, &queue.counters(), report);
+                    DisciplineMetrics::from(&queue.counters()).report_for(&entity, report);
                 }
-                sender_metrics(&entity, &sender.service_link_counters(service), report);
-                receiver_metrics(&entity, &receiver.service_link_counters(service), report);
+                let counters = sender.service_link_counters(service);
+                SenderMetrics::from(&counters).report_for(&entity, report);
+                let counters = receiver.service_link_counters(service);
+                ReceiverMetrics::from(&counters).report_for(&entity, report);
             }
         }
         self.air_metrics(report);
@@ -369,13 +377,15 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    fn flow_metrics(&self, flow: &Flow, report: &mut dyn FnMut(&str, &'static str, f64)) {
+    fn flow_metrics(&self, flow: &Flow, report: &mut ReportFor<'_>) {
         let entity = format!("flow.{}", flow.name);
         let mut delivery = |bytes: u64, seconds: f64| {
-            let goodput = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { f64::NAN };
-            report(&entity, "goodput_bps", goodput);
-            report(&entity, "delivered_bytes", bytes as f64);
-            report(&entity, "duration_s", seconds);
+            let metrics = FlowMetrics {
+                goodput_bps: if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { f64::NAN },
+                delivered_bytes: bytes as f64,
+                duration_s: seconds,
+            };
+            metrics.report_for(&entity, report);
         };
         let end_or =
             |at: Option<Instant>| at.unwrap_or(self.now).saturating_since(flow.start).as_secs_f64();
@@ -385,7 +395,8 @@ impl<P: Probe, X: Extension> World<P, X> {
                 let opener = &self.connections[connection.index()].ends[0];
                 let delivered = opener.acked_bytes().min(size.get());
                 delivery(delivered, end_or(*finished));
-                report(&entity, "complete", f64::from(u8::from(finished.is_some())));
+                let complete = f64::from(u8::from(finished.is_some()));
+                FileMetrics { complete }.report_for(&entity, report);
                 self.tcp_metrics(&entity, &[[*connection; 2]], report);
             }
             App::Web(browser) => {
@@ -393,15 +404,17 @@ impl<P: Probe, X: Extension> World<P, X> {
                 // The state at the end of the last completed page is what counts.
                 let seconds = browser.last_page.map_or(f64::NAN, |at| end_or(Some(at)));
                 delivery(counters.page_bytes, seconds);
-                report(&entity, "pages", counters.pages as f64);
-                report(&entity, "replies", counters.replies as f64);
+                WebMetrics::from(&counters).report_for(&entity, report);
                 self.tcp_metrics(&entity, &browser.connections, report);
             }
             App::Datagrams(datagrams) => {
                 let source = &datagrams.source;
                 delivery(source.delivered_bytes(self.now), end_or(None));
                 source.metrics(self.now, &mut |metric, value| report(&entity, metric, value));
-                damage_metrics(&entity, flow.damaged, report);
+                if let Some(Damage { count, .. }) = flow.damaged {
+                    let packets_damaged = count as f64;
+                    DamageMetrics { packets_damaged }.report_for(&entity, report);
+                }
             }
             App::Background { direction, index, packet } => {
                 let fifo = self.directions[direction.index()].fifo();
@@ -434,7 +447,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         &self,
         entity: &str,
         connections: &[[ConnectionId; 2]],
-        report: &mut dyn FnMut(&str, &'static str, f64),
+        report: &mut ReportFor<'_>,
     ) {
         let (mut sent, mut again, mut fast, mut cuts, mut duplicates) = (0, 0, 0, 0, 0);
         // Of openers and of acceptors.
@@ -470,99 +483,26 @@ impl<P: Probe, X: Extension> World<P, X> {
                 add(second);
             }
         }
-        report(entity, "segments_sent", sent as f64);
-        report(entity, "retransmissions", again as f64);
         let [of_openers, of_acceptors] = timeouts;
-        report(entity, "timeouts", (of_openers + of_acceptors) as f64);
-        report(entity, "opener_timeouts", of_openers as f64);
-        report(entity, "acceptor_timeouts", of_acceptors as f64);
         let known = |count: u64| if is_known { count as f64 } else { f64::NAN };
-        report(entity, "spurious_timeouts", known(mistaken));
-        report(entity, "spurious_retransmissions", known(needless));
-        report(entity, "fast_retransmits", fast as f64);
-        report(entity, "window_cuts", cuts as f64);
-        report(entity, "duplicates_received", duplicates as f64);
-        report(entity, "tail_probes", probes as f64);
-        report(entity, "reductions_taken_back", taken_back as f64);
+        let metrics = TcpMetrics {
+            segments_sent: sent as f64,
+            retransmissions: again as f64,
+            timeouts: (of_openers + of_acceptors) as f64,
+            opener_timeouts: of_openers as f64,
+            acceptor_timeouts: of_acceptors as f64,
+            spurious_timeouts: known(mistaken),
+            spurious_retransmissions: known(needless),
+            fast_retransmits: fast as f64,
+            window_cuts: cuts as f64,
+            duplicates_received: duplicates as f64,
+            tail_probes: probes as f64,
+            reductions_taken_back: taken_back as f64,
+        };
+        metrics.report_for(entity, report);
         if knows_notices {
-            report(entity, "explicit_losses", explicit as f64);
-            report(entity, "timeouts_held", held as f64);
+            let (explicit_losses, timeouts_held) = (explicit as f64, held as f64);
+            NoticeMetrics { explicit_losses, timeouts_held }.report_for(entity, report);
         }
-    }
-}
-
-/// What a queue and its transmitter did.
-pub fn queue_metrics(
-    entity: &str,
-    counters: &QueueCounters,
-    report: &mut dyn FnMut(&str, &'static str, f64),
-) {
-    let QueueCounters { frames_sent, frames_lost, .. } = *counters;
-    report(entity, "queue_drops", counters.drops as f64);
-    report(entity, "frames_sent", frames_sent as f64);
-    report(entity, "frames_lost", frames_lost as f64);
-    let loss = if frames_sent == 0 { f64::NAN } else { frames_lost as f64 / frames_sent as f64 };
-    report(entity, "frame_loss", loss);
-}
-
-/// What a discipline did that does not only drop at a full queue.
-pub fn discipline_metrics(
-    entity: &str,
-    counters: &DisciplineCounters,
-    report: &mut dyn FnMut(&str, &'static str, f64),
-) {
-    report(entity, "queue_tail_drops", counters.tail_drops as f64);
-    report(entity, "queue_early_drops", counters.early_drops as f64);
-    report(entity, "queue_marks", counters.marks as f64);
-}
-
-/// What the endpoint knows that sends over a direction.
-pub fn sender_metrics(
-    entity: &str,
-    link: &LinkCounters,
-    report: &mut dyn FnMut(&str, &'static str, f64),
-) {
-    report(entity, "data_frames", link.data_frames as f64);
-    report(entity, "retransmissions", link.retransmissions as f64);
-    report(entity, "acks", link.acks as f64);
-    report(entity, "nacks", link.nacks as f64);
-    report(entity, "timeouts", link.timeouts as f64);
-    report(entity, "abandoned", link.abandoned as f64);
-    report(entity, "keepalives", link.keepalives as f64);
-    report(entity, "parities", link.parities as f64);
-}
-
-/// What a sender that cuts packets up knows of whole ones.
-fn packet_metrics(
-    entity: &str,
-    link: &LinkCounters,
-    report: &mut dyn FnMut(&str, &'static str, f64),
-) {
-    report(entity, "packets", link.packets as f64);
-    report(entity, "packets_abandoned", link.packets_abandoned as f64);
-    report(entity, "polls", link.polls as f64);
-    report(entity, "statuses", link.statuses as f64);
-}
-
-/// What the endpoint knows that receives over it.
-pub fn receiver_metrics(
-    entity: &str,
-    link: &LinkCounters,
-    report: &mut dyn FnMut(&str, &'static str, f64),
-) {
-    report(entity, "duplicates", link.duplicates as f64);
-    report(entity, "discarded", link.discarded as f64);
-    report(entity, "recovered", link.recovered as f64);
-    report(entity, "skipped", link.skipped as f64);
-}
-
-/// What a transport that delivers damaged packets has delivered of them.
-fn damage_metrics(
-    entity: &str,
-    damaged: Option<Damage>,
-    report: &mut dyn FnMut(&str, &'static str, f64),
-) {
-    if let Some(Damage { count, .. }) = damaged {
-        report(entity, "packets_damaged", count as f64);
     }
 }

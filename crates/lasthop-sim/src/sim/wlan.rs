@@ -7,15 +7,17 @@
 use super::deadlines::MachineId;
 use super::direction;
 use super::ids::{AirId, DirectionId};
+use super::metrics::HeaderMetrics;
 use super::probe::{Event, FrameLabel, Probe};
 use super::telling::segment_label;
-use super::traffic::discipline_metrics;
 use super::world::World;
 use lasthop_base::packet::{Descriptor, Extension};
+use lasthop_base::schema::metrics::ReportFor;
 use lasthop_base::units::Rate;
-use lasthop_link::queue::QueueCounters;
+use lasthop_link::queue::{DisciplineMetrics, QueueCounters};
 use lasthop_wlan::dcf::{
-    AirFate, AirFrame, Medium, MediumCounters, MediumEvent, Outcome, PairCounters, PairId,
+    AirFate, AirFrame, CellMetrics, Medium, MediumCounters, MediumEvent, Outcome, PairCounters,
+    PairId, PairMetrics,
 };
 
 /// The air of some stations.
@@ -150,7 +152,7 @@ impl<P: Probe, X: Extension> World<P, X> {
     }
 
     /// Reports what is known of each WLAN: collisions on its air, and what that was used for.
-    pub(super) fn air_metrics(&self, report: &mut dyn FnMut(&str, &'static str, f64)) {
+    pub(super) fn air_metrics(&self, report: &mut ReportFor<'_>) {
         let elapsed = self.now.as_secs_f64();
         for Air { medium, wlans, .. } in &self.airs {
             let MediumCounters { collisions, success_time, collision_time, error_time } =
@@ -163,16 +165,19 @@ impl<P: Probe, X: Extension> World<P, X> {
                 let sum = |of: fn(&PairCounters) -> u64| {
                     pairs.iter().map(|&pair| of(&medium.pair_counters(pair))).sum::<u64>() as f64
                 };
-                report(&entity, "attempts", sum(|pair| pair.attempts));
-                report(&entity, "retries", sum(|pair| pair.retries));
-                report(&entity, "abandoned", sum(|pair| pair.abandoned));
-                let collided = sum(|pair| pair.collisions) / sum(|pair| pair.attempts);
-                report(&entity, "collision_probability", collided);
-                report(&entity, "collisions", collisions as f64);
-                report(&entity, "airtime_success", success);
-                report(&entity, "airtime_collision", collision);
-                report(&entity, "airtime_error", error);
-                report(&entity, "airtime_idle", 1.0 - success - collision - error);
+                let attempts = sum(|pair| pair.attempts);
+                let metrics = CellMetrics {
+                    attempts,
+                    retries: sum(|pair| pair.retries),
+                    abandoned: sum(|pair| pair.abandoned),
+                    collision_probability: sum(|pair| pair.collisions) / attempts,
+                    collisions: collisions as f64,
+                    airtime_success: success,
+                    airtime_collision: collision,
+                    airtime_error: error,
+                    airtime_idle: 1.0 - success - collision - error,
+                };
+                metrics.report_for(&entity, report);
                 // The access point's queue is that of all its pairs.
                 let mut queues: Vec<_> =
                     pairs.iter().filter_map(|&pair| medium.early(pair)).collect();
@@ -180,33 +185,31 @@ impl<P: Probe, X: Extension> World<P, X> {
                 queues.dedup_by_key(|(station, _)| station.index());
                 if !queues.is_empty() {
                     let sum = queues.into_iter().map(|(_, counters)| counters).sum();
-                    discipline_metrics(&entity, &sum, report);
+                    DisciplineMetrics::from(&sum).report_for(&entity, report);
                 }
             }
         }
     }
 
     /// Reports what the MAC knows of a direction.
-    pub(super) fn shared_metrics(
-        &self,
-        entity: &str,
-        shared: &Shared,
-        report: &mut dyn FnMut(&str, &'static str, f64),
-    ) {
+    pub(super) fn shared_metrics(&self, entity: &str, shared: &Shared, report: &mut ReportFor<'_>) {
         let medium = &self.airs[shared.air.index()].medium;
         let pair = medium.pair_counters(shared.pair);
-        report(entity, "attempts", pair.attempts as f64);
-        report(entity, "retries", pair.retries as f64);
-        report(entity, "collisions", pair.collisions as f64);
-        report(entity, "errors", pair.errors as f64);
-        report(entity, "acknowledged", pair.acknowledged as f64);
-        report(entity, "abandoned", pair.abandoned as f64);
-        report(entity, "duplicates", pair.duplicates as f64);
         let elapsed = self.now.as_secs_f64();
         let airtime = pair.success_time.as_secs_f64() + pair.error_time.as_secs_f64();
-        report(entity, "airtime", (airtime / elapsed).min(1.0));
+        let metrics = PairMetrics {
+            attempts: pair.attempts as f64,
+            retries: pair.retries as f64,
+            collisions: pair.collisions as f64,
+            errors: pair.errors as f64,
+            acknowledged: pair.acknowledged as f64,
+            abandoned: pair.abandoned as f64,
+            duplicates: pair.duplicates as f64,
+            airtime: (airtime / elapsed).min(1.0),
+        };
+        metrics.report_for(entity, report);
         if let Some(readable) = medium.readable_headers(shared.pair) {
-            report(entity, "headers_readable", readable as f64);
+            HeaderMetrics { headers_readable: readable as f64 }.report_for(entity, report);
         }
     }
 

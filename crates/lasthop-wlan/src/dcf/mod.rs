@@ -18,8 +18,8 @@ pub mod station;
 pub use medium::Medium;
 pub use phy::{Phy, Preamble, Standard, Timing};
 pub use report::{
-    AirFate, AirFrame, Delivery, MediumCounters, MediumEvent, Outcome, PairCounters, PairId,
-    StationId,
+    AirFate, AirFrame, CellMetrics, Delivery, MediumCounters, MediumEvent, Outcome, PairCounters,
+    PairId, PairMetrics, StationId,
 };
 pub use space::{Capture, Position, Propagation};
 pub use station::{MacParameters, StationCounters, Waiting};

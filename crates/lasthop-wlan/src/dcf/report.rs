@@ -1,6 +1,7 @@
 //! What a medium tells: who its stations are, what has come over it, outcomes, counters, events.
 
 use lasthop_base::packet::LinkFate;
+use lasthop_base::schema::metrics::metrics;
 use lasthop_base::units::{Duration, Instant};
 
 /// A station of a medium.
@@ -69,6 +70,52 @@ pub struct PairCounters {
     pub success_time: Duration,
     /// Time that it was busy with attempts that noise destroyed.
     pub error_time: Duration,
+}
+
+metrics! {
+    /// What the MAC knows of a direction of a WLAN.
+    pub struct PairMetrics {
+        /// Transmission attempts: an RTS, or data without one.
+        attempts: "Attempts", Count, Neither, Sum;
+        /// Attempts after the first of a frame.
+        retries: "Retries", Count, Lower, Sum;
+        /// Attempts during which another station transmitted.
+        collisions: "Collisions", Count, Lower, Sum;
+        /// Attempts that failed without a collision.
+        errors: "Errors", Count, Lower, Sum;
+        /// Frames acknowledged.
+        acknowledged: "Acknowledged", Count, Higher, Sum;
+        /// Frames discarded after the retry limit.
+        abandoned: "Abandoned", Count, Lower, Sum;
+        /// Frames received more than once.
+        duplicates: "Duplicates", Count, Lower, Sum;
+        /// Fraction of the run that the medium was busy with exchanges of this direction.
+        airtime: "Airtime", Fraction, Neither, Sum;
+    }
+}
+
+metrics! {
+    /// A wireless LAN.
+    pub struct CellMetrics {
+        /// Transmission attempts: an RTS, or data without one.
+        attempts: "Attempts", Count, Neither, Sum;
+        /// Attempts after the first of a frame.
+        retries: "Retries", Count, Lower, Sum;
+        /// Frames discarded after the retry limit.
+        abandoned: "Abandoned", Count, Lower, Sum;
+        /// Fraction of the attempts that collided.
+        collision_probability: "Collision probability", Fraction, Lower, Mean;
+        /// Times at which several stations transmitted simultaneously.
+        collisions: "Collisions", Count, Lower, Sum;
+        /// Fraction of the run that the medium was busy with acknowledged exchanges.
+        airtime_success: "Airtime success", Fraction, Higher, Mean;
+        /// Fraction of the run that the medium was busy with collisions.
+        airtime_collision: "Airtime collision", Fraction, Lower, Mean;
+        /// Fraction of the run that the medium was busy with attempts that failed without a collision.
+        airtime_error: "Airtime error", Fraction, Lower, Mean;
+        /// Fraction of the run that the medium was idle.
+        airtime_idle: "Airtime idle", Fraction, Neither, Mean;
+    }
 }
 
 /// Always-on counters of a medium.

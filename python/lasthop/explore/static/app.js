@@ -6,6 +6,7 @@ import { Browse } from "./browse.js";
 import { look } from "./charts.js";
 import { Inside } from "./inside.js";
 import { Play, Player, question } from "./play.js";
+import { useMetrics } from "./quantity.js";
 import { decode, encode } from "./state.js";
 import { Take } from "./take.js";
 
@@ -90,6 +91,7 @@ async function begin() {
     return;
   }
   look.colours = about.colours;
+  useMetrics(about.metrics);
   const { scenario, alternatives, seed, view, campaign } = about;
   const usual = { view, scenario, alternatives, seed, edit: -1, metrics: null, preset: "" };
   if (campaign) usual.browse = { folder: campaign };

@@ -126,13 +126,24 @@ const SCALES = {
   "": [[1, ""]],
 };
 
-/** Unit of a metric by its name, as lasthop.figures.style has it. */
+/** The metrics that the engine declares, by the kind of entity and name: "flow.goodput_bps". */
+let declared = new Map();
+
+/** Takes the list that the server sends. */
+export function useMetrics(list) {
+  declared = new Map(list.map((one) => [`${one.entity}.${one.name}`, one]));
+}
+
+/** What the engine declares of "flow.web.goodput_bps", or its name alone. */
+function about(metric) {
+  const name = metric.slice(metric.lastIndexOf(".") + 1);
+  const kind = metric.slice(0, metric.indexOf("."));
+  return declared.get(`${kind}.${name}`) || { unit: "", label: name };
+}
+
+/** Unit of a metric. */
 export function metricUnit(metric) {
-  const quantity = metric.slice(metric.lastIndexOf(".") + 1);
-  const ending = /_(bps|bytes|s)$/.exec(quantity);
-  if (ending) return ending[1];
-  const share = /(^|_)(loss|miss|utilization|share|complete|efficiency|fairness)$/;
-  return share.test(quantity) ? "%" : "";
+  return about(metric).unit;
 }
 
 /** The unit in which the largest of these values is easy to read: `{ per, name }`. */
@@ -152,15 +163,7 @@ export function digits(value, uncertainty = null) {
   return value.toFixed(Math.min(Math.max(places, 0), 8));
 }
 
-const NAMES = { utilization: "Airtime used", frame_loss: "Frame loss on the air", queue_drops: "Dropped by the queue" };
-
 /** A metric in words: "flow.web.goodput_bps" is "Goodput". */
 export function metricLabel(metric) {
-  const known = NAMES[metric.slice(metric.lastIndexOf(".") + 1)];
-  if (known) return known;
-  let text = metric.slice(metric.lastIndexOf(".") + 1).replace(/_(bps|bytes|s)$/, "");
-  const percentile = /^(.*)_p(\d+)$/.exec(text);
-  if (percentile) text = `${percentile[1]}, ${percentile[2]}th percentile`;
-  text = text.replace(/_/g, " ").replace("acks", "ACKs").replace("nACKs", "NACKs");
-  return text[0].toUpperCase() + text.slice(1);
+  return about(metric).label;
 }

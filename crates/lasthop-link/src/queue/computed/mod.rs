@@ -22,6 +22,7 @@ use super::ahead::Ahead;
 use super::{Limit, PropagationDelay, Transmitter};
 use crate::channel::{Airtime, Channel, ErrorProcess};
 use backlog::Backlog;
+use lasthop_base::schema::metrics::metrics;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use replay::{Line, Replay};
 
@@ -38,6 +39,33 @@ pub struct QueueCounters {
     pub bits_sent: u64,
     /// Frames that the channel destroyed.
     pub frames_lost: u64,
+}
+
+metrics! {
+    /// A queue and its transmitter.
+    pub struct QueueMetrics {
+        /// Packets dropped by the queue.
+        queue_drops: "Queue drops", Count, Lower, Sum;
+        /// Frames sent.
+        frames_sent: "Frames sent", Count, Neither, Sum;
+        /// Frames that the channel destroyed.
+        frames_lost: "Frames lost", Count, Lower, Sum;
+        /// Frames that the channel destroyed, as a fraction of those sent.
+        frame_loss: "Frame loss", Fraction, Lower, Mean;
+    }
+}
+
+impl From<&QueueCounters> for QueueMetrics {
+    fn from(counters: &QueueCounters) -> Self {
+        let QueueCounters { drops, frames_sent, frames_lost, .. } = *counters;
+        let [sent, lost] = [frames_sent, frames_lost].map(|frames| frames as f64);
+        QueueMetrics {
+            queue_drops: drops as f64,
+            frames_sent: sent,
+            frames_lost: lost,
+            frame_loss: if frames_sent == 0 { f64::NAN } else { lost / sent },
+        }
+    }
 }
 
 impl std::ops::Add for QueueCounters {

@@ -21,6 +21,7 @@ use super::{Agent, Batch, Crossing, Segment, Verdict};
 use lasthop_analysis::arq_chain::MAX_PDUS;
 use lasthop_analysis::{AnalysisError, GilbertElliottLaw};
 use lasthop_base::schema::keys::{Limits, choice, table};
+use lasthop_base::schema::metrics::{Metric, Report, metrics};
 use lasthop_base::units::{Bytes, Duration, Instant, Probability};
 use lasthop_link::channel::Errors;
 use std::marker::PhantomData;
@@ -124,8 +125,24 @@ impl AdaptivePersistenceKeys {
 /// The machine at one end of a link.
 pub type Machine<P> = Box<AdaptivePersistence<P>>;
 
+metrics! {
+    /// The limit of transmissions and the estimates from which it follows.
+    pub struct PersistenceMetrics {
+        /// Mean over packets of the limit in force as they entered the link.
+        limit_mean: "Mean limit", Count, Neither, Mean;
+        /// Limit in force at the end of the run.
+        limit_last: "Last limit", Count, Neither, Mean;
+        /// Estimate of the end-to-end loss at the end of the run.
+        p_estimate: "Estimated end-to-end loss", Fraction, Neither, Mean;
+        /// Estimate of the loss of the link at the end of the run.
+        p_w_estimate: "Estimated link loss", Fraction, Neither, Mean;
+    }
+}
+
 impl AgentKeys for AdaptivePersistenceKeys {
     type Machine<P: Segment + Clone> = Machine<P>;
+
+    const METRICS: &'static [Metric] = PersistenceMetrics::METRICS;
 
     fn at(&self) -> Option<&str> {
         self.at.as_deref()
@@ -323,12 +340,15 @@ impl<P: Segment> Agent<P> for AdaptivePersistence<P> {
         Some(self.controller.limit())
     }
 
-    fn metrics(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn metrics(&self, report: &mut Report<'_>) {
         let (packets, limits) = self.totals();
-        // NaN if no packet has met a limit.
-        report("limit_mean", limits as f64 / packets as f64);
-        report("limit_last", f64::from(self.controller.limit()));
-        report("p_estimate", self.controller.end_to_end_loss());
-        report("p_w_estimate", self.controller.link_loss());
+        let metrics = PersistenceMetrics {
+            // NaN if no packet has met a limit.
+            limit_mean: limits as f64 / packets as f64,
+            limit_last: f64::from(self.controller.limit()),
+            p_estimate: self.controller.end_to_end_loss(),
+            p_w_estimate: self.controller.link_loss(),
+        };
+        metrics.report(report);
     }
 }

@@ -42,6 +42,7 @@ use half::{END, Half, LINK, Split, exchange, unconfirmed};
 use lasthop_analysis::AnalysisError;
 use lasthop_base::packet::TcpHeader;
 use lasthop_base::schema::keys::{Limits, choice, table};
+use lasthop_base::schema::metrics::{Metric, Report, metrics};
 use lasthop_base::schema::quantity::Window;
 use lasthop_base::units::{Bytes, Instant};
 use lasthop_tcp::config::RecoveryKind;
@@ -79,8 +80,30 @@ choice! {
 /// The machine at one end of a link.
 pub type Machine<P> = SplitConnection<P>;
 
+metrics! {
+    /// A proxy that splits TCP connections.
+    pub struct SplitMetrics {
+        /// Connections that the agent split.
+        split_connections: "Split connections", Count, Neither, Sum;
+        /// Bytes that the agent had acknowledged and that had not arrived at the end of the run.
+        unconfirmed_bytes: "Unconfirmed", Bytes, Lower, Sum;
+        /// Maximum over the run of the bytes acknowledged early.
+        most_unconfirmed_bytes: "Most unconfirmed", Bytes, Lower, Max;
+        /// Segments retransmitted by the half between the agent and the far host.
+        end_retransmissions: "End retransmissions", Count, Lower, Sum;
+        /// Timeouts of the half between the agent and the far host.
+        end_timeouts: "End timeouts", Count, Lower, Sum;
+        /// Segments retransmitted by the half over the link.
+        link_retransmissions: "Link retransmissions", Count, Lower, Sum;
+        /// Timeouts of the half over the link.
+        link_timeouts: "Link timeouts", Count, Lower, Sum;
+    }
+}
+
 impl AgentKeys for SplitConnectionKeys {
     type Machine<P: Segment + Clone> = Machine<P>;
+
+    const METRICS: &'static [Metric] = SplitMetrics::METRICS;
 
     fn at(&self) -> Option<&str> {
         Some(&self.at)
@@ -331,22 +354,24 @@ impl<P: Segment + Clone> Agent<P> for SplitConnection<P> {
         }
     }
 
-    fn metrics(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn metrics(&self, report: &mut Report<'_>) {
         let unconfirmed: u64 =
             self.halves().map(|halves| unconfirmed(halves, END) + unconfirmed(halves, LINK)).sum();
-        report("split_connections", self.split as f64);
-        report("unconfirmed_bytes", unconfirmed as f64);
-        report("most_unconfirmed_bytes", self.most_unconfirmed as f64);
-        for (side, retransmissions, timeouts) in [
-            (END, "end_retransmissions", "end_timeouts"),
-            (LINK, "link_retransmissions", "link_timeouts"),
-        ] {
+        let [end, link] = [END, LINK].map(|side| {
             let counters = self.halves().map(|halves| halves[side].connection.counters());
-            let [sent_again, fired] = counters.fold([0; 2], |[sent_again, fired], counters| {
-                [sent_again + counters.retransmissions, fired + counters.timeouts]
-            });
-            report(retransmissions, sent_again as f64);
-            report(timeouts, fired as f64);
-        }
+            counters.fold([0; 2], |[retransmissions, timeouts], counters| {
+                [retransmissions + counters.retransmissions, timeouts + counters.timeouts]
+            })
+        });
+        let metrics = SplitMetrics {
+            split_connections: self.split as f64,
+            unconfirmed_bytes: unconfirmed as f64,
+            most_unconfirmed_bytes: self.most_unconfirmed as f64,
+            end_retransmissions: end[0] as f64,
+            end_timeouts: end[1] as f64,
+            link_retransmissions: link[0] as f64,
+            link_timeouts: link[1] as f64,
+        };
+        metrics.report(report);
     }
 }

@@ -1,0 +1,168 @@
+//! How metrics describe themselves, once: name, unit, bounds, preferred direction, label, description and aggregation
+//! over flows. [`metrics!`] declares a struct of numbers and the [`Metric`] of each field, so that nothing can be
+//! reported that is not declared. Tables, figures, intervals and the pages take all of this from the exported list.
+
+use serde_json::{Value, json};
+
+/// Unit of the values of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A number of packets, frames, events and the like, or a mean of such numbers.
+    Count,
+    /// A part of a whole, from 0 to 1; shown in percent.
+    Fraction,
+    /// Bits per second.
+    BitsPerSecond,
+    /// Bytes.
+    Bytes,
+    /// Seconds.
+    Seconds,
+}
+
+impl Unit {
+    /// The symbol by which tables and figures choose prefixes; `%` of a fraction, empty of a count.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Unit::Count => "",
+            Unit::Fraction => "%",
+            Unit::BitsPerSecond => "bps",
+            Unit::Bytes => "bytes",
+            Unit::Seconds => "s",
+        }
+    }
+
+    /// Minimum and maximum of the values.
+    pub const fn bounds(self) -> [f64; 2] {
+        match self {
+            Unit::Fraction => [0.0, 1.0],
+            Unit::Count | Unit::BitsPerSecond | Unit::Bytes | Unit::Seconds => [0.0, f64::INFINITY],
+        }
+    }
+}
+
+/// Which values of a metric are preferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preferred {
+    /// Large values.
+    Higher,
+    /// Small values.
+    Lower,
+    /// Neither: the metric describes the traffic.
+    Neither,
+}
+
+/// How the values of several flows, links or agents become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aggregation {
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Mean,
+    /// Their maximum.
+    Max,
+}
+
+/// What is known of a metric apart from its values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metric {
+    /// Its name in results, with the unit as its last part if it has one.
+    pub name: &'static str,
+    /// Its name in tables and figures, without unit.
+    pub label: &'static str,
+    /// Unit of its values.
+    pub unit: Unit,
+    /// Minimum and maximum of its values.
+    pub bounds: [f64; 2],
+    /// Which values are preferred.
+    pub preferred: Preferred,
+    /// How the values of several flows become one.
+    pub aggregation: Aggregation,
+    /// What it counts; the doc comment of its declaration.
+    pub about: &'static str,
+}
+
+impl std::fmt::Display for Metric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Metric {
+    /// The metric as JSON, of entities of kind `entity`: the unit as its symbol, `null` for no bound.
+    pub fn to_json(&self, entity: &str) -> Value {
+        let [min, max] = self.bounds.map(|bound| bound.is_finite().then_some(bound));
+        json!({
+            "entity": entity,
+            "name": self.name,
+            "label": self.label,
+            "unit": self.unit.symbol(),
+            "min": min,
+            "max": max,
+            "preferred": match self.preferred {
+                Preferred::Higher => "higher",
+                Preferred::Lower => "lower",
+                Preferred::Neither => "neither",
+            },
+            "aggregation": match self.aggregation {
+                Aggregation::Sum => "sum",
+                Aggregation::Mean => "mean",
+                Aggregation::Max => "max",
+            },
+            "about": self.about.split_whitespace().collect::<Vec<_>>().join(" "),
+        })
+    }
+}
+
+/// Takes the metrics of one entity with their values: in SI units, NaN where a metric does not apply.
+pub type Report<'a> = dyn FnMut(&'static Metric, f64) + 'a;
+
+/// Takes the metrics of all entities, such as `flow.transfer`, with their values.
+pub type ReportFor<'a> = dyn FnMut(&str, &'static Metric, f64) + 'a;
+
+/// Declares metrics where they are counted: a struct whose fields are their values. Per field:
+/// `/// meaning`, `name: "Label", Unit, Preferred, Aggregation;`.
+#[macro_export]
+macro_rules! metrics {
+    ($(#[doc = $about:literal])* $vis:vis struct $name:ident {
+        $($(#[doc = $doc:literal])+ $metric:ident: $label:literal, $unit:ident, $preferred:ident, $aggregation:ident;)+
+    }) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Copy, Debug)]
+        $vis struct $name {
+            $($(#[doc = $doc])+ pub $metric: f64,)+
+        }
+
+        impl $name {
+            /// The metrics, in the order in which they are reported.
+            pub const METRICS: &'static [$crate::schema::metrics::Metric] = &[$(
+                $crate::schema::metrics::Metric {
+                    name: stringify!($metric),
+                    label: $label,
+                    unit: $crate::schema::metrics::Unit::$unit,
+                    bounds: $crate::schema::metrics::Unit::$unit.bounds(),
+                    preferred: $crate::schema::metrics::Preferred::$preferred,
+                    aggregation: $crate::schema::metrics::Aggregation::$aggregation,
+                    about: concat!($($doc),+),
+                },
+            )+];
+
+            /// Reports all of them.
+            pub fn report(&self, report: &mut $crate::schema::metrics::Report<'_>) {
+                for (metric, value) in Self::METRICS.iter().zip([$(self.$metric),+]) {
+                    report(metric, value);
+                }
+            }
+
+            /// Reports all of them for `entity`.
+            pub fn report_for(
+                &self,
+                entity: &str,
+                report: &mut $crate::schema::metrics::ReportFor<'_>,
+            ) {
+                self.report(&mut |metric, value| report(entity, metric, value));
+            }
+        }
+    };
+}
+
+pub use crate::metrics;
