@@ -51,6 +51,10 @@ class Group:
         values = self.results.known(point)[:, self._columns[quantity]]
         return _mean(values, 0)
 
+    def mean(self, quantity: str, point: int) -> float:
+        """The mean of the members' means."""
+        return float(_mean(self.means(quantity, point), 0))
+
     def spread(self, quantity: str, point: int) -> float:
         """The standard deviation of the members' means."""
         means = self.means(quantity, point)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -208,7 +207,7 @@ def show_similar(results: Results, groups: Sequence[Group]) -> Iterator[Table]:
         for heading in ("mean", "", "spread", "worst", "of", "Jain's\nindex"):
             table.add_column(heading, justify="left" if heading in ("", "of") else "right")
         for point in range(len(results.points)):
-            mean = float(np.nanmean(group.means("goodput_bps", point)))
+            mean = group.mean("goodput_bps", point)
             unit = scaled("bps", [mean])
             table.add_row(
                 *(cell[point] for cell in words.values()),
