@@ -15,6 +15,7 @@ mod routes;
 mod schema;
 mod services;
 mod sweep;
+mod tcp_rules;
 mod transport;
 mod wlan;
 
