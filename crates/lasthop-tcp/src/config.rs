@@ -1,8 +1,8 @@
 //! The parameters of a TCP connection, fixed at its construction.
 
 use super::law::{LawKind, Marks};
-use super::receive_buffer;
 pub use super::receiver::AckCompression;
+use super::receiver::Memory;
 use super::wheel::Wheel;
 use lasthop_base::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS};
 use lasthop_base::units::{Bytes, Duration};
@@ -246,7 +246,7 @@ impl Config {
     /// The window that a host advertises first, bytes.
     pub(super) fn first_window(&self) -> u64 {
         if self.autotuning {
-            receive_buffer::first_window(self.segment.get())
+            Memory::of_host(self.segment.get()).1
         } else {
             (self.receive_window * self.segment.get() as f64) as u64
         }

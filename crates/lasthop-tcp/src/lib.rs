@@ -35,7 +35,6 @@ pub mod presets;
 mod random;
 mod ranges;
 mod rate;
-mod receive_buffer;
 mod receiver;
 mod receiver_rtt;
 mod recent_blocks;

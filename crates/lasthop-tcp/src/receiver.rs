@@ -2,20 +2,25 @@
 
 mod compression;
 mod copies;
+mod host;
+mod memory;
 mod quick;
-mod socket;
+mod window;
 
 use super::config::{Config, RecoveryKind};
 use super::copies::Copies;
 use super::random::{is_out, outs};
 use super::ranges::{Range, Ranges};
-use super::receive_buffer::ReceiveBuffer;
 use super::receiver_rtt::ReceiverRtt;
 use super::recent_blocks::RecentBlocks;
 use super::timers::{Timer, Timers};
 pub use compression::AckCompression;
+pub(super) use host::Arriving;
 use lasthop_base::packet::flags;
 use lasthop_base::units::{Duration, Instant};
+pub(super) use memory::Memory;
+pub use memory::ReceiveMemory;
+pub(super) use window::ReceiveWindow;
 
 use compression::Compression;
 use quick::{ANSWER_TIME, QuickAcks};
@@ -53,19 +58,12 @@ pub(super) struct Receiver {
     compression: Compression,
     /// The round trip, of a socket.
     rtt: Option<Box<ReceiverRtt>>,
-    /// Under [`Config::autotuning`].
-    buffer: Option<Box<ReceiveBuffer>>,
-}
-
-/// What of a segment the buffer of a host looks at.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Looks {
-    /// Is it, or carries it, a SYN or FIN?
-    pub is_syn_or_fin: bool,
-    /// Has it the flag PSH?
-    pub is_pushed: bool,
-    /// Round trip that its timestamp tells.
-    pub echo: Option<Duration>,
+    /// The window to advertise, of a host whose window is not constant.
+    pub window: Option<Box<ReceiveWindow>>,
+    /// Whether the application reads at once, as a simulated one does.
+    pub reads_at_once: bool,
+    /// The timestamp that the peer's data echoed last.
+    echoed: u32,
 }
 
 impl Receiver {
@@ -85,11 +83,14 @@ impl Receiver {
             copies: None,
             copied_to: 0,
             out_of_order_count: 0,
-            quick: QuickAcks::default(),
+            quick: QuickAcks::of(config),
             compression: Compression::default(),
             rtt: None,
-            buffer: config.autotuning.then(|| Box::new(ReceiveBuffer::new(config))),
+            window: None,
+            reads_at_once: true,
+            echoed: 0,
         }
+        .of_host(config)
     }
 
     /// A new incarnation, in place; only counts of duplicates and of copies go on.
@@ -115,7 +116,9 @@ impl Receiver {
             quick,
             compression,
             rtt,
-            buffer,
+            window,
+            reads_at_once: _,
+            echoed,
         } = self;
         [*rcv_nxt, *last_ack_sent] = [u64::from(!config.handshake); 2];
         out_of_order.clear();
@@ -123,14 +126,14 @@ impl Receiver {
             **recent = RecentBlocks::default();
         }
         (*arrivals, *unacked, *ack_due, *ts_recent, *copied_to) = (0, 0, false, 0, 0);
-        (*duplicate, *damaged, *out_of_order_count) = (None, None, 0);
-        *quick = QuickAcks::default();
+        (*duplicate, *damaged, *out_of_order_count, *echoed) = (None, None, 0, 0);
+        *quick = QuickAcks::of(config);
         *compression = Compression::default();
         if let Some(rtt) = rtt {
             **rtt = ReceiverRtt::default();
         }
-        if let Some(buffer) = buffer {
-            **buffer = ReceiveBuffer::new(config);
+        if let Some(window) = window {
+            **window = ReceiveWindow::of_host(config.segment.get());
         }
     }
 
@@ -164,10 +167,9 @@ impl Receiver {
         now: Instant,
         seq: u64,
         end: u64,
-        looks: Looks,
+        is_syn_or_fin: bool,
     ) {
         self.look_for_late_original(seq, end);
-        let is_syn_or_fin = looks.is_syn_or_fin;
         let in_order = seq <= self.rcv_nxt && end > self.rcv_nxt;
         let had_holes = !self.out_of_order.is_empty();
         if config.dsack && (seq != self.rcv_nxt || !self.out_of_order.is_empty()) {
@@ -209,15 +211,7 @@ impl Receiver {
         }
         // A segment of more than one full size was several on the way.
         self.unacked += 1 + u32::from(end - seq > config.segment.get());
-        if config.autotuning {
-            let is_due =
-                self.is_due_at_host(config, now, (seq, end), in_order, is_syn_or_fin, looks);
-            immediate = is_due || had_holes || config.delayed_ack.is_none();
-            self.unacked = 0;
-            if immediate && self.holds_back(config, timers, now) {
-                return;
-            }
-        } else if config.quick_acks > 0 {
+        if config.quick_acks > 0 && seq > 0 {
             if let Some(full) = self.quick.take_size(end - seq - u64::from(is_syn_or_fin)) {
                 let is_enough = self.rcv_nxt.saturating_sub(self.last_ack_sent) > full;
                 self.unacked = if is_enough && !self.quick.is_edge_fixed { 2 } else { 1 };
@@ -253,8 +247,7 @@ impl Receiver {
         if self.ack_due || is_quick || is_enough || config.delayed_ack.is_none() {
             return false;
         }
-        let own = self.rtt.as_ref().and_then(|rtt| rtt.get());
-        let rtt = own.or_else(|| self.buffer.as_ref().and_then(|buffer| buffer.rtt()));
+        let rtt = self.rtt.as_ref().and_then(|rtt| rtt.get());
         let srtt = Some(quick.srtt).filter(|srtt| *srtt > Duration::ZERO);
         let rtt = rtt.map(|rtt| srtt.map_or(rtt, |srtt| srtt.min(rtt)));
         match self.compression.hold(how, now, self.rcv_nxt, rtt) {
@@ -309,7 +302,7 @@ impl Receiver {
             if !is_above {
                 quick.begin(config);
                 quick.is_interactive = false;
-                quick.delay = ANSWER_TIME;
+                quick.delay = quick.least;
             }
             return true;
         }
@@ -325,61 +318,6 @@ impl Receiver {
         quick.is_interactive |= is_fin;
         // Without data there is no delay known to wait for.
         quick.data_at.is_none() || quick.left > 0 && !quick.is_interactive
-    }
-
-    /// Is what has arrived acknowledged at once by a host whose buffer grows? It is if it fills a hole or leaves one, if
-    /// more than a full segment waits, and, unless data flow both ways, while ACKs are quick and at the end of what was
-    /// sent in one piece, which the application reads.
-    #[cold]
-    fn is_due_at_host(
-        &mut self,
-        config: &Config,
-        now: Instant,
-        (seq, end): (u64, u64),
-        in_order: bool,
-        is_syn_or_fin: bool,
-        looks: Looks,
-    ) -> bool {
-        let payload = end - seq - u64::from(is_syn_or_fin);
-        let held = self.out_of_order.iter().map(|range| range.end - range.start).sum();
-        let Some(buffer) = &mut self.buffer else { return true };
-        let quick = &mut self.quick;
-        if !in_order {
-            if end <= self.rcv_nxt {
-                quick.left = config.quick_acks.min(buffer.quick_acks(self.rcv_nxt));
-                quick.is_interactive = false;
-            } else if config.sack && buffer.on_segment_above(payload, held) {
-                quick.left |= 1;
-            }
-            return true;
-        }
-        if self.rcv_nxt == 1 {
-            buffer.open(now);
-            return is_syn_or_fin;
-        }
-        if payload > 0 {
-            let last = quick.data_at.replace(now);
-            if last.is_none() {
-                quick.left = config.quick_acks.min(buffer.quick_acks(self.rcv_nxt));
-            }
-            if buffer.on_segment(now, payload, end, held, looks.echo) {
-                quick.left |= 1;
-            }
-            buffer.on_read(now, self.rcv_nxt, self.out_of_order.highest().unwrap_or(0));
-        }
-        quick.is_interactive |= is_syn_or_fin;
-        let full = config.segment.get();
-        let is_pushed = payload > 0 && (looks.is_pushed || payload < full);
-        let is_quick = quick.left > 0 || is_pushed;
-        self.rcv_nxt - self.last_ack_sent > full || is_quick && !quick.is_interactive
-    }
-
-    /// The window to advertise, of a host whose buffer grows.
-    pub fn advertise(&mut self) -> Option<u32> {
-        let buffer = self.buffer.as_mut()?;
-        let held = self.out_of_order.iter().map(|range| range.end - range.start).sum();
-        buffer.advertise(self.rcv_nxt, held);
-        Some(buffer.window(self.rcv_nxt))
     }
 
     /// Data leave.
@@ -436,7 +374,7 @@ impl Receiver {
             // No answer came for the ACK to ride on: Linux counts on none any more, and waits for longer if it did not.
             let quick = &mut self.quick;
             quick.delay = match quick.is_interactive {
-                true => ANSWER_TIME,
+                true => quick.least,
                 false => (quick.delay * 2).min(quick.rto),
             };
             quick.is_interactive = false;

@@ -17,13 +17,14 @@
 
 mod copies;
 mod extras;
+mod host;
 mod units;
 
 use super::blocks::Blocks;
 use super::config::{Config, Conventions, WritePolicy};
 use super::ecn::Ecn;
 use super::law::Passage;
-use super::receiver::{Looks, Receiver};
+use super::receiver::Receiver;
 use super::sender::{Outgoing, Sender, SenderCounters};
 use super::timers::Timer;
 use extras::has_extras;
@@ -57,6 +58,8 @@ pub struct Connection {
     blocks: Option<Box<Blocks>>,
     /// Do its data say nothing but their numbers: no acknowledgment, no options, nothing besides?
     is_bare: bool,
+    /// Whether it is a Linux host.
+    is_host: bool,
     /// Lengths on the wire of such data of full length, and of an acknowledgment without SACK blocks.
     full_bytes: u32,
     ack_bytes: u32,
@@ -95,6 +98,7 @@ impl Connection {
             ecn: config.ecn.then(|| Ecn::new(config.marks)),
             has_extras: has_extras(config),
             is_bare: is_bare(config, role),
+            is_host: config.conventions == Conventions::Linux,
             full_bytes: config.wire_bytes(config.segment.get() as u32, 0),
             ack_bytes: config.wire_bytes(0, 0),
             blocks,
@@ -201,16 +205,12 @@ impl Connection {
         // What of the segment's number the sender needs is taken before the receiver moves on.
         let seq = self.receiver.unwrap(segment.seq);
         if length > 0 {
-            let mut looks = Looks { is_syn_or_fin: control, ..Looks::default() };
-            if self.config.autotuning {
-                looks.is_pushed = segment.is_pushed();
-                self.owes_ack |= segment.flags & flags::SYN != 0 && self.role == Role::Opener;
-                let sent = self.unwrap_timestamp(now, segment.options.timestamps.1);
-                let has_echo = segment.has_timestamps && self.receiver.rcv_nxt > 0;
-                looks.echo = has_echo.then(|| now - sent);
+            if self.is_host {
+                self.receive_at_host(now, segment, seq, length);
+            } else {
+                let timers = &mut self.sender.flight.timers;
+                self.receiver.receive(&self.config, timers, now, seq, seq + length, control);
             }
-            let timers = &mut self.sender.flight.timers;
-            self.receiver.receive(&self.config, timers, now, seq, seq + length, looks);
             if segment.flags & flags::SYN != 0
                 && self.role == Role::Acceptor
                 && !self.config.one_way
@@ -401,40 +401,6 @@ impl Connection {
         bytes
     }
 
-    /// Like [`Self::transmit`], of a host whose writes join.
-    #[cold]
-    fn transmit_stream(
-        &mut self,
-        now: Instant,
-        header: &mut TcpHeader,
-        sent_to: u64,
-    ) -> Option<u32> {
-        if self.config.autotuning {
-            return self.transmit_as_host(now, header);
-        }
-        let out = self.sender.poll_transmit(now);
-        self.fill_in(now, header, out, sent_to)
-    }
-
-    /// The same of a host whose buffers grow.
-    #[cold]
-    fn transmit_as_host(&mut self, now: Instant, header: &mut TcpHeader) -> Option<u32> {
-        let sent_to = self.sender.flight.snd_max;
-        if std::mem::take(&mut self.owes_ack) {
-            self.receiver.challenge();
-            return self.fill_in(now, header, None, sent_to);
-        }
-        let mut out = self.sender.poll_as_host(now);
-        if out.is_none() && self.sender.write_waiting() {
-            out = self.sender.poll_as_host(now);
-        }
-        let bytes = self.fill_in(now, header, out, sent_to)?;
-        if out.is_some_and(|out| out.payload > 0 && self.sender.flight.is_pushed(out.seq)) {
-            header.flags |= flags::PSH;
-        }
-        Some(bytes)
-    }
-
     /// The header of a segment with data, or else of an ACK that is due.
     #[inline(always)]
     fn fill_in(
@@ -475,8 +441,7 @@ impl Connection {
     #[inline]
     fn acknowledge(&mut self, header: &mut TcpHeader) {
         // The window of a SYN is not scaled.
-        if self.config.autotuning
-            && header.flags & flags::SYN == 0
+        if header.flags & flags::SYN == 0
             && let Some(window) = self.receiver.advertise()
         {
             self.advertised_window = window;

@@ -1,6 +1,6 @@
 //! Which ACKs are not delayed, and for how long the others are, as in Linux.
 
-use crate::config::Config;
+use crate::config::{Config, Conventions};
 use lasthop_base::units::{Duration, Instant};
 
 /// Linux's ACKs at the start of a connection: the first are not delayed, unless the application
@@ -13,7 +13,7 @@ pub(super) struct QuickAcks {
     pub is_interactive: bool,
     /// When data arrived last, once any did.
     pub data_at: Option<Instant>,
-    /// Bytes of the peer's full segments, as far as they tell, of a socket (Linux: `rcv_mss`).
+    /// Bytes of the peer's full segments, as far as they tell, of a Linux host (`rcv_mss`).
     pub full: Option<u64>,
     /// Bytes of the latest shorter one.
     pub short: u64,
@@ -25,6 +25,8 @@ pub(super) struct QuickAcks {
     pub is_edge_fixed: bool,
     /// Of a socket: how long an ACK is delayed (Linux: `ato`), once data have come.
     pub delay: Duration,
+    /// The least that it is ([`Config::delayed_ack`]).
+    pub least: Duration,
     /// The same: the most that it is delayed, if the application has set that.
     pub longest: Option<Duration>,
     /// The same: most ACKs that are not delayed, whether the window may open, and the times of the sender.
@@ -35,11 +37,21 @@ pub(super) struct QuickAcks {
 }
 
 impl QuickAcks {
+    /// Before anything has arrived.
+    pub fn of(config: &Config) -> Self {
+        let is_linux = config.conventions == Conventions::Linux;
+        QuickAcks {
+            full: is_linux.then_some(DEFAULT_SEGMENT),
+            least: config.delayed_ack.unwrap_or(ANSWER_TIME),
+            ..QuickAcks::default()
+        }
+    }
+
     /// One of them leaves. Of a socket the delay begins anew with the last one.
     #[inline(never)]
     pub fn spend(&mut self) {
         if self.left == 1 && self.full.is_some() {
-            self.delay = ANSWER_TIME;
+            self.delay = self.least;
         }
         self.left -= 1;
     }
@@ -54,12 +66,12 @@ impl QuickAcks {
     pub fn follow(&mut self, config: &Config, since: Option<Duration>) {
         let Some(since) = since.filter(|_| self.delay > Duration::ZERO) else {
             self.begin(config);
-            self.delay = ANSWER_TIME;
+            self.delay = self.least;
             return;
         };
         let half = Duration::from_nanos(self.delay.as_nanos() / 2);
-        if since <= Duration::from_nanos(ANSWER_TIME.as_nanos() / 2) {
-            self.delay = half + Duration::from_nanos(ANSWER_TIME.as_nanos() / 2);
+        if since <= Duration::from_nanos(self.least.as_nanos() / 2) {
+            self.delay = half + Duration::from_nanos(self.least.as_nanos() / 2);
         } else if since < self.delay {
             self.delay = (half + since).min(self.rto);
         } else if since > self.rto {
@@ -70,15 +82,15 @@ impl QuickAcks {
     /// How long the next ACK is delayed (`tcp_send_delayed_ack`).
     pub fn wait(&self) -> Duration {
         let mut delay = self.delay;
-        if delay > ANSWER_TIME {
+        if delay > self.least {
             let is_short = self.is_interactive || self.pushes > 0;
             let mut most = if is_short { LONGEST_WAIT } else { LONGEST_DELAY };
             if self.srtt > Duration::ZERO {
-                most = most.min(self.srtt.max(ANSWER_TIME));
+                most = most.min(self.srtt.max(self.least));
             }
             delay = delay.min(most);
         }
-        delay.min(self.longest.unwrap_or(LONGEST_WAIT))
+        delay.min(self.longest.unwrap_or(LONGEST_WAIT.max(self.least)))
     }
 
     /// Data of so many bytes arrive. Returns the size of a full segment, of a socket.

@@ -301,7 +301,7 @@ impl Socket {
         let rcv_nxt = receiver.rcv_nxt;
         let seq = receiver.unwrap(header.seq);
         let end = seq + u64::from(header.length());
-        let window = self.window.allowed(rcv_nxt);
+        let window = self.window().allowed(rcv_nxt);
         // RFC 7323, section 5.3, R1: an old timestamp. A reset is exempt.
         let is_old = header.has_timestamps
             && connection.config.timestamps

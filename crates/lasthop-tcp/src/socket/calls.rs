@@ -1,6 +1,6 @@
 //! What an application asks of a socket: to open and to close, to write and to read, and the options that it sets.
 
-use super::{Configure, KeepAlive, Negotiated, Reading, Socket, SocketError, State};
+use super::{Configure, KeepAlive, Negotiated, Socket, SocketError, State};
 use lasthop_base::packet::flags;
 use lasthop_base::units::{Duration, Instant};
 
@@ -218,27 +218,18 @@ impl Socket {
 
     /// Bytes that have arrived in order and are not read.
     pub fn unread(&self) -> u64 {
-        self.received() - self.read
+        self.received() - self.window().read
     }
 
     /// The application reads up to `bytes`; how many there were.
     pub fn read(&mut self, now: Instant, bytes: u64) -> u64 {
-        let taken = bytes.min(self.unread());
-        self.read += taken;
-        if taken > 0 {
-            let receiver = self.connection.as_ref().map(|data| &data.receiver);
-            let rcv_nxt = receiver.map_or(0, |receiver| receiver.rcv_nxt);
-            let highest = receiver.and_then(|receiver| receiver.highest()).unwrap_or(0);
-            let rtt = receiver.and_then(|receiver| receiver.rtt());
-            let above = highest.saturating_sub(rcv_nxt);
-            if let Some(memory) = self.window.memory() {
-                memory.on_read(self.read + 1, Reading { now, rtt, rcv_nxt, above });
-            }
-            self.update_window();
-            let is_all = self.unread() == 0;
-            if let Some(connection) = &mut self.connection {
-                connection.receiver.on_read(is_all);
-            }
+        let unread = self.unread();
+        let (taken, listens) = (bytes.min(unread), !self.is_read_shut);
+        let read = self.window().read + taken;
+        if taken > 0
+            && let Some(connection) = &mut self.connection
+        {
+            connection.receiver.read_up_to(now, read, taken == unread, listens);
         }
         taken
     }
@@ -330,44 +321,47 @@ impl Socket {
     /// The receive buffer changes its size; a window that was advertised stays.
     pub fn set_receive_buffer(&mut self, bytes: u32) {
         self.settings.receive_buffer = bytes;
-        self.window.resize(bytes);
-        if let Some(memory) = self.window.memory() {
+        let window = self.window_mut();
+        window.resize(bytes);
+        if let Some(memory) = window.memory() {
             memory.resize(2 * u64::from(bytes));
         }
     }
 
     /// The window has so many bytes at most from now on; what was advertised stays.
     pub fn set_window_clamp(&mut self, bytes: u32) {
-        let latest = self.window.latest();
-        match self.window.memory() {
+        let buffer = self.settings.receive_buffer;
+        let window = self.window_mut();
+        let latest = window.latest();
+        match window.memory() {
             Some(memory) => memory.set_clamp(bytes.into(), latest),
-            None => self.window.resize(bytes.min(self.settings.receive_buffer)),
+            None => window.resize(bytes.min(buffer)),
         }
     }
 
     /// Bytes that the window may have at most, as far as memory bounds it.
     pub fn window_clamp(&self) -> Option<u64> {
-        self.window.bounds().map(|memory| memory.clamp())
+        self.window().bounds().map(|memory| memory.clamp())
     }
 
     /// The same for now (Linux: `rcv_ssthresh`).
     pub fn window_limit(&self) -> Option<u64> {
-        self.window.bounds().map(|memory| memory.limit())
+        self.window().bounds().map(|memory| memory.limit())
     }
 
     /// Bytes of the peer's full segments, as far as they tell (Linux: `rcv_mss`).
     pub fn peer_segment(&self) -> Option<u64> {
-        self.window.bounds().map(|memory| memory.full())
+        self.window().bounds().map(|memory| memory.full())
     }
 
     /// Bytes of memory of the receive buffer, which may have grown.
     pub fn receive_memory(&self) -> Option<u64> {
-        self.window.bounds().map(|memory| memory.size())
+        self.window().bounds().map(|memory| memory.size())
     }
 
     /// Most bytes that were read in a round trip (Linux: `rcvq_space`).
     pub fn most_read(&self) -> Option<u64> {
-        self.window.bounds().map(|memory| memory.most_read())
+        self.window().bounds().map(|memory| memory.most_read())
     }
 
     /// The round trip as the receiver knows it (Linux: `rcv_rtt_est`).

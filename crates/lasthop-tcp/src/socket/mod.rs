@@ -30,18 +30,16 @@
 mod arrivals;
 mod calls;
 mod limits;
-mod memory;
 mod path;
 mod probing;
 mod settings;
 mod states;
 mod taking;
 mod usage;
-mod window;
 
+pub use super::receiver::ReceiveMemory;
 pub use calls::WriteOptions;
 pub use limits::Limits;
-pub use memory::ReceiveMemory;
 pub use path::Unreachable;
 pub use settings::{Configure, EcnOffer, KeepAlive, MtuProbing, Negotiated, Settings};
 pub use states::State;
@@ -49,16 +47,15 @@ pub use usage::Traffic;
 
 use super::connection::Connection;
 use super::info::{PendingTimer, TcpInfo};
+use super::receiver::{Memory, ReceiveWindow};
 use super::send_buffer::SendBuffer;
 use super::timers::Timer;
 use lasthop_base::packet::{MAX_SACK_BLOCKS, TcpHeader, flags};
 use lasthop_base::units::{Duration, Instant};
-use memory::{Memory, Reading};
 use path::Path;
 use probing::Search;
 use std::collections::VecDeque;
 use usage::{Usage, connection_use};
-use window::ReceiveWindow;
 
 /// Options that only a SYN has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -195,10 +192,9 @@ pub struct Socket {
     reported: Option<u64>,
     /// The blocks of the segment that left last, if more of its piece follows.
     piece_blocks: Option<(usize, [(u32, u32); MAX_SACK_BLOCKS])>,
-    window: ReceiveWindow,
+    /// The receive window before there is a connection.
+    first_window: ReceiveWindow,
     buffer: SendBuffer,
-    /// Bytes that the application has read.
-    read: u64,
     /// Where the peer's FIN stands.
     peer_fin: Option<u64>,
     /// The application reads no more.
@@ -214,8 +210,6 @@ pub struct Socket {
     reason: Option<SocketError>,
     /// Is what has arrived above the peer's FIN forgotten once that is acknowledged?
     forgets_above: bool,
-    /// The timestamp that the peer's data echoed last.
-    echoed: u32,
     /// Does the segment that arrived last say PSH?
     is_pushed: bool,
     /// Is the application told at once (Linux: `IP_RECVERR`)?
@@ -253,7 +247,7 @@ impl Socket {
     /// A closed socket. `configure` makes the parameters of the connection once both SYN are known.
     pub fn new(settings: Settings, configure: Configure) -> Self {
         Socket {
-            window: ReceiveWindow::new(
+            first_window: ReceiveWindow::new(
                 settings.receive_buffer,
                 settings.is_linux(),
                 settings.receive_memory.map(Memory::new),
@@ -280,7 +274,6 @@ impl Socket {
             departed: VecDeque::new(),
             reported: None,
             piece_blocks: None,
-            read: 0,
             peer_fin: None,
             is_read_shut: false,
             is_orphan: false,
@@ -291,7 +284,6 @@ impl Socket {
             reason: None,
             hears_of_errors: false,
             is_pushed: false,
-            echoed: 0,
             forgets_above: false,
             search: None,
             deadlines: Deadlines::NONE,
@@ -326,6 +318,17 @@ impl Socket {
     /// Takes what a router has said of a connection that goes on, unless an acknowledgment has come since (Linux).
     pub fn take_reason(&mut self) -> Option<SocketError> {
         self.reason.take().filter(|_| self.settings.is_linux())
+    }
+
+    /// The receive window.
+    fn window(&self) -> &ReceiveWindow {
+        let window = self.connection.as_ref().and_then(|data| data.receiver.window.as_deref());
+        window.unwrap_or(&self.first_window)
+    }
+
+    fn window_mut(&mut self) -> &mut ReceiveWindow {
+        let window = self.connection.as_mut().and_then(|data| data.receiver.window.as_deref_mut());
+        window.unwrap_or(&mut self.first_window)
     }
 
     /// The connection under it, once both SYN are known.
@@ -425,13 +428,15 @@ impl Socket {
         if !self.state.is_synchronized() && self.state != State::SynReceived {
             return None;
         }
-        let (right_shift, is_time_wait) = (self.shifts.1, self.state == State::TimeWait);
+        let is_time_wait = self.state == State::TimeWait;
         let connection = self.connection.as_mut()?;
         if self.state == State::SynReceived {
             return None;
         }
         let rcv_nxt = connection.receiver.rcv_nxt;
-        connection.advertised_window = self.window.offer(rcv_nxt, self.read, right_shift);
+        if let Some(window) = &connection.receiver.window {
+            connection.advertised_window = window.offer(rcv_nxt);
+        }
         // Linux leaves room for the blocks that data report.
         let reported = match self.settings.is_linux() {
             true => *self.reported.get_or_insert_with(|| connection.block_bytes()),
@@ -455,17 +460,11 @@ impl Socket {
             self.usage.look(now, &connection_use(self.connection.as_deref(), self.awaits_room));
             return None;
         }
-        self.window.on_advertised(rcv_nxt, header.window);
         self.repeat_blocks(&mut header);
         if std::mem::take(&mut self.forgets_above)
             && let Some(connection) = &mut self.connection
         {
             connection.receiver.forget_above();
-        }
-        if let (Some(memory), Some(connection)) = (self.window.memory(), &mut self.connection)
-            && memory.is_tight()
-        {
-            connection.receiver.end_quick_acks();
         }
         if is_time_wait {
             header.sack_blocks = 0;

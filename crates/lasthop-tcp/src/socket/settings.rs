@@ -1,8 +1,8 @@
 //! What a host offers and how long it waits, and what two of them agree on.
 
 use super::limits::Limits;
-use super::memory::ReceiveMemory;
 use crate::config::{Config, Conventions};
+use crate::receiver::ReceiveMemory;
 use lasthop_base::units::Duration;
 use std::sync::Arc;
 

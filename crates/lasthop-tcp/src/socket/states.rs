@@ -121,9 +121,6 @@ impl Socket {
         let mut connection = Connection::new(&config, Role::Opener, Duration::ZERO);
         connection.sender.flight.begin_established(self.peer_syn.0.into(), !self.nodelay);
         connection.receiver.ts_recent = self.peer_syn.1;
-        if ours.is_linux() {
-            connection.receiver.follow_linux();
-        }
         if negotiated.ecn {
             connection.agree_on_ecn();
             if ours.is_linux() && !self.is_passive && self.syns_sent > 1 {
@@ -148,10 +145,13 @@ impl Socket {
         // Linux chooses the window of a SYN before it knows of timestamps (`tcp_connect_init`).
         let knows_options = self.is_passive || !self.settings.is_linux();
         let first = if knows_options { theirs } else { self.settings.mss };
-        self.window.open(segment, (theirs, first), syn_window, self.shifts.1);
-        if let Some(memory) = self.window.memory() {
+        let mut window = self.first_window.clone();
+        window.open(segment, (theirs, first), syn_window, self.shifts.1);
+        if let Some(memory) = window.memory() {
             memory.begin(now);
         }
+        connection.receiver.window = Some(Box::new(window));
+        connection.receiver.reads_at_once = false;
         self.deadlines.handshake = Instant::NEVER;
         let closes = self.state == State::FinWait1;
         if !closes {
@@ -263,14 +263,6 @@ impl Socket {
             self.reply(TcpHeader { has_timestamps: false, sack_blocks: 0, ack: 0, ..header });
         }
         self.end(None);
-    }
-
-    /// A read may have opened the window far enough to tell.
-    pub(super) fn update_window(&mut self) {
-        let Some(connection) = &mut self.connection else { return };
-        if self.window.has_opened(connection.receiver.rcv_nxt, self.read) && !self.is_read_shut {
-            connection.receiver.challenge();
-        }
     }
 
     /// Something is written, or heard: the timers that wait for an answer start anew.

@@ -1,9 +1,8 @@
 //! What a socket does with a segment that has passed the checks: it goes to the connection, and as in Linux is looked at in
 //! full or only for what is expected (header prediction).
 
-use super::states::{State, TIMESTAMP_TICK};
+use super::states::State;
 use super::{Socket, TIMESTAMPS_BYTES};
-use crate::connection::Connection;
 use crate::receiver::Receiver;
 use crate::timers::Timer;
 use lasthop_base::packet::{Ecn, TcpHeader, flags};
@@ -21,10 +20,9 @@ impl Socket {
         let options = if header.has_timestamps { u64::from(TIMESTAMPS_BYTES) } else { 0 };
         let fill = connection.sender.flight.keeps_records().then(|| connection.sender.fill());
         let charged = fill.map_or(0, |fill| self.buffer.memory(&fill));
-        let has_reserve = self
-            .window
-            .memory()
-            .is_none_or(|memory| memory.has_reserve(header.payload.into(), options, charged));
+        let bounds = connection.receiver.window.as_deref().and_then(|window| window.bounds());
+        let has_reserve =
+            bounds.is_none_or(|memory| memory.has_reserve(header.payload.into(), options, charged));
         let is_predicted = header.payload > 0
             && has_reserve
             && self.state == State::Established
@@ -43,36 +41,10 @@ impl Socket {
             && u64::from(header.window) == connection.sender.flight.peer_window
             && self.state == State::Established;
         let rcv_nxt = connection.receiver.rcv_nxt;
-        let after = rcv_nxt + u64::from(header.payload);
         let seq = connection.receiver.unwrap(header.seq);
         let end = seq + u64::from(header.payload);
-        let latest = self.window.latest();
-        if let Some(memory) = self.window.memory() {
-            if header.payload > 0 && end > rcv_nxt && !connection.receiver.has_all(seq, end) {
-                let blocks = u64::from(header.sack_blocks);
-                let options = if blocks > 0 { 4 + 8 * blocks } else { 0 }
-                    + if header.has_timestamps { u64::from(TIMESTAMPS_BYTES) } else { 0 };
-                let numbers = (seq.max(rcv_nxt), end);
-                let reports = connection.config.sack;
-                if memory.on_data(numbers, options, seq <= rcv_nxt, reports, latest) {
-                    connection.receiver.add_quick_ack();
-                }
-            }
-            let rtt = &connection.sender.flight.rtt;
-            let quick = latest / (2 * memory.full());
-            connection.receiver.set_times(quick, rtt.srtt(), rtt.rto());
-            if header.payload > 0 {
-                let stamp = header.options.timestamps.1;
-                let is_new = header.has_timestamps && stamp != self.echoed && stamp != 0;
-                let sent = Connection::sent_at(now, stamp, TIMESTAMP_TICK);
-                let echo = (is_new && connection.config.timestamps).then(|| now - sent);
-                self.echoed = if is_new { stamp } else { self.echoed };
-                let to = (seq <= rcv_nxt && end > rcv_nxt).then_some(end);
-                connection.receiver.measure(now, header.payload.into(), to, echo, latest);
-            }
-        }
-        connection.receiver.set_moves_edge(self.window.moves_edge(after, self.read));
-        connection.receiver.set_pushed(self.is_pushed);
+        let arriving = connection.arriving(now, header, seq, self.is_pushed);
+        connection.receiver.expect(&connection.config, now, &arriving);
         let ts_recent = connection.receiver.ts_recent;
         let takes_data = header.payload > 0 || header.has(flags::FIN);
         let before = (self.settings.is_linux() && takes_data && !is_predicted)
@@ -147,13 +119,16 @@ impl Socket {
             return;
         }
         let deadline = connection.sender.flight.timers.deadline(Timer::DelayedAck);
-        let after = std::mem::replace(&mut connection.receiver, before);
+        let mut after = std::mem::replace(&mut connection.receiver, before);
+        // The window counts for both.
+        std::mem::swap(&mut connection.receiver.window, &mut after.window);
         while self.connection.as_ref().is_some_and(|data| data.sender.has_to_resend(now))
             && let Some(segment) = self.poll_marked(now)
         {
             self.departed.push_back(segment);
         }
         if let Some(connection) = &mut self.connection {
+            std::mem::swap(&mut connection.receiver.window, &mut after.window);
             connection.receiver = after;
             connection.sender.flight.timers.set(Timer::DelayedAck, deadline);
         }

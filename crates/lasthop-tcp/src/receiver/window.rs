@@ -5,7 +5,7 @@ use super::memory::Memory;
 
 /// The window that a socket advertises.
 #[derive(Clone, Debug)]
-pub(super) struct ReceiveWindow {
+pub(crate) struct ReceiveWindow {
     /// Bytes of the buffer.
     buffer: u64,
     /// The largest window that the header can say.
@@ -20,12 +20,42 @@ pub(super) struct ReceiveWindow {
     rounds_up: bool,
     /// What bounds it in place of the buffer, as in Linux.
     memory: Option<Memory>,
+    /// How far it is shifted on the wire.
+    shift: u8,
+    /// Bytes that the application has read.
+    pub read: u64,
 }
 
 impl ReceiveWindow {
     pub fn new(buffer: u32, rounds_up: bool, memory: Option<Memory>) -> Self {
         let (buffer, largest) = (buffer.into(), u16::MAX.into());
-        ReceiveWindow { buffer, largest, segment: 1, right: 0, latest: 0, rounds_up, memory }
+        ReceiveWindow {
+            buffer,
+            largest,
+            segment: 1,
+            right: 0,
+            latest: 0,
+            rounds_up,
+            memory,
+            shift: 0,
+            read: 0,
+        }
+    }
+
+    /// That of a Linux host with default settings, which receives segments of `segment` bytes.
+    pub fn of_host(segment: u64) -> Self {
+        let (memory, latest) = Memory::of_host(segment);
+        ReceiveWindow {
+            buffer: 0,
+            largest: u32::MAX.into(),
+            segment,
+            right: 1 + latest,
+            latest,
+            rounds_up: true,
+            memory: Some(memory),
+            shift: 0,
+            read: 0,
+        }
     }
 
     /// What bounds it as in Linux.
@@ -52,7 +82,7 @@ impl ReceiveWindow {
     /// by `shift`. The peer's segments have `theirs` bytes at most, if it fills them, and those that the first window
     /// counts in have `first`.
     pub fn open(&mut self, segment: u32, (theirs, first): (u32, u32), syn_window: u32, shift: u8) {
-        self.segment = segment.into();
+        (self.segment, self.shift) = (segment.into(), shift);
         self.largest = u64::from(u16::MAX) << shift;
         self.right = 1 + u64::from(syn_window);
         self.latest = syn_window.into();
@@ -67,21 +97,22 @@ impl ReceiveWindow {
         self.right.saturating_sub(rcv_nxt)
     }
 
-    /// The right edge that could be advertised, with `read` bytes read.
-    fn edge(&self, rcv_nxt: u64, read: u64) -> u64 {
-        let unread = (rcv_nxt - 1).saturating_sub(read);
+    /// The right edge that could be advertised.
+    fn edge(&self, rcv_nxt: u64) -> u64 {
+        let unread = (rcv_nxt - 1).saturating_sub(self.read);
         let free = self.buffer.saturating_sub(unread).min(self.largest);
         // No silly window: nothing, until a segment or half of the buffer is free.
         if free < self.segment.min(self.buffer / 2) { rcv_nxt } else { rcv_nxt + free }
     }
 
-    /// The window to advertise now, which the peer learns in units of `1 << shift` bytes.
-    pub fn offer(&self, rcv_nxt: u64, read: u64, shift: u8) -> u32 {
+    /// The window to advertise now, which the peer learns in units of its scale.
+    pub fn offer(&self, rcv_nxt: u64) -> u32 {
+        let shift = self.shift;
         if let Some(memory) = &self.memory {
             let window = self.keep(rcv_nxt, memory);
             return (window.min(self.largest) >> shift << shift) as u32;
         }
-        let edge = self.edge(rcv_nxt, read);
+        let edge = self.edge(rcv_nxt);
         let open = edge.saturating_sub(rcv_nxt);
         let unit = 1 << shift;
         let window = if self.rounds_up { open.div_ceil(unit) } else { open / unit } * unit;
@@ -107,22 +138,22 @@ impl ReceiveWindow {
     }
 
     /// Is there as much room from `rcv_nxt` on as was advertised last, so that an acknowledgment moves the right edge?
-    pub fn moves_edge(&self, rcv_nxt: u64, read: u64) -> bool {
+    pub fn moves_edge(&self, rcv_nxt: u64) -> bool {
         if let Some(memory) = &self.memory {
             return memory.select(self.latest) >= self.latest;
         }
-        self.edge(rcv_nxt, read).saturating_sub(rcv_nxt) >= self.latest.min(self.largest)
+        self.edge(rcv_nxt).saturating_sub(rcv_nxt) >= self.latest.min(self.largest)
     }
 
     /// Has reading opened the window so far that the peer should hear of it? Linux's rule: it has
     /// doubled, and it was at most half of the buffer.
-    pub fn has_opened(&self, rcv_nxt: u64, read: u64) -> bool {
+    pub fn has_opened(&self, rcv_nxt: u64) -> bool {
         let now = self.allowed(rcv_nxt);
         if let Some(memory) = &self.memory {
             let may_open = 2 * now <= memory.clamp();
             return may_open && memory.select(self.latest) >= (2 * now).max(1);
         }
-        let new = self.edge(rcv_nxt, read).saturating_sub(rcv_nxt);
+        let new = self.edge(rcv_nxt).saturating_sub(rcv_nxt);
         2 * now <= self.buffer.min(self.largest) && new > 0 && new >= 2 * now
     }
 }
@@ -145,11 +176,13 @@ mod tests {
             (4001, 4000, true, 4000),
             (5001, 4000, false, 3000),
         ] {
-            assert_eq!(window.has_opened(rcv_nxt, read), update, "{rcv_nxt} {read}");
-            assert_eq!(window.offer(rcv_nxt, read, 0), advertised, "{rcv_nxt} {read}");
+            window.read = read;
+            assert_eq!(window.has_opened(rcv_nxt), update, "{rcv_nxt} {read}");
+            assert_eq!(window.offer(rcv_nxt), advertised, "{rcv_nxt} {read}");
             window.on_advertised(rcv_nxt, advertised);
         }
         window.resize(100);
-        assert_eq!(window.offer(5001, 5000, 0), 3000, "never shrinks");
+        window.read = 5000;
+        assert_eq!(window.offer(5001), 3000, "never shrinks");
     }
 }

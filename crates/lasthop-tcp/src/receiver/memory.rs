@@ -17,7 +17,7 @@
 //! *Not modelled*: what is dropped or packed anew for want of memory; a host under memory pressure.
 
 use lasthop_base::units::{Duration, Instant};
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 /// 256ths of memory for data, before anything has arrived.
 const FIRST_RATIO: u64 = 128;
@@ -37,6 +37,11 @@ const HEADERS: u64 = 40;
 const UNITS: [u64; 5] = [576, 1024, 2048, 4096, 8192];
 const PAGE: u64 = 4096;
 
+/// Memory of a host that nobody has configured (`net.ipv4.tcp_rmem`), and the window scale that goes with the largest.
+const DEFAULT_MEMORY: ReceiveMemory =
+    ReceiveMemory { size: 131_072, most: 33_554_432, clamp: None, grows: true };
+const DEFAULT_SHIFT: u8 = 10;
+
 /// What an application asks of a receive buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveMemory {
@@ -52,7 +57,7 @@ pub struct ReceiveMemory {
 
 /// What a read that may let memory grow sees.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     pub now: Instant,
     /// The round trip as the receiver knows it.
     pub rtt: Option<Duration>,
@@ -77,7 +82,7 @@ fn cost(payload: u64, options: u64) -> (u64, u64) {
 
 /// See the head of this file.
 #[derive(Clone, Debug)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     size: u64,
     most: u64,
     used: u64,
@@ -88,8 +93,8 @@ pub(super) struct Memory {
     full: u64,
     ours: u64,
     shift: u8,
-    /// What segments cost that are not read, by where they end.
-    segments: BTreeMap<u64, u64>,
+    /// Where segments end that are not read, in order, and what they cost.
+    segments: VecDeque<(u64, u64)>,
     /// The end of the newest segment in order, and how much fits behind its data.
     tail: (u64, u64),
     grows: bool,
@@ -100,6 +105,14 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    /// That of a host with default settings, which receives segments of `segment` bytes; and its first window.
+    pub fn of_host(segment: u64) -> (Self, u64) {
+        let mut memory = Memory::new(DEFAULT_MEMORY);
+        let window = memory.open(segment, segment, DEFAULT_SHIFT);
+        (memory, window)
+    }
+
+    /// The memory that an application has asked for.
     pub fn new(asked: ReceiveMemory) -> Self {
         Memory {
             size: asked.size,
@@ -111,7 +124,7 @@ impl Memory {
             full: FIRST_SEGMENT,
             ours: FIRST_SEGMENT,
             shift: 0,
-            segments: BTreeMap::new(),
+            segments: VecDeque::new(),
             tail: (0, 0),
             grows: asked.grows,
             most_read: 0,
@@ -253,8 +266,10 @@ impl Memory {
         let payload = end - start;
         let (cost, room) = cost(payload, options);
         if in_order && self.tail.0 == start && self.tail.1 >= payload {
-            if let Some(known) = self.segments.remove(&start) {
-                *self.segments.entry(end).or_default() += known;
+            if let Ok(place) = self.place_of(start)
+                && let Some((_, known)) = self.segments.remove(place)
+            {
+                self.add(end, known);
                 self.tail = (end, self.tail.1 - payload);
             } else {
                 self.take(end, cost, Some(room));
@@ -273,8 +288,24 @@ impl Memory {
         (in_order && payload >= LEAST_GROWTH || !in_order && reports) && self.grow(payload, cost)
     }
 
+    /// The place of the segment that ends at `end`, or the one where it belongs.
+    fn place_of(&self, end: u64) -> Result<usize, usize> {
+        // Mostly it is the last one.
+        match self.segments.back() {
+            Some(&(last, _)) if last < end => Err(self.segments.len()),
+            _ => self.segments.binary_search_by_key(&end, |&(end, _)| end),
+        }
+    }
+
+    fn add(&mut self, end: u64, cost: u64) {
+        match self.place_of(end) {
+            Ok(place) => self.segments[place].1 += cost,
+            Err(place) => self.segments.insert(place, (end, cost)),
+        }
+    }
+
     fn take(&mut self, end: u64, cost: u64, room: Option<u64>) {
-        *self.segments.entry(end).or_default() += cost;
+        self.add(end, cost);
         self.used += cost;
         if let Some(room) = room {
             self.tail = (end, room);
@@ -301,13 +332,14 @@ impl Memory {
 
     /// All below `to` has been read.
     pub fn on_read(&mut self, to: u64, reading: Reading) {
-        let left = self.segments.split_off(&(to + 1));
-        let read = std::mem::replace(&mut self.segments, left);
-        for &end in read.keys() {
+        let mut cost_of_read = 0;
+        while let Some(&(end, cost)) = self.segments.front().filter(|&&(end, _)| end <= to) {
+            self.segments.pop_front();
+            cost_of_read += cost;
             self.adjust(end, reading);
         }
         self.adjust(to, reading);
-        self.used -= read.values().sum::<u64>();
+        self.used -= cost_of_read;
     }
 
     /// All below `to` has been read: has more been in a round trip than in any before?
