@@ -10,6 +10,7 @@ mod tcp_pipe;
 
 mod agent_stacks;
 mod air;
+mod architecture;
 mod changing_delays;
 mod changing_rates;
 mod counted_by_time;
