@@ -64,6 +64,7 @@ test-rust:
 	rustfmt --check --edition 2024 $(RUST_FILES)
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --workspace --release --locked
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
 test-python: $(VENV)/.dev
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)

@@ -16,7 +16,7 @@
 //! Mechanisms and TCP over Wireless Links", section 4.1. Its equation (1) for Q is misprinted;
 //! see [`TransitionForm`]. Its E[η | n ≤ M] is E[min(η, M)].
 //!
-//! E[η] comes from (I - Q)x = e, which is solved upwards from k = 1 in 2 × 2 blocks: the block of k
+//! E\[η\] comes from (I - Q)x = e, which is solved upwards from k = 1 in 2 × 2 blocks: the block of k
 //! is I - P diag(p_G^k, p_B^k).
 //!
 //! Not modelled: SDUs that wait for one another, PDUs of one SDU in different frames, lost
@@ -292,7 +292,7 @@ impl ArqChain {
         Ok((last, sum))
     }
 
-    /// E[η]: mean transmissions until the whole SDU has arrived, without a limit (equation 2).
+    /// E\[η\]: mean transmissions until the whole SDU has arrived, without a limit (equation 2).
     ///
     /// # Errors
     /// If the channel has a state that it cannot leave and in which nothing arrives.

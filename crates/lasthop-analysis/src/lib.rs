@@ -92,3 +92,8 @@ fn count(argument: &'static str, n: u32, limits: RangeInclusive<u32>) -> Result<
         Err(AnalysisError::new(argument, n, allowed))
     }
 }
+
+/// Its examples are tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

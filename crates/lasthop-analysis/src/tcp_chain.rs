@@ -9,7 +9,7 @@
 //!     +---> ⌊i/2^c⌋, +---> 1
 //! ```
 //!
-//! One step is the sending of one window of i packets and lasts max(i / C_d, E[T]). Throughput is
+//! One step is the sending of one window of i packets and lasts max(i / C_d, E\[T\]). Throughput is
 //! mean packets over mean time of a step (renewal reward). It is a sending rate; goodput is
 //! (1-ν) of it.
 //!
@@ -261,7 +261,7 @@ pub struct TcpOverArqResult {
     pub loss: f64,
     /// Mean transmissions a PDU, N.
     pub transmissions_per_pdu: f64,
-    /// Round trip without queueing E[T] = T_f + τ E[min(η, limit)] + τ, seconds, with the frames
+    /// Round trip without queueing E\[T\] = T_f + τ E[min(η, limit)] + τ, seconds, with the frames
     /// between transmissions if they are further apart than one.
     pub round_trip: f64,
     /// Capacity left C_d = C / N, packets per second.

@@ -13,3 +13,8 @@ pub mod rng;
 pub mod schema;
 pub mod timeline;
 pub mod units;
+
+/// Its examples are tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -11,3 +11,8 @@ pub mod channel;
 pub mod interface;
 pub mod link;
 pub mod queue;
+
+/// Its examples are tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -19,3 +19,8 @@ pub use lasthop_sim::sim::ids::Side;
 pub use link::{Delivery, EndCounters, FrameFate};
 pub use network::{LiveMetrics, Network, side_name};
 pub use refusal::{LEAST_MTU, MOST_HOSTS, Refused};
+
+/// Its examples are tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

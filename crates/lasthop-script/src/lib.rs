@@ -112,3 +112,8 @@ pub enum ScriptError {
         found: String,
     },
 }
+
+/// Its examples are tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

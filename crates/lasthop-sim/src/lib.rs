@@ -11,3 +11,8 @@ pub mod app;
 pub mod run;
 pub mod scenario;
 pub mod sim;
+
+/// Its examples are tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

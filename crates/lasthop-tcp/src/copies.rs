@@ -14,8 +14,8 @@
 //! Each retransmission carries its ordinal among those of its bytes; what has none is an original. An original that comes
 //! in its order is not looked at: it has come if the byte is there and no retransmission brought it.
 //!
-//! Not modelled: copies told apart beyond the 255th of the same bytes; arrivals more than [`LIFETIME`] after a copy was sent, or
-//! [`SETTLED`] after one whose byte is there, may not be looked at for it.
+//! Not modelled: copies told apart beyond the 255th of the same bytes; arrivals more than `LIFETIME` after a copy was sent, or
+//! `SETTLED` after one whose byte is there, may not be looked at for it.
 
 use lasthop_base::units::{Duration, Instant};
 

@@ -55,3 +55,8 @@ pub use connection::{Connection, Role};
 pub use info::{Outstanding, PendingTimer, RecoveryState, TcpInfo};
 pub use presets::{Overrides, Profile, Variant};
 pub use sender::SenderCounters;
+
+/// Its examples are tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

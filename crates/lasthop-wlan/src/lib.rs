@@ -4,3 +4,8 @@
 //! and there is one deadline for all stations that hear each other.
 
 pub mod dcf;
+
+/// Its examples are tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

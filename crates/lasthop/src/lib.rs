@@ -15,3 +15,8 @@ pub use lasthop_script as tcp_script;
 pub use lasthop_sim::{agent, app, run, scenario, sim};
 pub use lasthop_tcp as tcp;
 pub use lasthop_wlan as medium;
+
+/// Its examples are tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -179,7 +179,7 @@ macro_rules! choice {
     };
 }
 
-/// Declares an enum of tables, each of which is a [`Kind`]; a table's key `kind` tells them apart.
+/// Declares an enum of tables, each of which is a [`Kind`](crate::schema::keys::Kind); a table's key `kind` tells them apart.
 #[macro_export]
 macro_rules! kinds {
     ($(#[doc = $about:literal])* pub enum $name:ident { $($variant:ident($type:ty),)* }) => {

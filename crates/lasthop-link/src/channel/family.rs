@@ -78,7 +78,7 @@ macro_rules! error_processes {
                 #[doc = concat!("See [`", stringify!($whole), "`].")]
                 $whole_kind($whole::$whole_kind),
             )*
-            /// Any of them that leaves headers; see [`headers`].
+            /// Any of them that leaves headers; see `headers.rs`.
             WithHeaders(Box<WithHeaders>),
         }
 

@@ -14,7 +14,7 @@ pub struct Frame<P> {
     pub payload: Option<P>,
     /// Length on the air in bytes: link header plus packet.
     pub bytes: u32,
-    /// Identifier of the service that it belongs to, on a link of several ([`Services`]); else 0.
+    /// Identifier of the service that it belongs to, on a link of several ([`Services`](super::Services)); else 0.
     pub service: u8,
 }
 

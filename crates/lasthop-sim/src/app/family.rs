@@ -93,7 +93,7 @@ macro_rules! applications {
         #[derive(Clone, Copy, Debug)]
         pub enum Transfer<'a> {
             $(
-                #[doc = concat!("See [`", stringify!($transfer), "`].")]
+                #[doc = concat!("See [`", stringify!($transfer), "`](mod@", stringify!($transfer), ").")]
                 $transfer_kind(&'a $transfer::$transfer_keys),
             )*
         }
@@ -103,7 +103,7 @@ macro_rules! applications {
         #[allow(clippy::large_enum_variant, reason = "each stands in a box of its own")]
         pub enum Source {
             $(
-                #[doc = concat!("See [`", stringify!($source), "`].")]
+                #[doc = concat!("See [`", stringify!($source), "`](mod@", stringify!($source), ").")]
                 $source_kind($source::Machine),
             )*
         }

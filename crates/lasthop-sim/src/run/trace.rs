@@ -64,7 +64,7 @@ pub const MOST_EVENTS: usize = 5_000_000;
 const MOST_KEPT_AT_FIRST: usize = 250_000;
 
 /// Runs one replication under observation, to its end or until another thread sets `interrupt`.
-/// One of more than [`MOST_EVENTS`] is refused.
+/// One of more than `MOST_EVENTS` is refused.
 pub fn trace(
     scenario: &Scenario,
     seed: u64,

@@ -4,7 +4,7 @@
 //! stand in a flat table, which each look scans. *Patient* ones are timers, which are put off again and again and seldom fire. Of all
 //! of them one lower bound is known: the earliest that was set since they were last looked at. They are looked at only when the clock
 //! comes to it, in a table of their own while there are a handful. More machines of either kind stand in a
-//! [tree](super::tournament). Ties go by insertion sequence, then by machine; the flat table is scanned by time alone,
+//! tree (`tournament`). Ties go by insertion sequence, then by machine; the flat table is scanned by time alone,
 //! and again where two are due at the same time.
 //!
 //! The tree need not know of a deadline that is put off until the one before it has come to the top.

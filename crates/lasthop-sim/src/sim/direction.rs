@@ -2,8 +2,8 @@
 //!
 //! A direction without link protocol is a *FIFO*, which is computed: its queue knows a packet's
 //! departure and fate when the packet is offered, and only arrivals that somebody must handle wait in
-//! its ring. Any other is driven by the endpoints of a [line](super::line) or is part of the
-//! [air](super::wlan) of a WLAN.
+//! its ring. Any other is driven by the endpoints of a line or is part of the
+//! air of a WLAN.
 
 use super::deadlines::{Deadlines, Due, MachineId};
 use super::hops::Entry;

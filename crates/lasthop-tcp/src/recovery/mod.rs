@@ -2,7 +2,7 @@
 //!
 //! One file a scheme. A scheme sees each ACK and each timeout, and names the next segment when the
 //! connection may send; all sequence and timer state that they share lives in
-//! [`Flight`](super::flight::Flight).
+//! `Flight`.
 
 mod esack;
 mod lhp;

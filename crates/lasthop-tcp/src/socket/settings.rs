@@ -6,8 +6,8 @@ use crate::receiver::ReceiveMemory;
 use lasthop_base::units::Duration;
 use std::sync::Arc;
 
-/// What a host offers and how long it waits: parameters of a [`Socket`] beside those of its
-/// [`Connection`].
+/// What a host offers and how long it waits: parameters of a [`Socket`](super::Socket) beside those of its
+/// [`Connection`](crate::Connection).
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Maximum segment size to announce, bytes (RFC 9293, section 3.7.1).
@@ -47,7 +47,8 @@ pub struct Settings {
     pub time_wait: Duration,
     /// How long a closed socket stays in FIN-WAIT-2.
     pub fin_wait: Duration,
-    /// How long an ACK is delayed where the application asks for that ([`Socket::set_quick_acks`]).
+    /// How long an ACK is delayed where the application asks for that
+    /// ([`Socket::set_quick_acks`](super::Socket::set_quick_acks)).
     pub ack_delay: Duration,
     /// How long data may stay unacknowledged (RFC 5482), if limited.
     pub user_timeout: Option<Duration>,

@@ -1,5 +1,5 @@
 //! The medium of 802.11 stations: who transmits when, and what becomes of it. Those without positions all
-//! hear each other, as follows; those with positions are [spread](super::spread) out.
+//! hear each other, as follows; those with positions are `spread` out.
 //!
 //! ```text
 //!   busy | DIFS |  0  |  1  |  2  |  3  | busy ...             slots of the medium

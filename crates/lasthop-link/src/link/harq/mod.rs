@@ -18,7 +18,7 @@
 //! Pipelined: what is to be sent again, oldest first, otherwise new packets, one after the other. In
 //! stop-and-wait one transmission, a probe, is outstanding at a time.
 //!
-//! A packet at the sender ([`sender`]):
+//! A packet at the sender (`sender`):
 //!
 //! ```text
 //!         enqueue          sent           enough units are reported
@@ -28,7 +28,7 @@
 //!                         again? --------- no transmission is left -----------+
 //! ```
 //!
-//! At the receiver ([`receiver`]) a number gathers units until it is decoded, and goes up when all before
+//! At the receiver (`receiver`) a number gathers units until it is decoded, and goes up when all before
 //! it have gone up or been given up. Each frame of which any unit arrives is answered at once: how many units did, how
 //! many are still needed, and the number up to which all has gone up. A frame that is lost as a whole is
 //! noticed by the sender's timer, which has no back-off.

@@ -5,7 +5,7 @@
 //! Trans. Commun. 35(6), 1987. Window, timeout and the rule of repeated NACKs are published
 //! nowhere: they are parameters (`docs/links/selective-repeat.md` says where their defaults come from).
 //!
-//! A frame at the sender ([`sender`]):
+//! A frame at the sender (`sender`):
 //!
 //! ```text
 //!          enqueue         sent            ACK beyond it
@@ -16,7 +16,7 @@
 //!                                  queued -------------------+
 //! ```
 //!
-//! A number at the receiver ([`receiver`]):
+//! A number at the receiver (`receiver`):
 //!
 //! ```text
 //!              a later one arrives             arrives
