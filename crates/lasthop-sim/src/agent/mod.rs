@@ -328,6 +328,6 @@ pub trait Agent<P: Segment> {
         None
     }
 
-    /// Reports what it has counted: [`AgentKeys::METRICS`](family::AgentKeys::METRICS).
+    /// Reports what it has counted: `AgentKeys::METRICS`.
     fn metrics(&self, _report: &mut Report<'_>) {}
 }

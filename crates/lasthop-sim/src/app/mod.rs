@@ -72,7 +72,7 @@ pub trait DatagramSource {
     /// Bytes that have arrived, headers included.
     fn delivered_bytes(&self, now: Instant) -> u64;
 
-    /// Reports its metrics ([`SourceKeys::METRICS`]) at `now`, the end of the run.
+    /// Reports its metrics (`SourceKeys::METRICS`) at `now`, the end of the run.
     fn metrics(&self, now: Instant, report: &mut Report<'_>);
 
     /// The departures, where the queue of its only link may replay them with the same results.
