@@ -5,6 +5,7 @@ pub use super::receiver::AckCompression;
 use super::receiver::Memory;
 use super::wheel::Wheel;
 use lasthop_base::packet::{MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS};
+use lasthop_base::schema::keys::choice;
 use lasthop_base::units::{Bytes, Duration};
 
 /// Which arithmetic a TCP follows where the RFCs and ns-2 differ.
@@ -20,16 +21,17 @@ pub enum Conventions {
     Linux,
 }
 
-/// How a reduction that answered no loss is found out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UndoKind {
-    /// Not at all.
-    Off,
-    /// By timestamps (Eifel, RFC 3522).
-    Eifel,
-    /// By whatever tells first: duplicates that the receiver reports (DSACK, RFC 2883), the ACKs after
-    /// a timeout (F-RTO, RFC 5682), timestamps if there are any. Only with [`RecoveryKind::RackTlp`].
-    All,
+choice! {
+    /// How a TCP finds out that a reduction of its window answered no loss.
+    pub enum UndoKind {
+        /// Not at all.
+        Off = "off",
+        /// By timestamps: Eifel (RFC 3522); needs `timestamps = true`.
+        Eifel = "eifel",
+        /// By whatever tells first: reports of duplicates (DSACK, RFC 2883), the ACKs after a timeout
+        /// (F-RTO, RFC 5682), timestamps; with RACK-TLP only.
+        All = "all",
+    }
 }
 
 /// How the writes of an application become segments.
@@ -45,18 +47,18 @@ pub enum WritePolicy {
     },
 }
 
-/// What tells that a segment is lost, where recovery goes by SACK blocks (RFC 6675).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LossDetection {
-    /// As many duplicates as [`Config::dupack_threshold`] says.
-    #[default]
-    Duplicates,
-    /// The first duplicate was a round trip ago (TCP-DCR).
-    Delayed,
-    /// About a window of duplicates; one new segment for two of them (RFC 4653, careful limited transmit).
-    NcrCareful,
-    /// About a window of duplicates; one new segment for each (RFC 4653, aggressive limited transmit).
-    NcrAggressive,
+choice! {
+    /// What tells that a segment is lost.
+    pub enum LossDetection {
+        /// As many duplicate acknowledgments as dupack_threshold says.
+        Duplicates = "duplicates",
+        /// A round trip has passed since the first of them (TCP-DCR), so that the link may repair it before.
+        Delayed = "delayed",
+        /// A window of them (RFC 4653); one new segment for two of them meanwhile.
+        NcrCareful = "ncr-careful",
+        /// A window of them (RFC 4653); one new segment for each of them meanwhile.
+        NcrAggressive = "ncr-aggressive",
+    }
 }
 
 /// How losses are found and repaired.
@@ -102,15 +104,16 @@ pub enum Notices {
     Ifrane,
 }
 
-/// What a notice that a link sends a segment again (ERSN, Yun 2009) does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ersn {
-    /// Nothing.
-    Off,
-    /// The retransmission timer starts anew when it would fire for that segment.
-    Hold,
-    /// The retransmission timer starts anew at once.
-    Restart,
+choice! {
+    /// What a notice that a link has begun to send a segment again (ERSN) does to the sender's timer.
+    pub enum Ersn {
+        /// Nothing.
+        Off = "off",
+        /// It starts anew when it would fire for that segment, without a timeout.
+        Hold = "hold",
+        /// It starts anew at once.
+        Restart = "restart",
+    }
 }
 
 /// All parameters of one TCP, resolved. Obtain one from

@@ -6,6 +6,7 @@ use super::config::{
 };
 use super::law::{LawKind, Marks, Parts, RenoKeys};
 use super::receiver::AckCompression;
+use lasthop_base::schema::keys::choice;
 use lasthop_base::units::{Bytes, Duration};
 
 pub use super::law::Variant;
@@ -31,15 +32,16 @@ impl Variant {
     }
 }
 
-/// A set of conventions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Profile {
-    /// ns-2 2.30 (2006), with the minimum RTO of 1 s that its published results show.
-    Ns2,
-    /// The RFCs of today: 5681, 6298, 6675, 6928, 3042.
-    Rfc,
-    /// A Linux 6 kernel with its default settings.
-    Linux,
+choice! {
+    /// Conventions that TCP defaults follow.
+    pub enum Profile {
+        /// The current standards.
+        Rfc = "rfc",
+        /// The simulator ns-2, as papers of its time used it.
+        Ns2 = "ns-2",
+        /// A Linux 6 kernel with its default settings.
+        Linux = "linux",
+    }
 }
 
 /// What a user sets; everything else comes from the profile.

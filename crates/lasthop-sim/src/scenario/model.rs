@@ -17,7 +17,8 @@ use lasthop_link::link::{Air, Protocol};
 use lasthop_link::queue::{DelayKeys, Discipline, PropagationDelay, RateKeys, Transmitter};
 use lasthop_tcp::law::LawKind;
 
-pub use lasthop_tcp::Variant;
+pub use lasthop_tcp::config::{Ersn, LossDetection, UndoKind};
+pub use lasthop_tcp::{Profile, Variant};
 
 const POSITIVE: Limits = Limits::POSITIVE;
 /// The largest IP packet.
@@ -378,7 +379,7 @@ table! {
         /// except with laws that say when segments leave.
         pacing: Option<bool>;
         /// Whether reductions that answered no loss are found out and taken back.
-        undo: Option<Undo>;
+        undo: Option<UndoKind>;
         /// Selective acknowledgments (RFC 2018); with profile "linux" only, elsewhere the variant says.
         sack: Option<bool>;
         /// Explicit congestion notification (RFC 3168): queues that mark need not drop; off by default, not with
@@ -428,31 +429,6 @@ table! {
 }
 
 choice! {
-    /// Conventions that TCP defaults follow.
-    pub enum Profile {
-        /// The current standards.
-        Rfc = "rfc",
-        /// The simulator ns-2, as papers of its time used it.
-        Ns2 = "ns-2",
-        /// A Linux 6 kernel with its default settings.
-        Linux = "linux",
-    }
-}
-
-choice! {
-    /// How a TCP finds out that a reduction of its window answered no loss.
-    pub enum Undo {
-        /// Not at all.
-        Off = "off",
-        /// By timestamps: Eifel (RFC 3522); needs `timestamps = true`.
-        Eifel = "eifel",
-        /// By whatever tells first: reports of duplicates (DSACK, RFC 2883), the ACKs after a timeout
-        /// (F-RTO, RFC 5682), timestamps; with RACK-TLP only.
-        All = "all",
-    }
-}
-
-choice! {
     /// SACK loss recovery.
     pub enum SackRecovery {
         /// As in the TCP agents of ns-2: "pipe" counted up and down.
@@ -463,32 +439,6 @@ choice! {
         RackTlp = "rack-tlp",
         /// As "ns-2", and what agent "ll-elsn" tells of losses on a link (ESACK, Yun 2009).
         Esack = "esack",
-    }
-}
-
-choice! {
-    /// What a notice that a link has begun to send a segment again (ERSN) does to the sender's timer.
-    pub enum Ersn {
-        /// Nothing.
-        Off = "off",
-        /// It starts anew when it would fire for that segment, without a timeout.
-        Hold = "hold",
-        /// It starts anew at once.
-        Restart = "restart",
-    }
-}
-
-choice! {
-    /// What tells that a segment is lost.
-    pub enum LossDetection {
-        /// As many duplicate acknowledgments as dupack_threshold says.
-        Duplicates = "duplicates",
-        /// A round trip has passed since the first of them (TCP-DCR), so that the link may repair it before.
-        Delayed = "delayed",
-        /// A window of them (RFC 4653); one new segment for two of them meanwhile.
-        NcrCareful = "ncr-careful",
-        /// A window of them (RFC 4653); one new segment for each of them meanwhile.
-        NcrAggressive = "ncr-aggressive",
     }
 }
 

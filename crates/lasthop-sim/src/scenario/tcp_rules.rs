@@ -1,12 +1,12 @@
 //! Conditions on the keys of TCP that concern more than one of them, as data.
 
-use super::model::{PACKET, Profile, Tcp};
+use super::model::{LossDetection, PACKET, Profile, Tcp, UndoKind};
 use super::network::quoted;
 use super::transport::TcpPackets;
 use lasthop_base::schema::error::ScenarioError;
 use lasthop_base::schema::quantity::Window;
 use lasthop_tcp::Config;
-use lasthop_tcp::config::{LossDetection, RecoveryKind, UndoKind};
+use lasthop_tcp::config::RecoveryKind;
 use lasthop_tcp::law::LawKind;
 
 /// A TCP as the scenario sets it, and its parameters.

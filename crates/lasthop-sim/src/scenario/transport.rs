@@ -1,21 +1,16 @@
 //! From the keys of a transport to its parameters: the one place where profiles fill in what a
 //! scenario leaves open. The checks and the simulator both ask here.
 
-use super::model::{Ersn, Flow, LossDetection, Profile, SackRecovery, Tcp, Transport, Undo};
+use super::model::{Flow, SackRecovery, Tcp, Transport};
 use lasthop_base::schema::quantity::{DelayedAck, Window};
 use lasthop_base::units::Bytes;
-use lasthop_tcp::config::{self, RecoveryKind, UndoKind};
+use lasthop_tcp::config::RecoveryKind;
 use lasthop_tcp::{Config, Overrides, presets};
 
 impl Tcp {
     /// All parameters: what the scenario sets, and for the rest what its profile says.
     pub fn config(&self) -> Config {
-        let variant = self.variant;
-        let profile = match self.profile {
-            Profile::Rfc => presets::Profile::Rfc,
-            Profile::Ns2 => presets::Profile::Ns2,
-            Profile::Linux => presets::Profile::Linux,
-        };
+        let (variant, profile) = (self.variant, self.profile);
         let sack_recovery = self.sack_recovery.map(|recovery| match recovery {
             SackRecovery::Ns2 => RecoveryKind::SackNs2,
             SackRecovery::Rfc6675 => RecoveryKind::Sack6675,
@@ -24,20 +19,11 @@ impl Tcp {
         });
         let mut overrides = Overrides {
             sack_recovery,
-            loss_detection: self.loss_detection.map(|detection| match detection {
-                LossDetection::Duplicates => config::LossDetection::Duplicates,
-                LossDetection::Delayed => config::LossDetection::Delayed,
-                LossDetection::NcrCareful => config::LossDetection::NcrCareful,
-                LossDetection::NcrAggressive => config::LossDetection::NcrAggressive,
-            }),
+            loss_detection: self.loss_detection,
             law: self.law,
             hystart: self.hystart,
             pacing: self.pacing,
-            undo: self.undo.map(|undo| match undo {
-                Undo::Off => UndoKind::Off,
-                Undo::Eifel => UndoKind::Eifel,
-                Undo::All => UndoKind::All,
-            }),
+            undo: self.undo,
             segment: self.segment,
             header: self.header,
             ack_size: self.ack_size,
@@ -61,11 +47,7 @@ impl Tcp {
             pad_segments: self.pad_segments,
             dupack_threshold: self.dupack_threshold,
             eln_filter: self.eln_filter.map(|most| (most > 0).then_some(most)),
-            ersn: self.ersn.map(|ersn| match ersn {
-                Ersn::Off => config::Ersn::Off,
-                Ersn::Hold => config::Ersn::Hold,
-                Ersn::Restart => config::Ersn::Restart,
-            }),
+            ersn: self.ersn,
             initial_rto: self.initial_rto,
             min_rto: self.min_rto,
             max_rto: self.max_rto,

@@ -1,0 +1,86 @@
+"""The list of metrics that the engine declares."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lasthop
+from lasthop import catalogue
+from lasthop.metric import bare_name, metric_of, metrics
+from lasthop.results import Point, Results
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "unit", "bounds", "preferred", "aggregation"),
+    [
+        ("flow.web.goodput_bps", "Goodput", "bps", (0.0, math.inf), "higher", "sum"),
+        ("flow.v.delay_p95_s", "Delay, 95th percentile", "s", (0.0, math.inf), "lower", "mean"),
+        ("flow.v.loss_burst_max", "Largest loss burst", "", (0.0, math.inf), "lower", "max"),
+        ("link.a.forward.nacks", "NACKs", "", (0.0, math.inf), "neither", "sum"),
+        ("link.a.reverse.voice.share", "Share", "%", (0.0, 1.0), "neither", "mean"),
+        ("wlan.cell.airtime_idle", "Airtime idle", "%", (0.0, 1.0), "neither", "mean"),
+        ("agent.a.p_estimate", "Estimated end-to-end loss", "%", (0.0, 1.0), "neither", "mean"),
+        # A name without its entity, and one that the engine does not declare.
+        ("frame_loss", "Frame loss", "%", (0.0, 1.0), "lower", "mean"),
+        ("flow.f.new_loss", "New loss", "", (-math.inf, math.inf), "neither", "mean"),
+    ],
+)
+def test_a_metric_is_described_by_its_declaration(
+    name: str,
+    label: str,
+    unit: str,
+    bounds: tuple[float, float],
+    preferred: str,
+    aggregation: str,
+) -> None:
+    one = metric_of(name)
+    assert (one.label, one.unit, (one.minimum, one.maximum)) == (label, unit, bounds)
+    assert (one.preferred, one.aggregation) == (preferred, aggregation)
+
+
+def test_names_without_units() -> None:
+    assert bare_name("flow.v.delay_p95_s") == "flow.v.delay_p95"
+    assert bare_name("flow.v.packets_sent") == "flow.v.packets_sent"
+
+
+def test_what_runs_report_is_in_the_list() -> None:
+    known = {(one.entity, one.name) for one in metrics()}
+    for file in sorted((ROOT / "examples").glob("*.toml")):
+        for name in lasthop.load(file).points()[0].metrics():
+            assert (name.partition(".")[0], name.rpartition(".")[2]) in known, (file.name, name)
+
+
+def test_the_interval_of_an_idle_airtime_ends_at_one() -> None:
+    values = np.array([[0.99], [1.0], [0.996], [1.0]])
+    found = Results(
+        {"name": "w"},
+        [Point({}, "")],
+        ["wlan.cell.airtime_idle"],
+        np.zeros(4, np.uint32),
+        np.arange(4, dtype=np.uint64),
+        values,
+        1,
+    )
+    row = found.summary().row(0, named=True)
+    assert row["mean"] + row["ci95"] > 1.0
+    assert row["high"] == 1.0
+
+
+def test_the_list_and_the_documentation_have_each_metric() -> None:
+    listed = [name for name, _ in catalogue.catalogue("metrics")]
+    assert len(listed) == len(set(listed)) == len(metrics()) == len(lasthop.metrics())
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        page = importlib.import_module("metrics_page").page()
+    finally:
+        sys.path.remove(str(ROOT / "docs"))
+    rows = [line.split("`")[1] for line in page.split("\n") if line.startswith("| `")]
+    assert sorted(rows) == sorted(one.name for one in metrics())
