@@ -184,6 +184,17 @@ impl Connection {
         if !self.config.one_way && !self.is_acceptable(now, segment) {
             return;
         }
+        let control = segment.flags & (flags::SYN | flags::FIN) != 0;
+        let length = u64::from(segment.payload) + u64::from(control);
+        let seq = self.receiver.unwrap(segment.seq);
+        self.receive_options(segment, seq);
+        self.receive_ack(now, segment, seq, length == 0);
+        self.receive_data(now, segment, seq, length);
+    }
+
+    /// Processes the marks and the timestamp of an acceptable segment that begins with `seq`.
+    #[inline(always)]
+    pub(crate) fn receive_options(&mut self, segment: &TcpHeader, seq: u64) {
         if let Some(ecn) = &mut self.ecn {
             if self.receiver.is_ack_waiting() && ecn.ends_run(segment, self.receiver.rcv_nxt) {
                 self.receiver.challenge();
@@ -196,47 +207,64 @@ impl Connection {
                 self.receiver.on_mark(!was_echoing && ecn.is_echoing(), segment.flags);
             }
         }
-        let control = segment.flags & (flags::SYN | flags::FIN) != 0;
-        let length = u64::from(segment.payload) + u64::from(control);
         if segment.has_timestamps {
-            let seq = self.receiver.unwrap(segment.seq);
             self.receiver.on_timestamp(seq, segment.options.timestamps.0);
         }
-        // What of the segment's number the sender needs is taken before the receiver moves on.
-        let seq = self.receiver.unwrap(segment.seq);
-        if length > 0 {
-            if self.is_host {
-                self.receive_at_host(now, segment, seq, length);
-            } else {
-                let timers = &mut self.sender.flight.timers;
-                self.receiver.receive(&self.config, timers, now, seq, seq + length, control);
-            }
-            if segment.flags & flags::SYN != 0
-                && self.role == Role::Acceptor
-                && !self.config.one_way
-            {
-                self.sender.open();
-            }
+    }
+
+    /// Processes the acknowledgment of a segment that begins with `seq`. `is_pure`: it has no data and may be a duplicate.
+    /// What it finds lost can be retransmitted before [`Self::receive_data`].
+    #[inline(always)]
+    pub(crate) fn receive_ack(
+        &mut self,
+        now: Instant,
+        segment: &TcpHeader,
+        seq: u64,
+        mut is_pure: bool,
+    ) {
+        if segment.flags & flags::ACK == 0 {
+            return;
         }
-        if segment.flags & flags::ACK != 0 {
-            let sent = segment
-                .has_timestamps
-                .then(|| self.unwrap_timestamp(now, segment.options.timestamps.1));
-            let ack = self.sender.unwrap(segment.ack);
-            if let Some(sent) = sent
-                && self.config.law.reads_arrivals()
-            {
-                self.on_passage(now, segment, sent);
-            }
-            let mut is_pure = length == 0;
-            if !self.config.one_way {
-                is_pure &= self.sender.update_peer_window(seq, ack, u64::from(segment.window));
-            }
-            if segment.sack_blocks == 0 {
-                self.sender.on_any_ack(now, ack, &[], is_pure, sent);
-            } else {
-                self.on_sack(now, ack, segment, is_pure, sent);
-            }
+        let sent = segment
+            .has_timestamps
+            .then(|| self.unwrap_timestamp(now, segment.options.timestamps.1));
+        let ack = self.sender.unwrap(segment.ack);
+        if let Some(sent) = sent
+            && self.config.law.reads_arrivals()
+        {
+            self.on_passage(now, segment, sent);
+        }
+        if !self.config.one_way {
+            is_pure &= self.sender.update_peer_window(seq, ack, u64::from(segment.window));
+        }
+        if segment.sack_blocks == 0 {
+            self.sender.on_any_ack(now, ack, &[], is_pure, sent);
+        } else {
+            self.on_sack(now, ack, segment, is_pure, sent);
+        }
+    }
+
+    /// Processes the data of a segment: `length` numbers from `seq` on.
+    #[inline(always)]
+    pub(crate) fn receive_data(
+        &mut self,
+        now: Instant,
+        segment: &TcpHeader,
+        seq: u64,
+        length: u64,
+    ) {
+        if length == 0 {
+            return;
+        }
+        if self.is_host {
+            self.receive_at_host(now, segment, seq, length);
+        } else {
+            let control = segment.flags & (flags::SYN | flags::FIN) != 0;
+            let timers = &mut self.sender.flight.timers;
+            self.receiver.receive(&self.config, timers, now, seq, seq + length, control);
+        }
+        if segment.flags & flags::SYN != 0 && self.role == Role::Acceptor && !self.config.one_way {
+            self.sender.open();
         }
     }
 

@@ -373,14 +373,9 @@ impl Socket {
         let tells_of_data = header.payload > 0 || is_linux && header.has(flags::FIN);
         if is_over && tells_of_data && data_end > rcv_nxt {
             if is_linux && let Some(connection) = &mut self.connection {
-                // What it acknowledges counts, its window, and that it is no bare ACK: as if it brought what is known.
-                let bytes = u64::from(header.window);
-                connection.sender.update_peer_window(seq, ack, bytes);
-                let known = rcv_nxt.wrapping_sub(1) as u32;
-                let flags = header.flags & !flags::FIN;
-                let (seq, payload, ecn) = (known, 1, Ecn::NotEct);
-                let window = connection.sender.flight.peer_window as u32;
-                connection.receive(now, &TcpHeader { seq, payload, window, flags, ecn, ..header });
+                // What it acknowledges counts, and its window; it is not a bare ACK.
+                connection.receive_options(&TcpHeader { ecn: Ecn::NotEct, ..header }, rcv_nxt - 1);
+                connection.receive_ack(now, &header, seq, false);
                 self.probes_unanswered = 0;
             }
             self.refuse(&wire);
@@ -474,16 +469,10 @@ impl Socket {
     /// "If an incoming segment is not acceptable, an acknowledgment should be sent in reply".
     fn on_unacceptable(&mut self, now: Instant, header: &TcpHeader, is_duplicate: bool) {
         if is_duplicate && header.payload > 0 && header.has(flags::ACK) && !header.has(flags::SYN) {
-            // The receiver counts and reports duplicates.
+            // The receiver counts and reports duplicates. All that the segment says besides is dropped.
             if let Some(connection) = &mut self.connection {
-                let una = connection.sender.flight.snd_una;
-                let mut header = TcpHeader { has_timestamps: false, ..*header };
-                if self.settings.is_linux() {
-                    // All that it says besides is dropped.
-                    (header.ack, header.sack_blocks) = (una.saturating_sub(1) as u32, 0);
-                    (header.ecn, header.flags) = (Ecn::NotEct, header.flags & !flags::CWR);
-                }
-                connection.receive(now, &header);
+                let seq = connection.receiver.unwrap(header.seq);
+                connection.receive_data(now, header, seq, header.length().into());
             }
         }
         if self.state == State::TimeWait && header.has(flags::FIN) {

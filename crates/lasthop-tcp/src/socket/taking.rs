@@ -3,7 +3,6 @@
 
 use super::states::State;
 use super::{Socket, TIMESTAMPS_BYTES};
-use crate::receiver::Receiver;
 use crate::timers::Timer;
 use lasthop_base::packet::{Ecn, TcpHeader, flags};
 use lasthop_base::units::Instant;
@@ -47,13 +46,13 @@ impl Socket {
         connection.receiver.expect(&connection.config, now, &arriving);
         let ts_recent = connection.receiver.ts_recent;
         let takes_data = header.payload > 0 || header.has(flags::FIN);
-        let before = (self.settings.is_linux() && takes_data && !is_predicted)
-            .then(|| connection.receiver.clone());
         let deferral = connection.sender.deferral();
         let is_known = self.settings.is_linux() && header.payload > 0 && end <= rcv_nxt;
         // A mark on what has come before is no news.
         let ecn = if is_known { Ecn::NotEct } else { header.ecn };
-        connection.receive(now, &TcpHeader { ecn, ..*header });
+        let length = header.length().into();
+        connection.receive_options(&TcpHeader { ecn, ..*header }, seq);
+        connection.receive_ack(now, header, seq, length == 0);
         if self.settings.is_linux() && is_predicted && ack == una {
             // Linux does not look for what to send.
             connection.sender.restore_deferral(deferral);
@@ -70,9 +69,11 @@ impl Socket {
             self.release(self.is_corked);
         }
         self.note_probe_lost();
-        if let Some(before) = before {
-            self.resend_before(now, before);
+        if is_linux && takes_data && !is_predicted {
+            self.resend_lost(now);
         }
+        let Some(connection) = &mut self.connection else { return };
+        connection.receive_data(now, header, seq, length);
         self.heard_at = now;
         self.note_window();
         self.awaits_room &= !self.is_writable();
@@ -110,27 +111,13 @@ impl Socket {
         self.follow(now, had_peer_closed);
     }
 
-    /// What the segment in hand, which brings data, finds lost goes again as of before these: Linux sends it while it takes
-    /// in the acknowledgment (`tcp_xmit_recovery`), and the data after that. `before`: the receiver as it was.
-    fn resend_before(&mut self, now: Instant, mut before: Receiver) {
-        let Some(connection) = &mut self.connection else { return };
-        before.ts_recent = connection.receiver.ts_recent;
-        if !connection.sender.has_to_resend(now) {
-            return;
-        }
-        let deadline = connection.sender.flight.timers.deadline(Timer::DelayedAck);
-        let mut after = std::mem::replace(&mut connection.receiver, before);
-        // The window counts for both.
-        std::mem::swap(&mut connection.receiver.window, &mut after.window);
+    /// Retransmits what the acknowledgment of a segment with data finds lost. Linux does so before it processes the data
+    /// (`tcp_xmit_recovery`).
+    fn resend_lost(&mut self, now: Instant) {
         while self.connection.as_ref().is_some_and(|data| data.sender.has_to_resend(now))
             && let Some(segment) = self.poll_marked(now)
         {
             self.departed.push_back(segment);
-        }
-        if let Some(connection) = &mut self.connection {
-            std::mem::swap(&mut connection.receiver.window, &mut after.window);
-            connection.receiver = after;
-            connection.sender.flight.timers.set(Timer::DelayedAck, deadline);
         }
     }
 
