@@ -18,7 +18,7 @@ def page() -> str:
         "# Metrics\n",
         "The metrics of a replication, listed by `lasthop list metrics` and `lasthop.metrics()`. "
         "The unit ends the name. Fractions lie from 0 to 1, all other values are at least 0. A "
-        "metric that does not apply is NaN. *Several* says how the values of several flows, links "
+        "metric that does not apply is NaN. *Several* is how the values of several flows, links "
         "or agents become one.\n",
     ]
     for entity, heading in HEADINGS.items():

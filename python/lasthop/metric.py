@@ -22,7 +22,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What is known of a metric apart from its values.
+    """Declaration of a metric.
 
     Attributes:
         entity: What reports it: `flow`, `flows` (all of them), `link`, `wlan` or `agent`.
@@ -30,7 +30,7 @@ class Metric:
         label: Its name in tables and figures, without unit.
         unit: `bps`, `s`, `bytes`, `%` (the values are fractions of 1), or nothing of counts.
         minimum: Of a value.
-        maximum: Of a value; infinite if there is none.
+        maximum: Of a value; infinite without a limit.
         preferred: `higher`, `lower` or `neither`.
         aggregation: How the values of several flows become one: `sum`, `mean` or `max`.
         about: What it counts.

@@ -20,7 +20,7 @@ __all__ = ["LIMIT", "Group", "summarised"]
 LIMIT = 10
 """Up to this number of similar flows or links are shown one by one."""
 
-# What tells similar flows and links apart: their names and places.
+# Keys in which similar flows and links may differ.
 PLACES = {"flow": ("from", "to"), "link": ("between",)}
 
 
@@ -114,7 +114,7 @@ def summarised(results: Results) -> tuple[Results, list[Group]]:
 
 
 class _Settings:
-    """The keys of flows and links but for their places, as text."""
+    """The keys of flows and links except for their places, as text."""
 
     def __init__(self, results: Results) -> None:
         self.scenario = results.scenario
@@ -127,7 +127,7 @@ class _Settings:
         if kind != "flow":
             part, _, rest = name.partition(".")
             if part not in self.links:
-                # Of a radio or a WLAN: the station, then what the link is asked for.
+                # The link of a station of a radio or a WLAN: `rest` is the station and the side.
                 return f"{kind}.{part}.{rest.partition('.')[2]}"
         tables: Mapping[str, Any] = self.scenario.get(kind, {})
         keys = tables.get(part)

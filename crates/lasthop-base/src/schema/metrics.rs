@@ -62,10 +62,10 @@ pub enum Aggregation {
     Max,
 }
 
-/// What is known of a metric apart from its values.
+/// Declaration of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
-    /// Its name in results, with the unit as its last part if it has one.
+    /// Its name in results, with the unit, if any, as its last part.
     pub name: &'static str,
     /// Its name in tables and figures, without unit.
     pub label: &'static str,
@@ -77,7 +77,7 @@ pub struct Metric {
     pub preferred: Preferred,
     /// How the values of several flows become one.
     pub aggregation: Aggregation,
-    /// What it counts; the doc comment of its declaration.
+    /// Description; the doc comment of its declaration.
     pub about: &'static str,
 }
 

@@ -20,7 +20,7 @@ struct Rule {
     key: &'static str,
     /// Returns the value found if the condition is violated.
     violated: fn(&Subject<'_>) -> Option<String>,
-    /// What is allowed instead.
+    /// Allowed values or combinations, for the message.
     allowed: &'static str,
 }
 
@@ -279,7 +279,7 @@ pub(super) fn check(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
     })
 }
 
-/// Checks quantities that others limit; the error is the key, the value found and what is allowed.
+/// Checks quantities that others limit; the error is the key, the value found and the values allowed.
 fn check_limits(subject: &Subject<'_>) -> Result<(), (&'static str, String, String)> {
     let Subject { tcp, config } = subject;
     let max = config.max_rto;

@@ -46,7 +46,7 @@ metrics! {
         /// Tail loss probes sent (RFC 8985).
         tail_probes: "Tail probes", Count, Neither, Sum;
         /// Reductions of cwnd that were undone as spurious.
-        reductions_taken_back: "Reductions taken back", Count, Neither, Sum;
+        reductions_taken_back: "Undone reductions", Count, Neither, Sum;
     }
 }
 
