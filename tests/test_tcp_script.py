@@ -77,7 +77,7 @@ def test_every_expectation_can_fail(profile: str) -> None:
     ("more", "code", "said"),
     [
         ("+0 %{ assert tcpi_snd_cwnd == 10 }%\n", 0, "1 script: 1 holds"),
-        ("+0 %{ x = 9; x += 1; assert tcpi_snd_cwnd == x }%\n", 0, "1 script: 1 holds"),
+        ("+0 %{ x = 9; x = x + 1; assert tcpi_snd_cwnd == x }%\n", 0, "1 script: 1 holds"),
         ("+0 %{ assert tcpi_snd_cwnd == 9 }%\n", 1, "differs: line 7: expected tcpi_snd_cwnd == 9"),
         ("+0 > . 1:2(1) ack 1\n", 1, "differs: line 7: expected > . 1:2(1) ack 1, found nothing"),
         ("+0 < . 1:2(1\n", 2, 'syntax: line 7: found "1:2(1"'),

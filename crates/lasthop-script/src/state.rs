@@ -1,9 +1,9 @@
 //! The state of the connection under the names of Linux's `tcp_info`, and the statements that look at it.
 
+use super::ScriptError;
 use super::constants;
 use super::player::Player;
 use super::statements::{self, Outside, Trouble};
-use super::{Note, ScriptError};
 use lasthop_base::units::{Duration, Instant};
 use lasthop_tcp::socket::State;
 use lasthop_tcp::{RecoveryState, TcpInfo};
@@ -23,14 +23,9 @@ impl Player {
         let look_up = |name: &str| {
             constants::number(name).map(|value| value as f64).or_else(|| self.state(name))
         };
-        let mut outside =
-            Outside { look_up: &look_up, variables: &mut variables, printed: Vec::new() };
+        let mut outside = Outside { look_up: &look_up, variables: &mut variables };
         let result = statements::run(text, line, &mut outside);
-        let printed = outside.printed;
         self.variables = variables;
-        for (line, text) in printed {
-            self.environment.notes.push(Note { line, text: format!("prints \"{text}\"") });
-        }
         result.map_err(|(line, trouble)| self.trouble(line, trouble))
     }
 

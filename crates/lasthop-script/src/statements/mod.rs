@@ -1,46 +1,43 @@
-//! Statements in the way of Python, of which scripts use a small part: `assert`, assignments, `if`, `while`, `for`, `def`,
-//! `print`, numbers, text, lists, and the functions of [`functions`].
+//! Statements of scripts, written as in Python: `assert`, assignments and `if` over numbers, text and lists.
 //!
 //! ```text
-//!   text of a block --tokens--> words, with indents --syntax--> statements --run--> asserted, or why not
+//!   statement  := "assert" expression ["," expression] | NAME "=" expression | "pass"
+//!               | "if" expression ":" block ("elif" expression ":" block)* ["else" ":" block]
+//!   block      := statement (";" statement)* | NEWLINE, then lines of a larger indent
+//!   expression := and ("or" and)*
+//!   and        := not ("and" not)*
+//!   not        := "not" not | bits (("==" | "!=" | "<=" | ">=" | "<" | ">" | ["not"] "in") bits)*
+//!   bits       := shift (("&" | "|") shift)*
+//!   shift      := sum (("<<" | ">>") sum)*
+//!   sum        := product (("+" | "-") product)*
+//!   product    := unary (("*" | "//" | "/" | "%") unary)*
+//!   unary      := "-" unary | NUMBER | TEXT | NAME | "(" list ")" | "[" list "]"
 //! ```
 //!
-//! It differs from Python where nobody should notice: numbers are floating, lists are copied where they are assigned, and
-//! a block ends in an error that runs for too long. *Not modelled*: dictionaries, classes, exceptions, modules, `lambda`,
-//! arguments by name.
+//! A block is evaluated while it is parsed; parts that are not reached are parsed only. Numbers are floating.
+//! *Not modelled*: everything else of Python. Such a statement is an error that quotes it.
 
-mod functions;
-mod run;
-mod syntax;
+mod evaluate;
 #[cfg(test)]
 mod tests;
 mod tokens;
-mod tree;
 mod values;
 
-pub(super) use run::{Outside, run};
+pub(super) use evaluate::{Outside, run};
 pub(super) use values::Value;
 
 /// Why a block does not hold, or has no meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// It is not in the language: what stands there.
+    /// Text that is not a statement.
     Syntax(String),
-    /// What of Python is not known here, or a name that nobody knows.
+    /// A statement of Python that is not modelled, or an unknown name.
     Unknown(String),
-    /// An operation that has no result: what was found in place of which.
+    /// An operation that has no result, with its operands.
     Failed(String),
-    /// A condition does not hold: its text, and what the script says of that.
+    /// A condition that does not hold: its text, and the script's message.
     Asserted(String, Option<String>),
 }
 
 /// A [`Trouble`] with its line of the script.
 pub(super) type Error = (u32, Trouble);
-
-fn unknown<T>(line: u32, what: impl Into<String>) -> Result<T, Error> {
-    Err((line, Trouble::Unknown(what.into())))
-}
-
-fn failed<T>(line: u32, found: impl Into<String>) -> Result<T, Error> {
-    Err((line, Trouble::Failed(found.into())))
-}

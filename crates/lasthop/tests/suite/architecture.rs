@@ -13,7 +13,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What stands in backquotes.
+/// Texts in backquotes.
 fn quoted(cell: &str) -> BTreeSet<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
@@ -144,6 +144,6 @@ fn modules_form_no_cycle() {
     for name in crates().keys().filter(|name| !ONE_MACHINE.contains(&name.as_str())) {
         assert_eq!(cycle(&modules(name)), None, "{name}");
     }
-    // The scan sees what is there: the modules of TCP do form one.
+    // The scan finds cycles: the modules of TCP form one.
     assert!(cycle(&modules("lasthop-tcp")).is_some());
 }
