@@ -6,7 +6,7 @@ use lasthop::tcp::socket::{
     EcnOffer, KeepAlive, Limits, Negotiated, ReceiveMemory, Segment, Settings, Socket, SynOptions,
     WriteOptions,
 };
-use lasthop::tcp::{Conventions, Overrides, Profile, Variant, presets};
+use lasthop::tcp::{Conventions, Overrides, Profile, Variant, Wheel, presets};
 use lasthop::tcp_script::{DEFAULT_TOLERANCE, play};
 use lasthop::units::{Bytes, Duration, Instant};
 use std::sync::Arc;
@@ -65,6 +65,7 @@ fn settings(choice: u8) -> Settings {
         delays_first_ack: choice & 32 != 0,
         mtu_probing: None,
         limits: Limits::default(),
+        wheel: Wheel::new(Duration::ZERO, Duration::ZERO),
         conventions: if is_linux { Conventions::Linux } else { Conventions::Rfc },
     }
 }

@@ -326,7 +326,7 @@ impl Player {
         if number_of(result).is_none() {
             return Self::missing(line, "a socket call that fails");
         }
-        let fresh = self.ends.open(self.late);
+        let fresh = self.ends.open();
         Ok(self.open_file(result, Descriptor::Fresh(fresh)))
     }
 

@@ -13,7 +13,6 @@
 
 use super::player::Player;
 use super::stamps::Stamps;
-use super::wheel::LateTimers;
 use lasthop_base::units::Instant;
 use lasthop_tcp::socket::{Segment, Socket, State};
 use std::collections::{BTreeMap, VecDeque};
@@ -49,8 +48,6 @@ pub(super) struct Endpoint {
     pub resets_on_close: bool,
     /// The same with time: a close waits.
     pub lingers: bool,
-    /// Lateness of timers, if the script asks for it.
-    pub late: Option<LateTimers>,
     /// What was sent and no line of the script has asked for yet.
     pub sent: VecDeque<(Instant, Segment)>,
     /// Timestamps of the script and those of the connection that they stand for.
@@ -70,8 +67,7 @@ impl Endpoint {
 
     /// When something happens in it without an arrival.
     pub fn next_timeout(&self) -> Instant {
-        let next = self.socket.as_ref().map_or(Instant::NEVER, |socket| socket.next_timeout());
-        self.late.as_ref().map_or(next, |late| late.fires(next))
+        self.socket.as_ref().map_or(Instant::NEVER, |socket| socket.next_timeout())
     }
 
     /// Is there a connection to accept?
@@ -87,9 +83,6 @@ impl Endpoint {
             }
             let (unacknowledged, unsent) = socket.unacknowledged();
             self.stamps_of_writes.look(now, unacknowledged, unsent);
-        }
-        if let (Some(late), Some(socket)) = (&mut self.late, &self.socket) {
-            late.set(now, socket.next_timeout());
         }
     }
 }
@@ -122,9 +115,9 @@ impl Endpoints {
     }
 
     /// Adds a socket, which is in focus from now on.
-    pub fn open(&mut self, late: Option<LateTimers>) -> EndpointId {
+    pub fn open(&mut self) -> EndpointId {
         self.focus = self.all.len();
-        self.all.push(Endpoint { late, ..Endpoint::default() });
+        self.all.push(Endpoint::default());
         EndpointId(self.focus)
     }
 
@@ -251,7 +244,7 @@ impl Player {
         ends.focus = place.unwrap_or(tested);
         if place.is_none() {
             // No connection has these ports.
-            ends.open(None);
+            ends.open();
             self.ends.socket = Some(self.make_socket());
         }
         self.ends.ports = ports.or(self.ends.ports);
@@ -262,14 +255,12 @@ impl Player {
         let parent = self.ends.get(listener);
         let (options, law) = (parent.options.clone(), parent.law.clone());
         let (resets_on_close, lingers) = (parent.resets_on_close, parent.lingers);
-        let late = self.late;
-        self.ends.open(late);
+        self.ends.open();
         let child = Endpoint {
             options,
             law,
             resets_on_close,
             lingers,
-            late,
             listener: Some(listener),
             ..Endpoint::default()
         };

@@ -10,7 +10,7 @@ use lasthop_tcp::presets;
 use lasthop_tcp::socket::{
     Configure, EcnOffer, KeepAlive, Limits, MtuProbing, Negotiated, ReceiveMemory, Settings,
 };
-use lasthop_tcp::{Config, Overrides, Profile, Variant};
+use lasthop_tcp::{Config, Overrides, Profile, Variant, Wheel};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -120,6 +120,8 @@ pub(super) struct Environment {
     /// Bytes of the largest packet, and the MSS that is announced: less its headers.
     mtu: u32,
     mss: u32,
+    /// Ticks at which timers fire; scripts that name none give the times of exact timers.
+    wheel: Wheel,
     /// `initcwnd` of the route, segments.
     initial_window: Option<f64>,
     /// Has the script configured its host?
@@ -144,6 +146,7 @@ impl Environment {
             values,
             mtu: ETHERNET_MTU,
             mss,
+            wheel: Wheel::new(Duration::ZERO, Duration::ZERO),
             initial_window,
             is_configured,
             offer,
@@ -157,6 +160,12 @@ impl Environment {
         let mtu = mtu.map_or(ETHERNET_MTU, |mtu| mtu.min(65_535) as u32);
         self.mtu = mtu;
         self.mss = mtu.saturating_sub(headers).max(1);
+    }
+
+    /// Timers fire at the ticks of a kernel that has `hz` a second, of which there were `phase` before the script.
+    pub fn set_ticks(&mut self, hz: u64, phase: u64) {
+        let tick = Duration::from_nanos(1_000_000_000 / hz);
+        self.wheel = Wheel::new(tick, tick * (phase % Wheel::PERIOD));
     }
 
     /// Takes what a shell command sets; the rest is noted.
@@ -346,6 +355,7 @@ impl Environment {
             deferred_accept: 0,
             delays_first_ack: false,
             keep_alive: None,
+            wheel: self.wheel,
             conventions: match self.is_linux() {
                 true => Conventions::Linux,
                 false => Conventions::Rfc,
@@ -419,6 +429,8 @@ impl Environment {
             // A socket has buffers of its own.
             autotuning: Some(false),
             handshake: Some(false),
+            // The ticks are those of the socket.
+            timer_tick: Some(Duration::ZERO),
             writes: Some(WritePolicy::Stream { nagle: true }),
             initial_window: negotiated.has_lost_syns.then_some(1.0).or(self.initial_window),
             dupack_threshold: Some(self.number("tcp_reordering") as u32),
@@ -446,8 +458,6 @@ impl Environment {
             true => self.number("tcp_min_tso_segs").clamp(1, 65) as u32,
             false => 0,
         };
-        // Scripts tell times of a fine clock, and how much later a segment may leave.
-        config.timer_tick = Duration::ZERO;
         config
     }
 }

@@ -38,7 +38,6 @@ mod stamps;
 mod state;
 mod statements;
 mod transfers;
-mod wheel;
 
 pub use parser::Script;
 

@@ -8,7 +8,6 @@ use super::readiness::Watched;
 use super::segments::{Options, Segment};
 use super::show::{Found, show};
 use super::statements::Value;
-use super::wheel::LateTimers;
 use super::{Note, Played, ScriptError};
 use lasthop_base::packet::{
     Ecn, MAX_SACK_BLOCKS, MAX_SACK_BLOCKS_WITH_TIMESTAMPS, TcpHeader, flags,
@@ -96,8 +95,6 @@ pub(super) struct Player {
     /// When the event before was to happen.
     last: Instant,
     pub tolerance: Duration,
-    /// Lateness of timers, if the script asks for it.
-    pub late: Option<LateTimers>,
     /// Period of the script's timestamp clock in microseconds, if its values are compared.
     tick: Option<u64>,
 }
@@ -135,6 +132,11 @@ impl Player {
             }
         };
         environment.set_path(number("mtu", "--mtu=BYTES")?, is_ipv6);
+        if let Some(hz) =
+            number("timer_hz", "--timer_hz=TICKS")?.filter(|hz| (1..=1_000_000).contains(hz))
+        {
+            environment.set_ticks(hz, phase.unwrap_or(0));
+        }
         Ok(Player {
             environment,
             ends: Endpoints::new(),
@@ -145,9 +147,6 @@ impl Player {
             now: Instant::ZERO,
             last: Instant::ZERO,
             tolerance: tolerance_micros.map_or(tolerance, |micros| span(micros, 1_000)),
-            late: number("timer_hz", "--timer_hz=TICKS")?
-                .filter(|hz| (1..=1_000_000).contains(hz))
-                .map(|hz| LateTimers::of(hz, phase.unwrap_or(0))),
             tick: number("tcp_ts_tick_usecs", "--tcp_ts_tick_usecs=MICROSECONDS")?
                 .filter(|&tick| tick > 0),
         })

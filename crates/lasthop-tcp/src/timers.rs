@@ -35,6 +35,11 @@ impl Timers {
         Timers { deadlines: [Instant::NEVER; 6], others: Instant::NEVER, wheel }
     }
 
+    /// The host's timers fire at the ticks of `wheel`.
+    pub fn set_wheel(&mut self, wheel: Wheel) {
+        self.wheel = wheel;
+    }
+
     /// Starts a timer of the host, which fires `delay` after `now` or as soon as the host's ticks let it.
     #[inline]
     pub fn start(&mut self, timer: Timer, now: Instant, delay: Duration) {

@@ -112,7 +112,7 @@ impl Socket {
         if header.has(flags::ACK) && !acks_syn {
             if self.settings.is_linux() && self.syns_sent == 1 {
                 // What the reset answers may be left from before: another SYN follows at once.
-                self.deadlines.handshake = now + SHORTEST_TIMEOUT;
+                self.deadlines.handshake = self.fires(now, SHORTEST_TIMEOUT);
             }
             return self.refuse(header);
         }
@@ -239,7 +239,7 @@ impl Socket {
         self.send_syn(now);
         // Linux: the timer of a listener's answer starts anew.
         self.deadlines.handshake = match self.is_passive && self.settings.is_linux() {
-            true => now + self.handshake_rto(count.saturating_sub(1)),
+            true => self.fires(now, self.handshake_rto(count.saturating_sub(1))),
             false => deadline,
         };
         self.syns_sent = count;
@@ -416,7 +416,7 @@ impl Socket {
         let rcv_nxt = self.connection.as_ref().map_or(0, |data| data.receiver.rcv_nxt);
         let is_new = wire.has(flags::ACK) && end > rcv_nxt && end != seq;
         if self.state == State::TimeWait {
-            self.deadlines.linger = now + self.settings.time_wait;
+            self.deadlines.linger = self.fires(now, self.settings.time_wait);
             if seq != rcv_nxt || end != seq {
                 self.acknowledge_now();
             } else if let Some(connection) = &mut self.connection
@@ -476,7 +476,7 @@ impl Socket {
             }
         }
         if self.state == State::TimeWait && header.has(flags::FIN) {
-            self.deadlines.linger = now + self.settings.time_wait;
+            self.deadlines.linger = self.fires(now, self.settings.time_wait);
         }
         if self.settings.is_linux()
             && is_duplicate

@@ -255,7 +255,7 @@ impl Socket {
             State::Listen | State::SynSent => self.end(None),
             _ if has_unread => self.abort(now, None),
             State::FinWait2 if self.settings.fin_wait == Duration::ZERO => self.abort(now, None),
-            State::FinWait2 => self.deadlines.linger = now + self.settings.fin_wait,
+            State::FinWait2 => self.deadlines.linger = self.fires(now, self.settings.fin_wait),
             _ => self.shut_down_writes(now),
         }
     }

@@ -3,6 +3,7 @@
 use super::limits::Limits;
 use crate::config::{Config, Conventions};
 use crate::receiver::ReceiveMemory;
+use crate::wheel::Wheel;
 use lasthop_base::units::Duration;
 use std::sync::Arc;
 
@@ -63,6 +64,8 @@ pub struct Settings {
     pub mtu_probing: Option<MtuProbing>,
     /// What the application bounds by itself.
     pub limits: Limits,
+    /// Ticks at which the timers of the host fire; its connections have the same.
+    pub wheel: Wheel,
     /// Whose readings of the RFCs it follows where hosts differ: see [`Settings::is_linux`].
     pub conventions: Conventions,
 }

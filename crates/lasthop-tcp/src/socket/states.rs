@@ -39,6 +39,11 @@ impl State {
 }
 
 impl Socket {
+    /// When a timer of the host fires that is set now.
+    pub(super) fn fires(&self, now: Instant, delay: Duration) -> Instant {
+        self.settings.wheel.fires(now, delay)
+    }
+
     /// Sends the SYN, or the SYN and ACK, again or for the first time.
     pub(super) fn send_syn(&mut self, now: Instant) {
         if self.syns_sent == 0 {
@@ -80,7 +85,7 @@ impl Socket {
             self.syn_stamps = (first, stamp);
         }
         self.replies.push_back(Segment { header, options });
-        self.deadlines.handshake = now + self.handshake_rto(self.syns_sent);
+        self.deadlines.handshake = self.fires(now, self.handshake_rto(self.syns_sent));
         self.syns_sent += 1;
     }
 
@@ -119,6 +124,7 @@ impl Socket {
         };
         let config = (self.configure)(negotiated);
         let mut connection = Connection::new(&config, Role::Opener, Duration::ZERO);
+        connection.sender.flight.timers.set_wheel(ours.wheel);
         connection.sender.flight.begin_established(self.peer_syn.0.into(), !self.nodelay);
         connection.receiver.ts_recent = self.peer_syn.1;
         if negotiated.ecn {
@@ -231,7 +237,7 @@ impl Socket {
                     return self.reset_orphan(now);
                 }
                 if self.is_orphan {
-                    self.deadlines.linger = now + self.settings.fin_wait;
+                    self.deadlines.linger = self.fires(now, self.settings.fin_wait);
                 }
                 State::FinWait2
             }
@@ -243,7 +249,7 @@ impl Socket {
         };
         let is_new = has_new_fin || self.deadlines.linger == Instant::NEVER;
         if self.state == State::TimeWait && is_new {
-            self.deadlines.linger = now + self.settings.time_wait;
+            self.deadlines.linger = self.fires(now, self.settings.time_wait);
             self.deadlines.keep_alive = Instant::NEVER;
         }
         // A FIN that answers ours is acknowledged at once.
@@ -277,12 +283,12 @@ impl Socket {
         self.deadlines.give_up = match (self.settings.user_timeout, since) {
             // Linux bounds a timer by it when that starts anew, and looks at it when one expires.
             (Some(_), Some(_)) if self.settings.is_linux() => self.deadlines.give_up,
-            (Some(limit), Some(since)) => since + limit,
+            (Some(limit), Some(since)) => self.fires(now, (since + limit).saturating_since(now)),
             _ => Instant::NEVER,
         };
         self.deadlines.keep_alive = match self.settings.keep_alive {
             Some(keep_alive) if self.state.is_synchronized() && self.state != State::TimeWait => {
-                let idle = now + keep_alive.idle;
+                let idle = self.fires(now, keep_alive.idle);
                 // After a probe Linux does not look before the interval is over, answered or not.
                 if self.settings.is_linux() { idle.max(self.looks_again_at) } else { idle }
             }
@@ -412,7 +418,8 @@ impl Socket {
         if self.is_deferred && self.syns_sent + 1 < self.settings.deferred_accept {
             // Nothing goes out again while there is time for data.
             let [initial, longest] = self.settings.rto;
-            self.deadlines.handshake = now + (initial * (1 << self.syns_sent.min(20))).min(longest);
+            let wait = (initial * (1 << self.syns_sent.min(20))).min(longest);
+            self.deadlines.handshake = self.fires(now, wait);
             self.syns_sent += 1;
         } else if self.syns_sent <= self.settings.syn_retries[usize::from(is_answer)] {
             self.send_syn(now);
@@ -434,7 +441,7 @@ impl Socket {
     fn note_repetition(&mut self, now: Instant) {
         let since = *self.repeating_since.get_or_insert(now);
         if let (true, Some(limit)) = (self.settings.is_linux(), self.settings.user_timeout) {
-            self.deadlines.give_up = since + limit;
+            self.deadlines.give_up = self.fires(now, (since + limit).saturating_since(now));
         }
     }
 
@@ -490,7 +497,7 @@ impl Socket {
             self.keep_alives_unanswered += 1;
             self.probe(now);
         }
-        self.looks_again_at = now + interval;
+        self.looks_again_at = self.fires(now, interval);
         self.deadlines.keep_alive = self.looks_again_at;
     }
 }
