@@ -17,7 +17,8 @@ from lasthop.studies.claims import Cell, Grid, Rule, read_claims
 from lasthop.studies.models import Models, evaluate, fill
 from lasthop.studies.verdicts import judge
 
-TABLES = tomllib.loads((ROOT / "crates/lasthop-analysis/tests/suite/data/analysis.toml").read_text())
+DATA = ROOT / "crates" / "lasthop-analysis" / "tests" / "suite" / "data"
+TABLES = tomllib.loads((DATA / "analysis.toml").read_text())
 
 
 @pytest.fixture(scope="module")

@@ -208,6 +208,16 @@ def test_a_capture_on_a_full_disk_fails(small: Path) -> None:
     assert done.stderr == f"lasthop: /dev/full: {os.strerror(28)}\n"
 
 
+def test_a_new_scenario_on_a_full_disk_fails(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    out = tmp_path / "new.toml"
+    out.symlink_to("/dev/full")
+    done = lasthop("new", "--template", "web", "--out", out, "--force")
+    assert done.returncode == cli.FAILURE
+    assert done.stderr == f"lasthop: {out}: {os.strerror(28)}\n"
+
+
 def test_a_truncated_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
 

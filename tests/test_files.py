@@ -71,7 +71,7 @@ def test_scenarios_name_regular_files_only(tmp_path: Path, odd: Path, key: str) 
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [["fit"], ["fit", "--rates"], ["tcp-script"]])
+@pytest.mark.parametrize("words", [["fit"], ["fit", "--rates"], ["plot"], ["tcp-script"]])
 def test_commands_read_regular_files_only(odd: Path, words: list[str]) -> None:
     if odd.is_dir():
         pytest.skip("some read folders")

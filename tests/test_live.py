@@ -280,10 +280,10 @@ def test_ctrl_c_is_for_the_program(tmp_path: Path) -> None:
     assert until_gone()
 
 
-def _state(address: str, token: str) -> dict[str, Any]:
+def _state(address: str, token: str, since: str = "0") -> dict[str, Any]:
     request = urllib.request.Request(
         f"{address}api/state",
-        data=b'{"since": 0}',
+        data=f'{{"since": {since}}}'.encode(),
         headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
     )
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
@@ -322,6 +322,9 @@ def test_the_page_shows_what_the_links_do(tmp_path: Path) -> None:
             ticks = _state(address, token)["ticks"]
         with pytest.raises(urllib.error.HTTPError, match="401"):
             _state(address, "guessed")
+        for since in ("1e999", "-1e999", "NaN", '"soon"', "[]"):
+            with pytest.raises(urllib.error.HTTPError, match="422"):
+                _state(address, token, since)
     except BaseException:
         command.kill()
         raise

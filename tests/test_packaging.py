@@ -39,8 +39,8 @@ def test_the_schema_has_the_version_that_its_rule_asks_for() -> None:
         for major, minor in [file.stem.removeprefix("scenario-keys-").split(".")]
     }
     version = str(lasthop.schema()["$id"]).removeprefix("urn:lasthop:scenario:")
-    # If this fails: SCHEMA_VERSION (crates/lasthop-sim/src/scenario/schema.rs) has to be the version on
-    # the right; if keys are gone, docs/upgrading.md tells how files change.
+    # If this fails: SCHEMA_VERSION (crates/lasthop-sim/src/scenario/schema.rs) has to be the
+    # version on the right; if keys are gone, docs/upgrading.md tells how files change.
     assert tuple(map(int, version.split("."))) == least_version(recorded, set(keys()))
     assert f"`urn:lasthop:scenario:{version}`" in (ROOT / "docs" / "upgrading.md").read_text()
 

@@ -34,7 +34,7 @@ from lasthop.cli.common import (
     running,
 )
 from lasthop.cli.values import BadInput, Plot, TableOrJson, as_path, quantity, save_picture
-from lasthop.writing import write_file
+from lasthop.writing import IS_FULL, write_file
 
 if TYPE_CHECKING:
     from lasthop.advise import Advice, Standing
@@ -169,6 +169,8 @@ def advise(
         try:
             write_file(out, text.encode())
         except OSError as error:
+            if error.errno in IS_FULL:
+                raise
             raise BadInput(f"--out: {out}: {error.strerror or error}") from None
     if plot is not None:
         from lasthop.figures.advice import draw_advice

@@ -26,7 +26,7 @@ from lasthop.cli.codes import DONE, INTERRUPTED
 from lasthop.cli.output import printable
 from lasthop.cli.values import BadInput, as_folder, as_path, nearest
 from lasthop.scenario import Scenario
-from lasthop.writing import write_file
+from lasthop.writing import IS_FULL, write_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -196,6 +196,8 @@ def writable(path: Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        if error.errno in IS_FULL:
+            raise
         raise BadInput(f"--out: {path}: {error.strerror or error}") from None
     if not os.access(path, os.W_OK):
         raise BadInput(f"--out: {path}: {os.strerror(errno.EACCES)}")

@@ -17,6 +17,7 @@ from lasthop.cli.codes import DONE, INTERRUPTED
 from lasthop.cli.common import Changes, Jobs, load, print_line, running
 from lasthop.cli.values import as_path, as_picture, seconds
 from lasthop.figures import KINDS, OF_TRACES, PlotError
+from lasthop.files import open_regular
 from lasthop.running import run
 from lasthop.tracing import trace
 
@@ -112,6 +113,8 @@ def plot(
     data: Any = source
     complete = True
     with _named():
+        if not source.is_dir():
+            open_regular(source).close()
         if source.suffix.lower() in (".toml", ".json") and not source.is_dir():
             scenario = load(source, changes)
             if kind is not None and kind.value in OF_TRACES:

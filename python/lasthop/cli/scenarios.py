@@ -15,6 +15,7 @@ from lasthop import scenario as scenarios
 from lasthop.cli.codes import DONE
 from lasthop.cli.common import Changes, File, load, options, print_line, write
 from lasthop.cli.values import BadInput, as_path
+from lasthop.writing import IS_FULL
 
 __all__ = ["check", "explain_", "list_", "new", "schema"]
 
@@ -69,6 +70,8 @@ def new(
         try:
             write(target, content)
         except OSError as error:
+            if error.errno in IS_FULL:
+                raise
             raise BadInput(f"--out: {target}: {error.strerror or error}") from None
         print_line(str(target))
     return DONE

@@ -187,10 +187,11 @@ impl Keys {
         let in_line = |found: String, line| format!("{found} in line {line} of {:?}", self.file);
         let (key, found, allowed) = match error {
             TraceError::NoSuchColumn { wanted, found } => {
-                ("column", format!("{wanted:?}"), columns(&found))
+                let name = format!("{wanted:?}, which is no column of {:?}", self.file);
+                ("column", name, columns(&found))
             }
             TraceError::Ambiguous { wanted, count } => {
-                let found = format!("{wanted:?}, which names {count} columns");
+                let found = format!("{wanted:?}, which names {count} columns of {:?}", self.file);
                 ("column", found, "a name that one column has".to_owned())
             }
             TraceError::Outcome { line, found } => {

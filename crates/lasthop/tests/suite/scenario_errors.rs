@@ -99,11 +99,17 @@ fn broken_traces_name_the_line() {
         ("file = \"empty\"", ["errors.file: found no frame in \"empty\"", "one line a frame"]),
         (
             "file = \"twice\", column = \"lost\"",
-            ["errors.column: found \"lost\", which names 2 columns", "a name that one column has"],
+            [
+                "errors.column: found \"lost\", which names 2 columns of \"twice\"",
+                "a name that one column has",
+            ],
         ),
         (
             "file = \"columns\", column = \"loss\"",
-            ["errors.column: found \"loss\"", "the file's columns: time, lost"],
+            [
+                "errors.column: found \"loss\", which is no column of \"columns\"",
+                "the file's columns: time, lost",
+            ],
         ),
         (
             "file = \"plain\", start = 3",
