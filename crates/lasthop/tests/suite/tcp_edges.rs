@@ -12,6 +12,7 @@ fn points(transport: &str) -> Result<Vec<Scenario>, String> {
         between = ["a", "b"]
         rate = "1 Mbps"
         delay = "10 ms"
+        mtu = "65040 B"
         [flow.f]
         from = "a"
         to = "b"
