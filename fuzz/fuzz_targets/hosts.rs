@@ -83,7 +83,6 @@ fn socket(choice: u8, sender: u8) -> Socket {
             ecn: Some(negotiated.ecn),
             autotuning: is_linux.then_some(false),
             handshake: Some(false),
-            initial_window: negotiated.has_lost_syns.then_some(1.0),
             ..Overrides::default()
         };
         let variant = if negotiated.sack || is_linux { variant } else { Variant::NewReno };

@@ -432,7 +432,7 @@ impl Environment {
             // The ticks are those of the socket.
             timer_tick: Some(Duration::ZERO),
             writes: Some(WritePolicy::Stream { nagle: true }),
-            initial_window: negotiated.has_lost_syns.then_some(1.0).or(self.initial_window),
+            initial_window: self.initial_window,
             dupack_threshold: Some(self.number("tcp_reordering") as u32),
             ..Overrides::default()
         };

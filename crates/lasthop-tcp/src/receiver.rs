@@ -381,6 +381,11 @@ impl Receiver {
         }
     }
 
+    /// Whether a segment that ends at `end` lies below what the newest acknowledgment said.
+    pub fn is_old(&self, end: u64) -> bool {
+        end < self.last_ack_sent
+    }
+
     /// What the newest acknowledgment said.
     pub fn last_ack_sent(&self) -> u64 {
         self.last_ack_sent

@@ -27,6 +27,13 @@ impl Connection {
         self.receiver.receive(&self.config, timers, now, seq, seq + length, control);
         let rcv_nxt = self.receiver.rcv_nxt;
         if before == 0
+            && self.role == Role::Opener
+            && self.sender.flight.has_lost_syn()
+            && !self.config.sack
+        {
+            self.sender.begin_after_lost_syn();
+        }
+        if before == 0
             && let Some(memory) = self.receiver.window.as_mut().and_then(|window| window.memory())
         {
             memory.begin(now);

@@ -15,6 +15,7 @@
 //! returns `None`, then look at [`Connection::next_timeout`]. A spurious
 //! [`Connection::handle_timeout`] changes nothing.
 
+mod admission;
 mod copies;
 mod extras;
 mod host;
@@ -187,6 +188,11 @@ impl Connection {
         let control = segment.flags & (flags::SYN | flags::FIN) != 0;
         let length = u64::from(segment.payload) + u64::from(control);
         let seq = self.receiver.unwrap(segment.seq);
+        if self.is_host && self.receiver.is_old(seq + length) {
+            // RFC 9293, section 3.10.7.4: it is acknowledged, and all that it says besides is dropped.
+            self.receive_data(now, segment, seq, length);
+            return self.receiver.challenge();
+        }
         self.receive_options(segment, seq);
         self.receive_ack(now, segment, seq, length == 0);
         self.receive_data(now, segment, seq, length);
@@ -275,40 +281,6 @@ impl Connection {
             let received = self.unwrap_timestamp(now, segment.options.timestamps.0);
             self.sender.on_passage(Passage { sent, received });
         }
-    }
-
-    /// The checks of RFC 9293, section 3.10.7, that can drop a segment. Resets are not modelled: where
-    /// the RFC sends one, nothing is sent.
-    #[inline]
-    fn is_acceptable(&mut self, now: Instant, segment: &TcpHeader) -> bool {
-        let has_ack = segment.flags & flags::ACK != 0;
-        let ack = self.sender.unwrap(segment.ack);
-        if self.receiver.rcv_nxt == 0 {
-            // LISTEN and SYN-SENT: only a SYN tells the peer's numbers, and what it acknowledges must
-            // be our SYN, if that was sent.
-            let acks_syn = !has_ack || ack > 0 && self.sender.has_sent(ack);
-            return segment.flags & flags::SYN != 0 && acks_syn;
-        }
-        if !has_ack {
-            // Fifth: "if the ACK bit is off, drop the segment and return"; but first, what lies
-            // outside of the window, such as a repeated SYN, is answered.
-            if self.receiver.unwrap(segment.seq) < self.receiver.rcv_nxt {
-                let (seq, end) = self.span(segment);
-                self.receiver.look_for_late_original(seq, end);
-                let awaits_ack = self.role == Role::Acceptor && self.sender.flight.snd_una == 0;
-                match self.config.conventions {
-                    // Linux answers a SYN that comes again with its own, once more.
-                    Conventions::Linux if awaits_ack => self.sender.send_syn_again(now),
-                    _ => self.receiver.challenge(),
-                }
-            }
-            return false;
-        }
-        if !self.sender.has_sent(ack) {
-            self.receiver.challenge();
-            return false;
-        }
-        true
     }
 
     /// An ACK with SACK blocks.

@@ -369,6 +369,11 @@ impl Flight {
         }
     }
 
+    /// Whether the timer of the SYN has expired.
+    pub(crate) fn has_lost_syn(&self) -> bool {
+        self.syn_timeouts > 0
+    }
+
     /// What is outstanding goes again, from the oldest byte on.
     pub(crate) fn go_back(&mut self) {
         self.snd_nxt = self.snd_una;

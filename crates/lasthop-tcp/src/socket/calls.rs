@@ -312,7 +312,6 @@ impl Socket {
             sack: connection.config.sack,
             timestamps: connection.config.timestamps,
             ecn: connection.ecn_state().0,
-            has_lost_syns: false,
         });
         connection.sender.flight.change_law(&config, now);
         connection.sender.refresh();

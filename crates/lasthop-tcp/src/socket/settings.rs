@@ -146,8 +146,6 @@ pub struct Negotiated {
     pub timestamps: bool,
     /// Both use explicit congestion notification.
     pub ecn: bool,
-    /// Were SYN lost so often that the initial window is one segment (RFC 6928, section 2)?
-    pub has_lost_syns: bool,
 }
 
 /// From what was negotiated to the parameters of the connection.

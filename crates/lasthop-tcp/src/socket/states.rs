@@ -5,6 +5,7 @@ use super::{Deadlines, EcnOffer, KeepAlive, Segment, Settings, Socket, SocketErr
 use crate::config::Conventions;
 use crate::connection::{Connection, Role};
 use crate::flight::Flight;
+use crate::law::CongestionLaw;
 use crate::timers::Timer;
 use lasthop_base::packet::{TcpHeader, TcpOptions, flags};
 use lasthop_base::units::{Duration, Instant};
@@ -115,7 +116,6 @@ impl Socket {
             sack: ours.sack && theirs.sack_permitted,
             timestamps,
             ecn: self.peer_has_ecn && ours.ecn != EcnOffer::Never,
-            has_lost_syns: timeouts + repeated > 1 && !self.echoes_first_syn(echo),
         };
         self.shifts = match (theirs.window_scale, ours.window_scale) {
             // RFC 7323, section 2.3: no more than 14.
@@ -125,6 +125,11 @@ impl Socket {
         let config = (self.configure)(negotiated);
         let mut connection = Connection::new(&config, Role::Opener, Duration::ZERO);
         connection.sender.flight.timers.set_wheel(ours.wheel);
+        if timeouts + repeated > 1 && !self.echoes_first_syn(echo) {
+            // RFC 6928, section 2: SYNs were lost.
+            connection.sender.flight.initial_window = 1.0;
+            connection.sender.flight.law.set_cwnd(1.0);
+        }
         connection.sender.flight.begin_established(self.peer_syn.0.into(), !self.nodelay);
         connection.receiver.ts_recent = self.peer_syn.1;
         if negotiated.ecn {
@@ -139,7 +144,9 @@ impl Socket {
         if ours.is_linux() && !self.is_passive && !is_clear && !negotiated.sack {
             connection.sender.begin_after_lost_syn();
         }
-        if let Some(sent) = echo.or(is_clear.then_some(self.syn_sent_at)) {
+        // Of a SYN that was sent once the exact time counts, also in Linux.
+        let exact = (is_clear && self.syns_repeated == 0).then_some(self.syn_sent_at);
+        if let Some(sent) = exact.or(echo).or(is_clear.then_some(self.syn_sent_at)) {
             connection.sender.sample_handshake(sent, now);
         } else {
             connection.sender.flight.rtt.after_lost_syn();

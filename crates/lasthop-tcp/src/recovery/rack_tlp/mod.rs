@@ -357,6 +357,10 @@ impl RackTlp {
     fn on_established(&mut self, flight: &mut Flight) {
         let initial_window = flight.initial_window;
         flight.law.set_cwnd(initial_window);
+        let has_sample = flight.rtt.srtt() > Duration::ZERO;
+        if self.conventions == Conventions::Linux && flight.has_lost_syn() && !has_sample {
+            flight.rtt.after_lost_syn();
+        }
         self.phase = Phase::Open;
         self.resent_at = None;
         self.duplicated.end();
