@@ -32,6 +32,7 @@ mod options;
 mod parser;
 mod player;
 mod readiness;
+mod recorder;
 mod segments;
 mod show;
 mod stamps;
@@ -40,6 +41,7 @@ mod statements;
 mod transfers;
 
 pub use parser::Script;
+pub use recorder::Recorder;
 
 use lasthop_base::units::Duration;
 use lasthop_tcp::Profile;
