@@ -107,7 +107,7 @@ def test_a_csv_may_say_when_and_at_what_rate(tmp_path: Path) -> None:
     [
         ("", "found no frame"),
         ("0\n2\n", "line 2: found '2'; allowed: 0, ok or false"),
-        ("lost,bytes\n1,x\n", "line 2: bytes: found 'x'; allowed: a number"),
+        ("lost,bytes\n1,x\n", "line 2: bytes: found text that is no number; allowed: a number"),
         ("a,b\n1,2\n", "line 2: found no 'lost'; allowed: one of a, b"),
         ('{"lost": 1}\n{"lost"\n', "line 2: found broken JSON"),
         ("lost,bytes,lost\n0,1,1\n", "line 1: found 2 columns 'lost'; allowed: one of a name"),
@@ -474,7 +474,7 @@ def test_rates_of_mahimahi(tmp_path: Path) -> None:
     scenario = lasthop.load("examples/first.toml").with_({"link.wireless.rate": table})
     assert "mahimahi" in scenario.points()[0].to_json()
     for text, told in [
-        ("1\nx\n", "line 2: found 'x'"),
+        ("1\nx\n", "line 2: found text that is no number"),
         ("5\n3\n", "line 2: found a time"),
         ("7", "10 s"),
     ]:
