@@ -73,18 +73,28 @@ impl Flight {
         let (Some(latest), Some(oldest)) = (latest, oldest) else { return false };
         let is_recent = now - latest < DEFERRED_AFTER;
         let unsent = self.write_end - self.snd_nxt;
-        let is_single = !self.config.offload || unsent <= self.mss;
+        let chunk = self.chunk_end() - self.snd_nxt;
+        let is_single = !self.config.offload || chunk <= self.mss;
         if self.piece.left > 0 || !is_recent || is_single || self.is_urged {
             return false;
         }
         let window = self.snd_una + self.peer_window;
         let limit = (u64::from(room) * self.mss).min(window.saturating_sub(self.snd_nxt));
+        // No later write joins a chunk that others follow, nor one that ends a record.
+        let is_fixed = chunk < unsent && limit >= chunk || self.is_record_closed && limit > chunk;
         let share = self.peer_window.min(self.law.window()) / DEFERRED_SHARE;
         let srtt = self.rtt.srtt();
-        limit < self.largest_piece() * self.mss
+        !is_fixed
+            && limit < self.largest_piece() * self.mss
             && limit < share
             && oldest + srtt <= now + EXPECTED_WITHIN.min(Duration::from_nanos(srtt.as_nanos() / 2))
             && (unsent > LARGEST_PIECE || self.fin_at == u64::MAX)
+    }
+
+    /// Where the data end that segments from `snd_nxt` on may share.
+    fn chunk_end(&self) -> u64 {
+        let mut ends = self.message_ends.iter().copied();
+        ends.find(|&end| end > self.snd_nxt).unwrap_or(self.write_end)
     }
 
     /// Has the peer's window room for more than `room` segments?
@@ -99,9 +109,7 @@ impl Flight {
             return;
         }
         let most = self.largest_piece();
-        let mut ends = self.message_ends.iter().copied();
-        let message_end = ends.find(|&end| end > self.snd_nxt).unwrap_or(self.write_end);
-        let end = message_end.min(self.snd_una + self.peer_window).min(self.held_from);
+        let end = self.chunk_end().min(self.snd_una + self.peer_window).min(self.held_from);
         let waiting = end.saturating_sub(self.snd_nxt).div_ceil(self.mss);
         let size = most.min(room.into()).min(waiting).max(1) as u32;
         self.piece = Piece { size, left: size, bytes: 0, since_ack: self.piece.since_ack + 1 };
