@@ -11,6 +11,7 @@ import pytest
 
 import lasthop
 from lasthop import statistics, terminal
+from lasthop.explain import explain
 from lasthop.figures.selection import Table
 from lasthop.metric import metric_bounds
 from lasthop.words import measured, scaled
@@ -234,3 +235,26 @@ def test_a_link_window_that_limits_a_link_is_reported() -> None:
         "link.path.forward: limited by the window of 8 frames of the link protocol to 1.9"
     )
     assert "not by the link's 100 Mbps; set a larger `protocol.window`" in note
+
+
+def test_a_file_that_ends_within_slow_start_is_reported() -> None:
+    """By hand: 10 + 20 + 40 segments of 1448 B hold 100 kB; 4 trips of 50.124 ms with a SYN."""
+    text = FAST.replace("50 MB", "100 kB")
+    found = results(text)
+    (note,) = found.notes
+    assert note.startswith("flow.transfer: limited by the application to 3.99 Mbps")
+    assert "100 kB take 4 round trips of handshake and slow start; set a larger `app.size`" in note
+    assert note.removeprefix("flow.transfer: ") in explain(lasthop.Scenario(tomllib.loads(text)))
+    # Losses, not the size, limit it to less; a path that the first window fills has no such limit.
+    lossy = 'delay = "25 ms"\nerrors = { kind = "uniform", loss = "20 %" }'
+    assert results(text.replace('delay = "25 ms"', lossy)).notes == ()
+    assert results(text.replace("100 Mbps", "1 Mbps")).notes == ()
+
+
+def test_results_of_a_store_report_limits(tmp_path: Path) -> None:
+    file = tmp_path / "path.toml"
+    file.write_text(FAST.replace('"cubic"', '"cubic", profile = "rfc"'))
+    notes = lasthop.run(file).notes
+    assert "limited by the receive window" in notes[0]
+    assert lasthop.Campaign(tmp_path / "store").run(file).notes == notes
+    assert lasthop.Campaign(tmp_path / "store").results().notes == notes

@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from lasthop import _lasthop
 from lasthop.campaign.database import RECORDINGS
 from lasthop.campaign.planning import Request
 from lasthop.campaign.store import Store, parts_of
 from lasthop.cells import plain
 from lasthop.engine import Engine, distinct, engine
-from lasthop.notes import recorded_frames
+from lasthop.notes import rate_limits_of, recorded_frames, unmarked_queues
 from lasthop.results import Point, Results
+from lasthop.scenario import Scenario
 
 __all__ = [
     "StoredRun",
@@ -299,6 +301,7 @@ def results_of(
     for column, name in enumerate(metrics):
         values[:, column] = frame[name].fill_null(np.nan).to_numpy()[index]
     used = np.unique(frame["engine"].to_numpy()[index]).tolist()
+    engine_points = _engine_points(scenario, points)
     return Results(
         scenario=dict(scenario),
         points=list(points),
@@ -310,7 +313,20 @@ def results_of(
         complete=complete,
         engines=tuple(engines[number] for number in used) or (engine(),),
         recorded=[recordings.get(number, {}) for number in numbered] if recordings else (),
+        unmarked=unmarked_queues(scenario, engine_points),
+        limits=rate_limits_of(engine_points),
     )
+
+
+def _engine_points(
+    scenario: Mapping[str, Any], points: Sequence[Point]
+) -> Sequence[_lasthop.Point]:
+    """The engine's points of a stored scenario; none if it is refused now, as a file is gone."""
+    try:
+        built = {f"{point.hash:016x}": point for point in Scenario(scenario).points()}
+        return [built[point.scenario_hash] for point in points]
+    except (_lasthop.ScenarioError, KeyError, OSError):
+        return []
 
 
 def frame(store: Store, metrics: str | Sequence[str] = "*") -> pl.LazyFrame:

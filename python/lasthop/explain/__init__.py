@@ -74,7 +74,7 @@ def explain(scenario: Scenario, *, point: int = 0) -> str:
 
 
 def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
-    """What bounds rates below that of the network: receive windows and windows of link protocols.
+    """What bounds rates below that of the network: windows, and files that end within slow start.
 
     Args:
         resolved: A resolved scenario.
@@ -88,11 +88,13 @@ def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
         _share_slots(links, name, radio)
     found = {}
     for name, flow in resolved["flows"].items():
-        window = _receive_window(flow)
-        if not math.isfinite(window):
+        if not flow["tcp"]:
             continue
+        window = _receive_window(flow)
         trip = _round_trips(flow, links)[1]
-        if window < _needed_window(flow, links, trip):
+        if short := _short_file(flow, links, trip):
+            found[f"flow.{name}.goodput_bps"] = short
+        elif window < _needed_window(flow, links, trip):
             rate = 8 * window / trip
             found[f"flow.{name}.goodput_bps"] = (rate, _receive_limit(flow, rate))
     for name, link in links.items():
@@ -429,7 +431,9 @@ def _flow(name: str, flow: Table, links: Table) -> list[str]:
         f"  bandwidth-delay product {rate_text(rate)} ({narrowest[0]}) x {time_text(trip)} = "
         f"{size_text(product)}, {product / there:.1f} full packets"
     )
-    if window < _needed_window(flow, links, trip):
+    if short := _short_file(flow, links, trip):
+        lines.append(f"  {short[1]}")
+    elif window < _needed_window(flow, links, trip):
         lines.append(f"  {_receive_limit(flow, 8 * window / trip)}")
     return lines
 
@@ -460,6 +464,32 @@ def _needed_window(flow: Table, links: Table, trip: float) -> float:
     if rate == UNLIMITED_BPS or not flow["tcp"]:
         return 0.0
     return float(rate * trip / 8 * flow["tcp"]["segment"] / flow["packets"][0])
+
+
+def _short_file(flow: Table, links: Table, trip: float) -> tuple[float, str] | None:
+    """The rate of a file that ends before slow start fills the path, and that it is the limit.
+
+    The window begins at the initial one, at most the receive window, and doubles in each round trip
+    until that window. A handshake takes another round trip.
+    """
+    app, tcp = flow["app"], flow["tcp"]
+    if app["kind"] != "file" or app["size"] >= _needed_window(flow, links, trip):
+        return None
+    most = _receive_window(flow)
+    window, sent, trips = min(tcp["initial_window"] * tcp["segment"], most), 0.0, 0
+    while sent < app["size"]:
+        sent += window
+        window = min(2 * window, most)
+        trips += 1
+    trips += tcp["handshake"]
+    rate = 8 * app["size"] / (trips * trip)
+    if trips < 2:
+        return None
+    return rate, (
+        f"limited by the application to {rate_text(rate)}, not by the network: "
+        f"{size_text(app['size'])} take {trips} round trips of handshake and slow start; set a "
+        "larger `app.size` to measure the path"
+    )
 
 
 def _receive_limit(flow: Table, rate: float) -> str:
