@@ -267,7 +267,8 @@ impl Connection {
         } else {
             let control = segment.flags & (flags::SYN | flags::FIN) != 0;
             let timers = &mut self.sender.flight.timers;
-            self.receiver.receive(&self.config, timers, now, seq, seq + length, control);
+            let end = seq.wrapping_add(length);
+            self.receiver.receive(&self.config, timers, now, seq, end, control);
         }
         if segment.flags & flags::SYN != 0 && self.role == Role::Acceptor && !self.config.one_way {
             self.sender.open();

@@ -300,7 +300,8 @@ impl Socket {
         let receiver = &connection.receiver;
         let rcv_nxt = receiver.rcv_nxt;
         let seq = receiver.unwrap(header.seq);
-        let end = seq + u64::from(header.length());
+        // A number before the peer's SYN is far right of every window, even if its end wraps around.
+        let end = seq.wrapping_add(u64::from(header.length()));
         let window = self.window().allowed(rcv_nxt);
         // RFC 7323, section 5.3, R1: an old timestamp. A reset is exempt.
         let is_old = header.has_timestamps
