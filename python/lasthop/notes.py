@@ -188,7 +188,7 @@ REACHED = 0.8
 
 
 def rate_limits_of(points: Sequence[_lasthop.Point]) -> tuple[dict[str, tuple[float, str]], ...]:
-    """Of each point the metrics that a window bounds, the bound and what it is.
+    """Returns, for each point, the metrics that a window bounds, with the bound and its name.
 
     Args:
         points: The points; the first 200 are examined, which takes a millisecond each.

@@ -292,7 +292,7 @@ pub mod flags {
     /// wire they are the second and third of the four reserved bits ([`NOTICE_ON_WIRE`]); in memory they stand
     /// where PSH and URG would.
     pub const NOTICE: u8 = ERSN | ELN;
-    /// Of a segment with data: it is one to be dropped before others ([`is_out`](crate::packet::Payload::is_out)). It stands in
+    /// The flag of a data segment that is to be dropped before others ([`is_out`](crate::packet::Payload::is_out)). It stands in
     /// memory where [`ERSN`] does, which data never carry; on the wire it would be a drop precedence of RFC 2597.
     pub const OUT: u8 = ERSN;
     /// Where [`ERSN`] and [`ELN`] stand in the byte of the data offset.

@@ -34,7 +34,7 @@ impl Receiver {
         self
     }
 
-    /// ACKs are delayed for so long at most.
+    /// Sets the maximum delay of ACKs.
     pub fn bound_delay(&mut self, longest: Option<Duration>) {
         self.quick.longest = longest;
     }

@@ -290,7 +290,7 @@ impl Memory {
 
     /// The place of the segment that ends at `end`, or the one where it belongs.
     fn place_of(&self, end: u64) -> Result<usize, usize> {
-        // Mostly it is the last one.
+        // Usually the last segment.
         match self.segments.back() {
             Some(&(last, _)) if last < end => Err(self.segments.len()),
             _ => self.segments.binary_search_by_key(&end, |&(end, _)| end),
