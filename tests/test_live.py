@@ -161,6 +161,15 @@ def test_the_exit_code_is_that_of_the_last_program(tmp_path: Path) -> None:
     assert 'no-such-program, at host "client": No such file or directory' in missing.stderr
 
 
+@pytest.mark.parametrize("option", ["--record", "--pcap"])
+def test_a_full_disk_fails_the_run(tmp_path: Path, option: str) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    done = live(scenario(tmp_path), option, "/dev/full", "--", "true", cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"{option}: {os.strerror(28)}" in done.stderr
+
+
 def test_a_scenario_needs_no_flow(tmp_path: Path) -> None:
     path = scenario(tmp_path, text=LINK.partition("[flow")[0])
     done = live(path, "--quiet", "--", sys.executable, "-c", "print(1)", cwd=tmp_path)
