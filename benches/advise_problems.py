@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 import lasthop
-from lasthop.advise import Options, advise
-from lasthop.advise.space import PROTOCOLS, candidates
+from lasthop.evaluating.advise import Options, advise
+from lasthop.evaluating.advise.space import PROTOCOLS, candidates
 
 # The most replications of a candidate that the command has by default, and those of the answer.
 MOST, ANSWER = 400, 2400

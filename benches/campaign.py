@@ -33,7 +33,7 @@ import numpy as np
 import polars as pl
 
 import lasthop
-from lasthop.campaign import store
+from lasthop.running.campaign import store
 
 SCENARIO = """
 name = "bench"

@@ -305,7 +305,7 @@ def kill_rounds(cluster: clusters.Cluster, store: Path, scenario: Path, total: i
     program = (
         "import sys, lasthop\n"
         "from lasthop import cluster\n"
-        "from lasthop.campaign import campaign\n"
+        "from lasthop.running.campaign import campaign\n"
         "campaign.PART_S, campaign.PART_SHARE = 0.2, 0.0\n"
         "cluster.TASK_S = 0.2\n"
         "with cluster.connect(sys.argv[1]) as there:\n"

@@ -19,11 +19,11 @@ from collections import Counter, defaultdict
 import numpy as np
 
 from lasthop import _lasthop
-from lasthop.fit.checks import checks
-from lasthop.fit.estimate import estimate, with_intervals
-from lasthop.fit.models import MODELS
-from lasthop.fit.models.two_state import TwoState
-from lasthop.fit.records import Record
+from lasthop.evaluating.fit.checks import checks
+from lasthop.evaluating.fit.estimate import estimate, with_intervals
+from lasthop.evaluating.fit.models import MODELS
+from lasthop.evaluating.fit.models.two_state import TwoState
+from lasthop.evaluating.fit.records import Record
 
 KNOWN = {model.name: model for model in MODELS}
 

@@ -21,10 +21,10 @@ from itertools import pairwise
 import numpy as np
 from fit_coverage import KNOWN, drawn_parameters, drawn_record
 
-from lasthop.fit.checks import checks
-from lasthop.fit.estimate import estimate
-from lasthop.fit.models import MODELS
-from lasthop.fit.records import Record
+from lasthop.evaluating.fit.checks import checks
+from lasthop.evaluating.fit.estimate import estimate
+from lasthop.evaluating.fit.models import MODELS
+from lasthop.evaluating.fit.records import Record
 
 KINDS = ("right", "pareto", "oscillating")
 # Bounds of the mean loss by which results are split.

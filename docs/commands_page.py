@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
-from lasthop.cli.app import COMMANDS, _command
+from lasthop.commands.app import COMMANDS, _command
 
 
 def page() -> str:

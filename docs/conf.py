@@ -21,12 +21,13 @@ from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 
 import lasthop
-from lasthop import _lasthop, advise, cli, fit
-from lasthop.figures.advice import draw_advice
-from lasthop.figures.fit import draw_fit
-from lasthop.figures.studies import draw_figure
-from lasthop.figures.style import save
-from lasthop.fit.models.gilbert_elliott import GilbertElliott
+from lasthop import _lasthop, advise, fit
+from lasthop import commands as cli
+from lasthop.evaluating.fit.models.gilbert_elliott import GilbertElliott
+from lasthop.showing.figures.advice import draw_advice
+from lasthop.showing.figures.fit import draw_fit
+from lasthop.showing.figures.studies import draw_figure
+from lasthop.showing.figures.style import save
 from lasthop.studies import studies
 
 HERE = Path(__file__).parent

@@ -1,6 +1,6 @@
 """Writes the page of all metrics, from the list that the engine declares."""
 
-from lasthop.metric import Metric, metrics
+from lasthop.evaluating.metric import Metric, metrics
 
 HEADINGS = {
     "flow": "Flows, `flow.NAME`",

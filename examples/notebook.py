@@ -18,7 +18,7 @@ def _():
     import polars as pl
 
     import lasthop
-    from lasthop import starter
+    from lasthop.scenarios import starter
 
     # So many in a test; more give narrower intervals.
     replications = int(os.environ.get("LASTHOP_REPLICATIONS", "20"))
@@ -43,7 +43,7 @@ def _(lasthop, starter):
 
 @app.cell
 def _(mo, scenario):
-    from lasthop.explain import explain
+    from lasthop.scenarios.explain import explain
 
     mo.plain_text(explain(scenario))
     return

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from lasthop.campaign import CampaignError, campaign, planning, store
+from lasthop.running.campaign import CampaignError, campaign, planning, store
 
 # Parts as often as can be, so that most kills hit the middle of a write.
 planning.TICK_S, campaign.PART_S, campaign.PART_SHARE = 0.002, 0.0, 0.0

@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lasthop.campaign import store
-from lasthop.results import Results
+from lasthop.evaluating.results import Results
+from lasthop.running.campaign import store
 
 COMMAND = [sys.executable, "-m", "lasthop"]
 GOODPUT = "flow.transfer.goodput_bps"

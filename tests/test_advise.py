@@ -10,14 +10,14 @@ import pytest
 
 import lasthop
 from lasthop import advise
-from lasthop.advise.intervals import confidence_sequence
-from lasthop.advise.space import PROTOCOLS
-from lasthop.advise.wants import parse
-from lasthop.arguments import ArgumentError
-from lasthop.catalogue import catalogue
-from lasthop.cli import _main
-from lasthop.figures.advice import draw_advice
-from lasthop.starter import template
+from lasthop.commands import _main
+from lasthop.evaluating.advise.intervals import confidence_sequence
+from lasthop.evaluating.advise.space import PROTOCOLS
+from lasthop.evaluating.advise.wants import parse
+from lasthop.scenarios.arguments import ArgumentError
+from lasthop.scenarios.catalogue import catalogue
+from lasthop.scenarios.starter import template
+from lasthop.showing.figures.advice import draw_advice
 
 LINK = """
 name = "cell"

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lasthop
-from lasthop import analysis, cli
-from lasthop.cli import analyse
+from lasthop import analysis
+from lasthop import commands as cli
+from lasthop.commands import analyse
 
 CHANNEL = analysis.Channel(0.1, 0.1, 0.01, 0.9)
 

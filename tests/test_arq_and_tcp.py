@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from conftest import ROOT
-from lasthop import AnalysisError, analysis, cli, markdown, study_tables
-from lasthop.figures.studies import draw_figure
-from lasthop.statistics import Estimate
+from lasthop import AnalysisError, analysis
+from lasthop import commands as cli
+from lasthop.evaluating.statistics import Estimate
+from lasthop.showing import markdown, study_tables
+from lasthop.showing.figures.studies import draw_figure
 from lasthop.studies import Study, models, sensitivity, studies
 from lasthop.studies.claims import Cell, Grid, Rule, read_claims
 from lasthop.studies.models import Models, evaluate, fill

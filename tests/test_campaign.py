@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import lasthop
 from conftest import SMALL
 from lasthop import _lasthop
-from lasthop.campaign import Campaign, CampaignError, ledger, store
+from lasthop.running.campaign import Campaign, CampaignError, ledger, store
 from stored import GOODPUT, VARIANT, Counter, command, parts, same, spans
 
 # What is kept.

@@ -15,9 +15,9 @@ import pytest
 
 import lasthop
 from conftest import SMALL
-from lasthop import report
-from lasthop.campaign import Campaign, CampaignError, campaign, database, store
-from lasthop.engine import Engine, engine
+from lasthop.running.campaign import Campaign, CampaignError, campaign, database, store
+from lasthop.running.engine import Engine, engine
+from lasthop.showing import report
 from stored import COMMAND, Counter, parts, same, spans
 
 # What can go wrong.
@@ -61,7 +61,7 @@ def interrupted(small: Path, folder: Path) -> tuple[int, str]:
     # A shell that starts the tests in the background has the signal ignored.
     command = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "from lasthop.cli import main; main()"
+        "from lasthop.commands import main; main()"
     )
     options = ["run", str(small), "--store", str(folder), "--replications", "10000000"]
     run = subprocess.Popen(

@@ -9,10 +9,11 @@ import polars as pl
 import pytest
 
 from command import COMMAND, lasthop
-from lasthop import cli, words
-from lasthop.cli import campaigns
-from lasthop.cli.app import COMMANDS
-from lasthop.cli.values import as_folder, as_path, as_picture
+from lasthop import commands as cli
+from lasthop.commands import campaigns
+from lasthop.commands.app import COMMANDS
+from lasthop.commands.values import as_folder, as_path, as_picture
+from lasthop.showing import words
 
 
 def test_run_prints_the_json_that_scripts_rely_on(small: Path) -> None:
@@ -268,7 +269,7 @@ def test_every_option_that_names_a_file_takes_a_tilde() -> None:
     """A shell replaces it in `~/a`, not in `--out=~/a`."""
     functions = []
     for module, name in {one.home for one in COMMANDS}:
-        own = getattr(importlib.import_module(f"lasthop.cli.{module}"), name)
+        own = getattr(importlib.import_module(f"lasthop.commands.{module}"), name)
         functions += [one.callback for one in getattr(own, "registered_commands", ())] or [own]
     found = 0
     for function in functions:

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from command import COMMAND, lasthop
-from lasthop import cli
-from lasthop.live.session import Session
-from lasthop.writing import write_file
+from lasthop import commands as cli
+from lasthop.running.live.session import Session
+from lasthop.running.writing import write_file
 
 
 def slow(folder: Path) -> Path:
@@ -42,8 +42,8 @@ TOLD = """
 import contextlib, signal, sys
 # Ignored where a shell started the tests in the background.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from lasthop import terminal
-from lasthop.cli import main
+from lasthop.showing import terminal
+from lasthop.commands import main
 
 @contextlib.contextmanager
 def progress(label):
@@ -76,7 +76,7 @@ FROM_A_TERMINAL = """
 import _signal, os
 # Ignored where a shell started the tests in the background.
 _signal.signal(_signal.SIGINT, _signal.default_int_handler)
-from lasthop.cli import main
+from lasthop.commands import main
 os.write(2, b"about to start\\n")
 main()
 """

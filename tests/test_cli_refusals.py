@@ -7,8 +7,8 @@ import pytest
 
 from command import lasthop
 from conftest import SMALL
-from lasthop import cli
-from lasthop.cli.output import shortened
+from lasthop import commands as cli
+from lasthop.commands.output import shortened
 
 
 @pytest.mark.parametrize(

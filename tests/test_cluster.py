@@ -25,8 +25,8 @@ import pytest
 
 import lasthop
 from lasthop import cluster as clusters
-from lasthop.cli import _main
-from lasthop.engine import Engine
+from lasthop.commands import _main
+from lasthop.running.engine import Engine
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -354,7 +354,7 @@ def test_workers_with_another_engine_are_refused_by_name(scenario: lasthop.Scena
 
         def become_another() -> None:
             from lasthop import cluster as module
-            from lasthop.engine import Engine
+            from lasthop.running.engine import Engine
 
             module.engine = lambda: Engine("0.0.1", "another")  # type: ignore
 

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import lasthop
-from lasthop.comparison import diff
-from lasthop.results import Point, Results
+from lasthop.evaluating.comparison import diff
+from lasthop.evaluating.results import Point, Results
 
 
 def results(values: np.ndarray, *, seed: int = 1, first: int = 0, points: int = 1) -> Results:

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import lasthop
-from lasthop import cli
-from lasthop.tracing import EVENTS, FRAMES
+from lasthop import commands as cli
+from lasthop.running.tracing import EVENTS, FRAMES
 
 TWO_FLOWS = """
 name = "two-flows"

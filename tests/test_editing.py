@@ -12,11 +12,11 @@ import pytest
 
 import lasthop
 from conftest import ROOT
-from lasthop import cli
-from lasthop.catalogue import variants
-from lasthop.explain import explain
-from lasthop.starter import SCHEMA_FILE, TEMPLATES, starter
-from lasthop.theory.network import frame_loss
+from lasthop import commands as cli
+from lasthop.evaluating.theory.network import frame_loss
+from lasthop.scenarios.catalogue import variants
+from lasthop.scenarios.explain import explain
+from lasthop.scenarios.starter import SCHEMA_FILE, TEMPLATES, starter
 
 SCENARIOS = sorted(
     path

@@ -26,13 +26,13 @@ import pytest
 
 import lasthop
 from explorer import QUESTION, Explorer, explorer
-from lasthop.cli import _main as run_command
-from lasthop.explore import connections, play, presets, safety
-from lasthop.explore.cores import Cores
-from lasthop.explore.inside import delays, inside, trace_most
-from lasthop.explore.question import Refused, check_files, read_question
-from lasthop.explore.server import colours
-from lasthop.figures import style
+from lasthop.commands import _main as run_command
+from lasthop.page import connections, play, presets, safety
+from lasthop.page.cores import Cores
+from lasthop.page.inside import delays, inside, trace_most
+from lasthop.page.question import Refused, check_files, read_question
+from lasthop.page.server import colours
+from lasthop.showing.figures import style
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from typing import cast
 
 import pytest
 
-from lasthop.figures import beside
-from lasthop.figures.beside import Painters
-from lasthop.results import Results
+from lasthop.evaluating.results import Results
+from lasthop.showing.figures import beside
+from lasthop.showing.figures.beside import Painters
 from lasthop.studies import Report, ReportCell, studies
 
 NOBODY = [sys.executable, "-c", "pass"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lasthop import files
+from lasthop.scenarios import files
 
 SCENARIO = """
 name = "files"

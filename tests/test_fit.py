@@ -18,13 +18,13 @@ from typer.testing import CliRunner
 
 import lasthop
 from lasthop import _lasthop, analysis, fit
-from lasthop.cli import _main
-from lasthop.fit.checks import autocorrelation
-from lasthop.fit.estimate import estimate, with_intervals
-from lasthop.fit.models import MODELS, Model
-from lasthop.fit.models.base import stationary
-from lasthop.fit.models.two_state import TwoState
-from lasthop.fit.records import run_lengths
+from lasthop.commands import _main
+from lasthop.evaluating.fit.checks import autocorrelation
+from lasthop.evaluating.fit.estimate import estimate, with_intervals
+from lasthop.evaluating.fit.models import MODELS, Model
+from lasthop.evaluating.fit.models.base import stationary
+from lasthop.evaluating.fit.models.two_state import TwoState
+from lasthop.evaluating.fit.records import run_lengths
 
 KNOWN = {model.name: model for model in MODELS}
 CHAINS = {
@@ -512,7 +512,7 @@ def test_the_command_prints_a_line_and_draws(
 
 
 def test_help_names_the_command() -> None:
-    from lasthop.cli.app import app
+    from lasthop.commands.app import app
 
     assert "fit" in CliRunner().invoke(app, ["--help"]).output
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from lasthop.cli.app import COMMANDS, _command, app
+from lasthop.commands.app import COMMANDS, _command, app
 
 HEAVY = {"numpy", "polars", "scipy", "matplotlib", "jinja2", "rich", "pandas", "pydantic", "typer"}
 REPORT = """
@@ -35,7 +35,7 @@ def loaded_by(statement: str) -> set[str]:
 
 def command(*arguments: str | Path) -> str:
     words = ["lasthop", *map(str, arguments)]
-    return f"import lasthop.cli; sys.argv = {words!r}; lasthop.cli.main()"
+    return f"import lasthop.commands; sys.argv = {words!r}; lasthop.commands.main()"
 
 
 def test_importing_the_package_imports_nothing_that_takes_time() -> None:
@@ -59,7 +59,7 @@ def test_no_name_of_the_package_is_a_module_of_it() -> None:
     import lasthop
 
     modules = {one.name for one in pkgutil.iter_modules(lasthop.__path__)}
-    assert "results" in modules
+    assert "evaluating" in modules
     assert not modules & set(lasthop.__all__)
 
 

@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 
 import lasthop
 from conftest import ROOT
-from lasthop import cli
-from lasthop.figures import arrows
+from lasthop import commands as cli
+from lasthop.showing.figures import arrows
 
 PICTURES = ROOT / "docs" / "links" / "scenarios"
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lasthop import cli, markdown, study_tables
-from lasthop.figures import style
-from lasthop.figures.studies import draw_figure
-from lasthop.statistics import Estimate
+from lasthop import commands as cli
+from lasthop.evaluating.statistics import Estimate
+from lasthop.showing import markdown, study_tables
+from lasthop.showing.figures import style
+from lasthop.showing.figures.studies import draw_figure
 from lasthop.studies import Study, sensitivity, studies
 from lasthop.studies.claims import Cell, Claim, Grid, Rule, read_claims
 from lasthop.studies.verdicts import cells_of, judge

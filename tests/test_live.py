@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 import lasthop
-from lasthop.live.session import LiveError, Program, Session
+from lasthop.running.live.session import LiveError, Program, Session
 
 pytestmark = pytest.mark.slow
 
@@ -198,7 +198,7 @@ def test_packets_cross_a_chain_of_hops(tmp_path: Path) -> None:
     text = LINK + '\n[link.wired]\nbetween = ["far", "server"]\nrate = "1 Gbps"\ndelay = "1 ms"\n'
     path = scenario(tmp_path, text=text)
     out = tmp_path / "out.json"
-    program = f"{sys.executable} -P -m lasthop.live.transfer"
+    program = f"{sys.executable} -P -m lasthop.running.live.transfer"
     done = live(
         path,
         *("--out", str(out), "--quiet"),
@@ -218,7 +218,7 @@ def test_packets_cross_a_chain_of_hops(tmp_path: Path) -> None:
 
 def test_a_recording_replays_without_privileges(tmp_path: Path) -> None:
     path = scenario(tmp_path)
-    program = f"{sys.executable} -P -m lasthop.live.transfer"
+    program = f"{sys.executable} -P -m lasthop.running.live.transfer"
     done = live(
         path,
         *("--record", "run.rec", "--pcap", "run.pcapng", "--quiet"),
@@ -260,7 +260,7 @@ def test_nothing_is_left_of_a_run_that_is_killed(tmp_path: Path, whom: str) -> N
 
 def _role(pid: int) -> str:
     words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    if b"lasthop.live.process" not in words:
+    if b"lasthop.running.live.process" not in words:
         return "other"
     is_driver = {b"driver", b"privileged-driver"} & set(words)
     return "driver" if is_driver else "launcher"
@@ -269,7 +269,7 @@ def _role(pid: int) -> str:
 def test_ctrl_c_is_for_the_program(tmp_path: Path) -> None:
     # A shell in the background starts its commands with the signal ignored.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    main = f"{heed}import lasthop.cli; lasthop.cli.main()"
+    main = f"{heed}import lasthop.commands; lasthop.commands.main()"
     script = "trap 'exit 5' INT; while :; do sleep 0.1; done"
     command = subprocess.Popen(
         [
@@ -301,7 +301,7 @@ def _state(address: str, token: str, since: str = "0") -> dict[str, Any]:
 
 
 def test_the_page_shows_what_the_links_do(tmp_path: Path) -> None:
-    program = f"{sys.executable} -P -m lasthop.live.transfer"
+    program = f"{sys.executable} -P -m lasthop.running.live.transfer"
     # The program at the server ends with this file.
     wait = f'sh -c "{program} send client 2000000 1; while [ ! -e seen ]; do sleep 0.1; done"'
     command = subprocess.Popen(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lasthop import ScenarioError
-from lasthop.live.compare import Cell
-from lasthop.scenario import Scenario
+from lasthop.running.live.compare import Cell
+from lasthop.scenarios.scenario import Scenario
 
 TEXT = """
 name = "x"

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from lasthop import _lasthop
-from lasthop.cli.app import run_command
-from lasthop.cli.live import programs
-from lasthop.cli.values import BadInput
-from lasthop.live.words import second, summary
+from lasthop.commands.app import run_command
+from lasthop.commands.live import programs
+from lasthop.commands.values import BadInput
+from lasthop.running.live.words import second, summary
 
 RECORDINGS = {
     path.name.removesuffix(".rec.b64"): path

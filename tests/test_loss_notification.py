@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from lasthop import analysis, cli
+from lasthop import analysis
+from lasthop import commands as cli
 
 
 def test_the_command_prints_loads_and_delays(capsys: pytest.CaptureFixture[str]) -> None:

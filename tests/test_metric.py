@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import lasthop
-from lasthop import catalogue
-from lasthop.metric import bare_name, metric_of, metrics
-from lasthop.results import Point, Results
+from lasthop.evaluating.metric import bare_name, metric_of, metrics
+from lasthop.evaluating.results import Point, Results
+from lasthop.scenarios import catalogue
 
 ROOT = Path(__file__).parent.parent
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lasthop.cli import _main
+from lasthop.commands import _main
 
 SCENARIO = Path("examples/first.toml").read_bytes()
 # A link alone, which only `live` accepts.

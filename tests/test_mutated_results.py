@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lasthop.cli import _main
+from lasthop.commands import _main
 from test_fit import capture, radiotap
 from test_mutated_input import mutated, refused
 

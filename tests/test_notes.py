@@ -10,11 +10,12 @@ import polars as pl
 import pytest
 
 import lasthop
-from lasthop import statistics, terminal
-from lasthop.explain import explain
-from lasthop.figures.selection import Table
-from lasthop.metric import metric_bounds
-from lasthop.words import measured, scaled
+from lasthop import statistics
+from lasthop.evaluating.metric import metric_bounds
+from lasthop.scenarios.explain import explain
+from lasthop.showing import terminal
+from lasthop.showing.figures.selection import Table
+from lasthop.showing.words import measured, scaled
 
 PATH = """
 name = "path"

@@ -10,9 +10,9 @@ from hypothesis.errors import NoSuchExample
 
 import lasthop
 from drawn import kinds_in, networks, networks_with, unions
-from lasthop import report
-from lasthop.catalogue import CATEGORIES, catalogue
-from lasthop.explain import explain
+from lasthop.scenarios.catalogue import CATEGORIES, catalogue
+from lasthop.scenarios.explain import explain
+from lasthop.showing import report
 
 ALL = sorted(set(unions()))
 # These keys take the kinds of `errors`.

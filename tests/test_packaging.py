@@ -13,7 +13,7 @@ import pytest
 
 import lasthop
 from conftest import ROOT
-from lasthop.catalogue import keys
+from lasthop.scenarios.catalogue import keys
 
 HERE = Path(__file__).parent
 
@@ -92,7 +92,7 @@ def test_shells_complete_commands_and_their_options(
         "COMP_WORDS": words,
         "COMP_CWORD": str(place),
     }
-    code = "from lasthop.cli import main; main()"
+    code = "from lasthop.commands import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True, timeout=120
     )

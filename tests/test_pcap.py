@@ -11,7 +11,7 @@ import pytest
 
 import lasthop
 from conftest import ROOT
-from lasthop import cli
+from lasthop import commands as cli
 
 pytestmark = pytest.mark.skipif(
     shutil.which("tshark") is None, reason="tshark (Wireshark on the command line) is not installed"

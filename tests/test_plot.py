@@ -17,11 +17,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 import lasthop
-from lasthop import cli, statistics
-from lasthop.figures import style
-from lasthop.results import Point, Results
-from lasthop.statistics import Floats
-from lasthop.words import bars_note
+from lasthop import commands as cli
+from lasthop import statistics
+from lasthop.evaluating.results import Point, Results
+from lasthop.evaluating.statistics import Floats
+from lasthop.showing.figures import style
+from lasthop.showing.words import bars_note
 
 DELAY = "link.radio.delay"
 VARIANT = "flow.transfer.transport.variant"

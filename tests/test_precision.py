@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import lasthop
-from lasthop import cli
-from lasthop.precision import Target, extend_until, targets
-from lasthop.results import Point, Results
+from lasthop import commands as cli
+from lasthop.evaluating.results import Point, Results
+from lasthop.running.precision import Target, extend_until, targets
 
 GOODPUT = "flow.transfer.goodput_bps"
 
@@ -137,7 +137,7 @@ def test_errors_of_other_origin_are_not_taken_for_bad_options(
     def broken(*_: object, **__: object) -> None:
         raise KeyError("inside")
 
-    monkeypatch.setattr("lasthop.cli.run.run_replications", broken)
+    monkeypatch.setattr("lasthop.commands.run.run_replications", broken)
     with pytest.raises(KeyError, match="inside"):
         cli._main(["run", str(small)])
 

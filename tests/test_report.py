@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-import lasthop.campaign
-from lasthop import cli, report
-from lasthop.cli import _main as run_command
-from lasthop.figures.live import chart
+import lasthop.running.campaign
+from lasthop import commands as cli
+from lasthop.commands import _main as run_command
+from lasthop.showing import report
+from lasthop.showing.figures.live import chart
 from lasthop.studies import studies
 
 if TYPE_CHECKING:
@@ -308,7 +309,7 @@ def test_bad_input_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lasthop.campaign.Campaign("campaign").run(small, replications=2)
+    lasthop.Campaign("campaign").run(small, replications=2)
     assert run_command(arguments) == 2
     error = capsys.readouterr().err
     assert message in error

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 import lasthop
-from lasthop.cells import value_text
-from lasthop.results import Point, Results
-from lasthop.words import Unit, measured_row
+from lasthop.evaluating.cells import value_text
+from lasthop.evaluating.results import Point, Results
+from lasthop.showing.words import Unit, measured_row
 
 VARIANT = "flow.transfer.transport.variant"
 GOODPUT = "flow.transfer.goodput_bps"

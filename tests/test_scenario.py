@@ -11,7 +11,7 @@ import pytest
 
 import lasthop
 from conftest import ROOT, SMALL
-from lasthop import cli
+from lasthop import commands as cli
 
 TABLE = ROOT / "crates/lasthop/tests/suite/data/bad-scenarios.toml"
 BASE = ROOT / "examples/sr-file-transfer.toml"

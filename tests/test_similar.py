@@ -13,9 +13,9 @@ import pytest
 from rich.console import Console
 
 import lasthop
-from lasthop import terminal
-from lasthop.similar import LIMIT, summarised
-from lasthop.statistics import jain_index
+from lasthop.evaluating.similar import LIMIT, summarised
+from lasthop.evaluating.statistics import jain_index
+from lasthop.showing import terminal
 
 LINK = """
 name = "many"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lasthop.statistics import Estimate, difference, half_width, interval
+from lasthop.evaluating.statistics import Estimate, difference, half_width, interval
 
 # Multiples of a thousandth: near zero a ratio of deviations is all rounding.
 THOUSANDTHS = st.integers(-(10**9), 10**9).map(lambda number: number / 1000.0)

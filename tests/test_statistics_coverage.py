@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from lasthop.statistics import (
+from lasthop.evaluating.statistics import (
     Floats,
     SequentialPlan,
     batch_means,
@@ -20,7 +20,7 @@ from lasthop.statistics import (
     jain_index,
     ratio,
 )
-from lasthop.statistics.resampling import percentile_t
+from lasthop.evaluating.statistics.resampling import percentile_t
 
 STUDIES = 2000
 

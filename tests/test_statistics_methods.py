@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lasthop.statistics import (
+from lasthop.evaluating.statistics import (
     Estimate,
     SequentialPlan,
     batch_means,

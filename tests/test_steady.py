@@ -7,8 +7,8 @@ import pytest
 
 import lasthop
 from conftest import ROOT
-from lasthop.cli import _main as run_command
-from lasthop.tracing import EVENTS, FRAMES
+from lasthop.commands import _main as run_command
+from lasthop.running.tracing import EVENTS, FRAMES
 
 LONG = """
 name = "long"

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from matplotlib.container import ErrorbarContainer
 
-from lasthop import cli, markdown, statistics, study_tables
-from lasthop.figures.studies import draw_figure
-from lasthop.statistics import Estimate
+from lasthop import commands as cli
+from lasthop import statistics
+from lasthop.evaluating.statistics import Estimate
+from lasthop.showing import markdown, study_tables
+from lasthop.showing.figures.studies import draw_figure
 from lasthop.studies import Study, StudyError, studies
 from lasthop.studies.changes import with_changes
 from lasthop.studies.claims import Cell, Claim, Grid, Missing, Rule, read_claims

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lasthop import _lasthop
-from lasthop.cli.app import run_command
+from lasthop.commands.app import run_command
 
 SCRIPTS = Path(__file__).parent / "tcp-scripts"
 OPEN = """`sysctl -q net.ipv4.tcp_sack=0 net.ipv4.tcp_timestamps=0 net.ipv4.tcp_window_scaling=0`

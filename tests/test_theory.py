@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import lasthop
 from conftest import ROOT, SMALL
-from lasthop import cli, theory
-from lasthop.theory.network import Hypothesis, Network, Prediction
-from lasthop.theory.rules import RULES, predict
+from lasthop import commands as cli
+from lasthop import theory
+from lasthop.evaluating.theory.network import Hypothesis, Network, Prediction
+from lasthop.evaluating.theory.rules import RULES, predict
 from theories import (
     ERRORS,
     FAST,

@@ -10,8 +10,8 @@ import pytest
 
 import lasthop
 from lasthop import analysis
-from lasthop.explain import explain
-from lasthop.starter import starter
+from lasthop.scenarios.explain import explain
+from lasthop.scenarios.starter import starter
 
 
 def saturated(stations: int, seconds: int = 20) -> lasthop.Scenario:

@@ -7,8 +7,8 @@ import polars as pl
 
 import lasthop
 from conftest import ROOT
-from lasthop.theory.network import Network, Prediction
-from lasthop.theory.rules import predict
+from lasthop.evaluating.theory.network import Network, Prediction
+from lasthop.evaluating.theory.rules import predict
 
 CLEAN_BACK = {"errors": {"kind": "none"}}
 UNIFORM = {"kind": "uniform", "loss": 0.05}

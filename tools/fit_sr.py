@@ -18,7 +18,7 @@ import argparse
 import math
 from typing import Any
 
-from lasthop.running import run_points
+from lasthop.running.replications import run_points
 from lasthop.studies import Change, studies
 
 STUDY = studies()["multilayer"]

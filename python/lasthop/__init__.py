@@ -16,16 +16,18 @@ import importlib
 TYPE_CHECKING = False  # that of `typing`, whose import takes a while
 if TYPE_CHECKING:
     from lasthop._lasthop import AnalysisError, RunError, ScenarioError, __version__
-    from lasthop.campaign import Campaign, CampaignError
-    from lasthop.fairness import Convergence, convergence
-    from lasthop.figures import PlotError, plot
-    from lasthop.metric import metrics
-    from lasthop.results import Results
-    from lasthop.running import run, sweep
-    from lasthop.scenario import Scenario, load, schema
-    from lasthop.steady import steady_state
-    from lasthop.theory import compare_theory
-    from lasthop.tracing import Trace, capture, trace
+    from lasthop.evaluating import advise, analysis, fit, statistics, theory
+    from lasthop.evaluating.fairness import Convergence, convergence
+    from lasthop.evaluating.metric import metrics
+    from lasthop.evaluating.results import Results
+    from lasthop.evaluating.theory import compare_theory
+    from lasthop.running import cluster
+    from lasthop.running.campaign import Campaign, CampaignError
+    from lasthop.running.replications import run, sweep
+    from lasthop.running.steady import steady_state
+    from lasthop.running.tracing import Trace, capture, trace
+    from lasthop.scenarios.scenario import Scenario, load, schema
+    from lasthop.showing.figures import PlotError, plot
 
 __all__ = [
     "AnalysisError",
@@ -39,35 +41,49 @@ __all__ = [
     "ScenarioError",
     "Trace",
     "__version__",
+    "advise",
+    "analysis",
     "capture",
+    "cluster",
     "compare_theory",
     "convergence",
+    "fit",
     "load",
     "metrics",
     "plot",
     "run",
     "schema",
+    "statistics",
     "steady_state",
     "sweep",
+    "theory",
     "trace",
 ]
 
 _HOMES = {
     "_lasthop": ("AnalysisError", "RunError", "ScenarioError", "__version__"),
-    "campaign": ("Campaign", "CampaignError"),
-    "fairness": ("Convergence", "convergence"),
-    "figures": ("PlotError", "plot"),
-    "metric": ("metrics",),
-    "results": ("Results",),
-    "running": ("run", "sweep"),
-    "scenario": ("Scenario", "load", "schema"),
-    "steady": ("steady_state",),
-    "theory": ("compare_theory",),
-    "tracing": ("Trace", "capture", "trace"),
+    "evaluating.fairness": ("Convergence", "convergence"),
+    "evaluating.metric": ("metrics",),
+    "evaluating.results": ("Results",),
+    "evaluating.theory": ("compare_theory",),
+    "running.campaign": ("Campaign", "CampaignError"),
+    "running.replications": ("run", "sweep"),
+    "running.steady": ("steady_state",),
+    "running.tracing": ("Trace", "capture", "trace"),
+    "scenarios.scenario": ("Scenario", "load", "schema"),
+    "showing.figures": ("PlotError", "plot"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 # Modules that are used as attributes: `lasthop.analysis.arq(...)`.
-_MODULES = ("advise", "analysis", "cluster", "fit", "statistics", "studies", "theory")
+_MODULES = {
+    "advise": "evaluating.advise",
+    "analysis": "evaluating.analysis",
+    "cluster": "running.cluster",
+    "fit": "evaluating.fit",
+    "statistics": "evaluating.statistics",
+    "studies": "studies",
+    "theory": "evaluating.theory",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -76,7 +92,7 @@ def __getattr__(name: str) -> object:
         globals()[name] = value
         return value
     if name in _MODULES:
-        return importlib.import_module(f"lasthop.{name}")
+        return importlib.import_module(f"lasthop.{_MODULES[name]}")
     raise AttributeError(f"module 'lasthop' has no attribute {name!r}")
 
 

@@ -1,5 +1,5 @@
 """`python -m lasthop`: the command line."""
 
-from lasthop.cli import main
+from lasthop.commands import main
 
 main()

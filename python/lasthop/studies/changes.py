@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lasthop._lasthop import ScenarioError
-from lasthop.scenario import Scenario
+from lasthop.scenarios.scenario import Scenario
 from lasthop.studies.models import matches
 
 if TYPE_CHECKING:

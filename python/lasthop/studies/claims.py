@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from lasthop.statistics import Estimate
+from lasthop.evaluating.statistics import Estimate
 
 __all__ = [
     "Cell",

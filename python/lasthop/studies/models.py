@@ -19,7 +19,7 @@ from typing import Any
 
 import polars as pl
 
-from lasthop import analysis
+from lasthop.evaluating import analysis
 
 __all__ = ["UNLIMITED", "Models", "evaluate", "fill", "matches"]
 

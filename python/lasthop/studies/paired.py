@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lasthop.cells import number
-from lasthop.statistics import holm
+from lasthop.evaluating.cells import number
+from lasthop.evaluating.statistics import holm
 from lasthop.studies.artefacts import Artefact
 from lasthop.studies.claims import Missing
 from lasthop.studies.report import Report

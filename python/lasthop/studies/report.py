@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lasthop.cells import number
-from lasthop.results import Results
+from lasthop.evaluating.cells import number
+from lasthop.evaluating.results import Results
 from lasthop.studies.artefacts import Artefact
 from lasthop.studies.verdicts import Judgement, Printed, Verdict, formula
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lasthop.campaign import Campaign
-from lasthop.running import Progress, run_points
+from lasthop.running.campaign import Campaign
+from lasthop.running.replications import Progress, run_points
 from lasthop.studies.claims import Cell, Samples
 from lasthop.studies.study import Change, Study
 from lasthop.studies.verdicts import Verdict, judge

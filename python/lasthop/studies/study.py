@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from lasthop import statistics
-from lasthop.arguments import Refused
-from lasthop.campaign import Campaign, Plan
-from lasthop.results import Results
-from lasthop.running import Progress, run_points
-from lasthop.scenario import Scenario, assign
-from lasthop.statistics import Estimate, Floats
+from lasthop.evaluating import statistics
+from lasthop.evaluating.results import Results
+from lasthop.evaluating.statistics import Estimate, Floats
+from lasthop.running.campaign import Campaign, Plan
+from lasthop.running.replications import Progress, run_points
+from lasthop.scenarios.arguments import Refused
+from lasthop.scenarios.scenario import Scenario, assign
 from lasthop.studies.artefacts import Artefact, Axis, Column, Quantity
 from lasthop.studies.changes import Change, Sensitivity, changed
 from lasthop.studies.claims import Cell, Claim, Grid, Missing, Rule, Samples, read_claims

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lasthop.statistics import CONFIDENCE, Estimate, holm
+from lasthop.evaluating.statistics import CONFIDENCE, Estimate, holm
 from lasthop.studies.claims import Cell, Claim, Comparison, Missing, Rule, Samples
 
 __all__ = [

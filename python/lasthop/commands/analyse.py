@@ -1,0 +1,459 @@
+"""The command `lasthop analyse`: what theory says, as a table and a picture."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated
+
+import polars as pl
+import typer
+from rich.table import Table
+
+from lasthop import _lasthop
+from lasthop.commands.common import Format, options
+from lasthop.commands.values import Plot, save_picture
+from lasthop.evaluating import analysis
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Say what theory says: closed forms and Markov models, without a simulation.",
+    no_args_is_help=True,
+)
+
+
+class Counting(StrEnum):
+    """Which slots a back-off counts."""
+
+    idle = "idle"
+    always = "always"
+
+
+def _quantity(kind: str) -> Callable[[str | float], float]:
+    """Reads what scenarios write, `2.5 %` or `50 ms`, as a number in SI units."""
+
+    def parse(text: str | float) -> float:
+        if not isinstance(text, str):  # a default
+            return text
+        try:
+            return _lasthop.quantity(kind, text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    parse.__name__ = kind.upper()
+    return parse
+
+
+PROBABILITY, DURATION, RATE, SIZE = map(_quantity, ("probability", "duration", "rate", "size"))
+
+Output = Annotated[Format, typer.Option("--format", help="How the table is printed.")]
+
+
+@app.command()
+def arq(
+    *,
+    good_to_bad: Annotated[
+        float,
+        typer.Option(
+            parser=PROBABILITY,
+            metavar="PROBABILITY",
+            help="Per frame, from the good state to the bad.",
+        ),
+    ],
+    bad_to_good: Annotated[
+        float,
+        typer.Option(
+            parser=PROBABILITY,
+            metavar="PROBABILITY",
+            help="Per frame, from the bad state to the good.",
+        ),
+    ],
+    loss_in_good: Annotated[
+        float,
+        typer.Option(
+            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of a PDU in the good state."
+        ),
+    ] = 0.0,
+    loss_in_bad: Annotated[
+        float,
+        typer.Option(
+            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of a PDU in the bad state."
+        ),
+    ] = 1.0,
+    pdus: Annotated[int, typer.Option(min=1, help="PDUs an SDU.")] = 1,
+    spacing: Annotated[
+        int, typer.Option(min=1, help="Frames from a transmission of a PDU to the next.")
+    ] = 1,
+    frame: Annotated[
+        float | None,
+        typer.Option(parser=DURATION, metavar="DURATION", help="Duration of a frame, for delays."),
+    ] = None,
+    limit: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Most transmissions of a PDU. Repeatable; by default a ladder."),
+    ] = None,
+    target: Annotated[
+        float | None,
+        typer.Option(
+            parser=PROBABILITY,
+            metavar="PROBABILITY",
+            help="Also find the smallest limit for this loss.",
+        ),
+    ] = None,
+    plot: Plot = None,
+    output: Output = Format.table,
+) -> int:
+    """Residual loss and delay of a limited selective repeat on a two-state channel."""
+    with options():
+        channel = analysis.Channel(good_to_bad, bad_to_good, loss_in_good, loss_in_bad)
+        size = {"pdus": pdus, "spacing": spacing}
+        facts = _arq_facts(channel, pdus, spacing)
+        found = None
+        limits = sorted(set(limit or (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30)))
+        if target is not None:
+            found = {
+                method: analysis.smallest_limit(
+                    channel, target, pdus=pdus, spacing=spacing, method=method
+                )
+                for method in ("exact", "approximate")
+            }
+            limits = sorted({*limits, *found.values()})
+            facts["target"] = target
+            facts["smallest limit"] = found["exact"]
+            facts["limit by the eigenvalue"] = found["approximate"]
+            facts["loss at that limit"] = analysis.residual_loss(
+                channel, found["approximate"], pdus=pdus, spacing=spacing
+            )
+        frame_table = analysis.arq(channel, limits, pdus=pdus, spacing=spacing)
+        if frame is not None:
+            frame_table = frame_table.with_columns(
+                (pl.col("delay_frames") * frame).alias("delay_s")
+            )
+        _show(frame_table, facts, output)
+        if plot is not None:
+            from lasthop.showing.figures.analysis import draw_arq
+
+            figure = draw_arq(channel, max(limits), target=target, frame_s=frame, **size)
+            save_picture(figure, plot)
+    return 0
+
+
+def _arq_facts(channel: analysis.Channel, pdus: int, spacing: int) -> dict[str, float | None]:
+    def if_any(value: Callable[[], float]) -> float | None:
+        try:
+            return value()
+        except analysis.AnalysisError:
+            return None
+
+    return {
+        "loss rate of PDUs": channel.loss_rate,
+        "mean burst (frames)": if_any(lambda: channel.mean_burst),
+        "mean transmissions of a PDU, no limit": if_any(
+            lambda: analysis.transmissions_per_pdu(channel, spacing=spacing)
+        ),
+        "mean transmissions of an SDU, no limit": if_any(
+            lambda: analysis.mean_attempts(channel, pdus=pdus, spacing=spacing)
+        ),
+        "99 % of all SDUs arrive within (frames)": if_any(
+            lambda: analysis.arq_quantile(channel, 0.99, pdus=pdus, spacing=spacing)
+        ),
+    }
+
+
+@app.command()
+def tcp(
+    *,
+    loss: Annotated[
+        list[float],
+        typer.Option(
+            parser=PROBABILITY, metavar="PROBABILITY", help="Loss of packets. Repeatable."
+        ),
+    ],
+    rtt: Annotated[
+        float,
+        typer.Option(parser=DURATION, metavar="DURATION", help="Round trip without queueing."),
+    ],
+    segment: Annotated[
+        float, typer.Option(parser=SIZE, metavar="SIZE", help="Payload of a segment.")
+    ] = 1000.0,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            parser=DURATION,
+            metavar="DURATION",
+            help="First timeout; by default two round trips, at least 200 ms.",
+        ),
+    ] = None,
+    segments_per_ack: Annotated[int, typer.Option(min=1, help="2 with delayed ACKs.")] = 1,
+    window: Annotated[
+        int | None, typer.Option(min=1, help="Largest window in segments; by default none.")
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(parser=RATE, metavar="RATE", help="Rate of the bottleneck; by default none."),
+    ] = None,
+    plot: Plot = None,
+    output: Output = Format.table,
+) -> int:
+    """Throughput of a TCP at a loss and a round trip, by formula and by the window chain."""
+    wait = timeout if timeout is not None else max(0.2, 2.0 * rtt)
+    with options(round_trip="rtt", max_window="window"):
+        if segment <= 0.0:
+            raise analysis.AnalysisError("segment: found 0 B; allowed: at least 1 B")
+
+        def table(losses: list[float]) -> pl.DataFrame:
+            return _tcp_table(losses, rtt, segment, wait, segments_per_ack, window, rate)
+
+        facts: dict[str, float | None] = {
+            "round trip (s)": rtt,
+            "first timeout (s)": wait,
+            "segment (bytes)": segment,
+            "largest window (segments)": window,
+            "bottleneck (bit/s)": rate,
+        }
+        _show(table(loss), facts, output)
+        if plot is not None:
+            from lasthop.showing.figures.analysis import draw_tcp
+
+            # As far as the losses asked for, which stand on the curves.
+            first = math.log10(min([1e-4, *filter(None, loss)]))
+            last = math.log10(max(0.5, *loss))
+            sweep = [10.0 ** (first + (last - first) * step / 60) for step in range(61)]
+            figure = draw_tcp(table(sweep), table(loss), rtt)
+            save_picture(figure, plot)
+    return 0
+
+
+def _tcp_table(
+    losses: list[float],
+    round_trip: float,
+    segment: float,
+    timeout: float,
+    segments_per_ack: int,
+    window: int | None,
+    rate: float | None,
+) -> pl.DataFrame:
+    """Throughput in bit/s, payload only, never above the rate of the bottleneck."""
+    bits = 8.0 * segment
+    most = math.inf if rate is None else rate
+    formulas = analysis.tcp_formulas(
+        losses,
+        round_trip,
+        timeout_s=timeout,
+        segments_per_ack=segments_per_ack,
+        window=math.inf if window is None else window,
+    )
+    chain = [
+        bits
+        * analysis.tcp_chain(
+            loss,
+            round_trip,
+            capacity_per_s=math.inf if rate is None else rate / bits,
+            max_window=window,
+        )
+        for loss in losses
+    ]
+    return formulas.select(
+        "loss",
+        *(
+            pl.min_horizontal(pl.col(name) * bits, pl.lit(most)).alias(f"{name}_bps")
+            for name in ("mathis", "mathis_independent", "padhye_simplified", "padhye")
+        ),
+        pl.Series("window_chain_bps", chain, dtype=pl.Float64),
+    )
+
+
+@app.command()
+def dcf(
+    *,
+    stations: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Stations that always send. Repeatable; by default a ladder."),
+    ] = None,
+    standard: Annotated[str, typer.Option(help="802.11b, 802.11a or 802.11g.")] = "802.11b",
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            parser=RATE, metavar="RATE", help="Rate of data; by default the standard's highest."
+        ),
+    ] = None,
+    control_rate: Annotated[
+        float | None,
+        typer.Option(
+            parser=RATE,
+            metavar="RATE",
+            help="Rate of MAC acknowledgments, RTS and CTS; by default the highest basic rate.",
+        ),
+    ] = None,
+    packet: Annotated[
+        float,
+        typer.Option(parser=SIZE, metavar="SIZE", help="Size of a packet.", show_default="1000 B"),
+    ] = 1000.0,
+    header: Annotated[
+        float,
+        typer.Option(
+            parser=SIZE,
+            metavar="SIZE",
+            help="What a data frame adds to it.",
+            show_default="36 B",
+        ),
+    ] = 36.0,
+    rts: Annotated[bool, typer.Option("--rts", help="RTS and CTS come first.")] = False,
+    short_preamble: Annotated[
+        bool, typer.Option("--short-preamble", help="The short preamble of 802.11b.")
+    ] = False,
+    cw_min: Annotated[
+        int | None, typer.Option(min=1, help="First contention window in slots.")
+    ] = None,
+    cw_max: Annotated[
+        int | None, typer.Option(min=1, help="Largest contention window in slots.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Attempts of a frame; 0: no limit.")] = 7,
+    counting: Annotated[
+        Counting,
+        typer.Option(help="Back-offs count idle slots, or all slots as in Bianchi's first chain."),
+    ] = Counting.idle,
+    output: Output = Format.table,
+) -> int:
+    """Throughput, collisions and delay of saturated stations of 802.11: Bianchi's model."""
+    with options(rate_bps="rate", control_rate_bps="control-rate"):
+        table = analysis.dcf_saturation(
+            stations or (1, 2, 5, 10, 20, 50),
+            standard=standard,
+            short_preamble=short_preamble,
+            rate_bps=rate,
+            control_rate_bps=control_rate,
+            packet=round(packet),
+            header=round(header),
+            rts=rts,
+            cw_min=cw_min,
+            cw_max=cw_max,
+            limit=limit or None,
+            counting=counting.value,
+        )
+        facts: dict[str, float | None] = {
+            "packet (bytes)": packet,
+            "frame header (bytes)": header,
+            "attempts of a frame": limit or None,
+        }
+        _show(table, facts, output)
+    return 0
+
+
+@app.command("loss-notification")
+def loss_notification(
+    *,
+    loss: Annotated[
+        list[float] | None,
+        typer.Option(
+            parser=PROBABILITY,
+            metavar="P",
+            help="Loss of an attempt over the air. Repeatable; by default a ladder.",
+        ),
+    ] = None,
+    limit: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Attempts of a frame. Repeatable; by default 1, 2, 3, 4 and 7."),
+    ] = None,
+    ratio: Annotated[float, typer.Option(help="Length of a message over that of a frame.")] = 0.2,
+    delays: Annotated[
+        bool, typer.Option("--delays", help="How late each scheme tells, instead of the load.")
+    ] = False,
+    wire: Annotated[
+        float,
+        typer.Option(
+            parser=DURATION,
+            metavar="TIME",
+            help="Of delays: one way over the wire.",
+            show_default="20 ms",
+        ),
+    ] = 0.02,
+    data: Annotated[
+        float,
+        typer.Option(
+            parser=DURATION,
+            metavar="TIME",
+            help="Of delays: an attempt of data over the air.",
+            show_default="1.53 ms",
+        ),
+    ] = 1.53e-3,
+    ack: Annotated[
+        float,
+        typer.Option(
+            parser=DURATION,
+            metavar="TIME",
+            help="Of delays: an attempt of an acknowledgment, lost as often as data.",
+            show_default="0.8 ms",
+        ),
+    ] = 0.80e-3,
+    plot: Plot = None,
+    output: Output = Format.table,
+) -> int:
+    """Load and delay of explicit loss notification: Yun (2009), equations 1 to 4, figure 3."""
+    with options(losses="loss", wire_s="wire", data_s="data", ack_s="ack"):
+        losses = loss or [0.01, 0.05, 0.1, 0.2, 0.3]
+        limits = limit or [1, 2, 3, 4, 7]
+        if delays:
+            told = [
+                analysis.notification_delay(
+                    wire, data_s=data, ack_s=ack, data_loss=one, ack_loss=one
+                ).select(pl.lit(one).alias("loss"), pl.all())
+                for one in losses
+            ]
+            facts: dict[str, float | None] = {
+                "one way over the wire (s)": wire,
+                "data over the air (s)": data,
+                "acknowledgment over the air (s)": ack,
+            }
+            _show(pl.concat(told), facts, output)
+        else:
+            table = analysis.notification_load(losses, limits, ratio=ratio)
+            rows = [analysis.losses_in_a_row(p, n) for p, n in table.select("loss", "limit").rows()]
+            facts = {"length of a message over that of a frame": ratio}
+            _show(table.with_columns(pl.Series("losses_in_a_row", rows)), facts, output)
+        if plot is not None:
+            from lasthop.showing.figures.analysis import draw_notification_load
+
+            save_picture(draw_notification_load(limits, ratio), plot)
+    return 0
+
+
+def _show(table: pl.DataFrame, facts: dict[str, float | None], output: Format) -> None:
+    if output is Format.csv:
+        sys.stdout.write(table.write_csv())
+        return
+    if output is Format.json:
+        text = {"facts": facts, "rows": table.to_dicts()}
+        sys.stdout.write(json.dumps(text, indent=2, ensure_ascii=False) + "\n")
+        return
+    from lasthop.showing import terminal
+
+    console = terminal.console()
+    about = Table(show_header=False, box=None, pad_edge=False)
+    about.add_column()
+    about.add_column(justify="right")
+    for name, value in facts.items():
+        about.add_row(name, "none" if value is None else _number(value))
+    console.print(about)
+    console.print()
+    shown = Table()
+    for column in table.columns:
+        shown.add_column(column, justify="right", overflow="fold")
+    for row in table.iter_rows():
+        shown.add_row(
+            *(
+                value if isinstance(value, str) else "–" if value is None else _number(value)
+                for value in row
+            )
+        )
+    console.print(shown)
+
+
+def _number(value: float) -> str:
+    if isinstance(value, int) or (value == int(value) and abs(value) < 1e9):
+        return f"{int(value)}"
+    return f"{value:.0f}" if abs(value) >= 1e5 else f"{value:.5g}"

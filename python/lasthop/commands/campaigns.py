@@ -1,0 +1,165 @@
+"""`lasthop report` and `lasthop diff`: what campaigns hold, as a page and against each other."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from lasthop.commands.common import Format, baseline_of, not_input, options, print_line
+from lasthop.commands.values import BadInput, as_folder, as_path
+from lasthop.evaluating.comparison import LEVEL, Comparison, diff
+from lasthop.evaluating.results import Results
+from lasthop.running.campaign import Campaign, CampaignError
+from lasthop.running.campaign.store import LEDGER, LOCK, PARTS
+from lasthop.running.writing import write_file
+from lasthop.showing import report as pages
+from lasthop.showing import terminal
+from lasthop.studies import studies
+
+__all__ = ["compare", "report"]
+
+Folder = Annotated[
+    Path, typer.Argument(parser=as_folder, metavar="DIR", help="The folder of a campaign.")
+]
+
+
+def report(
+    folder: Folder,
+    *,
+    run: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Which run of the campaign; by default the last."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            parser=as_path, metavar="FILE", help="Where to write; by default DIR/report.html."
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Also show differences from the points where a swept key has this value.",
+        ),
+    ] = None,
+) -> int:
+    """Write one self-contained HTML page of a campaign: figures, numbers, claims, provenance."""
+    campaign = Campaign(folder)
+    if out is not None:
+        not_input("--out", out, *(folder / name for name in (LEDGER, PARTS, LOCK)))
+    name, results = _results(campaign, run)
+    study = studies().get(name) if dict(results.scenario) == {"name": name} else None
+    compared = None
+    if baseline is not None:
+        compared = baseline_of((point.parameters for point in results.points), baseline)
+    made = study.report_on(results) if study else None
+    text = pages.page(results, made, baseline=compared)
+    target = folder / "report.html" if out is None else out
+    try:
+        write_file(target, text.encode())
+    except OSError as error:
+        raise CampaignError(f"--out: {target}: {error.strerror or error}") from None
+    print_line(str(target))
+    return 0
+
+
+def compare(
+    a: Annotated[
+        Path, typer.Argument(parser=as_folder, metavar="A", help="The campaign compared with.")
+    ],
+    b: Annotated[
+        Path,
+        typer.Argument(parser=as_folder, metavar="B", help="The campaign that may have moved."),
+    ],
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show what has not moved, too.")
+    ] = False,
+    level: Annotated[
+        float,
+        typer.Option(help="Chance that anything is called moved although nothing has."),
+    ] = LEVEL,
+    output: Annotated[
+        Format, typer.Option("--format", help="How the table is printed.")
+    ] = Format.table,
+) -> int:
+    """Say which metrics moved beyond noise between the last runs of two campaigns."""
+    first, second = (_results(Campaign(folder), None)[1] for folder in (a, b))
+    try:
+        with options():
+            found = diff(first, second, level=level)
+    except BadInput:
+        raise
+    except ValueError as error:
+        raise CampaignError(f"{a}, {b}: {error}") from None
+    shown = found.frame if everything else found.moved
+    match output:
+        case Format.json:
+            rows = [{key: _plain(value) for key, value in row.items()} for row in shown.to_dicts()]
+            sys.stdout.write(json.dumps({"summary": found.summary(), "rows": rows}, indent=2))
+            sys.stdout.write("\n")
+        case Format.csv:
+            sys.stdout.write(shown.write_csv())
+        case Format.table:
+            console = terminal.console()
+            if not shown.is_empty():
+                console.print(_table(found, everything=everything))
+            console.print(found.summary())
+    return 0
+
+
+def _results(campaign: Campaign, run: int | None) -> tuple[str, Results]:
+    """A run's name and what there is of it."""
+    runs = {one.id: one for one in campaign.runs()}
+    if not runs:
+        raise CampaignError(f"{campaign.folder}: found no runs; allowed: a campaign with one")
+    if run is not None and run not in runs:
+        allowed = ", ".join(str(number) for number in sorted(runs))
+        raise CampaignError(f"--run: found {run}; allowed: {allowed}")
+    chosen = list(runs.values())[-1] if run is None else runs[run]
+    results = campaign.results(run=chosen.id)
+    if len(results.point) == 0:
+        raise CampaignError(f"{campaign.folder}: found no finished replication of {chosen.name}")
+    return chosen.name, results
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _change(share: float) -> str:
+    """A relative change for people: +12 %, but × 11 rather than +1e+03 %."""
+    if math.isnan(share):
+        return "–"
+    percent = 100.0 * share
+    if percent >= 1000.0:
+        return f"× {1.0 + share:,.0f}".replace(",", " ")
+    return f"{percent:+.0f} %" if abs(percent) >= 10.0 else f"{percent:+.2g} %"
+
+
+def _table(found: Comparison, *, everything: bool) -> Table:
+    table = Table(caption="difference: B minus A ± half-width of its 95 % interval")
+    table.caption_justify = "left"
+    for heading in ("point", "metric"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("A", "B", "difference", "change", "p (Holm)"):
+        table.add_column(heading, justify="right")
+    for row in (found.frame if everything else found.moved).iter_rows(named=True):
+        change = row["relative"]
+        table.add_row(
+            row["parameters"],
+            row["metric"],
+            terminal.number_text(row["a"]),
+            terminal.number_text(row["b"]),
+            terminal.interval_text(row["difference"], _plain(row["ci95"])),
+            _change(change),
+            "–" if math.isnan(row["p_holm"]) else f"{row['p_holm']:.2g}",
+        )
+    return table

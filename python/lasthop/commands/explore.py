@@ -1,0 +1,96 @@
+"""The command `lasthop explore`."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from lasthop import _lasthop
+from lasthop.commands.codes import DONE
+from lasthop.commands.common import Jobs, load, note, print_line
+from lasthop.commands.values import BadInput, as_path
+
+__all__ = ["explore"]
+
+
+def explore(
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE|STORE|ADDRESS]",
+            help="Scenario file, folder of a campaign, or the address of a page that somebody "
+            "has sent.",
+        ),
+    ] = None,
+    *,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 for any free one.")
+    ] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+    ] = True,
+    jobs: Jobs = 0,
+) -> int:
+    """Open a page where sliders move a link, and results follow; Ctrl-C ends it."""
+    for name in ("starlette", "uvicorn"):
+        if importlib.util.find_spec(name) is None:
+            raise BadInput(f"explore: found no {name}; allowed: with pip install lasthop")
+    from lasthop.page import safety, server
+
+    root, begin, fragment = _begin(source)
+    try:
+        listening = server.listen(port)
+    except OSError as error:
+        raise BadInput(f"--port: found {port}, {error.strerror}; allowed: a free port") from None
+    port = listening.getsockname()[1]
+    token = safety.new_token()
+    app = server.application(
+        root=root, begin=begin, cores=jobs or _lasthop.cores(), port=port, token=token
+    )
+    address = f"http://127.0.0.1:{port}/?token={token}{fragment}"
+
+    def started() -> None:
+        print_line(address)
+        sys.stdout.flush()
+        note("lasthop: Ctrl-C ends the page")
+        if browser:
+            import threading
+            import webbrowser
+
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    server.serve(app, [listening], started=started)
+    return DONE
+
+
+def _begin(source: str | None) -> tuple[Path, dict[str, Any], str]:
+    """The folder of the page, what it begins with, and what stands behind `#` of its address."""
+    from lasthop.page.presets import split, starting_point
+
+    here = Path.cwd()
+    if source is None:
+        return here, {**starting_point(), "view": "play"}, ""
+    if source.startswith(("http://", "#")):
+        fragment = source[1:] if source.startswith("#") else urlsplit(source).fragment
+        if not fragment:
+            raise BadInput(f"ADDRESS: found {json.dumps(source)}; allowed: one with #…")
+        return here, {**starting_point(), "view": "play"}, f"#{fragment}"
+    path = as_path(source)
+    if path.is_dir():
+        if not (path / "ledger.sqlite").is_file():
+            raise BadInput(f"{path}: found no campaign; allowed: a folder that run --store wrote")
+        inside = path.resolve()
+        root = here if inside.is_relative_to(here.resolve()) else inside
+        folder = str(inside.relative_to(root.resolve()))
+        return root, {**starting_point(), "view": "browse", "campaign": folder}, ""
+    scenario = load(path, None)
+    scenario.points()
+    # Files that it names are beside it.
+    root = path.parent.resolve() if path.parent != Path() else here
+    return root, {**split(scenario), "view": "play"}, ""

@@ -1,0 +1,273 @@
+"""The command `lasthop reproduce`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lasthop.commands.common import (
+    AcceptVersion,
+    ClusterOption,
+    DryRun,
+    Folder,
+    Jobs,
+    campaign_of,
+    cluster_of,
+    ended,
+    key_and_value,
+    note,
+    note_campaign,
+    nothing_lost,
+    parquet,
+    planning,
+    print_line,
+    print_plan,
+    running,
+    writable,
+    write,
+    write_bytes,
+)
+from lasthop.commands.values import BadInput, as_path, nearest
+from lasthop.running.campaign import Campaign
+from lasthop.showing import markdown, study_tables, terminal
+from lasthop.showing.figures.beside import Painters
+from lasthop.studies import Report, Study, sensitivity, studies
+from lasthop.studies.changes import with_changes
+from lasthop.studies.paired import PairedCell, from_baseline
+
+__all__ = ["reproduce"]
+
+
+class ReportFormat(StrEnum):
+    """How `reproduce` prints results."""
+
+    text = "text"
+    json = "json"
+    markdown = "markdown"
+
+
+def reproduce(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="See `lasthop list studies`.")],
+    artefacts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TABLE|FIGURE]...", help='Such as "Table I"; all if none.'),
+    ] = None,
+    *,
+    replications: Annotated[
+        int | None, typer.Option(min=1, help="Replications per cell; by default the paper's.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Master seed; by default the study's.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="The same study, but with this key in all scenarios that have it; {flow} is the "
+            "cell's own flow. Repeatable.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Also print differences from this column of each table and figure, replication "
+            "by replication.",
+        ),
+    ] = None,
+    judge_at: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="N", min=2, help="Judge the claims on the first N replications too; repeatable."
+        ),
+    ] = None,
+    jobs: Jobs = 0,
+    cluster: ClusterOption = None,
+    store: Folder = None,
+    dry_run: DryRun = False,
+    accept_version: AcceptVersion = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            parser=as_path,
+            metavar="DIR",
+            help="Write figures (PNG and PDF), report.json and replications.parquet here; "
+            "if figures are asked for, by default results/STUDY.",
+        ),
+    ] = None,
+    vary: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity",
+            help="Instead judge the claims under each other choice that the paper leaves open; "
+            f"by default on {sensitivity.REPLICATIONS} replications.",
+        ),
+    ] = False,
+    output: Annotated[
+        ReportFormat, typer.Option("--format", help="How tables and claims are printed.")
+    ] = ReportFormat.text,
+) -> int:
+    """Reproduce a published study: its tables beside the printed ones, its figures, its claims."""
+    known = studies()
+    if study not in known:
+        raise BadInput(f"STUDY: found {study!r}; allowed: {', '.join(known)}")
+    chosen = known[study]
+    if cluster is not None and store is None:
+        raise BadInput("--cluster: found no --store; allowed: with --store DIR")
+    if vary:
+        if artefacts:
+            raise BadInput("--sensitivity: found tables or figures; allowed: the study alone")
+        if dry_run:
+            raise BadInput("--dry-run: found --sensitivity; allowed: without it")
+        if judge_at:
+            raise BadInput("--judge-at: found --sensitivity; allowed: without it")
+        if changes:
+            raise BadInput("--set: found --sensitivity; allowed: without it")
+        if baseline:
+            raise BadInput("--baseline: found --sensitivity; allowed: without it")
+        with cluster_of(cluster, jobs) as workers:
+            campaign = campaign_of(store, accept_version=accept_version, cluster=workers)
+            return _vary(chosen, replications, seed, jobs, out, output, campaign)
+    if changes:
+        chosen = _changed(chosen, changes)
+    wanted = chosen.find(artefacts or [])
+    columns = list(dict.fromkeys(name for one in wanted for name in one.columns))
+    if baseline is not None and baseline not in columns:
+        near = nearest(baseline, columns)
+        raise BadInput(f"--baseline: found {baseline!r}{near}; allowed: {', '.join(columns)}")
+    most = (chosen.replications if replications is None else replications) - 1
+    for first in judge_at or []:
+        if first > most:
+            raise BadInput(f"--judge-at: found {first}; allowed: 2 to {most}")
+    campaign = campaign_of(store, accept_version=accept_version)
+    if dry_run:
+        with planning(campaign) as planned:
+            plan = chosen.plan(
+                planned, artefacts or [], replications=replications, seed=seed, jobs=jobs
+            )
+        return print_plan(plan, as_json=output is ReportFormat.json)
+    figures = [artefact for artefact in wanted if artefact.kind == "figure"]
+    if out is None and figures:
+        out = Path("results") / study
+    folder = None if out is None else writable(out)
+    with Painters(len(figures), jobs) as painters:
+        with cluster_of(cluster, jobs) as workers, running(study) as progress:
+            if workers is not None:
+                campaign = campaign_of(store, accept_version=accept_version, cluster=workers)
+            report = chosen.reproduce(
+                artefacts or [],
+                replications=replications,
+                seed=seed,
+                jobs=jobs,
+                progress=progress,
+                campaign=campaign,
+                judge_at=judge_at or (),
+            )
+        if folder is not None and report.complete:
+            painters.begin(report, folder)
+        note_campaign(campaign)
+        with nothing_lost() as step:
+            paired = [] if baseline is None else from_baseline(report, baseline)
+            step(lambda: _print_report(report, paired, output))
+            if folder is not None:
+                written: list[Path] = []
+                step(lambda: _write_report(report, paired, folder, written))
+                step(lambda: written.extend(painters.finish()))
+                if output is ReportFormat.text:
+                    step(lambda: print_line("\n".join(map(str, written))))
+    finished = len(report.results.point)
+    return ended(complete=report.complete, finished=finished, campaign=campaign)
+
+
+def _changed(study: Study, changes: list[str]) -> Study:
+    """The same study, but with keys changed; says on standard error what that touches."""
+    varied, counts = with_changes(study, dict(key_and_value(change) for change in changes))
+    total = len(study.cells(study.artefacts))
+    for key, count in counts.items():
+        note(f"lasthop: --set {key}={varied.changes[key]}: in {count} of {total} cells")
+    return varied
+
+
+def _vary(
+    study: Study,
+    replications: int | None,
+    seed: int | None,
+    jobs: int,
+    out: Path | None,
+    output: ReportFormat,
+    campaign: Campaign | None,
+) -> int:
+    if not study.sensitivities:
+        raise BadInput(f"--sensitivity: found study {study.key}; allowed: one that names choices")
+    folder = None if out is None else writable(out)
+    with running(study.key) as progress:
+        report = sensitivity.sweep(
+            study,
+            replications=replications,
+            seed=seed,
+            jobs=jobs,
+            progress=progress,
+            campaign=campaign,
+        )
+    note_campaign(campaign)
+    with nothing_lost() as step:
+        step(lambda: _print_sensitivity(report, output))
+        if folder is not None:
+            step(lambda: write(folder / "sensitivity.json", _report_json(report) + "\n"))
+    return ended(complete=report.complete, finished=report.finished, campaign=campaign)
+
+
+def _print_sensitivity(report: sensitivity.SensitivityReport, output: ReportFormat) -> None:
+    match output:
+        case ReportFormat.json:
+            print_line(_report_json(report))
+        case ReportFormat.markdown:
+            print_line(markdown.sensitivity(report))
+        case ReportFormat.text:
+            console = terminal.console()
+            for table in study_tables.show_sensitivity(report):
+                console.print(table)
+                console.print()
+
+
+def _report_json(
+    report: Report | sensitivity.SensitivityReport, paired: Sequence[PairedCell] = ()
+) -> str:
+    told = report.to_dict()
+    if paired:
+        told["differences"] = [cell.to_dict() for cell in paired]
+    return json.dumps(told, allow_nan=False, ensure_ascii=False, indent=2)
+
+
+def _print_report(report: Report, paired: Sequence[PairedCell], output: ReportFormat) -> None:
+    match output:
+        case ReportFormat.json:
+            print_line(_report_json(report, paired))
+        case ReportFormat.markdown:
+            print_line(markdown.report(report))
+            if paired:
+                print_line("\n" + markdown.differences(paired))
+        case ReportFormat.text:
+            console = terminal.console()
+            for table in study_tables.show_report(report):
+                console.print(table)
+                console.print()
+            if paired:
+                console.print(study_tables.show_paired(paired))
+                console.print()
+
+
+def _write_report(
+    report: Report, paired: Sequence[PairedCell], folder: Path, written: list[Path]
+) -> None:
+    """Writes numbers, and adds the names of the files to those that are written."""
+    files = [folder / "report.json", folder / "replications.parquet"]
+    write(files[0], _report_json(report, paired) + "\n")
+    write_bytes(files[1], parquet(report.results.frame))
+    written += files

@@ -1,0 +1,114 @@
+"""The commands around scenarios: `new`, `check`, `explain`, `schema`, `list`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lasthop.commands.codes import DONE
+from lasthop.commands.common import Changes, File, load, options, print_line, write
+from lasthop.commands.values import BadInput, as_path
+from lasthop.running.writing import IS_FULL
+from lasthop.scenarios import catalogue, starter
+from lasthop.scenarios import scenario as scenarios
+
+__all__ = ["check", "explain_", "list_", "new", "schema"]
+
+
+def check(file: File, *, changes: Changes = None) -> int:
+    """Say whether a scenario is valid; if not, which key is wrong and what is allowed."""
+    points = load(file, changes).points()
+    print_line(f"{file}: valid, {len(points)} point{'s' if len(points) != 1 else ''}")
+    return DONE
+
+
+def schema() -> int:
+    """Print the JSON Schema of scenarios, for editors."""
+    print_line(_schema_text())
+    return DONE
+
+
+def _schema_text() -> str:
+    return json.dumps(scenarios.schema(), indent=2, ensure_ascii=False)
+
+
+def new(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="What it is called, or NAME.toml; by default as its template."
+        ),
+    ] = None,
+    *,
+    template: Annotated[str, typer.Option(help="|".join(starter.TEMPLATES))] = "file",
+    out: Annotated[
+        Path | None,
+        typer.Option(parser=as_path, metavar="FILE", help="Where to write; by default NAME.toml."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+) -> int:
+    """Write a starter scenario whose comments say what each key means, and the schema beside it."""
+    name = (template if name is None else name).strip().removesuffix(".toml")
+    if not name.isprintable() or not name:
+        raise BadInput(f"NAME: found {name!r}; allowed: printable text that is not empty")
+    with options():
+        text = starter.starter(template, name)
+    slug = re.sub(r"[^\w-]+", "-", name).strip("-")
+    path = out or Path(f"{slug or template}.toml")
+    if os.path.lexists(path) and not force:
+        raise BadInput(f"--out: found {path}, which exists; allowed: a new file, or --force")
+    schema_file = path.parent / starter.SCHEMA_FILE
+    files = {path: text}
+    if not os.path.lexists(schema_file):
+        files[schema_file] = _schema_text() + "\n"
+    for target, content in files.items():
+        try:
+            write(target, content)
+        except OSError as error:
+            if error.errno in IS_FULL:
+                raise
+            raise BadInput(f"--out: {target}: {error.strerror or error}") from None
+        print_line(str(target))
+    return DONE
+
+
+def explain_(
+    file: File,
+    *,
+    point: Annotated[int, typer.Option(min=0, help="Which point of the sweep.")] = 0,
+    changes: Changes = None,
+) -> int:
+    """Say in words and a small picture what a scenario is, defaults filled in."""
+    from lasthop.scenarios.explain import explain
+
+    scenario = load(file, changes)
+    with options():
+        print_line(explain(scenario, point=point))
+    return DONE
+
+
+def list_(
+    category: Annotated[
+        str | None,
+        typer.Argument(metavar="[CATEGORY]", help="|".join(catalogue.CATEGORIES)),
+    ] = None,
+) -> int:
+    """List what a scenario can be made of, and the studies."""
+    from lasthop.showing import terminal
+
+    try:
+        tables = [
+            terminal.show_list(name, catalogue.catalogue(name))
+            for name in ([category] if category else catalogue.CATEGORIES)
+        ]
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    out = terminal.console()
+    for table in tables:
+        out.print(table)
+    return DONE

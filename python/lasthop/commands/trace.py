@@ -1,0 +1,173 @@
+"""The commands that look at one replication: `lasthop trace`, `lasthop steady`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lasthop.commands.codes import DONE
+from lasthop.commands.common import (
+    Changes,
+    File,
+    Format,
+    Seed,
+    load,
+    not_input,
+    options,
+    print_line,
+    writable,
+)
+from lasthop.commands.values import BadInput, as_path, seconds
+from lasthop.running import tracing
+from lasthop.running.steady import steady_state
+from lasthop.running.writing import IS_FULL
+from lasthop.showing import terminal
+
+__all__ = ["steady", "trace"]
+
+Replication = Annotated[int, typer.Option(min=0, help="Which replication.")]
+Point = Annotated[int, typer.Option(min=0, help="Which point of the sweep.")]
+
+
+def trace(
+    file: File,
+    *,
+    seed: Seed = None,
+    replication: Replication = 0,
+    point: Point = 0,
+    changes: Changes = None,
+    link: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Draw this link's time sequence: its frames as arrows, around the first loss. "
+            "With --pcap: only this link.",
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help='Draw the link from here, such as "1.5 s".'),
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Draw the link up to here.")
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            parser=as_path,
+            metavar="DIR|PICTURE",
+            help="Where to write; with --link also a picture to write alone (.png, .svg or .pdf).",
+        ),
+    ] = Path("trace"),
+    pcap: Annotated[
+        Path | None,
+        typer.Option(
+            parser=as_path,
+            metavar="FILE",
+            help="Instead write the packets to this pcapng file, for Wireshark; each direction of "
+            "a link is an interface, comments say what was lost.",
+        ),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="HOST",
+            help="With --pcap: as this host sees its packets; by default as they are on the air.",
+        ),
+    ] = None,
+    snap: Annotated[
+        int | None,
+        typer.Option(min=1, max=65_535, help="With --pcap: bytes kept of a packet; else all."),
+    ] = None,
+) -> int:
+    """Record one replication: windows, queues and frames as CSV and pictures, or its packets."""
+    from lasthop.showing.figures import style
+
+    scenario = load(file, changes)
+    if pcap is not None:
+        if start or end:
+            raise BadInput("--from, --to: found --pcap; allowed: for a picture")
+        not_input("--pcap", pcap, file)
+        try:
+            with options(host="at"):
+                packets = tracing.capture(
+                    scenario,
+                    pcap,
+                    link=link,
+                    host=host,
+                    snap=snap,
+                    seed=seed,
+                    replication=replication,
+                    point=point,
+                )
+        except OSError as error:
+            if error.errno in IS_FULL:
+                raise OSError(error.errno, os.strerror(error.errno), str(pcap)) from None
+            raise BadInput(f"--pcap: {pcap}: {error.strerror or error}") from None
+        print_line(f"{pcap}: {packets} packets")
+        return DONE
+    if host or snap:
+        raise BadInput("--at, --snap: found no capture; allowed: with --pcap")
+    is_picture = out.suffix.lower().removeprefix(".") in style.FORMATS and not out.is_dir()
+    if is_picture and link is None:
+        raise BadInput(f"--out: found {str(out)!r}; allowed: a folder, or a picture with --link")
+    if link is None and (start or end):
+        raise BadInput("--from, --to: found no link; allowed: with --link")
+    times = [seconds(option, text) for option, text in (("--from", start), ("--to", end))]
+    folder = writable(out.parent if is_picture else out)
+    with options():
+        recorded = tracing.trace(scenario, seed=seed, replication=replication, point=point)
+        ladder = link and recorded.plot_link(link, start=times[0], end=times[1])
+    written = []
+    if not is_picture:
+        written += recorded.write(folder)
+        written += style.save(recorded.plot(), folder / "trace", "png")
+    if ladder:
+        target = out.with_suffix("") if is_picture else folder / "sequence"
+        written += style.save(ladder, target, out.suffix.lower()[1:] if is_picture else "png")
+    for path in written:
+        print_line(str(path))
+    return DONE
+
+
+def steady(
+    file: File,
+    *,
+    seed: Seed = None,
+    replication: Replication = 0,
+    point: Point = 0,
+    changes: Changes = None,
+    step: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Average over such times; by default a 2000th of the run."
+        ),
+    ] = None,
+    output: Annotated[
+        Format, typer.Option("--format", help="How the table is printed.")
+    ] = Format.table,
+) -> int:
+    """Say what one long replication settles to: means without its warm-up, with intervals."""
+    scenario = load(file, changes)
+    with options():
+        found = steady_state(
+            scenario,
+            step=seconds("--step", step),
+            seed=seed,
+            replication=replication,
+            point=point,
+        )
+    match output:
+        case Format.json:
+            print_line(json.dumps(found.to_dicts(), indent=2))
+        case Format.csv:
+            sys.stdout.write(found.write_csv())
+        case Format.table:
+            terminal.console().print(terminal.show_steady(found))
+    return DONE

@@ -1,0 +1,1 @@
+"""Evaluation: metrics, results, statistics, fits, advice, closed forms."""

@@ -1,0 +1,63 @@
+"""Search of parameters in between by Optuna, on replications of its own.
+
+The search runs on another master seed than the race: the luckiest of many trials has to prove
+itself there on fresh replications, as every other candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lasthop.evaluating.advise.space import Range
+from lasthop.scenarios.arguments import ArgumentError
+
+__all__ = ["search"]
+
+
+def search(
+    ranges: Sequence[Range],
+    value: Callable[[dict[str, Any]], float | None],
+    trials: int,
+    seed: int,
+) -> dict[str, Any] | None:
+    """The best settings found; None if no trial gave a number.
+
+    Args:
+        ranges: What is searched.
+        value: What a setting is worth, larger being better; None if the engine refuses it.
+        trials: How many are tried.
+        seed: Of the sampler: the same search each time.
+    """
+    try:
+        import optuna
+    except ImportError:
+        raise ArgumentError(
+            "trials: found no Optuna; allowed: 0, or pip install 'lasthop[advise]'"
+        ) from None
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=max(trials // 3, 3))
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    best: tuple[float, dict[str, Any]] | None = None
+    for _ in range(trials):
+        trial = study.ask()
+        settings = {one.key: _suggested(trial, one) for one in ranges}
+        found = value(settings)
+        if found is None or not np.isfinite(found):
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            continue
+        study.tell(trial, found)
+        if best is None or found > best[0]:
+            best = (found, settings)
+    return None if best is None else best[1]
+
+
+def _suggested(trial: Any, one: Range) -> int | str:
+    is_log = one.low > 0.0
+    if one.unit == "ms":
+        return f"{trial.suggest_float(one.key, one.low, one.high, log=is_log):.4g} ms"
+    number = trial.suggest_int(one.key, int(one.low), int(one.high), log=is_log)
+    return f"{number} {one.unit}" if one.unit else int(number)

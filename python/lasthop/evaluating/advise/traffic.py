@@ -1,0 +1,85 @@
+"""Mixes of traffic by name, for links whose scenario has none or another one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lasthop import _lasthop
+from lasthop.evaluating.advise.space import kind_of
+from lasthop.scenarios.arguments import ArgumentError
+from lasthop.scenarios.scenario import Scenario
+from lasthop.scenarios.starter import transport
+
+__all__ = ["TRAFFIC", "with_traffic"]
+
+TRAFFIC: dict[str, dict[str, Any]] = {
+    "file": {"kind": "file", "size": "1 MB"},
+    "web": {"kind": "web"},
+    "voice": {"kind": "media", "rate": "14.4 kbps", "packet": "50 B", "deadline": "150 ms"},
+    "video": {"kind": "media", "rate": "500 kbps", "packet": "1000 B", "silence": "0 s"},
+}
+OVER_UDP = ("voice", "video")
+#: How long a run is whose flows do not all end by themselves, unless the scenario says so.
+DURATION = "60 s"
+SIZED = {"file": "size", "voice": "rate", "video": "rate"}
+
+
+def with_traffic(scenario: Scenario, text: str, link: str | None) -> Scenario:
+    """A scenario with other flows, between the ends of its first flow or of a link.
+
+    TCP is that of the scenario's first flow over TCP, else what `lasthop new` writes: CUBIC of a
+    Linux host.
+
+    Args:
+        scenario: Links, and perhaps flows.
+        text: Words with commas, each perhaps with a size or a rate: `file 300 kB, voice, voice`.
+            With flows that do not end by themselves a run lasts 60 s, unless the scenario has a
+            duration.
+        link: Whose ends are taken where the scenario has no flow; the only link if None.
+
+    Raises:
+        ArgumentError: If a word or its number is not right.
+        lasthop.ScenarioError: If the scenario with these flows is refused.
+    """
+    tables = scenario.to_dict()
+    flows = tables.get("flow", {})
+    if flows:
+        first = next(iter(flows.values()))
+        ends = (first["from"], first["to"])
+    else:
+        links = tables.get("link", {})
+        if link is None and len(links) != 1:
+            raise ArgumentError(
+                f"link: found {len(links)} links; allowed: one of {', '.join(links)}"
+            )
+        ends = tuple(links[link or next(iter(links))]["between"])
+    tcp = next(
+        (flow["transport"] for flow in flows.values() if kind_of(flow["transport"]) == "tcp"),
+        transport(),
+    )
+    made: dict[str, Any] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        found = re.fullmatch(r"(\w+)\s*(.*)", part)
+        kind, number = (found[1], found[2]) if found else (part, "")
+        if kind not in TRAFFIC or (number and kind not in SIZED):
+            allowed = ", ".join(f"{k} [{SIZED[k].upper()}]" if k in SIZED else k for k in TRAFFIC)
+            raise ArgumentError(f"traffic: found {part!r}; allowed: {allowed}")
+        app = dict(TRAFFIC[kind])
+        if number:
+            try:
+                _lasthop.quantity(SIZED[kind], number)
+            except ValueError as error:
+                raise ArgumentError(f"traffic: {kind}: {error}") from None
+            app[SIZED[kind]] = number
+        own = {"kind": "udp"} if kind in OVER_UDP else tcp
+        flow = {"from": ends[0], "to": ends[1], "transport": own, "app": app}
+        count = sum(name.rstrip("0123456789") == kind for name in made)
+        made[f"{kind}{count + 1}" if count else kind] = flow
+    if not made:
+        raise ArgumentError(f"traffic: found {text!r}; allowed: {', '.join(TRAFFIC)}")
+    tables["flow"] = made
+    if any(flow["app"]["kind"] != "file" for flow in made.values()):
+        # Else the end of a file would cut the others short, perhaps before they have sent.
+        tables["run"] = {"duration": DURATION, **tables.get("run", {})}
+    return Scenario(tables, base=scenario._base)

@@ -1,0 +1,87 @@
+"""Losses from recordings of `lasthop live --record`: the frames of one direction of one link.
+
+The format is on the page "Real programs and kernels" of the documentation (`docs/live.md`).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import numpy as np
+
+from lasthop.evaluating.fit.records import FitError, Record
+
+__all__ = ["MAGIC", "read_recording"]
+
+MAGIC = b"lasthop recording 1\n"
+ARRIVAL, DELIVERY, FRAME, END = b"A"[0], b"D"[0], b"F"[0], b"E"[0]
+PLACE, LENGTH = struct.Struct("<HB"), struct.Struct("<I")
+AIR = struct.Struct("<QQQB")
+# Bytes after the kind: link, side and time, and of a delivery length and hash.
+HEAD, DELIVERED, ENDED = PLACE.size + 8, PLACE.size + 8 + 4 + 8, 8
+SIDES = ("forward", "reverse")
+
+
+def read_recording(data: bytes, name: str, entity: str | None) -> Record:
+    """Reads the frames of a direction, `link.NAME.forward` or `link.NAME.reverse`.
+
+    Args:
+        data: The recording.
+        name: What messages call it.
+        entity: The direction; the only one with frames if None.
+
+    Raises:
+        FitError: If it is damaged, or if there is no such direction.
+    """
+    header_end = data.find(b"\n", len(MAGIC)) + 1
+    try:
+        links = [str(link) for link in json.loads(data[len(MAGIC) : header_end])["links"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise FitError(f"{name}: line 2: found no header ({error}); allowed: a recording") from None
+    rows: dict[str, list[tuple[int, int, int, int]]] = {}
+    at, is_ended = header_end, False
+    try:
+        while at < len(data) and not is_ended:
+            kind, body = data[at], at + 1
+            if kind == FRAME:
+                link, side = PLACE.unpack_from(data, body)
+                row = AIR.unpack_from(data, body + PLACE.size)
+                rows.setdefault(f"link.{links[link]}.{SIDES[side]}", []).append(row)
+                at = body + PLACE.size + AIR.size
+            elif kind == ARRIVAL:
+                (length,) = LENGTH.unpack_from(data, body + HEAD)
+                at = body + HEAD + LENGTH.size + length
+            elif kind == DELIVERY:
+                at = body + DELIVERED
+            elif kind == END:
+                is_ended = True
+            else:
+                raise FitError(
+                    f"{name}: found record {chr(kind)!r} at byte {at}; allowed: A, D, F or E"
+                )
+    except struct.error:
+        pass  # cut off, as where the run was killed: the last record is not whole
+    except IndexError:
+        raise FitError(
+            f"{name}: found a frame of no link at byte {at}; allowed: {', '.join(links)}"
+        ) from None
+    known = ", ".join(sorted(rows))
+    if not rows:
+        raise FitError(f"{name}: found no frame; allowed: at least one")
+    if entity is None and len(rows) > 1:
+        raise FitError(
+            f"{name}: found {len(rows)} directions; allowed: one of {known}, by --entity"
+        )
+    chosen = entity or next(iter(rows))
+    if chosen not in rows:
+        raise FitError(f"entity: found {chosen!r}; allowed: {known}")
+    start, end, bits, lost = np.array(rows[chosen], dtype=np.uint64).T
+    return Record(
+        lost.astype(bool),
+        bits.astype(np.float64),
+        (end - start).astype(np.float64) / 1e9,
+        start.astype(np.float64) / 1e9,
+        notes=() if is_ended else ("the recording was cut off: it has no end",),
+        source=f"{name}, {chosen}",
+    )

@@ -1,0 +1,230 @@
+"""Records of losses from files: text, CSV, JSON lines; captures are read by `lasthop.fit.wifi`.
+
+| format | a frame is |
+|---|---|
+| text | a line: `0` or `ok` (arrived), `1` or `lost`; lines that start with `#` are comments |
+| CSV | a line; a column `lost` with these words, or `true` and `false`; perhaps `bytes`, `time_s`, `duration_s`, `rate_bps` |
+| JSON lines | an object with the same keys |
+| `frames.csv` | what `lasthop trace` writes of each frame: lost if it has no `arrival_s` |
+| recording of `lasthop live` | a frame of one direction of a link |
+| pcap, pcapng | an IEEE 802.11 frame with radiotap header |
+"""  # noqa: E501 - a table
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lasthop.evaluating.fit.live import MAGIC, read_recording
+from lasthop.evaluating.fit.records import FitError, Record
+from lasthop.scenarios.files import named, quoted, read_bytes
+
+__all__ = ["read"]
+
+WORDS = {
+    **dict.fromkeys(("0", "ok", "false", "no", "received", "arrived"), False),
+    **dict.fromkeys(("1", "lost", "true", "yes"), True),
+}
+ALLOWED = "0, ok or false (arrived), 1, lost or true"
+NUMBERS = ("bytes", "time_s", "duration_s", "rate_bps")
+CAPTURE = (b"\n\r\r\n", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1")
+
+
+def read(
+    path: str | Path,
+    *,
+    column: str | None = None,
+    entity: str | None = None,
+    transmitter: str | None = None,
+) -> Record:
+    """Reads a record of losses; the format shows from its beginning.
+
+    Args:
+        path: The file.
+        column: CSV and JSON lines: the column or key that says whether a frame was lost; `lost` if
+            None.
+        entity: `frames.csv` and recordings: which direction of a link; the only one, if None.
+        transmitter: Captures: whose frames, by MAC address; the busiest station's if None.
+
+    Raises:
+        FitError: If the file does not hold a record: where, what was found, what is allowed.
+        OSError: If it cannot be read.
+    """
+    path = Path(path)
+    try:
+        return _read(read_bytes(path), str(path), column, entity, transmitter)
+    except csv.Error as error:
+        raise FitError(f"{path}: found broken CSV: {error}; allowed: lines of cells") from None
+    except RecursionError:
+        raise FitError(f"{path}: found JSON nested too deeply; allowed: flat objects") from None
+
+
+def _read(
+    data: bytes, name: str, column: str | None, entity: str | None, transmitter: str | None
+) -> Record:
+    """The record in the contents of a file."""
+    if data[:4] in CAPTURE:
+        from lasthop.evaluating.fit.wifi import read_capture
+
+        return read_capture(data, name, transmitter)
+    if data.startswith(MAGIC) and column is None and transmitter is None:
+        return read_recording(data, name, entity)
+    if transmitter is not None:
+        raise FitError(f"transmitter: found {name}, which is no capture; allowed: pcap, pcapng")
+    plain = _plain_text(data)
+    if plain is not None and column is None and entity is None:
+        return Record(plain, source=name)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FitError(
+            f"{name}: found bytes that are not text ({error.reason} at byte {error.start}); "
+            "allowed: text, CSV, JSON lines, pcap or pcapng"
+        ) from None
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    if first.lstrip().startswith("{"):
+        return _table(_json_lines(text, name), name, column)
+    header = [cell.strip() for cell in first.split(",")]
+    if {"entity", "arrival_s", "start_s"} <= set(header) and column is None:
+        return _frames(text, name, entity)
+    if entity is not None:
+        raise FitError(
+            f"entity: found {name}, which names none; allowed: frames.csv of a trace, or a "
+            "recording of lasthop live"
+        )
+    if column is not None or "lost" in header or "," in first:
+        return _table(_csv(text, name), name, column)
+    return Record(np.fromiter(_words(text, name), dtype=bool), source=name)
+
+
+def _plain_text(data: bytes) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+    """Lines of `0` and `1` and nothing else: the case of ten million frames."""
+    cells = np.frombuffer(data, dtype=np.uint8)
+    if cells.size and cells[-1] != ord("\n"):
+        cells = np.append(cells, np.uint8(ord("\n")))
+    if cells.size < 2 or cells.size % 2:
+        return None
+    digits, ends = cells[::2], cells[1::2]
+    if (ends != ord("\n")).any() or ((digits != ord("0")) & (digits != ord("1"))).any():
+        return None
+    return np.asarray(digits == ord("1"))
+
+
+def _words(text: str, name: str) -> Iterator[bool]:
+    for number, line in enumerate(text.rstrip().splitlines(), 1):
+        if not line.lstrip().startswith("#"):
+            yield _is_lost(line, f"{name}: line {number}")
+
+
+def _is_lost(cell: object, where: str) -> bool:
+    if isinstance(cell, bool):
+        return cell
+    found = WORDS.get(str(cell).strip().lower())
+    if found is None:
+        raise FitError(f"{where}: found {quoted(str(cell))}; allowed: {ALLOWED}")
+    return found
+
+
+def _rows(text: str, name: str) -> csv.DictReader[str]:
+    """Lines of CSV as tables; refuses a column that stands twice, of which only one would count."""
+    reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
+    names = list(reader.fieldnames or ())
+    twice = next((one for one in names if names.count(one) > 1), None)
+    if twice is not None:
+        raise FitError(
+            f"{name}: line 1: found {names.count(twice)} columns {twice!r}; allowed: one of a name"
+        )
+    return reader
+
+
+def _csv(text: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    reader = _rows(text, name)
+    for row in reader:
+        yield f"{name}: line {reader.line_num}", row
+
+
+class _Twice(ValueError):
+    """A key that stands twice in a table."""
+
+
+def _table_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Twice(repr(next(name for name in names if names.count(name) > 1)[:40]))
+    return table
+
+
+def _json_lines(text: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        where = f"{name}: line {number}"
+        try:
+            row = json.loads(line, object_pairs_hook=_table_of)
+        except _Twice as error:
+            raise FitError(f"{where}: found key {error} twice; allowed: once") from None
+        except ValueError as error:
+            raise FitError(f"{where}: found broken JSON: {error}; allowed: an object") from None
+        if not isinstance(row, dict):
+            raise FitError(f"{where}: found {quoted(line)}; allowed: an object")
+        yield where, row
+
+
+def _table(rows: Iterator[tuple[str, Mapping[str, Any]]], name: str, column: str | None) -> Record:
+    wanted = column or "lost"
+    lost: list[bool] = []
+    numbers: dict[str, list[float]] = {}
+    for where, row in rows:
+        if row.get(wanted) is None:
+            known = named(key for key in row if key is not None)
+            raise FitError(f"{where}: found no {wanted!r}; allowed: {known}")
+        lost.append(_is_lost(row[wanted], where))
+        for key in NUMBERS if len(lost) == 1 else numbers:
+            if len(lost) == 1 and row.get(key) in (None, ""):
+                continue
+            numbers.setdefault(key, []).append(_number(row.get(key), f"{where}: {key}"))
+    columns = {key: np.array(cells) for key, cells in numbers.items()}
+    bits = columns["bytes"] * 8.0 if "bytes" in columns else None
+    air = columns.get("duration_s")
+    if air is None and bits is not None and "rate_bps" in columns:
+        air = bits / columns["rate_bps"]
+    return Record(np.array(lost, dtype=bool), bits, air, columns.get("time_s"), source=name)
+
+
+def _number(cell: object, where: str) -> float:
+    try:
+        value = float(str(cell))
+    except ValueError:
+        value = np.nan
+    if not (np.isfinite(value) and value >= 0.0):
+        raise FitError(f"{where}: found {quoted(str(cell))}; allowed: a number, at least 0")
+    return value
+
+
+def _frames(text: str, name: str, entity: str | None) -> Record:
+    rows = list(_rows(text, name))
+    known = list(dict.fromkeys(row["entity"] or "" for row in rows))
+    if not known:
+        raise FitError(
+            f"{name}: found no frame; allowed: at least one. Background traffic that a raw link "
+            'replays leaves none: record it with replay = "per-packet"'
+        )
+    if entity is None and len(known) > 1:
+        raise FitError(f"{name}: found {len(known)} directions; allowed: one of {', '.join(known)}")
+    chosen = entity or (known[0] if known else "")
+    own = [row for row in rows if row["entity"] == chosen]
+    if not own:
+        raise FitError(f"entity: found {chosen!r}; allowed: {', '.join(known) or 'none'}")
+    start, end, size = (
+        np.array([_number(row[key], f"{name}: {key}") for row in own])
+        for key in ("start_s", "end_s", "bytes")
+    )
+    lost = np.array([not (row["arrival_s"] or "").strip() for row in own])
+    return Record(lost, 8.0 * size, end - start, start, source=f"{name}, {chosen}")

@@ -1,0 +1,120 @@
+"""A record of losses: which frames were lost, and where it is known when and how long they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lasthop.scenarios.arguments import Refused
+
+__all__ = ["FitError", "Record"]
+
+
+class FitError(Refused):
+    """A record cannot be read or fitted: where, what was found, what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Frames in the order in which they were sent.
+
+    Attributes:
+        lost: Whether each frame was lost.
+        bits: Length of each, in bits; None if not known.
+        air_s: Air time of each, in seconds; None if not known.
+        start_s: When each began, in seconds; None if not known: then one follows the other.
+        source: What it was read from.
+        notes: What had to be assumed to read it.
+    """
+
+    lost: NDArray[np.bool_]
+    bits: NDArray[np.float64] | None = None
+    air_s: NDArray[np.float64] | None = None
+    start_s: NDArray[np.float64] | None = None
+    source: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        """Refuses an empty record, and columns that do not fit."""
+        if self.lost.size == 0:
+            raise FitError(f"{self.source or 'record'}: found no frame; allowed: at least one")
+        for name in ("bits", "air_s", "start_s"):
+            column = getattr(self, name)
+            if column is not None and column.size != self.lost.size:
+                raise FitError(
+                    f"{name}: found {column.size} numbers; allowed: {self.lost.size}, one a frame"
+                )
+        if self.start_s is not None and (np.diff(self.start_s) < 0.0).any():
+            where = int(np.argmax(np.diff(self.start_s) < 0.0)) + 2
+            raise FitError(
+                f"{self.source or 'record'}: found frame {where} before the one that precedes it; "
+                "allowed: frames in the order of their times"
+            )
+
+    @property
+    def loss(self) -> float:
+        """Share of lost frames."""
+        return float(self.lost.mean())
+
+    @property
+    def bursts(self) -> NDArray[np.int64]:
+        """Lengths of the runs of losses, in frames."""
+        return run_lengths(self.lost, of=True)
+
+    @property
+    def gaps(self) -> NDArray[np.int64]:
+        """Lengths of the runs of arrivals, in frames."""
+        return run_lengths(self.lost, of=False)
+
+    @property
+    def mean_burst(self) -> float:
+        """Mean length of a run of losses, in frames; 1 if there is none."""
+        bursts = self.bursts
+        return float(bursts.mean()) if bursts.size else 1.0
+
+    @property
+    def gap_s(self) -> NDArray[np.float64]:
+        """Idle time after each frame, in seconds; 0 after the last one."""
+        if self.start_s is None or self.air_s is None:
+            return np.zeros(self.lost.size)
+        idle = np.diff(self.start_s) - self.air_s[:-1]
+        # Times are rounded to what the recorder has.
+        return np.append(np.maximum(idle, 0.0), 0.0)
+
+    @property
+    def duration_s(self) -> float:
+        """From the first frame's start to the last one's end; 0 if unknown."""
+        if self.air_s is None:
+            return 0.0
+        return float(self.air_s.sum() + self.gap_s.sum())
+
+    def part(self, first: int, frames: int) -> Record:
+        """Some frames in a row."""
+        rows = slice(first, first + frames)
+        bits, air, start = (
+            None if column is None else column[rows]
+            for column in (self.bits, self.air_s, self.start_s)
+        )
+        return replace(self, lost=self.lost[rows], bits=bits, air_s=air, start_s=start)
+
+    def timed(self, frame_bits: float | None, rate_bps: float | None) -> Record:
+        """With sizes and air times that the record does not say.
+
+        Args:
+            frame_bits: Length of all frames, where the record says none.
+            rate_bps: Rate in bit/s that turns lengths into air times.
+        """
+        bits, air = self.bits, self.air_s
+        if bits is None and frame_bits is not None:
+            bits = np.full(self.lost.size, float(frame_bits))
+        if air is None and bits is not None and rate_bps is not None:
+            air = bits / rate_bps
+        return replace(self, bits=bits, air_s=air)
+
+
+def run_lengths(lost: NDArray[np.bool_], *, of: bool) -> NDArray[np.int64]:
+    """Lengths of the runs of losses or of arrivals."""
+    edges = np.flatnonzero(np.diff(np.r_[not of, lost, not of] == of))
+    return np.asarray(edges[1::2] - edges[::2], dtype=np.int64)

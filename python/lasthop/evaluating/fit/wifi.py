@@ -1,0 +1,148 @@
+"""Losses from a capture of IEEE 802.11 in monitor mode, by the Retry bit.
+
+A station sends a unicast data frame again, with the same sequence number and the Retry bit set,
+until it is acknowledged or given up. So a transmission was lost if another one of the same frame
+follows; the last one counts as arrived. A first copy that is repeated without having been captured
+is added as lost. Broadcasts, control frames and frames with a wrong checksum are left out.
+
+Not seen: frames given up (their last copy counts as arrived), further copies that the monitor
+missed, acknowledgments that were lost instead of the frame.
+
+Source: IEEE Std 802.11-2020, 9.2.4.1.6 (Retry subfield), 10.3.2.14 (duplicate detection).
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from lasthop.evaluating.fit.records import FitError, Record
+
+__all__ = ["read_capture"]
+
+RADIOTAP = 127
+BAD_FCS = 0x40
+DATA = 2
+# A frame whose sequence number comes back later is another one: numbers wrap at 4096.
+FORGOTTEN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A captured data frame."""
+
+    transmitter: str
+    number: int
+    is_retry: bool
+    time_s: float
+    bytes: int
+    rate_bps: float | None
+
+
+def read_capture(data: bytes, name: str, transmitter: str | None) -> Record:
+    """Reads a capture.
+
+    Args:
+        data: A pcap or pcapng file.
+        name: What messages call it.
+        transmitter: MAC address; the station with most data frames if None.
+
+    Raises:
+        FitError: If it is no capture of 802.11 with radiotap headers, or has no such frame.
+    """
+    frames = list(_data_frames(data, name))
+    stations = Counter(frame.transmitter for frame in frames)
+    if not stations:
+        raise FitError(f"{name}: found no unicast data frame of IEEE 802.11; allowed: at least one")
+    chosen = transmitter.lower() if transmitter else stations.most_common(1)[0][0]
+    if chosen not in stations:
+        known = ", ".join(station for station, _ in stations.most_common(5))
+        raise FitError(f"transmitter: found {transmitter}; allowed: {known}")
+    own = [frame for frame in frames if frame.transmitter == chosen]
+    lost: list[bool] = []
+    sent: list[_Sent] = []
+    last: dict[int, tuple[int, float]] = {}
+    added = 0
+    for frame in own:
+        place, when = last.get(frame.number, (-1, -np.inf))
+        is_known = frame.time_s - when < FORGOTTEN_S
+        if frame.is_retry:
+            if is_known:
+                lost[place] = True
+            else:
+                sent.append(frame)
+                lost.append(True)
+                added += 1
+        last[frame.number] = (len(lost), frame.time_s)
+        sent.append(frame)
+        lost.append(False)
+    notes = [f"transmitter {chosen}, {len(own)} of {len(frames)} data frames"]
+    if added:
+        notes.append(f"{added} first copies were not captured and are taken as lost")
+    bits = np.array([8.0 * frame.bytes for frame in sent])
+    rates = [frame.rate_bps for frame in sent]
+    air = None
+    if all(rate is not None for rate in rates):
+        air = bits / np.array(rates, dtype=np.float64)
+    times = np.maximum.accumulate([frame.time_s for frame in sent])
+    return Record(np.array(lost), bits, air, times - times[0], f"{name}", tuple(notes))
+
+
+def _data_frames(data: bytes, name: str) -> Iterator[_Sent]:
+    """Unicast data frames with a right checksum, as far as the capture tells."""
+    try:
+        import dpkt  # type: ignore[import-untyped]
+    except ImportError:
+        raise FitError(
+            f"{name}: found a capture and no dpkt; allowed: pip install 'lasthop[pcap]'"
+        ) from None
+    try:
+        reader = (dpkt.pcapng if data[:4] == b"\n\r\r\n" else dpkt.pcap).Reader(io.BytesIO(data))
+        kind = reader.datalink()
+        packets = list(reader)
+    except (ValueError, dpkt.Error, struct.error) as error:
+        raise FitError(f"{name}: found a broken capture: {error}; allowed: pcap, pcapng") from None
+    if kind != RADIOTAP:
+        raise FitError(
+            f"{name}: found link type {kind}; allowed: {RADIOTAP}, IEEE 802.11 with radiotap "
+            "headers, as monitor mode records it"
+        )
+    for time_s, packet in packets:
+        frame = _data_frame(float(time_s), packet)
+        if frame is not None:
+            yield frame
+
+
+def _data_frame(time_s: float, packet: bytes) -> _Sent | None:
+    """One captured packet, if it is such a frame."""
+    if len(packet) < 8:
+        return None
+    length, present = struct.unpack_from("<2xHI", packet)
+    fields = 8
+    word = present
+    while word & 0x8000_0000 and fields + 4 <= length:
+        (word,) = struct.unpack_from("<I", packet, fields)
+        fields += 4
+    if present & 1:  # the clock of the card, 8 bytes, aligned
+        fields = (fields + 7) // 8 * 8 + 8
+    flags = 0
+    if present & 2 and fields < len(packet):
+        flags = packet[fields]
+        fields += 1
+    rate = None
+    if present & 4 and fields < len(packet):
+        rate = packet[fields] * 500e3 or None
+    frame = packet[length:]
+    if flags & BAD_FCS or len(frame) < 24:
+        return None
+    control, to = frame[0], frame[4]
+    if (control >> 2) & 3 != DATA or control >> 4 & 4 or to & 1:  # other types, no data, groups
+        return None
+    (sequence,) = struct.unpack_from("<H", frame, 22)
+    station = ":".join(f"{byte:02x}" for byte in frame[10:16])
+    return _Sent(station, sequence, bool(frame[1] & 0x08), time_s, len(frame), rate)

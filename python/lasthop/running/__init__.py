@@ -1,0 +1,1 @@
+"""Runs: replications, campaigns, clusters, traces, live links."""

@@ -1,0 +1,229 @@
+"""Replications until metrics are known as precisely as asked.
+
+The loop knows nothing of engines or stores: who runs replications is a callable, so that a store
+can serve from what it has. See `lasthop.statistics.sequential` for why the intervals hold.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TypeAlias
+
+import numpy as np
+
+from lasthop.evaluating.results import Results, Stopped
+from lasthop.evaluating.statistics import Look, SequentialPlan, interval
+from lasthop.evaluating.statistics.sequential import FIRST, LEAST, MOST
+from lasthop.scenarios.arguments import ArgumentError, UnknownMetric
+
+__all__ = [
+    "RunMore",
+    "Target",
+    "Until",
+    "expected_counts",
+    "extend_until",
+    "from_counts",
+    "targets",
+]
+
+RunMore: TypeAlias = Callable[[Sequence[int], int, int], Results]
+"""Runs replications: takes indices of points, the number of the first replication and how many;
+gives results whose points are those, in that order."""
+
+Until: TypeAlias = "str | Iterable[str] | Mapping[str, str | float]"
+"""What to stop at: `"flow.transfer.goodput_bps=2%"`, several of these, or a mapping."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """How precisely a metric is to be known.
+
+    Attributes:
+        pattern: Metrics by their full names, with `*` and `?`.
+        width: Half-width of the 95 % interval: relative to the mean, or in the metric's unit.
+        relative: Whether it is relative.
+    """
+
+    pattern: str
+    width: float
+    relative: bool
+
+    @classmethod
+    def parse(cls, metric: str, width: str | float) -> Target:
+        """Reads `2%`, `2 %` (of the mean), or a number in the metric's unit.
+
+        Raises:
+            ValueError: If it is neither.
+        """
+        text = str(width).strip()
+        try:
+            number = float(text.removesuffix("%"))
+        except ValueError:
+            number = math.nan
+        if not metric.strip() or not 0.0 < number < math.inf:
+            found = f"{metric.strip()}={text}" if text else metric.strip()
+            raise ArgumentError(
+                f"until: found {found}; allowed: METRIC=WIDTH, the width being a "
+                "share of the mean such as 2% or a number in the metric's unit, above 0"
+            )
+        is_relative = text.endswith("%")
+        return cls(metric.strip(), number / 100.0 if is_relative else number, is_relative)
+
+    def __str__(self) -> str:
+        width = f"{100.0 * self.width:g} %" if self.relative else f"{self.width:g}"
+        return f"{self.pattern} to ± {width}"
+
+
+def targets(until: Until) -> list[Target]:
+    """Reads what a caller may give as `until`.
+
+    Raises:
+        ValueError: If something is not right, or if there is nothing.
+    """
+    if isinstance(until, Mapping):
+        found = [Target.parse(metric, width) for metric, width in until.items()]
+    else:
+        found = []
+        for text in [until] if isinstance(until, str) else until:
+            metric, _, width = text.partition("=")
+            found.append(Target.parse(metric, width))
+    if not found:
+        raise ArgumentError("until: found nothing; allowed: METRIC=WIDTH")
+    return found
+
+
+def extend_until(
+    points: int,
+    until: Until,
+    run_more: RunMore,
+    *,
+    first: int = FIRST,
+    most: int = MOST,
+) -> Results:
+    """Runs replications of each point until its metrics are as precise as asked.
+
+    A point stops at the first look at which all its targets are reached; all points that go on are
+    run together, with the same replication numbers, so that they can still be compared in pairs.
+
+    Args:
+        points: Their number.
+        until: The targets.
+        run_more: Runs replications.
+        first: Replications before the first look; at least 10 are run.
+        most: Replications at which a point stops in any case.
+
+    Returns:
+        All that was run, with `stopped` saying where and why each point stopped.
+
+    Raises:
+        KeyError: If no metric has the name of a target.
+        ValueError: If a target or a number is not right.
+    """
+    wanted = targets(until)
+    first = max(first, LEAST)
+    if most < first:
+        raise ArgumentError(f"max_replications: found {most}; allowed: {first} or more")
+    plans = [SequentialPlan(t.width, t.relative, first, most) for t in wanted]
+    results: Results | None = None
+    going, done, looks = list(range(points)), 0, list(plans[0].looks())
+    stopped: dict[int, list[Stopped]] = {}
+    for look in looks:
+        part = run_more(going, done, look - done)
+        results = part if results is None else results.joined(part, going)
+        done = look
+        if not results.complete:
+            break
+        for point in list(going):
+            found = dict(_looks(results, point, wanted, plans, done))
+            if all(one.enough for one in found.values()):
+                stopped[point] = [
+                    Stopped(point, metric, one.interval, one.reached)
+                    for metric, one in found.items()
+                ]
+                going.remove(point)
+        if not going:
+            break
+    assert results is not None  # noqa: S101 - there is at least one look
+    return results.with_stops([stop for point in sorted(stopped) for stop in stopped[point]])
+
+
+def expected_counts(results: Results, until: Until, *, first: int, most: int) -> list[int]:
+    """How many replications of each point `extend_until` will about need, by those of a pilot.
+
+    The half-width of an interval shrinks with the root of the number of replications.
+
+    Args:
+        results: The pilot.
+        until: The targets.
+        first: Replications before the first look.
+        most: Replications at which a point stops in any case.
+
+    Raises:
+        KeyError: If no metric has the name of a target.
+        ValueError: If a target is not right.
+    """
+    wanted = targets(until)
+    first = max(first, LEAST)
+    if most < first:
+        raise ArgumentError(f"max_replications: found {most}; allowed: {first} or more")
+    counts = []
+    for point in range(len(results.points)):
+        count = float(first)
+        for target in wanted:
+            for metric in _metrics(results, target):
+                found = interval(results.samples(metric, point))
+                width = target.width * (abs(found.mean) if target.relative else 1.0)
+                if found.n < 2 or found.ci95 == 0.0:
+                    continue
+                count = max(count, found.n * (found.ci95 / width) ** 2 if width else math.inf)
+        counts.append(math.ceil(min(count, most)))
+    return counts
+
+
+def from_counts(points: int, run_counts: Callable[[Sequence[int]], Results]) -> RunMore:
+    """For `extend_until`: who runs replications of who is told how many each point shall have.
+
+    Args:
+        points: Number of all points.
+        run_counts: Takes a number of replications for each point, counted from 0; gives results of
+            all points with at least those.
+    """
+    counts = [0] * points
+
+    def run_more(chosen: Sequence[int], first: int, count: int) -> Results:
+        for point in chosen:
+            counts[point] = first + count
+        return run_counts(list(counts)).part(chosen, first)
+
+    return run_more
+
+
+def _looks(
+    results: Results,
+    point: int,
+    wanted: Sequence[Target],
+    plans: Sequence[SequentialPlan],
+    done: int,
+) -> Iterable[tuple[str, Look]]:
+    """What each metric of the targets says at a point."""
+    for target, plan in zip(wanted, plans, strict=True):
+        for metric in _metrics(results, target):
+            samples = results.samples(metric, point)[:done]
+            if not np.isnan(samples).all():
+                yield metric, plan.look(samples)
+
+
+def _metrics(results: Results, target: Target) -> list[str]:
+    """The metrics that a target means."""
+    metrics = [name for name in results.metrics if fnmatchcase(name, target.pattern)]
+    if not metrics:
+        near = re.split(r"[.*?]", target.pattern)[-1]
+        known = [n for n in results.metrics if near in n] or results.metrics
+        raise UnknownMetric(
+            f"until: found {target.pattern!r}; allowed: {', '.join(known)}, with * and ?"
+        )
+    return metrics

@@ -1,0 +1,1 @@
+"""Scenarios: loading, templates, explanations."""

@@ -1,0 +1,144 @@
+"""What a scenario can be made of, read off the schema that the engine exports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lasthop.evaluating.metric import Metric, metrics
+from lasthop.scenarios.scenario import schema
+
+__all__ = ["CATEGORIES", "catalogue", "keys"]
+
+CATEGORIES = (
+    "links",
+    "wlans",
+    "presets",
+    "queues",
+    "agents",
+    "errors",
+    "transports",
+    "applications",
+    "metrics",
+    "studies",
+)
+
+
+def catalogue(category: str) -> list[tuple[str, str]]:
+    """What there is in a category: (name, one line of explanation).
+
+    Raises:
+        ValueError: If there is no such category.
+    """
+    if category == "studies":
+        from lasthop.studies import studies
+
+        return [(study.key, study.about) for study in studies().values()]
+    if category == "metrics":
+        return [(f"{one.entity}.*.{one.name}", _metric(one)) for one in metrics()]
+    link = _items("link")
+    flow = _items("flow")
+    match category:
+        case "links":
+            return _kinds(link["protocol"])
+        case "wlans":
+            return _words(_items("wlan")["standard"])
+        case "presets":
+            return _words(link["preset"])
+        case "queues":
+            return _kinds(link["queue"])
+        case "agents":
+            return _kinds(link["agent"])
+        case "errors":
+            return _kinds(link["errors"])
+        case "transports":
+            return _transports(flow["transport"])
+        case "applications":
+            return _kinds(flow["app"])
+    raise ValueError(f"list: found {category!r}; allowed: {', '.join(CATEGORIES)}")
+
+
+def _metric(one: Metric) -> str:
+    """The declaration of a metric in a line."""
+    told = [one.about]
+    if one.unit:
+        told.append(f"Unit: {'fraction of 1' if one.unit == '%' else one.unit}.")
+    if one.preferred != "neither":
+        told.append(f"{one.preferred.capitalize()} is better.")
+    return " ".join(told)
+
+
+def _items(table: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = schema()["properties"][table]["additionalProperties"]["properties"]
+    return found
+
+
+def variants(union: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The tables that a schema tells apart by their `kind`.
+
+    Besides, it has the kinds as words, or a single value that may stand in place of a table.
+    """
+    forms = [
+        *union.get("oneOf", []),
+        *(form for one in union.get("anyOf", []) for form in variants(one)),
+    ]
+    return [form for form in forms if "properties" in form]
+
+
+def _kinds(union: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [
+        (variant["properties"]["kind"]["const"], " ".join(variant["description"].split()))
+        for variant in variants(union)
+    ]
+
+
+def _transports(union: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Its kinds; one that comes in variants is listed once for each."""
+    found = []
+    for variant, (kind, about) in zip(variants(union), _kinds(union), strict=True):
+        choice = variant["properties"].get("variant")
+        if choice is None:
+            found.append((kind, about))
+            continue
+        found += [(f"{kind} {word}", meaning or about) for word, meaning in _words(choice)]
+    return found
+
+
+def _words(choice: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The words of a choice, each with its meaning."""
+    found = []
+    for word in choice["enum"]:
+        # The description ends in `"word": Meaning.` for each word.
+        meaning = re.search(rf'"{re.escape(word)}": (.*?)(?= "[\w.-]+": |$)', choice["description"])
+        found.append((word, meaning[1] if meaning else ""))
+    return found
+
+
+def keys() -> list[str]:
+    """All that a scenario may say, a line each: dotted keys, kinds in brackets, words after `=`.
+
+    `link.*.protocol[selective-repeat].window` is a key, `flow.*.transport[tcp].variant=sack` a word
+    that one may hold; `*` stands for names. Two versions of the schema are compared by these.
+    """
+    return sorted(set(_keys(schema(), "")))
+
+
+def _keys(table: Mapping[str, Any], path: str) -> Iterator[str]:
+    if path:
+        yield path
+    for word in table.get("enum", []):
+        yield f"{path}={word}"
+    if "const" in table:
+        yield f"{path}={table['const']}"
+    for name, one in table.get("properties", {}).items():
+        if not (name == "kind" and "const" in one):
+            yield from _keys(one, f"{path}.{name}" if path else name)
+    more = table.get("additionalProperties")
+    if isinstance(more, Mapping):
+        yield from _keys(more, f"{path}.*")
+    if isinstance(table.get("items"), Mapping):
+        yield from _keys(table["items"], f"{path}[]")
+    for form in [*table.get("oneOf", []), *table.get("anyOf", [])]:
+        kind = form.get("properties", {}).get("kind", {}).get("const")
+        yield from _keys(form, path if kind is None else f"{path}[{kind}]")

@@ -1,0 +1,595 @@
+"""What a scenario is, in words and a small picture, with every default filled in.
+
+All numbers come from the engine's resolved scenario; losses of frames from the closed forms of
+`lasthop.analysis`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from lasthop.evaluating.cells import value_text
+from lasthop.evaluating.theory.network import frame_loss
+from lasthop.scenarios.arguments import check_point
+from lasthop.scenarios.explain.picture import picture
+from lasthop.scenarios.explain.quantities import (
+    UNLIMITED_BPS,
+    Table,
+    count_text,
+    delay_text,
+    law_text,
+    list_text,
+    rate_text,
+    share_text,
+    size_text,
+    span_text,
+    time_text,
+)
+from lasthop.scenarios.scenario import Scenario
+from lasthop.showing.words import spaced
+
+__all__ = ["explain", "rate_limits"]
+
+STANDARD = "  "
+
+
+def explain(scenario: Scenario, *, point: int = 0) -> str:
+    """The text that `lasthop explain` prints.
+
+    Args:
+        scenario: What to explain.
+        point: Which point of its sweep the numbers are those of.
+
+    Raises:
+        lasthop.ScenarioError: If the scenario is refused.
+        ValueError: If there is no such point.
+    """
+    points = scenario.points()
+    check_point(point, len(points))
+    resolved: Table = json.loads(points[point].resolved())
+    said = scenario.to_dict()
+    for name, radio in resolved["radios"].items():
+        _share_slots(resolved["links"], name, radio)
+    parts = [[resolved["name"] or "(without a name)"]]
+    if about := said.get("description"):
+        parts[0].append(str(about))
+    parts.append(picture(resolved))
+    for name, radio in resolved["radios"].items():
+        parts.append(_radio(name, radio))
+    for name, wlan in resolved["wlans"].items():
+        parts.append([*_wlan(name, wlan), *_places(name, wlan, resolved["wlans"])])
+    for name, link in resolved["links"].items():
+        parts.append(_link(name, link))
+    for name, flow in resolved["flows"].items():
+        parts.append(_flow(name, flow, resolved["links"]))
+    labels = [json.loads(point.parameters) for point in points]
+    if labels[point]:
+        parts.append(_sweep(labels, labels[point]))
+    parts.append(_run(resolved, len(points)))
+    return "\n\n".join("\n".join(line.rstrip() for line in part) for part in parts)
+
+
+def rate_limits(resolved: Table) -> dict[str, tuple[float, str]]:
+    """What bounds rates below that of the network: windows, and files that end within slow start.
+
+    Args:
+        resolved: A resolved scenario.
+
+    Returns:
+        By metric (`flow.NAME.goodput_bps`, `link.NAME.SIDE.utilization`) the bound on it, and the
+        bound in words.
+    """
+    links = resolved["links"]
+    for name, radio in resolved["radios"].items():
+        _share_slots(links, name, radio)
+    found = {}
+    for name, flow in resolved["flows"].items():
+        if not flow["tcp"]:
+            continue
+        window = _receive_window(flow)
+        trip = _round_trips(flow, links)[1]
+        if short := _short_file(flow, links, trip):
+            found[f"flow.{name}.goodput_bps"] = short
+        elif window < _needed_window(flow, links, trip):
+            rate = 8 * window / trip
+            found[f"flow.{name}.goodput_bps"] = (rate, _receive_limit(flow, rate))
+    for name, link in links.items():
+        for side in ("forward", "reverse"):
+            direction = link[side]
+            if not direction["largest_packet"]:
+                continue
+            _, frame = _frames(link, direction["largest_packet"])
+            if rate := _window_rate(direction, frame):
+                words = (
+                    f"limited by the window of {count_text(direction['window'], 'frame')} of the "
+                    f"link protocol to {rate_text(rate)}, not by the link's "
+                    f"{rate_text(direction['rate'])}; set a larger `protocol.window`"
+                )
+                found[f"link.{name}.{side}.utilization"] = (rate / direction["rate"], words)
+    return found
+
+
+# --- Queues
+
+
+def _queue(queue: Table) -> str:
+    if "kind" in queue:
+        return _with(queue)
+    return f"{queue['packets']} packets" if "packets" in queue else size_text(queue["bytes"])
+
+
+def _own_queue(queue: Any) -> str:
+    """The queue of a service: a limit, or a discipline with its keys."""
+    return _with(queue) if isinstance(queue, Mapping) else str(queue)
+
+
+# --- Links
+
+
+def _radio(name: str, radio: Table) -> list[str]:
+    return [
+        f"Radio {name}: {radio['base']} and {', '.join(radio['stations'])}",
+        f"  frames of {time_text(radio['frame'])} with slots of {size_text(radio['slot'])}: "
+        f"{radio['uplink']} to {radio['base']}, {radio['downlink']} from it, "
+        "shared by who has something to send",
+    ]
+
+
+def _share_slots(links: dict[str, Any], name: str, radio: Table) -> None:
+    """Notes at a radio's links what they share: the duration of a frame, slots each way."""
+    for station in radio["stations"]:
+        links[f"{name}.{station}"]["radio"] = {
+            "frame": radio["frame"],
+            "forward": radio["uplink"],
+            "reverse": radio["downlink"],
+        }
+
+
+def _wlan(name: str, wlan: Table) -> list[str]:
+    """The stations, their access point, and what its MAC does."""
+    stations = wlan["stations"]
+    shown = [*stations[:8], *(["..."] if len(stations) > 8 else [])]
+    point = wlan["access_point"]
+    width = max(map(len, shown))
+    middle = (len(shown) - 1) // 2
+    picture = [
+        f"  {station.ljust(width)} --+{f'-- {point}' if number == middle else ''}"
+        for number, station in enumerate(shown)
+    ]
+    threshold = wlan.get("rts_threshold")
+    rts = "no RTS" if threshold is None else f"RTS before frames above {size_text(threshold)}"
+    difs, eifs = time_text(wlan["difs"]), time_text(wlan["eifs"])
+    return [
+        f"WLAN {name}: {wlan['standard']} on channel {wlan['channel']}, {point} and "
+        f"{count_text(len(stations), 'station')}",
+        *picture,
+        f"  data at {rate_text(wlan['rate'])}, control frames at {rate_text(wlan['control_rate'])}",
+        f"  slots of {time_text(wlan['slot'])}, SIFS {time_text(wlan['sifs'])}, DIFS {difs}, "
+        f"EIFS {eifs}, "
+        f"contention windows {wlan['cw_min']} to {wlan['cw_max']}",
+        f"  at most {count_text(wlan['short_retry_limit'], 'attempt')} of a short frame, "
+        f"{wlan['long_retry_limit']} of a long one; {rts}",
+    ]
+
+
+MAP_WIDTH, MAP_HEIGHT = 60, 12
+"""Largest map of a channel, in characters and lines, which are twice as high as wide."""
+
+
+def _hosts(wlans: Mapping[str, Table], channel: str) -> dict[str, tuple[float, float]]:
+    """Where the hosts of a channel stand, in metres, access points before their stations."""
+    places: dict[str, tuple[float, float]] = {}
+    for wlan in wlans.values():
+        if wlan["channel"] == channel and "x" in wlan:
+            own = wlan.get("station", {})
+            for host, table in [(wlan["access_point"], wlan), *own.items()]:
+                if "x" in table:
+                    places.setdefault(host, (table["x"], table.get("y", 0.0)))
+    return places
+
+
+def _map(places: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Where hosts stand, to scale: each a number, the key below."""
+    easts, norths = zip(*places.values(), strict=True)
+    width, height = max(easts) - min(easts), max(norths) - min(norths)
+    scale = max(width / MAP_WIDTH, height / MAP_HEIGHT / 2, 1e-9)
+    rows = [[" "] * (MAP_WIDTH + 3) for _ in range(round(height / scale / 2) + 1)]
+    for number, (east, north) in enumerate(places.values(), 1):
+        row = rows[round((max(norths) - north) / scale / 2)]
+        column = round((east - min(easts)) / scale)
+        for offset, character in enumerate(str(number)):
+            row[column + offset] = character
+    lines = ["".join(row).rstrip() for row in rows]
+    if width > 0:
+        lines.append(f"|{'-' * (round(width / scale) - 1)}| {_distance(width)}")
+    return [f"  {line}" for line in lines]
+
+
+def _distance(metres: float) -> str:
+    return f"{metres:.4g} m"
+
+
+def _places(name: str, wlan: Table, wlans: Mapping[str, Table]) -> list[str]:
+    """Where the hosts of a WLAN's channel stand, and who does not sense whom."""
+    if "x" not in wlan:
+        return []
+    sensed = wlan["carrier_sense_range"]
+    disturbed = wlan.get("interference_range", sensed)
+    lines = [
+        f"  frames are read up to {_distance(wlan['transmission_range'])}, sensed up to "
+        f"{_distance(sensed)}, disturb up to {_distance(disturbed)}",
+        f"  a frame {wlan['capture_threshold']:g} dB stronger than what disturbs it is read; power "
+        f"falls with distance^{wlan['path_loss_exponent']:g} beyond {_distance(wlan['crossover'])}",
+    ]
+    sharing = [other for other in wlans if wlans[other]["channel"] == wlan["channel"]]
+    if sharing[0] != name:
+        return [*lines, f"  the map of the channel stands at WLAN {sharing[0]}"]
+    places = _hosts(wlans, wlan["channel"])
+    lines += _map(places)
+    lines += [
+        f"  {number} {host} ({_distance(east)}, {_distance(north)})"
+        for number, (host, (east, north)) in enumerate(places.items(), 1)
+    ]
+    apart = [
+        f"{one} and {other} ({_distance(distance)})"
+        for (one, here), (other, there) in itertools.combinations(places.items(), 2)
+        if (distance := math.dist(here, there)) > sensed
+    ]
+    if apart:
+        lines.append(f"  do not sense each other: {list_text(apart)}")
+    return lines
+
+
+TIMES = {
+    *("timeout", "nack_timeout", "keepalive", "parity_timeout", "good", "bad", "slot"),
+    *("discard_timer", "timer_poll", "timer_poll_prohibit", "timer_poll_periodic"),
+    *("timer_status_prohibit", "timer_status_periodic", "timer_mrw", "timer_rst"),
+}
+SIZES = {"control", "payload", "header"}
+SHARES = {
+    *("loss", "mean_loss", "p_good_to_bad", "p_bad_to_good", "loss_good", "loss_bad"),
+    *("stay_good", "stay_bad"),
+}
+
+
+def _with(table: Table) -> str:
+    """A kind and its parameters."""
+    told = []
+    for key, value in table.items():
+        if key == "kind":
+            continue
+        if isinstance(value, dict):
+            if "kind" not in value:
+                continue
+            shown = f"({_with(value)})"
+        elif isinstance(value, list):
+            if any(isinstance(one, dict | list) for one in value):
+                continue
+            shown = list_text([_value(key, one) for one in value])
+        else:
+            shown = _value(key, value)
+        told.append(f"{spaced(key)} {shown}")
+    return f"{table['kind']}{': ' if told else ''}{', '.join(told)}"
+
+
+def _value(key: str, value: object) -> str:
+    """A value in the unit that its key says."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        if key in TIMES:
+            return time_text(value)
+        if key in SIZES:
+            return size_text(value)
+        if key in SHARES:
+            return share_text(value)
+        # 1e-6, not Python's 1e-06.
+        return f"{value:.12g}".replace("e-0", "e-")
+    return str(value)
+
+
+def _without(table: Table, key: str) -> Table:
+    """A table but for one of its keys."""
+    return {name: value for name, value in table.items() if name != key}
+
+
+def _link(name: str, link: Table) -> list[str]:
+    here, there = link["between"]
+    lines = [f"Link {name}: {here} to {there}"]
+    protocol = link["protocol"]
+    if services := protocol.get("service"):
+        lines.append("  protocol: services, by fair queueing")
+        for service, own in services.items():
+            queue = f", queue {_own_queue(own['queue'])}" if "queue" in own else ""
+            told = f"weight {own['weight']}, {_with(own['protocol'])}{queue}"
+            lines.append(f"    {service}: {told}")
+    else:
+        control = f", control frame {size_text(link['control'])}" if link["control"] else ""
+        lines.append(
+            f"  protocol: {_with(_without(protocol, 'control'))}; "
+            f"frame header {size_text(link['header'])}{control}"
+        )
+    if link["agents"]:
+        lines.append(f"  agent: {', '.join(link['agents'])}")
+    if link["forward"] == link["reverse"]:
+        lines += _direction("each direction", link, link["forward"])
+    else:
+        lines += _direction(f"{here} to {there}", link, link["forward"])
+        lines += _direction(f"{there} to {here}", link, link["reverse"])
+    return lines
+
+
+def _header(link: Table) -> int:
+    """Of a frame; on a link of several services the largest."""
+    services = link["protocol"].get("service", {}).values()
+    own = max((service["header"] for service in services), default=0)
+    return int(link["header"] + own + link["protocol"].get("identifier", 0))
+
+
+def _frames(link: Table, packet: int) -> tuple[int, int]:
+    """Into how many frames a packet is cut, and the size of the largest."""
+    payload = link["protocol"].get("payload", packet) or packet
+    return max(1, -(-packet // payload)), min(packet, payload) + _header(link)
+
+
+def _direction(title: str, link: Table, side: Table) -> list[str]:
+    lines = [
+        f"  {title}: {rate_text(side['rate'])}, {delay_text(side)}, "
+        f"queue {_queue(side['queue'])}; errors {_with(side['errors'])}"
+    ]
+    packet = side["largest_packet"]
+    if not packet:
+        return lines
+    pieces, frame = _frames(link, packet)
+    airtime = 0.0 if side["rate"] == UNLIMITED_BPS else frame * 8 / side["rate"]
+    told = f"largest frame {size_text(frame)}: {time_text(airtime)} on the air"
+    if pieces > 1:
+        told = f"a packet of {size_text(packet)} takes {pieces} frames of {size_text(frame)}"
+        told += "" if "radio" in link else f": {time_text(airtime)} on the air"
+    loss = frame_loss(side["errors"], frame, side["rate"])
+    if loss:
+        told += f", lost with probability {share_text(loss)}"
+    lines.append(f"    {told}")
+    if side["timeout"]:
+        lines.append(f"    retransmission timeout {time_text(side['timeout'])}")
+    return lines + _window(side, frame)
+
+
+def _window(side: Table, frame: int) -> list[str]:
+    """That a link's window is smaller than what is on the way before the first acknowledgment."""
+    limit = _window_rate(side, frame)
+    if not limit:
+        return []
+    product = side["rate"] * side["round_trip"] / 8
+    frames = math.ceil(product / frame)
+    return [
+        f"    the window of {count_text(side['window'], 'frame')} is smaller than the "
+        f"bandwidth-delay product of the link, {frames} frames ({size_text(product)}): it limits "
+        f"the rate to {rate_text(limit)}"
+    ]
+
+
+def _window_rate(side: Table, frame: int) -> float:
+    """The rate to which a link's window limits it; 0 if it does not."""
+    window, trip = side["window"], side["round_trip"]
+    if not window or side["rate"] == UNLIMITED_BPS or window * frame * 8 >= side["rate"] * trip:
+        return 0.0
+    return float(window * frame * 8 / trip)
+
+
+# --- Flows
+
+
+def _flow(name: str, flow: Table, links: Table) -> list[str]:
+    app = flow["app"]
+    start = f", from {time_text(flow['start'])} on" if flow["start"] else ""
+    lines = [f"Flow {name}: {flow['from']} to {flow['to']}{start}", f"  {_app(app)}"]
+    tcp = flow["tcp"]
+    if tcp:
+        window = _receive_window(flow)
+        told = "a window that grows"
+        if math.isfinite(window):
+            told = f"window {tcp['receive_window']:.4g} segments ({size_text(window)})"
+        lines.append(
+            f"  TCP {tcp['variant']}, profile {tcp['profile']}: segments of "
+            f"{size_text(tcp['segment'])}, {told}, initial window "
+            f"{tcp['initial_window']:.4g}, delayed ACKs "
+            f"{'off' if tcp['delayed_ack'] is None else time_text(tcp['delayed_ack'])}, "
+            f"minimum RTO {time_text(tcp['min_rto'])}"
+        )
+        lines += _unmarked(flow, links)
+    else:
+        lines.append("  UDP")
+    if flow["service"]:
+        lines.append(f"  service {flow['service']}")
+    hops = ", ".join(hop[0] for hop in flow["route"])
+    there, _ = flow["packets"]
+    narrowest = min(flow["route"], key=lambda hop: links[hop[0]][hop[1]]["rate"])
+    rate = links[narrowest[0]][narrowest[1]]["rate"]
+    if not tcp:
+        away = [_path_time(flow["route"], there, links, most) for most in (False, True)]
+        lines.append(
+            f"  over {hops}: a packet of {size_text(there)} takes {span_text(*away)} at least"
+        )
+        return lines
+    trips = _round_trips(flow, links)
+    trip = trips[1]
+    lines.append(
+        f"  over {hops}: {span_text(*trips)} round trip for a full segment and its acknowledgment, "
+        "queues empty"
+    )
+    if rate == UNLIMITED_BPS:
+        limit = f", to {rate_text(8 * window / trip)}" if math.isfinite(window) else ""
+        lines.append(f"  the window alone limits the rate{limit}")
+        return lines
+    product = rate * trip / 8
+    lines.append(
+        f"  bandwidth-delay product {rate_text(rate)} ({narrowest[0]}) x {time_text(trip)} = "
+        f"{size_text(product)}, {product / there:.1f} full packets"
+    )
+    if short := _short_file(flow, links, trip):
+        lines.append(f"  {short[1]}")
+    elif window < _needed_window(flow, links, trip):
+        lines.append(f"  {_receive_limit(flow, 8 * window / trip)}")
+    return lines
+
+
+def _receive_window(flow: Table) -> float:
+    """The receive window of a flow in bytes; infinite if it grows, or without TCP."""
+    tcp = flow["tcp"]
+    if not tcp or tcp["autotuning"]:
+        return math.inf
+    return float(tcp["receive_window"] * tcp["segment"])
+
+
+def _round_trips(flow: Table, links: Table) -> list[float]:
+    """Shortest and longest round trip of a full segment and its answer, queues empty."""
+    there, back = flow["packets"]
+    tcp = flow["tcp"]
+    answer = tcp["ack"] if tcp and flow["app"]["kind"] != "web" else back
+    return [
+        _path_time(flow["route"], there, links, most)
+        + _path_time(flow["back"], answer, links, most)
+        for most in (False, True)
+    ]
+
+
+def _needed_window(flow: Table, links: Table, trip: float) -> float:
+    """The bytes of data in the bandwidth-delay product of a flow's path; 0 without a rate."""
+    rate = min(float(links[name][side]["rate"]) for name, side, *_ in flow["route"])
+    if rate == UNLIMITED_BPS or not flow["tcp"]:
+        return 0.0
+    return float(rate * trip / 8 * flow["tcp"]["segment"] / flow["packets"][0])
+
+
+def _short_file(flow: Table, links: Table, trip: float) -> tuple[float, str] | None:
+    """The rate of a file that ends before slow start fills the path, and that it is the limit.
+
+    The window begins at the initial one, at most the receive window, and doubles in each round trip
+    until that window. A handshake takes another round trip.
+    """
+    app, tcp = flow["app"], flow["tcp"]
+    if app["kind"] != "file" or app["size"] >= _needed_window(flow, links, trip):
+        return None
+    most = _receive_window(flow)
+    window, sent, trips = min(tcp["initial_window"] * tcp["segment"], most), 0.0, 0
+    while sent < app["size"]:
+        sent += window
+        window = min(2 * window, most)
+        trips += 1
+    trips += tcp["handshake"]
+    rate = 8 * app["size"] / (trips * trip)
+    if trips < 2:
+        return None
+    return rate, (
+        f"limited by the application to {rate_text(rate)}, not by the network: "
+        f"{size_text(app['size'])} take {trips} round trips of handshake and slow start; set a "
+        "larger `app.size` to measure the path"
+    )
+
+
+def _receive_limit(flow: Table, rate: float) -> str:
+    """That the receive window limits a flow to a rate, and what to change."""
+    tcp = flow["tcp"]
+    other = "leave it out" if tcp["profile"] == "linux" else 'take profile "linux" without it'
+    return (
+        f"limited by the receive window of {tcp['receive_window']:.4g} segments to "
+        f"{rate_text(rate)}, not by the network; set a larger `receive_window` or {other}"
+    )
+
+
+def _unmarked(flow: Table, links: Table) -> list[str]:
+    """That LT-TCP hears of no congestion where queues drop without a mark."""
+    from lasthop.evaluating.notes import unmarked_links, unmarked_words
+
+    silent = unmarked_links(flow, links)
+    return [f"  {unmarked_words(silent)}"] if silent else []
+
+
+def _path_time(route: Iterable[list[str]], packet: int, links: Table, most: bool) -> float:
+    """Transmission and propagation over every hop, link headers included.
+
+    Where delays change, they are the shortest, or the longest if `most`.
+    """
+    total = 0.0
+    for name, side, *_ in route:
+        link = links[name]
+        direction = link[side]
+        pieces, _ = _frames(link, packet)
+        if link["wlan"]:
+            # Back-off, preamble and acknowledgment are not counted.
+            total += (packet + _header(link)) * 8 / direction["rate"]
+        elif radio := link.get("radio"):
+            # What is sent in a frame of slots arrives at its end.
+            total += -(-pieces // radio[side]) * radio["frame"]
+        else:
+            total += (packet + pieces * _header(link)) * 8 / direction["rate"]
+        total += direction["delays"][most]
+    return total
+
+
+def _app(app: Table) -> str:
+    match app["kind"]:
+        case "file":
+            return f"a file of {size_text(app['size'])}"
+        case "web":
+            return f"web pages over {count_text(app['connections'], 'connection')}"
+        case "on-off":
+            mean = _mean_rate(app["rate"], app["on"]["mean"], app["off"]["mean"])
+            return (
+                f"packets of {size_text(app['packet'])} at {rate_text(app['rate'])}, on "
+                f"{law_text(app['on'])}, off {law_text(app['off'])}: {mean} on average"
+            )
+        case "media":
+            mean = _mean_rate(app["rate"], app["talk"]["mean"], app["silence"]["mean"])
+            return (
+                f"packets of {size_text(app['packet'])} at {rate_text(app['rate'])}, talk "
+                f"{law_text(app['talk'])}, silence {law_text(app['silence'])}: {mean} on average; "
+                f"played {time_text(app['deadline'])} after they were sent"
+            )
+    return _with(app)
+
+
+def _mean_rate(rate: float, on: float, off: float) -> str:
+    return rate_text(rate * on / (on + off))
+
+
+# --- How often
+
+
+def _sweep(labels: Sequence[Table], here: Table) -> list[str]:
+    axes: dict[str, list[object]] = {}
+    for label in labels:
+        for key, value in label.items():
+            values = axes.setdefault(key, [])
+            if value not in values:
+                values.append(value)
+    counts = [len(values) for values in axes.values()]
+    # Zipped keys take their values together.
+    is_grid = len(counts) > 1 and math.prod(counts) == len(labels)
+    grid = f"{' x '.join(map(str, counts))} = " if is_grid else ""
+    lines = [f"Sweep: {grid}{len(labels)} points; above is the one marked *"]
+    for key, values in axes.items():
+        shown = [value_text(value) + ("*" if value == here.get(key) else "") for value in values]
+        lines.append(f"  {key}: {list_text(shown)}")
+    return lines
+
+
+def _run(resolved: Table, points: int) -> list[str]:
+    run = resolved["run"]
+    replications = run["replications"]
+    if "duration" in run:
+        end = f"Each ends at {time_text(run['duration'])}."
+    else:
+        end = (
+            "Each ends when every file is acknowledged, "
+            f"or is given up at {time_text(run['max_time'])}."
+        )
+    return [
+        f"Runs: {count_text(points, 'point')} x {count_text(replications, 'replication')} = "
+        f"{points * replications}, seed {run['seed']}. {end}"
+    ]

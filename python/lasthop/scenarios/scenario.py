@@ -1,0 +1,241 @@
+"""Scenarios as Python objects. What a scenario may say is known to the engine alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+from lasthop import _lasthop
+from lasthop.scenarios.files import LARGEST_TEXT, read_bytes
+
+__all__ = ["Scenario", "as_scenario", "assign", "load", "schema"]
+
+
+class Scenario:
+    """One scenario, perhaps with a sweep; immutable.
+
+    Build it from a file (`load`), from TOML text (`Scenario.from_toml`) or from a mapping with the
+    same keys and values as the file (`Scenario(...)`). Keys are read with dots:
+    `scenario["link.wireless.rate"]`.
+
+    Raises:
+        lasthop.ScenarioError: From every method that makes a scenario: the message names the key,
+            what was found there and what is allowed.
+    """
+
+    __slots__ = ("_base", "_document")
+
+    def __init__(self, mapping: Mapping[str, Any], *, base: str | Path = ".") -> None:
+        """Takes a mapping.
+
+        Args:
+            mapping: Nested tables as in a scenario file.
+            base: Folder that file names in the scenario are relative to.
+        """
+        self._base = str(base)
+        try:
+            text = json.dumps(mapping, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise _lasthop.ScenarioError(
+                f"scenario: found a value that is none of a scenario's ({error}); "
+                "allowed: tables, lists, text, finite numbers, true and false"
+            ) from None
+        self._document = _lasthop.Document.from_json(text, self._base)
+
+    @classmethod
+    def _of(cls, document: _lasthop.Document, base: str) -> Scenario:
+        scenario = cls.__new__(cls)
+        scenario._document = document
+        scenario._base = base
+        return scenario
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The engine's document is made again from its tables.
+        return _restored, (self.to_dict(), self._base)
+
+    @property
+    def base(self) -> str:
+        """The folder that file names in the scenario are relative to."""
+        return self._base
+
+    @classmethod
+    def from_toml(cls, text: str, *, base: str | Path = ".") -> Scenario:
+        """Reads TOML text; `base` as for the constructor."""
+        return cls._of(_lasthop.Document.from_toml(text, str(base)), str(base))
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Scenario:
+        """Reads a TOML file, or the same as JSON if its name ends in `.json`.
+
+        Raises:
+            OSError: If the file cannot be read.
+        """
+        path = Path(path)
+        data = read_bytes(path, LARGEST_TEXT, pipes=True)
+        base = str(path.parent)
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise _lasthop.ScenarioError(
+                f"{path}: found bytes that are not text ({error.reason} at byte {error.start}); "
+                "allowed: UTF-8"
+            ) from None
+        if path.suffix.lower() == ".json":
+            return cls._of(_lasthop.Document.from_json(text, base), base)
+        return cls._of(_lasthop.Document.from_toml(text, base), base)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scenario as nested tables, as its file would say it."""
+        value: dict[str, Any] = json.loads(self._document.to_json())
+        return value
+
+    def __getitem__(self, key: str) -> Any:
+        """The value of a dotted key, as the scenario says it.
+
+        Raises:
+            KeyError: If the scenario does not say it.
+        """
+        value: Any = self.to_dict()
+        for part in key.split("."):
+            if not isinstance(value, dict) or part not in value:
+                raise KeyError(key)
+            value = value[part]
+        return value
+
+    def with_(self, changes: Mapping[str, Any] | None = None, /, **keys: Any) -> Scenario:
+        """A copy with dotted keys changed.
+
+        Text is taken as on the command line (`--set`): `"64 kbps"` is text, `"8"` a number. A key
+        that was swept is swept no more.
+
+            scenario.with_({"link.wireless.errors.bad": "200 ms", "run.replications": 10})
+        """
+        document = self._document
+        for key, value in {**(changes or {}), **keys}.items():
+            document = document.with_key(key, value if isinstance(value, str) else _toml(value))
+        return Scenario._of(document, self._base)
+
+    def set(self, key: str, value: Any) -> Scenario:
+        """A copy with one dotted key changed; see `with_`."""
+        return self.with_({key: value})
+
+    def sweep(self, sweep: Mapping[str, Any] | None = None, /, **keys: Any) -> Scenario:
+        """A copy that sweeps dotted keys over lists of values or ranges, all against all.
+
+        What it already sweeps stays, unless it is given again. `zip` and `case` are as in a file:
+
+            scenario.sweep({"link.wireless.delay": {"from": "1 ms", "to": "9 ms", "step": "2 ms"}})
+            scenario.sweep(zip=[{"link.wireless.rate": rates, "link.wireless.delay": delays}])
+            scenario.sweep(case={"slow": {"link.wireless.rate": "64 kbps"}, "plain": {}})
+        """
+        tables = self.to_dict()
+        axes = tables.setdefault("sweep", {})
+        for key, values in {**(sweep or {}), **keys}.items():
+            axes[key] = _tables(values)
+        return Scenario(tables, base=self._base)
+
+    def points(self) -> list[_lasthop.Point]:
+        """Its fully resolved points, in sweep order: the last swept key varies fastest."""
+        return self._document.points()
+
+    @property
+    def name(self) -> str:
+        """What it calls itself; empty if it does not say."""
+        return str(self.to_dict().get("name", ""))
+
+    def __repr__(self) -> str:
+        return f"<Scenario {self.name!r}>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: its keys and values."""
+        from lasthop.showing.html import scenario_html
+
+        return scenario_html(self)
+
+
+def _tables(value: Any) -> Any:
+    """A value with mappings as tables, other iterables as lists, numbers (NumPy's) as Python's."""
+    match value:
+        case Mapping():
+            return {key: _tables(one) for key, one in value.items()}
+        case Iterable() if not isinstance(value, str):
+            return [_tables(one) for one in value]
+        case bool():
+            return value
+        case Integral():
+            return int(value)
+        case Real():
+            return float(value)
+    return value
+
+
+def _toml(given: Any) -> str:
+    """A value as TOML writes it on one line."""
+    match value := _tables(given):
+        case bool() | str():
+            return json.dumps(value, ensure_ascii=False)
+        case int() | float():
+            return repr(value)
+        case Mapping():
+            pairs = ", ".join(f"{_key(name)} = {_toml(child)}" for name, child in value.items())
+            return f"{{ {pairs} }}"
+        case list():
+            return f"[{', '.join(map(_toml, value))}]"
+    raise _lasthop.ScenarioError(
+        f"scenario: found {value!r}, which is none of a scenario's values; "
+        "allowed: tables, lists, text, numbers, true and false"
+    )
+
+
+def _key(name: str) -> str:
+    """A key as TOML writes it: bare where it can be."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+
+
+def assign(tables: dict[str, Any], key: str, value: Any) -> None:
+    """Puts a value under a dotted key of nested tables."""
+    *parents, last = key.split(".")
+    for number, part in enumerate(parents):
+        child = tables.setdefault(part, {})
+        if not isinstance(child, dict):
+            path = ".".join(parents[: number + 1])
+            raise _lasthop.ScenarioError(f"{key}: found {path} = {child!r}; allowed: a table there")
+        tables = child
+    tables[last] = value
+
+
+def load(path: str | Path) -> Scenario:
+    """Reads a scenario file (TOML; JSON if its name ends in `.json`).
+
+    Raises:
+        lasthop.ScenarioError: If the scenario is refused.
+        OSError: If the file cannot be read.
+    """
+    return Scenario.from_file(path)
+
+
+def as_scenario(given: Scenario | Mapping[str, Any] | str | Path) -> Scenario:
+    """A scenario from whatever a caller may give: the object, its tables, or a file's path.
+
+    Raises:
+        lasthop.ScenarioError: If the scenario is refused.
+        OSError: If the file cannot be read.
+    """
+    if isinstance(given, Scenario):
+        return given
+    return load(given) if isinstance(given, (str, Path)) else Scenario(given)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a scenario."""
+    value: dict[str, Any] = json.loads(_lasthop.schema())
+    return value
+
+
+def _restored(tables: Mapping[str, Any], base: str) -> Scenario:
+    """What a pickle calls."""
+    return Scenario(tables, base=base)

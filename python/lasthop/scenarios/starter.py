@@ -1,0 +1,153 @@
+"""Starter scenarios: short files whose comments say what each key means and what else is allowed.
+
+A template is a scenario without comments; what the comments say comes from the engine's own
+descriptions, which the JSON Schema carries.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import textwrap
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lasthop.scenarios.arguments import ArgumentError
+from lasthop.scenarios.catalogue import variants
+from lasthop.scenarios.scenario import schema
+
+__all__ = ["SCHEMA_FILE", "TEMPLATES", "starter", "template", "transport"]
+
+SCHEMA_FILE = "lasthop.schema.json"
+"""Where the first line of a starter expects the JSON Schema, beside the scenario."""
+
+WIDTH = 98
+
+TEMPLATES = ("file", "web", "speech", "radio", "wlan", "satellite", "proxy")
+"""Names of the starters: files of the folder `starters`, without the comments on their keys."""
+
+
+def template(name: str) -> str:
+    """A starter without the comments on its keys, as TOML text; its name stands as `NAME`.
+
+    Raises:
+        ValueError: If there is no such template.
+    """
+    if name not in TEMPLATES:
+        raise ArgumentError(f"template: found {name!r}; allowed: {', '.join(TEMPLATES)}")
+    return (Path(__file__).parent / "starters" / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def transport() -> dict[str, Any]:
+    """The transport of a host of today, as the starters have it."""
+    found: dict[str, Any] = tomllib.loads(template("file"))["flow"]["download"]["transport"]
+    return found
+
+
+def starter(kind: str, name: str) -> str:
+    """A starter scenario as TOML text.
+
+    Args:
+        kind: One of `TEMPLATES`.
+        name: What the scenario is called.
+
+    Raises:
+        ValueError: If there is no such template.
+    """
+    skeleton = template(kind)
+    scenario = tomllib.loads(skeleton)
+    about, _, body = skeleton.partition("\n\n")
+    lines = [f"#:schema ./{SCHEMA_FILE}", about, "#", *_comment(HOW_TO)]
+    path: list[str] = []
+    for line in body.splitlines():
+        if header := re.fullmatch(r"\[(.+)\]", line):
+            lines += _others(scenario, path)
+            path = header[1].split(".")
+            lines += ["", *_comment(_section(scenario, path)), line]
+        elif (key := re.match(r"(\w+) = ", line)) and path != ["sweep"]:
+            gap = [] if lines[-1].startswith("[") else [""]
+            lines += [*gap, *_comment(_meaning(scenario, path, key[1])), line]
+        elif line:
+            lines.append(line)
+    lines += _others(scenario, path)
+    return "\n".join(lines).replace('"NAME"', _quoted(name)) + "\n"
+
+
+HOW_TO = (
+    "Run it: lasthop run THIS-FILE. See what it is: lasthop explain THIS-FILE. Editors read the "
+    "first line: VS Code with the extension Even Better TOML then completes keys and marks "
+    f"mistakes (lasthop schema > {SCHEMA_FILE})."
+)
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _comment(text: str) -> list[str]:
+    wrapped = textwrap.wrap(text, WIDTH - 2, break_long_words=False, break_on_hyphens=False)
+    return [f"# {line}" for line in wrapped]
+
+
+@functools.cache
+def _schema() -> Mapping[str, Any]:
+    """Built once: every key of a starter is looked up in it."""
+    return schema()
+
+
+def _node(scenario: Mapping[str, Any], path: list[str]) -> Mapping[str, Any]:
+    """The schema of the table at a path; of a union, that of the kind that stands there."""
+    node = _schema()
+    value: Any = scenario
+    for part in path:
+        value = value[part]
+        known = node.get("properties", {})
+        node = known[part] if part in known else node["additionalProperties"]
+        kinds = variants(node)
+        for variant in kinds:
+            if variant["properties"]["kind"]["const"] == value.get("kind"):
+                node = {**variant, "about": node["description"], "kinds": kinds}
+    return node
+
+
+def _section(scenario: Mapping[str, Any], path: list[str]) -> str:
+    if len(path) == 2 and path[0] in ("link", "flow", "wlan"):
+        thing = "WLAN" if path[0] == "wlan" else path[0].capitalize()
+        return f"{thing}s by name; this one is called {path[1]}."
+    node = _node(scenario, path)
+    return str(node.get("about") or node["description"])
+
+
+def _meaning(scenario: Mapping[str, Any], path: list[str], key: str) -> str:
+    node = _node(scenario, path)
+    known = node["properties"][key]
+    text = str(known["description"])
+    if "oneOf" in known:
+        text += f" Kinds: {_kinds(variants(known))}."
+    if key == "kind" and "kinds" in node:
+        others = [variant for variant in node["kinds"] if variant["title"] != node["title"]]
+        text += f" Other kinds: {_kinds(others)}."
+    default = known.get("default")
+    if isinstance(default, dict):
+        default = default.get("kind")
+    if default is not None:
+        text += f" Default: {str(default).lower() if isinstance(default, bool) else default}."
+    return text
+
+
+def _kinds(variants: list[Mapping[str, Any]]) -> str:
+    return ", ".join(variant["title"] for variant in variants)
+
+
+def _others(scenario: Mapping[str, Any], path: list[str]) -> list[str]:
+    """The keys that a table may have besides, as a comment."""
+    if not path or path == ["sweep"]:
+        return []
+    value: Any = scenario
+    for part in path:
+        value = value[part]
+    others = [key for key in _node(scenario, path)["properties"] if key not in value]
+    return ["", *_comment(f"Also in [{'.'.join(path)}]: {', '.join(others)}.")] if others else []

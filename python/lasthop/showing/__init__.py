@@ -1,0 +1,1 @@
+"""Presentation: figures, tables, reports."""

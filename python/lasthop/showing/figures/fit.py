@@ -1,0 +1,128 @@
+"""Pictures of a fit: run lengths, correlation and loss over time, measured beside the models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, PercentFormatter, ScalarFormatter
+
+from lasthop.evaluating.fit.checks import LAGS, autocorrelation, draw
+from lasthop.evaluating.fit.estimate import Fitted
+from lasthop.evaluating.fit.fitting import Fit
+from lasthop.evaluating.fit.rates import BIN_S, Rates
+from lasthop.evaluating.fit.records import run_lengths
+from lasthop.showing.figures import style
+
+__all__ = ["draw_fit", "draw_rates"]
+
+# Frames drawn from each model for its curve, and models shown besides the best one.
+DRAWN, OTHERS = 400_000, 2
+PARTS = 100
+
+
+def draw_fit(fit: Fit) -> Figure:
+    """Draws what was measured as dots and the models as lines, in four panels."""
+    with style.sheet():
+        figure = Figure(figsize=(style.FULL, 4.8), layout="constrained")
+        bursts, gaps, correlation, parts = (style.clean(a) for a in figure.subplots(2, 2).ravel())
+        lost = fit.record.lost
+        lags = LAGS[: max(int(np.searchsorted(LAGS, lost.size // 20)), 1)]
+        measured: dict[str, Any] = {
+            "color": style.BLACK,
+            "linestyle": "none",
+            "marker": "o",
+            "markersize": 2.6,
+        }
+        for axes, of in ((bursts, True), (gaps, False)):
+            lengths, shares = _tail(run_lengths(lost, of=of))
+            shown = _spread(lengths)
+            axes.plot(lengths[shown], shares[shown], label="measured", **measured)
+        correlation.plot(lags, autocorrelation(lost, lags), **measured)
+        for fitted, look in zip(_shown(fit), style.SPARE, strict=False):
+            frames = DRAWN if fitted.model.name != "two-state" else min(DRAWN, lost.size)
+            drawn = draw(fitted, frames, 0)
+            name = f"{fitted.model.name}, best by BIC" if fitted is fit.best else fitted.model.name
+            line: dict[str, Any] = {"color": look[0], "linestyle": look[2]}
+            for axes, of in ((bursts, True), (gaps, False)):
+                axes.plot(*_tail(run_lengths(drawn, of=of)), label=name, **line)
+            correlation.plot(lags, autocorrelation(drawn, lags), **line)
+        for axes, label in (
+            (bursts, "Length of a burst of losses (frames)"),
+            (gaps, "Length of a run of arrivals (frames)"),
+        ):
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.xaxis.set_major_formatter(ScalarFormatter())
+            axes.xaxis.set_minor_formatter(NullFormatter())
+            axes.set_xlabel(label)
+            axes.set_ylabel("Share as long or longer")
+        correlation.set_xscale("log")
+        correlation.xaxis.set_major_formatter(ScalarFormatter())
+        correlation.set_xlabel("Distance (frames)")
+        correlation.set_ylabel("Correlation of losses")
+        correlation.axhline(0.0, color=style.BLACK, linewidth=0.5)
+        _over_time(parts, fit)
+        style.legend(figure, bursts)
+    return figure
+
+
+def _shown(fit: Fit) -> list[Fitted]:
+    """The best model, and the next best of other kinds."""
+    worse = [one for one in fit.fitted[1:] if one.bic - fit.best.bic > 2.0]
+    return [fit.best, *worse[:OTHERS]]
+
+
+def _tail(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct lengths, and the share of runs at least so long."""
+    distinct, counts = np.unique(lengths, return_counts=True)
+    reached = counts[::-1].cumsum()[::-1] / max(counts.sum(), 1)
+    # A tail of single runs is noise as wide as the picture.
+    kept = reached * counts.sum() >= 5
+    return distinct[kept], reached[kept]
+
+
+def _spread(lengths: np.ndarray) -> np.ndarray:
+    """Indices of lengths about evenly spaced on a logarithmic axis, so that dots stay dots."""
+    if lengths.size == 0:
+        return np.zeros(0, dtype=int)
+    wanted = np.geomspace(lengths[0], lengths[-1], 40)
+    return np.unique(np.searchsorted(lengths, wanted).clip(max=lengths.size - 1))
+
+
+def _over_time(axes: Axes, fit: Fit) -> None:
+    lost = fit.record.lost
+    size = max(lost.size // PARTS, 1)
+    count = lost.size // size
+    shares = lost[: size * count].reshape(count, size).mean(axis=1)
+    axes.step(np.arange(count) * size, shares, where="post", color=style.BLACK, linewidth=0.8)
+    axes.axhline(fit.record.loss, color=style.BLUE, linewidth=0.8)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.set_ylim(bottom=0.0)
+    axes.set_xlabel("Frame")
+    axes.set_ylabel(f"Loss among {size} frames")
+
+
+def draw_rates(rates: Rates) -> Figure:
+    """Draws the rate over time, its mean, and the share of time below each rate."""
+    with style.sheet():
+        figure = Figure(figsize=(style.FULL, 2.6), layout="constrained")
+        over_time, shares = (
+            style.clean(a) for a in figure.subplots(1, 2, width_ratios=[2.0, 1.0]).ravel()
+        )
+        unit = style.scaled("bps", rates.bins_bps)
+        times = np.arange(rates.bins_bps.size) * BIN_S
+        over_time.step(times, rates.bins_bps / unit.per, where="post", color=style.BLUE, lw=0.7)
+        over_time.axhline(rates.mean_bps / unit.per, color=style.RED, linewidth=0.9, label="mean")
+        over_time.set_xlabel("Time (s)")
+        over_time.set_ylabel(unit.label("Rate in a tenth of a second"))
+        over_time.set_ylim(bottom=0.0)
+        over_time.legend(frameon=False, loc="upper right")
+        ordered = np.sort(rates.bins_bps) / unit.per
+        shares.plot(ordered, np.arange(1, ordered.size + 1) / ordered.size, color=style.BLUE)
+        shares.set_xlabel(unit.label("Rate"))
+        shares.set_ylabel("Share of time below")
+        shares.set_ylim(0.0, 1.0)
+    return figure

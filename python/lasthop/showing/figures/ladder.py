@@ -1,0 +1,422 @@
+"""The time sequence of one link: frames as arrows between two time lines, time running down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch, Rectangle
+
+from lasthop.scenarios.arguments import ArgumentError
+from lasthop.showing.figures.arrows import (
+    ACKS,
+    DATA,
+    GREY,
+    INK,
+    LOOKS,
+    SIDES,
+    TEXT,
+    Arrow,
+    Segments,
+    endpoints,
+    frames_of,
+    is_of,
+    numbers,
+    sent_over,
+)
+from lasthop.showing.figures.style import RED, SIZES, Picture
+
+if TYPE_CHECKING:
+    from lasthop.running.tracing import Trace
+
+__all__ = ["MOST_FRAMES", "draw_link"]
+
+MOST_FRAMES = 120
+"""Frames that a picture may hold; more cannot be told apart on a page."""
+
+WIDTH = 6.2
+WIDE = 5.4
+"""Inches of each of several ladders side by side."""
+FONT = 7.5
+"""Points of the labels."""
+
+FADE = 0.62
+"""How far along its way a lost frame ends."""
+
+
+def draw_link(
+    traces: Sequence[Trace],
+    link: str,
+    start: float | None = None,
+    end: float | None = None,
+    *,
+    title: str | None = None,
+    size: str | None = None,
+) -> Figure:
+    """Draws the frames of `link` from `start` to `end`; see `Trace.plot_link`.
+
+    Several traces stand side by side on one time axis, which is by default that of the first one.
+    """
+    known = [frames_of(trace, link) for trace in traces]
+    first, last = window(traces[0], link, known[0])
+    if start is None:
+        start = first if end is None else max(end - (last - first), 0.0)
+    end = start + (last - first) if end is None else end
+    if not 0.0 <= start < end:
+        raise ArgumentError(f"from: found {start:g} s; allowed: from 0 s to before {end:g} s")
+    shown = [[one for one in own if one.start <= end and one.arrival >= start] for own in known]
+    if not any(shown):
+        used = f"{known[0][0].start:g} s to {known[0][-1].arrival:g} s"
+        raise ArgumentError(
+            f"from: found no frame from {start:g} s to {end:g} s; allowed: {link!r} sends from "
+            f"{used}"
+        )
+    most = max(map(len, shown))
+    if most > MOST_FRAMES:
+        raise ArgumentError(
+            f"from: found {most} frames from {start:g} s to {end:g} s; allowed: at most "
+            f"{MOST_FRAMES}: choose a shorter time with --from and --to"
+        )
+    height = min(max(1.6 + 0.2 * most, 3.4), 9.0)
+    width = WIDTH if size is None else SIZES[size][0]
+    # Side by side they need more than the width of a page.
+    width = width if len(traces) == 1 else WIDE * len(traces)
+    figure = Picture(figsize=(width, height), layout="constrained")
+    panels = figure.subplots(1, len(traces), squeeze=False)[0]
+    # Seconds that a line of text takes.
+    line = 1.15 * FONT / 72.0 * (end - start) / (height - 1.0)
+    ladders = [
+        _Ladder(axes, trace, link, own, arrows, start, end, line, width / len(traces))
+        for axes, trace, own, arrows in zip(panels, traces, known, shown, strict=True)
+    ]
+    has_nav = any(ladder.has_nav for ladder in ladders)
+    _legend(figure, [arrow for arrows in shown for arrow in arrows], has_nav)
+    name = traces[0].name
+    points = [trace.point for trace in traces]
+    if len(traces) > 1:
+        for axes, point in zip(panels, points, strict=True):
+            axes.set_title(point, fontsize=8.5, color=INK)
+        for axes in panels[1:]:
+            axes.set_ylabel("")
+    if title is None:
+        title = f"{name}: {link}" if name != link else link
+        # Of a sweep the picture says which point it shows.
+        title += f"\n{points[0]}" if len(traces) == 1 and points[0] else ""
+    figure.suptitle(title, fontsize=9, color=INK)
+    return figure
+
+
+def window(trace: Trace, link: str, arrows: Sequence[Arrow]) -> tuple[float, float]:
+    """From a little before the first loss, of a data frame if there is one, to its end.
+
+    Its end is that the frame goes up or is given up; where neither happens, the third packet
+    thereafter.
+    """
+    lost = [arrow for arrow in arrows if arrow.lost]
+    data = [arrow for arrow in lost if arrow.look in DATA]
+    if not lost:
+        # Nothing to repair: what fits.
+        return max(arrows[0].start, 0.0), arrows[min(len(arrows), 13) - 1].arrival
+    loss = (data or lost)[0]
+    sides = SIDES if loss.forward else SIDES[::-1]
+    service = f".{loss.service}" if loss.service else ""
+    here, there = (f"link.{link}.{side}{service}" for side in sides)
+    later = trace.frame.filter(pl.col("time_s") >= loss.start)
+    ups = later.filter((pl.col("entity") == here) & (pl.col("event") == "delivered"))
+    over = later.filter(
+        (pl.col("entity") == there)
+        & (pl.col("event") == "abandoned")
+        & (pl.col("sequence") == loss.frame)
+    )
+    same = [a for a in arrows if a.look in DATA and a.forward == loss.forward]
+    copies = [float(arrow.frame) for arrow in same if arrow.sequence == loss.sequence]
+    own = ups.filter(pl.col("sequence").is_in(copies))
+    if not data:
+        own = own.clear()
+    behind = ups.filter(pl.col("time_s") > loss.arrival).head(3).tail(1)
+    ends = [*own["time_s"].head(1), *over["time_s"].head(1)]
+    end = min(ends) if ends else max([loss.arrival, *behind["time_s"]])
+    span = end - loss.start
+    before = [arrow for arrow in arrows if arrow.forward == loss.forward][:-1]
+    before = [arrow for arrow in before if arrow.start < loss.start][-2:]
+    start = max(before[0].start, loss.start - 0.5 * span) if before else loss.start
+    # What comes of the repair: the next frame on the way back.
+    answers = [a.arrival for a in arrows if a.forward != loss.forward and a.start >= end]
+    end = max(end + 0.06 * span, min(answers[0], end + 0.3 * span) if answers else end)
+    margin = 0.03 * (end - start)
+    return max(start - margin, 0.0), end + margin
+
+
+class _Ladder:
+    """The picture, while it is drawn."""
+
+    def __init__(
+        self,
+        axes: Axes,
+        trace: Trace,
+        link: str,
+        known: Sequence[Arrow],
+        arrows: Sequence[Arrow],
+        start: float,
+        end: float,
+        line: float,
+        width: float,
+    ) -> None:
+        self.start, self.end = start, end
+        self.segments = Segments.of(sent_over(trace, link))
+        self.endpoints = endpoints(trace, link)
+        # What is in a frame that is told by its number.
+        self.content = {(arrow.forward, arrow.frame): arrow for arrow in known}
+        self.scale, self.unit = (1e3, "ms") if end < 100.0 and end - start < 10.0 else (1.0, "s")
+        self.axes = axes
+        self.line = line
+        self._frame_axes(trace.hosts[link])
+        for arrow in arrows:
+            self._draw(arrow)
+        self.has_nav = self._draw_reserved(trace, link)
+        services = sorted({arrow.service for arrow in arrows})
+        spoken = [self._mark_events(trace, link, host, services) for host in (0, 1)]
+        # The way from host to host is 1 wide; the axis of time takes half an inch of the panel.
+        letter = 0.58 * FONT / 72.0 / (width - 0.5)
+        whole = 1.14 / (1.0 - min(letter * sum(spoken), 0.7))
+        self.letter = letter * whole
+        left, right = (0.07 + self.letter * letters for letters in spoken)
+        self.axes.set_xlim(-left, 1.0 + right)
+        self._label(arrows)
+
+    def y(self, time: float) -> float:
+        """A time in the unit of the axis."""
+        return time * self.scale
+
+    def has_room(self, time: float) -> bool:
+        """Can text be written there?"""
+        return self.start + self.line / 2 <= time <= self.end - self.line / 2
+
+    def _frame_axes(self, hosts: tuple[str, str]) -> None:
+        axes = self.axes
+        axes.set_ylim(self.y(self.end), self.y(self.start))
+        axes.set_xticks([0, 1], hosts, fontsize=9, fontweight="bold", color=INK)
+        axes.xaxis.tick_top()
+        axes.tick_params(axis="x", length=0, pad=3)
+        axes.tick_params(axis="y", labelsize=7.5, colors=INK, length=2)
+        axes.set_ylabel(f"Time ({self.unit})", fontsize=8, color=INK)
+        axes.grid(axis="y", alpha=0.25, linewidth=0.5)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right", "bottom", "left"]].set_visible(False)
+        for x in (0, 1):
+            axes.axvline(x, color=INK, linewidth=1.2, zorder=3)
+
+    def _draw(self, arrow: Arrow) -> None:
+        look = LOOKS[arrow.look]
+        # The transmission, on the sender's side of its line.
+        width = 0.014
+        left = -width if arrow.forward else 1.0
+        bar = Rectangle(
+            (left, self.y(arrow.start)),
+            width,
+            self.y(arrow.end - arrow.start),
+            color=look.colour,
+            linewidth=0,
+            zorder=2.5,
+        )
+        self.axes.add_patch(bar)
+        share = FADE if arrow.lost else 1.0
+        line = FancyArrowPatch(
+            (arrow.x(0.0), self.y(arrow.start)),
+            (arrow.x(share), self.y(arrow.at(share))),
+            arrowstyle="-" if arrow.lost else "-|>",
+            mutation_scale=7,
+            shrinkA=0,
+            shrinkB=0,
+            color=look.colour,
+            linewidth=0.9 if arrow.look == "ack" else 1.2,
+            linestyle=(0, look.dashes) if look.dashes else "-",
+            zorder=2,
+        )
+        self.axes.add_patch(line)
+        if arrow.lost:
+            self.axes.plot(
+                arrow.x(share),
+                self.y(arrow.at(share)),
+                marker="x",
+                markersize=6.5,
+                markeredgewidth=1.8,
+                color=look.colour,
+                zorder=4,
+            )
+
+    def _draw_reserved(self, trace: Trace, link: str) -> bool:
+        """Shades the time for which frames of 802.11 reserve the air (NAV); is there any?"""
+        told = trace.frame.filter(is_of(link, *SIDES) & (pl.col("event") == "nav"))
+        spans = [(end, end + length) for end, length in told.select("sequence", "value").rows()]
+        inside = [span for span in spans if span[0] < self.end and span[1] > self.start]
+        for first, last in inside:
+            self.axes.axhspan(self.y(first), self.y(last), color=GREY, alpha=0.18, lw=0, zorder=0.5)
+        return bool(inside)
+
+    def _label(self, arrows: Sequence[Arrow]) -> None:
+        """Writes on each arrow what it is, near its start, where there is room."""
+
+        def place(arrow: Arrow) -> float:
+            """Where its middle is: a long one begins behind the line of its host."""
+            return max(0.14, 0.03 + 0.5 * self.letter * len(arrow.text))
+
+        for forward in (True, False):
+            own = [arrow for arrow in arrows if arrow.forward == forward]
+            own = [arrow for arrow in own if self.has_room(arrow.at(place(arrow)))]
+            own.sort(key=lambda arrow: (LOOKS[arrow.look].priority - 9 * arrow.lost, arrow.start))
+            for arrow in self._with_room(own, lambda arrow: arrow.at(place(arrow))):
+                rise = self.y(arrow.arrival - arrow.start)
+                angle = math.degrees(math.atan2(rise if forward else -rise, 1.0))
+                self.axes.text(
+                    arrow.x(place(arrow)),
+                    self.y(arrow.at(place(arrow))),
+                    arrow.text,
+                    rotation=angle,
+                    rotation_mode="anchor",
+                    transform_rotates_text=True,
+                    ha="center",
+                    va="center",
+                    fontsize=FONT,
+                    color=TEXT.get(arrow.look, LOOKS[arrow.look].colour),
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
+                    zorder=5,
+                    clip_on=True,
+                )
+
+    def _with_room(self, wanted: Iterable[Arrow], when: Callable[[Arrow], float]) -> list[Arrow]:
+        taken: list[float] = []
+        chosen = []
+        for arrow in wanted:
+            if all(abs(when(arrow) - other) >= self.line for other in taken):
+                taken.append(when(arrow))
+                chosen.append(arrow)
+        return chosen
+
+    def _mark_events(self, trace: Trace, link: str, host: int, services: Sequence[str]) -> int:
+        """What goes up at a host, and what its endpoint says, beside its line; most letters."""
+        # At the first host is the endpoint that transmits forward.
+        own, other = SIDES[::-1] if host else SIDES
+        inside = trace.frame.filter(pl.col("time_s").is_between(self.start, self.end))
+        texts: list[tuple[float, str, str]] = []
+        for service in services:
+            here, there = (f"link.{link}.{side}.{service}".rstrip(".") for side in (own, other))
+            said = inside.filter(pl.col("entity") == here)
+            came = inside.filter((pl.col("entity") == there) & (pl.col("event") == "delivered"))
+            # 802.11: the draw before a frame, and frames of several at once.
+            draws = said.filter(pl.col("event") == "backoff").select("time_s", "sequence", "value")
+            texts += [(at, f"back-off {n:.0f} of {most:.0f}", GREY) for at, n, most in draws.rows()]
+            clashes = said.filter(pl.col("event") == "collided")["time_s"]
+            texts += [(time, "collision", RED) for time in clashes]
+            # First the cause, then what it lets go.
+            for event, word in (("timed_out", "timeout"), ("abandoned", "gave up")):
+                for time, which in _by_time(said.filter(pl.col("event") == event)).items():
+                    texts.append((time, f"{service} {word} {numbers(which)}".lstrip(), RED))
+            recovered = _by_time(said.filter(pl.col("event") == "recovered"))
+            for time, ups in _by_time(came).items():
+                self._mark(host, time)
+                if self.segments:
+                    carried = [self.content[host == 1, up] for up in ups]
+                    # An acknowledgment says on its arrow what it is.
+                    ups = [arrow.sequence for arrow in carried if arrow.look not in ACKS]
+                    if not ups:
+                        continue
+                is_recovered = bool(ups) and set(ups) <= set(recovered.get(time, []))
+                word = "recovered" if is_recovered else "delivered"
+                texts.append((time, f"{service} {word} {numbers(ups)}".strip(), INK))
+        if own in self.endpoints:
+            said = inside.filter(pl.col("entity") == self.endpoints[own])
+            mistakes = set(said.filter(event="spurious_timeout")["time_s"])
+            for time in said.filter(event="timeout")["time_s"]:
+                word = "spurious TCP timeout" if time in mistakes else "TCP timeout"
+                texts.append((time, word, RED))
+        if trace.agents.get(link) == trace.hosts[link][host]:
+            texts += self._agent_texts(inside.filter(pl.col("entity") == f"agent.{link}"), own)
+        self._write_beside(host, texts)
+        return max((len(text) for _, text, _ in texts), default=0)
+
+    def _agent_texts(self, said: pl.DataFrame, own: str) -> list[tuple[float, str, str]]:
+        """What an agent that sends in direction `own` reports, in its order."""
+        words = {
+            "suppressed_ack": "suppressed ACK {}",
+            "local_timeout": "timeout of {}",
+            "local_retransmission": "sends {} again",
+            "eln": "ELN {}",
+            "ersn": "ERSN {}",
+            "marked_ack": "marks ACK {}",
+        }
+        texts = []
+        for time, event, byte in said.select("time_s", "event", "sequence").iter_rows():
+            number = f"byte {byte:.0f}"
+            if self.segments:
+                number = str(self.segments.number(own, int(byte)))
+            texts.append((time, words[event].format(number), RED))
+        return texts
+
+    def _mark(self, host: int, time: float) -> None:
+        self.axes.plot(
+            host + (0.022 if host else -0.022),
+            self.y(time),
+            marker=">" if host else "<",
+            markersize=4,
+            color=INK,
+            markeredgewidth=0,
+            zorder=4,
+        )
+
+    def _write_beside(self, host: int, texts: list[tuple[float, str, str]]) -> None:
+        last = -math.inf
+        for time, text, colour in sorted(texts, key=lambda known: known[0]):
+            # A little lower if another text is there; not at all if that would mislead.
+            place = max(time, last + self.line)
+            if place - time > 1.5 * self.line or not self.has_room(place):
+                continue
+            last = place
+            self.axes.text(
+                host + (0.04 if host else -0.04),
+                self.y(place),
+                text,
+                ha="left" if host else "right",
+                va="center",
+                fontsize=FONT,
+                color=colour,
+                zorder=5,
+            )
+
+
+def _legend(figure: Figure, arrows: Sequence[Arrow], has_nav: bool) -> None:
+    used = {arrow.look for arrow in arrows}
+    handles = [
+        Line2D([], [], color=look.colour, dashes=look.dashes or (1, 0), lw=1.5, label=look.name)
+        for name, look in LOOKS.items()
+        if name in used
+    ]
+    if any(arrow.lost for arrow in arrows):
+        handles.append(Line2D([], [], color=INK, marker="x", linestyle="none", label="lost"))
+    if has_nav:
+        label = "air reserved (NAV)"
+        handles.append(Line2D([], [], color=GREY, alpha=0.3, lw=6, label=label))
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=len(handles),
+        frameon=False,
+        fontsize=7.5,
+        handlelength=1.8,
+        columnspacing=1.4,
+    )
+
+
+def _by_time(events: pl.DataFrame) -> dict[float, list[int]]:
+    """Numbers of events, in order of time."""
+    found: dict[float, list[int]] = {}
+    for time, number in events.select("time_s", "sequence").iter_rows():
+        own = found.setdefault(time, [])
+        if number is not None:
+            own.append(int(number))
+    return found

@@ -1,0 +1,129 @@
+"""The picture of `lasthop trace`: windows, sequence numbers, queues and link events over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lasthop.running.tracing import Trace
+from lasthop.showing.figures.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Picture
+
+__all__ = ["draw_trace"]
+
+
+def draw_trace(trace: Trace) -> Figure:
+    """Draws one replication: congestion windows, sequence numbers, queues, losses, over time."""
+    panels = [
+        ("Congestion window (segments)", _draw_windows),
+        ("Sequence number (kB)", _draw_sequences),
+        ("Queue (packets)", _draw_queues),
+        ("Link events", _draw_link_events),
+    ]
+    frame = _of_data_senders(trace.frame)
+    figure = Picture(figsize=(8.0, 10.0), layout="constrained")
+    rows = figure.subplots(len(panels), 1, sharex=True)
+    for axes, (label, draw) in zip(rows, panels, strict=True):
+        draw(axes, frame)
+        axes.set_ylabel(label, fontsize=8)
+        axes.grid(alpha=0.3, linewidth=0.5)
+        axes.spines[["top", "right"]].set_visible(False)
+        handles, names = axes.get_legend_handles_labels()
+        if handles:
+            # Above the panel, where it hides nothing; one entry a name.
+            named = dict(zip(names, handles, strict=True))
+            axes.legend(
+                named.values(),
+                named.keys(),
+                frameon=False,
+                fontsize=7,
+                ncols=4,
+                markerscale=2,
+                loc="lower left",
+                bbox_to_anchor=(0, 1),
+                borderaxespad=0.2,
+            )
+    figure.suptitle(trace.name, fontsize=10)
+    rows[-1].set_xlabel("Time (s)")
+    return figure
+
+
+def _of_data_senders(frame: pl.DataFrame) -> pl.DataFrame:
+    """Without the TCP ends that send no data: their windows and their ACKs' numbers say nothing."""
+    senders = frame.filter((pl.col("event") == "segment_sent") & (pl.col("value") > 0))["entity"]
+    is_link = pl.col("entity").str.starts_with("link.")
+    return frame.filter(is_link | pl.col("entity").is_in(senders.unique().implode()))
+
+
+def _entities(frame: pl.DataFrame, event: str) -> Iterable[tuple[str, pl.DataFrame, str]]:
+    """Per entity that has such events: its name, the events, a colour."""
+    own = frame.filter(pl.col("event") == event)
+    colours = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
+    for index, entity in enumerate(own["entity"].unique(maintain_order=True)):
+        yield entity, own.filter(pl.col("entity") == entity), colours[index % len(colours)]
+
+
+def _draw_windows(axes: Axes, frame: pl.DataFrame) -> None:
+    for entity, events, colour in _entities(frame, "cwnd"):
+        axes.step(
+            events["time_s"], events["value"], where="post", label=entity, color=colour, lw=0.9
+        )
+
+
+def _draw_sequences(axes: Axes, frame: pl.DataFrame) -> None:
+    for event, marker, size in (("segment_sent", ".", 1.5), ("ack_received", "_", 3.0)):
+        for entity, events, colour in _entities(frame, event):
+            axes.plot(
+                events["time_s"],
+                events["sequence"] / 1000.0,
+                linestyle="none",
+                marker=marker,
+                markersize=size,
+                color=colour if event == "segment_sent" else GREEN,
+                label=f"{entity} {event.replace('_', ' ')}",
+                rasterized=True,
+            )
+    for entity, events, _ in _entities(frame, "timeout"):
+        for index, time in enumerate(events["time_s"]):
+            label = f"{entity} timeout" if index == 0 else None
+            axes.axvline(time, color=ORANGE, linewidth=0.5, label=label)
+
+
+def _draw_queues(axes: Axes, frame: pl.DataFrame) -> None:
+    for entity, events, colour in _entities(frame, "queue"):
+        axes.step(
+            events["time_s"], events["value"], where="post", label=entity, color=colour, lw=0.9
+        )
+
+
+def _draw_link_events(axes: Axes, frame: pl.DataFrame) -> None:
+    shown = {
+        "frame_lost": ("frame lost", "x", RED),
+        "drop": ("dropped by the queue", "v", PURPLE),
+        "nack_sent": ("NACK sent", "1", ORANGE),
+        "retransmitted": ("frame sent again", ".", BLUE),
+        "timed_out": ("link timeout", "|", GREEN),
+        "abandoned": ("frame given up", "s", SKY),
+    }
+    own = frame.filter(pl.col("event").is_in(list(shown)))
+    rows = {entity: row for row, entity in enumerate(sorted(own["entity"].unique()))}
+    for index, (event, (label, marker, colour)) in enumerate(shown.items()):
+        events = own.filter(pl.col("event") == event)
+        if events.is_empty():
+            continue
+        # A little apart, so that a loss and what repairs it can both be seen.
+        offset = 0.12 * (index - 2)
+        axes.plot(
+            events["time_s"],
+            [rows[entity] + offset for entity in events["entity"]],
+            linestyle="none",
+            marker=marker,
+            markersize=4,
+            color=colour,
+            label=label,
+            rasterized=True,
+        )
+    axes.set_yticks(list(rows.values()), list(rows), fontsize=7)
+    axes.set_ylim(-0.6, max(len(rows), 1) - 0.4)

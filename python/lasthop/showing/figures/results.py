@@ -1,0 +1,393 @@
+"""Figures of results: means over a parameter, distributions over replications."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from lasthop.evaluating.statistics import Confidence, Floats
+from lasthop.evaluating.swept import Parameter
+from lasthop.showing.figures import style
+from lasthop.showing.figures.selection import Curve
+from lasthop.showing.figures.sources import PlotError
+from lasthop.showing.figures.style import Unit
+from lasthop.showing.words import bars_note
+
+__all__ = ["draw_cdf", "draw_line"]
+
+MOST_CURVES, MOST_IN_PANEL = 48, 12
+MOST_TOGETHER = 6
+"""Curves in one panel, where two things or more tell them apart."""
+
+MOST_TICKS = 8
+MOST_BARS = 24
+"""Points of a curve with an error bar each; of more the interval is a band along the curve."""
+LINE = 0.13
+"""Inches of a line under the axis."""
+
+MOST_SLANTED = 18
+"""Letters of a word under the axis that may be slanted; longer ones are folded."""
+
+LEAST_FOLDED = 10
+"""Letters that a line of a folded word must have room for, or it stands upright."""
+
+DECADES = 100.0
+"""Largest over smallest value from which on an axis is logarithmic unless it is stated."""
+
+LEAST_GAP = 0.07
+"""Of the width of an axis, between ticks whose labels must not touch."""
+
+
+def draw_line(
+    across: Parameter | None,
+    curves: Sequence[Curve],
+    *,
+    log: str,
+    size: str,
+    xlabel: str | None,
+    ylabel: str | None,
+    title: str | None,
+    ax: Axes | None = None,
+) -> Figure:
+    """Draws means over a parameter with 95 % intervals; arguments as for `lasthop.plot`."""
+    if across is None:
+        raise PlotError("x: found nothing; allowed: a swept key")
+    _check(curves)
+    with style.sheet():
+        panels = _panels(curves) if ax is None else [("", list(curves))]
+        figure, places = _places(size, len(panels), ax)
+        metric = curves[0].metric
+        found = [[curve.estimates() for curve in own] for _, own in panels]
+        values = [one.value for panel in found for own in panel for one in own]
+        unit = style.scaled(style.metric_unit(metric), values)
+        along = style.scaled(across.kind, across.positions)
+        means = [value / unit.per for value in values]
+        log = log or _scales(across, means)
+        looks = _looks([curve for _, own in panels for curve in own])
+        most = max(len(own) for _, own in panels)
+        for axes, (panel, own), estimates in zip(places, panels, found, strict=True):
+            for number, (curve, points) in enumerate(zip(own, estimates, strict=True)):
+                at = across.positions[list(curve.places)] / along.per
+                aside = _aside(across, along, log, number, most)
+                is_line = across.words is None
+                _curve(axes, at, aside, points, unit, curve.label, looks[curve.words], is_line)
+            if panel:
+                axes.set_title(panel)
+        for axes in places:
+            if len(panels) > 1 and across.words is not None:
+                axes.set_xticks(across.positions, [style.folded(w, 1.0) for w in across.words])
+                axes.tick_params(axis="x", rotation=90 if len(across.words) > 3 else 0)
+            else:
+                _scale_x(figure, axes, across, along, log)
+            _scale_y(axes, means, log)
+        xlabel = along.label(across.label) if xlabel is None else xlabel
+        longest = max(len(own) for panel in found for own in panel)
+        shown_as = "band" if across.words is None and longest > MOST_BARS else "bars"
+        intervals = [(one.method, one.n) for panel in found for own in panel for one in own]
+        xlabel = _with_notes(xlabel, curves, bars_note(intervals, shown_as))
+        ylabel = unit.label(style.metric_label(metric)) if ylabel is None else ylabel
+        if len(panels) == 1:
+            _finish(figure, places[0], xlabel, ylabel, title, is_own=ax is None)
+            return figure
+        width, height = figure.get_size_inches()
+        label = style.folded(xlabel, 0.9 * width)
+        figure.supxlabel(label, fontsize=8.0)
+        figure.set_figheight(height + LINE * label.count("\n"))
+        figure.supylabel(style.folded(ylabel, 0.8 * height), fontsize=8.0)
+        if title is not None:
+            figure.suptitle(style.folded(title, 0.9 * width), fontsize=8.0)
+        style.legend(figure, *places)
+    return figure
+
+
+def _curve(
+    axes: Axes,
+    at: Floats,
+    aside: Callable[[Floats], Floats],
+    points: Sequence[Confidence],
+    unit: Unit,
+    label: str,
+    look: style.Style,
+    is_line: bool,
+) -> None:
+    """Means with their intervals, as bars or, of many points, as a band."""
+    colour, marker, line = look
+    value, low, high = (
+        np.array([getattr(one, name) for one in points]) / unit.per
+        for name in ("value", "low", "high")
+    )
+    # Where there is no interval, there is no bar.
+    off = np.nan_to_num(np.maximum([value - low, high - value], 0.0))
+    if is_line and at.size > MOST_BARS:
+        axes.plot(at, value, label=label or None, color=colour, linestyle=line)
+        band = (value - off[0], value + off[1])
+        axes.fill_between(at, *band, color=colour, alpha=0.25, linewidth=0.0)
+        return
+    axes.errorbar(
+        aside(at),
+        value,
+        yerr=off,
+        label=label or None,
+        color=colour,
+        marker=marker,
+        # Between words there is nothing that a line could show.
+        linestyle=line if is_line else "none",
+        markerfacecolor="white",
+        markeredgewidth=0.9,
+        elinewidth=0.9,
+        capsize=2.0,
+        capthick=0.9,
+    )
+
+
+def draw_cdf(
+    across: Parameter | None,  # noqa: ARG001 - as for the other kind
+    curves: Sequence[Curve],
+    *,
+    log: str,
+    size: str,
+    xlabel: str | None,
+    ylabel: str | None,
+    title: str | None,
+    ax: Axes | None = None,
+) -> Figure:
+    """Draws distributions over replications; arguments as for `lasthop.plot`."""
+    _check(curves)
+    with style.sheet():
+        figure, axes = _place(size, ax)
+        metric = curves[0].metric
+        pooled = np.concatenate([samples for curve in curves for samples in curve.samples])
+        unit = style.scaled(style.metric_unit(metric), pooled)
+        if "x" in log and pooled.min() <= 0.0:
+            raise PlotError(f"log: found {metric} of 0 or less; allowed: values above 0")
+        looks = _looks(curves)
+        for curve in curves:
+            colour, _, line = looks[curve.words]
+            values = np.sort(np.concatenate(curve.samples)) / unit.per
+            share = np.arange(values.size + 1) / values.size
+            axes.step(
+                np.concatenate([values[:1], values]),
+                share,
+                where="post",
+                label=curve.label or None,
+                color=colour,
+                linestyle=line,
+            )
+        if "x" in log:
+            axes.set_xscale("log")
+            _plain(axes, "x")
+        if "y" in log:
+            axes.set_yscale("log")
+            _plain(axes, "y")
+        else:
+            axes.set_ylim(0.0, 1.02)
+        xlabel = unit.label(style.metric_label(metric)) if xlabel is None else xlabel
+        xlabel = _with_notes(xlabel, curves)
+        ylabel = "Share of replications" if ylabel is None else ylabel
+        _finish(figure, axes, xlabel, ylabel, title, is_own=ax is None)
+    return figure
+
+
+def _place(size: str, ax: Axes | None) -> tuple[Figure, Axes]:
+    """A figure of our own, or the one that the axes are in."""
+    if ax is None:
+        figure, (axes,) = style.new_figure(size)
+        return figure, axes
+    found = ax.get_figure(root=True)
+    if found is None:
+        raise PlotError("ax: found axes of no figure; allowed: axes in a figure")
+    return found, style.clean(ax)
+
+
+def _scales(across: Parameter, means: Sequence[float]) -> str:
+    """Axes of which a reader could not tell the small values on a linear scale."""
+
+    def spans(values: Sequence[float]) -> bool:
+        known = [value for value in values if math.isfinite(value)]
+        return len(known) > 2 and min(known) > 0.0 and max(known) >= DECADES * min(known)
+
+    x = across.words is None and spans(across.positions.tolist())
+    return ("x" if x else "") + ("y" if spans(means) else "") or "none"
+
+
+def _aside(
+    across: Parameter, along: Unit, log: str, number: int, curves: int
+) -> Callable[[Floats], Floats]:
+    """Moves the points of a curve a little aside, so that error bars do not hide each other."""
+    positions = across.positions / along.per
+    is_log = "x" in log and bool(positions[0] > 0.0)
+    scale = np.log(positions) if is_log else positions
+    room = 0.3 if across.words is not None else 0.0
+    if positions.size > 1:
+        gap = float(np.diff(scale).min())
+        # Beside words there is room; between numbers a line must still run through them.
+        words = across.words is not None
+        room = 0.5 * gap if words else min(0.15 * gap, 0.03 * float(np.ptp(scale)))
+    offset = room / max(curves - 1, 1) * (number - (curves - 1) / 2)
+    return lambda at: at * math.exp(offset) if is_log else at + offset
+
+
+def _panels(curves: Sequence[Curve]) -> list[tuple[str, list[Curve]]]:
+    """Curves by panel; one panel if there are few.
+
+    Inside a panel what has colours of its own (protocols, TCPs) is told apart, with whatever else
+    there is room for; the panels tell the rest apart.
+    """
+    words = [curve.words for curve in curves]
+    values = [list(dict.fromkeys(column)) for column in zip(*words, strict=True)]
+    varying = [thing for thing, own in enumerate(values) if len(own) > 1]
+    if len(curves) <= MOST_TOGETHER or len(varying) < 2:
+        return [("", list(curves))]
+    varying.sort(key=lambda thing: not style.have_looks(values[thing]))
+    inside, count = [varying[0]], len(values[varying[0]])
+    for thing in varying[1:]:
+        if count * len(values[thing]) <= MOST_TOGETHER:
+            inside.append(thing)
+            count *= len(values[thing])
+    found: dict[str, list[Curve]] = {}
+    for curve in curves:
+        name = ", ".join(curve.words[thing] for thing in sorted(set(varying) - set(inside)))
+        own = tuple(curve.words[thing] for thing in sorted(inside))
+        found.setdefault(name, []).append(replace(curve, words=own, label=", ".join(own)))
+    return list(found.items())
+
+
+def _places(size: str, panels: int, ax: Axes | None) -> tuple[Figure, list[Axes]]:
+    """Axes of panels beside and below each other, which share their scales."""
+    if panels == 1:
+        figure, axes = _place(size, ax)
+        return figure, [axes]
+    columns = min(panels, 3) if size == "full" else min(panels, 2)
+    rows = math.ceil(panels / columns)
+    return style.grid(size, rows, columns, panels)
+
+
+def _with_notes(xlabel: str, curves: Sequence[Curve], bars: str = "") -> str:
+    """A label under the axis, and under that what a reader has to know."""
+    notes = dict.fromkeys(curve.note for curve in curves if curve.note)
+    return "\n".join(filter(None, [xlabel, *notes, bars]))
+
+
+def _check(curves: Sequence[Curve]) -> None:
+    if not curves:
+        raise PlotError("y: found no numbers; allowed: a metric of finished replications")
+    if len(curves) > MOST_CURVES:
+        raise PlotError(
+            f"by: found {len(curves)} curves; allowed: at most {MOST_CURVES}, chosen with where"
+        )
+    for _, own in _panels(curves):
+        if len(own) > MOST_IN_PANEL:
+            raise PlotError(
+                f"by: found {len(own)} curves in one panel; allowed: at most {MOST_IN_PANEL}, "
+                "chosen with where"
+            )
+
+
+def _looks(curves: Sequence[Curve]) -> dict[tuple[str, ...], style.Style]:
+    """The style of each curve by its words: the same in every panel."""
+    words = list(dict.fromkeys(curve.words for curve in curves))
+    return dict(zip(words, style.curve_looks(words), strict=True))
+
+
+def _finish(
+    figure: Figure, axes: Axes, xlabel: str, ylabel: str, title: str | None, *, is_own: bool
+) -> None:
+    if not is_own:
+        axes.set(xlabel=xlabel, ylabel=ylabel)
+        if title is not None:
+            axes.set_title(title)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False)
+        return
+    width, height = figure.get_size_inches()
+    label = style.folded(xlabel, 0.9 * width)
+    axes.set_xlabel(label)
+    # Notes under the axis are not at the cost of the picture.
+    figure.set_figheight(height + LINE * label.count("\n"))
+    axes.set_ylabel(style.folded(ylabel, 0.8 * height))
+    if title is not None:
+        axes.set_title(style.folded(title, 0.9 * width))
+    style.legend(figure, axes)
+
+
+def _scale_x(figure: Figure, axes: Axes, across: Parameter, unit: Unit, log: str) -> None:
+    positions = across.positions / unit.per
+    if across.words is not None:
+        if "x" in log:
+            raise PlotError("log: found words on the x-axis; allowed: numbers")
+        _word_ticks(figure, axes, positions, across.words)
+        axes.set_xlim(-0.4, len(positions) - 0.6)
+        return
+    if "x" in log:
+        if positions[0] <= 0.0:
+            raise PlotError(f"log: found {positions[0]:g} on the x-axis; allowed: above 0")
+        axes.set_xscale("log")
+    _ticks(axes, positions, is_log="x" in log)
+
+
+def _word_ticks(figure: Figure, axes: Axes, positions: np.ndarray, words: Sequence[str]) -> None:
+    """Words under the axis: flat if they have room, else slanted, folded or upright."""
+    letter, line = 0.06, 0.12
+    width, height = figure.get_size_inches()
+    room = 0.8 * width / len(words)
+    if max(map(len, words)) <= MOST_SLANTED:
+        axes.set_xticks(positions, words)
+        if sum(map(len, words)) * letter > 0.8 * width:
+            for text in axes.get_xticklabels():
+                text.set(rotation=25, ha="right", rotation_mode="anchor")
+        return
+    is_flat = room >= LEAST_FOLDED * letter
+    # Upright ones have as many lines as stand beside each other.
+    upright = 1.2 * letter * max(map(len, words)) / max(int(room / line), 1)
+    most = room if is_flat else max(upright, 0.5 * height)
+    # Words of several lines are hardly ever as wide as their letters may be.
+    lines = [style.folded(word, most, 0.85 * letter) for word in words]
+    axes.set_xticks(positions, lines)
+    if is_flat:
+        more = line * max(text.count("\n") for text in lines)
+    else:
+        more = letter * max(len(part) for text in lines for part in text.split("\n"))
+        for text in axes.get_xticklabels():
+            text.set(rotation=90)
+    # Long words are not at the cost of the picture.
+    figure.set_figheight(height + more)
+
+
+def _ticks(axes: Axes, positions: np.ndarray, *, is_log: bool) -> None:
+    """Ticks at the values themselves where they have room."""
+    places = np.log(positions) if is_log else positions
+    gaps = np.diff(places) / np.ptp(places) if positions.size > 1 else np.ones(1)
+    if positions.size <= MOST_TICKS and gaps.min() >= LEAST_GAP:
+        axes.set_xticks(positions, [f"{value:.4g}" for value in positions])
+        axes.xaxis.set_minor_locator(NullLocator())
+    elif is_log:
+        _plain(axes, "x")
+
+
+def _scale_y(axes: Axes, values: Sequence[float], log: str) -> None:
+    known = [value for value in values if math.isfinite(value)]
+    if "y" in log:
+        if not known or min(known) <= 0.0:
+            raise PlotError("log: found a mean of 0 or less; allowed: means above 0")
+        axes.set_yscale("log")
+        _plain(axes, "y")
+    elif known and 0.0 <= min(known) <= 0.6 * max(known):
+        # A scale that shows how much it is, unless only differences could be seen.
+        axes.set_ylim(bottom=0.0)
+
+
+def _plain(axes: Axes, which: str) -> None:
+    """Numbers rather than powers of ten, where they are short."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    low, high = sorted(axes.get_xlim() if which == "x" else axes.get_ylim())
+    if low >= 1e-3 and high <= 1e5:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    if high / low < 100.0:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_minor_formatter(NullFormatter())

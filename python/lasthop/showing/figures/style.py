@@ -1,0 +1,352 @@
+"""The look of every figure: colours, markers, sizes, units on axes, files.
+
+Colours are those of Okabe and Ito, which people with any common colour blindness can tell apart.
+Each link protocol, each TCP and each published combination has one colour, marker and line, the
+same in every figure. Sizes are those of papers: a column is 3.4 inches wide, a page 7.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import re
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lasthop.evaluating.metric import metric_label, metric_unit
+from lasthop.running.writing import write_file
+from lasthop.showing.words import Unit, scaled
+
+__all__ = [
+    "COLUMN",
+    "FORMATS",
+    "FULL",
+    "SIZES",
+    "STYLES",
+    "Picture",
+    "Style",
+    "Unit",
+    "clean",
+    "curve_looks",
+    "folded",
+    "grid",
+    "have_looks",
+    "legend",
+    "looks",
+    "metric_label",
+    "metric_unit",
+    "new_figure",
+    "save",
+    "scaled",
+    "sheet",
+]
+
+BLACK = "#000000"
+BLUE, ORANGE, GREEN, PURPLE, SKY, RED = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#D55E00",
+)
+
+Style = tuple[str, str, str]
+"""Colour, marker, line."""
+
+STYLES: Mapping[str, Style] = {
+    # Published combinations.
+    "Reno/Raw": (BLUE, "o", "--"),
+    "SACK/Raw": (RED, "s", "--"),
+    "Reno/SR": (BLUE, "^", "-"),
+    "SACK/SR": (RED, "D", "-"),
+    "Raw link": (BLACK, "o", "--"),
+    "Go-Back-N": (ORANGE, "v", "--"),
+    "Selective Repeat": (BLUE, "^", "-"),
+    "Karn RLP": (RED, "D", "-"),
+    "Karn RLP, no keep-alives": (PURPLE, "d", ":"),
+    "Berkeley Snoop": (GREEN, "s", "-."),
+    "Snoop, one state a host pair": (GREEN, "x", ":"),
+    "XOR FEC": (SKY, "P", "-."),
+    "Out-of-Sequence RLP": (PURPLE, "X", "-"),
+    # Links.
+    "Stop-and-Wait": (ORANGE, "<", ":"),
+    "RLC AM": (GREEN, "h", "-"),
+    "Ideal SR": (BLACK, "*", ":"),
+    # Transports.
+    "Tahoe": (ORANGE, "v", "-."),
+    "Reno": (BLUE, "o", "-"),
+    "NewReno": (GREEN, "^", "--"),
+    "SACK": (RED, "s", "-"),
+    "CUBIC": (PURPLE, "D", "-"),
+    "UDP": (BLACK, "x", ":"),
+}
+ALIASES = {
+    "raw": "Raw link",
+    "snoop": "Berkeley Snoop",
+    "oos-rlp": "Out-of-Sequence RLP",
+}
+SPARE: tuple[Style, ...] = (
+    (BLUE, "o", "-"),
+    (RED, "s", "--"),
+    (GREEN, "^", "-."),
+    (PURPLE, "D", "-"),
+    (ORANGE, "v", "--"),
+    (SKY, "P", "-."),
+    (BLACK, "x", ":"),
+    # Colours again, with other markers and lines.
+    (BLUE, "v", "--"),
+    (RED, "^", ":"),
+    (GREEN, "s", "--"),
+    (PURPLE, "P", "-."),
+    (ORANGE, "x", "-"),
+    (SKY, "D", ":"),
+    (BLACK, "h", "-"),
+)
+
+LINES = (("o", "-"), ("s", "--"), ("^", "-."), ("D", ":"))
+"""Marker and line of the second of two things that tell curves apart."""
+
+FORMATS: dict[str, dict[str, str | None]] = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None},
+    "svg": {"Date": None},
+}
+"""What a picture can be written as, and what has to be left out for the same bytes each time."""
+
+COLUMN, FULL = 3.4, 7.0
+"""Widths in inches: of a column, and of a page."""
+
+SIZES: Mapping[str, tuple[float, float]] = {"column": (COLUMN, 2.5), "full": (FULL, 3.2)}
+
+SHEET: Any = {
+    "font.size": 8.0,
+    "axes.labelsize": 8.0,
+    "axes.titlesize": 8.0,
+    "xtick.labelsize": 7.0,
+    "ytick.labelsize": 7.0,
+    "legend.fontsize": 7.0,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "ytick.minor.width": 0.4,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.minor.size": 1.5,
+    "ytick.minor.size": 1.5,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 3.8,
+    "grid.linewidth": 0.4,
+    "grid.alpha": 0.35,
+    "axes.axisbelow": True,
+    # Numbers as they are, not as what is to be added to another one.
+    "axes.formatter.useoffset": False,
+}
+
+DOTS = {"column": 300, "full": 200}
+
+
+@contextlib.contextmanager
+def sheet() -> Iterator[None]:
+    """Draws in this look, whatever the user's own settings are."""
+    with rc_context(SHEET):
+        yield
+
+
+class Picture(Figure):
+    """A figure that notebooks show without asking Matplotlib for a backend."""
+
+    def _repr_png_(self) -> bytes:
+        picture = io.BytesIO()
+        self.savefig(picture, format="png", dpi=150, metadata=FORMATS["png"])
+        return picture.getvalue()
+
+
+def new_figure(
+    size: str, rows: int = 1, *, height: float | None = None
+) -> tuple[Figure, list[Axes]]:
+    """A figure of `size` with panels below each other that share their x-axis.
+
+    Args:
+        size: `column` or `full`.
+        rows: Panels.
+        height: Inches; by default that of the size.
+
+    Raises:
+        ValueError: If there is no such size.
+    """
+    if size not in SIZES:
+        raise ValueError(f"size: found {size!r}; allowed: {', '.join(SIZES)}")
+    width, usual = SIZES[size]
+    figure = Picture(figsize=(width, usual if height is None else height), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02)  # type: ignore[union-attr, call-arg]
+    figure.set_dpi(DOTS[size])
+    panels = figure.subplots(rows, 1, sharex=True, squeeze=False)
+    return figure, [clean(axes) for axes in panels[:, 0]]
+
+
+def grid(size: str, rows: int, columns: int, panels: int) -> tuple[Figure, list[Axes]]:
+    """A figure of `size` with so many panels in rows, which share both scales.
+
+    Raises:
+        ValueError: If there is no such size.
+    """
+    if size not in SIZES:
+        raise ValueError(f"size: found {size!r}; allowed: {', '.join(SIZES)}")
+    width, _ = SIZES[size]
+    tall = 0.72 * width / columns + 0.35
+    figure = Picture(figsize=(width, rows * tall + 0.4), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.03)  # type: ignore[union-attr, call-arg]
+    figure.set_dpi(DOTS[size])
+    places = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    for axes in places[panels:]:
+        axes.remove()
+    for above in places[max(panels - columns, 0) : panels]:
+        above.tick_params(labelbottom=True)
+    return figure, [clean(axes) for axes in places[:panels]]
+
+
+def clean(axes: Axes) -> Axes:
+    """A light grid, and no frame where there is no scale."""
+    axes.grid(visible=True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
+
+
+def looks(labels: Iterable[str]) -> list[Style]:
+    """The style of each label: its own if it names what has one, otherwise one that is free.
+
+    Of several words with commas the first that names something decides: `transfer, reno`.
+    """
+    names = list(labels)
+    known = {_word(name): style for name, style in STYLES.items()}
+    known |= {alias: STYLES[name] for alias, name in ALIASES.items()}
+    own = [
+        next((known[w] for w in map(_word, (name, *name.split(", "))) if w in known), None)
+        for name in names
+    ]
+    taken: list[Style] = []
+    found = []
+    for style in own:
+        if style is None or style in taken:
+            used = [*taken, *(s for s in own if s is not None)]
+            free = [s for s in SPARE if s not in used]
+            # First those whose colour is not in the figure yet, then those whose line is not:
+            # distributions have no markers.
+            colours, lines = {s[0] for s in used}, {(s[0], s[2]) for s in used}
+            free.sort(key=lambda s: (s[0] in colours, (s[0], s[2]) in lines))
+            # So many that they repeat: better than no picture.
+            style = free[0] if free else SPARE[len(taken) % len(SPARE)]
+        taken.append(style)
+        found.append(style)
+    return found
+
+
+def curve_looks(words: Sequence[tuple[str, ...]]) -> list[Style]:
+    """The style of curves that one or several things tell apart.
+
+    Of two things, such as a TCP and a loss rate, one decides the colour (the one whose values have
+    colours of their own, else the first) and the other the marker and the line.
+
+    Args:
+        words: Of each curve, its value of each thing.
+    """
+    things = [column for column in zip(*words, strict=True) if len(set(column)) > 1]
+    if len(things) != 2:
+        return looks(", ".join(one) for one in words)
+    first, second = things
+    if not have_looks(first) and have_looks(second):
+        first, second = second, first
+    hues, lines = list(dict.fromkeys(first)), list(dict.fromkeys(second))
+    if len(lines) > len(LINES) or len(hues) > len({style[0] for style in SPARE}):
+        return looks(", ".join(one) for one in words)
+    colours = {name: style[0] for name, style in zip(hues, looks(hues), strict=True)}
+    if len(set(colours.values())) < len(hues):
+        return looks(", ".join(one) for one in words)
+    return [
+        (colours[hue], *LINES[lines.index(line)]) for hue, line in zip(first, second, strict=True)
+    ]
+
+
+def have_looks(names: Sequence[str]) -> bool:
+    """Whether each of these has a style of its own."""
+    known = {_word(name) for name in STYLES} | set(ALIASES)
+    return all(_word(name) in known for name in names)
+
+
+def _word(name: str) -> str:
+    return re.sub(r"[^a-z0-9/]+", "-", name.lower()).strip("-")
+
+
+def folded(text: str, inches: float, letter: float = 0.064) -> str:
+    """Text in lines of at most so many inches, at a mean width of a letter of 8 points."""
+    most = max(int(inches / letter), 1)
+    return "\n".join(textwrap.fill(line, most) for line in text.split("\n"))
+
+
+def columns(names: Collection[str], room: float) -> int:
+    """How many columns of a legend with these names fit into so many inches."""
+    # A letter of 7 points is about 0.06 inches wide.
+    widths = [max(map(len, name.split("\n"))) * 0.058 + 0.45 for name in names]
+    return len(names) if sum(widths) <= room else max(1, int(room / max(widths)))
+
+
+def legend(figure: Figure, *panels: Axes, width: float | None = None) -> None:
+    """One row or more of labels above the figure, where they hide nothing."""
+    found = [axes.get_legend_handles_labels() for axes in panels]
+    handles = [handle for own, _ in found for handle in own]
+    names = [name for _, own in found for name in own]
+    if not handles:
+        return
+    room = figure.get_figwidth() if width is None else width
+    names = [folded(name, room - 0.45, 0.05) for name in names]
+    # One entry a name.
+    named: dict[str, Artist] = dict(zip(names, handles, strict=True))
+    ncols = columns(named, room)
+    rows = math.ceil(len(named) / ncols) + sum(name.count("\n") for name in named)
+    # Further rows are not at the cost of the picture, of which they are never a quarter.
+    tall = 0.145 * rows + 0.06
+    figure.set_figheight(max(figure.get_figheight() + 0.145 * (rows - 1), tall / 0.24))
+    figure.legend(
+        list(named.values()),
+        list(named),
+        # Where a title stands above, labels stand below.
+        loc="outside lower center" if figure.get_suptitle() else "outside upper center",
+        ncols=ncols,
+        frameon=False,
+        handlelength=2.2,
+        columnspacing=1.2,
+        handletextpad=0.5,
+        borderaxespad=0.2,
+    )
+
+
+def save(figure: Figure, path: Path, *formats: str) -> list[Path]:
+    """Writes a figure as `path` with each format's suffix; the same figure, the same bytes.
+
+    Raises:
+        OSError: If a file cannot be written.
+    """
+    figure.draw_without_rendering()
+    # Laid out once, not once a format. "none" would leave a stand-in, for which each format is
+    # drawn twice.
+    figure.set_layout_engine(None)
+    written = []
+    for suffix in formats:
+        file = path.with_name(f"{path.name}.{suffix}")
+        with rc_context({"svg.hashsalt": "lasthop", "pdf.fonttype": 42}):
+            dpi = max(figure.get_dpi(), 150)
+            picture = io.BytesIO()
+            figure.savefig(picture, format=suffix, dpi=dpi, metadata=FORMATS[suffix])
+        write_file(file, picture.getvalue())
+        written.append(file)
+    return written

@@ -1,0 +1,209 @@
+"""Figures of one replication: window and queues over time; what else there is, by its kind.
+
+`sequence` draws sequence numbers, `ladder` the frames of a link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lasthop.evaluating.transfers import RECOVERY, TIMEOUT, recoveries, transfers_of
+from lasthop.running.tracing import Trace
+from lasthop.showing.figures import style
+from lasthop.showing.figures.ladder import draw_link
+from lasthop.showing.figures.sequence import draw_sequence, end_of, senders, window_of
+from lasthop.showing.figures.sources import PlotError
+from lasthop.showing.figures.style import ORANGE, RED
+
+__all__ = ["draw"]
+
+PANELS = {
+    "cwnd": "Congestion window (segments)",
+    "ssthresh": "Slow start threshold (segments)",
+    "queue": "Queue (packets)",
+}
+SCALE = 0.7
+"""Inches that labels and numbers of a vertical axis take."""
+
+
+def draw(
+    traces: Sequence[Trace],
+    kind: str,
+    *,
+    y: str | Sequence[str] | None,
+    log: str,
+    size: str,
+    title: str | None,
+    link: str | None,
+    start: float | None,
+    end: float | None,
+) -> Figure:
+    """Draws traces, several ones on one time axis; arguments as for `lasthop.plot`."""
+    trace = traces[0]
+    if len(traces) > 1 and (kind == "series" or len({one.name for one in traces}) > 1):
+        raise PlotError(
+            f"point: found {len(traces)} replications of kind {kind}; allowed: several points of "
+            "one scenario, of kind sequence and ladder"
+        )
+    if kind == "ladder":
+        if link is None:
+            raise PlotError(f"link: found nothing; allowed: {', '.join(trace.hosts)}")
+        if log:
+            raise PlotError(f"log: found {log} of a ladder; allowed: of line, cdf and series")
+        try:
+            return draw_link(traces, link, start, end, title=title, size=size)
+        except ValueError as error:
+            raise PlotError(str(error)) from None
+    if log not in ("", "none") and (kind != "series" or log != "y"):
+        raise PlotError(f"log: found {log} of {kind}; allowed: y of series, or of line and cdf")
+    first = 0.0 if start is None else start
+    until = max(end_of(one) for one in traces) if end is None else end
+    if not first < until:
+        raise PlotError(f"from: found {first:g} s; allowed: before {until:g} s")
+    with style.sheet():
+        if kind == "series":
+            figure = _series(trace.frame, y, size, first, until)
+        else:
+            figure = draw_sequence(traces, y, size, first, until)
+        if log == "y":
+            for axes in figure.axes:
+                axes.set_yscale("log")
+                axes.set_ylim(bottom=0.9)
+        # Of a sweep the picture says which point it shows.
+        if title is None:
+            title = trace.point if len(traces) == 1 else ""
+        if title:
+            text = style.folded(title, 0.9 * figure.get_figwidth())
+            # A legend above the figure leaves no room for a title of it.
+            if figure.legends:
+                figure.axes[0].set_title(text)
+            else:
+                figure.suptitle(text, fontsize=8.0)
+    return figure
+
+
+def _series(
+    frame: pl.DataFrame, y: str | Sequence[str] | None, size: str, start: float, end: float
+) -> Figure:
+    known = [name for name in PANELS if (frame["event"] == name).any()]
+    wanted = [y] if isinstance(y, str) else list(y or [n for n in ("cwnd", "queue") if n in known])
+    for name in wanted:
+        if name not in known:
+            raise PlotError(f"y: found {name!r}; allowed: {', '.join(known)}")
+    if not wanted:
+        raise PlotError("y: found neither windows nor queues; allowed: a run that has them")
+    figure, panels = style.new_figure(size, len(wanted), height=0.5 + 1.35 * len(wanted))
+    for name, axes in zip(wanted, panels, strict=True):
+        _draw_panel(axes, frame, name, start, end)
+        axes.set_ylabel(PANELS[name].replace(" (", "\n("))
+        axes.set_ylim(bottom=0.0)
+        _, labels = axes.get_legend_handles_labels()
+        if len(labels) > 1 or name == "cwnd":
+            axes.legend(
+                frameon=False,
+                ncols=style.columns(labels, figure.get_figwidth() - SCALE),
+                loc="lower left",
+                bbox_to_anchor=(0.0, 0.98),
+                borderaxespad=0.0,
+                handlelength=1.6,
+                columnspacing=1.0,
+            )
+    panels[-1].set_xlim(start, end)
+    panels[-1].set_xlabel("Time (s)")
+    return figure
+
+
+def _draw_panel(axes: Axes, frame: pl.DataFrame, event: str, start: float, end: float) -> None:
+    own = frame.filter(pl.col("event") == event)
+    if event == "queue":
+        # Directions that never hold more than what they are sending say nothing.
+        busy = own.group_by("entity").agg(pl.col("value").max()).filter(pl.col("value") > 1)
+        entities = sorted(busy["entity"]) or sorted(own["entity"].unique())
+    else:
+        entities = [name for name in senders(frame) if name in set(own["entity"])]
+    for entity, (colour, _, _) in zip(entities, style.looks(entities), strict=True):
+        values = own.filter(pl.col("entity") == entity)
+        label = entity.partition(".")[2]
+        # The window of a finished flow is no window.
+        last = frame.filter(pl.col("entity") == entity)["time_s"][-1] if event != "queue" else end
+        events = window_of(values, start, min(end, max(last, start)))
+        finite = events.filter(pl.col("value").is_finite())
+        axes.step(
+            finite["time_s"], finite["value"], where="post", label=label, color=colour, lw=0.8
+        )
+        if event == "cwnd" and finite.height:
+            _threshold(axes, frame, entity, colour, (start, end), max(finite["value"].to_list()))
+    if event == "cwnd":
+        _timeouts(axes, frame, entities, start, end)
+        if len(entities) == 1:
+            _recoveries(axes, frame, entities[0], start, end)
+    axes.margins(y=0.08)
+
+
+def _recoveries(axes: Axes, frame: pl.DataFrame, entity: str, start: float, end: float) -> None:
+    """Shades the time in which a sender recovers from losses, told apart by how it began."""
+    own = transfers_of(frame).get(entity)
+    last = frame["time_s"].max()
+    if own is None or not isinstance(last, (int, float)):
+        return
+    looks = {RECOVERY: ("fast recovery", ORANGE), TIMEOUT: ("after a timeout", RED)}
+    for first, until, kind in recoveries(own, frame.filter(entity=entity), float(last)):
+        if until <= start or first >= end:
+            continue
+        text, colour = looks[kind]
+        known = axes.get_legend_handles_labels()[1]
+        axes.axvspan(
+            max(first, start),
+            min(until, end),
+            color=colour,
+            alpha=0.15,
+            linewidth=0,
+            label="_" if text in known else text,
+        )
+
+
+def _threshold(
+    axes: Axes,
+    frame: pl.DataFrame,
+    entity: str,
+    colour: str,
+    times: tuple[float, float],
+    most: float,
+) -> None:
+    """The slow start threshold beside the window; at first it is far above and not shown."""
+    events = frame.filter((pl.col("event") == "ssthresh") & (pl.col("entity") == entity))
+    shown = window_of(events, *times).with_columns(
+        value=pl.when(pl.col("value") <= 1.5 * most).then(pl.col("value"))
+    )
+    if shown["value"].null_count() < shown.height:
+        axes.step(
+            shown["time_s"],
+            shown["value"],
+            where="post",
+            color=colour,
+            lw=0.7,
+            linestyle=":",
+            label="ssthresh" if "ssthresh" not in axes.get_legend_handles_labels()[1] else "_",
+        )
+
+
+def _timeouts(
+    axes: Axes, frame: pl.DataFrame, entities: Sequence[str], start: float, end: float
+) -> None:
+    own = frame.filter((pl.col("event") == "timeout") & pl.col("entity").is_in(entities))
+    times = own.filter(pl.col("time_s").is_between(start, end))["time_s"]
+    if len(times):
+        axes.plot(
+            times,
+            [0.0] * len(times),
+            linestyle="none",
+            marker=2,  # a tick upwards from the axis
+            color=ORANGE,
+            markersize=5.0,
+            clip_on=False,
+            label="timeout",
+        )

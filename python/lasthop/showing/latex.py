@@ -1,0 +1,92 @@
+"""Results as a table for LaTeX, with `booktabs`: means with half-widths of their 95 % intervals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from lasthop.evaluating.metric import metric_label, metric_unit
+from lasthop.evaluating.swept import point_words
+from lasthop.showing.terminal import HEADLINES
+from lasthop.showing.words import key_labels, measured_row, scaled, value_name
+
+if TYPE_CHECKING:
+    from lasthop.evaluating.results import Results
+
+__all__ = ["summary"]
+
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "µ": r"$\mu$",
+    "–": "--",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+}
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[\\~^±−µ–&%$#_{}]", lambda found: SPECIAL[found[0]], text)
+
+
+def _value(text: str) -> str:
+    """A mean with its interval; what lies below and above it stands below and above the line."""
+    uneven = re.fullmatch(r"(\S+) −(\S+) \+(\S+)", text)
+    return "{}$_{{-{}}}^{{+{}}}$".format(*uneven.groups()) if uneven else _escaped(text)
+
+
+def summary(results: Results, metrics: Sequence[str] = ()) -> str:
+    """A `tabular`: one row per point, one column per metric.
+
+    Args:
+        results: What to show.
+        metrics: Full names; those of note if there are none.
+    """
+    there = {(row["point"], row["metric"]): row for row in results.summary().iter_rows(named=True)}
+    chosen = [
+        metric
+        for metric in metrics or results.metrics
+        if (
+            metrics
+            or metric in results.unfinished
+            or any(fnmatchcase(metric, one) for one in HEADLINES)
+        )
+        and any(name == metric for _, name in there)
+    ]
+    words = point_words(results.points)
+    units = {
+        metric: scaled(
+            metric_unit(metric), (row["mean"] for (_, name), row in there.items() if name == metric)
+        )
+        for metric in chosen
+    }
+    flows = {metric.partition(".")[2].rpartition(".")[0] for metric in chosen}
+    heads = [
+        units[metric].label(
+            metric_label(metric)
+            + (f" of {metric.partition('.')[2].rpartition('.')[0]}" if len(flows) > 1 else "")
+        )
+        for metric in chosen
+    ]
+    lines = [
+        f"\\begin{{tabular}}{{{'l' * len(words)}{'r' * len(chosen)}}}",
+        r"\toprule",
+        _row(map(_escaped, [*key_labels(list(words)), *heads])),
+        r"\midrule",
+    ]
+    for index in range(len(results.points)):
+        cells = [_escaped(value_name(cell[index])) for cell in words.values()]
+        for metric in chosen:
+            row = there.get((index, metric))
+            text = "–" if row is None else measured_row(row, units[metric])
+            cells.append(_value(text))
+        lines.append(_row(cells))
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def _row(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"

@@ -1,0 +1,167 @@
+"""Reports as Markdown, for documentation that is written by a command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lasthop.showing import study_tables
+from lasthop.studies import Report, ReportCell
+from lasthop.studies.artefacts import Artefact
+from lasthop.studies.claims import Claim
+from lasthop.studies.paired import PairedCell
+from lasthop.studies.sensitivity import SensitivityReport
+from lasthop.studies.verdicts import Verdict, show
+
+__all__ = ["differences", "report", "sensitivity"]
+
+
+def report(report: Report) -> str:
+    """Tables and figures' numbers, then the claims, as Markdown."""
+    study = report.study
+    results = report.results
+    count = max((cell.n for cell in report.cells), default=0)
+    options = ""
+    if study.replications != count:
+        options = f" --replications {count}"
+    options += "".join(f" --set '{key}={text}'" for key, text in study.changes.items())
+    options += "".join(f" --judge-at {first}" for first in report.earlier)
+    parts = [
+        f"<!-- Written by `lasthop reproduce {study.key}{options} --format markdown`. -->",
+        f"{count} replications a cell, seed {results.seed}.",
+    ]
+    decided = [one for one in report.verdicts if one.judgements]
+    by_id = {one.claim.id: one for one in decided}
+    for highlight in study.highlights:
+        if all(name in by_id for name in highlight.claims):
+            chosen = [by_id[name] for name in highlight.claims]
+            parts += [f"## {highlight.title}", _comparisons(chosen, report)]
+    if decided:
+        parts += _claims(report, decided)
+    for artefact in report.artefacts:
+        own = [cell for cell in report.cells if cell.artefact == artefact.name]
+        parts += [f"## {artefact.title}", _numbers(artefact, own)]
+    return "\n\n".join(parts)
+
+
+def differences(cells: Sequence[PairedCell]) -> str:
+    """Differences of a study's columns from one of them, as Markdown."""
+    headings = ("of", "at", "column", "difference", "unit", "ratio", "p (Holm)", "n")
+    rows = [study_tables.paired_texts(cell) for cell in cells]
+    title = f"## Difference from {cells[0].baseline}"
+    return f"{title}\n\n{_table(headings, rows)}"
+
+
+def _claims(report: Report, decided: Sequence[Verdict]) -> list[str]:
+    """The paper's claims with their verdicts, then those that were added to them."""
+    own = [one for one in decided if not one.claim.addition]
+    parts = [f"## Claims: {study_tables.tally_words(own)}", _verdicts(report, own)]
+    if report.earlier:
+        at = " and ".join(
+            f"{study_tables.tally_words(verdicts)} on the first {count} replications"
+            for count, verdicts in report.earlier.items()
+        )
+        parts.insert(1, f"Against {at}.")
+    added = [one for one in decided if one.claim.addition]
+    if added:
+        parts += [
+            "## Added to the paper's claims, and not counted among them",
+            _verdicts(report, added),
+        ]
+    return parts
+
+
+def _verdicts(report: Report, verdicts: Sequence[Verdict]) -> str:
+    printed = report.printed()
+    headings = ["id", "verdict", "claim", "evidence"]
+    if report.earlier:
+        total = max((cell.n for cell in report.cells), default=0)
+        headings[1:2] = [*(f"verdict at {count}" for count in report.earlier), f"at {total}"]
+    if printed:
+        headings.append("on the paper's own numbers")
+    rows = []
+    for one in verdicts:
+        claim = one.claim
+        row = [claim.id, one.words, _with_remarks(claim), one.evidence]
+        row[1:1] = report.earlier_words(claim.id).values()
+        if printed:
+            row.append(printed[claim.id].words)
+        rows.append(row)
+    return _table(headings, rows)
+
+
+def _with_remarks(claim: Claim) -> str:
+    return "<br>".join((claim.text, *(f"*{remark}*" for remark in claim.remarks)))
+
+
+def sensitivity(report: SensitivityReport) -> str:
+    """Claims against variants, and a line for each claim, as Markdown."""
+    summary = report.summary()
+    words = ("holds", "in part", "fails", "open")
+    rows = [
+        (
+            claim,
+            row.chosen,
+            *(str(row.counts[word]) for word in words),
+            "; ".join(f"{name}: {word}" for name, word in row.others.items()),
+        )
+        for claim, row in summary.items()
+    ]
+    command = f"lasthop reproduce {report.study.key}"
+    headings = ("claim", "as chosen", *words, "otherwise than as chosen at")
+    parts = [
+        f"<!-- Written by `{command} --sensitivity --format markdown`. -->",
+        f"{report.replications} replications a cell.",
+        "## Every claim over all variants",
+        _table(headings, rows),
+    ]
+    for one in report.study.sensitivities:
+        values = [value for value, _ in one.values]
+        rows = [
+            (claim, report.word(claim), *(report.word(claim, one.name, value) for value in values))
+            for claim in one.claims
+        ]
+        parts += [f"## {one.name}", one.about, _table(("claim", "as chosen", *values), rows)]
+    return "\n\n".join(parts)
+
+
+def _comparisons(verdicts: Sequence[Verdict], report: Report) -> str:
+    rows = [
+        (
+            one.claim.id,
+            one.claim.text,
+            study_tables.OUTCOMES[j.holds],
+            show(j, report.study.grid.default),
+        )
+        for one in verdicts
+        for j in one.judgements
+    ]
+    return _table(("id", "claim", "outcome", "comparison"), rows)
+
+
+def _numbers(artefact: Artefact, cells: Sequence[ReportCell]) -> str:
+    def column(name: str) -> Iterable[ReportCell]:
+        own = [cell for cell in cells if cell.column == name]
+        improved = [cell for cell in own if artefact.kind == "table" and cell.unit == "%"]
+        return improved or own
+
+    columns = [list(column(name)) for name in artefact.columns]
+    rows = [
+        (f"{value:g}", *(study_tables.cell_text(one[row], artefact) for one in columns))
+        for row, value in enumerate(artefact.rows)
+    ]
+    unit = artefact.quantity.unit
+    note = ", ".join(filter(None, (unit, "mean ± half-width of the 95 % interval")))
+    if artefact.spread:
+        note += " (standard deviation)"
+    if artefact.kind == "table":
+        note += f" | {study_tables.PUBLISHED}; improvements in %"
+    return f"{note}\n\n" + _table(
+        (artefact.axis.heading or artefact.axis.label, *artefact.columns), rows
+    )
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
