@@ -354,15 +354,15 @@ fn raw_transmissions(
         count: numbers(|sent| sent.count)?,
         ack: numbers(|sent| sent.ack.unwrap_or(u64::MAX))?,
         is_repeated: numbers(|sent| sent.is_repeated.into())?,
-        connection: numbers(|sent| {
-            sent.segment.map_or(u64::MAX, |it| it.connection.index() as u64)
+        connection: numbers(|sent| sent.segment.map_or(u64::MAX, |it| it.connection.into()))?,
+        incarnation: numbers(|sent| {
+            sent.segment.map_or(u64::MAX, |it| it.numbers.instance.into())
         })?,
-        incarnation: numbers(|sent| sent.segment.map_or(u64::MAX, |it| it.incarnation.into()))?,
         segment: numbers(|sent| {
-            sent.segment.and_then(|it| it.sequence).map_or(u64::MAX, u64::from)
+            sent.segment.and_then(|it| it.numbers.sequence).map_or(u64::MAX, u64::from)
         })?,
         segment_ack: numbers(|sent| {
-            sent.segment.and_then(|it| it.ack).map_or(u64::MAX, u64::from)
+            sent.segment.and_then(|it| it.numbers.ack).map_or(u64::MAX, u64::from)
         })?,
         sack: transmissions.iter().map(sack_text).collect(),
         size: numbers(|sent| sent.bytes.into())?,
@@ -376,7 +376,7 @@ fn raw_transmissions(
 
 /// The SACK blocks of a segment, `first-end` each, with spaces between them.
 fn sack_text(sent: &lasthop::run::Transmission) -> String {
-    let blocks = sent.segment.iter().flat_map(|segment| segment.sack.iter().flatten());
+    let blocks = sent.segment.iter().flat_map(|segment| segment.numbers.blocks.iter().flatten());
     blocks.map(|(first, end)| format!("{first}-{end}")).collect::<Vec<_>>().join(" ")
 }
 

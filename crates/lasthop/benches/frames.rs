@@ -16,6 +16,7 @@ use lasthop::sim::builder::Builder;
 use lasthop::sim::direction::DirectionParameters;
 use lasthop::sim::ids::{DirectionId, Side};
 use lasthop::sim::probe::Silent;
+use lasthop::transport::Udp;
 use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant as Clock;
@@ -72,7 +73,7 @@ fn replicate(protocol: &str, hops: u64) -> u64 {
     let site = SourceSite { streams: &streams, component: "flow.f", start: Instant::ZERO };
     let Ok(source) = app.source(&site) else { unreachable!("it sends datagrams") };
     let path: Vec<_> = (0..hops).map(|hop| DirectionId::of(hop as usize, Side::Forward)).collect();
-    builder.datagrams("f", Instant::ZERO, source, &path);
+    builder.datagrams("f", Instant::ZERO, &|_| Udp::default().into(), source, &path);
     let mut world = builder.build(Silent);
     // One every 2 ms.
     let stop = Instant::ZERO + Duration::from_millis(2) * (CROSSINGS / hops);

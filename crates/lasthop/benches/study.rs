@@ -18,6 +18,7 @@ use lasthop::sim::ids::{DirectionId, Side};
 use lasthop::sim::probe::Silent;
 use lasthop::sim::world::End;
 use lasthop::tcp::{Overrides, Profile, Variant, presets};
+use lasthop::transport::{Tcp, Udp};
 use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
 use std::sync::atomic::AtomicBool;
 
@@ -99,16 +100,17 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
     }
     let set = Overrides { segment: Some(Bytes::new(packet)), ..Overrides::default() };
     let config = presets::config(Variant::Reno, Profile::Ns2, &set);
+    let connect = |clock| Tcp::new(&config, clock).into();
     let path = RoundTrip {
         there: &[0, 1].map(|link| DirectionId::of(link, Side::Forward)),
         back: &[1, 0].map(|link| DirectionId::of(link, Side::Reverse)),
     };
     if case.web {
         let parameters = WebParameters { connections: 4, page_counts_itself: false };
-        builder.web("transfer", Instant::ZERO, &config, path, parameters);
+        builder.web("transfer", Instant::ZERO, &connect, path, parameters);
     } else {
         let size = Bytes::new(40_000 * packet);
-        builder.file("transfer", Instant::ZERO, &config, path, size);
+        builder.file("transfer", Instant::ZERO, &connect, path, size);
     }
     if case.congestion != Congestion::None {
         let app = App::OnOff(OnOffKeys {
@@ -124,7 +126,8 @@ fn replicate(case: &Case, loss: Probability, replication: u64) -> u64 {
         let component = "flow.congestion";
         let site = SourceSite { streams: &streams, component, start: Instant::ZERO };
         let Ok(source) = app.source(&site) else { unreachable!("it sends datagrams") };
-        builder.datagrams("congestion", Instant::ZERO, source, &path.there[..1]);
+        let connect = |_| Udp::default().into();
+        builder.datagrams("congestion", Instant::ZERO, &connect, source, &path.there[..1]);
     }
     let mut world = builder.build(Silent);
     let stop = Instant::ZERO + Duration::from_secs(if case.web { 2_000 } else { 100_000 });

@@ -20,6 +20,7 @@ use lasthop::sim::ids::{DirectionId, Side};
 use lasthop::sim::probe::Silent;
 use lasthop::tcp::connection::{Connection, Role};
 use lasthop::tcp::{Config, Overrides, Profile, Variant, presets};
+use lasthop::transport::Tcp;
 use lasthop::units::{Bytes, Duration, Instant, Rate};
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -131,7 +132,8 @@ fn events(config: &Config) -> u64 {
         there: &[DirectionId::of(0, Side::Forward)],
         back: &[DirectionId::of(0, Side::Reverse)],
     };
-    builder.file("transfer", Instant::ZERO, config, path, Bytes::new(SEGMENTS * SEGMENT));
+    let connect = |clock| Tcp::new(config, clock).into();
+    builder.file("transfer", Instant::ZERO, &connect, path, Bytes::new(SEGMENTS * SEGMENT));
     let mut world = builder.build(Silent);
     let stop = Instant::ZERO + Duration::from_secs(1_000);
     world.run(stop, true, &AtomicBool::new(false));

@@ -12,7 +12,7 @@ pub use lasthop_base::{coding, packet, rng, schema, timeline, units};
 pub use lasthop_link::{channel, interface, link, queue};
 pub use lasthop_live as live;
 pub use lasthop_script as tcp_script;
-pub use lasthop_sim::{agent, app, run, scenario, sim};
+pub use lasthop_sim::{agent, app, run, scenario, sim, transport};
 pub use lasthop_tcp as tcp;
 pub use lasthop_wlan as medium;
 

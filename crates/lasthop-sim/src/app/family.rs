@@ -116,8 +116,8 @@ macro_rules! applications {
         }
 
         impl App {
-            /// The kinds that need TCP.
-            pub(crate) const OVER_TCP: &'static [&'static str] =
+            /// The kinds that write to streams.
+            pub(crate) const OVER_STREAMS: &'static [&'static str] =
                 &[$(<$transfer::$transfer_keys as Kind>::KIND,)*];
             /// The kinds that send datagrams.
             pub(crate) const DATAGRAMS: &'static [&'static str] =

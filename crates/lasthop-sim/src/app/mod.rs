@@ -35,6 +35,7 @@ use lasthop_base::schema::metrics::{Metric, Report};
 use lasthop_base::units::{Bytes, Duration, Instant};
 use lasthop_link::queue::OnOff;
 
+pub use crate::transport::Datagram;
 pub use family::SourceSite;
 pub use file::{FileKeys, FileMetrics};
 pub use mah::Empirical;
@@ -44,15 +45,6 @@ pub use media::{
 pub use on_off::{OnOffKeys, Replay};
 pub use tally::{DatagramCounts, DatagramMetrics, Tally};
 pub use web::{Web, WebCounters, WebKeys, WebMetrics, WebParameters};
-
-/// A packet of a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Datagram {
-    /// Its number; the first is 0.
-    pub number: u64,
-    /// Its size, headers included.
-    pub size: Bytes,
-}
 
 /// What sends datagrams, and what their receiver experiences; the contract is the top comment of this
 /// module.

@@ -26,7 +26,7 @@ pub struct Transmission {
     pub ack: Option<u64>,
     /// Had its number been sent before?
     pub is_repeated: bool,
-    /// The TCP segment in it, on a link without protocol.
+    /// The segment in it, on a link without protocol.
     pub segment: Option<SegmentLabel>,
     /// Length on the air, link header included.
     pub bytes: u32,

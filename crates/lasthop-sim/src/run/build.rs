@@ -9,8 +9,9 @@ use crate::app::{SourceSite, Transfer};
 use crate::scenario::{self, Direction, Discipline, Flow, LinkProtocol, Scenario, Transport};
 use crate::sim::builder::{Builder, RoundTrip};
 use crate::sim::direction::DirectionParameters;
-use crate::sim::ids::{AirId, DirectionId, RadioId, Side};
+use crate::sim::ids::{AirId, DirectionId, FlowId, RadioId, Side};
 use crate::sim::radio::RadioParameters;
+use crate::transport::TransportSite;
 use lasthop_base::packet::Extension;
 use lasthop_base::rng::Streams;
 use lasthop_base::units::{Bytes, Duration, Instant};
@@ -112,6 +113,14 @@ pub(super) fn build<X: Extension>(
                 true => builder.passing(direction, &mut connections, count),
                 false => Vec::new(),
             };
+            let tcp = |flow: &FlowId| match &scenario.flows[flow.index()].transport {
+                Transport::Tcp(keys) => {
+                    let share = |sizes| oracle::share(sizes, scenario, plan, flow.index());
+                    Some(keys.config_on(&share))
+                }
+                Transport::Udp(_) | Transport::UdpLite(_) => None,
+            };
+            let flows: Vec<_> = flows.iter().map(|flow| flow.as_ref().and_then(tcp)).collect();
             let machine = agent
                 .build(&AgentSite { flows: &flows, ..site }, count)
                 .map_err(|error| RunError::Agent { link: link.name.clone(), error })?;
@@ -211,7 +220,8 @@ fn add_flow<X: Extension>(
     index: usize,
 ) {
     let flow = &scenario.flows[index];
-    let config = |tcp: &scenario::Tcp| oracle::tell(tcp.config(), scenario, plan, index);
+    let share = |sizes| oracle::share(sizes, scenario, plan, index);
+    let connect = |clock| flow.transport.build(TransportSite { clock, path: &share });
     let [there, back] = plan.routes(index).each_ref().map(|route| {
         let hop = |&(link, forward): &Hop| {
             DirectionId::of(link, if forward { Side::Forward } else { Side::Reverse })
@@ -221,22 +231,14 @@ fn add_flow<X: Extension>(
     let round_trip = RoundTrip { there: &there, back: &back };
     let start = Instant::ZERO + flow.start;
     let component = &format!("flow.{}", flow.name);
-    match (flow.app.source(&SourceSite { streams, component, start }), &flow.transport) {
-        (Ok(source), Transport::Udp | Transport::UdpLite) => {
-            builder.datagrams(&flow.name, start, source, &there);
+    match flow.app.source(&SourceSite { streams, component, start }) {
+        Ok(source) => builder.datagrams(&flow.name, start, &connect, source, &there),
+        Err(Transfer::File(file)) => {
+            builder.file(&flow.name, start, &connect, round_trip, file.size);
         }
-        (Err(Transfer::File(file)), Transport::Tcp(tcp)) => {
-            builder.file(&flow.name, start, &config(tcp), round_trip, file.size);
+        Err(Transfer::Web(web)) => {
+            builder.web(&flow.name, start, &connect, round_trip, web.parameters());
         }
-        (Err(Transfer::Web(web)), Transport::Tcp(tcp)) => {
-            builder.web(&flow.name, start, &config(tcp), round_trip, web.parameters());
-        }
-        (Ok(_), Transport::Tcp(_)) | (Err(_), Transport::Udp | Transport::UdpLite) => {
-            unreachable!("the scenario's checks reject applications over the wrong transport")
-        }
-    }
-    if flow.transport == Transport::UdpLite {
-        builder.accept_damaged();
     }
     if let Some(service) = &flow.service {
         builder.choose_service(service);

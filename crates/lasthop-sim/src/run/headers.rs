@@ -15,9 +15,10 @@
 //! - PSH is set where a segment is not full, or ends a file. Payload bytes are zero; a datagram
 //!   begins with its number.
 
-use crate::scenario::{App, Flow, Scenario};
+use crate::scenario::{App, Flow, Scenario, Transport};
 use crate::sim::ids::{ConnectionId, FlowId};
-use crate::sim::senders::{Sender, TcpSender};
+use crate::sim::senders::Sender;
+use crate::transport::End;
 use etherparse::TcpOptionElement as TcpOption;
 use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptions, UdpHeader};
 use lasthop_base::packet::{self, Packet, flags};
@@ -51,6 +52,8 @@ pub(super) struct Writer<'a> {
     flows: &'a [Flow],
     hosts: Vec<&'a str>,
     senders: Vec<Sender>,
+    /// By flow; `None` of flows without TCP.
+    configs: Vec<Option<Config>>,
     /// Numbers of connections and their incarnations, in the order of their first packets.
     connections: HashMap<(ConnectionId, u32), u32>,
     /// Payload.
@@ -65,8 +68,14 @@ impl<'a> Writer<'a> {
                 hosts.push(host);
             }
         }
-        let connections = HashMap::new();
-        Writer { flows: &scenario.flows, hosts, senders, connections, zeros: vec![0; 65_535] }
+        let config = |flow: &Flow| match &flow.transport {
+            Transport::Tcp(keys) => Some(keys.config()),
+            Transport::Udp(_) | Transport::UdpLite(_) => None,
+        };
+        let flows = &scenario.flows;
+        let configs = flows.iter().map(config).collect();
+        let (connections, zeros) = (HashMap::new(), vec![0; 65_535]);
+        Writer { flows, hosts, senders, configs, connections, zeros }
     }
 
     /// The hosts and their addresses.
@@ -82,9 +91,10 @@ impl<'a> Writer<'a> {
 
     /// A packet has been seen: its connection gets its number.
     pub fn meet(&mut self, packet: &Packet) {
-        if let Some(tcp) = self.senders[packet.hop as usize].tcp {
+        let sender = self.senders[packet.hop as usize];
+        if self.configs[sender.flow.index()].is_some() {
             let next = self.connections.len() as u32;
-            self.connections.entry((tcp.connection, packet.plain_incarnation())).or_insert(next);
+            self.connections.entry((sender.connection, packet.plain_incarnation())).or_insert(next);
         }
     }
 
@@ -92,8 +102,7 @@ impl<'a> Writer<'a> {
     pub fn write(&self, packet: &Packet, snap: usize) -> Bytes {
         let sender = self.senders[packet.hop as usize];
         let flow = &self.flows[sender.flow.index()];
-        let is_source = sender.tcp.is_none_or(|tcp| tcp.is_source);
-        let ends = if is_source { [&flow.from, &flow.to] } else { [&flow.to, &flow.from] };
+        let ends = if sender.is_source { [&flow.from, &flow.to] } else { [&flow.to, &flow.from] };
         let [source, destination] = ends.map(|host| {
             address(self.hosts.iter().position(|known| known == host).unwrap_or_default())
         });
@@ -105,8 +114,8 @@ impl<'a> Writer<'a> {
             ecn: ecn(packet.tcp.ecn),
             ..Ipv4Header::default()
         };
-        match &sender.tcp {
-            Some(tcp) => self.segment(ip, sender.flow, tcp, packet, snap),
+        match &self.configs[sender.flow.index()] {
+            Some(config) => self.segment(ip, config, &sender, packet, snap),
             None => self.datagram(ip, sender.flow, packet, snap),
         }
     }
@@ -114,18 +123,18 @@ impl<'a> Writer<'a> {
     fn segment(
         &self,
         mut ip: Ipv4Header,
-        flow: FlowId,
-        sender: &TcpSender,
+        config: &Config,
+        sender: &Sender,
         packet: &Packet,
         snap: usize,
     ) -> Bytes {
-        let config = &sender.config;
+        let (flow, is_opener) = (sender.flow, sender.end == End::Opener);
         let opener = {
             let number = self.connections.get(&(sender.connection, packet.plain_incarnation()));
             OPENER_PORTS.0 + (number.copied().unwrap_or_default() % OPENER_PORTS.1) as u16
         };
         let acceptor = flow_port(flow);
-        let (from, to) = if sender.is_opener { (opener, acceptor) } else { (acceptor, opener) };
+        let (from, to) = if is_opener { (opener, acceptor) } else { (acceptor, opener) };
         let told = &packet.tcp;
         let is_syn = told.flags & flags::SYN != 0;
         let mut tcp = TcpHeader::new(from, to, told.seq, 0);
@@ -137,21 +146,21 @@ impl<'a> Writer<'a> {
         tcp.acknowledgment_number = if tcp.ack { told.ack } else { 0 };
         let mut window = told.window;
         if config.one_way {
-            if sender.is_opener && !is_syn {
+            if is_opener && !is_syn {
                 (tcp.ack, tcp.acknowledgment_number) = (true, 1);
-            } else if !sender.is_opener {
+            } else if !is_opener {
                 // Its SYN, if any, is never sent.
                 tcp.sequence_number = 1;
             }
         }
-        if !tcp.ack || config.one_way && sender.is_opener {
+        if !tcp.ack || config.one_way && is_opener {
             window = (config.receive_window * config.segment.get() as f64) as u32;
         }
         let shift = if is_syn { 0 } else { window_shift(config) };
         tcp.window_size = (window >> shift).min(PLAIN_WINDOW) as u16;
         let end = u64::from(told.seq) + u64::from(told.payload);
         let ends_file = match &self.flows[flow.index()].app {
-            App::File(file) => sender.is_opener && end > file.size.get(),
+            App::File(file) => is_opener && end > file.size.get(),
             _ => false,
         };
         let is_short = u64::from(told.payload) < config.segment.get();
@@ -328,15 +337,13 @@ mod tests {
             app = { kind = \"file\", size = \"5 kB\" }\n";
         let document = Scenario::from_toml(text, std::path::Path::new(".")).expect("a scenario");
         let scenario = document.points().expect("a point").remove(0).scenario;
-        let config = config(Variant::Sack, Profile::Rfc, &Overrides::default());
-        let tcp = TcpSender {
+        let sender = Sender {
+            flow: FlowId::new(0),
             connection: ConnectionId::new(0),
-            is_opener: false,
+            end: End::Acceptor,
             is_source: false,
-            config,
         };
-        let mut writer =
-            Writer::new(&scenario, vec![Sender { flow: FlowId::new(0), tcp: Some(tcp) }]);
+        let mut writer = Writer::new(&scenario, vec![sender]);
         let mut told = packet::TcpHeader {
             seq: 1,
             ack: 1461,

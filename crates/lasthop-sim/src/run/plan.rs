@@ -1,7 +1,7 @@
 //! What all replications of a point have in common, found out once: the ways of its flows, and what
 //! crosses its links.
 
-use crate::scenario::{Direction, Flow, Routes, Scenario, Transport};
+use crate::scenario::{Direction, Flow, Routes, Scenario};
 use lasthop_base::units::{Bytes, Duration};
 use lasthop_link::link::{Air, Site};
 
@@ -55,10 +55,7 @@ impl Plan {
             }
             routes.push(route);
         }
-        let writes_options = |flow: &Flow| match &flow.transport {
-            Transport::Tcp(tcp) => tcp.config().writes_options(),
-            Transport::Udp | Transport::UdpLite => false,
-        };
+        let writes_options = |flow: &Flow| flow.transport.writes_options();
         let has_options = scenario.flows.iter().any(writes_options);
         Plan { routes, loads, has_options }
     }

@@ -4,13 +4,12 @@
 use super::RunError;
 use super::plan::{Hop, Plan};
 use crate::scenario::{
-    Direction, Discipline, Errors, Flow, Link, LinkProtocol, QueueLimit, Scenario, Transport, Wlan,
+    Direction, Discipline, Errors, Flow, Link, LinkProtocol, QueueLimit, Scenario, Wlan,
 };
 use lasthop_base::packet::Packet;
 use lasthop_base::schema::numbers::{numbers, seconds};
 use lasthop_base::schema::shorthand::Shorthand;
 use lasthop_link::link::{Endpoint, Protocol};
-use lasthop_tcp::Config;
 use lasthop_wlan::dcf::Timing;
 use serde_json::{Value, json};
 
@@ -195,32 +194,9 @@ fn flow(scenario: &Scenario, routes: &[Vec<Hop>; 2], flow: &Flow) -> Value {
         "start": seconds(flow.start),
         "service": flow.service,
         "app": numbers(&flow.app),
-        "tcp": match &flow.transport {
-            Transport::Tcp(set) => {
-                let mut tcp = tcp(&set.config());
-                tcp["variant"] = set.variant.word().into();
-                tcp["profile"] = set.profile.word().into();
-                tcp
-            }
-            Transport::Udp | Transport::UdpLite => Value::Null,
-        },
+        "tcp": flow.transport.resolved(),
         "packets": flow.largest_packets().map(|packet| packet.get()),
         "route": route(&routes[0]),
         "back": route(&routes[1]),
-    })
-}
-
-fn tcp(config: &Config) -> Value {
-    json!({
-        "segment": config.segment.get(),
-        "receive_window": config.receive_window,
-        "autotuning": config.autotuning,
-        "initial_window": config.initial_window,
-        "delayed_ack": config.delayed_ack.map(seconds),
-        "min_rto": seconds(config.min_rto),
-        "clock_granularity": seconds(config.clock_granularity),
-        "handshake": config.handshake,
-        "pad_segments": config.pad_segments,
-        "ack": config.wire_bytes(0, 0),
     })
 }

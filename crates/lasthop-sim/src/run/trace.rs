@@ -5,15 +5,14 @@ use super::plan::Plan;
 use super::{RunError, build, finish, link_names};
 use crate::agent::{AgentEvent, Notice};
 use crate::scenario::Scenario;
-use crate::sim::ids::ConnectionId;
 use crate::sim::ids::DirectionId;
 use crate::sim::probe::{Event, Recorder, Room};
 use crate::sim::world::{End, World};
+use crate::transport::TransportEvent;
 use lasthop_base::packet::Watched;
 use lasthop_base::rng::Streams;
 use lasthop_base::units::{Duration, Instant};
 use lasthop_link::link::LinkEvent;
-use lasthop_tcp::copies::Cause;
 use lasthop_wlan::dcf::{AirFate, AirFrame, frames};
 use std::sync::atomic::AtomicBool;
 
@@ -138,11 +137,6 @@ fn trace_up_to(
         .iter()
         .flat_map(|link| ["forward", "reverse"].map(|side| format!("link.{}.{side}", link.name)))
         .collect();
-    let flows: Vec<[String; 2]> = scenario
-        .flows
-        .iter()
-        .map(|flow| ["", ".receiver"].map(|side| format!("flow.{}{side}", flow.name)))
-        .collect();
     let mut events = Vec::with_capacity(recorded.len());
     let mut transmissions = Vec::new();
     // By direction and service; the only protocol of a link counts as one service.
@@ -174,49 +168,23 @@ fn trace_up_to(
                 value,
             });
         };
-        let end = |connection: ConnectionId, opener: bool| {
-            &ends[connection.index()][usize::from(!opener)]
-        };
         let direction = |index: DirectionId| &directions[index.index()];
         let carrier =
             |index: DirectionId, service: u8| &carriers[index.index()][usize::from(service)];
         match event {
-            Event::SegmentSent { connection, opener, sequence, payload } => {
-                push(end(connection, opener), "segment_sent", sequence as f64, payload.into());
-            }
-            Event::SegmentReceived { connection, opener, sequence, ack, payload } => {
-                let entity = end(connection, opener);
-                if payload > 0 {
-                    push(entity, "segment_received", sequence as f64, payload.into());
-                } else {
-                    push(entity, "ack_received", ack as f64, f64::NAN);
+            Event::Transport { connection, end, event } => {
+                let entity = &ends[connection.index()][end.index()];
+                match event {
+                    TransportEvent::Single { name, number, value } => {
+                        let number = number.map_or(f64::NAN, |number| number as f64);
+                        push(entity, name, number, value.unwrap_or(f64::NAN));
+                    }
+                    TransportEvent::State { names, values } => {
+                        for (name, value) in names.into_iter().zip(values) {
+                            push(entity, name, f64::NAN, value);
+                        }
+                    }
                 }
-            }
-            Event::SackReceived { connection, opener, first, end: last } => {
-                let bytes = last.wrapping_sub(first);
-                push(end(connection, opener), "sack_block", first.into(), bytes.into());
-            }
-            Event::Window { connection, opener, cwnd, ssthresh } => {
-                let entity = end(connection, opener);
-                push(entity, "cwnd", f64::NAN, cwnd);
-                push(entity, "ssthresh", f64::NAN, ssthresh);
-            }
-            Event::Timeout { connection, opener } => {
-                push(end(connection, opener), "timeout", f64::NAN, f64::NAN);
-            }
-            Event::Spurious { connection, opener, cause, sequence, length } => {
-                let (event, value) = match cause {
-                    Cause::Retransmission => ("spurious_retransmission", f64::from(length)),
-                    Cause::Timeout => ("spurious_timeout", f64::NAN),
-                };
-                push(end(connection, opener), event, sequence as f64, value);
-            }
-            Event::DatagramSent { flow, number, bytes } => {
-                push(&flows[flow.index()][0], "datagram_sent", number as f64, bytes.into());
-            }
-            Event::DatagramReceived { flow, number, delay } => {
-                let entity = &flows[flow.index()][1];
-                push(entity, "datagram_received", number as f64, delay.as_secs_f64());
             }
             Event::Queue { direction: index, packets, .. }
             | Event::QueueServed { direction: index, packets } => {

@@ -1,6 +1,6 @@
 //! The agents of a link: reading, writing, and what is checked beyond their single keys.
 
-use super::model::{Flow, Link, Scenario, Tcp, Transport};
+use super::model::{Flow, Link, Scenario, TcpKeys, Transport};
 use super::routes::Routes;
 use super::services::LinkProtocol;
 use crate::agent::{AgentKind, AgentSite, Governed, Refusal};
@@ -158,7 +158,7 @@ impl Scenario {
         routes: &Routes<'_>,
         index: usize,
         at: &str,
-    ) -> impl Iterator<Item = &Tcp> {
+    ) -> impl Iterator<Item = &TcpKeys> {
         self.flows.iter().filter_map(move |flow| {
             let Transport::Tcp(tcp) = &flow.transport else { return None };
             let ends_here = [&flow.from, &flow.to].into_iter().any(|host| host == at);

@@ -15,8 +15,6 @@ mod routes;
 mod schema;
 mod services;
 mod sweep;
-mod tcp_rules;
-mod transport;
 mod wlan;
 
 pub use crate::agent::AgentKind as Agent;

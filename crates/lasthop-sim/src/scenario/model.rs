@@ -8,15 +8,16 @@ use super::services::LinkProtocol;
 use super::sweep::Sweep;
 use super::wlan::Wlan;
 use crate::app::App;
-use lasthop_base::schema::keys::{Limits, choice, table, table_field, union};
-use lasthop_base::schema::quantity::{DelayedAck, Hosts, LinkRate, Window};
+use lasthop_base::schema::keys::{Limits, choice, table, table_field};
+use lasthop_base::schema::quantity::{Hosts, LinkRate};
 use lasthop_base::schema::shorthand::{OrShort, Shorthand};
 use lasthop_base::units::{Bytes, Duration, Rate};
 use lasthop_link::channel::Errors;
 use lasthop_link::link::{Air, Protocol};
 use lasthop_link::queue::{DelayKeys, Discipline, PropagationDelay, RateKeys, Transmitter};
-use lasthop_tcp::law::LawKind;
 
+pub use crate::transport::TransportKind as Transport;
+pub use crate::transport::tcp::{SackRecovery, TcpKeys};
 pub use lasthop_tcp::config::{Ersn, LossDetection, UndoKind};
 pub use lasthop_tcp::{Profile, Variant};
 
@@ -25,9 +26,6 @@ const POSITIVE: Limits = Limits::POSITIVE;
 pub(super) const PACKET: Limits = Limits::PACKET;
 /// Headers, frame or TCP/IP.
 const HEADER: Limits = Limits::HEADER;
-
-/// The tick of a host, up to 100 ms.
-const TICK: Limits = Limits::range(0, 100_000_000);
 
 /// A radio frame, from 1 µs to 1 h.
 const FRAME: Limits = Limits::range(1_000, Duration::from_secs(3_600).as_nanos());
@@ -323,122 +321,6 @@ table! {
         transport: Transport;
         /// What sends.
         app: App;
-    }
-}
-
-union! {
-    /// A transport protocol.
-    pub enum Transport {
-        /// TCP.
-        Tcp(Tcp) = "tcp",
-        /// UDP: what is lost stays lost.
-        Udp = "udp",
-        /// UDP-Lite (RFC 3828), whose checksum covers the headers: packets with a damaged payload are delivered,
-        /// where the errors of a link leave their header readable.
-        UdpLite = "udp-lite",
-    }
-}
-
-table! {
-    /// A TCP: its variant, its profile, and what differs from the profile (`None`: as the
-    /// profile says).
-    pub struct Tcp {
-        /// A named TCP: how losses are recovered and how the window moves.
-        variant: Variant;
-        /// Conventions and defaults of every key below. A host with profile "linux" recovers losses by RACK-TLP, whatever
-        /// its variant, which names the congestion control only: "newreno" and "sack" mean "reno". Variants that name
-        /// another loss recovery ("tahoe", "lt-tcp" …) need profile "rfc" or "ns-2".
-        profile: Profile = "linux";
-        /// Payload of a full segment.
-        segment: Option<Bytes>, PACKET;
-        /// TCP and IP headers added to each segment.
-        header: Option<Bytes>, HEADER;
-        /// Size of a pure acknowledgment, headers included.
-        ack_size: Option<Bytes>, PACKET;
-        /// The receiver's buffer.
-        receive_window: Option<Window>;
-        /// Do the buffers of both hosts grow with the connection; with profile "linux" only, where they do unless
-        /// `receive_window` is given.
-        autotuning: Option<bool>;
-        /// Do hosts hand several segments on at once; only where `autotuning` is on. Live links have hosts that do not.
-        segmentation_offload: Option<bool>;
-        /// Time between two ticks of the hosts, at which their timers fire; 0 s: timers are exact. With profile "linux"
-        /// only, whose kernels tick every 4 ms (CONFIG_HZ=250) or 1 ms.
-        timer_tick: Option<Duration>, TICK;
-        /// Longest time an acknowledgment is held back.
-        delayed_ack: Option<DelayedAck>;
-        /// Which SACK recovery; with variants that use selective acknowledgments only.
-        sack_recovery: Option<SackRecovery>;
-        /// What tells that a segment is lost, where recovery goes by SACK blocks as RFC 6675 says.
-        loss_detection: Option<LossDetection>;
-        /// How the congestion window moves, in place of the law of the variant.
-        law: Option<LawKind>;
-        /// HyStart++ (RFC 9406): leave slow start when the round-trip time grows; off by default.
-        hystart: Option<bool>;
-        /// Keep segments apart in time instead of sending what a window allows at once; off by default,
-        /// except with laws that say when segments leave.
-        pacing: Option<bool>;
-        /// Whether reductions that answered no loss are found out and taken back.
-        undo: Option<UndoKind>;
-        /// Selective acknowledgments (RFC 2018); with profile "linux" only, elsewhere the variant says.
-        sack: Option<bool>;
-        /// Explicit congestion notification (RFC 3168): queues that mark need not drop; off by default, not with
-        /// profile "ns-2".
-        ecn: Option<bool>;
-        /// Reduce the window by less for a mark than for a loss (RFC 8511), with the laws "reno" and "cubic".
-        abe: Option<bool>;
-        /// Timestamps option (RFC 7323).
-        timestamps: Option<bool>;
-        /// Limited Transmit (RFC 3042).
-        limited_transmit: Option<bool>;
-        /// Keep a window that the application does not use, without letting it grow (RFC 7661); with profile "rfc" only,
-        /// off by default.
-        window_validation: Option<bool>;
-        /// Bring the window back to the initial one after a pause longer than the retransmission timeout (RFC 5681,
-        /// section 4.1); with profile "linux", where it is on by default, by halves for each timeout
-        /// (`tcp_slow_start_after_idle`). Not with profile "ns-2".
-        restart_after_idle: Option<bool>;
-        /// Let the window grow by the bytes that an acknowledgment acknowledges (RFC 3465), in slow start by so many
-        /// segments at most (the RFC's L); with profile "rfc" and law "reno" only, off by default.
-        byte_counting: Option<u32>, Limits::range(1, 65_535);
-        /// Whether SYN segments open the connection.
-        handshake: Option<bool>;
-        /// Whether FIN segments close the connection.
-        fin: Option<bool>;
-        /// Initial congestion window.
-        initial_window: Option<Window>;
-        /// Least retransmission timeout.
-        min_rto: Option<Duration>;
-        /// Greatest retransmission timeout, back-off included.
-        max_rto: Option<Duration>, POSITIVE;
-        /// Retransmission timeout before the first measurement.
-        initial_rto: Option<Duration>, POSITIVE;
-        /// Tick of the clock that measures round trips.
-        clock_granularity: Option<Duration>, POSITIVE;
-        /// Duplicate acknowledgments that mean a loss.
-        dupack_threshold: Option<u32>, Limits::range(1, 255);
-        /// Consecutive explicit losses (ELN) that noise can cause at most; more of them mean that the
-        /// receiver is disconnected, and only every other one is answered. 0: no limit; with "esack" only.
-        eln_filter: Option<u32>, Limits::range(0, 1_000_000);
-        /// What a notice that a link has begun to send a segment again (ERSN) does; with "esack" only.
-        ersn: Option<Ersn>;
-        /// Whether the last segment of a transfer is filled up to a full one, as simulators do
-        /// that count in packets.
-        pad_segments: Option<bool>;
-    }
-}
-
-choice! {
-    /// SACK loss recovery.
-    pub enum SackRecovery {
-        /// As in the TCP agents of ns-2: "pipe" counted up and down.
-        Ns2 = "ns-2",
-        /// RFC 6675.
-        Rfc6675 = "rfc6675",
-        /// RACK-TLP (RFC 8985) with proportional rate reduction (RFC 9937).
-        RackTlp = "rack-tlp",
-        /// As "ns-2", and what agent "ll-elsn" tells of losses on a link (ESACK, Yun 2009).
-        Esack = "esack",
     }
 }
 

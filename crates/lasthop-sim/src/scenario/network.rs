@@ -2,9 +2,8 @@
 
 use super::model::{Flow, Scenario, Transport};
 use super::routes::Routes;
-use super::tcp_rules;
-use super::transport::TcpPackets;
 use crate::app::App;
+use crate::transport::{Carries, Load};
 use lasthop_base::schema::error::{ScenarioError, suggestion};
 use lasthop_base::units::Bytes;
 
@@ -81,48 +80,32 @@ impl Scenario {
                 format!("a time before run.max_time, {}", quoted(self.run.max_time)),
             ));
         }
-        match (&flow.transport, flow.app.packet()) {
-            (Transport::Udp | Transport::UdpLite, None) => Err(ScenarioError::new(
-                path("app.kind"),
-                format!("{:?} over {}", flow.app.kind(), flow.transport.kind()),
-                format!(
-                    "{} over udp or udp-lite; {} need transport kind \"tcp\"",
-                    listed(App::DATAGRAMS, "or"),
-                    listed(App::OVER_TCP, "and"),
-                ),
-            )),
-            (Transport::Tcp(_), Some(_)) => Err(ScenarioError::new(
-                path("app.kind"),
-                format!("{:?} over tcp", flow.app.kind()),
-                format!(
-                    "{} over tcp; {} need transport kind \"udp\" or \"udp-lite\"",
-                    listed(App::OVER_TCP, "or"),
-                    listed(App::DATAGRAMS, "and"),
-                ),
-            )),
-            (Transport::Tcp(tcp), None) => {
-                tcp_rules::check(tcp, &path("transport"))?;
-                let TcpPackets { data, control, ack } = TcpPackets::new(&tcp.config());
-                let key = match (tcp.segment, tcp.header) {
-                    (None, Some(_)) => "transport.header",
-                    _ => "transport.segment",
-                };
-                let back = routes.route(&flow.to, &flow.from);
-                self.check_size(&route, &path(key), data)?;
-                let mut opening = control;
-                if flow.app.sends_back() {
-                    // Requests are data too, and replies are acknowledged.
-                    self.check_size(&back, &path(key), data)?;
-                    opening = ack;
-                }
-                self.check_size(&route, &path("transport.ack_size"), opening)?;
-                self.check_size(&back, &path("transport.ack_size"), ack)
-            }
-            (Transport::Udp | Transport::UdpLite, Some(packet)) => {
-                flow.app.check(&path("app"))?;
-                self.check_size(&route, &path("app.packet"), packet)
-            }
+        let (carries, kinds) = match flow.app.packet() {
+            Some(_) => (Carries::Datagrams, App::DATAGRAMS),
+            None => (Carries::Streams, App::OVER_STREAMS),
+        };
+        if flow.transport.carries() != carries {
+            let (other, others) = match carries {
+                Carries::Datagrams => (Carries::Streams, App::OVER_STREAMS),
+                Carries::Streams => (Carries::Datagrams, App::DATAGRAMS),
+            };
+            let found = format!("{:?} over {}", flow.app.kind(), flow.transport.kind());
+            let allowed = format!(
+                "{} over {}; {} need transport kind {}",
+                listed(others, "or"),
+                Transport::carrying(other).join(" or "),
+                listed(kinds, "and"),
+                listed(&Transport::carrying(carries), "or"),
+            );
+            return Err(ScenarioError::new(path("app.kind"), found, allowed));
         }
+        flow.transport.check(&path("transport"))?;
+        flow.app.check(&path("app"))?;
+        let back = routes.route(&flow.to, &flow.from);
+        for (key, packet, is_back) in flow.transport.limits(flow.load()) {
+            self.check_size(if is_back { &back } else { &route }, &path(key), packet)?;
+        }
+        Ok(())
     }
 
     /// No link on the route may be too narrow for such a packet.
@@ -156,8 +139,20 @@ impl Scenario {
     }
 }
 
+impl Flow {
+    /// What its application sends, as far as the packets of its transport depend on it.
+    fn load(&self) -> Load {
+        Load { datagram: self.app.packet(), sends_back: self.app.sends_back() }
+    }
+
+    /// The largest packets that it sends: from `from` to `to`, and back.
+    pub fn largest_packets(&self) -> [Bytes; 2] {
+        self.transport.largest_packets(self.load())
+    }
+}
+
 /// A quantity as the scenario would write it.
-pub(super) fn quoted(quantity: impl std::fmt::Display) -> String {
+fn quoted(quantity: impl std::fmt::Display) -> String {
     format!("\"{quantity}\"")
 }
 

@@ -7,16 +7,16 @@
 
 use super::deadlines::MachineId;
 use super::direction::Medium;
-use super::hops::{Hop, Listener};
+use super::hops::Hop;
 use super::ids::{ConnectionId, DirectionId, LineId, SeatId};
 use super::probe::{Event, Probe};
 use super::wlan::Shared;
 use super::world::World;
 use crate::agent::{Agent, AgentMachine, Batch, Crossing, LinkFate, Verdict};
+use crate::transport::{End, Losses, Transport};
 use lasthop_base::packet::{Descriptor, Extension};
 use lasthop_base::schema::metrics::ReportFor;
 use lasthop_link::link::{Endpoint, LinkCounters};
-use lasthop_tcp::SenderCounters;
 
 /// An agent and where it sits.
 #[derive(Clone, Debug)]
@@ -34,8 +34,8 @@ pub(super) struct Seat<X: Extension> {
     pub above: Option<SeatId>,
     /// The connection that each path belongs to, by the agent's numbers.
     pub connections: Vec<Option<u32>>,
-    /// The TCP senders whose losses it hears of: connection and end.
-    pub senders: Vec<(ConnectionId, usize)>,
+    /// The senders whose losses it is given.
+    pub senders: Vec<(ConnectionId, End)>,
 }
 
 impl<P: Probe, X: Extension> World<P, X> {
@@ -113,12 +113,8 @@ impl<P: Probe, X: Extension> World<P, X> {
             return;
         }
         debug_assert!(direction == wanted.opposite(), "an agent has only seen packets of its link");
-        let (connection, end) = match listener {
-            Listener::Tcp { connection, opener } => (connection, usize::from(!opener)),
-            Listener::Acceptor { connection } | Listener::Sink { connection } => (connection, 1),
-            Listener::Datagrams { .. } => unreachable!("only segments are answered"),
-        };
-        let first = self.connections[connection.index()].first_hops[end];
+        let (connection, end) = listener.end();
+        let first = self.connections[connection.index()].first_hops[end.index()];
         let mut back = (first..).zip(&self.hops[first as usize..]);
         let hop = back.find(|(_, hop)| hop.direction == wanted);
         let (hop, _) = hop.expect("an agent's link is crossed both ways");
@@ -202,7 +198,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Tells an agent what TCP and the link have lost, and the link's endpoint its new limit.
+    /// Tells an agent what transports and the link have lost, and the link's endpoint its new limit.
     fn tell_losses(&mut self, seat: SeatId) {
         let direction = self.agents[seat.index()].direction;
         let line = self.line_of(direction);
@@ -210,13 +206,9 @@ impl<P: Probe, X: Extension> World<P, X> {
         let LinkCounters { packets, packets_abandoned: lost, .. } = end.link_counters();
         let Seat { agent, senders, .. } = &mut self.agents[seat.index()];
         let connections = &self.connections;
-        let sum = |sum: Batch, &(connection, end): &(ConnectionId, usize)| {
-            let SenderCounters { segments_sent, retransmissions, losses_declared, .. } =
-                connections[connection.index()].ends[end].counters();
-            Batch {
-                packets: sum.packets + (segments_sent - retransmissions),
-                lost: sum.lost + losses_declared,
-            }
+        let sum = |sum: Batch, &(connection, end): &(ConnectionId, End)| {
+            let Losses { sent, lost } = connections[connection.index()].transport.losses(end);
+            Batch { packets: sum.packets + sent, lost: sum.lost + lost }
         };
         let end_to_end = senders.iter().fold(Batch::default(), sum);
         agent.on_losses(end_to_end, Batch { packets, lost });

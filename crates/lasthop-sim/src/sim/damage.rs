@@ -8,6 +8,7 @@ use super::hops::{Hop, Listener, Then};
 use super::probe::Probe;
 use super::world::World;
 use crate::agent::{Agent, Verdict};
+use crate::transport::Transport;
 use lasthop_base::packet::{Descriptor, Extension};
 
 impl<P: Probe, X: Extension> World<P, X> {
@@ -40,17 +41,17 @@ impl<P: Probe, X: Extension> World<P, X> {
             return;
         }
         match listener {
-            Listener::Tcp { connection, opener } => {
-                let pair = &mut self.connections[connection.index()];
-                if packet.plain_incarnation() == pair.incarnation {
-                    pair.ends[usize::from(!opener)].receive_damaged(self.now, &packet.tcp);
-                    self.pump(connection, opener);
-                    self.on_progress(connection, opener);
+            Listener::Acting { connection, end } => {
+                let known = &mut self.connections[connection.index()];
+                if packet.plain_incarnation() == known.instance {
+                    known.transport.receive_damaged(self.now, end, packet);
+                    self.pump(connection, end);
+                    self.on_progress(connection, end);
                 }
             }
-            // They do nothing but acknowledge what arrives intact.
-            Listener::Acceptor { .. } | Listener::Sink { .. } => {}
-            Listener::Datagrams { flow } => self.receive_damaged_datagram(flow, packet),
+            // They do nothing but answer packets that arrive intact.
+            Listener::Answering { .. } | Listener::Sink { .. } => {}
+            Listener::Absorbing { connection } => self.absorb_damaged(connection, packet),
         }
     }
 }

@@ -5,7 +5,8 @@
 //! that everything that depends on its path is one lookup: where it goes next, who waits for it,
 //! which service it takes.
 
-use super::ids::{ConnectionId, DirectionId, FlowId, LineId, PathId, SeatId};
+use super::ids::{ConnectionId, DirectionId, LineId, PathId, SeatId};
+use crate::transport::End;
 
 /// What becomes of a packet that has crossed a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,18 +20,35 @@ pub(super) enum Then {
     Arrive,
 }
 
-/// Who waits for packets at the end of a path.
+/// Who waits for packets at the end of a path, by its [`Reaction`](crate::transport::Reaction).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listener {
-    /// One end of a connection.
-    Tcp { connection: ConnectionId, opener: bool },
-    /// An acceptor that does nothing but acknowledge at once.
-    Acceptor { connection: ConnectionId },
-    /// The same on a way back that only such acceptors use: what it sends can be computed together
-    /// with what it receives.
+    /// An end that may do anything.
+    Acting { connection: ConnectionId, end: End },
+    /// An acceptor that only answers.
+    Answering { connection: ConnectionId },
+    /// An acceptor that only answers, on a way back that only such acceptors use: its answers can be computed together with
+    /// the packets that it receives.
     Sink { connection: ConnectionId },
-    /// A flow that only counts.
-    Datagrams { flow: FlowId },
+    /// An acceptor that sends nothing.
+    Absorbing { connection: ConnectionId },
+}
+
+impl Listener {
+    /// The end that listens.
+    pub fn end(self) -> (ConnectionId, End) {
+        match self {
+            Listener::Acting { connection, end } => (connection, end),
+            Listener::Answering { connection }
+            | Listener::Sink { connection }
+            | Listener::Absorbing { connection } => (connection, End::Acceptor),
+        }
+    }
+
+    /// Its connection.
+    pub fn connection(self) -> ConnectionId {
+        self.end().0
+    }
 }
 
 /// Who takes a packet that enters a direction.

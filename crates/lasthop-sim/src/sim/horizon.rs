@@ -9,6 +9,7 @@ use super::probe::Probe;
 use super::traffic::{App, Flow};
 use super::world::World;
 use crate::app::DatagramSource;
+use crate::transport::{End, Transport};
 use lasthop_base::packet::Extension;
 use lasthop_base::units::{Duration, Instant, Rate};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,15 +44,18 @@ impl<P: Probe, X: Extension> World<P, X> {
     pub(super) fn earliest_completion(&self) -> Instant {
         let completion = |flow: &Flow| {
             let App::File { connection, size, .. } = flow.app else { return Instant::ZERO };
-            let pair = &self.connections[connection.index()];
-            let mut hop = pair.first_hops[0] as usize;
+            let known = &self.connections[connection.index()];
+            let mut hop = known.first_hops[0] as usize;
             let mut slowest = self.fastest(self.hops[hop].direction);
             while !matches!(self.hops[hop].then, Then::Arrive) {
                 hop += 1;
                 slowest = slowest.min(self.fastest(self.hops[hop].direction));
             }
             let has_started = flow.start < self.now;
-            let unsent = if has_started { pair.ends[0].unsent_bytes() } else { size.get() };
+            let unsent = match has_started {
+                true => known.transport.unsent(End::Opener),
+                false => size.get(),
+            };
             // The rate of a radio is rounded down.
             let rate = u128::from(slowest.as_bps()) + 1;
             let nanos = u128::from(unsent) * 8 * 1_000_000_000 / rate;

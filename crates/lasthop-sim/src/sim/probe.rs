@@ -4,12 +4,12 @@
 //! A computed link knows a frame's fate before its time has come, so that events arrive in the
 //! order of their computation: sort by time before use.
 
-use super::ids::{ConnectionId, DirectionId, FlowId};
+use super::ids::{ConnectionId, DirectionId};
 use crate::agent::AgentEvent;
-use lasthop_base::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet, flags};
+use crate::transport::{End, Numbers, TransportEvent};
+use lasthop_base::packet::{Descriptor, Extension, Packet};
 use lasthop_base::units::{Duration, Instant};
 use lasthop_link::link::{Frame, FrameKind, LinkEvent};
-use lasthop_tcp::copies::Cause;
 use lasthop_wlan::dcf::{AirFate, AirFrame};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,128 +37,26 @@ impl<P> From<&Frame<P>> for FrameLabel {
     }
 }
 
-/// The TCP segment that a frame carried.
+/// The segment of a transport that a frame carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentLabel {
-    /// Connection index.
-    pub connection: ConnectionId,
-    /// Incarnation of the connection.
-    pub incarnation: u32,
-    /// First byte of its data; the SYN is byte 0. `None` if it only acknowledges.
-    pub sequence: Option<u32>,
-    /// Cumulative acknowledgment; `None` if it has none.
-    pub ack: Option<u32>,
-    /// SACK blocks, the first byte of each and the one after its last.
-    pub sack: [Option<(u32, u32)>; MAX_SACK_BLOCKS],
-}
-
-impl SegmentLabel {
-    /// What `packet` of `connection` carries.
-    pub(super) fn new(connection: ConnectionId, packet: &Packet) -> Self {
-        let (incarnation, tcp) = (packet.plain_incarnation(), packet.tcp);
-        let mut sack = [None; MAX_SACK_BLOCKS];
-        let blocks = tcp.sack_blocks().into_iter().take(tcp.sack_blocks.into());
-        for (place, block) in sack.iter_mut().zip(blocks) {
-            *place = Some(block);
-        }
-        let has_data = tcp.payload > 0 || tcp.flags & (flags::SYN | flags::FIN) != 0;
-        SegmentLabel {
-            connection,
-            incarnation,
-            sequence: has_data.then_some(tcp.seq),
-            ack: (tcp.flags & flags::ACK != 0).then_some(tcp.ack),
-            sack,
-        }
-    }
+    /// Number of the connection among those that carry streams.
+    pub connection: u32,
+    /// The numbers in the segment.
+    pub numbers: Numbers,
 }
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
-    /// A TCP end sent a segment.
-    SegmentSent {
+    /// A transport reports about one end of a connection.
+    Transport {
         /// Connection index.
         connection: ConnectionId,
-        /// True at the end that opened the connection.
-        opener: bool,
-        /// First byte of the segment; the SYN is byte 0.
-        sequence: u64,
-        /// Payload bytes.
-        payload: u32,
-    },
-    /// A TCP end received a segment.
-    SegmentReceived {
-        /// Connection index.
-        connection: ConnectionId,
-        /// True at the end that opened the connection.
-        opener: bool,
-        /// First byte of the segment.
-        sequence: u64,
-        /// Cumulative acknowledgment that it carried.
-        ack: u64,
-        /// Payload bytes.
-        payload: u32,
-    },
-    /// A block of the SACK option of the segment that was just received (RFC 2018).
-    SackReceived {
-        /// Connection index.
-        connection: ConnectionId,
-        /// True at the end that opened the connection.
-        opener: bool,
-        /// Its first byte.
-        first: u32,
-        /// The byte after its last.
-        end: u32,
-    },
-    /// A sender's window after something happened to it.
-    Window {
-        /// Connection index.
-        connection: ConnectionId,
-        /// True at the end that opened the connection.
-        opener: bool,
-        /// Congestion window in segments.
-        cwnd: f64,
-        /// Slow-start threshold in segments.
-        ssthresh: f64,
-    },
-    /// A retransmission timer fired.
-    Timeout {
-        /// Connection index.
-        connection: ConnectionId,
-        /// True at the end that opened the connection.
-        opener: bool,
-    },
-    /// What a TCP end did at the time of the event was not needed, as [`copies`](lasthop_tcp::copies) has it. Told at the
-    /// end of the run.
-    Spurious {
-        /// Connection index.
-        connection: ConnectionId,
-        /// True at the end that opened the connection.
-        opener: bool,
-        /// A retransmission, or an expiry of the timer.
-        cause: Cause,
-        /// First byte of the segment; of a timeout the oldest one outstanding.
-        sequence: u64,
-        /// Sequence space of the segment; 0 of a timeout.
-        length: u32,
-    },
-    /// A datagram was sent.
-    DatagramSent {
-        /// Flow index.
-        flow: FlowId,
-        /// Its number within the flow; the first is 0.
-        number: u64,
-        /// Its length.
-        bytes: u32,
-    },
-    /// A datagram reached its destination.
-    DatagramReceived {
-        /// Flow index.
-        flow: FlowId,
-        /// Its number within the flow.
-        number: u64,
-        /// How long after it was sent.
-        delay: Duration,
+        /// Which end.
+        end: End,
+        /// What happened.
+        event: TransportEvent,
     },
     /// Length of an interface queue just after an arrival, the packet in transmission included.
     Queue {
@@ -191,7 +89,7 @@ pub enum Event {
         direction: DirectionId,
         /// What it was. Where there is no link protocol, frames are numbered in the order of their transmission.
         label: FrameLabel,
-        /// The TCP segment that it carried; `None` of other packets, and where there is a link
+        /// The segment that it carried; `None` of other packets, and where there is a link
         /// protocol: its frames have numbers of their own.
         segment: Option<SegmentLabel>,
         /// The packet that it carried, a piece of it or units of its block; `None` in control frames and parity.

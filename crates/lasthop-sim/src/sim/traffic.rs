@@ -3,14 +3,12 @@
 use super::deadlines::MachineId;
 use super::direction::Medium;
 use super::ids::{ConnectionId, DirectionId, FlowId, Side};
-use super::metrics::{
-    DamageMetrics, FlowMetrics, HeaderMetrics, LoadMetrics, NoticeMetrics, ServiceMetrics,
-    SharingMetrics, TcpMetrics,
-};
+use super::metrics::{FlowMetrics, HeaderMetrics, LoadMetrics, ServiceMetrics, SharingMetrics};
 use super::probe::{Event, Probe};
-use super::world::{World, boot_offset};
+use super::world::{Connection, World};
 use crate::agent::AgentMachine;
-use crate::app::{Datagram, DatagramCounts, DatagramSource, FileMetrics, Source, Web, WebMetrics};
+use crate::app::{DatagramCounts, DatagramSource, FileMetrics, Source, Web, WebMetrics};
+use crate::transport::{Arrival, End, Transport, TransportEvent, TransportMachine};
 use lasthop_base::packet::{Descriptor, Extension, LAST_INCARNATION};
 use lasthop_base::schema::metrics::ReportFor;
 use lasthop_base::units::{Bytes, Instant};
@@ -35,8 +33,7 @@ pub(super) enum App {
 pub(super) struct Datagrams {
     pub source: Source,
     pub machine: MachineId,
-    /// Its first hop.
-    pub hop: u32,
+    pub connection: ConnectionId,
 }
 
 /// A browser and its transfers.
@@ -66,63 +63,39 @@ pub(super) struct Flow {
     pub start: Instant,
     /// The service that it asks for, on links that have one of this name.
     pub service: Option<String>,
-    /// Datagrams delivered with a damaged payload; `None`: its transport drops them.
-    pub damaged: Option<Damage>,
     pub app: App,
 }
 
-/// Which datagrams a transport delivers with a damaged payload. A link may send a datagram again that came damaged:
-/// the receiver counts one copy, and prefers an intact one.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Damage {
-    /// Datagrams of which only damaged copies have arrived.
-    count: u64,
-    /// The datagram that arrived last, and whether it is among these. Copies of one arrive one after the other.
-    last: Option<(u64, bool)>,
-}
-
-impl Damage {
-    /// A copy of datagram `number` arrives; true if no copy has arrived before.
-    pub fn is_first(&mut self, number: u64, is_damaged: bool) -> bool {
-        let known = self.last.filter(|&(last, _)| last == number).map(|(_, known)| known);
-        let counts = is_damaged && known != Some(false);
-        self.count = self.count + u64::from(counts) - u64::from(known == Some(true));
-        self.last = Some((number, counts));
-        known.is_none()
-    }
-}
-
 impl<P: Probe, X: Extension> World<P, X> {
-    /// A datagram is at its destination at `at`, which may lie ahead of the clock.
+    /// A packet is at `at`, which may lie ahead of the clock, at an acceptor that sends nothing.
     #[inline]
-    pub(super) fn receive_datagram(&mut self, flow: FlowId, at: Instant, packet: &Descriptor<X>) {
-        if let Some(damage) = &mut self.flows[flow.index()].damaged
-            && !damage.is_first(packet.datagram_number(), false)
-        {
-            return;
-        }
-        self.count_datagram(flow, at, packet);
+    pub(super) fn absorb(&mut self, connection: ConnectionId, at: Instant, packet: &Descriptor<X>) {
+        let transport = &mut self.connections[connection.index()].transport;
+        transport.receive(at, End::Acceptor, packet);
+        self.deliver_datagrams(connection, at);
     }
 
-    /// The same of a datagram with a damaged payload, which ends here unless its transport delivers it.
-    pub(super) fn receive_damaged_datagram(&mut self, flow: FlowId, packet: &Descriptor<X>) {
-        if let Some(damage) = &mut self.flows[flow.index()].damaged
-            && damage.is_first(packet.datagram_number(), true)
-        {
-            self.count_datagram(flow, self.now, packet);
-        }
+    /// Like [`Self::absorb`], of a packet with a damaged payload, which arrives now.
+    pub(super) fn absorb_damaged(&mut self, connection: ConnectionId, packet: &Descriptor<X>) {
+        let transport = &mut self.connections[connection.index()].transport;
+        transport.receive_damaged(self.now, End::Acceptor, packet);
+        self.deliver_datagrams(connection, self.now);
     }
 
-    /// The first copy of a datagram is delivered.
+    /// Gives the application the datagrams that arrive at `at`.
     #[inline]
-    fn count_datagram(&mut self, flow: FlowId, at: Instant, packet: &Descriptor<X>) {
-        let number = packet.datagram_number();
-        if P::ACTIVE {
-            let delay = at.saturating_since(packet.datagram_sent_at());
-            self.probe.record(at, Event::DatagramReceived { flow, number, delay });
-        }
-        if let App::Datagrams(datagrams) = &mut self.flows[flow.index()].app {
-            datagrams.source.receive(self.now, number, at);
+    fn deliver_datagrams(&mut self, connection: ConnectionId, at: Instant) {
+        let Connection { transport, flow, .. } = &mut self.connections[connection.index()];
+        while let Some(Arrival { number, sent_at }) = transport.read_datagram() {
+            if P::ACTIVE {
+                let delay = at.saturating_since(sent_at).as_secs_f64();
+                let event = TransportEvent::numbered("datagram_received", number, delay);
+                let end = End::Acceptor;
+                self.probe.record(at, Event::Transport { connection, end, event });
+            }
+            if let App::Datagrams(datagrams) = &mut self.flows[flow.index()].app {
+                datagrams.source.receive(self.now, number, at);
+            }
         }
     }
 
@@ -135,8 +108,9 @@ impl<P: Probe, X: Extension> World<P, X> {
             match &mut self.flows[index.index()].app {
                 App::File { connection, size, .. } => {
                     let (connection, size) = (*connection, *size);
-                    self.connections[connection.index()].ends[0].write(size.get());
-                    self.pump(connection, true);
+                    let transport = &mut self.connections[connection.index()].transport;
+                    transport.write(End::Opener, size.get());
+                    self.pump(connection, End::Opener);
                 }
                 App::Web(browser) => {
                     browser.web.start_page();
@@ -165,40 +139,44 @@ impl<P: Probe, X: Extension> World<P, X> {
         let App::Datagrams(datagrams) = &mut self.flows[index.index()].app else {
             unreachable!("only sources of datagrams have this deadline")
         };
-        let Datagram { number, size } = datagrams.source.send(self.now);
-        let hop = datagrams.hop;
+        let datagram = datagrams.source.send(self.now);
+        let connection = datagrams.connection;
         // At a tie datagrams come first, as in the lazy replay.
         self.deadlines.put_first(datagrams.machine, datagrams.source.next_at());
-        self.send_datagram(index, &Descriptor::datagram(hop, size.get() as u32, number, self.now));
+        self.connections[connection.index()].transport.send(self.now, datagram);
+        self.pump(connection, End::Opener);
     }
 
-    /// A TCP end may have come to the end of a transfer.
+    /// An end of a connection may have come to the end of a transfer.
     #[inline(always)]
-    pub(super) fn on_progress(&mut self, connection: ConnectionId, opener: bool) {
-        let pair = &mut self.connections[connection.index()];
-        let index = pair.flow;
+    pub(super) fn on_progress(&mut self, connection: ConnectionId, end: End) {
+        let known = &mut self.connections[connection.index()];
+        let index = known.flow;
         match &mut self.flows[index.index()].app {
             App::File { finished, .. } => {
                 // A proxy on the way acknowledges what has not arrived yet.
-                let [sender, receiver] = &pair.ends;
-                let has_arrived = receiver.delivered_bytes() >= sender.acked_bytes();
-                if finished.is_none() && sender.is_all_acked() && has_arrived {
+                let transport = &mut known.transport;
+                let has_arrived =
+                    transport.read(End::Acceptor) >= transport.acknowledged(End::Opener);
+                let is_acknowledged = transport.is_all_acknowledged(End::Opener);
+                if finished.is_none() && is_acknowledged && has_arrived {
                     *finished = Some(self.now);
                     self.unfinished -= 1;
                     self.attention = Instant::ZERO;
-                    pair.ends[0].close();
-                    self.pump(connection, true);
+                    transport.close(End::Opener);
+                    self.pump(connection, End::Opener);
                 }
             }
-            App::Web(_) => self.on_web_progress(index, connection, opener),
+            App::Web(_) => self.on_web_progress(index, connection, end),
             App::Datagrams(_) | App::Background { .. } => {}
         }
     }
 
     #[inline(always)]
-    fn on_web_progress(&mut self, index: FlowId, connection: ConnectionId, opener: bool) {
-        let pair = &mut self.connections[connection.index()];
-        let slot = pair.slot;
+    fn on_web_progress(&mut self, index: FlowId, connection: ConnectionId, end: End) {
+        let known = &mut self.connections[connection.index()];
+        let slot = known.slot;
+        let transport = &mut known.transport;
         let App::Web(browser) = &mut self.flows[index.index()].app else {
             unreachable!("asked for browsers only")
         };
@@ -207,32 +185,33 @@ impl<P: Probe, X: Extension> World<P, X> {
         let is_simplex = requests != replies;
         // One way, a transfer ends with the sender's last ACK (ns-2); full duplex, with the last
         // byte at the receiver.
-        let acked = is_simplex && opener && pair.ends[0].is_all_acked();
+        let is_opener = end == End::Opener;
+        let acked = is_simplex && is_opener && transport.is_all_acknowledged(End::Opener);
         match *stage {
             Stage::Request { bytes }
                 if connection == requests
                     && (acked
-                        || !is_simplex && !opener && pair.ends[1].delivered_bytes() >= bytes) =>
+                        || !is_simplex && !is_opener && transport.read(End::Acceptor) >= bytes) =>
             {
                 let bytes = browser.web.on_request();
                 *stage = Stage::Reply { bytes };
                 if is_simplex {
                     self.start_transfer(replies, bytes);
                 } else {
-                    pair.ends[1].write(bytes);
-                    pair.ends[1].close();
-                    self.pump(connection, false);
+                    transport.write(End::Acceptor, bytes);
+                    transport.close(End::Acceptor);
+                    self.pump(connection, End::Acceptor);
                 }
             }
             Stage::Reply { bytes }
                 if connection == replies
                     && (acked
-                        || !is_simplex && opener && pair.ends[0].delivered_bytes() >= bytes) =>
+                        || !is_simplex && is_opener && transport.read(End::Opener) >= bytes) =>
             {
                 *stage = Stage::Idle;
                 if !is_simplex {
-                    pair.ends[0].close();
-                    self.pump(connection, true);
+                    transport.close(End::Opener);
+                    self.pump(connection, End::Opener);
                 }
                 let App::Web(browser) = &mut self.flows[index.index()].app else {
                     unreachable!("asked for browsers only")
@@ -256,17 +235,14 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// A fresh incarnation of a connection whose opener writes `bytes`.
+    /// A fresh instance of a connection whose opener writes `bytes`.
     fn start_transfer(&mut self, connection: ConnectionId, bytes: u64) {
-        let pair = &mut self.connections[connection.index()];
-        pair.incarnation = (pair.incarnation + 1) & LAST_INCARNATION;
-        for end in &mut pair.ends {
-            let offset = boot_offset(&mut pair.boot, &pair.config);
-            end.reset(offset);
-        }
-        pair.ends[0].write(bytes);
-        self.pump(connection, true);
-        self.pump(connection, false);
+        let known = &mut self.connections[connection.index()];
+        known.instance = (known.instance + 1) & LAST_INCARNATION;
+        known.transport.open();
+        known.transport.write(End::Opener, bytes);
+        self.pump(connection, End::Opener);
+        self.pump(connection, End::Acceptor);
     }
 
     /// Reports every metric of the run as (entity, metric, value); values are in SI units, NaN
@@ -392,12 +368,12 @@ impl<P: Probe, X: Extension> World<P, X> {
         match &flow.app {
             App::File { connection, size, finished } => {
                 // What the sender knows to have arrived: a receiver may have been computed ahead.
-                let opener = &self.connections[connection.index()].ends[0];
-                let delivered = opener.acked_bytes().min(size.get());
+                let transport = &self.connections[connection.index()].transport;
+                let delivered = transport.acknowledged(End::Opener).min(size.get());
                 delivery(delivered, end_or(*finished));
                 let complete = f64::from(u8::from(finished.is_some()));
                 FileMetrics { complete }.report_for(&entity, report);
-                self.tcp_metrics(&entity, &[[*connection; 2]], report);
+                self.transport_metrics(&entity, std::iter::once(*connection), report);
             }
             App::Web(browser) => {
                 let counters = browser.web.counters();
@@ -405,16 +381,17 @@ impl<P: Probe, X: Extension> World<P, X> {
                 let seconds = browser.last_page.map_or(f64::NAN, |at| end_or(Some(at)));
                 delivery(counters.page_bytes, seconds);
                 WebMetrics::from(&counters).report_for(&entity, report);
-                self.tcp_metrics(&entity, &browser.connections, report);
+                let connections = browser.connections.iter().flat_map(|&[requests, replies]| {
+                    std::iter::once(requests).chain((replies != requests).then_some(replies))
+                });
+                self.transport_metrics(&entity, connections, report);
             }
             App::Datagrams(datagrams) => {
                 let source = &datagrams.source;
                 delivery(source.delivered_bytes(self.now), end_or(None));
                 source.metrics(self.now, &mut |metric, value| report(&entity, metric, value));
-                if let Some(Damage { count, .. }) = flow.damaged {
-                    let packets_damaged = count as f64;
-                    DamageMetrics { packets_damaged }.report_for(&entity, report);
-                }
+                let connection = std::iter::once(datagrams.connection);
+                self.transport_metrics(&entity, connection, report);
             }
             App::Background { direction, index, packet } => {
                 let fifo = self.directions[direction.index()].fifo();
@@ -431,78 +408,29 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Can it be told which of a connection's retransmissions were not needed? Not of units of an erasure code, any of
-    /// which can stand for another; nor behind an agent that ends connections, where another sender's transmissions arrive.
-    pub(super) fn knows_spurious(&self, connection: ConnectionId) -> bool {
-        let pair = &self.connections[connection.index()];
-        let path = self.hops[pair.first_hops[0] as usize].path;
-        let is_split = self.agents.iter().any(|seat| {
+    /// Whether no agent terminates a connection on its path.
+    pub(super) fn is_end_to_end(&self, connection: ConnectionId) -> bool {
+        let known = &self.connections[connection.index()];
+        let path = self.hops[known.first_hops[0] as usize].path;
+        !self.agents.iter().any(|seat| {
             matches!(seat.agent, AgentMachine::SplitConnection(_))
                 && seat.connections[path.index()].is_some()
-        });
-        !is_split && !pair.config.sends_blocks()
+        })
     }
 
-    fn tcp_metrics(
+    /// Reports the metrics of the transport of a flow, by its connections.
+    fn transport_metrics(
         &self,
         entity: &str,
-        connections: &[[ConnectionId; 2]],
+        connections: impl Iterator<Item = ConnectionId> + Clone,
         report: &mut ReportFor<'_>,
     ) {
-        let (mut sent, mut again, mut fast, mut cuts, mut duplicates) = (0, 0, 0, 0, 0);
-        // Of openers and of acceptors.
-        let mut timeouts = [0; 2];
-        let (mut probes, mut taken_back) = (0, 0);
-        let (mut mistaken, mut needless) = (0, 0);
-        let mut is_known = true;
-        let (mut explicit, mut held, mut knows_notices) = (0, 0, false);
-        let mut add = |connection: ConnectionId| {
-            knows_notices |= self.connections[connection.index()].config.knows_notices();
-            let ends = &self.connections[connection.index()].ends;
-            for (end, timeouts) in ends.iter().zip(&mut timeouts) {
-                let counters = end.counters();
-                sent += counters.segments_sent;
-                again += counters.retransmissions;
-                *timeouts += counters.timeouts;
-                fast += counters.fast_retransmits;
-                cuts += counters.window_cuts;
-                probes += counters.tail_probes;
-                taken_back += counters.spurious_reductions;
-                explicit += counters.explicit_losses;
-                held += counters.timeouts_held;
-                duplicates += end.duplicates_received();
-                let spurious = end.spurious_of_peer();
-                mistaken += spurious.timeouts;
-                needless += spurious.retransmissions;
-            }
-            is_known &= self.knows_spurious(connection);
-        };
-        for &[first, second] in connections {
-            add(first);
-            if second != first {
-                add(second);
-            }
-        }
-        let [of_openers, of_acceptors] = timeouts;
-        let known = |count: u64| if is_known { count as f64 } else { f64::NAN };
-        let metrics = TcpMetrics {
-            segments_sent: sent as f64,
-            retransmissions: again as f64,
-            timeouts: (of_openers + of_acceptors) as f64,
-            opener_timeouts: of_openers as f64,
-            acceptor_timeouts: of_acceptors as f64,
-            spurious_timeouts: known(mistaken),
-            spurious_retransmissions: known(needless),
-            fast_retransmits: fast as f64,
-            window_cuts: cuts as f64,
-            duplicates_received: duplicates as f64,
-            tail_probes: probes as f64,
-            reductions_taken_back: taken_back as f64,
-        };
-        metrics.report_for(entity, report);
-        if knows_notices {
-            let (explicit_losses, timeouts_held) = (explicit as f64, held as f64);
-            NoticeMetrics { explicit_losses, timeouts_held }.report_for(entity, report);
-        }
+        let is_end_to_end = connections.clone().all(|one| self.is_end_to_end(one));
+        let transports = connections.map(|one| &self.connections[one.index()].transport);
+        TransportMachine::report(
+            &transports.collect::<Vec<_>>(),
+            is_end_to_end,
+            &mut |metric, value| report(entity, metric, value),
+        );
     }
 }

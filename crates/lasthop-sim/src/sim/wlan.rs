@@ -142,7 +142,8 @@ impl<P: Probe, X: Extension> World<P, X> {
             let on_air = Event::OnAir { direction, kind, fate, packet, end, reserves };
             self.probe.record(start, on_air);
             let (AirFrame::Data { sequence, .. }, Some(carried)) = (kind, packet) else { continue };
-            let segment = segment_label(self.hops[carried.hop as usize].listener, &carried);
+            let listener = self.hops[carried.hop as usize].listener;
+            let segment = segment_label(&self.connections, listener, &carried);
             let arrival = (fate == AirFate::Received).then_some(end);
             let label = FrameLabel::data(sequence);
             let sent =

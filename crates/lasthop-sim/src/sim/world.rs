@@ -9,14 +9,13 @@ use super::line::Line;
 use super::probe::{Event, Probe};
 use super::radio::Radio;
 use super::sharing::Sharing;
-use super::telling::{record_answer, record_fate, record_received, record_spurious};
+use super::telling::{record_fate, segment_label};
 use super::traffic::{App, Flow};
 use super::wlan::Air;
-use lasthop_base::packet::{Descriptor, Extension, Header, TcpHeader, TcpOptions};
-use lasthop_base::rng::Stream;
+use crate::transport::{End as ConnectionEnd, Moment, Origin, Transport, TransportMachine};
+use lasthop_base::packet::{Descriptor, Extension, TcpOptions};
 use lasthop_base::units::{Duration, Instant};
 use lasthop_link::queue::Fate;
-use lasthop_tcp::{Config, Connection};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,8 +30,8 @@ pub(super) enum Machine {
     Radio(RadioId),
     /// The air of a WLAN.
     Air(AirId),
-    /// A TCP end.
-    Tcp { connection: ConnectionId, opener: bool },
+    /// One end of a connection.
+    Transport { connection: ConnectionId, end: ConnectionEnd },
     /// The next flow starts.
     Start,
     /// A source of datagrams.
@@ -43,62 +42,47 @@ pub(super) enum Machine {
 
 /// A connection and what belongs to it.
 #[derive(Clone, Debug)]
-pub(super) struct Pair {
-    /// Opener, acceptor.
-    pub ends: [Connection; 2],
-    pub config: Config,
-    /// First hops of the opener's and of the acceptor's packets.
+pub(super) struct Connection {
+    pub transport: TransportMachine,
+    /// First hops of the opener's and of the acceptor's packets. An end that sends none has the hop of its peer.
     pub first_hops: [u32; 2],
-    /// Incarnation: packets of earlier ones are stale.
-    pub incarnation: u32,
-    /// Phase of the hosts' clocks.
-    pub boot: Stream,
-    /// The flow it belongs to, and which of its transfers.
+    /// Instance: packets of earlier ones are stale.
+    pub instance: u32,
+    /// The flow it belongs to, and which of its streams.
     pub flow: FlowId,
     pub slot: u32,
-    /// Does that flow come further only when all that the opener sends has been acknowledged?
+    /// Its number among the connections that carry streams, or among those that carry datagrams.
+    pub ordinal: u32,
+    /// Whether that flow progresses only when all that the opener sends has been acknowledged.
     pub waits_for_acks: bool,
-    /// Deadlines of opener and acceptor; none of an end that never waits for anything.
+    /// Deadlines of opener and acceptor; none of an end without timers.
     pub machines: [Option<MachineId>; 2],
 }
 
-impl Pair {
-    /// A packet reaches the acceptor, which only acknowledges, at `at`, which may lie ahead of the clock;
-    /// the packet becomes its answer, if there is one.
+impl Connection {
+    /// A packet reaches the acceptor, which only answers, at `at`, which may lie ahead of the clock; the packet becomes its
+    /// answer, if there is one.
     #[inline(always)]
     fn answer<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
-        if packet.incarnation != self.incarnation {
+        if packet.incarnation != self.instance {
             return self.answer_copy(at, packet);
         }
-        let Some(bytes) = self.ends[1].answer(at, &mut packet.tcp) else { return false };
-        packet.hop = self.first_hops[1];
-        packet.bytes = bytes;
+        if !self.transport.answer(at, packet) {
+            return false;
+        }
+        packet.hop = self.first_hops[ConnectionEnd::Acceptor.index()];
         true
     }
 
-    /// The same of a packet that was sent before, or is stale.
+    /// Like [`Self::answer`], of a packet that is marked as a copy, or stale.
     #[cold]
     #[inline(never)]
     fn answer_copy<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
-        let ordinal = packet.copy();
-        packet.set_copy(0);
-        if packet.incarnation != self.incarnation {
+        if packet.plain_incarnation() != self.instance || !self.transport.answer_copy(at, packet) {
             return false;
         }
-        let bytes = self.ends[1].answer_copy(at, &mut packet.tcp, ordinal);
-        let Some(bytes) = bytes else { return false };
-        packet.hop = self.first_hops[1];
-        packet.bytes = bytes;
+        packet.hop = self.first_hops[ConnectionEnd::Acceptor.index()];
         true
-    }
-
-    /// The end of that index has sent `packet` before, or a part of it.
-    #[cold]
-    #[inline(never)]
-    fn mark_copy<X: Extension>(&mut self, now: Instant, end: usize, packet: &mut Descriptor<X>) {
-        let [first, second] = &mut self.ends;
-        let (end, peer) = if end == 0 { (first, second) } else { (second, first) };
-        packet.set_copy(end.note_copy(now, &packet.tcp, peer));
     }
 }
 
@@ -124,7 +108,7 @@ pub struct World<P: Probe, X: Extension = TcpOptions> {
     pub(super) lines: Vec<Line<X>>,
     /// The hops of all paths, path by path.
     pub(super) hops: Vec<Hop>,
-    pub(super) connections: Vec<Pair>,
+    pub(super) connections: Vec<Connection>,
     pub(super) flows: Vec<Flow>,
     /// Where there are several files: how they share.
     pub(super) sharing: Option<Box<Sharing>>,
@@ -155,12 +139,6 @@ pub struct World<P: Probe, X: Extension = TcpOptions> {
     pub(super) looked_at: u64,
 }
 
-/// A host's clock is somewhere within its tick.
-pub(super) fn boot_offset(stream: &mut Stream, config: &Config) -> Duration {
-    let period = config.clock_period().as_nanos();
-    Duration::from_nanos((stream.uniform() * period as f64) as u64)
-}
-
 impl<P: Probe, X: Extension> World<P, X> {
     /// Runs until `stop`, which comes before the end of time, or, if `until_complete`, until every
     /// file transfer is complete. Where nothing is left to happen, the clock goes on to `stop`.
@@ -168,8 +146,8 @@ impl<P: Probe, X: Extension> World<P, X> {
     pub fn run(&mut self, stop: Instant, until_complete: bool, interrupt: &AtomicBool) -> End {
         debug_assert!(stop < Instant::NEVER, "a run ends");
         if P::ACTIVE {
-            let ends = self.connections.iter_mut().flat_map(|pair| &mut pair.ends);
-            ends.for_each(Connection::observe_peer);
+            let transports = self.connections.iter_mut().map(|known| &mut known.transport);
+            transports.for_each(TransportMachine::start_observation);
         } else {
             let horizon = if until_complete { self.earliest_completion().min(stop) } else { stop };
             self.set_horizon(horizon);
@@ -209,7 +187,7 @@ impl<P: Probe, X: Extension> World<P, X> {
                 Machine::Line(line) => self.on_line(line),
                 Machine::Radio(radio) => self.on_radio(radio),
                 Machine::Air(air) => self.on_air(air),
-                Machine::Tcp { connection, opener } => self.on_tcp_timer(connection, opener),
+                Machine::Transport { connection, end } => self.on_timeout(connection, end),
                 Machine::Start => self.on_start(),
                 Machine::Datagrams(flow) => self.on_datagram(flow),
                 Machine::Agent(seat) => self.on_agent_timer(seat),
@@ -217,7 +195,7 @@ impl<P: Probe, X: Extension> World<P, X> {
         };
         self.absorb_all();
         if P::ACTIVE {
-            self.tell_spurious();
+            self.tell_past();
         }
         if end == End::Interrupted || !self.catch_up(self.now, interrupt) {
             End::Interrupted
@@ -226,14 +204,32 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// Tells of what was sent again, and waited for, in vain.
-    fn tell_spurious(&mut self) {
+    /// Tells what transports know only now.
+    fn tell_past(&mut self) {
         for connection in (0..self.connections.len()).map(ConnectionId::new) {
-            if self.knows_spurious(connection) {
-                let ends = &mut self.connections[connection.index()].ends;
-                record_spurious(&mut self.probe, connection, ends);
+            if self.is_end_to_end(connection) {
+                let probe = &mut self.probe;
+                let transport = &mut self.connections[connection.index()].transport;
+                transport.observe_past(&mut |at, end, event| {
+                    probe.record(at, Event::Transport { connection, end, event });
+                });
             }
         }
+    }
+
+    /// Tells of one end of a connection.
+    pub(super) fn tell(
+        &mut self,
+        at: Instant,
+        connection: ConnectionId,
+        end: ConnectionEnd,
+        moment: Moment<'_>,
+    ) {
+        let probe = &mut self.probe;
+        let transport = &self.connections[connection.index()].transport;
+        transport.observe(end, moment, &mut |event| {
+            probe.record(at, Event::Transport { connection, end, event });
+        });
     }
 
     /// The clock.
@@ -262,14 +258,15 @@ impl<P: Probe, X: Extension> World<P, X> {
 
     /// Names of each connection's opener and acceptor.
     pub fn connection_names(&self) -> Vec<[String; 2]> {
-        let names = self.connections.iter().enumerate().map(|(index, pair)| {
-            let flow = &self.flows[pair.flow.index()];
+        let names = self.connections.iter().map(|known| {
+            let Connection { ordinal, .. } = known;
+            let flow = &self.flows[known.flow.index()];
             match flow.app {
-                App::File { .. } => {
+                App::File { .. } | App::Datagrams(_) | App::Background { .. } => {
                     [format!("flow.{}", flow.name), format!("flow.{}.receiver", flow.name)]
                 }
-                App::Web(_) | App::Datagrams(_) | App::Background { .. } => ["opener", "acceptor"]
-                    .map(|end| format!("flow.{}.connection {index} {end}", flow.name)),
+                App::Web(_) => ["opener", "acceptor"]
+                    .map(|end| format!("flow.{}.connection {ordinal} {end}", flow.name)),
             }
         });
         names.collect()
@@ -351,7 +348,8 @@ impl<P: Probe, X: Extension> World<P, X> {
                 let times = [at, fifo.queue.next_start(at)];
                 let fate = fifo.queue.offer_at(clock, at, packet.bytes);
                 let told = &mut self.told[known.direction.index()];
-                record_fate(&mut self.probe, known, (fifo, told), times, fate, packet);
+                let label = segment_label(&self.connections, known.listener, &packet.full());
+                record_fate(&mut self.probe, known, (fifo, told), times, fate, (packet, label));
                 let Fate::Sent { end } = fate else { return };
                 fifo.queue.arrival(end)
             } else {
@@ -363,22 +361,24 @@ impl<P: Probe, X: Extension> World<P, X> {
                 Then::Forward => {}
                 Then::Arrive => match known.listener {
                     // Nobody acts on its arrival: its fate is all there is to know.
-                    Listener::Datagrams { flow } => {
-                        return self.receive_datagram(flow, at, packet);
+                    Listener::Absorbing { connection } => {
+                        return self.absorb(connection, at, packet);
                     }
                     Listener::Sink { connection } => {
-                        let segment = packet.tcp;
-                        let pair = &mut self.connections[connection.index()];
-                        if !pair.answer(at, packet) {
+                        let received = *packet;
+                        if !self.connections[connection.index()].answer(at, packet) {
                             return;
                         }
                         if P::ACTIVE {
-                            record_answer(&mut self.probe, connection, at, &segment, packet);
+                            let moment = Moment::Received(&received.full());
+                            self.tell(at, connection, ConnectionEnd::Acceptor, moment);
+                            let moment = Moment::Sent(&packet.full());
+                            self.tell(at, connection, ConnectionEnd::Acceptor, moment);
                         }
                         way = self.hops[packet.hop as usize..].iter();
                         continue;
                     }
-                    Listener::Tcp { .. } | Listener::Acceptor { .. } => {}
+                    Listener::Acting { .. } | Listener::Answering { .. } => {}
                 },
             }
             packet.hop = known.place;
@@ -439,35 +439,35 @@ impl<P: Probe, X: Extension> World<P, X> {
     #[inline(always)]
     fn deliver(&mut self, listener: Listener, packet: &mut Descriptor<X>) {
         match listener {
-            Listener::Tcp { connection, opener: true } => {
-                self.deliver_segment::<true>(connection, packet);
+            Listener::Acting { connection, end: ConnectionEnd::Opener } => {
+                self.deliver_to::<true>(connection, packet);
             }
-            Listener::Tcp { connection, opener: false } => {
-                self.deliver_segment::<false>(connection, packet);
+            Listener::Acting { connection, end: ConnectionEnd::Acceptor } => {
+                self.deliver_to::<false>(connection, packet);
             }
-            Listener::Acceptor { connection } | Listener::Sink { connection } => {
+            Listener::Answering { connection } | Listener::Sink { connection } => {
                 self.deliver_to_acceptor(connection, packet);
             }
-            Listener::Datagrams { flow } => self.receive_datagram(flow, self.now, packet),
+            Listener::Absorbing { connection } => self.absorb(connection, self.now, packet),
         }
     }
 
-    /// A segment is at an acceptor that only acknowledges.
+    /// A packet is at an acceptor that only answers.
     #[inline(never)]
     fn deliver_to_acceptor(&mut self, connection: ConnectionId, packet: &mut Descriptor<X>) {
         if P::ACTIVE {
-            return self.deliver_segment::<false>(connection, packet);
+            return self.deliver_to::<false>(connection, packet);
         }
-        let pair = &mut self.connections[connection.index()];
-        if packet.incarnation != pair.incarnation {
+        let known = &mut self.connections[connection.index()];
+        if packet.incarnation != known.instance {
             return self.deliver_copy_to_acceptor(connection, packet);
         }
-        if pair.answer(self.now, packet) {
+        if known.answer(self.now, packet) {
             self.send(packet);
         }
     }
 
-    /// The same of one that was sent before, or is stale.
+    /// Like [`Self::deliver_to_acceptor`], of a packet that is marked as a copy, or stale.
     #[cold]
     #[inline(never)]
     fn deliver_copy_to_acceptor(&mut self, connection: ConnectionId, packet: &mut Descriptor<X>) {
@@ -476,114 +476,89 @@ impl<P: Probe, X: Extension> World<P, X> {
         }
     }
 
-    /// A segment is at one end of its connection, the opener or the acceptor; compiled for each.
+    /// A packet is at one end of its connection, the opener or the acceptor; compiled for each.
     #[inline(never)]
-    fn deliver_segment<const OPENER: bool>(
-        &mut self,
-        connection: ConnectionId,
-        packet: &Descriptor<X>,
-    ) {
-        let pair = &mut self.connections[connection.index()];
-        if packet.incarnation != pair.incarnation {
-            return self.deliver_copy(connection, OPENER, packet);
+    fn deliver_to<const OPENER: bool>(&mut self, connection: ConnectionId, packet: &Descriptor<X>) {
+        let end = if OPENER { ConnectionEnd::Opener } else { ConnectionEnd::Acceptor };
+        let known = &mut self.connections[connection.index()];
+        if packet.incarnation != known.instance {
+            return self.deliver_copy(connection, end, packet);
         }
         if P::ACTIVE {
-            record_received(&mut self.probe, connection, OPENER, self.now, &packet.tcp);
+            self.tell(self.now, connection, end, Moment::Received(&packet.full()));
         }
-        pair.ends[usize::from(!OPENER)].receive(self.now, &packet.tcp);
+        let known = &mut self.connections[connection.index()];
+        known.transport.receive(self.now, end, packet);
         if OPENER && let Some(sharing) = &mut self.sharing {
-            sharing.on_ack(self.now, connection, pair.ends[0].acked_bytes());
+            sharing.on_ack(self.now, connection, known.transport.acknowledged(end));
         }
-        if self.pump_in_place(connection, OPENER) {
-            self.on_progress(connection, OPENER);
+        if self.pump_in_place(connection, end) {
+            self.on_progress(connection, end);
         }
     }
 
-    /// The same of one that was sent before, or is stale.
+    /// Like [`Self::deliver_to`], of a packet that is marked as a copy, or stale.
     #[cold]
     #[inline(never)]
-    fn deliver_copy(&mut self, connection: ConnectionId, opener: bool, packet: &Descriptor<X>) {
-        let pair = &mut self.connections[connection.index()];
-        if packet.plain_incarnation() != pair.incarnation {
+    fn deliver_copy(
+        &mut self,
+        connection: ConnectionId,
+        end: ConnectionEnd,
+        packet: &Descriptor<X>,
+    ) {
+        if packet.plain_incarnation() != self.connections[connection.index()].instance {
             return;
         }
         if P::ACTIVE {
-            record_received(&mut self.probe, connection, opener, self.now, &packet.tcp);
+            self.tell(self.now, connection, end, Moment::Received(&packet.full()));
         }
-        let end = &mut pair.ends[usize::from(!opener)];
-        end.receive_copy(self.now, &packet.tcp, packet.copy());
-        if opener && let Some(sharing) = &mut self.sharing {
-            sharing.on_ack(self.now, connection, pair.ends[0].acked_bytes());
+        let known = &mut self.connections[connection.index()];
+        known.transport.receive_copy(self.now, end, packet);
+        if end == ConnectionEnd::Opener
+            && let Some(sharing) = &mut self.sharing
+        {
+            sharing.on_ack(self.now, connection, known.transport.acknowledged(end));
         }
-        self.pump(connection, opener);
-        self.on_progress(connection, opener);
+        self.pump(connection, end);
+        self.on_progress(connection, end);
     }
 
-    fn on_tcp_timer(&mut self, connection: ConnectionId, opener: bool) {
-        let [first, second] = &mut self.connections[connection.index()].ends;
-        let (end, peer) = if opener { (first, second) } else { (second, first) };
-        let before = end.counters().timeouts;
-        end.handle_timeout(self.now);
-        if end.counters().timeouts > before {
-            end.note_timeout(self.now, peer);
-            if P::ACTIVE {
-                self.probe.record(self.now, Event::Timeout { connection, opener });
-            }
+    /// A deadline of one end of a connection has come.
+    fn on_timeout(&mut self, connection: ConnectionId, end: ConnectionEnd) {
+        let transport = &mut self.connections[connection.index()].transport;
+        let has_expired = transport.handle_timeout(self.now, end);
+        if P::ACTIVE && has_expired {
+            self.tell(self.now, connection, end, Moment::TimedOut);
         }
-        self.pump(connection, opener);
+        self.pump(connection, end);
     }
 
-    /// Sends what a TCP end has to send, and notes its next deadline.
-    pub(super) fn pump(&mut self, connection: ConnectionId, opener: bool) {
-        self.pump_in_place(connection, opener);
+    /// Sends what one end has to send, and notes its next deadline.
+    pub(super) fn pump(&mut self, connection: ConnectionId, end: ConnectionEnd) {
+        self.pump_in_place(connection, end);
     }
 
-    /// The same, compiled into its caller. Says whether its flow may have come further than to one more
-    /// segment.
+    /// Like [`Self::pump`], compiled into its caller. Returns `true` if its flow may have progressed further than to one more
+    /// packet.
     #[inline(always)]
-    fn pump_in_place(&mut self, connection: ConnectionId, opener: bool) -> bool {
-        let end = usize::from(!opener);
-        let mut pair = &mut self.connections[connection.index()];
-        while !pair.ends[end].is_quiet() {
-            let (hop, incarnation) = (pair.first_hops[end], pair.incarnation);
-            let mut packet = if let Some((tcp, bytes)) = pair.ends[end].poll_bare(self.now) {
-                Descriptor { hop, incarnation, bytes, tcp }
-            } else {
-                let mut tcp = TcpHeader::default();
-                let Some(bytes) = pair.ends[end].poll_transmit(self.now, &mut tcp) else { break };
-                let mut packet = Descriptor { hop, incarnation, bytes, tcp: X::narrow(&tcp) };
-                if pair.ends[end].has_resent() {
-                    pair.mark_copy(self.now, end, &mut packet);
-                }
-                packet
-            };
+    fn pump_in_place(&mut self, connection: ConnectionId, end: ConnectionEnd) -> bool {
+        let mut known = &mut self.connections[connection.index()];
+        let origin = Origin { hop: known.first_hops[end.index()], instance: known.instance };
+        let mut packet = Descriptor::default();
+        while known.transport.poll_transmit(self.now, end, origin, &mut packet) {
             if P::ACTIVE {
-                let Header { seq, payload, .. } = packet.tcp;
-                let sequence = u64::from(seq);
-                let sent = Event::SegmentSent { connection, opener, sequence, payload };
-                self.probe.record(self.now, sent);
+                self.tell(self.now, connection, end, Moment::Sent(&packet.full()));
             }
             self.send(&mut packet);
-            pair = &mut self.connections[connection.index()];
+            known = &mut self.connections[connection.index()];
         }
         if P::ACTIVE {
-            let sender = pair.ends[end].sender();
-            let cwnd = sender.congestion_window();
-            let ssthresh = sender.slow_start_threshold();
-            self.probe.record(self.now, Event::Window { connection, opener, cwnd, ssthresh });
+            self.tell(self.now, connection, end, Moment::Settled);
         }
-        if let Some(machine) = pair.machines[end] {
-            self.deadlines.set(machine, pair.ends[end].next_timeout());
+        let known = &self.connections[connection.index()];
+        if let Some(machine) = known.machines[end.index()] {
+            self.deadlines.set(machine, known.transport.next_timeout(end));
         }
-        !pair.waits_for_acks || pair.ends[0].is_all_acked()
-    }
-
-    /// Sends a datagram of a flow.
-    pub(super) fn send_datagram(&mut self, flow: FlowId, packet: &Descriptor<X>) {
-        if P::ACTIVE {
-            let (number, bytes) = (packet.datagram_number(), packet.bytes);
-            self.probe.record(self.now, Event::DatagramSent { flow, number, bytes });
-        }
-        self.send(&mut { *packet });
+        !known.waits_for_acks || known.transport.is_all_acknowledged(ConnectionEnd::Opener)
     }
 }

@@ -4,7 +4,6 @@
 
 use lasthop::run::{self, Trace, Transmission};
 use lasthop::scenario::Scenario;
-use lasthop::sim::ids::ConnectionId;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -278,8 +277,8 @@ fn frames_without_link_protocol_tell_their_segment() {
         .iter()
         .map(|sent| (sent.sequence, sent.segment.expect("a segment")))
         .map(|(number, it)| {
-            assert_eq!((it.connection, it.incarnation), (ConnectionId::new(0), 0));
-            (number, it.sequence, it.ack)
+            assert_eq!((it.connection, it.numbers.instance), (0, 0));
+            (number, it.numbers.sequence, it.numbers.ack)
         })
         .collect();
     // One-way connection: the SYN is byte 0, what comes back only acknowledges.

@@ -188,8 +188,10 @@ fn counts_agree_with_events(text: &str, seed: u64) -> Result<(), TestCaseError> 
         };
         trace.events.iter().filter(of).count() as f64
     };
-    for flow in
-        scenario.flows.iter().filter(|flow| flow.transport == lasthop::scenario::Transport::Udp)
+    for flow in scenario
+        .flows
+        .iter()
+        .filter(|flow| matches!(flow.transport, lasthop::scenario::Transport::Udp(_)))
     {
         let received = count(&format!("flow.{}.receiver", flow.name), "datagram_received");
         let delivered = found[&format!("flow.{}.packets_delivered", flow.name)];

@@ -12,6 +12,7 @@ use lasthop::sim::direction::DirectionParameters;
 use lasthop::sim::ids::{DirectionId, Side};
 use lasthop::sim::probe::Silent;
 use lasthop::sim::world::End;
+use lasthop::transport::Udp;
 use lasthop::units::{Bytes, Duration, Instant, Probability, Rate};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -184,7 +185,7 @@ fn two_links(driven: [bool; 2], stop: Instant) -> Metrics {
     let site = SourceSite { streams: &streams, component, start: Instant::ZERO };
     let source = speech.source(&site).expect("it sends datagrams");
     let path = [0, 1].map(|link| DirectionId::of(link, Side::Forward));
-    builder.datagrams("speech", Instant::ZERO, source, &path);
+    builder.datagrams("speech", Instant::ZERO, &|_| Udp::default().into(), source, &path);
     let mut world = builder.build(Silent);
     assert_eq!(world.run(stop, false, &AtomicBool::new(false)), End::Stopped);
     let mut metrics = Metrics::new();

@@ -10,7 +10,8 @@ use crate::sim::line::{Line, LineEnd};
 use crate::sim::probe::Probe;
 use crate::sim::sharing::Sharing;
 use crate::sim::traffic::App;
-use crate::sim::world::{Machine, World};
+use crate::sim::world::{Connection, Machine, World};
+use crate::transport::{End, Transport};
 use lasthop_base::packet::Extension;
 use lasthop_base::units::Instant;
 use std::collections::VecDeque;
@@ -80,14 +81,17 @@ impl<X: Extension> Builder<X> {
                 line.machine = place(Machine::Line(LineId::new(index)));
             }
         }
-        for (index, pair) in self.pairs.iter_mut().enumerate() {
+        for (index, known) in self.connections.iter_mut().enumerate() {
             let connection = ConnectionId::new(index);
-            let is_quiet = pair.config.only_acknowledges();
-            let is_file = matches!(self.flows[pair.flow.index()].app, App::File { .. });
-            pair.waits_for_acks = is_file || pair.config.is_simplex();
-            let opener = place(Machine::Tcp { connection, opener: true });
-            let acceptor = (!is_quiet).then(|| place(Machine::Tcp { connection, opener: false }));
-            pair.machines = [Some(opener), acceptor];
+            let Connection { transport, flow, machines, .. } = known;
+            known.waits_for_acks = match self.flows[flow.index()].app {
+                App::File { .. } => true,
+                App::Web(_) => transport.is_simplex(),
+                App::Datagrams(_) | App::Background { .. } => false,
+            };
+            *machines = End::BOTH.map(|end| {
+                transport.has_timers(end).then(|| place(Machine::Transport { connection, end }))
+            });
         }
         for (index, seat) in self.agents.iter_mut().enumerate() {
             seat.machine = place(Machine::Agent(SeatId::new(index)));
@@ -124,7 +128,7 @@ impl<X: Extension> Builder<X> {
             directions: self.directions,
             lines: self.lines,
             hops,
-            connections: self.pairs,
+            connections: self.connections,
             flows: self.flows,
             sharing,
             agents: self.agents,

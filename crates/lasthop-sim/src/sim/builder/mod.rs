@@ -10,17 +10,17 @@ use super::hops::Listener;
 use super::ids::{AirId, ConnectionId, DirectionId, FlowId, LineId, PathId, RadioId, SeatId};
 use super::line::Line;
 use super::radio::{Radio, RadioParameters, Station};
-use super::traffic::{App, Browser, Damage, Datagrams, Flow, Stage};
+use super::traffic::{App, Browser, Datagrams, Flow, Stage};
 use super::wlan::{Air, Shared};
-use super::world::{Pair, boot_offset};
+use super::world::Connection;
 use crate::agent::{Agent, AgentMachine, Governed};
 use crate::app::{DatagramSource, Source, Web, WebParameters};
+use crate::transport::{End, Reaction, Transport, TransportMachine};
 use lasthop_base::packet::{Descriptor, Extension, TcpOptions};
 use lasthop_base::rng::{Stream, Streams};
 use lasthop_base::units::{Bytes, Instant, Rate};
 use lasthop_link::link::{Endpoint, LinkEndpoint};
 use lasthop_link::queue::{OnOff, Queue};
-use lasthop_tcp::{Config, Connection, Role};
 use lasthop_wlan::dcf::{self, MacParameters, StationId, Waiting};
 
 /// A way through the network, fixed for the run: the range of its hops among all, at least one.
@@ -40,18 +40,26 @@ pub struct RoundTrip<'a> {
     pub back: &'a [DirectionId],
 }
 
+/// Builds a connection whose hosts' clocks have phases from the given random numbers.
+pub type Connect<'a> = &'a dyn Fn(Stream) -> TransportMachine;
+
+/// Whether the acceptor sends nothing.
+fn is_absorbed(transport: &TransportMachine) -> bool {
+    transport.reaction(End::Acceptor) == Reaction::Absorbs
+}
+
 /// A world in the making. Links are numbered in the order in which they are added; paths are lists
 /// of their directions, in order. Packets are descriptors with the extension `X`.
 pub struct Builder<X: Extension = TcpOptions> {
     streams: Streams,
     directions: Vec<Direction<X>>,
     lines: Vec<Line<X>>,
-    pairs: Vec<Pair>,
+    connections: Vec<Connection>,
     /// The directions of all paths, path by path.
     hops: Vec<DirectionId>,
     paths: Vec<Path>,
     /// Paths of each connection's opener and acceptor.
-    pair_paths: Vec<[PathId; 2]>,
+    connection_paths: Vec<[PathId; 2]>,
     flows: Vec<Flow>,
     agents: Vec<Seat<X>>,
     radios: Vec<Radio>,
@@ -60,23 +68,23 @@ pub struct Builder<X: Extension = TcpOptions> {
 }
 
 impl Builder {
-    /// Nothing yet; all random numbers will come from `streams`, and segments may have any options.
+    /// Nothing yet; all random numbers will come from `streams`, and packets may have any options.
     pub fn new(streams: Streams) -> Self {
         Builder::carrying(streams)
     }
 }
 
 impl<X: Extension> Builder<X> {
-    /// The same, for packets with this extension: `()` where no segment [has options](Config::writes_options).
+    /// The same, for packets with this extension: `()` where no segment has options.
     pub fn carrying(streams: Streams) -> Self {
         Builder {
             streams,
             directions: Vec::new(),
             lines: Vec::new(),
-            pairs: Vec::new(),
+            connections: Vec::new(),
             hops: Vec::new(),
             paths: Vec::new(),
-            pair_paths: Vec::new(),
+            connection_paths: Vec::new(),
             flows: Vec::new(),
             agents: Vec::new(),
             radios: Vec::new(),
@@ -223,57 +231,43 @@ impl<X: Extension> Builder<X> {
         }
     }
 
-    /// The transport of the flow of datagrams that was added last delivers packets whose payload is damaged, where
-    /// their header can be read.
-    pub fn accept_damaged(&mut self) {
-        if let Some(flow) = self.flows.last_mut() {
-            flow.damaged = Some(Damage::default());
-        }
-    }
-
-    /// A TCP connection of the flow that is added next, for its transfer `slot`: the opener's
-    /// packets take the directions of `there`, the acceptor's those of `back`, and `boot` draws the
-    /// phases of their clocks.
+    /// A connection of the flow that is added next, for its stream `slot`: the opener's packets take the directions of `there`,
+    /// the acceptor's the directions of `back`.
     fn connection(
         &mut self,
-        config: &Config,
-        there: &[DirectionId],
-        back: &[DirectionId],
+        transport: TransportMachine,
+        [there, back]: [&[DirectionId]; 2],
         slot: u32,
-        mut boot: Stream,
     ) -> ConnectionId {
-        let connection = ConnectionId::new(self.pairs.len());
+        let connection = ConnectionId::new(self.connections.len());
         let flow = FlowId::new(self.flows.len());
-        let ends = [Role::Opener, Role::Acceptor]
-            .map(|role| Connection::new(config, role, boot_offset(&mut boot, config)));
-        let paths = [(there, false), (back, true)].map(|(path, opener)| {
-            let only_acknowledges = !opener && config.only_acknowledges();
-            let listener = match only_acknowledges {
-                true => Listener::Acceptor { connection },
-                false => Listener::Tcp { connection, opener },
-            };
-            self.path(path, listener)
-        });
-        self.pair_paths.push(paths);
-        self.pairs.push(Pair {
-            ends,
-            config: *config,
+        let listener = |end| match transport.reaction(end) {
+            Reaction::Acts => Listener::Acting { connection, end },
+            Reaction::Answers => Listener::Answering { connection },
+            Reaction::Absorbs => Listener::Absorbing { connection },
+        };
+        let first = self.path(there, listener(End::Acceptor));
+        let second = match transport.reaction(End::Acceptor) {
+            // It sends nothing.
+            Reaction::Absorbs => first,
+            Reaction::Acts | Reaction::Answers => self.path(back, listener(End::Opener)),
+        };
+        let paths = [first, second];
+        let known = self.connections.iter();
+        let alike = |one: &&Connection| is_absorbed(&one.transport) == is_absorbed(&transport);
+        let ordinal = known.filter(alike).count() as u32;
+        self.connection_paths.push(paths);
+        self.connections.push(Connection {
+            transport,
             first_hops: paths.map(|path| self.paths[path.index()].first),
-            incarnation: 0,
-            boot,
+            instance: 0,
             flow,
             slot,
+            ordinal,
             waits_for_acks: false,
             machines: [None; 2],
         });
         connection
-    }
-
-    /// First hop of a path for datagrams of the flow that is added next.
-    fn datagram_path(&mut self, directions: &[DirectionId]) -> u32 {
-        let flow = FlowId::new(self.flows.len());
-        let path = self.path(directions, Listener::Datagrams { flow });
-        self.paths[path.index()].first
     }
 
     fn path(&mut self, directions: &[DirectionId], listener: Listener) -> PathId {
@@ -290,8 +284,8 @@ impl<X: Extension> Builder<X> {
     }
 
     fn flow(&mut self, name: &str, start: Instant, app: App) {
-        let (name, service, damaged) = (name.to_owned(), None, None);
-        self.flows.push(Flow { name, start, service, damaged, app });
+        let (name, service) = (name.to_owned(), None);
+        self.flows.push(Flow { name, start, service, app });
     }
 
     /// One file of `size` from the opener of a connection to its acceptor; the run is not over
@@ -300,12 +294,12 @@ impl<X: Extension> Builder<X> {
         &mut self,
         name: &str,
         start: Instant,
-        config: &Config,
+        connect: Connect<'_>,
         path: RoundTrip,
         size: Bytes,
     ) {
-        let boot = self.streams.stream(&format!("flow.{name}"), "boot time");
-        let connection = self.connection(config, path.there, path.back, 0, boot);
+        let transport = connect(self.streams.stream(&format!("flow.{name}"), "boot time"));
+        let connection = self.connection(transport, [path.there, path.back], 0);
         self.unfinished += 1;
         self.flow(name, start, App::File { connection, size, finished: None });
     }
@@ -315,20 +309,22 @@ impl<X: Extension> Builder<X> {
         &mut self,
         name: &str,
         start: Instant,
-        config: &Config,
+        connect: Connect<'_>,
         path: RoundTrip,
         parameters: WebParameters,
     ) {
         let streams = self.streams;
-        let boot = |what: &str, slot| {
-            streams.stream(&format!("flow.{name}"), &format!("boot time {what} {slot}"))
+        let transport = |what: &str, slot| {
+            let clock = format!("boot time {what} {slot}");
+            connect(streams.stream(&format!("flow.{name}"), &clock))
         };
         let slots = 0..parameters.connections;
         let connections = slots.map(|slot| {
-            let requests =
-                self.connection(config, path.back, path.there, slot, boot("request", slot));
-            let replies = if config.is_simplex() {
-                self.connection(config, path.there, path.back, slot, boot("reply", slot))
+            let transport_of_requests = transport("request", slot);
+            let is_simplex = transport_of_requests.is_simplex();
+            let requests = self.connection(transport_of_requests, [path.back, path.there], slot);
+            let replies = if is_simplex {
+                self.connection(transport("reply", slot), [path.there, path.back], slot)
             } else {
                 requests
             };
@@ -346,14 +342,23 @@ impl<X: Extension> Builder<X> {
 
     /// A source of datagrams, replayed by the queue of its only link, if it may be, has just one and that
     /// is raw; the results are the same.
-    pub fn datagrams(&mut self, name: &str, start: Instant, source: Source, path: &[DirectionId]) {
+    pub fn datagrams(
+        &mut self,
+        name: &str,
+        start: Instant,
+        connect: Connect<'_>,
+        source: Source,
+        path: &[DirectionId],
+    ) {
         let replayed = match (source.replayable(), path) {
             (Some(departures), &[direction]) => self.background(direction, departures),
             _ => None,
         };
         let app = replayed.unwrap_or_else(|| {
-            let (machine, hop) = (MachineId::default(), self.datagram_path(path));
-            App::Datagrams(Box::new(Datagrams { source, machine, hop }))
+            let clock = self.streams.stream(&format!("flow.{name}"), "boot time");
+            let connection = self.connection(connect(clock), [path, &[]], 0);
+            let machine = MachineId::default();
+            App::Datagrams(Box::new(Datagrams { source, machine, connection }))
         });
         self.flow(name, start, app);
     }
@@ -372,28 +377,25 @@ impl<X: Extension> Builder<X> {
     /// the connections of flows with equal numbers share one state (as those between a pair of hosts
     /// in ns-2); without it, each connection has its own.
     pub fn agent_connections(&self, groups: Option<&[u32]>) -> (Vec<Option<u32>>, usize) {
-        let connection = |path: &Path| match path.listener {
-            Listener::Tcp { connection, .. }
-            | Listener::Acceptor { connection }
-            | Listener::Sink { connection } => {
-                let flow = self.pairs[connection.index()].flow.index();
-                Some(groups.map_or(connection.index() as u32, |groups| groups[flow]))
-            }
-            Listener::Datagrams { .. } => None,
+        let connection = |path: &Path| {
+            let Connection { transport, flow, ordinal, .. } =
+                &self.connections[path.listener.connection().index()];
+            let number = || groups.map_or(*ordinal, |groups| groups[flow.index()]);
+            transport.is_inspectable().then(number)
         };
         let connections: Vec<_> = self.paths.iter().map(connection).collect();
         let count = connections.iter().flatten().max().map_or(0, |&last| last as usize + 1);
         (connections, count)
     }
 
-    /// The TCP of each connection that goes on at the host where `direction` begins, by the numbers of `connections`, which those
-    /// that end there lose.
+    /// The flow of each connection that goes on at the host where `direction` begins, by the numbers of `connections`, which
+    /// those that end there lose.
     pub fn passing(
         &self,
         direction: DirectionId,
         connections: &mut [Option<u32>],
         count: usize,
-    ) -> Vec<Option<Config>> {
+    ) -> Vec<Option<FlowId>> {
         let passes = |path: PathId| {
             let Path { first, last, .. } = self.paths[path.index()];
             (first..=last).any(|hop| {
@@ -403,12 +405,12 @@ impl<X: Extension> Builder<X> {
             })
         };
         let mut flows = vec![None; count];
-        for (pair, paths) in self.pairs.iter().zip(&self.pair_paths) {
+        for (known, paths) in self.connections.iter().zip(&self.connection_paths) {
             let is_passing = paths.iter().all(|&path| passes(path));
             for path in paths {
                 let number = &mut connections[path.index()];
                 match *number {
-                    Some(number) if is_passing => flows[number as usize] = Some(pair.config),
+                    Some(number) if is_passing => flows[number as usize] = Some(known.flow),
                     _ => *number = None,
                 }
             }
@@ -417,8 +419,8 @@ impl<X: Extension> Builder<X> {
     }
 
     /// Puts an agent where `direction` begins, above those that sit there already; call it when all
-    /// flows are there. `name` is its in results; `connections`: see [`Self::agent_connections`]; `hears`: the TCP senders
-    /// whose losses it is told, those whose data begin or end their way on that direction.
+    /// flows are there. `name` is its in results; `connections`: see [`Self::agent_connections`]; `hears`: the senders
+    /// whose losses it is given, those whose data begin or end their way on that direction.
     pub fn agent(
         &mut self,
         direction: DirectionId,
@@ -436,10 +438,11 @@ impl<X: Extension> Builder<X> {
             };
             self.hops[hop as usize] == direction
         };
-        let pairs = self.pair_paths.iter().enumerate();
-        let senders = pairs
+        let all = self.connection_paths.iter().enumerate();
+        let senders = all
             .flat_map(|(connection, paths)| {
-                [0, 1].map(|end| (ConnectionId::new(connection), end, hears_of(paths[end])))
+                let connection = ConnectionId::new(connection);
+                End::BOTH.map(|end| (connection, end, hears_of(paths[end.index()])))
             })
             .filter_map(|(connection, end, hears)| hears.then_some((connection, end)))
             .collect();

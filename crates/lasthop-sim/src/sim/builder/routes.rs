@@ -6,7 +6,8 @@ use crate::sim::direction::{Direction, Medium};
 use crate::sim::hops::{Entry, Hop, Listener, Then};
 use crate::sim::ids::{ConnectionId, DirectionId, PathId};
 use crate::sim::traffic::App;
-use crate::sim::world::Pair;
+use crate::sim::world::Connection;
+use crate::transport::{End, Reaction, Transport};
 use lasthop_base::packet::Extension;
 
 /// What feeds a direction with packets.
@@ -73,20 +74,21 @@ impl<X: Extension> Builder<X> {
         let direction = |index: DirectionId| &self.directions[index.index()];
         let ends = |path: &Path| [path.first, path.last].map(|hop| self.hops[hop as usize]);
         // The directions over which the data of such an acceptor come and its answers leave.
-        let candidate = |(pair, paths): (&Pair, &[PathId; 2])| {
-            let [[_, last], [first, _]] = paths.map(|path| ends(&self.paths[path.index()]));
-            let app = &self.flows[pair.flow.index()].app;
+        let candidate = |(known, &[there, back]): (&Connection, &[PathId; 2])| {
+            let [[_, last], [first, _]] = [there, back].map(|path| ends(&self.paths[path.index()]));
+            let app = &self.flows[known.flow.index()].app;
             let suits = matches!(app, App::File { .. })
-                && pair.config.only_acknowledges()
+                && known.transport.reaction(End::Acceptor) == Reaction::Answers
                 && fifo(last).is_some()
                 && fifo(first).is_some_and(|fifo| !fifo.queue.has_background())
                 && direction(last).far_agent.is_none()
                 && direction(first).near_agent.is_none();
             suits.then_some([last, first])
         };
-        let candidates: Vec<_> = self.pairs.iter().zip(&self.pair_paths).map(candidate).collect();
+        let candidates: Vec<_> =
+            self.connections.iter().zip(&self.connection_paths).map(candidate).collect();
         let mut data_come_over = vec![None; self.paths.len()];
-        for (found, paths) in candidates.iter().zip(&self.pair_paths) {
+        for (found, paths) in candidates.iter().zip(&self.connection_paths) {
             data_come_over[paths[1].index()] = found.map(|[last, _]| last);
         }
         let mut users = vec![Users::Nobody; self.directions.len()];
@@ -104,7 +106,7 @@ impl<X: Extension> Builder<X> {
             if let Some([last, first]) = found
                 && users[first.index()] == Users::Acceptors(last)
             {
-                let path = self.pair_paths[connection][0];
+                let path = self.connection_paths[connection][0];
                 let connection = ConnectionId::new(connection);
                 self.paths[path.index()].listener = Listener::Sink { connection };
             }
@@ -119,7 +121,7 @@ impl<X: Extension> Builder<X> {
         let mut is_ahead: Vec<bool> = self.directions.iter().map(is_chained).collect();
         for path in &self.paths {
             if let Listener::Sink { connection } = path.listener {
-                let back = &self.paths[self.pair_paths[connection.index()][1].index()];
+                let back = &self.paths[self.connection_paths[connection.index()][1].index()];
                 is_ahead[self.hops[back.first as usize].index()] = true;
             }
         }
@@ -185,7 +187,7 @@ impl<X: Extension> Builder<X> {
                     Then::Forward => true,
                     Then::Chain => false,
                     Then::Arrive => {
-                        matches!(listener, Listener::Tcp { .. } | Listener::Acceptor { .. })
+                        matches!(listener, Listener::Acting { .. } | Listener::Answering { .. })
                     }
                 };
                 let entry = match (near_agent, medium.entry()) {
@@ -213,12 +215,7 @@ impl<X: Extension> Builder<X> {
     fn service(&self, direction: DirectionId, listener: Listener) -> u8 {
         let Medium::Line(line) = self.directions[direction.index()].medium else { return 0 };
         let end = self.lines[line.index()].end(direction.side());
-        let flow = match listener {
-            Listener::Tcp { connection, .. }
-            | Listener::Acceptor { connection }
-            | Listener::Sink { connection } => self.pairs[connection.index()].flow,
-            Listener::Datagrams { flow } => flow,
-        };
+        let flow = self.connections[listener.connection().index()].flow;
         let wanted = self.flows[flow.index()].service.as_ref();
         let mut names = end.air.services.names.iter();
         let place = wanted.and_then(|wanted| names.position(|known| known == wanted));

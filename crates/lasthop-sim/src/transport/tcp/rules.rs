@@ -1,17 +1,16 @@
 //! Conditions on the keys of TCP that concern more than one of them, as data.
 
-use super::model::{LossDetection, PACKET, Profile, Tcp, UndoKind};
-use super::network::quoted;
-use super::transport::TcpPackets;
+use super::keys::{Packets, TcpKeys};
 use lasthop_base::schema::error::ScenarioError;
+use lasthop_base::schema::keys::Limits;
 use lasthop_base::schema::quantity::Window;
-use lasthop_tcp::Config;
-use lasthop_tcp::config::RecoveryKind;
+use lasthop_tcp::config::{LossDetection, RecoveryKind, UndoKind};
 use lasthop_tcp::law::LawKind;
+use lasthop_tcp::{Config, Profile};
 
 /// A TCP as the scenario sets it, and its parameters.
 struct Subject<'a> {
-    tcp: &'a Tcp,
+    tcp: &'a TcpKeys,
     config: Config,
 }
 
@@ -266,8 +265,13 @@ impl Subject<'_> {
     }
 }
 
+/// A quantity as the scenario would write it.
+fn quoted(quantity: impl std::fmt::Display) -> String {
+    format!("\"{quantity}\"")
+}
+
 /// Checks what concerns several keys of the transport at `path`.
-pub(super) fn check(tcp: &Tcp, path: &str) -> Result<(), ScenarioError> {
+pub(super) fn check(tcp: &TcpKeys, path: &str) -> Result<(), ScenarioError> {
     let subject = Subject { tcp, config: tcp.config() };
     for Rule { key, violated, allowed } in RULES {
         if let Some(found) = violated(&subject) {
@@ -307,8 +311,8 @@ fn check_limits(subject: &Subject<'_>) -> Result<(), (&'static str, String, Stri
             return Err((key, quoted(bytes), allowed));
         }
     }
-    let data = TcpPackets::new(config).data;
-    if data.get() > PACKET.max {
+    let data = Packets::new(config).data;
+    if data.get() > Limits::PACKET.max {
         let allowed = "segment, header and options together up to 65.535 kB".to_owned();
         return Err(("segment", format!("packets of {data}"), allowed));
     }

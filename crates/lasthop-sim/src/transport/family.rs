@@ -1,0 +1,281 @@
+//! What a transport declares beside its machine, and what the list of them becomes.
+//!
+//! A transport is one file (or folder) of this folder: its keys (`table! { … as "kind" }`), their [`TransportKeys`], the
+//! alias `Machine` of its machine, and the machine, a [`Transport`](super::Transport). A line in the list in
+//! `transport/mod.rs` makes it a variant of [`TransportKind`](super::TransportKind) and of
+//! [`TransportMachine`](super::TransportMachine), and with it a branch of the JSON Schema, a row of `lasthop list` and a
+//! section of the reference page.
+
+use super::Transport;
+use lasthop_base::rng::Stream;
+use lasthop_base::schema::error::ScenarioError;
+use lasthop_base::schema::keys::{Kind, Table};
+use lasthop_base::schema::metrics::Metric;
+use lasthop_base::units::{Bytes, Duration, Rate};
+use serde_json::Value;
+
+/// What a transport carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    /// Streams of bytes, reliably.
+    Streams,
+    /// Datagrams.
+    Datagrams,
+}
+
+/// What an application sends, as far as the packets of its transport depend on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Size of its datagrams, headers included; `None` if it writes streams.
+    pub datagram: Option<Bytes>,
+    /// Whether both hosts send data.
+    pub sends_back: bool,
+}
+
+/// The packets of a transport, as far as its fair share of a path depends on them.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Payload of a full packet.
+    pub payload: Bytes,
+    /// A full packet, headers included.
+    pub data: Bytes,
+    /// An acknowledgment.
+    pub ack: Bytes,
+}
+
+/// What a transport is built for.
+pub struct TransportSite<'a> {
+    /// The random numbers from which the phases of the hosts' clocks are drawn.
+    pub clock: Stream,
+    /// The path of the connection.
+    pub path: PathShare<'a>,
+}
+
+/// The fair share of a path's rate and its round-trip time without queues, for packets of some sizes. `None` if no link of the
+/// path has a finite rate.
+pub type PathShare<'a> = &'a dyn Fn(Sizes) -> Option<(Rate, Duration)>;
+
+/// The keys of a transport, and what follows from them.
+pub(crate) trait TransportKeys: Table + Kind {
+    /// The machine.
+    type Machine: Transport;
+
+    /// What it carries.
+    const CARRIES: Carries;
+
+    /// The metrics of its connections.
+    const METRICS: &'static [&'static [Metric]];
+
+    /// Checks conditions on several keys; `path` is the path of the transport.
+    fn check(&self, _path: &str) -> Result<(), ScenarioError> {
+        Ok(())
+    }
+
+    /// The largest packets from the source of the flow to its destination, and back.
+    fn largest_packets(&self, load: Load) -> [Bytes; 2];
+
+    /// The packets that a link may be too narrow for: the key that limits them, the largest packet, and whether it is sent
+    /// on the way back.
+    fn limits(&self, load: Load) -> Vec<(&'static str, Bytes, bool)> {
+        let [there, _] = self.largest_packets(load);
+        vec![("app.packet", there, false)]
+    }
+
+    /// Whether its packets have options, for which descriptors need room.
+    fn writes_options(&self) -> bool {
+        false
+    }
+
+    /// Its parameters as numbers in SI units, defaults filled in; null if it has none.
+    fn resolved(&self) -> Value {
+        Value::Null
+    }
+
+    /// A connection at `site`, before its first packet.
+    fn build(&self, site: TransportSite<'_>) -> Self::Machine;
+}
+
+/// From one line a transport: its module, the union of all keys, and the enum of all machines.
+macro_rules! transports {
+    ($($module:ident: $kind:ident($keys:ident);)*) => {
+        $(pub mod $module;)*
+        $(pub use $module::{$keys, $kind};)*
+
+        kinds! {
+            /// A transport protocol.
+            pub enum TransportKind { $($kind($module::$keys),)* }
+        }
+
+        impl TransportKind {
+            /// The kinds that carry streams, or datagrams.
+            pub(crate) fn carrying(carries: Carries) -> Vec<&'static str> {
+                let all = [$((
+                    <$module::$keys as TransportKeys>::CARRIES,
+                    <$module::$keys as lasthop_base::schema::keys::Kind>::KIND,
+                ),)*];
+                all.into_iter().filter(|one| one.0 == carries).map(|(_, kind)| kind).collect()
+            }
+
+            /// The metrics of the kinds that carry streams, or datagrams.
+            pub(crate) fn metrics(carries: Carries) -> Vec<&'static [Metric]> {
+                let all = [$((
+                    <$module::$keys as TransportKeys>::CARRIES,
+                    <$module::$keys as TransportKeys>::METRICS,
+                ),)*];
+                let own = all.into_iter().filter(|one| one.0 == carries);
+                own.flat_map(|(_, metrics)| metrics).copied().collect()
+            }
+
+            /// What it carries.
+            pub fn carries(&self) -> Carries {
+                match self {
+                    $(TransportKind::$kind(_) => <$module::$keys as TransportKeys>::CARRIES,)*
+                }
+            }
+
+            /// Checks conditions on several keys; `path` is the path of the transport.
+            pub(crate) fn check(&self, path: &str) -> Result<(), ScenarioError> {
+                match self { $(TransportKind::$kind(keys) => keys.check(path),)* }
+            }
+
+            /// The largest packets from the source of the flow to its destination, and back.
+            pub(crate) fn largest_packets(&self, load: Load) -> [Bytes; 2] {
+                match self { $(TransportKind::$kind(keys) => keys.largest_packets(load),)* }
+            }
+
+            /// The packets that a link may be too narrow for: the key that limits them, the largest packet, and whether
+            /// it is sent on the way back.
+            pub(crate) fn limits(&self, load: Load) -> Vec<(&'static str, Bytes, bool)> {
+                match self { $(TransportKind::$kind(keys) => keys.limits(load),)* }
+            }
+
+            /// Whether its packets have options, for which descriptors need room.
+            pub(crate) fn writes_options(&self) -> bool {
+                match self { $(TransportKind::$kind(keys) => keys.writes_options(),)* }
+            }
+
+            /// Its parameters as numbers in SI units, defaults filled in; null if it has none.
+            pub(crate) fn resolved(&self) -> Value {
+                match self { $(TransportKind::$kind(keys) => keys.resolved(),)* }
+            }
+
+            /// A connection at `site`, before its first packet.
+            pub fn build(&self, site: TransportSite<'_>) -> TransportMachine {
+                match self {
+                    $(TransportKind::$kind(keys) => TransportMachine::$kind(keys.build(site)),)*
+                }
+            }
+        }
+
+        /// Every transport, dispatched statically.
+        #[derive(Clone, Debug)]
+        #[allow(clippy::large_enum_variant, reason = "most connections are of the largest one")]
+        pub enum TransportMachine {
+            $(
+                #[doc = concat!("See [`", stringify!($module), "`](mod@", stringify!($module), ").")]
+                $kind($module::Machine),
+            )*
+        }
+
+        $(
+            impl From<$module::Machine> for TransportMachine {
+                fn from(machine: $module::Machine) -> Self {
+                    TransportMachine::$kind(machine)
+                }
+            }
+        )*
+
+        impl Transport for TransportMachine {
+            transports! { @methods [$($kind)*]
+                fn is_simplex(&self) -> bool;
+                fn reaction(&self, end: End) -> Reaction;
+                fn has_timers(&self, end: End) -> bool;
+                fn is_inspectable(&self) -> bool;
+                fn open(&mut self);
+                fn write(&mut self, end: End, bytes: u64);
+                fn read(&self, end: End) -> u64;
+                fn close(&mut self, end: End);
+                fn acknowledged(&self, end: End) -> u64;
+                fn unsent(&self, end: End) -> u64;
+                fn is_all_acknowledged(&self, end: End) -> bool;
+                fn send(&mut self, now: Instant, datagram: Datagram);
+                fn read_datagram(&mut self) -> Option<Arrival>;
+                fn poll_transmit[X](
+                    &mut self,
+                    now: Instant,
+                    end: End,
+                    origin: Origin,
+                    packet: &mut Descriptor<X>
+                ) -> bool;
+                fn receive[X](&mut self, now: Instant, end: End, packet: &Descriptor<X>);
+                fn receive_copy[X](&mut self, now: Instant, end: End, packet: &Descriptor<X>);
+                fn receive_damaged[X](&mut self, now: Instant, end: End, packet: &Descriptor<X>);
+                fn answer[X](&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool;
+                fn answer_copy[X](&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool;
+                fn next_timeout(&self, end: End) -> Instant;
+                fn handle_timeout(&mut self, now: Instant, end: End) -> bool;
+                fn losses(&self, end: End) -> Losses;
+                fn start_observation(&mut self);
+                fn observe(
+                    &self,
+                    end: End,
+                    moment: Moment<'_>,
+                    tell: &mut dyn FnMut(TransportEvent)
+                );
+                fn observe_past(&mut self, tell: &mut dyn FnMut(Instant, End, TransportEvent));
+                fn numbers(&self, packet: &Packet) -> Option<Numbers>;
+            }
+            transports! { @report [$($kind)*] }
+        }
+    };
+    (@methods $kinds:tt $(fn $method:ident $([$extension:ident])? ($($inputs:tt)*) $(-> $result:ty)?;)*) => {
+        $(transports! { @method $kinds fn $method [$($extension: Extension)?] ($($inputs)*) [$(-> $result)?] })*
+    };
+    (@method $kinds:tt fn $method:ident $generics:tt
+        (&self $(, $argument:ident: $type:ty)*) $result:tt) => {
+        transports! { @dispatch $kinds fn $method $generics
+            [&self] [&TransportMachine] self ($($argument: $type),*) ($($argument),*) $result }
+    };
+    (@method $kinds:tt fn $method:ident $generics:tt
+        (&mut self $(, $argument:ident: $type:ty)*) $result:tt) => {
+        transports! { @dispatch $kinds fn $method $generics
+            [&mut self] [&mut TransportMachine] self ($($argument: $type),*) ($($argument),*) $result }
+    };
+    // The first transport of the list is that of most packets: it is compiled into the caller, the others are not.
+    (@dispatch [$first:ident $($kind:ident)*] fn $method:ident [$($generics:tt)*]
+        [$($receiver:tt)*] [$reference:ty] $self:ident
+        ($($argument:ident: $type:ty),*) $arguments:tt [$($result:tt)*]) => {
+        #[inline(always)]
+        fn $method<$($generics)*>($($receiver)*, $($argument: $type),*) $($result)* {
+            #[cold]
+            #[inline(never)]
+            fn others<$($generics)*>(machine: $reference, $($argument: $type),*) $($result)* {
+                match machine {
+                    TransportMachine::$first(machine) => machine.$method $arguments,
+                    $(TransportMachine::$kind(machine) => machine.$method $arguments,)*
+                }
+            }
+            match $self {
+                TransportMachine::$first(machine) => machine.$method $arguments,
+                _ => others($self, $($argument),*),
+            }
+        }
+    };
+    // All connections of a flow have the same transport.
+    (@report [$($kind:ident)*]) => {
+        fn report(connections: &[&Self], is_end_to_end: bool, report: &mut Report<'_>) {
+            match connections.first() {
+                None => {}
+                $(Some(TransportMachine::$kind(_)) => {
+                    let own = connections.iter().filter_map(|one| match one {
+                        TransportMachine::$kind(machine) => Some(machine),
+                        _ => None,
+                    });
+                    $kind::report(&own.collect::<Vec<_>>(), is_end_to_end, report);
+                })*
+            }
+        }
+    };
+}
+
+pub(super) use transports;

@@ -1,0 +1,298 @@
+//! Transports: the protocols by which the two hosts of a flow exchange data.
+//!
+//! # Contract
+//!
+//! A [`Transport`] is a sans-IO machine of both ends of one connection. Its driver, the simulator, owns the clock, the
+//! network and the applications:
+//!
+//! - `now` never decreases. An end that only [answers](Reaction::Answers) or [absorbs](Reaction::Absorbs) may be given
+//!   packets ahead of the clock, in the order of their arrival;
+//! - after each call that gives an end something ([`Transport::write`], [`Transport::send`], [`Transport::close`],
+//!   [`Transport::receive`], [`Transport::handle_timeout`]) the driver calls [`Transport::poll_transmit`] for this end until it
+//!   returns `false`, and reads [`Transport::next_timeout`];
+//! - [`Transport::handle_timeout`] before the deadline, or repeated, has no effect;
+//! - packets of earlier instances ([`Transport::open`]) are not passed to the machine. A packet that the machine has
+//!   [marked as a copy](lasthop_base::packet::Descriptor::set_copy) is passed to [`Transport::receive_copy`];
+//! - the machine emits no events. If a run is observed, the driver asks for them at each [`Moment`].
+//!
+//! Transports that carry streams implement `write`, `read`, `close` and the progress of a stream; transports that carry
+//! datagrams implement `send` and `read_datagram`. The checks of a scenario reject applications that use the other kind, so
+//! that the default implementations of these methods are unreachable.
+
+mod family;
+
+// The list of transports: the file of each, its name, and the keys and so the `kind` that it has in scenarios.
+transports! {
+    tcp: Tcp(TcpKeys);
+    udp: Udp(UdpKeys);
+    udp_lite: UdpLite(UdpLiteKeys);
+}
+
+use family::{TransportKeys, transports};
+use lasthop_base::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet};
+use lasthop_base::schema::error::ScenarioError;
+use lasthop_base::schema::keys::kinds;
+use lasthop_base::schema::metrics::{Metric, Report};
+use lasthop_base::units::{Bytes, Instant};
+use serde_json::Value;
+
+pub use family::{Carries, Load, PathShare, Sizes, TransportSite};
+
+/// One of the two ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Opens the connection; of datagrams, sends them.
+    Opener,
+    /// Accepts the connection; of datagrams, receives them.
+    Acceptor,
+}
+
+impl End {
+    /// Both ends.
+    pub const BOTH: [End; 2] = [End::Opener, End::Acceptor];
+
+    /// Its place in a pair.
+    #[inline(always)]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The peer.
+    #[inline(always)]
+    pub const fn other(self) -> Self {
+        match self {
+            End::Opener => End::Acceptor,
+            End::Acceptor => End::Opener,
+        }
+    }
+}
+
+/// How an end responds to packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaction {
+    /// It may send any number of packets, set timers and wake its application.
+    Acts,
+    /// It sends at most one packet immediately, and does nothing else: see [`Transport::answer`].
+    Answers,
+    /// It sends nothing.
+    Absorbs,
+}
+
+/// The first hop of the packets of an end, and the connection instance that they belong to.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// An index into the world's table of hops.
+    pub hop: u32,
+    /// Number of the instance.
+    pub instance: u32,
+}
+
+/// A packet of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Its number; the first is 0.
+    pub number: u64,
+    /// Its size, headers included.
+    pub size: Bytes,
+}
+
+/// A datagram that is delivered to its application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The number of the datagram.
+    pub number: u64,
+    /// When it was sent.
+    pub sent_at: Instant,
+}
+
+/// Data packets of an end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// First transmissions.
+    pub sent: u64,
+    /// Packets that the sender has declared lost.
+    pub lost: u64,
+}
+
+/// When an observer is told about an end.
+#[derive(Clone, Copy, Debug)]
+pub enum Moment<'a> {
+    /// A packet was sent.
+    Sent(&'a Packet),
+    /// A packet was received.
+    Received(&'a Packet),
+    /// A timer of [`Transport::handle_timeout`] had an effect.
+    TimedOut,
+    /// All packets that could be sent have been sent.
+    Settled,
+}
+
+/// What an observer is told about an end. Names are those of the rows of a trace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TransportEvent {
+    /// Something happened.
+    Single {
+        /// What.
+        name: &'static str,
+        /// The number of the segment or datagram that it is about.
+        number: Option<u64>,
+        /// Its length in bytes, or its delay in seconds.
+        value: Option<f64>,
+    },
+    /// Two quantities have these values from now on.
+    State {
+        /// The quantities.
+        names: [&'static str; 2],
+        /// Their values.
+        values: [f64; 2],
+    },
+}
+
+impl TransportEvent {
+    /// Something happened to the segment or datagram of this number.
+    pub(crate) fn numbered(name: &'static str, number: u64, value: f64) -> Self {
+        TransportEvent::Single { name, number: Some(number), value: Some(value) }
+    }
+}
+
+/// The numbers in a packet, which identify it among all packets of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    /// Connection instance.
+    pub instance: u32,
+    /// First byte of its data. `None` if it has no data.
+    pub sequence: Option<u32>,
+    /// Cumulative acknowledgment; `None` if it has none.
+    pub ack: Option<u32>,
+    /// Blocks acknowledged selectively: the first byte of each and the one after its last.
+    pub blocks: [Option<(u32, u32)>; MAX_SACK_BLOCKS],
+}
+
+/// Both ends of a connection; the contract is the top comment of this module.
+pub trait Transport {
+    /// Whether data is sent from the opener to the acceptor only. A dialogue then takes two connections.
+    fn is_simplex(&self) -> bool {
+        false
+    }
+
+    /// How `end` responds to packets.
+    fn reaction(&self, end: End) -> Reaction;
+
+    /// Whether `end` has timers.
+    fn has_timers(&self, end: End) -> bool;
+
+    /// Whether agents can read the headers of its packets.
+    fn is_inspectable(&self) -> bool {
+        false
+    }
+
+    /// Starts a new instance between the same ports. Counters continue.
+    fn open(&mut self) {}
+
+    /// Appends `bytes` to the stream of `end`. The first write opens the connection.
+    fn write(&mut self, _end: End, _bytes: u64) {
+        unreachable!("it carries no streams")
+    }
+
+    /// Returns the number of bytes of the peer's stream that have been received in order at `end`, in this instance.
+    fn read(&self, _end: End) -> u64 {
+        unreachable!("it carries no streams")
+    }
+
+    /// Ends the stream of `end`.
+    fn close(&mut self, _end: End) {
+        unreachable!("it carries no streams")
+    }
+
+    /// Returns the number of bytes written by `end` that have been acknowledged, in this instance.
+    fn acknowledged(&self, _end: End) -> u64 {
+        unreachable!("it carries no streams")
+    }
+
+    /// Returns the number of bytes written by `end` that have never been sent.
+    fn unsent(&self, _end: End) -> u64 {
+        unreachable!("it carries no streams")
+    }
+
+    /// Returns `true` if everything written by `end` has been acknowledged.
+    fn is_all_acknowledged(&self, _end: End) -> bool {
+        unreachable!("it carries no streams")
+    }
+
+    /// Sends a datagram from the opener.
+    fn send(&mut self, _now: Instant, _datagram: Datagram) {
+        unreachable!("it carries no datagrams")
+    }
+
+    /// Returns the next datagram that is delivered at the acceptor.
+    fn read_datagram(&mut self) -> Option<Arrival> {
+        unreachable!("it carries no datagrams")
+    }
+
+    /// Stores the next packet that `end` sends now in `packet`. Returns `false` if there is none.
+    fn poll_transmit<X: Extension>(
+        &mut self,
+        now: Instant,
+        end: End,
+        origin: Origin,
+        packet: &mut Descriptor<X>,
+    ) -> bool;
+
+    /// A packet arrived at `end` intact.
+    fn receive<X: Extension>(&mut self, now: Instant, end: End, packet: &Descriptor<X>);
+
+    /// Like [`Self::receive`], of a packet that is [marked as a copy](Descriptor::set_copy).
+    fn receive_copy<X: Extension>(&mut self, now: Instant, end: End, packet: &Descriptor<X>) {
+        self.receive(now, end, packet);
+    }
+
+    /// A packet arrived at `end` with an intact header and a damaged payload. Transports whose checksum covers the payload
+    /// drop it.
+    fn receive_damaged<X: Extension>(&mut self, _now: Instant, _end: End, _packet: &Descriptor<X>) {
+    }
+
+    /// [`Self::receive`] and [`Self::poll_transmit`] in one call, at an acceptor that [answers](Reaction::Answers). `packet`
+    /// becomes the answer, except its hop. Returns `false` if there is none.
+    fn answer<X: Extension>(&mut self, _at: Instant, _packet: &mut Descriptor<X>) -> bool {
+        unreachable!("its acceptor acts")
+    }
+
+    /// Like [`Self::answer`], of a packet that is marked as a copy.
+    fn answer_copy<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
+        self.answer(at, packet)
+    }
+
+    /// The earliest deadline of `end`; [`Instant::NEVER`] if it has none.
+    fn next_timeout(&self, _end: End) -> Instant {
+        Instant::NEVER
+    }
+
+    /// A deadline of `end` has come. Returns `true` if the peer is considered not to have received something.
+    fn handle_timeout(&mut self, _now: Instant, _end: End) -> bool {
+        false
+    }
+
+    /// Data packets of `end`, and its losses.
+    fn losses(&self, _end: End) -> Losses {
+        Losses::default()
+    }
+
+    /// The run is going to be observed.
+    fn start_observation(&mut self) {}
+
+    /// Tells an observer about `end`.
+    fn observe(&self, _end: End, _moment: Moment<'_>, _tell: &mut dyn FnMut(TransportEvent)) {}
+
+    /// Tells an observer at the end of the run what is known only then, with the time of each event.
+    fn observe_past(&mut self, _tell: &mut dyn FnMut(Instant, End, TransportEvent)) {}
+
+    /// The numbers in one of its packets; `None` if it has none that an observer shows.
+    fn numbers(&self, _packet: &Packet) -> Option<Numbers> {
+        None
+    }
+
+    /// Reports the metrics of the connections of a flow. `is_end_to_end`: no agent terminates connections on the path.
+    fn report(connections: &[&Self], is_end_to_end: bool, report: &mut Report<'_>)
+    where
+        Self: Sized;
+}

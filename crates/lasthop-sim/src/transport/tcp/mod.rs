@@ -1,0 +1,368 @@
+//! TCP, both ends of a connection between simulated hosts: a pair of [`Connection`]s with the same parameters.
+//!
+//! The pair accounts for spurious retransmissions: only who has both ends knows what arrived
+//! ([`copies`](lasthop_tcp::copies)). A packet that retransmits is marked as a copy, and the receiving end is given its
+//! ordinal.
+
+mod keys;
+mod rules;
+
+pub use keys::{SackRecovery, TcpKeys};
+
+use super::{End, Losses, Moment, Numbers, Origin, Reaction, Transport, TransportEvent};
+use lasthop_base::packet::{Descriptor, Extension, MAX_SACK_BLOCKS, Packet, TcpHeader, flags};
+use lasthop_base::rng::Stream;
+use lasthop_base::schema::metrics::{Report, metrics};
+use lasthop_base::units::{Duration, Instant};
+use lasthop_tcp::copies::{Cause, Spurious};
+use lasthop_tcp::{Config, Connection, Role};
+
+metrics! {
+    /// The TCP connections of a flow, both ends.
+    pub struct TcpMetrics {
+        /// Segments sent, retransmissions, SYN and FIN included.
+        segments_sent: "Segments sent", Count, Neither, Sum;
+        /// Segments retransmitted.
+        retransmissions: "Retransmissions", Count, Lower, Sum;
+        /// Expiries of the retransmission timer.
+        timeouts: "Timeouts", Count, Lower, Sum;
+        /// Timeouts of the ends that opened a connection.
+        opener_timeouts: "Opener timeouts", Count, Lower, Sum;
+        /// Timeouts of the ends that accepted a connection.
+        acceptor_timeouts: "Acceptor timeouts", Count, Lower, Sum;
+        /// Timeouts whose segment had arrived.
+        spurious_timeouts: "Spurious timeouts", Count, Lower, Sum;
+        /// Retransmissions whose segment had arrived.
+        spurious_retransmissions: "Spurious retransmissions", Count, Lower, Sum;
+        /// Fast retransmits: recoveries entered by duplicate or selective ACKs.
+        fast_retransmits: "Fast retransmits", Count, Lower, Sum;
+        /// Reductions of cwnd.
+        window_cuts: "Window cuts", Count, Lower, Sum;
+        /// Segments received more than once.
+        duplicates_received: "Duplicates received", Count, Lower, Sum;
+        /// Tail loss probes sent (RFC 8985).
+        tail_probes: "Tail probes", Count, Neither, Sum;
+        /// Reductions of cwnd that were undone as spurious.
+        reductions_taken_back: "Undone reductions", Count, Neither, Sum;
+    }
+}
+
+metrics! {
+    /// TCP that receives notifications from a link.
+    pub struct NoticeMetrics {
+        /// Losses of outstanding segments of which a link notified the sender (ELN).
+        explicit_losses: "Explicit losses", Count, Neither, Sum;
+        /// Timeouts without effect, as a link was retransmitting the segment (ERSN).
+        timeouts_held: "Timeouts held", Count, Neither, Sum;
+    }
+}
+
+/// The machine.
+pub type Machine = Tcp;
+
+/// Both ends of a TCP connection.
+#[derive(Clone, Debug)]
+pub struct Tcp {
+    /// Opener, acceptor.
+    ends: [Connection; 2],
+    config: Config,
+    /// Phase of the hosts' clocks.
+    clock: Stream,
+}
+
+/// The phase of a host's clock within its tick.
+fn boot_offset(clock: &mut Stream, config: &Config) -> Duration {
+    let period = config.clock_period().as_nanos();
+    Duration::from_nanos((clock.uniform() * period as f64) as u64)
+}
+
+impl Tcp {
+    /// A connection whose ends have these parameters; `clock` draws the phases of their clocks.
+    pub fn new(config: &Config, mut clock: Stream) -> Self {
+        let ends = [Role::Opener, Role::Acceptor]
+            .map(|role| Connection::new(config, role, boot_offset(&mut clock, config)));
+        Tcp { ends, config: *config, clock }
+    }
+
+    #[inline(always)]
+    fn end(&self, end: End) -> &Connection {
+        &self.ends[end.index()]
+    }
+
+    #[inline(always)]
+    fn end_mut(&mut self, end: End) -> &mut Connection {
+        &mut self.ends[end.index()]
+    }
+
+    /// An end, and its peer.
+    fn end_and_peer(&mut self, end: End) -> (&mut Connection, &mut Connection) {
+        let [opener, acceptor] = &mut self.ends;
+        match end {
+            End::Opener => (opener, acceptor),
+            End::Acceptor => (acceptor, opener),
+        }
+    }
+
+    /// `end` has sent at least a part of `packet` before.
+    #[cold]
+    #[inline(never)]
+    fn mark_copy<X: Extension>(&mut self, now: Instant, end: End, packet: &mut Descriptor<X>) {
+        let (end, peer) = self.end_and_peer(end);
+        packet.set_copy(end.note_copy(now, &packet.tcp, peer));
+    }
+}
+
+impl Transport for Tcp {
+    fn is_simplex(&self) -> bool {
+        self.config.is_simplex()
+    }
+
+    fn reaction(&self, end: End) -> Reaction {
+        match end {
+            End::Acceptor if self.config.only_acknowledges() => Reaction::Answers,
+            End::Opener | End::Acceptor => Reaction::Acts,
+        }
+    }
+
+    fn has_timers(&self, end: End) -> bool {
+        self.reaction(end) == Reaction::Acts
+    }
+
+    fn is_inspectable(&self) -> bool {
+        true
+    }
+
+    fn open(&mut self) {
+        for end in &mut self.ends {
+            let offset = boot_offset(&mut self.clock, &self.config);
+            end.reset(offset);
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, end: End, bytes: u64) {
+        self.end_mut(end).write(bytes);
+    }
+
+    #[inline(always)]
+    fn read(&self, end: End) -> u64 {
+        self.end(end).delivered_bytes()
+    }
+
+    #[inline]
+    fn close(&mut self, end: End) {
+        self.end_mut(end).close();
+    }
+
+    #[inline(always)]
+    fn acknowledged(&self, end: End) -> u64 {
+        self.end(end).acked_bytes()
+    }
+
+    fn unsent(&self, end: End) -> u64 {
+        self.end(end).unsent_bytes()
+    }
+
+    #[inline(always)]
+    fn is_all_acknowledged(&self, end: End) -> bool {
+        self.end(end).is_all_acked()
+    }
+
+    #[inline(always)]
+    fn poll_transmit<X: Extension>(
+        &mut self,
+        now: Instant,
+        end: End,
+        origin: Origin,
+        packet: &mut Descriptor<X>,
+    ) -> bool {
+        let Origin { hop, instance: incarnation } = origin;
+        let this = self.end_mut(end);
+        if this.is_quiet() {
+            return false;
+        }
+        if let Some((tcp, bytes)) = this.poll_bare(now) {
+            *packet = Descriptor { hop, incarnation, bytes, tcp };
+            return true;
+        }
+        let mut header = TcpHeader::default();
+        let Some(bytes) = this.poll_transmit(now, &mut header) else { return false };
+        *packet = Descriptor { hop, incarnation, bytes, tcp: X::narrow(&header) };
+        if this.has_resent() {
+            self.mark_copy(now, end, packet);
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn receive<X: Extension>(&mut self, now: Instant, end: End, packet: &Descriptor<X>) {
+        self.end_mut(end).receive(now, &packet.tcp);
+    }
+
+    fn receive_copy<X: Extension>(&mut self, now: Instant, end: End, packet: &Descriptor<X>) {
+        self.end_mut(end).receive_copy(now, &packet.tcp, packet.copy());
+    }
+
+    fn receive_damaged<X: Extension>(&mut self, now: Instant, end: End, packet: &Descriptor<X>) {
+        self.end_mut(end).receive_damaged(now, &packet.tcp);
+    }
+
+    #[inline(always)]
+    fn answer<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
+        let Some(bytes) = self.end_mut(End::Acceptor).answer(at, &mut packet.tcp) else {
+            return false;
+        };
+        packet.bytes = bytes;
+        true
+    }
+
+    fn answer_copy<X: Extension>(&mut self, at: Instant, packet: &mut Descriptor<X>) -> bool {
+        let ordinal = packet.copy();
+        packet.set_copy(0);
+        let bytes = self.end_mut(End::Acceptor).answer_copy(at, &mut packet.tcp, ordinal);
+        packet.bytes = bytes.unwrap_or(packet.bytes);
+        bytes.is_some()
+    }
+
+    #[inline(always)]
+    fn next_timeout(&self, end: End) -> Instant {
+        self.end(end).next_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Instant, end: End) -> bool {
+        let (end, peer) = self.end_and_peer(end);
+        let before = end.counters().timeouts;
+        end.handle_timeout(now);
+        let has_expired = end.counters().timeouts > before;
+        if has_expired {
+            end.note_timeout(now, peer);
+        }
+        has_expired
+    }
+
+    fn losses(&self, end: End) -> Losses {
+        let counters = self.end(end).counters();
+        let sent = counters.segments_sent - counters.retransmissions;
+        Losses { sent, lost: counters.losses_declared }
+    }
+
+    fn start_observation(&mut self) {
+        self.ends.iter_mut().for_each(Connection::observe_peer);
+    }
+
+    fn observe(&self, end: End, moment: Moment<'_>, tell: &mut dyn FnMut(TransportEvent)) {
+        let numbered = TransportEvent::numbered;
+        match moment {
+            Moment::Sent(Packet { tcp, .. }) => {
+                tell(numbered("segment_sent", tcp.seq.into(), tcp.payload.into()));
+            }
+            Moment::Received(Packet { tcp, .. }) => {
+                if tcp.payload > 0 {
+                    tell(numbered("segment_received", tcp.seq.into(), tcp.payload.into()));
+                } else {
+                    let (name, number) = ("ack_received", Some(tcp.ack.into()));
+                    tell(TransportEvent::Single { name, number, value: None });
+                }
+                for &(first, end) in &tcp.sack_blocks()[..usize::from(tcp.sack_blocks)] {
+                    let bytes = end.wrapping_sub(first);
+                    tell(numbered("sack_block", first.into(), bytes.into()));
+                }
+            }
+            Moment::TimedOut => {
+                tell(TransportEvent::Single { name: "timeout", number: None, value: None });
+            }
+            Moment::Settled => {
+                let sender = self.end(end).sender();
+                let values = [sender.congestion_window(), sender.slow_start_threshold()];
+                tell(TransportEvent::State { names: ["cwnd", "ssthresh"], values });
+            }
+        }
+    }
+
+    fn observe_past(&mut self, tell: &mut dyn FnMut(Instant, End, TransportEvent)) {
+        if self.config.sends_blocks() {
+            return;
+        }
+        for end in End::BOTH {
+            let (_, peer) = self.end_and_peer(end);
+            for Spurious { cause, sequence, length, at } in peer.take_spurious_of_peer() {
+                let (name, value) = match cause {
+                    Cause::Retransmission => ("spurious_retransmission", Some(length.into())),
+                    Cause::Timeout => ("spurious_timeout", None),
+                };
+                // As other events have it: the number on the wire.
+                let number = Some(u64::from(sequence as u32));
+                tell(at, end, TransportEvent::Single { name, number, value });
+            }
+        }
+    }
+
+    fn numbers(&self, packet: &Packet) -> Option<Numbers> {
+        let (instance, tcp) = (packet.plain_incarnation(), packet.tcp);
+        let mut blocks = [None; MAX_SACK_BLOCKS];
+        let present = tcp.sack_blocks().into_iter().take(tcp.sack_blocks.into());
+        for (place, block) in blocks.iter_mut().zip(present) {
+            *place = Some(block);
+        }
+        let has_data = tcp.payload > 0 || tcp.flags & (flags::SYN | flags::FIN) != 0;
+        Some(Numbers {
+            instance,
+            sequence: has_data.then_some(tcp.seq),
+            ack: (tcp.flags & flags::ACK != 0).then_some(tcp.ack),
+            blocks,
+        })
+    }
+
+    /// Spurious retransmissions are not known of units of an erasure code, any of which can stand for another; nor behind an
+    /// agent that terminates connections, where another sender's transmissions arrive.
+    fn report(connections: &[&Self], is_end_to_end: bool, report: &mut Report<'_>) {
+        let (mut sent, mut again, mut fast, mut cuts, mut duplicates) = (0, 0, 0, 0, 0);
+        // Of openers and of acceptors.
+        let mut timeouts = [0; 2];
+        let (mut probes, mut taken_back) = (0, 0);
+        let (mut mistaken, mut needless) = (0, 0);
+        let mut is_known = is_end_to_end;
+        let (mut explicit, mut held, mut knows_notices) = (0, 0, false);
+        for connection in connections {
+            knows_notices |= connection.config.knows_notices();
+            is_known &= !connection.config.sends_blocks();
+            for (end, timeouts) in connection.ends.iter().zip(&mut timeouts) {
+                let counters = end.counters();
+                sent += counters.segments_sent;
+                again += counters.retransmissions;
+                *timeouts += counters.timeouts;
+                fast += counters.fast_retransmits;
+                cuts += counters.window_cuts;
+                probes += counters.tail_probes;
+                taken_back += counters.spurious_reductions;
+                explicit += counters.explicit_losses;
+                held += counters.timeouts_held;
+                duplicates += end.duplicates_received();
+                let spurious = end.spurious_of_peer();
+                mistaken += spurious.timeouts;
+                needless += spurious.retransmissions;
+            }
+        }
+        let [of_openers, of_acceptors] = timeouts;
+        let known = |count: u64| if is_known { count as f64 } else { f64::NAN };
+        let metrics = TcpMetrics {
+            segments_sent: sent as f64,
+            retransmissions: again as f64,
+            timeouts: (of_openers + of_acceptors) as f64,
+            opener_timeouts: of_openers as f64,
+            acceptor_timeouts: of_acceptors as f64,
+            spurious_timeouts: known(mistaken),
+            spurious_retransmissions: known(needless),
+            fast_retransmits: fast as f64,
+            window_cuts: cuts as f64,
+            duplicates_received: duplicates as f64,
+            tail_probes: probes as f64,
+            reductions_taken_back: taken_back as f64,
+        };
+        metrics.report(report);
+        if knows_notices {
+            let (explicit_losses, timeouts_held) = (explicit as f64, held as f64);
+            NoticeMetrics { explicit_losses, timeouts_held }.report(report);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! UDP (RFC 768): datagrams, each in a packet of its own, without acknowledgments or retransmissions.
+//!
+//! ```text
+//!   send --> packet --> receive --> read_datagram        a damaged packet is dropped
+//! ```
+//!
+//! Not modelled: fragmentation, ICMP.
+
+use super::family::{Carries, Load, TransportKeys, TransportSite};
+use super::{Arrival, Datagram, End, Moment, Origin, Reaction, Transport, TransportEvent};
+use lasthop_base::packet::{Descriptor, Extension};
+use lasthop_base::schema::keys::table;
+use lasthop_base::schema::metrics::{Metric, Report};
+use lasthop_base::units::{Bytes, Instant};
+
+table! {
+    /// UDP: what is lost stays lost.
+    pub struct UdpKeys as "udp" {}
+}
+
+/// The machine.
+pub type Machine = Udp;
+
+impl TransportKeys for UdpKeys {
+    type Machine = Machine;
+
+    const CARRIES: Carries = Carries::Datagrams;
+    const METRICS: &'static [&'static [Metric]] = &[];
+
+    fn largest_packets(&self, load: Load) -> [Bytes; 2] {
+        [load.datagram.unwrap_or_default(), Bytes::default()]
+    }
+
+    fn build(&self, _site: TransportSite<'_>) -> Machine {
+        Udp::default()
+    }
+}
+
+/// A sender and a receiver of datagrams.
+#[derive(Clone, Debug, Default)]
+pub struct Udp {
+    /// Waits for the driver.
+    ready: Option<(Datagram, Instant)>,
+    /// Waits for the application.
+    arrived: Option<Arrival>,
+}
+
+impl Udp {
+    /// Delivers the datagram in `packet`.
+    #[inline]
+    pub(super) fn deliver<X: Extension>(&mut self, packet: &Descriptor<X>) {
+        let (number, sent_at) = (packet.datagram_number(), packet.datagram_sent_at());
+        self.arrived = Some(Arrival { number, sent_at });
+    }
+}
+
+impl Transport for Udp {
+    fn reaction(&self, end: End) -> Reaction {
+        match end {
+            End::Opener => Reaction::Acts,
+            End::Acceptor => Reaction::Absorbs,
+        }
+    }
+
+    fn has_timers(&self, _end: End) -> bool {
+        false
+    }
+
+    fn send(&mut self, now: Instant, datagram: Datagram) {
+        self.ready = Some((datagram, now));
+    }
+
+    #[inline]
+    fn read_datagram(&mut self) -> Option<Arrival> {
+        self.arrived.take()
+    }
+
+    #[inline]
+    fn poll_transmit<X: Extension>(
+        &mut self,
+        _now: Instant,
+        _end: End,
+        origin: Origin,
+        packet: &mut Descriptor<X>,
+    ) -> bool {
+        let Some((Datagram { number, size }, sent_at)) = self.ready.take() else { return false };
+        *packet = Descriptor::datagram(origin.hop, size.get() as u32, number, sent_at);
+        true
+    }
+
+    #[inline]
+    fn receive<X: Extension>(&mut self, _now: Instant, _end: End, packet: &Descriptor<X>) {
+        self.deliver(packet);
+    }
+
+    fn observe(&self, _end: End, moment: Moment<'_>, tell: &mut dyn FnMut(TransportEvent)) {
+        if let Moment::Sent(packet) = moment {
+            let (number, bytes) = (packet.datagram_number(), packet.bytes.into());
+            tell(TransportEvent::numbered("datagram_sent", number, bytes));
+        }
+    }
+
+    fn report(_connections: &[&Self], _is_end_to_end: bool, _report: &mut Report<'_>) {}
+}

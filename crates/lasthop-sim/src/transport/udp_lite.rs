@@ -1,0 +1,114 @@
+//! UDP-Lite (RFC 3828): UDP whose checksum covers the headers only, so that packets with a damaged payload are delivered.
+//!
+//! A link may retransmit a datagram that was received with errors. The receiver counts one copy, and prefers an intact one.
+//!
+//! Not modelled: a checksum that covers a part of the payload.
+
+use super::family::{Carries, Load, TransportKeys, TransportSite};
+use super::{Arrival, Datagram, End, Moment, Origin, Reaction, Transport, TransportEvent, Udp};
+use lasthop_base::packet::{Descriptor, Extension};
+use lasthop_base::schema::keys::table;
+use lasthop_base::schema::metrics::{Metric, Report, metrics};
+use lasthop_base::units::{Bytes, Instant};
+
+table! {
+    /// UDP-Lite (RFC 3828), whose checksum covers the headers: packets with a damaged payload are delivered,
+    /// where the errors of a link leave their header readable.
+    pub struct UdpLiteKeys as "udp-lite" {}
+}
+
+metrics! {
+    /// Transports that deliver damaged packets.
+    pub struct DamageMetrics {
+        /// Packets delivered with errors.
+        packets_damaged: "Packets damaged", Count, Lower, Sum;
+    }
+}
+
+/// The machine.
+pub type Machine = UdpLite;
+
+impl TransportKeys for UdpLiteKeys {
+    type Machine = Machine;
+
+    const CARRIES: Carries = Carries::Datagrams;
+    const METRICS: &'static [&'static [Metric]] = &[DamageMetrics::METRICS];
+
+    fn largest_packets(&self, load: Load) -> [Bytes; 2] {
+        [load.datagram.unwrap_or_default(), Bytes::default()]
+    }
+
+    fn build(&self, _site: TransportSite<'_>) -> Machine {
+        UdpLite::default()
+    }
+}
+
+/// A sender and a receiver of datagrams that may be damaged.
+#[derive(Clone, Debug, Default)]
+pub struct UdpLite {
+    udp: Udp,
+    /// Datagrams of which only damaged copies have arrived.
+    damaged: u64,
+    /// The datagram that arrived last, and whether it is counted in `damaged`. Copies of one datagram arrive one after the
+    /// other.
+    last: Option<(u64, bool)>,
+}
+
+impl UdpLite {
+    /// Delivers the datagram in `packet` if it is the first copy of it.
+    fn accept<X: Extension>(&mut self, packet: &Descriptor<X>, is_damaged: bool) {
+        let number = packet.datagram_number();
+        let known = self.last.filter(|&(last, _)| last == number).map(|(_, known)| known);
+        let counts = is_damaged && known != Some(false);
+        self.damaged = self.damaged + u64::from(counts) - u64::from(known == Some(true));
+        self.last = Some((number, counts));
+        if known.is_none() {
+            self.udp.deliver(packet);
+        }
+    }
+}
+
+impl Transport for UdpLite {
+    fn reaction(&self, end: End) -> Reaction {
+        self.udp.reaction(end)
+    }
+
+    fn has_timers(&self, _end: End) -> bool {
+        false
+    }
+
+    fn send(&mut self, now: Instant, datagram: Datagram) {
+        self.udp.send(now, datagram);
+    }
+
+    fn read_datagram(&mut self) -> Option<Arrival> {
+        self.udp.read_datagram()
+    }
+
+    fn poll_transmit<X: Extension>(
+        &mut self,
+        now: Instant,
+        end: End,
+        origin: Origin,
+        packet: &mut Descriptor<X>,
+    ) -> bool {
+        self.udp.poll_transmit(now, end, origin, packet)
+    }
+
+    fn receive<X: Extension>(&mut self, _now: Instant, _end: End, packet: &Descriptor<X>) {
+        self.accept(packet, false);
+    }
+
+    fn receive_damaged<X: Extension>(&mut self, _now: Instant, _end: End, packet: &Descriptor<X>) {
+        self.accept(packet, true);
+    }
+
+    fn observe(&self, end: End, moment: Moment<'_>, tell: &mut dyn FnMut(TransportEvent)) {
+        self.udp.observe(end, moment, tell);
+    }
+
+    fn report(connections: &[&Self], _is_end_to_end: bool, report: &mut Report<'_>) {
+        let packets_damaged = connections.iter().map(|one| one.damaged).sum::<u64>() as f64;
+        DamageMetrics { packets_damaged }.report(report);
+    }
+}
