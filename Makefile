@@ -9,7 +9,8 @@ PYTHON_SOURCES := python tests tools docs benches examples
 SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-rust test-python bench instructions compare-ns2 compare-kernel docs wheel wheel-check lint-package man clean
+.PHONY: help setup demo check test test-rust test-python bench instructions compare-ns2 compare-kernel docs wheel wheel-check \
+    lint-package check-minimum-rust check-targets lint-workflows release man clean
 
 help:
 	@echo "make setup        build the package; the command is then $(BIN)/lasthop"
@@ -23,6 +24,7 @@ help:
 	@echo "make docs         the documentation, in docs/_build/html"
 	@echo "make man          man pages, in docs/_build/man"
 	@echo "make wheel        a wheel for Linux and an sdist, in dist"
+	@echo "make release VERSION=X.Y.Z  all checks, wheel, sdist, checksums and notes, in dist; uploads nothing"
 
 # What pyproject.toml pins, and the build tool.
 $(VENV)/.tools: pyproject.toml
@@ -36,12 +38,18 @@ $(VENV)/.built: $(VENV)/.tools $(SOURCES)
 	VIRTUAL_ENV="$(CURDIR)/$(VENV)" PIP_QUIET=1 $(BIN)/maturin develop --release --locked --quiet
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.built
+# The extras that the README shows.
+$(VENV)/.extras: $(VENV)/.built
 	$(BIN)/python -m pip install --quiet \
-	    --disable-pip-version-check $$($(BIN)/python tools/requirements.py dev docs pandas pcap advise cluster)
+	    --disable-pip-version-check $$($(BIN)/python tools/requirements.py advise cluster pcap)
 	touch $@
 
-setup: $(VENV)/.built
+$(VENV)/.dev: $(VENV)/.extras
+	$(BIN)/python -m pip install --quiet \
+	    --disable-pip-version-check $$($(BIN)/python tools/requirements.py dev docs pandas)
+	touch $@
+
+setup: $(VENV)/.extras
 
 demo: setup
 	$(BIN)/lasthop reproduce multilayer "Table I" "Figure 2" --out results/demo
@@ -113,6 +121,29 @@ lint-package: $(VENV)/.tools
 	    $$($(BIN)/python tools/requirements.py package)
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/cffconvert --validate
+
+# The oldest Rust that Cargo.toml allows, and the targets of wheels that are not built here; both need rustup.
+MINIMUM_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+TARGETS := aarch64-unknown-linux-gnu x86_64-pc-windows-gnu
+
+check-minimum-rust:
+	rustup toolchain install $(MINIMUM_RUST) --profile minimal --no-self-update
+	cargo +$(MINIMUM_RUST) check --workspace --locked --target-dir target/minimum-rust
+
+check-targets:
+	rustup target add $(TARGETS)
+	for target in $(TARGETS); do cargo check -p lasthop --locked --target $$target || exit 1; done
+
+# Needs Go.
+lint-workflows:
+	go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.7 .github/workflows/*.yml
+
+# VERSION must be that of Cargo.toml, with a section in CHANGELOG.md.
+release:
+	$(PYTHON) tools/release.py check $(VERSION)
+	$(MAKE) test docs lint-package wheel
+	$(PYTHON) tools/check_wheel.py dist
+	$(PYTHON) tools/release.py write $(VERSION)
 
 man: $(VENV)/.dev
 	$(BIN)/sphinx-build --keep-going -q -b man docs docs/_build/man
