@@ -19,8 +19,11 @@ def main(folder: str) -> None:
     wheel = max(Path(folder).glob("lasthop-*.whl"), key=lambda path: path.stat().st_mtime)
     with tempfile.TemporaryDirectory() as place:
         venv.create(place, with_pip=True)
+        programs = Path(place) / ("Scripts" if os.name == "nt" else "bin")
         # Nothing but the environment and the system's own programs: no cargo, no rustc.
-        env = {"PATH": f"{place}/bin:/usr/bin:/bin", "HOME": place}
+        env = {"PATH": f"{programs}{os.pathsep}{os.defpath}", "HOME": place}
+        if os.name == "nt":
+            env |= {key: os.environ[key] for key in ("SYSTEMROOT", "TEMP") if key in os.environ}
         env |= {key: value for key, value in os.environ.items() if key.startswith("PIP_")}
         config = Path.home() / ".config" / "pip" / "pip.conf"
         if config.exists() and "PIP_CONFIG_FILE" not in env:
@@ -33,20 +36,21 @@ def main(folder: str) -> None:
             return done.stdout
 
         run(
-            f"{place}/bin/pip",
+            str(programs / "pip"),
             "install",
             "--quiet",
             "--disable-pip-version-check",
             str(wheel.resolve()),
         )
-        version = run(f"{place}/bin/lasthop", "--version").strip()
+        command = str(programs / "lasthop")
+        version = run(command, "--version").strip()
         first = str(ROOT / "examples" / "first.toml")
-        told = json.loads(run(f"{place}/bin/lasthop", "run", first, "--format", "json"))
+        told = json.loads(run(command, "run", first, "--format", "json"))
         goodput = told["points"][0]["metrics"]["flow.transfer.goodput_bps"]
         if not 0.0 < goodput["mean"] < 2e6 or goodput["n"] != 30:
             raise SystemExit(f"check_wheel: found a goodput of {goodput}; allowed: up to 2 Mbps")
         for study in ("multilayer", "arq-and-tcp"):
-            run(f"{place}/bin/lasthop", "reproduce", study, "--dry-run", "--format", "json")
+            run(command, "reproduce", study, "--dry-run", "--format", "json")
     sys.stdout.write(f"{wheel.name}: {version}, goodput {goodput['mean'] / 1e6:.3f} Mbps\n")
 
 

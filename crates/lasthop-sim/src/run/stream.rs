@@ -9,8 +9,8 @@
 
 use super::{RunError, replicate, schema};
 use crate::scenario::Scenario;
+use cpu_time::ThreadTime;
 use lasthop_base::rng::Streams;
-use rustix::time::{ClockId, clock_gettime};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
@@ -238,8 +238,7 @@ pub fn cores() -> usize {
 
 /// Processor time of this thread.
 fn processor_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+    ThreadTime::now().as_duration()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
