@@ -10,7 +10,7 @@ SOURCES := $(shell find crates Cargo.toml Cargo.lock -type f ! -path '*/target/*
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test test-rust test-python bench instructions compare-ns2 compare-kernel docs wheel wheel-check \
-    lint-package check-minimum-rust check-targets lint-workflows release man clean
+    golden golden-diff lint-package check-minimum-rust check-targets lint-workflows release man clean
 
 help:
 	@echo "make setup        build the package; the command is then $(BIN)/lasthop"
@@ -22,6 +22,7 @@ help:
 	@echo "make compare-ns2  results against ns-2 (needs ns)"
 	@echo "make compare-kernel  profile linux against a kernel's table"
 	@echo "make docs         the documentation, in docs/_build/html"
+	@echo "make golden       writes the golden metrics anew; make golden-diff explains the changes"
 	@echo "make man          man pages, in docs/_build/man"
 	@echo "make wheel        a wheel for Linux and an sdist, in dist"
 	@echo "make release VERSION=X.Y.Z  all checks, wheel, sdist, checksums and notes, in dist; uploads nothing"
@@ -121,6 +122,13 @@ lint-package: $(VENV)/.tools
 	    $$($(BIN)/python tools/requirements.py package)
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/cffconvert --validate
+
+# See crates/lasthop/tests/golden/README.md.
+golden:
+	LASTHOP_WRITE_GOLDEN=1 cargo test -p lasthop --profile fast --locked --test suite the_golden_file
+
+golden-diff:
+	@$(PYTHON) tools/golden_diff.py
 
 # The oldest Rust that Cargo.toml allows, and the targets of wheels that are not built here; both need rustup.
 MINIMUM_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)

@@ -2,8 +2,8 @@
 //! from JSON, in debug and in release, whatever the order of links and flows in the file, today and
 //! tomorrow (the golden file).
 //!
-//! After a change of behaviour that is meant, write the golden file anew and look at the difference:
-//! `LASTHOP_WRITE_GOLDEN=1 cargo test --release --test suite determinism`.
+//! After an intended change of behaviour, write the golden file anew and examine the differences:
+//! `make golden golden-diff`; see `tests/golden/README.md`.
 
 use crate::golden_cells::{CELLS, cell, cells};
 use lasthop::run::{self, Options, Results};
