@@ -12,6 +12,9 @@ use std::collections::VecDeque;
 /// Units of a block at most: their numbers are a byte.
 const MOST_UNITS: u64 = 255;
 
+/// Units of a block whose lost fraction may reveal congestion; that of fewer units is mostly noise.
+const LEAST_SAMPLE: u32 = 32;
+
 /// A block that is not known to have arrived, or whose units are not all accounted for.
 #[derive(Clone, Copy, Debug)]
 struct Block {
@@ -25,8 +28,10 @@ struct Block {
     sent: u32,
     /// Parity units that are to be sent for what was lost.
     due: u32,
-    /// Units that have arrived, as reported.
+    /// Distinct units known to have arrived: acknowledged one by one, or reported.
     received: u32,
+    /// Distinct units that were acknowledged one by one.
+    acknowledged: u32,
     /// Units on their way.
     in_flight: u32,
     /// Of the first transmission: units accounted for, and those of them that were lost.
@@ -66,6 +71,10 @@ pub(in super::super) struct BlockSender {
     newest: u64,
     /// No mark counts that answers an older unit: one reduction a round trip.
     reduced_to: u64,
+    /// Whether any mark has been echoed.
+    has_marks: bool,
+    /// No block that begins before counts as lost to congestion: one reduction a window.
+    congested_to: u64,
     loss: f64,
     variance: f64,
 }
@@ -82,6 +91,8 @@ impl BlockSender {
             in_flight: 0,
             newest: 0,
             reduced_to: 0,
+            has_marks: false,
+            congested_to: 0,
             loss: 0.0,
             variance: 0.0,
         }
@@ -167,6 +178,7 @@ impl BlockSender {
             sent: 0,
             due: 0,
             received: 0,
+            acknowledged: 0,
             in_flight: 0,
             settled: 0,
             lost: 0,
@@ -208,6 +220,7 @@ impl BlockSender {
         let answered = echo.and_then(|echo| self.settle(flight, now, echo));
         self.lose(flight);
         if let Some(unit) = answered {
+            self.has_marks |= is_marked;
             if is_marked && unit >= self.reduced_to {
                 self.reduced_to = self.base + self.sent.len() as u64;
                 flight.law.on_congestion(now, Congestion::Ecn, 0.0);
@@ -222,7 +235,7 @@ impl BlockSender {
             flight.timers.stop(Timer::Retransmission);
         }
         self.repair();
-        self.forget();
+        self.forget(flight, now);
     }
 
     /// Is there a block that has not arrived?
@@ -260,6 +273,10 @@ impl BlockSender {
         if let Some(block) = self.block(start) {
             block.in_flight -= 1;
             block.settled += u32::from(is_first);
+            // Beyond 256 units numbers repeat, and only the receiver knows which are new.
+            block.acknowledged += u32::from(block.sent <= 256);
+            block.received = block.received.max(block.acknowledged);
+            block.is_done |= block.received >= u32::from(block.data);
         }
         Some(ordinal)
     }
@@ -301,10 +318,12 @@ impl BlockSender {
         let kept = (1.0 - self.loss).max(0.01);
         let is_full = self.keys.full_repair;
         for block in &mut self.blocks {
-            if block.is_done || !block.has_lost || block.due > 0 {
+            let unsent = u32::from(block.first).saturating_sub(block.sent);
+            // All that was sent is accounted for, and did not suffice: repeated numbers bring nothing.
+            let is_stranded = block.in_flight + unsent == 0;
+            if block.is_done || block.due > 0 || !(block.has_lost || is_stranded) {
                 continue;
             }
-            let unsent = u32::from(block.first).saturating_sub(block.sent);
             let coming = f64::from(block.in_flight + unsent) * kept;
             let missing = f64::from(u32::from(block.data).saturating_sub(block.received)) - coming;
             block.has_lost = false;
@@ -318,8 +337,8 @@ impl BlockSender {
     }
 
     /// Samples the loss of blocks that are accounted for, and forgets those that are done.
-    fn forget(&mut self) {
-        while let Some(block) = self.blocks.front()
+    fn forget(&mut self, flight: &mut Flight, now: Instant) {
+        while let Some(&block) = self.blocks.front()
             && block.is_done
             && (block.settled >= block.sent.min(u32::from(block.first)))
         {
@@ -332,6 +351,17 @@ impl BlockSender {
             let weight = weight.get();
             self.loss += weight * error;
             self.variance = (1.0 - weight) * (self.variance + weight * error * error);
+            // Without marks such losses are those of a queue that overflows.
+            let most = self.keys.unmarked_congestion.get();
+            if !self.has_marks
+                && block.settled >= LEAST_SAMPLE
+                && lost.min(self.loss) > most
+                && block.start >= self.congested_to
+            {
+                self.congested_to = self.next_start;
+                flight.law.on_congestion(now, Congestion::Ecn, 0.0);
+                flight.counters.window_cuts += 1;
+            }
             self.blocks.pop_front();
         }
     }
@@ -356,7 +386,7 @@ impl BlockSender {
             block.due = 0;
         }
         self.repair();
-        self.forget();
+        self.forget(flight, now);
         let deadline = if self.is_owed() { now + flight.rtt.rto() } else { Instant::NEVER };
         flight.timers.set(Timer::Retransmission, deadline);
     }

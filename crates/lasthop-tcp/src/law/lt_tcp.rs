@@ -4,6 +4,7 @@
 //!   slow start   window < threshold   each ACK: window += bytes of the unit that it acknowledges
 //!   avoidance    otherwise            + one full segment a window, whatever the size of its units
 //!   mark         threshold = window = half of the window, at least two full segments
+//!   overflow     as a mark: more than half of a block is lost, and no mark was ever seen
 //!   timeout      threshold = half of what is in flight, window = one full segment; or nothing
 //! ```
 //!
@@ -37,6 +38,9 @@ table! {
         full_repair: bool = "false";
         /// Whether a timeout closes the window; otherwise it only sends parity.
         timeout_is_congestion: bool = "true";
+        /// Lost fraction of a block of at least 32 segments, and estimated loss, above which a connection that has never seen a mark takes
+        /// its losses for congestion and halves its window; "100 %": never.
+        unmarked_congestion: Probability = "50 %";
     }
 }
 

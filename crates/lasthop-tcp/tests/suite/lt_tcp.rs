@@ -274,3 +274,69 @@ fn random_losses_of_a_third_close_no_window() {
     // 64 segments in 40 ms, two thirds of them arriving: 4.7 s at best.
     assert!(time < 10_000_000_000, "{time}");
 }
+
+/// A drop-tail queue of 200 units before a link that takes 1.2 ms for a unit, 40 ms each way: the window is five times what fits. Returns
+/// units delivered in 20 s, and the counters of the sender.
+fn overflow(unmarked_congestion: &str) -> (u64, lasthop_tcp::SenderCounters) {
+    let LawKind::LtTcp(keys) = config(ten()).law else { panic!("its own law") };
+    let unmarked_congestion = unmarked_congestion.parse().expect("a probability");
+    let law =
+        Some(LawKind::LtTcp(lasthop_tcp::law::lt_tcp::LtTcpKeys { unmarked_congestion, ..keys }));
+    let set = Overrides { receive_window: Some(1000.0), law, ..ten() };
+    let mut pair = Pair::new(set, 1_000_000_000);
+    let service = Duration::from_nanos(1_200_000);
+    let mut free = pair.now;
+    let mut flying: [VecDeque<(Instant, TcpHeader)>; 2] = Default::default();
+    while pair.now < Instant::from_nanos(20_000_000_000) {
+        for header in pair.sent(0) {
+            let start = free.max(pair.now);
+            if start < pair.now + Duration::from_nanos(200 * service.as_nanos()) {
+                free = start + service;
+                flying[0].push_back((free + Duration::from_millis(40), header));
+            }
+        }
+        for header in pair.sent(1) {
+            flying[1].push_back((pair.now + Duration::from_millis(40), header));
+        }
+        let arrivals = flying.iter().filter_map(|queue| queue.front().map(|(at, _)| *at));
+        let timeouts = pair.ends.iter().map(Connection::next_timeout);
+        pair.now = pair.now.max(arrivals.chain(timeouts).min().expect("a time"));
+        for (from, queue) in flying.iter_mut().enumerate() {
+            if queue.front().is_some_and(|(at, _)| *at <= pair.now) {
+                let (_, header) = queue.pop_front().expect("an arrival");
+                pair.ends[1 - from].receive(pair.now, &header);
+            }
+        }
+        for end in &mut pair.ends {
+            if end.next_timeout() <= pair.now {
+                end.handle_timeout(pair.now);
+            }
+        }
+    }
+    (pair.ends[1].delivered_bytes() / 1000, pair.ends[0].counters())
+}
+
+#[test]
+fn a_queue_that_overflows_without_marks_is_congestion() {
+    // The link carries 16,667 units in 20 s. Without a response four of five units are lost, for ever.
+    let (delivered, counters) = overflow("50 %");
+    assert!(delivered > 8_000, "{delivered}");
+    assert!(counters.window_cuts > 0);
+    let (delivered, counters) = overflow("100 %");
+    assert!(delivered < 4_000, "{delivered}");
+    assert_eq!(counters.window_cuts, counters.timeouts);
+}
+
+#[test]
+fn blocks_beyond_the_reports_come_to_an_end() {
+    // Four of five units are lost for a while, of more blocks than an ACK reports: repairs of the later ones outnumber 256. Each block
+    // is completed when the path is clean again.
+    let fate = |from: usize, count: u64| {
+        let is_lost = from == 0 && (1_000..5_000).contains(&count) && !count.is_multiple_of(5);
+        u8::from(!is_lost)
+    };
+    let set = Overrides { receive_window: Some(1000.0), ..ten() };
+    let [up, sent, ..] = transfer(set, 10_000_000, fate);
+    assert_eq!(up, 10_000_000);
+    assert!(sent < 30_000, "{sent}");
+}
