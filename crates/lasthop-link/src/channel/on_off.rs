@@ -11,7 +11,7 @@
 //! Each time is constant, uniform, exponential or Pareto. The process begins with an up time, so that a disruption
 //! every 30 s for 2 s, `up = "30 s"`, `down = "2 s"`, begins at 30 s. A frame is lost if any part of
 //! its air time is in a down time, unless it starts before `after`. Up and down times come from the stream `sojourns`; no number is
-//! drawn for a frame. Long-run loss of short frames: down / (up + down).
+//! drawn for a frame; a random phase comes from the stream `phase`. Long-run loss of short frames: down / (up + down).
 //!
 //! Not modelled: a sender that knows that the link is down; it goes on sending.
 
@@ -31,6 +31,9 @@ table! {
         down: DurationLaw, Limits::POSITIVE;
         /// Time before which no frame is lost.
         after: Duration = "0 s";
+        /// Whether the process has run for a random part of a mean cycle of up and down time at time 0, another one in each
+        /// replication; otherwise it begins with a whole up time.
+        random_phase: bool = "false";
     }
 }
 
@@ -43,7 +46,11 @@ impl ErrorKeys for OnOffKeys {
                 return Err(ChannelError::NoSojourn { state });
             }
         }
-        Ok(OnOff::new(self.up, self.down, streams, component).after(self.after))
+        let mut process = OnOff::new(self.up, self.down, streams, component).after(self.after);
+        if self.random_phase {
+            process.skip_part_of_cycle(streams, component);
+        }
+        Ok(process)
     }
 }
 
@@ -74,6 +81,14 @@ impl OnOff {
     /// The same, but no frame is lost that starts before `start`.
     pub fn after(self, start: Duration) -> Self {
         OnOff { after: Instant::ZERO + start, ..self }
+    }
+
+    /// Begins within the first cycle: a time from 0 to the mean cycle, uniform, has passed at time 0.
+    fn skip_part_of_cycle(&mut self, streams: &Streams, component: &str) {
+        let cycle = self.laws.iter().map(|law| law.mean().as_nanos()).fold(0, u64::saturating_add);
+        let skipped = (streams.stream(component, "phase").uniform() * cycle as f64) as u64;
+        self.catch_up(Instant::from_nanos(skipped));
+        self.until = Instant::from_nanos(self.until.as_nanos().saturating_sub(skipped));
     }
 
     fn draw(&mut self) {
@@ -140,6 +155,27 @@ mod tests {
             let airtime = Airtime { start: millis(start), end: millis(start + 1), bits: 8 };
             assert_eq!(process.is_lost(airtime), expected, "{start} ms");
         }
+    }
+
+    #[test]
+    fn a_random_phase_is_uniform_over_the_cycle() {
+        // Down at time 0 in 20 of 50 parts of all replications: 5 standard errors of 2000, false alarm below 1e-6.
+        let [up, down] = [30, 20].map(|time| DurationLaw::Constant(Duration::from_millis(time)));
+        let keys = OnOffKeys { up, down, after: Duration::ZERO, random_phase: true };
+        let count = 2000_u32;
+        let mut is_down_at_start = 0;
+        for replication in 0..count {
+            let mut process =
+                keys.build(&Streams { seed: 1, replication: replication.into() }, "link").unwrap();
+            let instant = |time| Airtime { start: millis(time), end: millis(time), bits: 8 };
+            let states: Vec<_> = (0..100).map(|time| process.is_lost(instant(time))).collect();
+            is_down_at_start += u32::from(states[0]);
+            assert_eq!(states[..50], states[50..], "a cycle of 50 ms");
+            let lost = states[..50].iter().filter(|&&is_lost| is_lost).count();
+            assert_eq!(lost, 20, "replication {replication}");
+        }
+        let share = f64::from(is_down_at_start) / f64::from(count);
+        assert!((share - 0.4).abs() < 5.0 * (0.24 / f64::from(count)).sqrt(), "{share}");
     }
 
     #[test]

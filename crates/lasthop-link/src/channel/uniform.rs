@@ -21,6 +21,9 @@ table! {
         /// Probability that the header of a lost frame can still be read, for who reads the headers of
         /// damaged packets; without it none can.
         readable_headers: Option<Probability>;
+        /// Whether all units of a frame are lost together, where a protocol codes units; otherwise each unit is lost with
+        /// this probability.
+        whole_frames: bool = "false";
     }
 }
 
@@ -28,7 +31,8 @@ impl ErrorKeys for UniformKeys {
     type Process = Uniform;
 
     fn build(&self, streams: &Streams, component: &str) -> Result<Uniform, ChannelError> {
-        Ok(Uniform::new(self.loss, streams, component))
+        let process = Uniform::new(self.loss, streams, component);
+        Ok(Uniform { whole_frames: self.whole_frames, ..process })
     }
 
     fn header(&self) -> Option<HeaderRule> {
@@ -41,13 +45,15 @@ impl ErrorKeys for UniformKeys {
 pub struct Uniform {
     loss: Threshold,
     frames: Stream,
+    whole_frames: bool,
 }
 
 impl Uniform {
     /// Loses a frame with probability `loss`. Numbers come from the stream `frame loss` of
     /// `component`.
     pub fn new(loss: Probability, streams: &Streams, component: &str) -> Self {
-        Uniform { loss: Threshold::new(loss), frames: streams.stream(component, FRAME_LOSS) }
+        let frames = streams.stream(component, FRAME_LOSS);
+        Uniform { loss: Threshold::new(loss), frames, whole_frames: false }
     }
 }
 
@@ -58,7 +64,11 @@ impl ErrorProcess for Uniform {
     }
 
     fn lost_units(&mut self, _airtime: Airtime, units: u8) -> u64 {
-        self.frames.which_below(self.loss, all_units(units))
+        match self.whole_frames {
+            false => self.frames.which_below(self.loss, all_units(units)),
+            true if self.frames.is_below(self.loss) => all_units(units),
+            true => 0,
+        }
     }
 }
 
@@ -70,6 +80,26 @@ mod tests {
 
     fn uniform(p: f64) -> Channel {
         Channel::Uniform(Uniform::new(probability(p), &STREAMS, "uniform"))
+    }
+
+    #[test]
+    fn whole_frames_lose_all_units_or_none() {
+        let keys = |whole_frames| UniformKeys {
+            loss: probability(0.3),
+            readable_headers: None,
+            whole_frames,
+        };
+        let mut whole = keys(true).build(&STREAMS, "uniform").unwrap();
+        let airtime = Airtime {
+            start: lasthop_base::units::Instant::ZERO,
+            end: lasthop_base::units::Instant::ZERO,
+            bits: 8,
+        };
+        let lost: Vec<_> = (0..20_000).map(|_| whole.lost_units(airtime, 20)).collect();
+        assert!(lost.iter().all(|&units| units == 0 || units == all_units(20)));
+        assert_binomial(lost.iter().filter(|&&units| units > 0).count() as u64, 20_000, 0.3);
+        let mut each = keys(false).build(&STREAMS, "uniform").unwrap();
+        assert!((0..100).any(|_| !matches!(each.lost_units(airtime, 20), 0 | 0xf_ffff)));
     }
 
     #[test]

@@ -53,7 +53,8 @@ pub use events::{LinkCounters, LinkEvent, PacketMetrics, ReceiverMetrics, Sender
 pub use frame::{Frame, FrameKind};
 pub use go_back_n::{GoBackN, GoBackNParameters};
 pub use harq::{
-    Deviation, Harq, HarqMode, HarqParameters, LARGEST_HARQ_WINDOW, MOST_UNITS, Proactive, Reactive,
+    Deviation, Erasures, Feedback, Harq, HarqMode, HarqParameters, LARGEST_HARQ_WINDOW, MOST_UNITS,
+    Proactive, Reactive,
 };
 pub use ideal_sr::{IdealSr, IdealSrParameters};
 pub use number_set::NumberSet;

@@ -7,8 +7,8 @@ use lasthop_base::rng::Streams;
 use lasthop_base::units::{Bytes, Duration, Instant, Rate};
 use lasthop_link::link::harq::wire::{HarqWireError, HarqWireWindow, decode, encode};
 use lasthop_link::link::{
-    BytesError, Deviation, Endpoint, FrameKind, Harq, HarqMode, HarqParameters, LinkEndpoint,
-    LinkEvent, Proactive, Reactive,
+    BytesError, Deviation, Endpoint, Erasures, Feedback, FrameKind, Harq, HarqMode, HarqParameters,
+    LinkEndpoint, LinkEvent, Proactive, Reactive,
 };
 use proptest::prelude::*;
 
@@ -186,6 +186,54 @@ fn units_of_all_transmissions_count() {
         assert_eq!(link.events[1][0], LinkEvent::NackSent { sequence: 0 });
         assert_eq!(link.events[1][1], LinkEvent::Recovered { sequence: 0 });
     }
+}
+
+#[test]
+fn an_answer_may_wait_for_the_next_frame() {
+    // The last units of packet 0 are lost: its answer leaves with that of packet 1. Packet 2 lacks a unit before its last one,
+    // which ends it.
+    let feedback = Feedback::NextFrame;
+    let parameters = HarqParameters { feedback, timeout: millis(60), ..ladder_parameters() };
+    let masks = &[0b0_0111, u64::MAX, 0b1_0111];
+    let (link, lines) = ladder(parameters, 3, masks, [clean(), clean()]);
+    let answers: Vec<_> = lines.iter().filter(|line| line.contains(" B ")).collect();
+    assert_eq!(
+        answers[..3],
+        [
+            "40 B 0 from 0: 3, needs 2 ack 0",
+            "41 B 1 from 0: 5, needs 0 ack 0",
+            "50 B 2 from 0: 4, needs 1 ack 0"
+        ],
+        "{lines:#?}"
+    );
+    assert_eq!(numbers(&link), [0, 1, 2]);
+    assert_eq!(link.ends[0].counters().timeouts, 0);
+}
+
+#[test]
+fn the_answer_to_a_later_frame_reveals_a_lost_one() {
+    // Packet 1 is lost as a whole. Its timer would fire at 220 ms; the answer to packet 2 arrives at 71 ms.
+    let erasures = Erasures::LaterFrame;
+    let mode = HarqMode::Pipelined;
+    let parameters = HarqParameters { erasures, mode, timeout: millis(200), ..ladder_parameters() };
+    let masks = &[u64::MAX, 0];
+    let (link, lines) = ladder(parameters, 3, masks, [clean(), clean()]);
+    assert!(lines.contains(&"71 A block 1 of 5, units 5+5, behind 0".to_owned()), "{lines:#?}");
+    assert_eq!(numbers(&link), [0, 1, 2]);
+    assert_eq!(link.ends[0].counters().timeouts, 0);
+}
+
+#[test]
+fn packets_may_be_delivered_out_of_order() {
+    let parameters = HarqParameters { in_order: false, ..ladder_parameters() };
+    let masks = &[u64::MAX, 0b0_0111];
+    let (link, _) = ladder(parameters, 4, masks, [clean(), clean()]);
+    assert_eq!(numbers(&link), [0, 2, 3, 1]);
+    // Delivered out of order before a gap that is given up: neither lost nor delivered twice.
+    let parameters = HarqParameters { max_transmissions: Some(1), ..parameters };
+    let (link, _) = ladder(parameters, 4, masks, [clean(), clean()]);
+    assert_eq!(numbers(&link), [0, 2, 3]);
+    assert_eq!(link.ends[1].counters().skipped, 1);
 }
 
 /// Parts of three units of 2 ms and of two. The second part of packet 0, frame 2, is lost: its timer finds that something has come, which is

@@ -43,9 +43,10 @@
 //! so that a burst of losses takes some units of each packet in place of all of one. Nobody waits for others: a packet alone sends its parts one after
 //! the other, and probes go out whole. The receiver answers each part; the answer to the last one, or the timer that runs from its end, ends the transmission.
 //!
-//! Not modelled: feedback that waits for the next frame's first unit (it leaves at the
-//! end of the frame that it is about); a channel that reorders; a receiver that reports a disruption by
-//! itself.
+//! With `feedback = "next-frame"` the answer to a frame that cannot be decoded waits for its last unit or the end of a later frame of which a unit arrives.
+//!
+//! Not modelled: a channel that reorders; a receiver that reports a disruption by itself: with `erasures = "later-frame"` the sender infers from an answer that
+//! those before it were lost, which is when such a receiver would report them.
 
 mod estimate;
 mod receiver;
@@ -89,6 +90,14 @@ table! {
         deviation: Deviation = "binomial";
         /// Whether transmissions of which nothing arrived are left out of the estimates.
         skip_erased: bool = "true";
+        /// Whether transmissions in stop-and-wait are samples of the loss too.
+        sample_probes: bool = "false";
+        /// When the receiver answers a transmission that it cannot decode.
+        feedback: Feedback = "frame-end";
+        /// What tells the sender that a transmission was lost as a whole.
+        erasures: Erasures = "timer";
+        /// Whether packets are delivered in order.
+        in_order: bool = "true";
         /// How many packets are outstanding.
         mode: HarqMode = "adaptive";
         /// Transmissions in a row without any unit received that are a disruption.
@@ -143,6 +152,26 @@ choice! {
 }
 
 choice! {
+    /// When the receiver answers a transmission that it cannot decode; one that it can is answered at its end.
+    pub enum Feedback {
+        /// At its end.
+        FrameEnd = "frame-end",
+        /// When its last unit or a unit of a later frame arrives. The timeout must allow for that frame.
+        NextFrame = "next-frame",
+    }
+}
+
+choice! {
+    /// What tells the sender that a transmission was lost as a whole.
+    pub enum Erasures {
+        /// Its timer.
+        Timer = "timer",
+        /// The answer to a later transmission, as from a receiver that notices the gap; the timer where none follows.
+        LaterFrame = "later-frame",
+    }
+}
+
+choice! {
     /// How many packets are outstanding.
     pub enum HarqMode {
         /// A window of them, and one at a time while the link is disrupted.
@@ -175,6 +204,10 @@ impl ProtocolKeys for HarqKeys {
             estimate_weight: self.estimate_weight.get(),
             deviation: self.deviation,
             skip_erased: self.skip_erased,
+            sample_probes: self.sample_probes,
+            feedback: self.feedback,
+            erasures: self.erasures,
+            in_order: self.in_order,
             mode: self.mode,
             detect: self.detect,
             max_transmissions: self.max_transmissions.limit(),
@@ -215,6 +248,14 @@ pub struct HarqParameters {
     pub deviation: Deviation,
     /// Do transmissions of which nothing arrived count for nothing?
     pub skip_erased: bool,
+    /// Whether transmissions in stop-and-wait are samples of the loss.
+    pub sample_probes: bool,
+    /// When an undecodable transmission is answered.
+    pub feedback: Feedback,
+    /// What tells the sender of an erased transmission.
+    pub erasures: Erasures,
+    /// Whether packets are delivered in order.
+    pub in_order: bool,
     /// Packets outstanding.
     pub mode: HarqMode,
     /// Transmissions in a row of which nothing arrived that are a disruption; at least 1.
@@ -250,6 +291,10 @@ impl HarqParameters {
             estimate_weight: 0.005,
             deviation: Deviation::Binomial,
             skip_erased: true,
+            sample_probes: false,
+            feedback: Feedback::FrameEnd,
+            erasures: Erasures::Timer,
+            in_order: true,
             mode: HarqMode::Adaptive,
             detect: 1,
             max_transmissions: Some(4),
@@ -300,7 +345,7 @@ impl<P> Harq<P> {
         let (header, control) = check_sizes(protocol, header, control)?;
         Ok(Harq {
             sender: Sender::new(parameters, header, control),
-            receiver: Receiver::new(window),
+            receiver: Receiver::new(window, parameters.feedback, parameters.in_order),
             control,
         })
     }

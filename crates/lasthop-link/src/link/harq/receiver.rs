@@ -2,6 +2,7 @@
 
 use super::super::numbered::Numbered;
 use super::super::{FrameKind, LinkCounters, LinkEvent};
+use super::Feedback;
 use lasthop_base::coding::{CodedUnits, UnitSet};
 use lasthop_base::packet::Payload;
 use std::collections::VecDeque;
@@ -28,6 +29,10 @@ pub(super) struct Receiver<P> {
     /// Next number to deliver.
     expected: u64,
     held: Numbered<Held<P>>,
+    feedback: Feedback,
+    is_in_order: bool,
+    /// Answer that waits for a later frame.
+    deferred: Option<FrameKind>,
     /// Answers that wait for the transmitter.
     answers: VecDeque<FrameKind>,
     up: VecDeque<P>,
@@ -36,11 +41,14 @@ pub(super) struct Receiver<P> {
 }
 
 impl<P> Receiver<P> {
-    pub fn new(window: u32) -> Self {
+    pub fn new(window: u32, feedback: Feedback, is_in_order: bool) -> Self {
         Receiver {
             window: u64::from(window),
             expected: 0,
             held: Numbered::new(),
+            feedback,
+            is_in_order,
+            deferred: None,
             answers: VecDeque::new(),
             up: VecDeque::new(),
             events: VecDeque::new(),
@@ -103,12 +111,11 @@ impl<P> Receiver<P> {
             let sequence = self.expected;
             let held = std::mem::take(&mut self.held[sequence]);
             self.expected += 1;
-            match held.packet.filter(|_| held.is_decoded) {
-                Some(packet) => self.up.push_back(packet),
-                None => {
-                    self.counters.skipped += 1;
-                    self.events.push_back(LinkEvent::Abandoned { sequence });
-                }
+            if held.is_decoded {
+                self.up.extend(held.packet);
+            } else {
+                self.counters.skipped += 1;
+                self.events.push_back(LinkEvent::Abandoned { sequence });
             }
         }
         self.deliver();
@@ -155,12 +162,15 @@ impl<P: Payload> Receiver<P> {
         let intact = intact & units.all();
         self.held.reach(self.expected, sequence);
         let needed = self.gather(sequence, units, intact, arrived);
-        self.answers.push_back(FrameKind::Feedback {
-            sequence,
-            first: units.first,
-            received: intact.count_ones() as u8,
-            needed,
-        });
+        let (first, received) = (units.first, intact.count_ones() as u8);
+        let answer = FrameKind::Feedback { sequence, first, received, needed };
+        self.answers.extend(self.deferred.take());
+        let has_last = intact >> (units.units.max(1) - 1) & 1 == 1;
+        if self.feedback == Feedback::FrameEnd || needed == 0 || has_last {
+            self.answers.push_back(answer);
+        } else {
+            self.deferred = Some(answer);
+        }
     }
 
     /// Units that are still needed.
@@ -183,6 +193,9 @@ impl<P: Payload> Receiver<P> {
         if !held.units.has_all_below(units.data) {
             self.counters.recovered += 1;
             self.events.push_back(LinkEvent::Recovered { sequence });
+        }
+        if !self.is_in_order {
+            self.up.extend(held.packet.take());
         }
         if sequence == expected {
             self.deliver();

@@ -6,7 +6,7 @@ use super::super::timers::TransmissionOrder;
 use super::super::timing::{airtime, deadline};
 use super::super::{Frame, FrameKind, LinkCounters, LinkEvent};
 use super::estimate::Estimate;
-use super::{HarqMode, HarqParameters, Proactive, Reactive};
+use super::{Erasures, HarqMode, HarqParameters, Proactive, Reactive};
 use lasthop_base::coding::CodedUnits;
 use lasthop_base::packet::{LinkFate, Payload};
 use lasthop_base::units::{Bytes, Instant};
@@ -262,10 +262,15 @@ impl<P> Sender<P> {
             self.events.push_back(LinkEvent::Restored { sequence });
         }
         let at = self.slot(sequence);
-        let slot = &mut self.slots[at];
-        if sequence < self.base || slot.packet.is_none() {
+        if sequence < self.base || self.slots[at].packet.is_none() {
             return;
         }
+        let latest = self.slots[at].units;
+        let is_latest = first.wrapping_sub(latest.first) < latest.units && self.order.contains(at);
+        if self.parameters.erasures == Erasures::LaterFrame && is_latest {
+            self.on_answer_to_later(at);
+        }
+        let slot = &mut self.slots[at];
         // Of the latest transmission, and no repetition?
         let place = first.wrapping_sub(slot.units.first);
         let is_sent = slot.sent == slot.units.units;
@@ -297,7 +302,8 @@ impl<P> Sender<P> {
     /// The latest transmission of a slot is over: what was lost of it is a sample, unless it was a probe.
     fn sample(&mut self, at: usize) {
         let slot = &self.slots[at];
-        if slot.is_probe && self.parameters.mode != HarqMode::StopAndWait {
+        let is_single_by_mode = self.parameters.mode == HarqMode::StopAndWait;
+        if slot.is_probe && !is_single_by_mode && !self.parameters.sample_probes {
             return;
         }
         let units = u32::from(slot.units.units);
@@ -356,19 +362,34 @@ impl<P> Sender<P> {
         }
     }
 
+    /// The transmission in slot `at` is answered: answers come in order, so that those before it were lost.
+    #[cold]
+    fn on_answer_to_later(&mut self, at: usize) {
+        while let Some(first) = self.order.first()
+            && first != at
+        {
+            self.on_erased(self.sequence_in(first));
+        }
+    }
+
     /// Nothing has come of the last part of the latest transmission of this number.
     fn on_timeout(&mut self, sequence: u64) {
-        let at = self.slot(sequence);
-        self.order.remove(at);
         self.counters.timeouts += 1;
         self.events.push_back(LinkEvent::TimedOut { sequence });
+        self.on_erased(sequence);
+    }
+
+    /// The last part of the latest transmission of this number was lost.
+    fn on_erased(&mut self, sequence: u64) {
+        let at = self.slot(sequence);
+        self.order.remove(at);
         let slot = &self.slots[at];
         if slot.received > 0 {
             // Of the parts before something has.
             self.sample(at);
             return self.again(sequence);
         }
-        if !self.parameters.skip_erased && !slot.is_probe {
+        if !self.parameters.skip_erased && (!slot.is_probe || self.parameters.sample_probes) {
             let units = u32::from(slot.units.units);
             self.losses[usize::from(slot.transmissions > 1)].sample(units, units);
         }
