@@ -68,9 +68,7 @@ def test_claims_are_numbered_without_gaps(study: Study) -> None:
     # What holds under a condition only is not the paper's claim, and is not counted.
     assert not any(claim.condition for claim in study.claims)
     added = {claim.id for claim in study.claims if claim.addition}
-    assert added == {
-        f"V{name}" for name in ("2r", "2t", "4m", "5m", "5x", "6m", "6t", "6x", "8d", "8u")
-    }
+    assert added == {f"V{name}" for name in ("2r", "4m", "5m", "5x", "6m", "6t", "6x", "8d", "8u")}
 
 
 def test_claims_need_only_what_figures_run(study: Study) -> None:

@@ -39,6 +39,7 @@ from lasthop.showing.figures.beside import Painters
 from lasthop.studies import Report, Study, sensitivity, studies
 from lasthop.studies.changes import with_changes
 from lasthop.studies.paired import PairedCell, from_baseline
+from lasthop.studies.readings import ReadingsReport, run_readings
 
 __all__ = ["reproduce"]
 
@@ -52,7 +53,9 @@ class ReportFormat(StrEnum):
 
 
 def reproduce(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="See `lasthop list studies`.")],
+    study: Annotated[
+        str | None, typer.Argument(metavar="STUDY", help="See `lasthop list studies`.")
+    ] = None,
     artefacts: Annotated[
         list[str] | None,
         typer.Argument(metavar="[TABLE|FIGURE]...", help='Such as "Table I"; all if none.'),
@@ -109,17 +112,43 @@ def reproduce(
             f"by default on {sensitivity.REPLICATIONS} replications.",
         ),
     ] = False,
+    readings: Annotated[
+        bool,
+        typer.Option(
+            "--readings",
+            help="Instead evaluate the orders that the paper draws under each reading of its text.",
+        ),
+    ] = False,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="All studies in one report, with a table of contents."),
+    ] = False,
     output: Annotated[
         ReportFormat, typer.Option("--format", help="How tables and claims are printed.")
     ] = ReportFormat.text,
 ) -> int:
     """Reproduce a published study: its tables beside the printed ones, its figures, its claims."""
     known = studies()
+    if every:
+        if study is not None or vary or readings or changes or baseline or judge_at or dry_run:
+            raise BadInput(
+                "--all: found a study, or an option of one study; allowed: with --replications, "
+                "--seed, --jobs, --store, --out and --format"
+            )
+        campaign = campaign_of(store, accept_version=accept_version)
+        return _every(replications, seed, jobs, out, output, campaign)
+    if study is None:
+        raise BadInput(f"STUDY: found nothing; allowed: {', '.join(known)}, or --all")
     if study not in known:
         raise BadInput(f"STUDY: found {study!r}; allowed: {', '.join(known)}")
     chosen = known[study]
     if cluster is not None and store is None:
         raise BadInput("--cluster: found no --store; allowed: with --store DIR")
+    if readings:
+        if artefacts or vary or changes or baseline or judge_at or dry_run:
+            raise BadInput("--readings: found another option; allowed: with the study alone")
+        campaign = campaign_of(store, accept_version=accept_version)
+        return _readings(chosen, replications, seed, jobs, output, campaign)
     if vary:
         if artefacts:
             raise BadInput("--sensitivity: found tables or figures; allowed: the study alone")
@@ -221,6 +250,85 @@ def _vary(
         if folder is not None:
             step(lambda: write(folder / "sensitivity.json", _report_json(report) + "\n"))
     return ended(complete=report.complete, finished=report.finished, campaign=campaign)
+
+
+def _readings(
+    study: Study,
+    replications: int | None,
+    seed: int | None,
+    jobs: int,
+    output: ReportFormat,
+    campaign: Campaign | None,
+) -> int:
+    if not study.readings:
+        raise BadInput(f"--readings: found study {study.key}; allowed: one that names readings")
+    with running(study.key) as progress:
+        report = run_readings(
+            study,
+            replications=replications,
+            seed=seed,
+            jobs=jobs,
+            progress=progress,
+            campaign=campaign,
+        )
+    note_campaign(campaign)
+    with nothing_lost() as step:
+        step(lambda: _print_readings(report, output))
+    return ended(complete=report.complete, finished=report.finished, campaign=campaign)
+
+
+def _print_readings(report: ReadingsReport, output: ReportFormat) -> None:
+    match output:
+        case ReportFormat.json:
+            told = report.to_dict()
+            print_line(json.dumps(told, allow_nan=False, ensure_ascii=False, indent=2))
+        case ReportFormat.markdown:
+            print_line(markdown.readings(report))
+        case ReportFormat.text:
+            terminal.console().print(study_tables.show_readings(report))
+
+
+def _every(
+    replications: int | None,
+    seed: int | None,
+    jobs: int,
+    out: Path | None,
+    output: ReportFormat,
+    campaign: Campaign | None,
+) -> int:
+    """Reproduces all studies, and prints one report; with `out` it writes `report.md` too."""
+    folder = None if out is None else writable(out)
+    reports: list[Report] = []
+    for study in studies().values():
+        with running(study.key) as progress:
+            reports.append(
+                study.reproduce(
+                    replications=replications,
+                    seed=seed,
+                    jobs=jobs,
+                    progress=progress,
+                    campaign=campaign,
+                )
+            )
+        if not reports[-1].complete:
+            break
+    note_campaign(campaign)
+    with nothing_lost() as step:
+        match output:
+            case ReportFormat.json:
+                told = [report.to_dict() for report in reports]
+                step(lambda: print_line(json.dumps(told, ensure_ascii=False, indent=2)))
+            case ReportFormat.markdown:
+                step(lambda: print_line(markdown.every_report(reports)))
+            case ReportFormat.text:
+                for report in reports:
+                    print_line(report.study.title)
+                    _print_report(report, (), output)
+        if folder is not None:
+            step(lambda: write(folder / "report.md", markdown.every_report(reports) + "\n"))
+    complete = all(report.complete for report in reports)
+    finished = sum(len(report.results.point) for report in reports)
+    return ended(complete=complete, finished=finished, campaign=campaign)
 
 
 def _print_sensitivity(report: sensitivity.SensitivityReport, output: ReportFormat) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from lasthop.showing import study_tables
@@ -9,10 +10,12 @@ from lasthop.studies import Report, ReportCell
 from lasthop.studies.artefacts import Artefact
 from lasthop.studies.claims import Claim
 from lasthop.studies.paired import PairedCell
+from lasthop.studies.readings import REPLICATIONS, ReadingsReport
+from lasthop.studies.record import original_tally
 from lasthop.studies.sensitivity import SensitivityReport
 from lasthop.studies.verdicts import Verdict, show
 
-__all__ = ["differences", "report", "sensitivity"]
+__all__ = ["differences", "every_report", "readings", "report", "sensitivity"]
 
 
 def report(report: Report) -> str:
@@ -37,10 +40,32 @@ def report(report: Report) -> str:
             parts += [f"## {highlight.title}", _comparisons(chosen, report)]
     if decided:
         parts += _claims(report, decided)
+    if any(cell.published is not None for cell in report.cells):
+        parts += ["## All printed numbers", _printed(report)]
+    if decided:
+        parts += _record(report)
     for artefact in report.artefacts:
         own = [cell for cell in report.cells if cell.artefact == artefact.name]
         parts += [f"## {artefact.title}", _numbers(artefact, own)]
     return "\n\n".join(parts)
+
+
+def every_report(reports: Sequence[Report]) -> str:
+    """The reports of several studies as one, with a table of contents."""
+    contents, parts = [], []
+    for one in reports:
+        name = one.study.key
+        decided = [verdict for verdict in one.verdicts if verdict.judgements]
+        contents.append(f"- [{one.study.title}](#{name}): {study_tables.tally_words(decided)}")
+        contents += [
+            f"    - [{artefact.title}](#{name}-{artefact.file_name})" for artefact in one.artefacts
+        ]
+        text = report(one).replace("\n## ", "\n### ")
+        for artefact in one.artefacts:
+            heading = f"\n### {artefact.title}\n"
+            text = text.replace(heading, f'\n<a id="{name}-{artefact.file_name}"></a>\n{heading}')
+        parts.append(f'<a id="{name}"></a>\n\n## {one.study.title}\n\n{text}')
+    return "\n\n".join(["# Reproduced studies", "\n".join(contents), *parts])
 
 
 def differences(cells: Sequence[PairedCell]) -> str:
@@ -61,12 +86,56 @@ def _claims(report: Report, decided: Sequence[Verdict]) -> list[str]:
             for count, verdicts in report.earlier.items()
         )
         parts.insert(1, f"Against {at}.")
+    if any(one.claim.reworded is not None for one in own):
+        words = ", ".join(f"{count} {word}" for word, count in original_tally(own).items())
+        parts.append(f"Under the original wordings of those that were reworded: {words}.")
     added = [one for one in decided if one.claim.addition]
     if added:
         parts += [
             "## Added to the paper's claims, and not counted among them",
             _verdicts(report, added),
         ]
+    return parts
+
+
+def _printed(report: Report) -> str:
+    """Every number that the paper prints beside ours."""
+    digits = {one.name: one.quantity.digits for one in report.artefacts}
+    gains = {one.name for one in report.artefacts if one.has_gains}
+    tables = {one.name for one in report.artefacts if one.kind == "table"}
+    rows = []
+    for cell in report.cells:
+        if cell.published is None or cell.artefact not in tables:
+            continue
+        places = 1 if cell.unit == "%" and cell.artefact in gains else digits[cell.artefact]
+
+        def text(value: float, places: int = places) -> str:
+            return f"{value:.{places}f}"
+
+        ends = cell.interval
+        printed = "not printed" if ends is None else f"{text(ends[0])} to {text(ends[1])}"
+        low, high = cell.value - cell.ci95, cell.value + cell.ci95
+        ours = "none" if math.isnan(cell.ci95) else f"{text(low)} to {text(high)}"
+        # Percentages differ by points, and of 0 there is no percentage.
+        if cell.unit == "%" or math.isnan(cell.error):
+            error = f"{cell.value - cell.published:+.{places}f}"
+        else:
+            error = f"{cell.error:+.1f} %"
+        values = (text(cell.published), printed, text(cell.value), ours, error)
+        rows.append((cell.artefact, cell.row, cell.column, cell.unit or "1", *values))
+    headings = ("table", "row", "column", "unit", "published", "its interval", "ours")
+    return _table((*headings, "our interval (95 %)", "error"), rows)
+
+
+def _record(report: Report) -> list[str]:
+    """What the study does not test, and what was known when it chose."""
+    study, parts = report.study, []
+    if study.untested:
+        rows = [(one.where, one.text, one.reason) for one in study.untested]
+        parts += ["## Sentences that are not tested", _table(("where", "sentence", "reason"), rows)]
+    if study.provenance:
+        known = [(one.choice, one.known) for one in study.provenance]
+        parts += ["## Provenance", _table(("choice", "what was known when it was made"), known)]
     return parts
 
 
@@ -124,6 +193,33 @@ def sensitivity(report: SensitivityReport) -> str:
     return "\n\n".join(parts)
 
 
+def readings(report: ReadingsReport) -> str:
+    """Readings against the orders that the paper draws, as Markdown."""
+    names = [order.name for order in report.orders]
+    rows = [
+        (name, *(report.text(name, order) for order in names), f"{report.count(name)}")
+        for name in report.ratios
+    ]
+    best = max(report.count(name) for name in report.ratios)
+    verdict = (
+        "No reading reproduces all orders"
+        if best < len(names)
+        else "Readings that reproduce all orders exist"
+    )
+    options = (
+        "" if report.replications == REPLICATIONS else f" --replications {report.replications}"
+    )
+    command = f"lasthop reproduce {report.study.key} --readings{options}"
+    return "\n\n".join(
+        [
+            f"<!-- Written by `{command} --format markdown`. -->",
+            f"{report.replications} replications a cell; ratios of means over all cells of an "
+            f"order, smallest to largest. {verdict}: at most {best} of {len(names)} hold.",
+            _table(("reading", *names, "orders that hold"), rows),
+        ]
+    )
+
+
 def _comparisons(verdicts: Sequence[Verdict], report: Report) -> str:
     rows = [
         (
@@ -141,7 +237,7 @@ def _comparisons(verdicts: Sequence[Verdict], report: Report) -> str:
 def _numbers(artefact: Artefact, cells: Sequence[ReportCell]) -> str:
     def column(name: str) -> Iterable[ReportCell]:
         own = [cell for cell in cells if cell.column == name]
-        improved = [cell for cell in own if artefact.kind == "table" and cell.unit == "%"]
+        improved = [cell for cell in own if artefact.has_gains and cell.unit == "%"]
         return improved or own
 
     columns = [list(column(name)) for name in artefact.columns]
@@ -154,7 +250,9 @@ def _numbers(artefact: Artefact, cells: Sequence[ReportCell]) -> str:
     if artefact.spread:
         note += " (standard deviation)"
     if artefact.kind == "table":
-        note += f" | {study_tables.PUBLISHED}; improvements in %"
+        note += f" | {study_tables.PUBLISHED}"
+    if artefact.has_gains:
+        note += "; improvements in %"
     return f"{note}\n\n" + _table(
         (artefact.axis.heading or artefact.axis.label, *artefact.columns), rows
     )

@@ -203,7 +203,7 @@ def _study_tables(report: Report) -> Iterable[_Table]:
     for artefact in report.artefacts:
         own = [cell for cell in report.cells if cell.artefact == artefact.name]
         # Of a table, what the paper prints: improvements over its first column.
-        improved = {cell.column for cell in own if artefact.kind == "table" and cell.unit == "%"}
+        improved = {cell.column for cell in own if artefact.has_gains and cell.unit == "%"}
         unit = {
             name: "%" if name in improved else artefact.quantity.unit for name in artefact.columns
         }

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lasthop.studies import Report, ReportCell
     from lasthop.studies.artefacts import Artefact
     from lasthop.studies.paired import PairedCell
+    from lasthop.studies.readings import ReadingsReport
     from lasthop.studies.sensitivity import SensitivityReport
     from lasthop.studies.verdicts import Verdict
 
@@ -28,7 +29,7 @@ WORDS = {"holds": "green", "in part": "cyan", "fails": "red", "open": "yellow"}
 OUTCOMES = {True: "holds", False: "fails", None: "open"}
 
 
-PUBLISHED = "published (–: not available to us; *: differs by more than chance, at 95 %)"
+PUBLISHED = "published (–: not printed; *: differs by more than chance, at 95 %)"
 """What the second number of a table's cell is."""
 
 
@@ -74,12 +75,12 @@ def _artefact(artefact: Artefact, cells: dict[tuple[str, str, str], ReportCell])
     table.add_column(artefact.axis.heading or artefact.axis.label, justify="right")
     table.add_column(_with_unit(baseline, main), justify="right")
     for column in others:
-        unit = "improvement, %" if is_table else main
+        unit = "improvement, %" if artefact.has_gains else main
         table.add_column(_with_unit(column, unit), justify="right")
     for value in artefact.rows:
         row = f"{value:g}"
         own = [cells[row, baseline, main]]
-        own += [cells[row, column, "%" if is_table else main] for column in others]
+        own += [cells[row, column, "%" if artefact.has_gains else main] for column in others]
         table.add_row(row, *(cell_text(cell, artefact) for cell in own))
     return table
 
@@ -90,7 +91,7 @@ def _with_unit(heading: str, unit: str) -> str:
 
 def cell_text(cell: ReportCell, artefact: Artefact) -> str:
     """A number with its interval, and what the artefact has besides."""
-    is_improvement = artefact.kind == "table" and cell.unit == "%"
+    is_improvement = artefact.has_gains and cell.unit == "%"
     digits = 1 if is_improvement else artefact.quantity.digits
 
     def text(value: float | None) -> str:
@@ -170,6 +171,19 @@ def show_sensitivity(report: SensitivityReport) -> Iterator[Table | Text]:
         word = Text(row.chosen, style=WORDS[row.chosen])
         table.add_row(claim, word, *(str(row.counts[w]) for w in WORDS), Text(others))
     yield table
+
+
+def show_readings(report: ReadingsReport) -> Table:
+    """Readings against the orders that the paper draws."""
+    table = Table(title=f"Readings of {report.study.key}", title_justify="left", show_lines=True)
+    table.caption = f"{report.replications} replications; ratios of means, smallest to largest"
+    table.add_column("reading", overflow="fold")
+    for order in report.orders:
+        table.add_column(order.name, overflow="fold")
+    for name in report.ratios:
+        texts = [report.text(name, order.name) for order in report.orders]
+        table.add_row(name, *texts)
+    return table
 
 
 def show_paired(cells: Sequence[PairedCell]) -> Table:

@@ -112,6 +112,8 @@ class Artefact:
         axis: The coordinate of its rows.
         series: The columns, in the same order.
         model: Value of a cell of theory.
+        is_absolute: Whether a table shows values of all columns, rather than improvements over
+            the first.
     """
 
     kind: str
@@ -126,6 +128,12 @@ class Artefact:
     axis: Axis
     series: tuple[Column, ...]
     model: Callable[[Cell], float]
+    is_absolute: bool = False
+
+    @property
+    def has_gains(self) -> bool:
+        """Whether columns other than the first are improvements over it, in per cent."""
+        return self.kind == "table" and not self.is_absolute
 
     @property
     def title(self) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from lasthop.evaluating.statistics import Estimate
+from lasthop.studies.models import evaluate
 
 __all__ = [
     "Cell",
@@ -78,6 +79,7 @@ class Rule:
         correction: How the confidence allows for several comparisons: `bonferroni` within each
             claim, `holm` over all comparisons of all claims, or `none`. It touches `greater` and
             `less`, which are tests; the other relations ask for more than significance.
+        words: Numbers that the vague words of papers stand for, by the names that expressions use.
     """
 
     about: float
@@ -88,6 +90,7 @@ class Rule:
     parts: bool = False
     row: str = "flr"
     correction: str = "bonferroni"
+    words: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.correction not in CORRECTIONS:
@@ -179,6 +182,7 @@ class Claim:
         table: Mapping[str, Any],
         grid: Grid = PLAIN,
         known: Mapping[str, Claim] | None = None,
+        words: Mapping[str, float] | None = None,
     ) -> Claim:
         """Reads a claim as `claims.toml` has it.
 
@@ -186,11 +190,12 @@ class Claim:
             table: Its table there.
             grid: The study's coordinates.
             known: Earlier claims, which its tests may refer to.
+            words: As for `Rule`.
         """
         comparisons: dict[Comparison, None] = {}
         for test in table["test"]:
             common = table.get("in", {}) | test.get("in", {})
-            for comparison in _expand(test, common, grid, known or {}):
+            for comparison in _expand(test, common, grid, known or {}, words or {}):
                 comparisons[comparison] = None
         reworded = table.get("reworded")
         return cls(
@@ -206,16 +211,22 @@ class Claim:
         )
 
 
-def read_claims(tables: Sequence[Mapping[str, Any]], grid: Grid) -> tuple[Claim, ...]:
-    """Reads the claims of a study; a claim may refer to those before it."""
+def read_claims(
+    tables: Sequence[Mapping[str, Any]], grid: Grid, words: Mapping[str, float] | None = None
+) -> tuple[Claim, ...]:
+    """Reads the claims of a study; a claim may refer to those before it, and to words."""
     known: dict[str, Claim] = {}
     for table in tables:
-        known[table["id"]] = Claim.from_table(table, grid, known)
+        known[table["id"]] = Claim.from_table(table, grid, known, words)
     return tuple(known.values())
 
 
 def _expand(
-    test: Mapping[str, Any], common: Mapping[str, Any], grid: Grid, known: Mapping[str, Claim]
+    test: Mapping[str, Any],
+    common: Mapping[str, Any],
+    grid: Grid,
+    known: Mapping[str, Claim],
+    words: Mapping[str, float],
 ) -> Iterator[Comparison]:
     """The comparisons that one test stands for."""
     each = test.get("each", {})
@@ -235,10 +246,16 @@ def _expand(
                 left=left,
                 relation=test["relation"],
                 right=right,
-                low=test.get("low", math.nan),
-                high=test.get("high", math.nan),
+                low=_end(test, "low", words),
+                high=_end(test, "high", words),
                 cell=grid.cell(cell),
             )
+
+
+def _end(test: Mapping[str, Any], key: str, words: Mapping[str, float]) -> float:
+    """An end of a range: a number, or an expression of numbers and words."""
+    found = test.get(key, math.nan)
+    return float(evaluate(found, words.__getitem__) if isinstance(found, str) else found)
 
 
 def _sides(test: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -29,10 +29,11 @@ class ReportCell:
         value: Mean, in `unit`; NaN if nothing was finished.
         ci95: Half-width of its 95 % interval; NaN if unknown, 0 for theory.
         unit: That of the quantity, or `%` for the improvement over the first column of a table.
-        published: What the paper prints, in `unit`; None where that value is not available to us.
+        published: What the paper prints, in `unit`; None where it prints none.
         n: Replications; 0 for theory.
         sd: Standard deviation over replications, in `unit`; NaN if unknown.
         misses: Whether it differs from the published value by more than chance, at 95 %.
+        interval: The 95 % interval that the paper prints, in `unit`; None where it prints none.
     """
 
     artefact: str
@@ -45,6 +46,14 @@ class ReportCell:
     n: int
     sd: float = math.nan
     misses: bool = False
+    interval: tuple[float, float] | None = None
+
+    @property
+    def error(self) -> float:
+        """Difference from the published value in per cent of it; NaN without one, or if it is 0."""
+        if not self.published:
+            return math.nan
+        return 100.0 * (self.value / self.published - 1.0)
 
 
 @dataclass(frozen=True)

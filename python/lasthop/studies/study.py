@@ -31,6 +31,8 @@ from lasthop.studies.artefacts import Artefact, Axis, Column, Quantity
 from lasthop.studies.changes import Change, Sensitivity, changed
 from lasthop.studies.claims import Cell, Claim, Grid, Missing, Rule, Samples, read_claims
 from lasthop.studies.models import Models, fill, matches
+from lasthop.studies.published import read_published
+from lasthop.studies.record import Choice, Untested
 from lasthop.studies.report import Report, ReportCell
 from lasthop.studies.verdicts import Evaluator, Printed, Verdict, judge, judge_printed, looked_up
 
@@ -83,9 +85,14 @@ class Study:
         artefacts: Tables and figures in order.
         rule: How claims are judged.
         claims: The paper's claims.
+        readings: Readings of the text, with what each changes.
+        orders: Orders that the paper draws, as `readings` has them.
+        untested: Sentences of the paper that no claim tests.
+        provenance: What was known when choices were made.
         highlights: Claims to show side by side.
         sensitivities: Choices that the paper leaves open.
         published: Per table and (row, column, unit) what the paper prints.
+        published_intervals: Likewise the intervals that it prints.
         changes: Keys that are changed in all scenarios that have them: see `with_changes`.
     """
 
@@ -130,13 +137,22 @@ class Study:
             parts=claims["rule"].get("parts", False),
             correction=claims["rule"].get("correction", "bonferroni"),
             row=next(iter(self.axes)),
+            words=words(),
         )
-        self.claims = read_claims(claims["claim"], self.grid)
+        self.claims = read_claims(claims["claim"], self.grid, self.rule.words)
+        self.readings = {
+            table["name"]: tuple(Change(**change) for change in table["change"])
+            for table in data.get("reading", ())
+        }
+        self.orders: Sequence[Mapping[str, Any]] = data.get("order", ())
+        self.untested = tuple(Untested(**one) for one in claims.get("untested", ()))
+        self.provenance = tuple(Choice(**one) for one in claims.get("provenance", ()))
         self.highlights = tuple(
             Highlight(table["title"], tuple(table["claims"])) for table in data.get("highlight", ())
         )
         self.sensitivities = tuple(self._sensitivity(t) for t in data.get("sensitivity", ()))
-        self.published = self._read_published()
+        found = read_published(_read(folder, "published.toml"), self.artefacts, self.combinations)
+        self.published, self.published_intervals = found.values, found.intervals
         self.changes: Mapping[str, str] = {}
 
     def _artefact(self, kind: str, table: Mapping[str, Any]) -> Artefact:
@@ -158,6 +174,7 @@ class Study:
             axis,
             series,
             lambda cell: float(self.models.value(quantity.name, dict(cell))),
+            is_absolute=bool(table.get("absolute", False)),
         )
 
     def _series(self, table: Mapping[str, Any], base: Mapping[str, Any]) -> Iterator[Column]:
@@ -187,23 +204,6 @@ class Study:
         )
         moves = {value["name"]: value.get("in", {}) for value in table["value"]}
         return Sensitivity(table["name"], table["about"], touched, values, moves)
-
-    def _read_published(self) -> dict[str, dict[tuple[str, str, str], float]]:
-        published: dict[str, dict[tuple[str, str, str], float]] = {}
-        baseline, *others = self.combinations
-        for name, rows in _read(self._folder, "published.toml").items():
-            if name == "source":
-                continue
-            cells = published.setdefault(name, {})
-            for row in rows:
-                label = f"{row[self.rule.row]:g}"
-                cells[label, baseline, "kbps"] = row["kbps"]
-                for column in others:
-                    cells[label, column, "%"] = row[column]
-                    improved = row["kbps"] * (1.0 + row[column] / 100.0)
-                    # To the paper's own precision: both factors are rounded in print.
-                    cells[label, column, "kbps"] = round(improved, 2)
-        return published
 
     def find(self, names: Sequence[str]) -> list[Artefact]:
         """The artefacts of these names; all of them if there are none.
@@ -397,13 +397,14 @@ class Study:
         samples = self.samples(index, results, first)
         return list(judge(self.claims, samples, self.names, self.rule))
 
-    def printed(self) -> dict[Cell, float]:
-        """What the paper prints of the main quantity, by cell, from whichever table has it."""
-        found: dict[Cell, float] = {}
+    def printed(self) -> dict[tuple[Cell, str], float]:
+        """What the paper prints, by cell and quantity, from whichever table has it."""
+        found: dict[tuple[Cell, str], float] = {}
         for artefact in self.artefacts:
             for (row, column, unit), value in self.published.get(artefact.name, {}).items():
                 if unit == artefact.quantity.unit:
-                    found[artefact.cell(_number(row), column)] = value
+                    where = artefact.cell(_number(row), column)
+                    found[where, artefact.quantity.name] = value
         return found
 
     def judge_printed(self) -> list[Printed]:
@@ -411,9 +412,9 @@ class Study:
         printed = self.printed()
 
         def samples(cell: Cell, quantity: str) -> Estimate:
-            if quantity != next(iter(self.quantities)) or cell not in printed:
+            if (cell, quantity) not in printed:
                 raise Missing(f"{quantity} of {dict(cell)}")
-            return Estimate.constant(printed[cell])
+            return Estimate.constant(printed[cell, quantity])
 
         return judge_printed(self.claims, samples, self.names, self.rule)
 
@@ -477,7 +478,7 @@ class Study:
         published = self.published.get(artefact.name, {})
         quantity = artefact.quantity
         # A figure shows what a table prints of the same cells.
-        printed = self.printed() if quantity.name == next(iter(self.quantities)) else {}
+        printed = self.printed()
         samples = self.samples(index, results)
         for row_value in artefact.rows:
             row = f"{row_value:g}"
@@ -485,7 +486,8 @@ class Study:
             for column in artefact.columns:
                 cell = artefact.cell(row_value, column)
                 mean, values = self._interval(cell, quantity, samples, index, results)
-                known = published.get((row, column, quantity.unit), printed.get(cell))
+                key = (row, column, quantity.unit)
+                known = published.get(key, printed.get((cell, quantity.name)))
                 yield ReportCell(
                     artefact.name,
                     row,
@@ -497,10 +499,11 @@ class Study:
                     mean.n,
                     _deviation(values),
                     self._misses(mean.mean, mean.ci95, mean.n, known),
+                    self.published_intervals.get(artefact.name, {}).get(key),
                 )
                 if column == artefact.columns[0]:
                     base = values
-                elif artefact.kind == "table" and base is not None:
+                elif artefact.has_gains and base is not None:
                     pair = statistics.difference(values, base)
                     known = published.get((row, column, "%"))
                     gain, width = 100.0 * (pair.ratio - 1.0), 100.0 * pair.ratio_ci95
@@ -594,6 +597,13 @@ _ROMAN = {"i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii"
 def _normal(name: str) -> str:
     words = re.findall(r"[a-z]+|[0-9]+", name.lower())
     return " ".join(_ROMAN.get(word, {"fig": "figure"}.get(word, word)) for word in words)
+
+
+@functools.cache
+def words() -> Mapping[str, float]:
+    """The numbers that the vague words of papers stand for in all studies (`papers/words.toml`)."""
+    tables = _read(resources.files("lasthop.papers"), "words.toml")
+    return {name: table["value"] for name, table in tables.items()}
 
 
 @functools.cache

@@ -158,6 +158,8 @@ class Evaluator:
                 return self.samples(grid.cell(cell | {grid.column: self.names[name]}), quantity)
             case ast.Name(id=name) if isinstance(cell.get(name), (int, float)):
                 return Estimate.constant(cell[name])
+            case ast.Name(id=name) if name in self.rule.words:
+                return Estimate.constant(self.rule.words[name])
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
                 combine = OPERATORS[type(op)]
                 return combine(self._of(left, cell, quantity), self._of(right, cell, quantity))

@@ -1,0 +1,57 @@
+"""What all studies share: the meaning of words, complete results, the record of rewordings."""
+
+import tomllib
+from pathlib import Path
+
+from lasthop.statistics import Estimate
+from lasthop.studies import studies
+from lasthop.studies.claims import Claim, Rule
+from lasthop.studies.record import original_tally
+from lasthop.studies.verdicts import judge, tally
+
+PAPERS = Path(__file__).parent.parent / "python" / "lasthop" / "papers"
+
+
+def test_words_are_defined_once_and_tests_use_them() -> None:
+    """Each vague word has one number, and no expression names a word that is not defined."""
+    tables = tomllib.loads((PAPERS / "words.toml").read_text(encoding="utf-8"))
+    every = [word for table in tables.values() for word in table["words"]]
+    assert len(every) == len(set(every))
+    assert {name: table["value"] for name, table in tables.items()} == {
+        "much": 2.0,
+        "slight": 0.1,
+        "rough": 0.03,
+    }
+    for study in studies().values():
+        assert study.rule.words == {name: table["value"] for name, table in tables.items()}
+        assert study.rule.about in (0.0, study.rule.words["rough"])
+    claims = {
+        study.key: (PAPERS / study.key / "claims.toml").read_text() for study in studies().values()
+    }
+    assert "much *" in claims["link-status-notification"]
+    assert "slight" in claims["disruption"]
+
+
+def test_ends_of_ranges_may_be_named_by_words() -> None:
+    test = {
+        "left": "this",
+        "relation": "between",
+        "low": "1 - slight",
+        "high": "much",
+    }
+    table = {"id": "X", "text": "x", "where": "x", "test": [test]}
+    claim = Claim.from_table(table, words={"slight": 0.1, "much": 2.0})
+    (comparison,) = claim.comparisons
+    assert (comparison.low, comparison.high) == (0.9, 2.0)
+
+
+def test_original_wordings_are_counted() -> None:
+    """The verdict before a rewording counts under the original wording, without its condition."""
+    test = {"left": "this", "relation": "greater", "right": "1"}
+    plain = {"id": "X", "text": "x", "where": "x", "test": [test]}
+    was = {"was": "y", "verdict": "in part (where it holds)", "why": "z"}
+    claims = [Claim.from_table(plain), Claim.from_table(plain | {"id": "Y", "reworded": was})]
+    rule = Rule(about=0.0, level=0.95, losses=())
+    verdicts = list(judge(claims, lambda cell, quantity: Estimate.constant(2.0), {}, rule))
+    assert tally(verdicts) == {"reproduced": 2}
+    assert original_tally(verdicts) == {"reproduced": 1, "in part": 1}
