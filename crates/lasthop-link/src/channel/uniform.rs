@@ -21,9 +21,9 @@ table! {
         /// Probability that the header of a lost frame can still be read, for who reads the headers of
         /// damaged packets; without it none can.
         readable_headers: Option<Probability>;
-        /// Whether all units of a frame are lost together, where a protocol codes units; otherwise each unit is lost with
+        /// Whether all units of a frame are lost together, where a protocol codes units; without it each unit is lost with
         /// this probability.
-        whole_frames: bool = "false";
+        whole_frames: Option<bool>;
     }
 }
 
@@ -32,7 +32,7 @@ impl ErrorKeys for UniformKeys {
 
     fn build(&self, streams: &Streams, component: &str) -> Result<Uniform, ChannelError> {
         let process = Uniform::new(self.loss, streams, component);
-        Ok(Uniform { whole_frames: self.whole_frames, ..process })
+        Ok(Uniform { whole_frames: self.whole_frames == Some(true), ..process })
     }
 
     fn header(&self) -> Option<HeaderRule> {
@@ -87,7 +87,7 @@ mod tests {
         let keys = |whole_frames| UniformKeys {
             loss: probability(0.3),
             readable_headers: None,
-            whole_frames,
+            whole_frames: Some(whole_frames),
         };
         let mut whole = keys(true).build(&STREAMS, "uniform").unwrap();
         let airtime = Airtime {
