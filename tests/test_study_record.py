@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-from lasthop.statistics import Estimate
+from lasthop.evaluating.statistics import Estimate
 from lasthop.studies import studies
 from lasthop.studies.claims import Claim, Rule
 from lasthop.studies.record import original_tally

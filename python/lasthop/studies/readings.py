@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lasthop.campaign import Campaign
-from lasthop.cells import number
-from lasthop.running import Progress, run_points
-from lasthop.statistics import Estimate
+from lasthop.evaluating.cells import number
+from lasthop.evaluating.statistics import Estimate
+from lasthop.running.campaign import Campaign
+from lasthop.running.replications import Progress, run_points
 from lasthop.studies.changes import Change
 from lasthop.studies.claims import Cell, Comparison
 from lasthop.studies.study import Study
