@@ -378,6 +378,8 @@ impl BlockSender {
             }
         }
         self.newest = self.base;
+        // The timeout has reduced the window for what it takes for lost.
+        self.congested_to = self.next_start;
         flight.law.on_timeout(now, Some(in_use));
         flight.counters.window_cuts += u64::from(self.keys.timeout_is_congestion);
         flight.rtt.back_off();
