@@ -1,12 +1,17 @@
 """What all studies share: the meaning of words, complete results, the record of rewordings."""
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
+from lasthop.evaluating.results import Point, Results
 from lasthop.evaluating.statistics import Estimate
 from lasthop.studies import studies
 from lasthop.studies.claims import Claim, Rule
 from lasthop.studies.record import original_tally
+from lasthop.studies.runs import in_groups
 from lasthop.studies.verdicts import judge, tally
 
 PAPERS = Path(__file__).parent.parent / "python" / "lasthop" / "papers"
@@ -55,3 +60,29 @@ def test_original_wordings_are_counted() -> None:
     verdicts = list(judge(claims, lambda cell, quantity: Estimate.constant(2.0), {}, rule))
     assert tally(verdicts) == {"reproduced": 2}
     assert original_tally(verdicts) == {"reproduced": 1, "in part": 1}
+
+
+def test_cells_may_have_replications_of_their_own() -> None:
+    """The paper's 20 runs, and 50 where the link retransmits; missing replications are left out."""
+    study = studies()["link-status-notification"]
+    figure = {one.name: one for one in study.artefacts}["Figure 17, Reno"]
+    counts = {study.replications_of(cell) for cell in study.cells([figure])}
+    assert counts == {20, 50}
+    points = [Point({"n": number}, "0") for number in range(3)]
+    calls = []
+
+    def run(chosen: Sequence[int], count: int) -> Results:
+        calls.append((list(chosen), count))
+        point = np.repeat(np.arange(len(chosen), dtype=np.uint32), count)
+        replication = np.tile(np.arange(count, dtype=np.uint64), len(chosen))
+        names = ["a"] if count == 2 else ["b", "a"]
+        values = np.full((len(point), len(names)), float(count))
+        return Results({}, [points[n] for n in chosen], names, point, replication, values, 1)
+
+    joined = in_groups(points, [2, 4, 2], run)
+    assert calls == [([0, 2], 2), ([1], 4)]
+    assert joined.complete
+    np.testing.assert_array_equal(joined.samples("a", 1), [4, 4, 4, 4])
+    np.testing.assert_array_equal(joined.samples("a", 2), [2, 2, np.nan, np.nan])
+    assert np.isnan(joined.samples("b", 0)).all()
+    assert Estimate.of(joined.samples("a", 2)).n == 2

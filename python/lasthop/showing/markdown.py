@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from lasthop.showing import study_tables
 from lasthop.studies import Report, ReportCell
 from lasthop.studies.artefacts import Artefact
@@ -24,13 +26,14 @@ def report(report: Report) -> str:
     results = report.results
     count = max((cell.n for cell in report.cells), default=0)
     options = ""
-    if study.replications != count:
+    fewest = _fewest(report)
+    if study.replications not in (count, fewest):
         options = f" --replications {count}"
     options += "".join(f" --set '{key}={text}'" for key, text in study.changes.items())
     options += "".join(f" --judge-at {first}" for first in report.earlier)
     parts = [
         f"<!-- Written by `lasthop reproduce {study.key}{options} --format markdown`. -->",
-        f"{count} replications a cell, seed {results.seed}.",
+        f"{_replications(report, count)}, seed {results.seed}.",
     ]
     decided = [one for one in report.verdicts if one.judgements]
     by_id = {one.claim.id: one for one in decided}
@@ -48,6 +51,20 @@ def report(report: Report) -> str:
         own = [cell for cell in report.cells if cell.artefact == artefact.name]
         parts += [f"## {artefact.title}", _numbers(artefact, own)]
     return "\n\n".join(parts)
+
+
+def _fewest(report: Report) -> int:
+    """Replications of the point that has the fewest, of those that have any."""
+    rows = np.bincount(report.results.point)
+    return int(rows[rows > 0].min()) if rows.any() else 0
+
+
+def _replications(report: Report, count: int) -> str:
+    """Replications of a cell, in words; of some studies some cells have more."""
+    fewest = _fewest(report)
+    if fewest in (0, count):
+        return f"{count} replications a cell"
+    return f"{fewest} to {count} replications a cell"
 
 
 def every_report(reports: Sequence[Report]) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from lasthop.evaluating import statistics
-from lasthop.evaluating.results import Results
+from lasthop.evaluating.results import Point, Results
 from lasthop.evaluating.statistics import Estimate, Floats
 from lasthop.running.campaign import Campaign, Plan
 from lasthop.running.replications import Progress, run_points
@@ -34,6 +34,7 @@ from lasthop.studies.models import Models, fill, matches
 from lasthop.studies.published import read_published
 from lasthop.studies.record import Choice, Untested
 from lasthop.studies.report import Report, ReportCell
+from lasthop.studies.runs import in_groups
 from lasthop.studies.verdicts import Evaluator, Printed, Verdict, judge, judge_printed, looked_up
 
 __all__ = [
@@ -338,16 +339,32 @@ class Study:
         cells = self.cells(artefacts)
         points = [self.scenario(cell).points()[0] for cell in cells]
         run = run_points if campaign is None else campaign.run_points
-        results = run(
-            points,
-            replications=count,
-            seed=self.seed if seed is None else seed,
-            scenario={"name": self.name},
-            parameters=[dict(cell) for cell in cells],
-            jobs=jobs,
-            progress=progress,
-        )
+
+        def group(chosen: Sequence[int], count: int) -> Results:
+            return run(
+                [points[n] for n in chosen],
+                replications=count,
+                seed=self.seed if seed is None else seed,
+                scenario={"name": self.name},
+                parameters=[dict(cells[n]) for n in chosen],
+                jobs=jobs,
+                progress=progress,
+            )
+
+        counts = [self.replications_of(cell) if replications is None else count for cell in cells]
+        every = [
+            Point(dict(cell), f"{point.hash:016x}")
+            for cell, point in zip(cells, points, strict=True)
+        ]
+        results = in_groups(every, counts, group)
         return self.report(artefacts, cells, results, judge_at)
+
+    def replications_of(self, cell: Cell) -> int:
+        """Replications of a cell that the paper ran: more where `[[more]]` says so."""
+        for table in self._data.get("more", ()):
+            if matches(table["when"], dict(cell)):
+                return int(table["replications"])
+        return self.replications
 
     def plan(
         self,
